@@ -1,0 +1,1 @@
+//! journal: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! rest: see ARCHITECTURE.md.

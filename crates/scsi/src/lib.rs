@@ -1,0 +1,1 @@
+//! scsi: see ARCHITECTURE.md.

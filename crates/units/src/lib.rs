@@ -1,0 +1,51 @@
+//! Sized newtypes for the quantities of the array, so that a count of blocks is never taken for a count of bytes.
+//!
+//! Everything here is a value: no I/O, no clock, no allocation.
+#![forbid(unsafe_code)]
+
+mod capacity;
+mod range;
+
+pub use capacity::{CapacityError, format_capacity, parse_capacity};
+pub use range::{BlockRange, RangeError};
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes in one logical block: the unit of every LBA that a host sends.
+pub const BLOCK_BYTES: u64 = 512;
+/// Bytes in one map block: the unit in which the engine references data.
+pub const MAP_BLOCK_BYTES: u64 = 4096;
+/// Logical blocks in one map block.
+pub const BLOCKS_PER_MAP_BLOCK: u64 = MAP_BLOCK_BYTES / BLOCK_BYTES;
+/// The largest volume: 4 PiB, the limit of the REST dialect.
+pub const MAX_VOLUME_BYTES: u64 = 4 << 50;
+
+/// A logical block address: the number of a 512-byte block within a volume, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lba(pub u64);
+
+/// The engine's name of a volume. Never reused, never shown to hosts (they see the NAA name of its serial).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VolumeId(pub u64);
+
+/// Sequence number of a log record: dense, ascending, from 1 on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl std::fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "vol{}", self.0)
+    }
+}
+
+impl std::fmt::Display for Lba {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl std::fmt::Display for Lsn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

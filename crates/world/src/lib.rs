@@ -1,0 +1,1 @@
+//! world: see ARCHITECTURE.md.

@@ -1,0 +1,1 @@
+//! initiator: see ARCHITECTURE.md.
