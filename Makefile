@@ -1,0 +1,76 @@
+# The whole story. Each target sets up what it needs (scripts/setup says what it installs; nothing when all is there).
+#
+#   make demo             the array at work: four offloads against the same work without them, then a kill -9
+#   make test             every test: the crates, the simulator, and real iSCSI clients
+#   make build            the programs, in $(BIN)
+#   make serve            an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
+#   make bench            the engine's budgets, and Ibid beside tgt end to end
+#   make lint             formatting, clippy, and the house rules
+#
+# Long campaigns, for a night:
+#   make crash-campaign   10 000 simulated crashes       (CRASHES=..., SEED=...)
+#   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
+#   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
+
+SHELL := /bin/bash
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+OUT := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(OUT)/release
+DATA ?= out/array
+ARGS ?=
+CRASHES ?= 10000
+SECS ?= 600
+
+.PHONY: demo test build bench lint serve soak crash-campaign fuzz help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo:
+	@scripts/setup demo
+	cargo build --release --package ibid --package ibid-host
+	@scripts/demo --bin $(BIN)
+
+test:
+	@scripts/setup test
+	cargo test --workspace
+	cargo build --release --package ibid --package ibid-host
+	tests/run --bin $(BIN) --out $(OUT)/tests
+
+build:
+	@scripts/setup build
+	cargo build --release --package ibid --package ibid-host
+	@ls -l $(BIN)/ibid $(BIN)/ibid-host
+
+bench:
+	@scripts/setup bench
+	cargo build --release --package ibid --package ibid-host
+	cargo bench --package bench
+	scripts/bench --bin $(BIN) --out $(OUT)/bench
+
+lint:
+	@scripts/setup build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; fi
+
+serve:
+	@scripts/setup build
+	cargo build --release --package ibid
+	@mkdir -p $(DATA)
+	$(BIN)/ibid serve --data $(DATA) $(ARGS)
+
+soak:
+	@scripts/setup test
+	cargo build --release --package ibid --package ibid-host
+	tests/run --bin $(BIN) --out $(OUT)/tests --full
+
+crash-campaign:
+	@scripts/setup build
+	cargo run --release --package sim -- campaign --crashes $(CRASHES) $(if $(SEED),--seed $(SEED))
+
+fuzz:
+	@scripts/setup build
+	@for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(SECS) || exit 1; done
