@@ -1,1 +1,10 @@
-//! engine: see ARCHITECTURE.md.
+//! Volumes: read, write, zero, unmap, copy, compare and write, each durable when it is answered.
+//!
+//! The engine knows neither SCSI nor hosts nor names. Those above it see [`Service`].
+
+pub mod model;
+mod service;
+
+pub use service::{
+    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
+};
