@@ -1,1 +1,4 @@
-//! world: see ARCHITECTURE.md.
+//! The only door outside: sockets, files, clocks, chance. See ARCHITECTURE.md.
+
+pub mod clock;
+pub mod net;
