@@ -1,4 +1,10 @@
-//! The only door outside: sockets, files, clocks, chance. See ARCHITECTURE.md.
+//! The only door to the outside: drives, sockets, clocks, randomness and files. Everything else is values in, values out,
+//! so that every test can be a simulation.
 
 pub mod clock;
+mod disk;
+mod file_disk;
 pub mod net;
+
+pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
+pub use file_disk::FileDisk;

@@ -1,0 +1,195 @@
+//! A drive that is a file, or a block device, of the operating system.
+//!
+//! Volatile writes and all reads go through the page cache; durable ones bypass it where the file system allows that
+//! (`O_DIRECT`), so that the flush of the log never waits for data that is merely being destaged.
+
+use crate::disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The most bytes that one durable write copies at a time into its aligned buffer.
+const BOUNCE_BYTES: usize = 1 << 20;
+
+/// A file or a block device.
+pub struct FileDisk {
+    cached: OwnedFd,
+    direct: Option<OwnedFd>,
+    is_block_device: bool,
+    size: u64,
+    bounce: Mutex<Vec<u8>>,
+}
+
+impl FileDisk {
+    /// Opens an existing file or device. `size` is what may be addressed: a file is extended to it, without using space;
+    /// a device must hold it (0: all of the device).
+    pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
+        Self::with_flags(path, size, OFlags::empty())
+    }
+
+    /// Makes a new file; an error when it is there already.
+    pub fn create(path: &Path, size: u64) -> Result<Self, DiskError> {
+        Self::with_flags(path, size, OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn with_flags(path: &Path, size: u64, extra: OFlags) -> Result<Self, DiskError> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let cached = rustix::fs::open(path, flags | extra, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
+        let direct = rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()).ok();
+        let stat = rustix::fs::fstat(&cached).map_err(disk_error)?;
+        let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        let length = if is_block_device {
+            rustix::fs::seek(&cached, rustix::fs::SeekFrom::End(0)).map_err(disk_error)?
+        } else {
+            stat.st_size as u64
+        };
+        let size = if size == 0 { length } else { size };
+        if is_block_device && length < size {
+            return Err(DiskError::Io(format!("the device holds {length} bytes, {size} are needed")));
+        }
+        if !is_block_device && length < size {
+            rustix::fs::ftruncate(&cached, size).map_err(disk_error)?;
+        }
+        Ok(Self { cached, direct, is_block_device, size, bounce: Mutex::new(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize]) })
+    }
+
+    fn write_durable(&self, mut offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
+        let mut bounce = self.bounce.lock();
+        let start = bounce.as_ptr().align_offset(DURABLE_ALIGNMENT as usize);
+        let buffer = &mut bounce[start..start + BOUNCE_BYTES];
+        let mut filled = 0;
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let take = rest.len().min(BOUNCE_BYTES - filled);
+                buffer[filled..filled + take].copy_from_slice(&rest[..take]);
+                (filled, rest) = (filled + take, &rest[take..]);
+                if filled == BOUNCE_BYTES {
+                    self.write_through(offset, buffer)?;
+                    (offset, filled) = (offset + filled as u64, 0);
+                }
+            }
+        }
+        if filled > 0 { self.write_through(offset, &buffer[..filled]) } else { Ok(()) }
+    }
+
+    fn write_through(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        let fd = self.direct.as_ref().unwrap_or(&self.cached);
+        let mut done = 0;
+        while done < data.len() {
+            match rustix::io::pwritev2(fd, &[IoSlice::new(&data[done..])], offset + done as u64, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(DiskError::Io("nothing was written".into())),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(disk_error(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Disk for FileDisk {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pread(&self.cached, &mut buffer[done..], offset + done as u64) {
+                Ok(0) => return Err(DiskError::Io(format!("the file ends before byte {}", offset + done as u64))),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(disk_error(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
+        let length = buffer.len();
+        match rustix::io::preadv2(&self.cached, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Ok(count == length),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            // Some file systems do not know the flag: then every read may wait.
+            Err(Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(disk_error(error)),
+        }
+    }
+
+    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size), "write past the end of the drive");
+        if durability == Durability::Durable {
+            assert!(offset.is_multiple_of(DURABLE_ALIGNMENT) && (bytes as u64).is_multiple_of(DURABLE_ALIGNMENT));
+            return self.write_durable(offset, parts);
+        }
+        let mut at = offset;
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                match rustix::io::pwrite(&self.cached, rest, at) {
+                    Ok(0) => return Err(DiskError::Io("nothing was written".into())),
+                    Ok(count) => (at, rest) = (at + count as u64, &rest[count..]),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(disk_error(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        rustix::fs::fdatasync(&self.cached).map_err(disk_error)
+    }
+
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        if self.is_block_device {
+            return Ok(());
+        }
+        loop {
+            match rustix::fs::fallocate(&self.cached, FallocateFlags::empty(), offset, bytes) {
+                Err(Errno::INTR) => {}
+                // A file system without fallocate cannot promise room; the write itself will tell.
+                Err(Errno::OPNOTSUPP) => return Ok(()),
+                result => return result.map_err(disk_error),
+            }
+        }
+    }
+}
+
+fn disk_error(error: Errno) -> DiskError {
+    match error {
+        Errno::NOSPC | Errno::DQUOT => DiskError::Full,
+        other => DiskError::Io(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_by_both_ways() {
+        let path = std::env::temp_dir().join(format!("ibid-file-disk-{}", std::process::id()));
+        let disk = FileDisk::create(&path, 8 << 20).expect("a new file");
+        assert!(FileDisk::create(&path, 8 << 20).is_err(), "an existing file is never made anew");
+        disk.allocate(0, 4 << 20).expect("room in the temporary folder");
+        let (log, data) = (vec![7u8; 2 << 20], vec![9u8; 12345]);
+        disk.write_at(4096, &[&log[..100], &log[100..]], Durability::Durable).unwrap();
+        disk.write_at(5 << 20, &[&data], Durability::Volatile).unwrap();
+        disk.flush().unwrap();
+        let mut back = vec![0; log.len()];
+        disk.read_at(4096, &mut back).unwrap();
+        assert_eq!(back, log);
+        let mut back = vec![0; data.len()];
+        disk.read_at(5 << 20, &mut back).unwrap();
+        assert_eq!(back, data);
+        assert_eq!(disk.size(), 8 << 20);
+        assert!(disk.read_at((8 << 20) - 1, &mut [0; 2]).is_err());
+        rustix::fs::unlink(&path).unwrap();
+    }
+}
