@@ -1,1 +1,45 @@
-//! catalog: see ARCHITECTURE.md.
+//! The catalogue: what the array's administrators have made, and who may see it.
+//!
+//! It holds the array's identity, volumes, hosts, connections and administrators. Host groups, snapshots, protection
+//! groups, pods and policies get a record type, a key prefix and a map in [`State`] of their own when they come.
+//!
+//! * Readers take a [`State`]: an immutable value behind an `Arc`, the same for as long as they hold it.
+//! * Writers go through [`Catalog::change`]: a [`Draft`] is a copy of the state on which any number of changes are
+//!   made; all of them are stored by the engine as one change, atomically, and then become the state. When one is
+//!   refused, or the engine cannot store them, nothing has happened.
+//!
+//! There is no clock and no chance in here: those who call bring the time (milliseconds since 1970) and the random
+//! bytes of which the array's identity is made.
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod draft;
+mod error;
+mod lun;
+mod name;
+mod record;
+mod state;
+
+pub use catalog::{Catalog, Watcher};
+pub use draft::{Draft, HostEdit};
+pub use error::{CatalogError, Kind};
+pub use lun::{LunEntry, LunMap};
+pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
+pub use record::{Admin, Array, Chap, Connection, Founding, Host, HostId, Secret, Volume};
+pub use state::State;
+
+/// The smallest volume: 1 MiB.
+pub const MIN_VOLUME_BYTES: u64 = 1 << 20;
+/// How long a destroyed volume can be recovered: one day.
+pub const ERADICATION_DELAY_MS: u64 = 24 * 60 * 60 * 1000;
+/// The most volumes, destroyed ones included.
+pub const MAX_VOLUMES: usize = 20_000;
+/// The most hosts.
+pub const MAX_HOSTS: usize = 2_000;
+/// The most initiator names of one host.
+pub const MAX_HOST_IQNS: usize = 64;
+/// The highest LUN. Automatic assignment begins at 1; 0 is there for those who ask for it.
+pub const MAX_LUN: u16 = 4095;
+
+#[cfg(test)]
+mod tests;
