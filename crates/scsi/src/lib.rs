@@ -1,1 +1,16 @@
-//! scsi: see ARCHITECTURE.md.
+//! The SCSI language of the array as typed values: CDBs, sense data, parameter lists and parameter data.
+//!
+//! Pure: bytes in, values out, and back. No I/O, no clock, no state but [`persistent_reservation`]'s machine. Both ends
+//! use it: the target parses commands and builds data, our initiator builds commands and parses data. A parser that
+//! refuses its input returns the [`Sense`] to be sent, with a pointer to the field in error.
+#![forbid(unsafe_code)]
+
+mod be;
+pub mod cdb;
+pub mod persistent_reservation;
+pub mod sense;
+mod status;
+
+pub use cdb::{Cdb, Command, DataPhase};
+pub use sense::{Asc, Sense, SenseFormat, SenseKey, asc};
+pub use status::Status;
