@@ -1,0 +1,59 @@
+//! CRC32C digests of headers and data (RFC 7143 13.1).
+
+/// Length of a digest on the wire.
+pub(crate) const DIGEST_LEN: usize = 4;
+
+/// Which digests are in use on a connection; both directions use the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// HeaderDigest=CRC32C.
+    pub header: bool,
+    /// DataDigest=CRC32C.
+    pub data: bool,
+}
+
+/// The CRC32C of `bytes`.
+pub(crate) fn crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// Continues a CRC32C over more bytes.
+pub(crate) fn crc_append(crc: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc, bytes)
+}
+
+/// The digest in the four bytes of the wire; zero-length input reads as zero and so never matches by accident.
+pub(crate) fn from_wire(bytes: &[u8]) -> u32 {
+    bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b))
+}
+
+/// The four bytes of a digest.
+///
+/// > RFC 7143 13.1: ... the CRC is sent with the coefficient of x^31 as the first bit, which makes the bytes of the
+/// > reflected register go least significant first.
+pub(crate) fn to_wire(crc: u32) -> [u8; 4] {
+    crc.to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7143 appendix A.4: CRC examples.
+    #[test]
+    fn examples_of_the_rfc() {
+        let ascending: Vec<u8> = (0..32).collect();
+        let descending: Vec<u8> = (0..32).rev().collect();
+        assert_eq!(to_wire(crc(&[0; 32])), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(to_wire(crc(&[0xff; 32])), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(to_wire(crc(&ascending)), [0x4e, 0x79, 0xdd, 0x46]);
+        assert_eq!(to_wire(crc(&descending)), [0x5c, 0xdb, 0x3f, 0x11]);
+    }
+
+    #[test]
+    fn appending_equals_one_pass() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(crc_append(crc(&bytes[..100]), &bytes[100..]), crc(&bytes));
+        assert_eq!(from_wire(&to_wire(crc(&bytes))), crc(&bytes));
+    }
+}

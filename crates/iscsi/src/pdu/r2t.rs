@@ -1,0 +1,87 @@
+//! Ready To Transfer (RFC 7143 11.8).
+
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    big_endian::{U32, U64},
+    transmute, transmute_ref,
+};
+
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Lun, Opcode, TargetSn};
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct R2tBhs {
+    opcode: u8,
+    flags: u8,
+    reserved_2: [u8; 2],
+    lengths: [u8; 4],
+    lun: U64,
+    initiator_task_tag: U32,
+    target_transfer_tag: U32,
+    stat_sn: U32,
+    exp_cmd_sn: U32,
+    max_cmd_sn: U32,
+    r2t_sn: U32,
+    buffer_offset: U32,
+    desired_data_transfer_length: U32,
+}
+const _: () = assert!(size_of::<R2tBhs>() == BHS_LEN);
+
+/// The target asks for a part of a write's data (RFC 7143 11.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct R2t {
+    /// Logical unit.
+    pub lun: Lun,
+    /// The task's tag.
+    pub initiator_task_tag: u32,
+    /// To be copied into the Data-Out PDUs that answer.
+    pub target_transfer_tag: u32,
+    /// Sequence numbers: StatSN is the next one, and is not used up.
+    pub sn: TargetSn,
+    /// R2TSN: numbers the R2Ts of the command from zero.
+    pub r2t_sn: u32,
+    /// First byte wanted.
+    pub buffer_offset: u32,
+    /// Number of bytes wanted: not zero, at most MaxBurstLength.
+    pub desired_length: u32,
+}
+
+impl R2t {
+    /// Reads the PDU from a frame.
+    pub fn load(frame: &Frame) -> Self {
+        let wire: &R2tBhs = transmute_ref!(&frame.bhs);
+        Self {
+            lun: Lun(wire.lun.get()),
+            initiator_task_tag: wire.initiator_task_tag.get(),
+            target_transfer_tag: wire.target_transfer_tag.get(),
+            sn: TargetSn {
+                stat_sn: wire.stat_sn.get(),
+                exp_cmd_sn: wire.exp_cmd_sn.get(),
+                max_cmd_sn: wire.max_cmd_sn.get(),
+            },
+            r2t_sn: wire.r2t_sn.get(),
+            buffer_offset: wire.buffer_offset.get(),
+            desired_length: wire.desired_data_transfer_length.get(),
+        }
+    }
+}
+
+impl Encode for R2t {
+    fn bhs(&self) -> Bhs {
+        transmute!(R2tBhs {
+            opcode: Opcode::R2t as u8,
+            flags: FINAL,
+            reserved_2: [0; 2],
+            lengths: [0; 4],
+            lun: self.lun.0.into(),
+            initiator_task_tag: self.initiator_task_tag.into(),
+            target_transfer_tag: self.target_transfer_tag.into(),
+            stat_sn: self.sn.stat_sn.into(),
+            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
+            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            r2t_sn: self.r2t_sn.into(),
+            buffer_offset: self.buffer_offset.into(),
+            desired_data_transfer_length: self.desired_length.into(),
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Text Request and Text Response (RFC 7143 11.10, 11.11).
+
+use bytes::Bytes;
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    big_endian::{U32, U64},
+    transmute, transmute_ref,
+};
+
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Lun, Opcode, TargetSn};
+
+const CONTINUE: u8 = 0x40;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct TextRequestBhs {
+    opcode: u8,
+    flags: u8,
+    reserved_2: [u8; 2],
+    lengths: [u8; 4],
+    lun: U64,
+    initiator_task_tag: U32,
+    target_transfer_tag: U32,
+    cmd_sn: U32,
+    exp_stat_sn: U32,
+    reserved_32: [u8; 16],
+}
+const _: () = assert!(size_of::<TextRequestBhs>() == BHS_LEN);
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct TextResponseBhs {
+    opcode: u8,
+    flags: u8,
+    reserved_2: [u8; 2],
+    lengths: [u8; 4],
+    lun: U64,
+    initiator_task_tag: U32,
+    target_transfer_tag: U32,
+    stat_sn: U32,
+    exp_cmd_sn: U32,
+    max_cmd_sn: U32,
+    reserved_36: [u8; 12],
+}
+const _: () = assert!(size_of::<TextResponseBhs>() == BHS_LEN);
+
+fn flags(final_: bool, continued: bool) -> u8 {
+    (if final_ { FINAL } else { 0 }) | (if continued { CONTINUE } else { 0 })
+}
+
+/// Keys of the initiator, in the full feature phase (RFC 7143 11.10).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextRequest {
+    /// For immediate delivery: takes no CmdSN.
+    pub immediate: bool,
+    /// F: the initiator has said all it wants to.
+    pub final_: bool,
+    /// C: the text goes on in the next PDU.
+    pub continued: bool,
+    /// Logical unit: copied from the response that is followed.
+    pub lun: Lun,
+    /// The exchange's tag.
+    pub initiator_task_tag: u32,
+    /// [`NO_TAG`](super::NO_TAG) to begin, else copied from the last response.
+    pub target_transfer_tag: u32,
+    /// CmdSN.
+    pub cmd_sn: u32,
+    /// ExpStatSN.
+    pub exp_stat_sn: u32,
+    /// Text.
+    pub data: Bytes,
+}
+
+impl TextRequest {
+    /// Reads the PDU from a frame.
+    pub fn load(frame: Frame) -> Self {
+        let wire: &TextRequestBhs = transmute_ref!(&frame.bhs);
+        Self {
+            immediate: wire.opcode & IMMEDIATE != 0,
+            final_: wire.flags & FINAL != 0,
+            continued: wire.flags & CONTINUE != 0,
+            lun: Lun(wire.lun.get()),
+            initiator_task_tag: wire.initiator_task_tag.get(),
+            target_transfer_tag: wire.target_transfer_tag.get(),
+            cmd_sn: wire.cmd_sn.get(),
+            exp_stat_sn: wire.exp_stat_sn.get(),
+            data: frame.data,
+        }
+    }
+}
+
+impl Encode for TextRequest {
+    fn bhs(&self) -> Bhs {
+        transmute!(TextRequestBhs {
+            opcode: Opcode::TextRequest as u8 | if self.immediate { IMMEDIATE } else { 0 },
+            flags: flags(self.final_, self.continued),
+            reserved_2: [0; 2],
+            lengths: [0; 4],
+            lun: self.lun.0.into(),
+            initiator_task_tag: self.initiator_task_tag.into(),
+            target_transfer_tag: self.target_transfer_tag.into(),
+            cmd_sn: self.cmd_sn.into(),
+            exp_stat_sn: self.exp_stat_sn.into(),
+            reserved_32: [0; 16],
+        })
+    }
+
+    fn data(&self) -> Bytes {
+        self.data.clone()
+    }
+}
+
+/// Keys of the target, in the full feature phase (RFC 7143 11.11).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextResponse {
+    /// F: the exchange is over.
+    pub final_: bool,
+    /// C: the text goes on in the next PDU.
+    pub continued: bool,
+    /// Logical unit, for the initiator to copy.
+    pub lun: Lun,
+    /// Tag of the request.
+    pub initiator_task_tag: u32,
+    /// [`NO_TAG`](super::NO_TAG) when the exchange is over.
+    pub target_transfer_tag: u32,
+    /// Sequence numbers.
+    pub sn: TargetSn,
+    /// Text.
+    pub data: Bytes,
+}
+
+impl TextResponse {
+    /// Reads the PDU from a frame.
+    pub fn load(frame: Frame) -> Self {
+        let wire: &TextResponseBhs = transmute_ref!(&frame.bhs);
+        Self {
+            final_: wire.flags & FINAL != 0,
+            continued: wire.flags & CONTINUE != 0,
+            lun: Lun(wire.lun.get()),
+            initiator_task_tag: wire.initiator_task_tag.get(),
+            target_transfer_tag: wire.target_transfer_tag.get(),
+            sn: TargetSn {
+                stat_sn: wire.stat_sn.get(),
+                exp_cmd_sn: wire.exp_cmd_sn.get(),
+                max_cmd_sn: wire.max_cmd_sn.get(),
+            },
+            data: frame.data,
+        }
+    }
+}
+
+impl Encode for TextResponse {
+    fn bhs(&self) -> Bhs {
+        transmute!(TextResponseBhs {
+            opcode: Opcode::TextResponse as u8,
+            flags: flags(self.final_, self.continued),
+            reserved_2: [0; 2],
+            lengths: [0; 4],
+            lun: self.lun.0.into(),
+            initiator_task_tag: self.initiator_task_tag.into(),
+            target_transfer_tag: self.target_transfer_tag.into(),
+            stat_sn: self.sn.stat_sn.into(),
+            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
+            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            reserved_36: [0; 12],
+        })
+    }
+
+    fn data(&self) -> Bytes {
+        self.data.clone()
+    }
+}
