@@ -4,7 +4,10 @@
 pub mod clock;
 mod disk;
 mod file_disk;
+pub mod files;
+pub mod lock;
 pub mod net;
+pub mod random;
 
 pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 pub use file_disk::FileDisk;

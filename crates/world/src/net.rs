@@ -1,5 +1,7 @@
 //! Sockets: TCP listeners and streams, with the non-blocking moves that a batching server needs.
 
+mod async_io;
+
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

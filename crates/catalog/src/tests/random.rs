@@ -1,0 +1,127 @@
+//! Random changes: the rules hold after each, and what was stored is what is held.
+
+use super::*;
+use crate::{Draft, State};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(u8, u64),
+    Resize(u8, u64, bool),
+    Rename(u8, u8),
+    Destroy(u8),
+    Recover(u8),
+    Eradicate(u8),
+    Time(u64),
+    Host(u8, Vec<u8>),
+    Edit(u8, Option<u8>, Option<Vec<u8>>),
+    DeleteHost(u8),
+    Connect(u8, u8, Option<u16>),
+    Disconnect(u8, u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = || 0u8..5;
+    let mib = || (1u64..9).prop_map(|mib| mib << 20);
+    prop_oneof![
+        (name(), mib()).prop_map(|(v, size)| Step::Create(v, size)),
+        (name(), mib(), any::<bool>()).prop_map(|(v, size, truncate)| Step::Resize(v, size, truncate)),
+        (name(), name()).prop_map(|(v, to)| Step::Rename(v, to)),
+        name().prop_map(Step::Destroy),
+        name().prop_map(Step::Recover),
+        name().prop_map(Step::Eradicate),
+        (0u64..3).prop_map(|days| Step::Time(days * crate::ERADICATION_DELAY_MS)),
+        (name(), prop::collection::vec(name(), 0..3)).prop_map(|(h, iqns)| Step::Host(h, iqns)),
+        (name(), prop::option::of(name()), prop::option::of(prop::collection::vec(name(), 0..3)))
+            .prop_map(|(h, to, iqns)| Step::Edit(h, to, iqns)),
+        name().prop_map(Step::DeleteHost),
+        (name(), name(), prop::option::of(0u16..4)).prop_map(|(h, v, lun)| Step::Connect(h, v, lun)),
+        (name(), name()).prop_map(|(h, v)| Step::Disconnect(h, v)),
+    ]
+}
+
+fn volume(n: u8) -> String {
+    // Case must not matter: the same volume by different spellings.
+    if n.is_multiple_of(2) { format!("vol{n}") } else { format!("VOL{n}") }
+}
+
+fn host(n: u8) -> String {
+    format!("host{n}")
+}
+
+fn initiators(numbers: &[u8]) -> Vec<String> {
+    numbers.iter().map(|n| if *n == 0 { "*".to_owned() } else { format!("iqn.2026-11.org.test:{n}") }).collect()
+}
+
+fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
+    match step {
+        Step::Create(v, size) => draft.create_volume(&volume(*v), *size, now).map(|_| ()),
+        Step::Resize(v, size, truncate) => draft.resize_volume(&volume(*v), *size, *truncate).map(|_| ()),
+        Step::Rename(v, to) => draft.rename_volume(&volume(*v), &volume(*to)).map(|_| ()),
+        Step::Destroy(v) => draft.destroy_volume(&volume(*v), now).map(|_| ()),
+        Step::Recover(v) => draft.recover_volume(&volume(*v)).map(|_| ()),
+        Step::Eradicate(v) => draft.eradicate_volume(&volume(*v)).map(|_| ()),
+        Step::Time(_) => Ok(()),
+        Step::Host(h, iqns) => {
+            let edit = HostEdit { iqns: Some(initiators(iqns)), ..HostEdit::default() };
+            draft.create_host(&host(*h), &edit, now).map(|_| ())
+        }
+        Step::Edit(h, to, iqns) => {
+            let edit = HostEdit { name: to.map(host), iqns: iqns.as_deref().map(initiators), ..HostEdit::default() };
+            draft.edit_host(&host(*h), &edit).map(|_| ())
+        }
+        Step::DeleteHost(h) => draft.delete_host(&host(*h)).map(|_| ()),
+        Step::Connect(h, v, lun) => draft.connect(&host(*h), &volume(*v), *lun).map(|_| ()),
+        Step::Disconnect(h, v) => draft.disconnect(&host(*h), &volume(*v)).map(|_| ()),
+    }
+}
+
+/// What must be true of every state, found by looking at the records alone.
+fn check(state: &State, service: &dyn Service) {
+    let unique = |names: Vec<String>| {
+        let count = names.len();
+        assert_eq!(names.into_iter().collect::<BTreeSet<_>>().len(), count);
+    };
+    unique(state.volumes().map(|v| v.name.to_lowercase()).collect());
+    unique(state.volumes().map(|v| v.serial.clone()).collect());
+    unique(state.hosts().map(|h| h.name.to_lowercase()).collect());
+    unique(state.hosts().flat_map(|h| h.iqns.clone()).collect());
+    unique(state.connections().map(|c| format!("{:?} {}", c.host, c.lun)).collect());
+    for connection in state.connections() {
+        assert!(state.host_by_id(connection.host).is_some());
+        assert_eq!(state.volume_by_id(connection.volume).unwrap().destroyed_ms, None);
+    }
+    for volume in state.volumes() {
+        assert_eq!(state.volume(&volume.name).unwrap(), volume);
+        assert_eq!(service.volume_space(volume.id).unwrap().provisioned, volume.bytes);
+    }
+    for host in state.hosts() {
+        let map = host.iqns.first().map(|iqn| state.lun_map(iqn).unwrap());
+        let luns: BTreeSet<u16> = state.connections().filter(|c| c.host == host.id).map(|c| c.lun).collect();
+        assert!(map.is_none_or(|map| map.entries.keys().copied().collect::<BTreeSet<_>>() == luns));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_stored_is_what_is_held(steps in prop::collection::vec(prop::collection::vec(step(), 1..4), 0..60)) {
+        let (service, catalog) = new();
+        let mut now = 0;
+        for group in &steps {
+            let before = catalog.state();
+            let done = catalog.change(|draft| group.iter().try_for_each(|step| apply(draft, step, now)));
+            if done.is_err() {
+                prop_assert_eq!(&catalog.state(), &before);
+            }
+            for step in group {
+                if let Step::Time(days) = step {
+                    now += days;
+                    catalog.eradicate_due(now).unwrap();
+                }
+            }
+            check(&catalog.state(), &*service);
+            prop_assert_eq!(open(&service).unwrap().state(), catalog.state());
+        }
+    }
+}

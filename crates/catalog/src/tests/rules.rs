@@ -1,0 +1,219 @@
+//! What may be changed, and what is answered where it may not.
+
+use super::*;
+use crate::{Chap, ERADICATION_DELAY_MS, Kind, MAX_LUN, Secret, check_iqn, check_name};
+
+/// The message of a refused change; the state must be as it was before.
+fn refused<T: std::fmt::Debug>(
+    catalog: &Catalog,
+    edit: impl FnOnce(&mut crate::Draft) -> Result<T, CatalogError>,
+) -> String {
+    let (before, version) = (catalog.state(), catalog.version());
+    let error = catalog.change(edit).unwrap_err();
+    assert_eq!(catalog.state(), before);
+    assert_eq!(catalog.version(), version);
+    error.to_string()
+}
+
+#[test]
+fn names_have_letters_digits_hyphens_and_underscores() {
+    for good in ["a", "V1", "vm-100-disk-0", "volume-5e1f_x", "1a", &"x".repeat(63)] {
+        assert_eq!(check_name(good), Ok(()), "{good}");
+    }
+    for bad in ["", "1", "12-34", "-a", "a-", "_a", "a b", "a.b", "a/b", "pod::v", "ä", "a\n", &"x".repeat(64)] {
+        assert_eq!(check_name(bad), Err(CatalogError::BadName { name: bad.into() }), "{bad}");
+    }
+}
+
+#[test]
+fn initiator_names_are_compared_in_lower_case() {
+    assert_eq!(check_iqn("IQN.1998-01.com.VMware:ESX1").unwrap(), ESX1);
+    assert_eq!(check_iqn("*").unwrap(), "*");
+    assert!(check_iqn("eui.02004567A425678D").is_ok());
+    assert!(check_iqn("naa.624a93700123456789abcdef00000001").is_ok());
+    let long = format!("iqn.2026-11.org:{}", "x".repeat(300));
+    for bad in
+        ["", "iqn.", "iqn.com.vmware", "iqn.1998-1.com", "eui.123", "naa.x", "esx1", "iqn.1998-01.a b", "**", &long]
+    {
+        assert_eq!(check_iqn(bad), Err(CatalogError::BadIqn { iqn: bad.into() }), "{bad}");
+    }
+}
+
+#[test]
+fn sizes_are_whole_blocks_within_limits_and_rounded_up_to_map_blocks() {
+    let (_, catalog) = new();
+    let create = |name: &str, bytes: u64| catalog.change(|draft| draft.create_volume(name, bytes, 0));
+    assert_eq!(create("least", 1 << 20).unwrap().bytes, 1 << 20);
+    assert_eq!(create("most", 4 << 50).unwrap().bytes, 4 << 50);
+    assert_eq!(create("odd", (1 << 20) + 512).unwrap().bytes, (1 << 20) + 4096);
+    for bad in [0, 512, (1 << 20) - 512, (1 << 20) + 1, (4 << 50) + 512, u64::MAX] {
+        assert_eq!(create("bad", bad), Err(CatalogError::BadSize { name: "bad".into() }), "{bad}");
+    }
+}
+
+#[test]
+fn names_are_unique_but_for_case() {
+    let (_, catalog) = furnished();
+    assert_eq!(refused(&catalog, |d| d.create_volume("V1", GIB, 0)), "Volume already exists.");
+    assert_eq!(refused(&catalog, |d| d.create_host("H1", &HostEdit::default(), 0)), "Host already exists.");
+    assert_eq!(refused(&catalog, |d| d.rename_volume("v2", "V1")), "Volume already exists.");
+    assert_eq!(catalog.change(|d| d.rename_volume("V2", "Second")).unwrap().name, "Second");
+    assert_eq!(catalog.change(|d| d.rename_volume("second", "SECOND")).unwrap().name, "SECOND");
+    assert_eq!(catalog.state().volume("second").unwrap().name, "SECOND");
+    assert_eq!(refused(&catalog, |d| d.rename_volume("v2", "v3")), "Volume does not exist.");
+}
+
+#[test]
+fn serial_numbers_are_unique_for_ever() {
+    let (service, catalog) = new();
+    let first = catalog.change(|d| d.create_volume("v", GIB, 0)).unwrap();
+    catalog.change(|d| d.destroy_volume("v", 1)).unwrap();
+    catalog.change(|d| d.eradicate_volume("v")).unwrap();
+    let catalog = open(&service).unwrap();
+    let second = catalog.change(|d| d.create_volume("v", GIB, 0)).unwrap();
+    assert_ne!(first.id, second.id);
+    assert_ne!(first.serial, second.serial);
+    // "sixteen bytes ok", its 9th byte marked as RFC 9562 asks.
+    assert_eq!(first.serial, "A279746573206F6B00000001");
+    assert_eq!(first.naa(), "624a9370a279746573206f6b00000001");
+    assert_eq!(catalog.array().id, "73697874-6565-4e20-a279-746573206f6b");
+    assert_eq!(catalog.target_iqn(), "iqn.2026-11.org.ibid:736978746565");
+}
+
+#[test]
+fn shrinking_takes_leave_to_truncate() {
+    let (_, catalog) = furnished();
+    assert_eq!(catalog.change(|d| d.resize_volume("v1", 3 * GIB, false)).unwrap().bytes, 3 * GIB);
+    assert!(refused(&catalog, |d| d.resize_volume("v1", GIB, false)).contains("truncate"));
+    assert_eq!(catalog.change(|d| d.resize_volume("v1", GIB, true)).unwrap().bytes, GIB);
+}
+
+#[test]
+fn a_destroyed_volume_waits_and_comes_back() {
+    let (_, catalog) = furnished();
+    assert_eq!(
+        refused(&catalog, |d| d.destroy_volume("v1", 0)),
+        "Volume cannot be deleted due to existing connections."
+    );
+    assert_eq!(refused(&catalog, |d| d.eradicate_volume("v2")), "Volume is not destroyed.");
+    assert_eq!(refused(&catalog, |d| d.recover_volume("v2")), "Volume is not destroyed.");
+    catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap();
+    assert_eq!(refused(&catalog, |d| d.destroy_volume("v2", 0)), "Volume has been destroyed.");
+    assert_eq!(refused(&catalog, |d| d.connect("h1", "v2", None)), "Volume has been destroyed.");
+    assert_eq!(refused(&catalog, |d| d.resize_volume("v2", 4 * GIB, false)), "Volume has been destroyed.");
+    assert_eq!(refused(&catalog, |d| d.create_volume("v2", GIB, 0)), "Volume already exists.");
+    let recovered = catalog.change(|d| d.recover_volume("v2")).unwrap();
+    assert_eq!(recovered.destroyed_ms, None);
+}
+
+#[test]
+fn destroyed_volumes_are_eradicated_when_their_day_is_over() {
+    let (service, catalog) = furnished();
+    let id = catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap().id;
+    let due = 9_000 + ERADICATION_DELAY_MS;
+    // A clock that was set back must not count as a very long time.
+    for early in [0, 8_999, 9_000, due - 1] {
+        assert_eq!(catalog.eradicate_due(early).unwrap(), Vec::<String>::new());
+    }
+    assert!(service.volume_space(id).is_some());
+    assert_eq!(catalog.eradicate_due(due).unwrap(), ["v2"]);
+    assert_eq!(service.volume_space(id), None);
+    assert_eq!(catalog.state().volume("v2"), Err(CatalogError::NoSuch { kind: Kind::Volume, name: "v2".into() }));
+}
+
+#[test]
+fn an_initiator_belongs_to_one_host() {
+    let (_, catalog) = furnished();
+    let message = refused(&catalog, |d| d.create_host("h3", &iqns(&["IQN.1998-01.com.vmware:ESX1"]), 0));
+    assert_eq!(message, "The specified IQN is already in use by host h1.");
+    assert!(refused(&catalog, |d| d.edit_host("h2", &iqns(&[ESX2, ESX1]))).contains("already in use"));
+    // Giving it up frees it, and naming one's own again is no conflict.
+    catalog.change(|d| d.edit_host("h1", &iqns(&[]))).unwrap();
+    let host = catalog.change(|d| d.edit_host("h2", &iqns(&[ESX2, ESX1, ESX1]))).unwrap();
+    assert_eq!(host.iqns, [ESX2, ESX1]);
+}
+
+#[test]
+fn a_host_with_volumes_stays() {
+    let (_, catalog) = furnished();
+    assert_eq!(refused(&catalog, |d| d.delete_host("h1")), "Host cannot be deleted due to existing connections.");
+    catalog.change(|d| d.disconnect("h1", "v1")).unwrap();
+    catalog.change(|d| d.delete_host("h1")).unwrap();
+    assert_eq!(refused(&catalog, |d| d.delete_host("h1")), "Host does not exist.");
+    assert_eq!(catalog.lun_map(ESX1), None);
+}
+
+#[test]
+fn luns_are_the_lowest_free_from_one() {
+    let (_, catalog) = furnished();
+    catalog.change(|d| (0..6).try_for_each(|n| d.create_volume(&format!("w{n}"), GIB, 0).map(|_| ()))).unwrap();
+    let connect = |volume: &str, lun| catalog.change(|d| d.connect("h1", volume, lun)).map(|connection| connection.lun);
+    assert_eq!(connect("w0", None).unwrap(), 2);
+    assert_eq!(connect("w1", Some(0)).unwrap(), 0);
+    assert_eq!(connect("w2", Some(MAX_LUN)).unwrap(), MAX_LUN);
+    assert_eq!(connect("w3", Some(4)).unwrap(), 4);
+    assert_eq!(connect("w4", None).unwrap(), 3);
+    assert_eq!(connect("w5", Some(4)).unwrap_err().to_string(), "LUN 4 is already in use on host h1.");
+    assert_eq!(connect("w5", Some(MAX_LUN + 1)).unwrap_err(), CatalogError::BadLun { lun: 4096 });
+    assert_eq!(connect("w4", None).unwrap_err().to_string(), "Connection already exists.");
+    catalog.change(|d| d.disconnect("h1", "w0")).unwrap();
+    assert_eq!(connect("w5", None).unwrap(), 2);
+    assert_eq!(refused(&catalog, |d| d.disconnect("h2", "w5")), "Connection does not exist.");
+}
+
+#[test]
+fn an_initiator_sees_the_volumes_of_its_host_and_nothing_else() {
+    let (_, catalog) = furnished();
+    let map = catalog.lun_map("IQN.1998-01.COM.VMWARE:ESX1").unwrap();
+    assert_eq!(map.host, "h1");
+    assert_eq!(map.entries.keys().copied().collect::<Vec<_>>(), [1]);
+    let entry = map.get(1).unwrap();
+    assert_eq!((entry.name.as_str(), entry.blocks, entry.read_only), ("v1", GIB / 512, false));
+    assert!(catalog.lun_map(ESX2).unwrap().entries.is_empty());
+    assert_eq!(catalog.lun_map("iqn.2000-01.org:stranger"), None);
+
+    catalog.change(|d| d.create_host("anyone", &iqns(&["*"]), 0)).unwrap();
+    catalog.change(|d| d.connect("anyone", "v2", None)).unwrap();
+    assert_eq!(catalog.lun_map("iqn.2000-01.org:stranger").unwrap().host, "anyone");
+    // An initiator that a host names is that host's, whatever the wildcard admits.
+    assert_eq!(catalog.lun_map(ESX1).unwrap().host, "h1");
+    assert!(refused(&catalog, |d| d.create_host("all", &iqns(&["*"]), 0)).contains("already in use"));
+}
+
+#[test]
+fn chap_is_whole_or_refused() {
+    let (_, catalog) = furnished();
+    let pair = |user: &str, secret: &str| Some((user.to_owned(), Secret::new(secret)));
+    let set = |chap: Chap| {
+        let edit = HostEdit { chap: Some(chap), ..HostEdit::default() };
+        catalog.change(|d| d.edit_host("h1", &edit)).map(|host| host.chap.clone())
+    };
+    let good = Chap { host: pair("esx", "twelve bytes"), target: pair("array", "another secret") };
+    assert_eq!(set(good.clone()).unwrap(), good);
+    assert_eq!(catalog.chap(ESX1), Some(good.clone()));
+    assert_eq!(catalog.chap(ESX2), Some(Chap::default()));
+    assert_eq!(catalog.chap("iqn.2000-01.org:stranger"), None);
+    assert!(!format!("{good:?}").contains("twelve"), "a secret must not reach a log");
+    for (chap, reason) in [
+        (Chap { host: pair("esx", "eleven byte"), target: None }, "a secret has 12"),
+        (Chap { host: pair("", "twelve bytes"), target: None }, "a user name has 1"),
+        (Chap { host: None, target: pair("array", "twelve bytes") }, "proves itself only to hosts"),
+        (Chap { host: pair("a", "the same secret"), target: pair("b", "the same secret") }, "must differ"),
+    ] {
+        let message = set(chap).unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}");
+    }
+    assert_eq!(catalog.chap(ESX1), Some(good));
+}
+
+#[test]
+fn several_changes_are_one() {
+    let (_, catalog) = furnished();
+    let message = refused(&catalog, |draft| {
+        draft.create_volume("v3", GIB, 0)?;
+        draft.connect("h2", "v3", None)?;
+        draft.create_volume("v1", GIB, 0)
+    });
+    assert_eq!(message, "Volume already exists.");
+    assert!(catalog.state().volume("v3").is_err());
+}

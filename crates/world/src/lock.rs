@@ -1,0 +1,79 @@
+//! One process at a time: a lock file that names its holder.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "world is the door to the outside")]
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use thiserror::Error;
+
+/// The most bytes of a holder's name that are kept.
+const MAX_HOLDER_BYTES: usize = 1024;
+
+/// Why a lock was not taken.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("it is in use by {0}")]
+    Held(String),
+    /// The lock file could not be opened or written.
+    #[error("the lock file cannot be used: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A lock, held until it is dropped or the process ends in whatever way: the system lets go of it then.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Takes the lock of that file (made when it is not there), and writes into it who holds it: this process' number
+    /// and its command line.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(holder(&mut file))),
+            Err(error) => return Err(LockError::Io(error.into())),
+        }
+        let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let holder: String = format!("process {} ({})", std::process::id(), command.join(" "));
+        file.set_len(0)?;
+        file.write_all(holder.as_bytes())?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // An empty file tells a reader that nobody holds it. The file itself stays: removing it would let two processes
+        // hold locks on two files of one name.
+        let _ = self.0.set_len(0);
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = vec![];
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MAX_HOLDER_BYTES as u64).read_to_end(&mut text));
+    match read {
+        Ok(count) if count > 0 => String::from_utf8_lossy(&text).into_owned(),
+        _ => "a process that has not said its name yet".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_refused_by_name_of_the_first() {
+        let path = std::env::temp_dir().join(format!("ibid-lock-{}", std::process::id()));
+        let first = Lock::take(&path).unwrap();
+        let LockError::Held(holder) = Lock::take(&path).unwrap_err() else { panic!("held") };
+        assert!(holder.contains(&format!("process {} (", std::process::id())), "{holder}");
+        drop(first);
+        drop(Lock::take(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
