@@ -1,10 +1,13 @@
-//! Sockets: TCP listeners and streams, with the non-blocking moves that a batching server needs.
+//! Sockets: TCP listeners and streams, with the moves that a batching server needs.
 
 mod async_io;
 
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A bound TCP port.
 #[derive(Debug)]
@@ -56,32 +59,30 @@ impl Stream {
         self.0.peer_addr()
     }
 
-    /// Waits until [`try_read`](Self::try_read) has something to tell. Cancel safe.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.0.readable().await
+    /// Appends what has arrived, up to the spare capacity of `buffer`, which must not be nothing; `Ready(Ok(0))` is the
+    /// end of the stream. After a read that did not fill the buffer the next poll costs no system call.
+    pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        // `read_buf` keeps no state between polls, so a new future for each is the same as one.
+        pin!(self.0.read_buf(buffer)).poll(context)
     }
 
-    /// Waits until [`try_write`](Self::try_write) may take something. Cancel safe.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.0.writable().await
+    /// Writes what the socket takes now of `data`.
+    pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, data)
     }
 
-    /// Appends what has arrived, up to the spare capacity of `buffer`. `Ok(None)`: nothing yet. `Ok(Some(0))`: the
-    /// other end has closed.
-    pub fn try_read(&self, buffer: &mut BytesMut) -> io::Result<Option<usize>> {
-        would_block(self.0.try_read_buf(buffer))
+    /// Reads into `buffer`: for clients that wait for one thing at a time.
+    pub async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        self.0.read_buf(buffer).await
     }
 
-    /// Writes what the socket takes now of `data`. `Ok(None)`: nothing for the moment.
-    pub fn try_write(&self, data: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        would_block(self.0.try_write_vectored(data))
+    /// Writes all of `data`.
+    pub async fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+        self.0.write_all(data).await
     }
-}
 
-fn would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
-    match result {
-        Ok(count) => Ok(Some(count)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error),
+    /// Tells the other end that nothing more comes.
+    pub async fn shutdown(&mut self) -> io::Result<()> {
+        self.0.shutdown().await
     }
 }
