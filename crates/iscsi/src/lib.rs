@@ -1,9 +1,22 @@
 //! iSCSI (RFC 7143) for both ends: bytes in, actions out.
 #![forbid(unsafe_code)]
 
+mod chap;
 mod digest;
+pub mod initiator;
+mod login;
 mod output;
+mod parameters;
+mod payload;
 pub mod pdu;
+pub mod target;
 
+pub use chap::Secret;
 pub use digest::Digests;
+pub use login::{
+    Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginRefusal, LoginStatus,
+    SessionKind, SessionRequest, TargetLogin,
+};
 pub use output::Output;
+pub use parameters::Parameters;
+pub use payload::Payload;

@@ -1,0 +1,130 @@
+//! Data of a read in as many parts as the store happened to have it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// A rope of byte slices: read data on its way out, never copied.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    // One part is by far the most frequent, and needs no allocation.
+    first: Bytes,
+    rest: VecDeque<Bytes>,
+    len: usize,
+}
+
+impl Payload {
+    /// Number of bytes in all parts.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends a part.
+    pub fn push(&mut self, part: Bytes) {
+        if part.is_empty() {
+            return;
+        }
+        self.len += part.len();
+        if self.first.is_empty() {
+            self.first = part;
+        } else {
+            self.rest.push_back(part);
+        }
+    }
+
+    /// Drops everything behind the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            *self = self.split_to(len);
+        }
+    }
+
+    /// Takes the first `len` bytes off, or all when there are fewer.
+    pub fn split_to(&mut self, len: usize) -> Self {
+        let mut head = Self::default();
+        while head.len < len && self.len > 0 {
+            let take = self.first.len().min(len - head.len);
+            head.push(self.first.split_to(take));
+            self.len -= take;
+            if self.first.is_empty() {
+                self.first = self.rest.pop_front().unwrap_or_default();
+            }
+        }
+        head
+    }
+
+    /// The bytes in one piece, copied when there are several parts.
+    pub fn to_bytes(&self) -> Bytes {
+        if self.rest.is_empty() {
+            return self.first.clone();
+        }
+        let mut whole = Vec::with_capacity(self.len);
+        whole.extend_from_slice(&self.first);
+        self.rest.iter().for_each(|part| whole.extend_from_slice(part));
+        whole.into()
+    }
+}
+
+impl IntoIterator for Payload {
+    type Item = Bytes;
+    type IntoIter = std::iter::Chain<std::iter::Once<Bytes>, std::collections::vec_deque::IntoIter<Bytes>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self.first).chain(self.rest)
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(part: Bytes) -> Self {
+        Self { len: part.len(), first: part, rest: VecDeque::new() }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::from(bytes).into()
+    }
+}
+
+impl FromIterator<Bytes> for Payload {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(parts: I) -> Self {
+        let mut payload = Self::default();
+        parts.into_iter().for_each(|part| payload.push(part));
+        payload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitting_keeps_every_byte_in_order() {
+        let whole: Vec<u8> = (0..=255).collect();
+        for step in [1, 7, 100, 256, 300] {
+            let mut payload: Payload = whole.chunks(50).map(Bytes::copy_from_slice).collect();
+            let mut got = Vec::new();
+            while !payload.is_empty() {
+                let head = payload.split_to(step);
+                assert!(head.len() <= step);
+                got.extend_from_slice(&head.to_bytes());
+                assert_eq!(payload.len(), whole.len() - got.len());
+            }
+            assert_eq!(got, whole);
+        }
+    }
+
+    #[test]
+    fn truncating_beyond_the_end_changes_nothing() {
+        let mut payload = Payload::from(vec![1, 2, 3]);
+        payload.truncate(9);
+        assert_eq!(&payload.to_bytes()[..], [1, 2, 3]);
+        payload.truncate(1);
+        assert_eq!(&payload.to_bytes()[..], [1]);
+    }
+}
