@@ -6,11 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod be;
+pub mod capacity;
 pub mod cdb;
+pub mod inquiry;
+pub mod lun;
 pub mod persistent_reservation;
 pub mod sense;
 mod status;
+mod supported_opcodes;
 
+pub use capacity::Capacity;
 pub use cdb::{Cdb, Command, DataPhase};
+pub use lun::Lun;
 pub use sense::{Asc, Sense, SenseFormat, SenseKey, asc};
 pub use status::Status;
+pub use supported_opcodes::supported_opcodes_data;

@@ -1,0 +1,8 @@
+//! INQUIRY: standard data and vital product data (SPC-4 6.6, 7.8; SBC-4 6.6).
+
+mod designator;
+mod standard;
+pub mod vpd;
+
+pub use designator::{Designator, DesignatorKind, Naa, Port, parse_designators};
+pub use standard::{PRODUCT, Peripheral, PortGroupSupport, STANDARD_BYTES, StandardInquiry, VENDOR};
