@@ -1,0 +1,255 @@
+//! Pages of the map, and those of them that are in memory.
+
+use crate::reference::{Ref, SlotName};
+use rustc_hash::FxHashMap;
+use zerocopy::byteorder::little_endian::U64;
+use zerocopy::FromBytes;
+
+/// References in a leaf: 1 MiB of volume.
+pub const LEAF_REFS: usize = 256;
+/// References in an interior page.
+pub const INTERIOR_REFS: usize = 1024;
+/// Levels above the leaves that a volume may have: 1 GiB, 1 TiB, 1 PiB, 1 EiB.
+pub const MAX_HEIGHT: u8 = 4;
+
+/// 4 KiB blocks below one page of that level; level 0 is a leaf.
+pub const fn span(level: u8) -> u64 {
+    (LEAF_REFS as u64) << (10 * level as u32)
+}
+
+/// 4 KiB blocks below one entry of a page of that level.
+pub const fn entry_span(level: u8) -> u64 {
+    if level == 0 { 1 } else { span(level - 1) }
+}
+
+/// Entries of a page of that level.
+pub(crate) const fn entries(level: u8) -> usize {
+    if level == 0 { LEAF_REFS } else { INTERIOR_REFS }
+}
+
+/// The lowest level whose page covers that many 4 KiB blocks.
+pub fn height_for(blocks: u64) -> u8 {
+    (0..MAX_HEIGHT).find(|level| span(*level) >= blocks).unwrap_or(MAX_HEIGHT)
+}
+
+/// A page in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its references: 256 in a leaf, 1024 above.
+    pub refs: Box<[Ref]>,
+}
+
+impl Page {
+    /// A page whose every entry is `fill`.
+    pub fn filled(level: u8, fill: Ref) -> Self {
+        Self { refs: vec![fill; entries(level)].into_boxed_slice() }
+    }
+
+    /// The stored form: little-endian references, nothing else. Its checksum is in its slot.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.refs.iter().for_each(|reference| out.extend_from_slice(&reference.to_bits().to_le_bytes()));
+    }
+
+    /// Reads the stored form; `None` when the length or an entry is not that of a page.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bits = <[U64]>::ref_from_bytes(bytes).ok()?;
+        if bits.len() != LEAF_REFS && bits.len() != INTERIOR_REFS {
+            return None;
+        }
+        bits.iter().map(|bits| Ref::from_bits(bits.get())).collect::<Option<Box<[Ref]>>>().map(|refs| Self { refs })
+    }
+
+    /// Bytes of the stored form.
+    pub fn stored_bytes(&self) -> usize {
+        self.refs.len() * size_of::<u64>()
+    }
+}
+
+/// A page with what the cache knows of it.
+struct Cached {
+    name: SlotName,
+    page: Page,
+    is_dirty: bool,
+    was_used: bool,
+    is_writing: bool,
+}
+
+/// The pages in memory, by slot number. A changed page stays until a checkpoint has stored it.
+#[derive(Default)]
+pub struct PageCache {
+    pages: FxHashMap<u64, Cached>,
+    dirty: Vec<SlotName>,
+    bytes: u64,
+    dirty_bytes: u64,
+}
+
+impl PageCache {
+    /// A page, when it is in memory.
+    #[inline]
+    pub fn get(&mut self, name: SlotName) -> Option<&Page> {
+        let cached = self.pages.get_mut(&name.slot)?;
+        cached.was_used = true;
+        Some(&cached.page)
+    }
+
+    /// As [`PageCache::get`], without counting as a use.
+    #[inline]
+    pub fn peek(&self, name: SlotName) -> Option<&Page> {
+        self.pages.get(&name.slot).map(|cached| &cached.page)
+    }
+
+    /// True when the page is in memory.
+    pub fn contains(&self, name: SlotName) -> bool {
+        self.pages.contains_key(&name.slot)
+    }
+
+    /// A page to change. It must be in memory; it counts as changed.
+    #[inline]
+    pub fn edit(&mut self, name: SlotName) -> &mut Page {
+        let Some(cached) = self.pages.get_mut(&name.slot) else { panic!("page {name:?} is edited while it is not in memory") };
+        if !cached.is_dirty {
+            cached.is_dirty = true;
+            self.dirty.push(name);
+            self.dirty_bytes += cached.page.stored_bytes() as u64;
+        }
+        cached.was_used = true;
+        &mut cached.page
+    }
+
+    /// Takes in a page that is not stored yet.
+    pub fn insert_new(&mut self, name: SlotName, page: Page) {
+        self.insert(name, page);
+        self.edit(name);
+    }
+
+    /// Takes in a page as it is stored.
+    pub fn insert_stored(&mut self, name: SlotName, page: Page) {
+        self.insert(name, page);
+    }
+
+    fn insert(&mut self, name: SlotName, page: Page) {
+        self.bytes += page.stored_bytes() as u64;
+        let cached = Cached { name, page, is_dirty: false, was_used: true, is_writing: false };
+        assert!(self.pages.insert(name.slot, cached).is_none(), "page {name:?} is in memory twice");
+    }
+
+    /// Forgets a page that nobody references any more.
+    pub fn remove(&mut self, name: SlotName) {
+        if let Some(cached) = self.pages.remove(&name.slot) {
+            let bytes = cached.page.stored_bytes() as u64;
+            self.bytes -= bytes;
+            self.dirty_bytes -= if cached.is_dirty { bytes } else { 0 };
+        }
+    }
+
+    /// The changed pages, in the order of their first change. They count as clean, and as being written, from now on.
+    pub fn take_dirty(&mut self) -> Vec<SlotName> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|name| {
+            // The slot may have been freed since, or freed and taken again by another page.
+            let Some(cached) = self.pages.get_mut(&name.slot).filter(|cached| cached.name == *name) else { return false };
+            let was_dirty = std::mem::take(&mut cached.is_dirty);
+            cached.is_writing |= was_dirty;
+            was_dirty
+        });
+        self.dirty_bytes = 0;
+        dirty
+    }
+
+    /// The writes of a checkpoint have arrived: what it stored may leave memory.
+    pub fn written(&mut self) {
+        self.pages.values_mut().for_each(|cached| cached.is_writing = false);
+    }
+
+    /// Bytes of pages in memory.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of changed pages.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    /// Drops clean pages that were not used since the last call, until at most `budget` bytes are held or one round is over.
+    pub fn shrink(&mut self, budget: u64) {
+        if self.bytes <= budget {
+            return;
+        }
+        let mut surplus = self.bytes - budget;
+        let bytes = &mut self.bytes;
+        self.pages.retain(|_, cached| {
+            let is_kept = cached.is_dirty || cached.is_writing || std::mem::take(&mut cached.was_used) || surplus == 0;
+            if !is_kept {
+                let dropped = cached.page.stored_bytes() as u64;
+                *bytes -= dropped;
+                surplus = surplus.saturating_sub(dropped);
+            }
+            is_kept
+        });
+    }
+
+    /// Number of pages in memory.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// True when no page is in memory.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+}
+
+/// Bytes of a stored page of that level.
+pub fn page_bytes(level: u8) -> usize {
+    entries(level) * size_of::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_those_of_the_design() {
+        let blocks = |bytes: u64| bytes / 4096;
+        assert_eq!((0..=4).map(span).collect::<Vec<_>>(), [20, 30, 40, 50, 60].map(|shift| blocks(1 << shift)));
+        assert_eq!(height_for(1), 0);
+        assert_eq!(height_for(blocks(1 << 20) + 1), 1);
+        assert_eq!(height_for(blocks(1 << 40)), 2);
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let mut page = Page::filled(0, Ref::HOLE);
+        page.refs[1] = Ref::data(SlotName { slot: 0x0102, generation: 3 });
+        let mut bytes = Vec::new();
+        page.encode(&mut bytes);
+        assert_eq!(bytes.len(), 2048);
+        assert_eq!(bytes[8..16], [0x02, 0x01, 0, 0, 0, 0x03, 0, 0x30]);
+        assert_eq!(Page::decode(&bytes), Some(page));
+        bytes[16] = 1;
+        assert_eq!(Page::decode(&bytes), None, "a hole has no other bits");
+        assert_eq!(Page::decode(&bytes[..2040]), None);
+    }
+
+    #[test]
+    fn only_clean_and_idle_pages_leave_memory() {
+        let mut cache = PageCache::default();
+        let name = |slot| SlotName { slot, generation: 0 };
+        (0..4).for_each(|slot| cache.insert_stored(name(slot), Page::filled(0, Ref::HOLE)));
+        cache.edit(name(3));
+        cache.shrink(0);
+        assert_eq!(cache.len(), 4, "all were just used");
+        cache.get(name(1));
+        cache.shrink(0);
+        assert!(cache.contains(name(1)) && cache.contains(name(3)) && cache.len() == 2);
+        assert_eq!(cache.take_dirty(), [name(3)]);
+        cache.shrink(0);
+        cache.shrink(0);
+        assert_eq!(cache.len(), 1, "what is being written stays");
+        cache.written();
+        cache.shrink(0);
+        cache.shrink(0);
+        assert!(cache.is_empty() && cache.bytes() == 0);
+    }
+}

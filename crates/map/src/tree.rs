@@ -1,0 +1,396 @@
+//! The tree of one volume: finding references, and replacing them copy-on-write.
+//!
+//! Two rules keep shared pages sound. *Top down*: a page is made private before anything below it is edited, and copying
+//! a page counts all its children up first. *No faults on the way*: whoever edits has asked [`Map::missing`] before, so that
+//! an edit finds every page it needs in memory and never stops half-way.
+
+use crate::page::{Page, PageCache, entries, entry_span, height_for, span};
+use crate::reference::{Ref, SlotName, Target};
+use crate::slot::Place;
+use crate::table::SlotTable;
+use std::collections::VecDeque;
+
+/// Counts stay this far below their end when references are copied, so that copy-on-write of a shared page never meets it.
+const COUNT_HEADROOM: u32 = 1 << 24;
+
+/// Where a volume begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The page at the top, or what the whole volume is.
+    pub reference: Ref,
+    /// Level of that page; 0 is a leaf.
+    pub height: u8,
+}
+
+impl Root {
+    /// An empty volume of so many 4 KiB blocks.
+    pub fn empty(blocks: u64) -> Self {
+        Self { reference: Ref::HOLE, height: height_for(blocks) }
+    }
+}
+
+/// A slot that nobody references any more, and where its bytes were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Its name while it lived.
+    pub name: SlotName,
+    /// Where it was stored, if it was.
+    pub place: Option<Place>,
+}
+
+/// A run of blocks with one reference, as [`Map::collect`] gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Blocks from the start of the collected range.
+    pub offset: u64,
+    /// Length in blocks; for a page the span of its level.
+    pub blocks: u64,
+    /// One counted reference.
+    pub reference: Ref,
+}
+
+/// A slot has as many references as can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a block is shared as often as can be counted")]
+pub struct TooManyReferences;
+
+/// Slots and pages of all volumes.
+#[derive(Default)]
+pub struct Map {
+    /// The slot table.
+    pub slots: SlotTable,
+    /// The pages in memory.
+    pub pages: PageCache,
+    drops: VecDeque<SlotName>,
+    freed: Vec<Freed>,
+}
+
+impl Map {
+    /// Lists the pages that are not in memory and without which the blocks `first..end` cannot be walked. `is_whole` tells,
+    /// for a page that lies wholly in the range (its level and first block), that it will not be entered.
+    pub fn missing(&self, root: &Root, first: u64, end: u64, is_whole: impl Fn(u8, u64) -> bool, out: &mut Vec<SlotName>) {
+        self.missing_below(root.reference, root.height, 0, (first, end), &is_whole, out);
+    }
+
+    fn missing_below(
+        &self,
+        node: Ref,
+        level: u8,
+        start: u64,
+        range: (u64, u64),
+        is_whole: &impl Fn(u8, u64) -> bool,
+        out: &mut Vec<SlotName>,
+    ) {
+        let Target::Page(name) = node.target() else { return };
+        if range.0 <= start && start + span(level) <= range.1 && is_whole(level, start) {
+            return;
+        }
+        let Some(page) = self.pages.peek(name) else { return out.push(name) };
+        if level > 0 {
+            for index in touched(level, start, range) {
+                self.missing_below(page.refs[index], level - 1, start + index as u64 * entry_span(level), range, is_whole, out);
+            }
+        }
+    }
+
+    /// Calls `visit(first block, blocks, reference)` for the runs of `first..end` in order; data references come one by one.
+    pub fn visit(&mut self, root: &Root, first: u64, end: u64, visit: &mut impl FnMut(u64, u64, Ref)) {
+        self.visit_below(root.reference, root.height, 0, (first, end), visit);
+    }
+
+    fn visit_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), visit: &mut impl FnMut(u64, u64, Ref)) {
+        let Target::Page(name) = node.target() else {
+            let from = range.0.max(start);
+            return visit(from, range.1.min(start + span(level)) - from, node);
+        };
+        if level == 0 {
+            let page = self.page(name);
+            return touched(0, start, range).for_each(|index| visit(start + index as u64, 1, page.refs[index]));
+        }
+        for index in touched(level, start, range) {
+            let child = self.page(name).refs[index];
+            self.visit_below(child, level - 1, start + index as u64 * entry_span(level), range, visit);
+        }
+    }
+
+    fn page(&mut self, name: SlotName) -> &Page {
+        match self.pages.get(name) {
+            Some(page) => page,
+            None => panic!("page {name:?} is used while it is not in memory"),
+        }
+    }
+
+    /// Sets every block of `first..end` to `fill`, which names no slot. Whole subtrees are replaced by one reference.
+    pub fn fill(&mut self, root: &mut Root, first: u64, end: u64, fill: Ref) {
+        assert!(!fill.is_named());
+        if first < end {
+            root.reference = self.fill_below(root.reference, root.height, 0, (first, end), fill);
+        }
+    }
+
+    fn fill_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), fill: Ref) -> Ref {
+        if range.0 <= start && start + span(level) <= range.1 {
+            self.release(node);
+            return fill;
+        }
+        if node == fill {
+            return node;
+        }
+        let name = self.own(node, level);
+        let mut refs = std::mem::take(&mut self.pages.edit(name).refs);
+        for index in touched(level, start, range) {
+            if level == 0 {
+                self.release(std::mem::replace(&mut refs[index], fill));
+            } else {
+                refs[index] = self.fill_below(refs[index], level - 1, start + index as u64 * entry_span(level), range, fill);
+            }
+        }
+        self.pages.edit(name).refs = refs;
+        Ref::page(name)
+    }
+
+    /// Puts `refs` (counted by the caller) at the blocks from `first` on, within one leaf, and releases what was there.
+    pub fn set(&mut self, root: &mut Root, first: u64, refs: &[Ref]) {
+        let leaf = first - first % span(0);
+        assert!(first + refs.len() as u64 <= leaf + span(0));
+        if refs.len() as u64 == span(0) {
+            let name = self.slots.take();
+            self.pages.insert_new(name, Page { refs: refs.into() });
+            return self.put_page(root, leaf, 0, Ref::page(name));
+        }
+        let name = self.own_leaf(root, leaf);
+        let at = (first - leaf) as usize;
+        for (index, reference) in refs.iter().enumerate() {
+            let old = std::mem::replace(&mut self.pages.edit(name).refs[at + index], *reference);
+            self.release(old);
+        }
+    }
+
+    /// Makes the path to a leaf private and gives the name of the leaf.
+    fn own_leaf(&mut self, root: &mut Root, leaf: u64) -> SlotName {
+        let mut name = self.own(root.reference, root.height);
+        root.reference = Ref::page(name);
+        for level in (1..=root.height).rev() {
+            let index = (leaf / entry_span(level)) as usize % entries(level);
+            let child = self.page(name).refs[index];
+            let owned = self.own(child, level - 1);
+            if Ref::page(owned) != child {
+                self.pages.edit(name).refs[index] = Ref::page(owned);
+            }
+            name = owned;
+        }
+        name
+    }
+
+    /// Replaces the subtree of that level that begins at block `first` by `new`, one counted reference.
+    fn put_page(&mut self, root: &mut Root, first: u64, at_level: u8, new: Ref) {
+        if root.height == at_level {
+            let old = std::mem::replace(&mut root.reference, new);
+            return self.release(old);
+        }
+        let mut name = self.own(root.reference, root.height);
+        root.reference = Ref::page(name);
+        for level in (at_level + 1..=root.height).rev() {
+            let index = (first / entry_span(level)) as usize % entries(level);
+            let child = self.page(name).refs[index];
+            let next = if level - 1 == at_level {
+                self.release(child);
+                new
+            } else {
+                Ref::page(self.own(child, level - 1))
+            };
+            if next != child {
+                self.pages.edit(name).refs[index] = next;
+            }
+            if let (Target::Page(below), false) = (next.target(), level - 1 == at_level) {
+                name = below;
+            }
+        }
+    }
+
+    /// A private page in the place of `node`: itself when nobody shares it, else a copy, else a page filled with it.
+    /// The reference to `node` passes to the page that is given back.
+    fn own(&mut self, node: Ref, level: u8) -> SlotName {
+        let page = match node.target() {
+            Target::Page(name) if self.slots.count(name) == 1 => return name,
+            Target::Page(name) => {
+                let page = self.page(name).clone();
+                page.refs.iter().for_each(|child| {
+                    let counted = self.count_up(*child);
+                    assert!(counted, "a count has met its end in spite of the headroom");
+                });
+                self.slots.count_down(name);
+                page
+            }
+            _ => Page::filled(level, node),
+        };
+        let name = self.slots.take();
+        self.pages.insert_new(name, page);
+        name
+    }
+
+    /// Counts one more reference, where the reference names a slot.
+    #[must_use]
+    pub fn count_up(&mut self, reference: Ref) -> bool {
+        match reference.target() {
+            Target::Data(name) | Target::Page(name) => self.slots.count_up(name),
+            _ => true,
+        }
+    }
+
+    /// Drops one reference. A block that loses its last one is freed; a page waits in the queue of [`Map::drop_next`].
+    pub fn release(&mut self, reference: Ref) {
+        match reference.target() {
+            Target::Data(name) | Target::Page(name) if self.slots.count(name) > 1 => self.slots.count_down(name),
+            Target::Data(name) => {
+                let place = self.slots.free(name);
+                self.freed.push(Freed { name, place });
+            }
+            // The queue takes over the last reference.
+            Target::Page(name) => self.drops.push_back(name),
+            _ => {}
+        }
+    }
+
+    /// Works off one page of the drop queue: releases what it references and frees it. `Ok(false)` when the queue is empty;
+    /// `Err` names the page when it has to be read first.
+    pub fn drop_next(&mut self) -> Result<bool, SlotName> {
+        let Some(name) = self.drops.front().copied() else { return Ok(false) };
+        let Some(page) = self.pages.peek(name) else { return Err(name) };
+        let refs = page.refs.clone();
+        self.drops.pop_front();
+        refs.iter().for_each(|child| self.release(*child));
+        self.pages.remove(name);
+        let place = self.slots.free(name);
+        self.freed.push(Freed { name, place });
+        Ok(true)
+    }
+
+    /// The pages that wait to be dropped. Each holds one reference to its slot.
+    pub fn drops(&self) -> impl Iterator<Item = SlotName> + '_ {
+        self.drops.iter().copied()
+    }
+
+    /// Number of pages that wait to be dropped.
+    pub fn drops_len(&self) -> usize {
+        self.drops.len()
+    }
+
+    /// Puts a page in the drop queue, as it stood there before a restart.
+    pub fn restore_drop(&mut self, name: SlotName) {
+        self.drops.push_back(name);
+    }
+
+    /// The slots that were freed since the last call.
+    pub fn take_freed(&mut self, out: &mut Vec<Freed>) {
+        out.append(&mut self.freed);
+    }
+
+    /// Collects counted references to the blocks `first..end`, to be stored from block `to` on of a tree of `to_height`: whole
+    /// pages where both ends have the same place in their page, else block by block. On an error nothing stays counted.
+    pub fn collect(&mut self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> Result<Vec<Piece>, TooManyReferences> {
+        let mut pieces = Vec::new();
+        self.collect_below(root.reference, root.height, 0, (first, end), &|level, start| shares(level, start, first, to, to_height), &mut pieces);
+        for (done, piece) in pieces.iter().enumerate() {
+            let is_countable = match piece.reference.target() {
+                Target::Data(name) | Target::Page(name) => {
+                    self.slots.count(name) < u32::MAX - COUNT_HEADROOM && self.slots.count_up(name)
+                }
+                _ => true,
+            };
+            if !is_countable {
+                pieces[..done].iter().for_each(|piece| self.release(piece.reference));
+                return Err(TooManyReferences);
+            }
+        }
+        Ok(pieces)
+    }
+
+    fn collect_below(
+        &self,
+        node: Ref,
+        level: u8,
+        start: u64,
+        range: (u64, u64),
+        is_shared: &impl Fn(u8, u64) -> bool,
+        out: &mut Vec<Piece>,
+    ) {
+        let is_covered = range.0 <= start && start + span(level) <= range.1;
+        let name = match node.target() {
+            Target::Page(name) if !(is_covered && is_shared(level, start)) => name,
+            _ => {
+                let from = range.0.max(start);
+                let blocks = range.1.min(start + span(level)) - from;
+                return out.push(Piece { offset: from - range.0, blocks, reference: node });
+            }
+        };
+        let Some(page) = self.pages.peek(name) else { panic!("page {name:?} is used while it is not in memory") };
+        for index in touched(level, start, range) {
+            let at = start + index as u64 * entry_span(level);
+            if level > 0 {
+                self.collect_below(page.refs[index], level - 1, at, range, is_shared, out);
+            } else {
+                out.push(Piece { offset: at - range.0, blocks: 1, reference: page.refs[index] });
+            }
+        }
+    }
+
+    /// Stores collected pieces from block `to` on. Every piece passes its reference to the tree.
+    pub fn store(&mut self, root: &mut Root, to: u64, pieces: &[Piece]) {
+        let mut rest = pieces;
+        let mut run = Vec::with_capacity(span(0) as usize);
+        while let Some(piece) = rest.first() {
+            let at = to + piece.offset;
+            match piece.reference.target() {
+                Target::Page(_) => {
+                    let level = height_for(piece.blocks);
+                    assert!(span(level) == piece.blocks && at.is_multiple_of(piece.blocks));
+                    self.put_page(root, at, level, piece.reference);
+                    rest = &rest[1..];
+                }
+                Target::Data(_) => {
+                    // Gather what falls into the same leaf, single fills among it included.
+                    let leaf_end = at - at % span(0) + span(0);
+                    run.clear();
+                    run.extend(
+                        rest.iter()
+                            .take_while(|next| next.blocks == 1 && to + next.offset < leaf_end && !matches!(next.reference.target(), Target::Page(_)))
+                            .map(|next| next.reference),
+                    );
+                    self.set(root, at, &run);
+                    rest = &rest[run.len()..];
+                }
+                _ => {
+                    self.fill(root, at, at + piece.blocks, piece.reference);
+                    rest = &rest[1..];
+                }
+            }
+        }
+    }
+
+    /// Raises the tree until it covers so many blocks.
+    pub fn grow(&mut self, root: &mut Root, blocks: u64) {
+        while span(root.height) < blocks {
+            root.height += 1;
+            if root.reference != Ref::HOLE {
+                let name = self.slots.take();
+                let mut page = Page::filled(root.height, Ref::HOLE);
+                page.refs[0] = root.reference;
+                self.pages.insert_new(name, page);
+                root.reference = Ref::page(name);
+            }
+        }
+    }
+}
+
+/// True when a whole page of `level` at block `start` of the source lands on a whole page of the destination.
+pub fn shares(level: u8, start: u64, first: u64, to: u64, to_height: u8) -> bool {
+    level <= to_height && (start - first + to).is_multiple_of(span(level))
+}
+
+/// Indices of the entries, of a page of that level that begins at block `start`, that the range touches.
+fn touched(level: u8, start: u64, range: (u64, u64)) -> std::ops::Range<usize> {
+    let from = range.0.saturating_sub(start) / entry_span(level);
+    let to = range.1.saturating_sub(start).div_ceil(entry_span(level));
+    from as usize..(to as usize).min(entries(level))
+}
