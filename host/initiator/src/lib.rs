@@ -1,1 +1,19 @@
-//! initiator: see ARCHITECTURE.md.
+//! An iSCSI initiator in user space: the other end of the array, and an independent witness of what it does. It shares
+//! the wire crates with the target and nothing else.
+//!
+//! A [`Session`] carries commands; a [`LogicalUnit`] knows a disk's size, limits and name, and makes the commands for
+//! it. [`Url`] says where the disk is.
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod request;
+mod session;
+mod url;
+
+pub use config::Config;
+pub use error::{ConnectError, RunError, SessionError};
+pub use iscsi::target::TargetRecord;
+pub use request::{Completion, Payload, Refusal, Request};
+pub use session::Session;
+pub use url::{Credentials, Portal, Url, UrlError};

@@ -1,0 +1,221 @@
+//! The load itself: which command comes next, and what its answer means.
+
+use super::{BenchArgs, Op};
+use crate::cli::{Pattern, Region};
+use crate::failure::Failure;
+use crate::meter::Meter;
+use crate::pump::{Route, Work};
+use crate::random::Random;
+use bytes::Bytes;
+use initiator::{Completion, CopySegment, LogicalUnit, Request};
+use std::time::{Duration, Instant};
+use world::clock;
+
+/// After so many failed commands the load stops: the rest would fail too.
+const MAX_ERRORS: u64 = 1000;
+
+/// A closed loop of one kind of command.
+pub(super) struct Load {
+    unit: LogicalUnit,
+    op: Op,
+    region: Region,
+    /// Blocks a command.
+    blocks: u32,
+    /// Commands that fit side by side into the region, or into half of it for copies.
+    chunks: u64,
+    depth: u64,
+    seq: bool,
+    mix: u8,
+    fua: bool,
+    random: Random,
+    position: u64,
+    buffers: Vec<Buffers>,
+    /// With [`Op::Caw`], which chunks hold the slot's data at present; the others hold zeros.
+    written: Vec<bool>,
+    started: Vec<Option<(Instant, u64)>>,
+    measure_from: Instant,
+    end: Instant,
+    stop: bool,
+    pub(super) meter: Meter,
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+}
+
+/// What a slot sends. Made once: the load generator must cost less than what it measures.
+struct Buffers {
+    data: Bytes,
+    /// Zeros, then the data: COMPARE AND WRITE of a chunk that holds zeros.
+    set: Bytes,
+    /// The data, then zeros.
+    clear: Bytes,
+}
+
+impl Load {
+    pub(super) fn new(args: &BenchArgs, unit: LogicalUnit, region: Region) -> Result<Self, Failure> {
+        let block = u64::from(unit.block_bytes);
+        let blocks = u32::try_from(args.size / block).ok().filter(|blocks| *blocks > 0 && args.size % block == 0);
+        let blocks = blocks.ok_or_else(|| {
+            Failure::usage(format!("--size {} is no number of blocks of {block} bytes", args.size), "try --size 4K")
+        })?;
+        if matches!(args.op, Op::Caw | Op::CawMiss) && blocks > 255 {
+            return Err(Failure::usage("COMPARE AND WRITE takes at most 255 blocks", "try --size 512"));
+        }
+        let halves = if args.op == Op::Xcopy { 2 } else { 1 };
+        let chunks = region.blocks / halves / u64::from(blocks);
+        let depth = u64::from(args.qd);
+        // Slots of a COMPARE AND WRITE load keep to chunks of their own, so that each knows what it will find.
+        if chunks == 0 || (args.op == Op::Caw && chunks < depth) {
+            return Err(Failure::usage("the span is too small for this size and depth", "raise --span or lower --size"));
+        }
+        let mut random = Random::new(args.seed);
+        let buffers = (0..args.qd).map(|_| Buffers::new(args, &mut random, block as usize)).collect();
+        let measure_from = clock::now() + Duration::from_secs_f64(args.warm);
+        Ok(Self {
+            op: args.op,
+            region,
+            blocks,
+            chunks,
+            depth,
+            seq: args.seq,
+            mix: if args.op == Op::Read { args.mix } else { 0 },
+            fua: args.fua,
+            random,
+            position: 0,
+            buffers,
+            written: if args.op == Op::Caw { vec![false; chunks as usize] } else { Vec::new() },
+            started: vec![None; usize::from(args.qd)],
+            measure_from,
+            end: measure_from + Duration::from_secs_f64(args.secs),
+            stop: false,
+            meter: Meter::new().map_err(|error| Failure::Wrong(error.to_string()))?,
+            errors: 0,
+            first_error: None,
+            unit,
+        })
+    }
+
+    fn chunk(&mut self, slot: usize) -> u64 {
+        // With COMPARE AND WRITE, slot s has the chunks s, s + depth, s + 2 depth and so on.
+        let own = self.op == Op::Caw;
+        let count = if own { (self.chunks - slot as u64).div_ceil(self.depth) } else { self.chunks };
+        let drawn = if self.seq {
+            self.position += 1;
+            (self.position - 1) % count
+        } else {
+            self.random.below(count)
+        };
+        if own { slot as u64 + drawn * self.depth } else { drawn }
+    }
+
+    fn request(&mut self, slot: usize, chunk: u64) -> Request {
+        let lba = self.region.lba + chunk * u64::from(self.blocks);
+        let (unit, blocks, buffers) = (&self.unit, self.blocks, &self.buffers[slot]);
+        match self.op {
+            Op::Read if self.mix > 0 && self.random.percent(self.mix) => unit.write(lba, buffers.data.clone(), self.fua),
+            Op::Read => unit.read(lba, blocks, self.fua),
+            Op::Write => unit.write(lba, buffers.data.clone(), self.fua),
+            Op::WriteSame | Op::Zero => unit.write_same(lba, blocks, buffers.data.clone(), false),
+            Op::ZeroUnmap => unit.write_same(lba, blocks, buffers.data.clone(), true),
+            Op::Unmap => unit.unmap(&[(lba, blocks)]),
+            Op::Caw => {
+                let data = if self.written[chunk as usize] { &buffers.clear } else { &buffers.set };
+                unit.compare_and_write(lba, data.clone(), self.fua)
+            }
+            Op::CawMiss => unit.compare_and_write(lba, buffers.clear.clone(), self.fua),
+            Op::Xcopy => {
+                let destination = lba + self.chunks * u64::from(blocks);
+                let segment = CopySegment { source: lba, destination, blocks: u64::from(blocks) };
+                unit.extended_copy(slot as u8, &self.unit, &[segment])
+            }
+            Op::Tur => unit.test_unit_ready(),
+            Op::Flush => unit.synchronize_cache(),
+            Op::GetLba => unit.get_lba_status(lba),
+        }
+    }
+
+    fn is_good(&mut self, chunk: u64, completion: Completion) -> bool {
+        let result = completion.into_result();
+        match (&result, self.op) {
+            (Ok(_), Op::CawMiss) => {
+                self.fail("COMPARE AND WRITE found what is not there".to_owned());
+                return false;
+            }
+            (Err(refusal), Op::CawMiss) if refusal.is_miscompare() => return true,
+            (Ok(_), Op::Caw) => self.written[chunk as usize] ^= true,
+            (Ok(_), _) => {}
+            (Err(refusal), _) => {
+                self.fail(refusal.to_string());
+                return false;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn fail(&mut self, error: String) {
+        self.errors += 1;
+        self.first_error.get_or_insert(error);
+        self.stop |= self.errors > MAX_ERRORS;
+    }
+}
+
+impl Work for Load {
+    fn next(&mut self, slot: usize) -> Option<(Route, Request)> {
+        let now = clock::now();
+        if self.stop || now >= self.end {
+            return None;
+        }
+        let chunk = self.chunk(slot);
+        self.started[slot] = Some((now, chunk));
+        Some((0, self.request(slot, chunk)))
+    }
+
+    fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure> {
+        let now = clock::now();
+        let Some((started, chunk)) = self.started[slot].take() else { return Ok(()) };
+        // What began in the warm-up or ended late is not measured, but its failure counts.
+        if self.is_good(chunk, completion) && started >= self.measure_from && now <= self.end {
+            self.meter.record(now - started);
+        }
+        Ok(())
+    }
+}
+
+impl Buffers {
+    fn new(args: &BenchArgs, random: &mut Random, block: usize) -> Self {
+        let bytes = match args.op {
+            Op::Write | Op::Caw | Op::CawMiss => args.size as usize,
+            Op::Read if args.mix > 0 => args.size as usize,
+            Op::WriteSame | Op::Zero | Op::ZeroUnmap => block,
+            _ => 0,
+        };
+        let mut data = vec![0; bytes];
+        let pattern = match args.op {
+            Op::Zero | Op::ZeroUnmap => Pattern::Zero,
+            // A zero written over a zero would prove nothing.
+            Op::Caw | Op::CawMiss => Pattern::Random,
+            _ => args.pattern,
+        };
+        render(pattern, random, &mut data);
+        let (mut set, mut clear) = (Vec::new(), Vec::new());
+        if matches!(args.op, Op::Caw | Op::CawMiss) {
+            set = [vec![0; bytes], data.clone()].concat();
+            clear = [data.clone(), vec![0; bytes]].concat();
+        }
+        Self { data: data.into(), set: set.into(), clear: clear.into() }
+    }
+}
+
+fn render(pattern: Pattern, random: &mut Random, data: &mut [u8]) {
+    match pattern {
+        Pattern::Zero => {}
+        Pattern::Random => random.fill(data),
+        Pattern::Mixed => data.chunks_mut(4096).for_each(|page| {
+            let half = page.len() / 2;
+            random.fill(&mut page[..half]);
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! The closed loop under every verb: a number of slots, each with one command open at a time, until the work is done.
+
+use crate::failure::Failure;
+use initiator::{Completion, Request, Session};
+
+/// Which of the loop's sessions carries a request.
+pub type Route = usize;
+
+/// What the loop is to do. One owner of all state: the loop calls one method at a time.
+pub trait Work {
+    /// The next command for a free slot; `None` leaves it free until another command has ended.
+    fn next(&mut self, slot: usize) -> Option<(Route, Request)>;
+
+    /// A slot's command has ended.
+    fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure>;
+}
+
+/// How often a command is sent again that the target did not begin, before its refusal is handed to the work.
+const MAX_RETRIES: u32 = 1000;
+
+struct Slot {
+    open: Option<(Route, Request)>,
+    retries: u32,
+}
+
+/// Runs `work` with `depth` slots, until all slots are free and none gets a command any more.
+pub async fn pump(sessions: &mut [Session], depth: usize, work: &mut impl Work) -> Result<(), Failure> {
+    let mut slots: Vec<Slot> = (0..depth).map(|_| Slot { open: None, retries: 0 }).collect();
+    loop {
+        for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.open.is_none()) {
+            let Some((route, request)) = work.next(index) else { continue };
+            sessions[route].submit(request.clone(), index as u64);
+            *slot = Slot { open: Some((route, request)), retries: 0 };
+        }
+        if slots.iter().all(|slot| slot.open.is_none()) {
+            return Ok(());
+        }
+        let mut next = Some(next_completion(sessions).await?);
+        // All that one receive has brought is answered before the next send: one system call each for many commands.
+        while let Some((route, completion)) = next {
+            complete(sessions, &mut slots, work, completion)?;
+            next = ready(sessions, route);
+        }
+    }
+}
+
+fn complete(
+    sessions: &mut [Session],
+    slots: &mut [Slot],
+    work: &mut impl Work,
+    completion: Completion,
+) -> Result<(), Failure> {
+    let index = usize::try_from(completion.token).unwrap_or(usize::MAX);
+    let Some(slot) = slots.get_mut(index) else { return Ok(()) };
+    if completion.is_retryable() && slot.retries < MAX_RETRIES {
+        if let Some((route, request)) = &slot.open {
+            slot.retries += 1;
+            sessions[*route].submit(request.clone(), index as u64);
+            return Ok(());
+        }
+    }
+    slot.open = None;
+    work.done(index, completion)?;
+    if let Some((route, request)) = work.next(index) {
+        sessions[route].submit(request.clone(), index as u64);
+        *slot = Slot { open: Some((route, request)), retries: 0 };
+    }
+    Ok(())
+}
+
+fn ready(sessions: &mut [Session], first: Route) -> Option<(Route, Completion)> {
+    let count = sessions.len();
+    (0..count).map(|step| (first + step) % count).find_map(|route| Some((route, sessions[route].try_next()?)))
+}
+
+async fn next_completion(sessions: &mut [Session]) -> Result<(Route, Completion), Failure> {
+    if let Some(next) = ready(sessions, 0) {
+        return Ok(next);
+    }
+    match sessions {
+        [only] => Ok((0, only.next().await?)),
+        [first, second] => tokio::select! {
+            completion = first.next(), if first.open_commands() > 0 => Ok((0, completion?)),
+            completion = second.next(), if second.open_commands() > 0 => Ok((1, completion?)),
+        },
+        _ => Err(Failure::Wrong("a loop runs over one session or two".to_owned())),
+    }
+}

@@ -1,0 +1,186 @@
+//! What every block of the region must hold, as far as the journal tells: the stamps left by all answered operations, and
+//! the operations that are still open, each of which may or may not have happened.
+
+use super::journal::{Header, JournalError, Kind, Operation, Outcome, Record};
+use super::stamp::{BLOCK, Stamp};
+use std::collections::BTreeMap;
+
+/// The most blocks of a region: 4 GiB, some 200 MB of model.
+pub const MAX_BLOCKS: u64 = 8 << 20;
+
+/// Blocks in the array's unit of reference. Copies between ranges that lie differently within it move data in pieces.
+const CONGRUENCE: u64 = 8;
+
+/// The expected content of the region.
+#[derive(Debug)]
+pub struct Model {
+    header: Header,
+    stamps: Vec<Stamp>,
+    open: BTreeMap<u64, Operation>,
+    last: u64,
+}
+
+/// What the blocks of an open operation were found to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All as the operation would have left them.
+    Applied,
+    /// All as they were before.
+    NotApplied,
+    /// Each block is one or the other, the operation is not whole.
+    Torn,
+    /// This block is neither.
+    Foreign {
+        /// The block's number within the volume.
+        lba: u64,
+    },
+}
+
+impl Operation {
+    /// The block after the last one changed.
+    pub fn end(&self) -> u64 {
+        self.lba + u64::from(self.blocks)
+    }
+
+    /// First block read, for operations whose effect depends on other blocks than those that they change.
+    pub fn source(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Copy { source } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// True when the operation must be found wholly there or not at all after a crash. Copies between ranges that are not
+    /// congruent to a 4 KiB block are done in pieces, each atomic in itself.
+    pub fn is_atomic(&self) -> bool {
+        self.source().is_none_or(|source| source % CONGRUENCE == self.lba % CONGRUENCE)
+    }
+
+    fn touches(&self, lba: u64, end: u64) -> bool {
+        let overlaps = |start: u64| start < end && lba < start + u64::from(self.blocks);
+        overlaps(self.lba) || self.source().is_some_and(overlaps)
+    }
+}
+
+impl Model {
+    /// A region of which nothing is known yet.
+    pub fn new(header: Header) -> Self {
+        let blocks = usize::try_from(header.blocks.min(MAX_BLOCKS)).unwrap_or_default();
+        Self { header, stamps: vec![Stamp::Unknown; blocks], open: BTreeMap::new(), last: 0 }
+    }
+
+    /// The model after the records of a journal.
+    pub fn replay(header: Header, records: &[Record]) -> Result<Self, JournalError> {
+        let mut model = Self::new(header);
+        for (index, record) in records.iter().enumerate() {
+            let accepted = match record {
+                Record::Sent(operation) => model.start(*operation),
+                Record::Answered(sequence, outcome) => model.finish(*sequence, *outcome),
+            };
+            accepted.ok_or(JournalError::Order(index))?;
+        }
+        Ok(model)
+    }
+
+    /// What the journal is about.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The highest sequence used so far.
+    pub fn last_sequence(&self) -> u64 {
+        self.last
+    }
+
+    /// Operations without an answer, in the order in which they were sent.
+    pub fn open(&self) -> impl Iterator<Item = &Operation> {
+        self.open.values()
+    }
+
+    /// True when no open operation reads or changes any of these blocks.
+    pub fn is_quiet(&self, lba: u64, blocks: u32) -> bool {
+        let end = lba + u64::from(blocks);
+        !self.open.values().any(|operation| operation.touches(lba, end))
+    }
+
+    /// The stamps of a run of blocks that lies within the region.
+    pub fn stamps(&self, lba: u64, blocks: u32) -> Option<&[Stamp]> {
+        let from = usize::try_from(lba.checked_sub(self.header.first)?).ok()?;
+        self.stamps.get(from..from.checked_add(blocks as usize)?)
+    }
+
+    /// The stamps that the blocks of `operation` have when it is applied.
+    pub fn effect(&self, operation: &Operation) -> Option<Vec<Stamp>> {
+        let Operation { sequence, kind, lba, blocks } = *operation;
+        self.stamps(lba, blocks)?;
+        Some(match kind {
+            Kind::Write | Kind::CompareAndWrite => {
+                (lba..operation.end()).map(|lba| Stamp::Written { sequence, lba }).collect()
+            }
+            Kind::Repeat => vec![Stamp::Written { sequence, lba }; blocks as usize],
+            Kind::Zero | Kind::ZeroUnmap | Kind::Unmap => vec![Stamp::Zero; blocks as usize],
+            Kind::Copy { source } => self.stamps(source, blocks)?.to_vec(),
+        })
+    }
+
+    /// Takes note of an operation that is about to be sent. `None` when it cannot follow from what is known: a sequence
+    /// used before, blocks outside the region, or blocks that an open operation touches.
+    #[must_use]
+    pub fn start(&mut self, operation: Operation) -> Option<()> {
+        self.effect(&operation)?;
+        let quiet = self.is_quiet(operation.lba, operation.blocks)
+            && operation.source().is_none_or(|source| self.is_quiet(source, operation.blocks));
+        if operation.sequence <= self.last || operation.blocks == 0 || !quiet {
+            return None;
+        }
+        self.last = operation.sequence;
+        self.open.insert(operation.sequence, operation);
+        Some(())
+    }
+
+    /// Takes note of an answer. `None` when no such operation is open.
+    #[must_use]
+    pub fn finish(&mut self, sequence: u64, outcome: Outcome) -> Option<()> {
+        let operation = self.open.remove(&sequence)?;
+        let after = match outcome {
+            Outcome::Applied => self.effect(&operation)?,
+            Outcome::NotApplied => return Some(()),
+            Outcome::Unknown => vec![Stamp::Unknown; operation.blocks as usize],
+        };
+        let from = usize::try_from(operation.lba - self.header.first).ok()?;
+        self.stamps[from..from + after.len()].copy_from_slice(&after);
+        Some(())
+    }
+
+    /// Compares what was read from a quiet run of blocks with what must be there: the first block that differs.
+    pub fn first_difference(&self, lba: u64, data: &[u8]) -> Option<u64> {
+        let blocks = u32::try_from(data.len() / BLOCK).ok()?;
+        let expected = self.stamps(lba, blocks)?;
+        let mut pairs = expected.iter().zip(data.chunks_exact(BLOCK));
+        pairs.position(|(stamp, block)| !stamp.matches(self.header.seed, block)).map(|index| lba + index as u64)
+    }
+
+    /// Decides from the blocks of an open operation whether it happened.
+    pub fn judge(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
+        let before = self.stamps(operation.lba, operation.blocks)?;
+        let after = self.effect(operation)?;
+        let (mut applied, mut untouched) = (true, true);
+        for (index, block) in data.chunks_exact(BLOCK).enumerate() {
+            let is_after = after.get(index)?.matches(self.header.seed, block);
+            let is_before = before.get(index)?.matches(self.header.seed, block);
+            if !is_after && !is_before {
+                return Some(Verdict::Foreign { lba: operation.lba + index as u64 });
+            }
+            applied &= is_after;
+            untouched &= is_before;
+        }
+        Some(match (applied, untouched) {
+            (true, _) => Verdict::Applied,
+            (false, true) => Verdict::NotApplied,
+            (false, false) => Verdict::Torn,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! `ibid-host fill` and `ibid-host verify`: data that a seed and an address determine, written and read back.
+
+use super::RangeArgs;
+use super::pieces::Pieces;
+use super::sweep::Sweep;
+use super::zero::CHUNK_WRITE;
+use crate::cli::Region;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::pump::pump;
+use crate::random::Random;
+use bytes::Bytes;
+use clap::Args;
+
+/// Options of both verbs.
+#[derive(Args, Clone, Debug)]
+pub struct FillArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// What determines the data
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The address, in bytes, that the data were made for, when they lie elsewhere now (a copy)
+    #[arg(long, value_parser = crate::cli::size)]
+    pub from: Option<u64>,
+}
+
+/// Bytes that have one address of their own, whatever the block size of the unit.
+const CELL: usize = 512;
+
+/// The data of `seed` for the run of bytes from `offset`, a multiple of 512.
+fn content(seed: u64, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    for (cell, address) in data.chunks_mut(CELL).zip(offset / CELL as u64..) {
+        Random::stream(seed, address).fill(cell);
+    }
+    data
+}
+
+/// Runs `fill`.
+pub async fn fill(args: &FillArgs) -> Result<(), Failure> {
+    let range = &args.range;
+    let (session, unit) = range.connection.open(&range.url).await?;
+    let region = Region::of(&unit, range.off, range.size)?;
+    let progress = Progress::new("fill", region.blocks * u64::from(unit.block_bytes), range.json);
+    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(CHUNK_WRITE), unit.limits.max_transfer)?;
+    let origin = args.from.unwrap_or(range.off);
+    let make = |lba, blocks: u32| {
+        let at = (lba - region.lba) * u64::from(unit.block_bytes) + origin;
+        unit.write(lba, content(args.seed, at, (blocks * unit.block_bytes) as usize).into(), false)
+    };
+    let mut sweep = Sweep::new("WRITE", (pieces, unit.block_bytes), range.qd, progress, make, |_, _| Ok(()));
+    pump(&mut [session], usize::from(range.qd), &mut sweep).await?;
+    sweep.tally.end("fill", "write").print(range.json)
+}
+
+/// Runs `verify`.
+pub async fn verify(args: &FillArgs) -> Result<(), Failure> {
+    let range = &args.range;
+    let (session, unit) = range.connection.open(&range.url).await?;
+    let region = Region::of(&unit, range.off, range.size)?;
+    let progress = Progress::new("verify", region.blocks * u64::from(unit.block_bytes), range.json);
+    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(CHUNK_WRITE), unit.limits.max_transfer)?;
+    let origin = args.from.unwrap_or(range.off);
+    let make = |lba, blocks: u32| unit.read(lba, blocks, false);
+    let check = |lba: u64, data: Bytes| {
+        let at = (lba - region.lba) * u64::from(unit.block_bytes) + origin;
+        match first_difference(&content(args.seed, at, data.len()), &data) {
+            None => Ok(()),
+            Some(byte) => {
+                let lba = lba + byte as u64 / u64::from(unit.block_bytes);
+                Err(Failure::Wrong(format!("LBA {lba} does not hold the data of seed {}", args.seed)))
+            }
+        }
+    };
+    let mut sweep = Sweep::new("READ", (pieces, unit.block_bytes), range.qd, progress, make, check);
+    pump(&mut [session], usize::from(range.qd), &mut sweep).await?;
+    sweep.tally.end("verify", "read").print(range.json)
+}
+
+/// The first byte in which two equally long runs differ.
+pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
+    // Whole slices first: the usual answer is "none", and it costs one memcmp.
+    if expected == found { None } else { expected.iter().zip(found).position(|(a, b)| a != b).or(Some(0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_depends_on_seed_and_address_and_nothing_else() {
+        let whole = content(5, 4096, 4096);
+        assert_eq!(content(5, 4096 + 512, 512), whole[512..1024]);
+        assert_ne!(content(6, 4096, 4096), whole);
+        assert_ne!(content(5, 8192, 4096), whole);
+        assert_eq!(whole[..8], [226, 144, 25, 150, 198, 18, 57, 13], "volumes filled by one version verify with the next");
+    }
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(first_difference(b"abc", b"abc"), None);
+        assert_eq!(first_difference(b"abc", b"abd"), Some(2));
+        assert_eq!(first_difference(b"abc", b"ab"), Some(0));
+    }
+}

@@ -1,0 +1,69 @@
+//! What a verb did, and how long it took.
+
+use crate::failure::Failure;
+use crate::meter::round;
+use serde::Serialize;
+use std::time::Instant;
+use units::format_capacity;
+use world::clock;
+
+/// The result of a verb.
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome {
+    verb: &'static str,
+    method: &'static str,
+    bytes: u64,
+    commands: u64,
+    secs: f64,
+    mib_s: f64,
+}
+
+/// Counts from the beginning of the work.
+#[derive(Debug)]
+pub(super) struct Tally {
+    started: Instant,
+    /// Commands answered so far.
+    pub(super) commands: u64,
+    /// Bytes done so far.
+    pub(super) bytes: u64,
+}
+
+impl Tally {
+    /// Begins now.
+    pub(super) fn begin() -> Self {
+        Self { started: clock::now(), commands: 0, bytes: 0 }
+    }
+
+    /// Takes note of a command that did `bytes`.
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.commands += 1;
+        self.bytes += bytes;
+    }
+
+    /// Ends now.
+    pub(super) fn end(&self, verb: &'static str, method: &'static str) -> Outcome {
+        // A microsecond is the least that is told apart, and keeps the rate finite.
+        let secs = (clock::now() - self.started).as_secs_f64().max(1e-6);
+        let mib_s = round(self.bytes as f64 / f64::from(1 << 20) / secs);
+        let secs = (secs * 1e6).round() / 1e6;
+        Outcome { verb, method, bytes: self.bytes, commands: self.commands, secs, mib_s }
+    }
+}
+
+impl Outcome {
+    /// Prints the result.
+    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
+        if json {
+            return print_json(self);
+        }
+        let Self { verb, method, bytes, commands, secs, mib_s } = self;
+        println!("{verb} by {method}: {} in {secs:.3} s, {mib_s} MiB/s, {commands} commands", format_capacity(*bytes));
+        Ok(())
+    }
+}
+
+/// Prints one JSON object.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    println!("{}", serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?);
+    Ok(())
+}

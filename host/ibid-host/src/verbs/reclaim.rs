@@ -1,0 +1,59 @@
+//! `ibid-host reclaim`: gives space back, by UNMAP or, as before there was UNMAP, by writing zeros.
+
+use super::RangeArgs;
+use super::pieces::Pieces;
+use super::sweep::Sweep;
+use super::zero::CHUNK_WRITE;
+use crate::cli::Region;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::pump::pump;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+
+/// How to give space back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// UNMAP
+    Unmap,
+    /// WRITE SAME of zeros with the UNMAP bit
+    WriteSameUnmap,
+    /// WRITE of zeros, for the array to find
+    WriteZeros,
+}
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub struct ReclaimArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// How
+    #[arg(long, value_enum, default_value_t = Method::Unmap)]
+    pub method: Method,
+}
+
+/// Bytes of an UNMAP, when not told.
+const CHUNK_UNMAP: u64 = 16 << 20;
+
+/// Runs the verb.
+pub async fn run(args: &ReclaimArgs) -> Result<(), Failure> {
+    let range = &args.range;
+    let (session, unit) = range.connection.open(&range.url).await?;
+    let region = Region::of(&unit, range.off, range.size)?;
+    let progress = Progress::new("reclaim", region.blocks * u64::from(unit.block_bytes), range.json);
+    let zeros = Bytes::from(vec![0; usize::try_from(range.chunk.unwrap_or(CHUNK_WRITE)).unwrap_or(usize::MAX)]);
+    let (name, what, chunk, limit) = match args.method {
+        Method::Unmap => ("unmap", "UNMAP", CHUNK_UNMAP, u64::from(unit.limits.max_unmap_blocks)),
+        Method::WriteSameUnmap => ("write-same-unmap", "WRITE SAME", CHUNK_UNMAP, unit.limits.max_write_same),
+        Method::WriteZeros => ("write-zeros", "WRITE", CHUNK_WRITE, unit.limits.max_transfer),
+    };
+    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(chunk), limit)?;
+    let make = |lba, blocks: u32| match args.method {
+        Method::Unmap => unit.unmap(&[(lba, blocks)]),
+        Method::WriteSameUnmap => unit.write_same(lba, blocks, zeros.slice(..unit.block_bytes as usize), true),
+        Method::WriteZeros => unit.write(lba, zeros.slice(..(blocks * unit.block_bytes) as usize), false),
+    };
+    let mut sweep = Sweep::new(what, (pieces, unit.block_bytes), range.qd, progress, make, |_, _| Ok(()));
+    pump(&mut [session], usize::from(range.qd), &mut sweep).await?;
+    sweep.tally.end("reclaim", name).print(range.json)
+}

@@ -1,0 +1,63 @@
+//! The work that most verbs are: one command for each piece of a region, and a look at each answer.
+
+use super::outcome::Tally;
+use super::pieces::Pieces;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::pump::{Route, Work};
+use bytes::Bytes;
+use initiator::{Completion, Request};
+
+/// One command a piece.
+pub(crate) struct Sweep<Make, Check> {
+    pieces: Pieces,
+    block_bytes: u64,
+    open: Vec<(u64, u32)>,
+    what: &'static str,
+    make: Make,
+    check: Check,
+    progress: Progress,
+    /// What is done so far.
+    pub(super) tally: Tally,
+}
+
+impl<Make, Check> Sweep<Make, Check>
+where
+    Make: FnMut(u64, u32) -> Request,
+    Check: FnMut(u64, Bytes) -> Result<(), Failure>,
+{
+    /// The command of each of `pieces` is made by `make`; its data are looked at by `check`.
+    pub(crate) fn new(
+        what: &'static str,
+        (pieces, block_bytes): (Pieces, u32),
+        depth: u16,
+        progress: Progress,
+        make: Make,
+        check: Check,
+    ) -> Self {
+        let open = vec![(0, 0); usize::from(depth)];
+        Self { pieces, block_bytes: u64::from(block_bytes), open, what, make, check, progress, tally: Tally::begin() }
+    }
+}
+
+impl<Make, Check> Work for Sweep<Make, Check>
+where
+    Make: FnMut(u64, u32) -> Request,
+    Check: FnMut(u64, Bytes) -> Result<(), Failure>,
+{
+    fn next(&mut self, slot: usize) -> Option<(Route, Request)> {
+        let (lba, blocks) = self.pieces.next()?;
+        self.open[slot] = (lba, blocks);
+        Some((0, (self.make)(lba, blocks)))
+    }
+
+    fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure> {
+        let (lba, blocks) = self.open[slot];
+        let refused = |refusal| Failure::Refused { what: format!("{} of {blocks} blocks at LBA {lba}", self.what), refusal };
+        let data = completion.into_result().map_err(refused)?;
+        let bytes = u64::from(blocks) * self.block_bytes;
+        self.tally.add(bytes);
+        self.progress.add(bytes);
+        (self.check)(lba, data)
+    }
+}

@@ -1,0 +1,40 @@
+//! `ibid-host targets`: what is behind a portal.
+
+use super::outcome::print_json;
+use crate::cli::ConnectionArgs;
+use crate::failure::Failure;
+use clap::Args;
+use initiator::Url;
+use serde::Serialize;
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub struct TargetsArgs {
+    /// iscsi://host[:port]
+    pub url: Url,
+    /// One JSON array on stdout
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Serialize)]
+struct Row {
+    target: String,
+    addresses: Vec<String>,
+}
+
+/// Runs the verb.
+pub async fn run(args: &TargetsArgs) -> Result<(), Failure> {
+    let targets = args.connection.discover(&args.url).await?;
+    let rows: Vec<Row> =
+        targets.into_iter().map(|target| Row { target: target.name, addresses: target.addresses }).collect();
+    if args.json {
+        return print_json(&rows);
+    }
+    for row in rows {
+        println!("{}  {}", row.target, row.addresses.join(" "));
+    }
+    Ok(())
+}

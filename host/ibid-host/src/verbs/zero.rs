@@ -1,0 +1,87 @@
+//! `ibid-host zero`: clears a disk, by telling the array to or by sending zeros.
+
+use super::RangeArgs;
+use super::pieces::Pieces;
+use super::sweep::Sweep;
+use crate::cli::Region;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::pump::pump;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use initiator::{LogicalUnit, Refusal, RunError, Session};
+
+/// How to zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// WRITE SAME: one block of zeros a command
+    WriteSame,
+    /// WRITE: all the zeros
+    Write,
+}
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub struct ZeroArgs {
+    #[command(flatten)]
+    pub(crate) range: RangeArgs,
+    /// How
+    #[arg(long, value_enum, default_value_t = Method::WriteSame)]
+    pub method: Method,
+}
+
+/// Bytes of a WRITE SAME, when not told.
+const CHUNK_SAME: u64 = 16 << 20;
+/// Bytes of a WRITE, when not told.
+pub(super) const CHUNK_WRITE: u64 = 1 << 20;
+
+/// Runs the verb.
+pub async fn run(args: &ZeroArgs) -> Result<(), Failure> {
+    let range = &args.range;
+    let (session, unit) = range.connection.open(&range.url).await?;
+    let region = Region::of(&unit, range.off, range.size)?;
+    let progress = Progress::new("zero", region.blocks * u64::from(unit.block_bytes), range.json);
+    let sessions = &mut [session];
+    let outcome = match args.method {
+        Method::WriteSame => {
+            let limit = unit.limits.max_write_same;
+            let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(CHUNK_SAME), limit)?;
+            let block = Bytes::from(vec![0; unit.block_bytes as usize]);
+            let make = |lba, blocks| unit.write_same(lba, blocks, block.clone(), false);
+            let mut sweep =
+                Sweep::new("WRITE SAME", (pieces, unit.block_bytes), range.qd, progress, make, |_, _| Ok(()));
+            pump(sessions, usize::from(range.qd), &mut sweep).await?;
+            sweep.tally.end("zero", "write-same")
+        }
+        Method::Write => {
+            let chunk = range.chunk.unwrap_or(CHUNK_WRITE);
+            let pieces = Pieces::new(&unit, region, chunk, unit.limits.max_transfer)?;
+            let zeros = Bytes::from(vec![0; usize::try_from(chunk).unwrap_or(usize::MAX)]);
+            let make = |lba, blocks: u32| unit.write(lba, zeros.slice(..(blocks * unit.block_bytes) as usize), false);
+            let mut sweep = Sweep::new("WRITE", (pieces, unit.block_bytes), range.qd, progress, make, |_, _| Ok(()));
+            pump(sessions, usize::from(range.qd), &mut sweep).await?;
+            sweep.tally.end("zero", "write")
+        }
+    };
+    outcome.print(range.json)
+}
+
+/// Zeroes `region` by whatever the target knows: the start of loads that must know what they will find.
+pub async fn clear(session: &mut Session, unit: &LogicalUnit, region: Region) -> Result<(), Failure> {
+    let zeros = Bytes::from(vec![0; CHUNK_WRITE as usize]);
+    let block = zeros.slice(..unit.block_bytes as usize);
+    let mut by_write = false;
+    let limit = [unit.limits.max_write_same, unit.limits.max_transfer].into_iter().filter(|limit| *limit > 0).min();
+    for (lba, blocks) in Pieces::new(unit, region, CHUNK_WRITE, limit.unwrap_or(0))? {
+        if !by_write {
+            match session.run(unit.write_same(lba, blocks, block.clone(), false)).await {
+                Ok(_) => continue,
+                Err(RunError::Refused(Refusal::Check(_))) => by_write = true,
+                Err(error) => return Err(Failure::command("WRITE SAME")(error)),
+            }
+        }
+        let data = zeros.slice(..blocks as usize * unit.block_bytes as usize);
+        session.run(unit.write(lba, data, false)).await.map_err(Failure::command("WRITE"))?;
+    }
+    Ok(())
+}

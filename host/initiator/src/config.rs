@@ -1,0 +1,127 @@
+//! What a session is to be: names, secrets, and the keys to offer (RFC 7143 13).
+
+use crate::url::{Credentials, Portal, Url};
+use iscsi::initiator::{ChapIdentity, LoginConfig, MutualChap};
+use iscsi::{Digests, Parameters, Secret};
+use std::time::Duration;
+
+/// The longest data segment we take: a whole burst of most targets, and still no large buffer.
+const MAX_RECEIVE_SEGMENT: u32 = 262_144;
+/// R2Ts that we answer at once, as many as a target cares to send.
+const MAX_OUTSTANDING_R2T: u16 = 16;
+/// Bytes of a CHAP challenge: as long as the longest digest (RFC 7143 12.1.3).
+const CHALLENGE_BYTES: usize = 32;
+
+/// How to log in.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to connect.
+    pub portal: Portal,
+    /// TargetName; empty for discovery.
+    pub target: String,
+    /// InitiatorName.
+    pub initiator: String,
+    /// What we prove ourselves with, when the target asks.
+    pub credentials: Option<Credentials>,
+    /// What the target must prove itself with.
+    pub target_credentials: Option<Credentials>,
+    /// Digests to ask for. A target that declines is used without.
+    pub digests: Digests,
+    /// ImmediateData (RFC 7143 13.11).
+    pub immediate_data: bool,
+    /// InitialR2T (RFC 7143 13.10).
+    pub initial_r2t: bool,
+    /// FirstBurstLength (RFC 7143 13.14).
+    pub first_burst: u32,
+    /// MaxBurstLength (RFC 7143 13.13).
+    pub max_burst: u32,
+    /// How long connection and login may take together.
+    pub login_timeout: Duration,
+}
+
+impl Config {
+    /// The session that `url` asks for, with data sent as early as the target allows.
+    pub fn new(initiator: &str, url: &Url) -> Self {
+        Self {
+            portal: url.portal.clone(),
+            target: url.target.clone(),
+            initiator: initiator.to_owned(),
+            credentials: url.credentials.clone(),
+            target_credentials: url.target_credentials.clone(),
+            digests: Digests::default(),
+            immediate_data: true,
+            initial_r2t: false,
+            first_burst: 262_144,
+            max_burst: 1 << 20,
+            login_timeout: Duration::from_secs(15),
+        }
+    }
+
+    /// The login of one session. Each has an ISID of its own, so that several from one host live side by side.
+    pub(crate) fn login(&self) -> std::io::Result<LoginConfig> {
+        // > RFC 7143 11.12.5: T field 10b, random: bytes 1 to 3 are a random number, 4 and 5 a qualifier.
+        let [a, b, c, d, e] = world::random::bytes::<5>()?;
+        let target = (!self.target.is_empty()).then(|| self.target.clone());
+        Ok(LoginConfig {
+            initiator: self.initiator.clone(),
+            initiator_alias: None,
+            target,
+            isid: [0x80, a, b, c, d, e],
+            cid: 1,
+            offer: Parameters {
+                digests: self.digests,
+                immediate_data: self.immediate_data,
+                initial_r2t: self.initial_r2t,
+                first_burst_length: self.first_burst.min(self.max_burst),
+                max_burst_length: self.max_burst,
+                max_receive_segment: MAX_RECEIVE_SEGMENT,
+                max_outstanding_r2t: MAX_OUTSTANDING_R2T,
+                ..Parameters::default()
+            },
+            chap: self.chap()?,
+        })
+    }
+
+    fn chap(&self) -> std::io::Result<Option<ChapIdentity>> {
+        let Some(own) = &self.credentials else { return Ok(None) };
+        let mutual = match &self.target_credentials {
+            Some(target) => Some(MutualChap {
+                user: Some(target.user.clone()),
+                secret: Secret::new(target.secret.clone()),
+                identifier: world::random::bytes::<1>()?[0],
+                challenge: world::random::bytes::<CHALLENGE_BYTES>()?.to_vec(),
+            }),
+            None => None,
+        };
+        Ok(Some(ChapIdentity { user: own.user.clone(), secret: Secret::new(own.secret.clone()), mutual }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_burst_is_never_longer_than_a_burst() {
+        let url: Url = "iscsi://h/iqn.2026-11.test:t/0".parse().unwrap();
+        let config = Config { first_burst: 262_144, max_burst: 65_536, ..Config::new("iqn.2026-11.test:i", &url) };
+        assert_eq!(config.login().unwrap().offer.first_burst_length, 65_536);
+    }
+
+    #[test]
+    fn each_session_has_a_name_and_a_challenge_of_its_own() {
+        let url: Url = "iscsi://u%p@h/iqn.2026-11.test:t/0?target_user=x&target_password=y".parse().unwrap();
+        let config = Config::new("iqn.2026-11.test:i", &url);
+        let (one, two) = (config.login().unwrap(), config.login().unwrap());
+        assert_eq!(one.isid[0], 0x80);
+        assert_ne!(one.isid, two.isid);
+        let challenge = |login: LoginConfig| login.chap.unwrap().mutual.unwrap().challenge;
+        assert_ne!(challenge(one), challenge(two));
+    }
+
+    #[test]
+    fn without_a_target_it_is_discovery() {
+        let url: Url = "iscsi://h".parse().unwrap();
+        assert_eq!(Config::new("iqn.2026-11.test:i", &url).login().unwrap().target, None);
+    }
+}
