@@ -1,0 +1,185 @@
+//! Summaries: what a segment holds. Every chunk written to a segment ends with one, linked to the one before.
+
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 8] = *b"IBIDSEG\0";
+const VERSION: u16 = 1;
+
+/// What an entry of a summary is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A data block or a map page: the 64 bits of a reference to it.
+    Slot(u64),
+    /// A page of the slot table, by number.
+    SlotPage(u64),
+    /// A page of the slot directory, by number.
+    DirectoryPage(u64),
+}
+
+const KIND_SLOT: u8 = 0;
+const KIND_SLOT_PAGE: u8 = 1;
+const KIND_DIRECTORY_PAGE: u8 = 2;
+
+/// One thing that a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub item: Item,
+    /// First sector within the segment.
+    pub sector: u16,
+    /// Length in sectors.
+    pub sectors: u8,
+    /// CRC32C of the stored bytes.
+    pub crc: u32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct EntryBytes {
+    item: U64,
+    sector: U16,
+    sectors: u8,
+    kind: u8,
+    crc: U32,
+    /// Place of the 128-bit content fingerprint; zero: not computed.
+    fingerprint: [u8; 16],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HeaderBytes {
+    magic: [u8; 8],
+    version: U16,
+    reserved: U16,
+    count: U32,
+    array: [u8; 16],
+    /// Sector of the summary before in the same segment; 0xFFFFFFFF: none.
+    previous: U32,
+    segment: U32,
+    /// Number of the use of the segment: a summary left from an earlier use is not taken for one of this.
+    usage: U64,
+    entries_crc: U32,
+    header_crc: U32,
+    padding: [u8; 8],
+}
+
+const HEADER_BYTES: usize = size_of::<HeaderBytes>();
+const ENTRY_BYTES: usize = size_of::<EntryBytes>();
+const _: () = assert!(HEADER_BYTES == 64 && ENTRY_BYTES == 32);
+const NO_PREVIOUS: u32 = u32::MAX;
+const HEADER_CRC_AT: usize = std::mem::offset_of!(HeaderBytes, header_crc);
+
+/// Which summary it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryId {
+    /// The array.
+    pub array: [u8; 16],
+    /// The segment.
+    pub segment: u32,
+    /// Which use of the segment.
+    pub usage: u64,
+}
+
+/// Bytes of a summary of so many entries, a whole number of sectors.
+pub fn summary_bytes(entries: usize) -> usize {
+    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(crate::geometry::SECTOR_BYTES as usize)
+}
+
+/// The stored form.
+pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[Entry]) -> Vec<u8> {
+    let mut out = vec![0; summary_bytes(entries.len())];
+    for (entry, slot) in entries.iter().zip(out[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
+        let (kind, item) = match entry.item {
+            Item::Slot(bits) => (KIND_SLOT, bits),
+            Item::SlotPage(number) => (KIND_SLOT_PAGE, number),
+            Item::DirectoryPage(number) => (KIND_DIRECTORY_PAGE, number),
+        };
+        let (sector, crc) = (entry.sector.into(), entry.crc.into());
+        let bytes = EntryBytes { item: item.into(), sector, sectors: entry.sectors, kind, crc, fingerprint: [0; 16] };
+        slot.copy_from_slice(bytes.as_bytes());
+    }
+    let mut header = HeaderBytes {
+        magic: MAGIC,
+        version: VERSION.into(),
+        reserved: U16::ZERO,
+        count: (entries.len() as u32).into(),
+        array: id.array,
+        previous: previous.unwrap_or(NO_PREVIOUS).into(),
+        segment: id.segment.into(),
+        usage: id.usage.into(),
+        entries_crc: crc32c::crc32c(&out[HEADER_BYTES..HEADER_BYTES + entries.len() * ENTRY_BYTES]).into(),
+        header_crc: U32::ZERO,
+        padding: [0; 8],
+    };
+    header.header_crc = crc32c::crc32c(&header.as_bytes()[..HEADER_CRC_AT]).into();
+    out[..HEADER_BYTES].copy_from_slice(header.as_bytes());
+    out
+}
+
+/// Reads a summary; gives its entries and the sector of the one before. `None` when it is not the one that was asked for.
+pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<Entry>, Option<u32>)> {
+    let (header, rest) = HeaderBytes::read_from_prefix(bytes).ok()?;
+    let is_sound = header.magic == MAGIC
+        && header.version.get() == VERSION
+        && header.header_crc.get() == crc32c::crc32c(&bytes[..HEADER_CRC_AT])
+        && header.array == id.array
+        && header.segment.get() == id.segment
+        && header.usage.get() == id.usage;
+    let stored = rest.get(..(header.count.get() as usize).checked_mul(ENTRY_BYTES)?)?;
+    if !is_sound || crc32c::crc32c(stored) != header.entries_crc.get() {
+        return None;
+    }
+    let entries = stored.chunks_exact(ENTRY_BYTES).map(|bytes| {
+        let stored = EntryBytes::read_from_bytes(bytes).ok()?;
+        let item = match stored.kind {
+            KIND_SLOT => Item::Slot(stored.item.get()),
+            KIND_SLOT_PAGE => Item::SlotPage(stored.item.get()),
+            KIND_DIRECTORY_PAGE => Item::DirectoryPage(stored.item.get()),
+            _ => return None,
+        };
+        Some(Entry { item, sector: stored.sector.get(), sectors: stored.sectors, crc: stored.crc.get() })
+    });
+    let previous = header.previous.get();
+    Some((entries.collect::<Option<_>>()?, (previous != NO_PREVIOUS).then_some(previous)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: SummaryId = SummaryId { array: [7; 16], segment: 3, usage: 9 };
+
+    fn entries() -> Vec<Entry> {
+        vec![
+            Entry { item: Item::Slot(0x3000_0000_0000_0005), sector: 0, sectors: 8, crc: 1 },
+            Entry { item: Item::SlotPage(6), sector: 8, sectors: 8, crc: 2 },
+            Entry { item: Item::DirectoryPage(7), sector: 16, sectors: 8, crc: 3 },
+        ]
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let bytes = encode_summary(ID, None, &entries());
+        assert_eq!(bytes.len(), 512);
+        assert_eq!(&bytes[..8], b"IBIDSEG\0");
+        assert_eq!(bytes[8..16], [1, 0, 0, 0, 3, 0, 0, 0]);
+        assert_eq!(bytes[32..48], [0xFF, 0xFF, 0xFF, 0xFF, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[64..80], [5, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 8, 0, 1, 0, 0, 0]);
+        assert_eq!(bytes[96..112], [6, 0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 1, 2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn only_the_summary_that_was_asked_for_is_read() {
+        let bytes = encode_summary(ID, Some(40), &entries());
+        assert_eq!(decode_summary(ID, &bytes), Some((entries(), Some(40))));
+        assert_eq!(decode_summary(SummaryId { usage: 8, ..ID }, &bytes), None);
+        assert_eq!(decode_summary(SummaryId { segment: 4, ..ID }, &bytes), None);
+        for at in [10, 33, 70, 90] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode_summary(ID, &damaged), None, "byte {at}");
+        }
+        assert_eq!(decode_summary(ID, &bytes[..100]), None);
+    }
+}

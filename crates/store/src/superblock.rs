@@ -1,0 +1,256 @@
+//! The superblock: which checkpoint counts. Four copies, written one after the other; two that agree are a quorum.
+
+use crate::geometry::{Geometry, GeometryError};
+use thiserror::Error;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of one copy.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+/// Number of copies; copy `n` begins at byte `n * 16384`.
+pub const SUPERBLOCK_COPIES: usize = 4;
+/// Copies that must agree.
+pub const SUPERBLOCK_QUORUM: usize = 2;
+/// The most runs of sectors that a manifest may take.
+pub const MAX_MANIFEST_RUNS: usize = 240;
+
+const MAGIC: [u8; 8] = *b"IBIDSUP\0";
+const VERSION: u16 = 1;
+const COPY_STRIDE: u64 = 16384;
+
+/// A run of bytes within one segment, a part of the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ManifestRun {
+    segment: U32,
+    sector: U32,
+    bytes: U32,
+    crc: U32,
+}
+
+impl ManifestRun {
+    /// A run of `bytes` bytes from a sector of a segment on, with the CRC32C of those bytes.
+    pub fn new(segment: u32, sector: u32, bytes: u32, crc: u32) -> Self {
+        Self { segment: segment.into(), sector: sector.into(), bytes: bytes.into(), crc: crc.into() }
+    }
+
+    /// Its segment.
+    pub fn segment(&self) -> u32 {
+        self.segment.get()
+    }
+
+    /// Its first sector.
+    pub fn sector(&self) -> u32 {
+        self.sector.get()
+    }
+
+    /// Its length in bytes; the rest of its last sector is zero.
+    pub fn bytes(&self) -> u32 {
+        self.bytes.get()
+    }
+
+    /// CRC32C of its bytes.
+    pub fn crc(&self) -> u32 {
+        self.crc.get()
+    }
+}
+
+/// Where the log is to be read from after this checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// Where the next group begins in the ring, if it is not at its start.
+    pub head: u64,
+    /// Sequence of that group.
+    pub sequence: u64,
+    /// LSN of the first record in it.
+    pub lsn: u64,
+    /// Records up to this LSN are part of the checkpoint already.
+    pub applied: u64,
+    /// Epoch of the log.
+    pub epoch: u64,
+    /// Checksum of the group before.
+    pub previous: u32,
+}
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The array's own name.
+    pub array: [u8; 16],
+    /// Number of the checkpoint; the highest that a quorum holds counts.
+    pub sequence: u64,
+    /// How the drive is divided.
+    pub geometry: Geometry,
+    /// Where the log goes on.
+    pub log: LogPosition,
+    /// The parts of the manifest, in order.
+    pub manifest: Vec<ManifestRun>,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct SuperblockBytes {
+    magic: [u8; 8],
+    version: U16,
+    copy: U16,
+    runs: U32,
+    array: [u8; 16],
+    sequence: U64,
+    capacity: U64,
+    log_bytes: U64,
+    segment_bytes: U64,
+    log_head: U64,
+    log_sequence: U64,
+    log_lsn: U64,
+    log_applied: U64,
+    log_epoch: U64,
+    log_previous: U32,
+    reserved: [u8; 132],
+    manifest: [ManifestRun; MAX_MANIFEST_RUNS],
+    crc: U32,
+    padding: [u8; 12],
+}
+
+const _: () = assert!(size_of::<SuperblockBytes>() == SUPERBLOCK_BYTES);
+const CRC_AT: usize = std::mem::offset_of!(SuperblockBytes, crc);
+
+/// Why no superblock could be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SuperblockError {
+    /// No two copies agree.
+    #[error("no two copies of the superblock agree: this is not an array, or it is damaged")]
+    NoQuorum,
+    /// The format is of another version.
+    #[error("the array has format version {0}; this program reads version 1")]
+    Version(u16),
+    /// The geometry is not one that this program makes.
+    #[error("the superblock is damaged: {0}")]
+    Geometry(#[from] GeometryError),
+}
+
+/// First byte of a copy.
+pub fn superblock_offset(copy: usize) -> u64 {
+    assert!(copy < SUPERBLOCK_COPIES);
+    copy as u64 * COPY_STRIDE
+}
+
+impl Superblock {
+    /// The stored form of one copy.
+    pub fn encode(&self, copy: usize) -> Vec<u8> {
+        assert!(self.manifest.len() <= MAX_MANIFEST_RUNS);
+        let mut manifest = [ManifestRun::new(0, 0, 0, 0); MAX_MANIFEST_RUNS];
+        manifest[..self.manifest.len()].copy_from_slice(&self.manifest);
+        let mut bytes = SuperblockBytes {
+            magic: MAGIC,
+            version: VERSION.into(),
+            copy: (copy as u16).into(),
+            runs: (self.manifest.len() as u32).into(),
+            array: self.array,
+            sequence: self.sequence.into(),
+            capacity: self.geometry.capacity.into(),
+            log_bytes: self.geometry.log_bytes.into(),
+            segment_bytes: self.geometry.segment_bytes.into(),
+            log_head: self.log.head.into(),
+            log_sequence: self.log.sequence.into(),
+            log_lsn: self.log.lsn.into(),
+            log_applied: self.log.applied.into(),
+            log_epoch: self.log.epoch.into(),
+            log_previous: self.log.previous.into(),
+            reserved: [0; 132],
+            manifest,
+            crc: U32::ZERO,
+            padding: [0; 12],
+        };
+        bytes.crc = crc32c::crc32c(&bytes.as_bytes()[..CRC_AT]).into();
+        bytes.as_bytes().to_vec()
+    }
+
+    /// Reads one copy. `Ok(None)` when it is torn, or never was one.
+    fn decode(bytes: &[u8], copy: usize) -> Result<Option<Self>, SuperblockError> {
+        let Ok(stored) = SuperblockBytes::read_from_bytes(bytes) else { return Ok(None) };
+        let is_sound = stored.magic == MAGIC
+            && stored.crc.get() == crc32c::crc32c(&bytes[..CRC_AT])
+            && stored.copy.get() as usize == copy
+            && stored.runs.get() as usize <= MAX_MANIFEST_RUNS;
+        if !is_sound {
+            return Ok(None);
+        }
+        if stored.version.get() != VERSION {
+            return Err(SuperblockError::Version(stored.version.get()));
+        }
+        let geometry = Geometry {
+            capacity: stored.capacity.get(),
+            log_bytes: stored.log_bytes.get(),
+            segment_bytes: stored.segment_bytes.get(),
+        };
+        let log = LogPosition {
+            head: stored.log_head.get(),
+            sequence: stored.log_sequence.get(),
+            lsn: stored.log_lsn.get(),
+            applied: stored.log_applied.get(),
+            epoch: stored.log_epoch.get(),
+            previous: stored.log_previous.get(),
+        };
+        Ok(Some(Self {
+            array: stored.array,
+            sequence: stored.sequence.get(),
+            geometry: geometry.check()?,
+            log,
+            manifest: stored.manifest[..stored.runs.get() as usize].to_vec(),
+        }))
+    }
+
+    /// Chooses among the copies as they were read: the newest that two of them hold.
+    pub fn choose(copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Result<Self, SuperblockError> {
+        let mut sound = Vec::new();
+        for (copy, bytes) in copies.iter().enumerate() {
+            sound.extend(Self::decode(bytes, copy)?);
+        }
+        sound.sort_by_key(|superblock| std::cmp::Reverse(superblock.sequence));
+        let is_quorum = |pair: &&[Self]| pair.iter().all(|superblock| *superblock == pair[0]);
+        sound.windows(SUPERBLOCK_QUORUM).find(is_quorum).map(|pair| pair[0].clone()).ok_or(SuperblockError::NoQuorum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn superblock(sequence: u64) -> Superblock {
+        Superblock {
+            array: *b"sixteen bytes id",
+            sequence,
+            geometry: Geometry::for_capacity(1 << 30).unwrap(),
+            log: LogPosition { head: 4096, sequence: 5, lsn: 6, applied: 7, epoch: 8, previous: 9 },
+            manifest: vec![ManifestRun::new(1, 2, 3, 4), ManifestRun::new(5, 6, 7, 8)],
+        }
+    }
+
+    fn copies(sequences: [u64; 4]) -> [Vec<u8>; 4] {
+        std::array::from_fn(|copy| superblock(sequences[copy]).encode(copy))
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let bytes = superblock(0x0A).encode(2);
+        assert_eq!(&bytes[..8], b"IBIDSUP\0");
+        assert_eq!(bytes[8..16], [1, 0, 2, 0, 2, 0, 0, 0]);
+        assert_eq!(&bytes[16..32], b"sixteen bytes id");
+        assert_eq!(bytes[32..48], [10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
+        assert_eq!(bytes[104..108], [9, 0, 0, 0]);
+        assert_eq!(bytes[240..248], [1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(CRC_AT, 4080);
+    }
+
+    #[test]
+    fn the_newest_quorum_counts() {
+        assert_eq!(Superblock::choose(&copies([9, 9, 9, 9])), Ok(superblock(9)));
+        assert_eq!(Superblock::choose(&copies([9, 8, 8, 8])).unwrap().sequence, 8, "one copy is not enough");
+        assert_eq!(Superblock::choose(&copies([9, 9, 8, 8])).unwrap().sequence, 9);
+        let mut torn = copies([9, 8, 8, 8]);
+        torn[1][300] ^= 1;
+        assert_eq!(Superblock::choose(&torn).unwrap().sequence, 8);
+        torn[2].fill(0);
+        assert_eq!(Superblock::choose(&torn), Err(SuperblockError::NoQuorum));
+    }
+}

@@ -1,0 +1,147 @@
+//! The open segment: things are appended, and cut off in chunks that go to the drive in one write each.
+
+use crate::geometry::{Geometry, SECTOR_BYTES};
+use crate::summary::{Entry, Item, SummaryId, encode_summary, summary_bytes};
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// A chunk is cut when it has grown to this.
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// A chunk ready to be written.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// First byte on the drive.
+    pub offset: u64,
+    /// What goes there.
+    pub data: Bytes,
+    /// What it holds.
+    pub entries: Vec<Entry>,
+}
+
+/// Where a segment that is being filled stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// The segment.
+    pub segment: u32,
+    /// Number of this use of it.
+    pub usage: u64,
+    /// Sectors that are taken.
+    pub sectors: u32,
+    /// Sector of the last summary.
+    pub summary: Option<u32>,
+}
+
+/// A segment that is being filled.
+pub struct SegmentWriter {
+    fill: Fill,
+    array: [u8; 16],
+    geometry: Geometry,
+    chunk: BytesMut,
+    entries: Vec<Entry>,
+}
+
+impl SegmentWriter {
+    /// Goes on, or begins, at `fill`.
+    pub fn new(array: [u8; 16], geometry: Geometry, fill: Fill) -> Self {
+        Self { fill, array, geometry, chunk: BytesMut::new(), entries: Vec::new() }
+    }
+
+    /// Where it stands. Valid between chunks.
+    pub fn fill(&self) -> Fill {
+        assert!(self.chunk.is_empty(), "a segment stands nowhere while a chunk is open");
+        self.fill
+    }
+
+    /// The segment.
+    pub fn segment(&self) -> u32 {
+        self.fill.segment
+    }
+
+    /// Sectors that the segment still takes, the summary of the open chunk and that of one more entry deducted.
+    pub fn room(&self) -> u32 {
+        let summary = summary_bytes(self.entries.len() + 1) as u32 / SECTOR_BYTES as u32;
+        let open = (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        (self.geometry.segment_sectors() - self.fill.sectors).saturating_sub(open + summary)
+    }
+
+    /// Appends `bytes`, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
+    pub fn append(&mut self, item: Item, bytes: &[u8], crc: u32) -> Option<(u16, u8)> {
+        let sectors = bytes.len().div_ceil(SECTOR_BYTES as usize);
+        if sectors as u32 > self.room() {
+            return None;
+        }
+        let sector = self.fill.sectors + (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        let (sector, sectors) = (u16::try_from(sector).ok()?, u8::try_from(sectors).ok()?);
+        if self.chunk.is_empty() {
+            self.chunk.reserve(CHUNK_BYTES.min(self.geometry.segment_bytes as usize));
+        }
+        self.chunk.put_slice(bytes);
+        self.chunk.put_bytes(0, usize::from(sectors) * SECTOR_BYTES as usize - bytes.len());
+        self.entries.push(Entry { item, sector, sectors, crc });
+        Some((sector, sectors))
+    }
+
+    /// True when the open chunk has reached its length.
+    pub fn is_due(&self) -> bool {
+        self.chunk.len() >= CHUNK_BYTES
+    }
+
+    /// Ends the open chunk with its summary. `None` when nothing was appended.
+    pub fn cut(&mut self) -> Option<Chunk> {
+        if self.chunk.is_empty() {
+            return None;
+        }
+        let entries = std::mem::take(&mut self.entries);
+        let id = SummaryId { array: self.array, segment: self.fill.segment, usage: self.fill.usage };
+        let offset = self.geometry.sector_start(self.fill.segment, self.fill.sectors);
+        let summary = self.fill.sectors + (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        self.chunk.put_slice(&encode_summary(id, self.fill.summary, &entries));
+        let data = self.chunk.split().freeze();
+        self.fill.sectors += (data.len() as u64 / SECTOR_BYTES) as u32;
+        self.fill.summary = Some(summary);
+        assert!(self.fill.sectors <= self.geometry.segment_sectors());
+        Some(Chunk { offset, data, entries })
+    }
+
+    /// Takes `bytes` that no summary lists (a part of the manifest), between chunks. Gives the first sector.
+    pub fn append_plain(&mut self, bytes: usize) -> Option<u32> {
+        assert!(self.chunk.is_empty());
+        let sectors = bytes.div_ceil(SECTOR_BYTES as usize) as u32;
+        if sectors > self.room() {
+            return None;
+        }
+        let sector = self.fill.sectors;
+        self.fill.sectors += sectors;
+        Some(sector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::decode_summary;
+
+    #[test]
+    fn chunks_follow_each_other_and_are_linked() {
+        let geometry = Geometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
+        let fill = Fill { segment: 2, usage: 5, sectors: 0, summary: None };
+        let mut writer = SegmentWriter::new([1; 16], geometry, fill);
+        let id = SummaryId { array: [1; 16], segment: 2, usage: 5 };
+        assert_eq!(writer.append(Item::Slot(1), &[7; 4096], 11), Some((0, 8)));
+        assert_eq!(writer.append(Item::Slot(2), &[8; 600], 12), Some((8, 2)));
+        let first = writer.cut().unwrap();
+        assert_eq!((first.offset, first.data.len()), (geometry.segment_start(2), 4096 + 1024 + 512));
+        assert_eq!(decode_summary(id, &first.data[5120..]), Some((first.entries, None)));
+        assert_eq!(writer.append_plain(700), Some(11));
+        assert_eq!(writer.append(Item::Slot(3), &[9; 512], 13), Some((13, 1)));
+        let second = writer.cut().unwrap();
+        assert_eq!(decode_summary(id, &second.data[512..]), Some((second.entries, Some(10))));
+        let mut count = 0;
+        while writer.append(Item::Slot(4), &[1; 4096], 0).is_some() {
+            count += 1;
+        }
+        assert_eq!(count, 14, "the rest of the segment, less one summary");
+        writer.cut().unwrap();
+        assert!(writer.fill().sectors <= 128);
+    }
+}
