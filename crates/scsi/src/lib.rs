@@ -8,12 +8,15 @@
 mod be;
 pub mod capacity;
 pub mod cdb;
+pub mod copy;
 pub mod inquiry;
+pub mod lba_status;
 pub mod lun;
 pub mod persistent_reservation;
 pub mod sense;
 mod status;
 mod supported_opcodes;
+pub mod unmap;
 
 pub use capacity::Capacity;
 pub use cdb::{Cdb, Command, DataPhase};
