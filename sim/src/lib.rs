@@ -1,1 +1,32 @@
-//! sim: see ARCHITECTURE.md.
+//! The deterministic world: an array on a drive that crashes, in one thread, from one seed.
+//!
+//! A run draws a tiny geometry and a mix of operations, makes an array on a [`disk::SimDisk`], and drives the engine's
+//! core through all that can happen to it: operations that overlap, accesses to the drive that end in any order, planned
+//! reads that are executed late, background work at the wrong moment, a drive that fails or fills up, and crashes, also in
+//! the middle of recovery. After each crash all blocks of all volumes are read and held against the oracle
+//! ([`history::History`]): what was answered must be there, what was not must be there wholly or not at all, and
+//! the core's own audit must agree. Then the run goes on with the recovered array.
+//!
+//! Nothing but the seed decides what happens, so a violation is named by its seed:
+//!
+//! ```text
+//! ibid-sim crash --runs 10000 --seed 1      random runs; exit code 1 and the shrunk trace when a promise is broken
+//! ibid-sim exhaustive                       all short sequences of operations, crashed at every access to the drive
+//! ibid-sim replay --seed S                  the full trace of one seed
+//! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
+//! ```
+
+pub mod content;
+pub mod disk;
+pub mod history;
+pub mod inspect;
+pub mod machine;
+pub mod ops;
+pub mod recovered;
+pub mod rng;
+pub mod run;
+pub mod state;
+pub mod subject;
+
+#[cfg(test)]
+mod toy;

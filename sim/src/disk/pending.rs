@@ -1,0 +1,114 @@
+//! Writes that are not on stable storage yet, and what a crash leaves of them.
+
+use super::SECTOR;
+use super::image::Image;
+use crate::rng::Rng;
+use std::collections::HashMap;
+
+/// One write, whole sectors: first sector, and what they all held right after it.
+pub(super) struct Pending {
+    pub(super) id: u64,
+    pub(super) sector: u64,
+    pub(super) data: Vec<u8>,
+    /// The bytes that the caller wrote, from and to.
+    pub(super) bytes: (u64, u64),
+    pub(super) is_durable: bool,
+    /// The caller knows that it is done. Only such a write may be counted on after a flush.
+    pub(super) is_finished: bool,
+    /// It failed, or a flush after it failed: no later flush makes it stable.
+    pub(super) is_doomed: bool,
+    /// Sectors, from and to, of which a later version is stable already.
+    pub(super) superseded: Vec<(u64, u64)>,
+}
+
+impl Pending {
+    pub(super) fn end(&self) -> u64 {
+        self.sector + (self.data.len() / SECTOR) as u64
+    }
+
+    fn is_superseded(&self, sector: u64) -> bool {
+        self.superseded.iter().any(|(from, to)| (*from..*to).contains(&sector))
+    }
+
+    fn store(&self, stable: &mut Image) {
+        stable.write(self.sector * SECTOR as u64, &self.data);
+    }
+}
+
+/// Makes the chosen writes stable and forgets them. Of the others, the sectors written before a chosen one can no longer
+/// come back.
+pub(super) fn settle(pending: &mut Vec<Pending>, stable: &mut Image, chosen: impl Fn(&Pending) -> bool) {
+    let mut settled: Vec<(u64, u64, u64)> = Vec::new();
+    pending.retain(|write| {
+        if !chosen(write) {
+            return true;
+        }
+        if write.superseded.is_empty() {
+            write.store(stable);
+        } else {
+            for sector in (write.sector..write.end()).filter(|sector| !write.is_superseded(*sector)) {
+                let at = (sector - write.sector) as usize * SECTOR;
+                stable.write(sector * SECTOR as u64, &write.data[at..at + SECTOR]);
+            }
+        }
+        settled.push((write.id, write.sector, write.end()));
+        false
+    });
+    for write in pending {
+        let (id, start, end) = (write.id, write.sector, write.end());
+        let later = settled.iter().filter(|(settled, from, to)| *settled > id && *from < end && start < *to);
+        write.superseded.extend(later.map(|(_, from, to)| (*from, *to)));
+    }
+}
+
+/// How the drive loses its cache this time.
+enum Loss {
+    All,
+    Nothing,
+    /// Each sector is kept so many times in a hundred.
+    Sectors(u64),
+    /// Each write is kept, whole, so many times in a hundred.
+    Writes(u64),
+    /// The first so many writes are kept; of the next one, some sectors.
+    After(usize),
+    /// One write is lost, the others are kept.
+    One(usize),
+}
+
+/// Stores what the drive happened to keep, any version of any sector.
+pub(super) fn lose(pending: &[Pending], stable: &mut Image, rng: &mut Rng) {
+    let loss = match rng.below(7) {
+        0 => Loss::All,
+        1 => Loss::Nothing,
+        2 => Loss::Sectors(rng.pick(&[3, 30, 50, 70, 97])),
+        3 => Loss::Writes(rng.pick(&[10, 50, 90])),
+        4 | 5 => Loss::After(rng.index(pending.len() + 1)),
+        _ => Loss::One(rng.index(pending.len())),
+    };
+    let mut kept: HashMap<u64, (usize, usize)> = HashMap::new();
+    for (index, write) in pending.iter().enumerate() {
+        let percent = match loss {
+            Loss::All => 0,
+            Loss::Nothing => 100,
+            Loss::Sectors(percent) => percent,
+            Loss::Writes(percent) => u64::from(rng.percent(percent)) * 100,
+            Loss::After(first) if index < first => 100,
+            Loss::After(first) if index > first => 0,
+            Loss::After(_) => 50,
+            Loss::One(lost) => u64::from(index != lost) * 100,
+        };
+        if percent == 0 {
+            continue;
+        }
+        for sector in write.sector..write.end() {
+            let keeps = (percent == 100 || rng.percent(percent)) && !write.is_superseded(sector);
+            // An earlier version may be what reached the medium last.
+            if keeps && !(kept.contains_key(&sector) && rng.percent(20)) {
+                kept.insert(sector, (index, (sector - write.sector) as usize * SECTOR));
+            }
+        }
+    }
+    for (sector, (index, at)) in kept {
+        stable.write(sector * SECTOR as u64, &pending[index].data[at..at + SECTOR]);
+    }
+}

@@ -1,0 +1,387 @@
+//! One seed: an array is made, used, crashed, recovered, checked, used again, several times over.
+
+use crate::disk::{Faults, Lie, SimDisk};
+use crate::history::{History, Leniency, Violation, describe};
+use crate::inspect::inspect;
+use crate::machine::{Answers, Machine};
+use crate::ops::Mix;
+use crate::rng::Rng;
+use crate::state::brief;
+use crate::subject::{Scale, Subject};
+use engine::OpError;
+use std::collections::BTreeSet;
+
+/// Tries to recover that may be cut short by another crash, before one is left alone.
+const INTERRUPTED_RECOVERIES: u32 = 3;
+
+/// A bug that is planted in the drive, to show that the simulator finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// The log's writes are not flushed.
+    SkipLogFlush,
+    /// The superblock's writes are not flushed.
+    SkipSuperblockFlush,
+    /// The flush before the superblock is left out.
+    SkipCheckpointFlush,
+    /// One flush in three is left out.
+    SkipSomeFlushes,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// Names all chance of the run.
+    pub seed: u64,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+    /// Operations, by number, that are left out: how a trace is made shorter.
+    pub skip: BTreeSet<u64>,
+    /// Keep a trace.
+    pub is_traced: bool,
+}
+
+impl RunPlan {
+    /// The run of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, plant: None, skip: BTreeSet::new(), is_traced: false }
+    }
+}
+
+/// Counts of a run, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs.
+    pub runs: u64,
+    /// Crashes, those inside of recovery included.
+    pub crashes: u64,
+    /// Crashes inside of recovery.
+    pub crashes_in_recovery: u64,
+    /// Operations submitted.
+    pub submitted: u64,
+    /// Operations answered.
+    pub answered: u64,
+    /// Operations refused for want of space.
+    pub refused: u64,
+    /// Operations without an answer at a crash that were there after it.
+    pub present: u64,
+    /// Operations without an answer at a crash that were not there after it.
+    pub absent: u64,
+    /// Drives that failed.
+    pub failures: u64,
+    /// Writes, flushes and allocations of the drive.
+    pub ios: u64,
+}
+
+impl Totals {
+    /// Adds the counts of others.
+    pub fn add(&mut self, other: &Totals) {
+        let Totals { runs, crashes, crashes_in_recovery, submitted, answered, refused, present, absent, failures, ios } =
+            other;
+        self.runs += runs;
+        self.crashes += crashes;
+        self.crashes_in_recovery += crashes_in_recovery;
+        self.submitted += submitted;
+        self.answered += answered;
+        self.refused += refused;
+        self.present += present;
+        self.absent += absent;
+        self.failures += failures;
+        self.ios += ios;
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its counts.
+    pub totals: Totals,
+    /// The broken promise, if one was broken.
+    pub violation: Option<Violation>,
+    /// What happened, when it was wanted.
+    pub trace: Vec<String>,
+    /// Operations that were submitted, by number.
+    pub numbers: Vec<u64>,
+}
+
+/// How eagerly the world does each thing, drawn anew for each cycle.
+struct Pace {
+    weights: [u64; 6],
+    most_unanswered: usize,
+    operations: u64,
+    steps: u64,
+}
+
+impl Pace {
+    fn draw(rng: &mut Rng) -> Self {
+        let mut weight = |choices: &[u64]| rng.pick(choices);
+        // Submit, advance, commit, poll only, tick, write back.
+        let weights = [
+            weight(&[5, 10, 20]),
+            weight(&[5, 20, 40, 80]),
+            weight(&[1, 5, 10]),
+            weight(&[1, 3]),
+            weight(&[0, 1, 3, 10, 30]),
+            weight(&[0, 0, 1]),
+        ];
+        let operations = weight(&[2, 10, 30, 60, 100]);
+        Self { weights, most_unanswered: weight(&[1, 2, 4, 8, 8]) as usize, operations, steps: operations * 30 }
+    }
+}
+
+struct Run<'p, S: Subject> {
+    plan: &'p RunPlan,
+    setup: S::Setup,
+    scale: Scale,
+    disk: SimDisk,
+    history: History,
+    mix: Mix,
+    rng: Rng,
+    next_volume: u64,
+    next_number: u64,
+    report: Report,
+}
+
+/// Executes a run.
+pub fn run<S: Subject>(plan: &RunPlan) -> Report {
+    let mut rng = Rng::new(plan.seed);
+    let setup = S::draw(&mut rng);
+    let scale = S::scale(&setup);
+    let mut run: Run<'_, S> = Run {
+        plan,
+        disk: SimDisk::new(scale.disk_bytes, rng.bits()),
+        history: History::default(),
+        mix: Mix::draw(&mut rng, scale.max_write_blocks),
+        rng,
+        next_volume: 0,
+        next_number: 0,
+        report: Report {
+            totals: Totals { runs: 1, ..Totals::default() },
+            violation: None,
+            trace: Vec::new(),
+            numbers: Vec::new(),
+        },
+        setup,
+        scale,
+    };
+    run.note(|| format!("seed {}", plan.seed));
+    let setup = format!("{:?} {:?}", run.setup, run.mix);
+    run.note(|| setup);
+    run.report.violation = run.cycles().err();
+    run.report.totals.answered = run.history.judged;
+    run.report
+}
+
+impl<S: Subject> Run<'_, S> {
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.plan.is_traced {
+            self.report.trace.push(what());
+        }
+    }
+
+    fn faults(&self) -> Faults {
+        let (from, to) = S::log_extent(&self.setup);
+        let lie = self.plan.plant.map(|plant| match plant {
+            Plant::SkipLogFlush => Lie::Durable { from, to },
+            Plant::SkipSuperblockFlush => Lie::Durable { from: 0, to: from },
+            Plant::SkipCheckpointFlush => Lie::Flush,
+            Plant::SkipSomeFlushes => Lie::SomeFlushes(3),
+        });
+        Faults { lie, room: self.scale.room, ..Faults::default() }
+    }
+
+    fn cycles(&mut self) -> Result<(), Violation> {
+        self.history.leniency.full = self.scale.may_fill;
+        self.disk.arm(self.faults());
+        S::create(&self.disk, &self.setup).map_err(|error| Violation(format!("cannot make an array: {error}")))?;
+        for _ in 0..self.rng.between(1, 4) {
+            let disk = std::mem::replace(&mut self.disk, SimDisk::new(0, 0));
+            let result = self.cycle(&disk);
+            let result = result.and_then(|()| disk.violation().map_or(Ok(()), |what| Err(Violation(what))));
+            self.disk = disk;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Recovers, checks, works until the next crash.
+    fn cycle(&mut self, disk: &SimDisk) -> Result<(), Violation> {
+        let mut machine = self.recover(disk)?;
+        machine.notes = self.plan.is_traced.then(Vec::new);
+        let pace = Pace::draw(&mut self.rng);
+        let mut faults = self.faults();
+        match self.rng.below(10) {
+            0..5 => faults.crash_at = Some(self.rng.size(pace.operations * 3)),
+            5 => faults.error_at = Some(self.rng.size(pace.operations * 3)),
+            _ => {}
+        }
+        self.history.leniency = Leniency { full: self.scale.may_fill, failing: faults.error_at.is_some() };
+        self.note(|| format!("-- works, {} operations, faults {faults:?}", pace.operations));
+        disk.arm(faults.clone());
+        let result = self.work(disk, &mut machine, &pace);
+        self.report.totals.ios += disk.done();
+        self.drain_notes(&mut machine);
+        result?;
+        self.note(|| "-- crash".to_owned());
+        disk.crash();
+        self.report.totals.crashes += 1;
+        Ok(())
+    }
+
+    fn drain_notes(&mut self, machine: &mut Machine<'_, S>) {
+        if let Some(notes) = &mut machine.notes {
+            self.report.trace.append(notes);
+        }
+    }
+
+    /// Opens the array after a crash, with further crashes meanwhile, and checks all of it.
+    fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<Machine<'d, S>, Violation> {
+        for attempt in 0..=INTERRUPTED_RECOVERIES {
+            let mut faults = self.faults();
+            if attempt < INTERRUPTED_RECOVERIES && self.rng.percent(30) {
+                faults.crash_at = Some(self.rng.size(12));
+            }
+            disk.arm(faults);
+            match S::recover(disk, &self.setup) {
+                Ok(subject) if !disk.is_crashed() => {
+                    if let Some(machine) = self.check(disk, subject)? {
+                        return Ok(machine);
+                    }
+                }
+                Err(error) if !disk.is_crashed() => return Err(Violation(format!("cannot recover: {error}"))),
+                _ => {}
+            }
+            self.note(|| "-- crash in recovery".to_owned());
+            disk.crash();
+            self.report.totals.crashes += 1;
+            self.report.totals.crashes_in_recovery += 1;
+        }
+        Err(Violation::new("the last try to recover was cut short though nothing was to go wrong"))
+    }
+
+    /// Checks a recovered array against what may be there; None when the drive stops meanwhile.
+    fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<Machine<'d, S>>, Violation> {
+        subject.audit().map_err(|what| Violation(format!("audit after recovery: {what}")))?;
+        let mut machine = Machine::new(subject, disk);
+        let Some(seen) = inspect(&mut machine, disk, &mut self.history.contents, self.next_volume)? else {
+            return Ok(None);
+        };
+        let outcome = self.history.recover(&seen)?;
+        self.note(|| format!("-- recovered: {} there, {} not", outcome.present, outcome.absent));
+        self.report.totals.present += outcome.present;
+        self.report.totals.absent += outcome.absent;
+        Ok(Some(machine))
+    }
+
+    /// Does this and that, until enough was done or the drive has stopped.
+    fn work(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>, pace: &Pace) -> Result<(), Violation> {
+        let mut left = pace.operations;
+        for _ in 0..pace.steps {
+            let mut answers = Answers::new();
+            match self.rng.weighted(&pace.weights) {
+                0 if left > 0 && self.history.window().count() < pace.most_unanswered => {
+                    left -= 1;
+                    self.submit(machine);
+                }
+                1 => machine.advance(Some(&mut self.rng), &mut answers),
+                2 => machine.subject.flush_log(),
+                4 => machine.subject.tick(),
+                5 => disk.write_back(),
+                _ => {}
+            }
+            machine.poll(&mut answers);
+            if disk.is_crashed() {
+                self.drain_notes(machine);
+                return Ok(());
+            }
+            if self.take(machine, answers)? {
+                // The engine has stopped, as it must after a drive's error.
+                self.report.totals.failures += 1;
+                return Ok(());
+            }
+        }
+        if self.rng.percent(30) { self.rest(disk, machine) } else { Ok(()) }
+    }
+
+    fn submit(&mut self, machine: &mut Machine<'_, S>) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut rng = Rng::part(self.plan.seed, number);
+        let op = if self.next_volume == 0 {
+            self.mix.first(&mut rng, &mut self.next_volume)
+        } else {
+            self.mix.next(&mut rng, self.history.latest(), &self.history.contents, &mut self.next_volume)
+        };
+        if self.plan.skip.contains(&number) {
+            return;
+        }
+        self.drain_notes(machine);
+        self.note(|| format!("{number} submit {}", describe(&op)));
+        self.report.numbers.push(number);
+        self.report.totals.submitted += 1;
+        self.history.submit(number, &op);
+        machine.subject.submit(op, number);
+    }
+
+    /// Judges answers; true when the engine has stopped.
+    fn take(&mut self, machine: &mut Machine<'_, S>, answers: Answers) -> Result<bool, Violation> {
+        self.drain_notes(machine);
+        let mut has_stopped = false;
+        for (tag, answer) in answers {
+            self.note(|| format!("{tag} answered {}", brief(&answer)));
+            has_stopped |= matches!(answer, Err(OpError::Stopped(_)));
+            self.report.totals.refused += u64::from(matches!(answer, Err(OpError::NoSpace)));
+            self.history.complete(tag, answer)?;
+        }
+        Ok(has_stopped)
+    }
+
+    /// Lets everything come to rest, and checks that the array holds exactly what it should.
+    fn rest(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
+        let mut answers = Answers::new();
+        let waiting = self.history.unanswered();
+        machine.settle(&mut answers, |answers| answers.len() >= waiting)?;
+        if disk.is_crashed() || self.take(machine, answers)? {
+            return Ok(());
+        }
+        machine.subject.audit().map_err(|what| Violation(format!("audit at rest: {what}")))?;
+        if self.history.leniency.failing {
+            return Ok(());
+        }
+        self.note(|| "-- at rest".to_owned());
+        match inspect(machine, disk, &mut self.history.contents, self.next_volume)? {
+            Some(seen) => self.history.recover(&seen).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Leaves out operations as long as a violation remains, within so many runs. The plan comes back with what to skip.
+pub fn shrink<S: Subject>(plan: &RunPlan, budget: u32) -> RunPlan {
+    let mut best = plan.clone();
+    let mut numbers = run::<S>(&best).numbers;
+    let mut runs = 0;
+    let mut piece = numbers.len().div_ceil(2).max(1);
+    while runs < budget {
+        let mut at = 0;
+        while at < numbers.len() && runs < budget {
+            let mut tried = best.clone();
+            tried.skip.extend(numbers[at..(at + piece).min(numbers.len())].iter().filter(|number| **number > 0));
+            let report = run::<S>(&tried);
+            runs += 1;
+            if report.violation.is_some() && report.numbers.len() < numbers.len() {
+                best = tried;
+                numbers = report.numbers;
+            } else {
+                at += piece;
+            }
+        }
+        if piece == 1 {
+            break;
+        }
+        piece = piece.div_ceil(2);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What the simulator drives: a deterministic engine that does no I/O of its own.
+
+use crate::rng::Rng;
+use bytes::Bytes;
+use engine::{Op, OpError, Reply, Tag};
+use std::collections::BTreeMap;
+use world::{Disk, DiskError, Durability};
+
+/// An access to the drive that the subject wants.
+#[derive(Clone, Debug)]
+pub enum Io {
+    /// Read so many bytes.
+    Read {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: usize,
+    },
+    /// Write the parts one after the other.
+    Write {
+        /// Where.
+        offset: u64,
+        /// What.
+        data: Vec<Bytes>,
+        /// What is promised when it is done.
+        durability: Durability,
+    },
+    /// Make stable what was written before.
+    Flush,
+    /// Make sure of room.
+    Allocate {
+        /// Where.
+        offset: u64,
+        /// How much.
+        bytes: u64,
+    },
+}
+
+/// What the world shall do for the subject. `Plan` is a read of a host that needs the drive and no longer the subject.
+pub enum Action<Plan> {
+    /// Give a host its answer.
+    Complete {
+        /// The operation.
+        tag: Tag,
+        /// The answer.
+        result: Result<Reply, OpError>,
+    },
+    /// Execute a read, any time.
+    Read(Plan),
+    /// Access the drive, and tell when it is done.
+    Io {
+        /// The subject's name for it.
+        id: u64,
+        /// What to do.
+        io: Io,
+    },
+}
+
+/// How large the world of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Bytes of the drive.
+    pub disk_bytes: u64,
+    /// The most blocks that one write carries.
+    pub max_write_blocks: u64,
+    /// Room that the file system has for the array; None for endless.
+    pub room: Option<u64>,
+    /// True when hosts may fill the pool.
+    pub may_fill: bool,
+}
+
+/// A system under test.
+pub trait Subject: Sized {
+    /// Geometry and options of a run.
+    type Setup: Clone + std::fmt::Debug;
+    /// A read that was planned.
+    type Plan;
+
+    /// A geometry by chance.
+    fn draw(rng: &mut Rng) -> Self::Setup;
+    /// How large the world is that goes with it.
+    fn scale(setup: &Self::Setup) -> Scale;
+    /// Makes an empty array.
+    fn create(disk: &dyn Disk, setup: &Self::Setup) -> Result<(), String>;
+    /// Opens the array that is on the drive, whatever happened to it.
+    fn recover(disk: &dyn Disk, setup: &Self::Setup) -> Result<Self, String>;
+    /// Takes an operation.
+    fn submit(&mut self, op: Op, tag: Tag);
+    /// Tells what the world shall do now.
+    fn poll(&mut self, actions: &mut Vec<Action<Self::Plan>>);
+    /// Executes a planned read.
+    fn execute(plan: Self::Plan, disk: &dyn Disk) -> (Tag, Result<Reply, OpError>);
+    /// Hears that an access is done.
+    fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>);
+    /// Begins to commit what was gathered.
+    fn flush_log(&mut self);
+    /// Does what is done in the background.
+    fn tick(&mut self);
+    /// All values of the catalogue.
+    fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
+    /// Checks its own invariants.
+    fn audit(&self) -> Result<(), String>;
+    /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.
+    fn log_extent(setup: &Self::Setup) -> (u64, u64);
+}
