@@ -1,0 +1,1 @@
+"""What the demo, the benchmarks and the outside tests share. Python's standard library only."""

@@ -1,0 +1,45 @@
+"""A TCP relay, so that a guest on a tap device reaches a server that listens on loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+
+class Relay:
+    """Listens on `address` (any free port) and hands every connection on to a loopback port."""
+
+    def __init__(self, address: str, to_port: int):
+        self.to_port = to_port
+        self.listener = socket.create_server((address, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.to_port))
+                for s in (near, far):
+                    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=_pump, args=ends, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # A listener that another thread waits on must be shut down, closing alone would not wake it.
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 18):
+            sink.sendall(data)
+    for s in (source, sink):
+        with contextlib.suppress(OSError):
+            s.shutdown(socket.SHUT_RDWR)

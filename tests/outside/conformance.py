@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""libiscsi's iscsi-test-cu, test by test, with honest counts.
+
+Each test runs in a process of its own, so that one that crashes or hangs costs itself only, and is counted apart. CUnit
+counts a test that skipped itself as passed: here it is a skip, and a skip that docs/outside-tests.md does not explain
+fails the run. Alone it judges any target:
+
+    tests/outside/conformance.py URL [SECOND-PATH-URL]      both URLs name one LUN, whose data are lost
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "scripts")]
+
+from kit.array import Array
+from kit.procs import run as run_command
+from kit.term import Progress
+from outside.result import Lab, Result
+
+SUITE = "conformance"
+TOOL = "iscsi-test-cu"
+EXPLAINED = Path(__file__).resolve().parents[2] / "docs/outside-tests.md"
+LIMIT = 60.0
+LUN_SIZE = "1GiB"
+# These reset the whole target, so every session of every LUN sees them: they run alone.
+ALONE = re.compile(r"Target(Warm|Cold)Reset")
+
+
+def tests() -> list[str]:
+    """All tests the tool knows, as `Suite.Test`."""
+    listed = run_command([TOOL, "--list", "iscsi://127.0.0.1/x/0"], check=False).stdout
+    return list(dict.fromkeys(re.findall(r"^ALL\.([^.\s]+\.\S+)$", listed, re.M)))
+
+
+def judge(output: str, code: int | None, name: str) -> tuple[str, str]:
+    """The status of one test and the line that tells why, from what the tool printed (code None: it did not end)."""
+    body = output[output.find("Test: "):] if "Test: " in output else output
+    failed = [s.strip() for s in re.findall(r"\[FAILED\](.*)", body)]
+    failed += [s.strip() for s in re.findall(r"^\s+\d+\. (.*)$", body, re.M)]
+    skipped = [s.strip() for s in re.findall(r"\[SKIPPED\](.*)", body)]
+    if "ReportSupportedOpcodes" not in name:
+        # Every test first asks which opcodes there are; that this probe is not answered skips nothing.
+        skipped = [s for s in skipped if not s.startswith("REPORT_SUPPORTED_OPCODES is not")]
+    last = output.strip().splitlines()[-1][:200] if output.strip() else "no output"
+    # `tests  total ran passed failed inactive` of CUnit's closing table.
+    ran = re.search(r"^\s*tests\s+\d+\s+(\d+)\s+\d+\s+(\d+)", output, re.M)
+    if code is None:
+        return "timeout", last
+    if code < 0:
+        return "crash", f"signal {-code}: {last}"
+    if not ran or int(ran[1]) == 0:
+        return "error", last
+    if int(ran[2]) > 0 or failed and not skipped:
+        return "fail", (failed or ["an assertion failed"])[0]
+    return ("skip", skipped[0]) if skipped else ("pass", "")
+
+
+def run_one(name: str, urls: list[str]) -> Result:
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        child = subprocess.Popen([TOOL, "--dataloss", "--allow-sanitize", "--verbose", f"--test=ALL.{name}", *urls],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=scratch)
+        try:
+            output, _ = child.communicate(timeout=LIMIT)
+            code: int | None = child.returncode
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+            code = None
+    text = output.decode("utf8", "replace")
+    status, detail = judge(text, code, name)
+    more = {} if status in ("pass", "skip") else {"output": text[-4000:]}
+    return Result(SUITE, name, status, time.monotonic() - begin, detail, more)
+
+
+def run_all(names: list[str], luns: list[list[str]]) -> list[Result]:
+    """Runs the tests, as many at once as there are LUNs to lose (each LUN is the URLs of its paths)."""
+    progress, lock, results = Progress(len(names)), threading.Lock(), []
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in names:
+        if not ALONE.search(name):
+            waiting.put(name)
+
+    def finish(result: Result) -> None:
+        with lock:
+            results.append(result)
+            progress.step(result.name)
+
+    def work(urls: list[str]) -> None:
+        while True:
+            try:
+                name = waiting.get_nowait()
+            except queue.Empty:
+                return
+            finish(run_one(name, urls))
+
+    workers = [threading.Thread(target=work, args=(urls,)) for urls in luns]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    for name in filter(ALONE.search, names):
+        finish(run_one(name, luns[0]))
+    progress.finish()
+    order = {name: i for i, name in enumerate(names)}
+    return sorted(results, key=lambda r: order[r.name])
+
+
+def explained_skips() -> dict[str, str]:
+    """The table of docs/outside-tests.md: `| Suite.Test | reason |`."""
+    rows = re.findall(r"^\| `([A-Za-z0-9]+\.[A-Za-z0-9_]+)` \| (.+?) \|$", EXPLAINED.read_text(), re.M)
+    return dict(rows)
+
+
+def compare_with_list(results: list[Result]) -> None:
+    """A skip that is not explained fails; so does an explanation of a skip that is none any more."""
+    explained = explained_skips()
+    for r in results:
+        if r.status == "skip" and r.name not in explained:
+            r.status, r.detail = "fail", f"skipped, and {EXPLAINED.name} does not say why: {r.detail}"
+        elif r.status == "pass" and r.name in explained:
+            r.status, r.detail = "fail", f"passes now: take it out of {EXPLAINED.name}"
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    """The suite for `tests/run`: a fresh array, one LUN for each worker, two portals."""
+    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+        array.start()
+        workers = min(3, (os.cpu_count() or 1) + 1)
+        luns = []
+        for n in range(workers):
+            array.volume(f"conformance-{n}", LUN_SIZE, n + 1)
+            luns.append([array.url(n + 1, 0), array.url(n + 1, 1)])
+        results = run_all(tests(), luns)
+        results_file(lab.out / "conformance.json", results)
+        compare_with_list(results)
+        yield from results
+        assert array.process.alive(), "the array did not survive the suite"
+
+
+def results_file(path: Path, results: list[Result]) -> None:
+    rows = [{"test": r.name, "status": r.status, "secs": round(r.secs, 3), "detail": r.detail, **r.more} for r in results]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"counts": Counter(r.status for r in results), "tests": rows}, indent=1) + "\n")
+
+
+def main() -> int:
+    urls = sys.argv[1:]
+    if len(urls) not in (1, 2) or not urls[0].startswith("iscsi://"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    results = run_all(tests(), [urls])
+    for r in results:
+        print(f"{r.status:8} {r.secs:7.2f} s  {r.name:50} {r.detail[:100]}".rstrip())
+    counts = Counter(r.status for r in results)
+    print(", ".join(f"{n} {status}" for status, n in counts.most_common()))
+    return 0 if set(counts) <= {"pass", "skip"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
