@@ -1,0 +1,121 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn volume() -> Value {
+    json!({
+        "name": "vm-100-disk-0",
+        "destroyed": false,
+        "provisioned": 1_073_741_824_u64,
+        "pod": {"name": null},
+        "space": {"data_reduction": 1.5},
+        "iqns": ["iqn.1998-01.com.vmware:esx1", "iqn.1998-01.com.vmware:esx2"],
+        "is_local": true,
+    })
+}
+
+fn matches(text: &str) -> bool {
+    Filter::parse(text).unwrap().matches(&volume()).unwrap()
+}
+
+#[test]
+fn conditions_that_clients_send_are_understood() {
+    for text in [
+        "name='vm-100-disk-0'",
+        "name='VM-100-*'",
+        r#"name="vm-*-disk-*""#,
+        "(name='p/vm-*-disk-*' or name='vm-*-disk-0') and destroyed='false'",
+        "iqns='iqn.1998-01.com.vmware:ESX2' and is_local",
+        "not destroyed",
+        "NOT destroyed AND is_local",
+        "destroyed=false",
+        "provisioned>=1073741824 and provisioned < 1073741825",
+        "provisioned='1073741824'",
+        "space.data_reduction > 1",
+        "pod.name=null",
+        "pod.name!='p'",
+        "name=('a','vm-100-disk-0')",
+        "name='x' or name='y' or not (name='z' and is_local)",
+        "iqns != 'iqn.1998-01.com.vmware:esx3'",
+        "name > 'vl'",
+    ] {
+        assert!(matches(text), "{text}");
+    }
+}
+
+#[test]
+fn conditions_that_are_not_so_do_not_match() {
+    for text in [
+        "name='vm-100-disk-00'",
+        "name='*-disk-1'",
+        "name='vm-100-disk-0' and destroyed",
+        "not is_local",
+        "iqns='iqn.1998-01.com.vmware:esx3' and is_local",
+        "iqns != 'iqn.1998-01.com.vmware:esx1'",
+        "provisioned>1073741824",
+        "pod.name='p'",
+        "name < 5",
+        "name=('a','b')",
+        "name",
+        // `and` binds more strongly than `or`.
+        "destroyed and is_local or destroyed",
+    ] {
+        assert!(!matches(text), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_a_filter_is_refused() {
+    let deep = format!("{}name{}", "(".repeat(40), ")".repeat(40));
+    let nots = format!("{}name", "not ".repeat(1000));
+    for text in [
+        "",
+        "and",
+        "name=",
+        "name='x",
+        "name=x",
+        "(name='x'",
+        "name='x')",
+        "name='x' name='y'",
+        "!",
+        "name='x' and",
+        "=",
+        "name=('a'",
+        "name=()",
+        "ä=%",
+        &deep,
+        &nots,
+    ] {
+        assert!(Filter::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_field_that_is_not_there_is_an_error_wherever_it_stands() {
+    for text in ["nmae='x'", "is_local or nmae", "destroyed and pod.nmae='x'", "not name.x"] {
+        assert!(Filter::parse(text).unwrap().matches(&volume()).unwrap_err().contains("there is no field"), "{text}");
+    }
+}
+
+/// The same question answered slowly and plainly.
+fn like_slowly(text: &[u8], pattern: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len()).any(|skip| like_slowly(&text[skip..], rest)),
+        Some((byte, rest)) => text.first() == Some(byte) && like_slowly(&text[1..], rest),
+    }
+}
+
+proptest! {
+    #[test]
+    fn stars_stand_for_any_characters(text in "[ab]{0,8}", pattern in "[ab*]{0,6}") {
+        prop_assert_eq!(like(&text, &pattern), like_slowly(text.as_bytes(), pattern.as_bytes()));
+    }
+
+    #[test]
+    fn no_text_breaks_the_parser(text in "[ a-c().,'\"=!<>*é-]{0,40}|(not |and |or |name|=|'x'|\\(|\\)| ){0,12}") {
+        if let Ok(filter) = Filter::parse(&text) {
+            let _ = filter.matches(&volume());
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Lists: filtered, sorted, and cut into pages.
+
+use crate::call::Answer;
+use crate::error::RestError;
+use crate::filter::{Filter, lookup};
+use crate::query::Query;
+use api::{Items, MAX_PAGE_ITEMS};
+use serde::Serialize;
+use serde_json::Value;
+use std::cmp::Ordering;
+
+/// The parameters that every list takes. (`context_names` and the like, of other versions, are not among them.)
+pub(crate) const LIST_PARAMETERS: &[&str] =
+    &["filter", "sort", "limit", "offset", "continuation_token", "total_item_count"];
+
+/// A field to sort by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    field: String,
+    descending: bool,
+}
+
+/// Answers one page of `items`. `identity` are the fields that tell any two of them apart, by which they are sorted
+/// when nothing else is asked.
+///
+/// The token of the next page holds the sort fields of the last item shown, so that what is made or removed between
+/// two pages neither hides nor repeats anything else.
+pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]) -> Result<Answer, RestError> {
+    let values: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
+    let mut values = values.map_err(|error| RestError::Internal(error.to_string()))?;
+    if let Some(text) = query.text("filter").filter(|text| !text.trim().is_empty()) {
+        values = filtered(values, text)?;
+    }
+    let keys = sort_keys(query, identity);
+    if let Some(first) = values.first() {
+        let unknown = keys.iter().find_map(|key| lookup(first, &key.field).err());
+        unknown.map_or(Ok(()), |error| Err(RestError::bad(format!("Invalid sort: {error}."))))?;
+    }
+    values.sort_by(|a, b| compare(&keys, |key| field(a, key), |key| field(b, key)));
+
+    let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(values.len() as u64);
+    if let Some(token) = query.text("continuation_token") {
+        let last = decode_token(token, &keys)?;
+        let position = |key: &Key| last[keys.iter().position(|other| other == key).unwrap_or(0)].clone();
+        values.retain(|value| compare(&keys, |key| field(value, key), position).is_gt());
+    }
+    let offset = query.number("offset")?.unwrap_or(0);
+    values.drain(..offset.min(values.len()));
+    let limit = query.number("limit")?.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS);
+    let more_items_remaining = values.len() > limit && limit > 0;
+    values.truncate(limit);
+    let continuation_token = values.last().filter(|_| more_items_remaining).map(|last| encode_token(last, &keys));
+    Answer::list(Items { continuation_token, items: values, more_items_remaining, total_item_count })
+}
+
+fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
+    let invalid = |reason: String| RestError::bad(format!("Invalid filter: {reason}."));
+    let filter = Filter::parse(text).map_err(invalid)?;
+    let mut kept = Vec::with_capacity(values.len());
+    for value in values {
+        if filter.matches(&value).map_err(invalid)? {
+            kept.push(value);
+        }
+    }
+    Ok(kept)
+}
+
+/// `name`, `name-` (as clients send it) and `-name` (as newer documents have it), then the identity.
+fn sort_keys(query: &Query, identity: &[&str]) -> Vec<Key> {
+    let asked = query.list("sort").unwrap_or_default().into_iter().map(|text| {
+        let field = text.trim_matches(['-', '+']).to_owned();
+        Key { descending: text.starts_with('-') || text.ends_with('-'), field }
+    });
+    let own = identity.iter().map(|field| Key { field: (*field).to_owned(), descending: false });
+    asked.chain(own).collect()
+}
+
+fn field(object: &Value, key: &Key) -> Value {
+    lookup(object, &key.field).cloned().unwrap_or(Value::Null)
+}
+
+fn compare(keys: &[Key], a: impl Fn(&Key) -> Value, b: impl Fn(&Key) -> Value) -> Ordering {
+    let each = keys.iter().map(|key| {
+        let order = total_order(&a(key), &b(key));
+        if key.descending { order.reverse() } else { order }
+    });
+    each.fold(Ordering::Equal, Ordering::then)
+}
+
+/// An order of all values: null, false, true, numbers, texts; lists and objects are not sorted by.
+fn total_order(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Null => 0,
+        Value::Bool(false) => 1,
+        Value::Bool(true) => 2,
+        Value::Number(_) => 3,
+        Value::String(_) => 4,
+        Value::Array(_) | Value::Object(_) => 5,
+    };
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_u64(), b.as_u64()) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
+        },
+        (Value::String(a), Value::String(b)) => {
+            a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase()).then_with(|| a.cmp(b))
+        }
+        (a, b) => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn encode_token(last: &Value, keys: &[Key]) -> String {
+    let fields: Vec<Value> = keys.iter().map(|key| field(last, key)).collect();
+    Value::Array(fields).to_string().bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode_token(token: &str, keys: &[Key]) -> Result<Vec<Value>, RestError> {
+    let invalid = || RestError::bad("Invalid continuation token.");
+    let digits = |at: usize| token.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..token.len()).step_by(2).map(digits).collect();
+    let fields: Vec<Value> = serde_json::from_slice(&bytes.ok_or_else(invalid)?).map_err(|_| invalid())?;
+    if fields.len() == keys.len() { Ok(fields) } else { Err(invalid()) }
+}
+
+/// The named things, or all; every name that is not there is an error of its own.
+pub(crate) fn select<T: Clone>(
+    query: &Query,
+    parameter: &str,
+    all: impl Iterator<Item = T>,
+    find: impl Fn(&str) -> Result<T, RestError>,
+) -> Result<Vec<T>, RestError> {
+    let Some(names) = query.list(parameter) else {
+        return Ok(all.collect());
+    };
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for name in &names {
+        match find(name) {
+            Ok(item) => found.push(item),
+            Err(RestError::Bad(mut bad)) => errors.append(&mut bad),
+            Err(error) => return Err(error),
+        }
+    }
+    if errors.is_empty() { Ok(found) } else { Err(RestError::Bad(errors)) }
+}

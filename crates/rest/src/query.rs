@@ -1,0 +1,100 @@
+//! The parameters behind the `?`.
+
+use crate::error::RestError;
+use axum::extract::Query as Decoded;
+use axum::http::Uri;
+
+/// The parameters of a request, decoded, each at most once.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes the parameters. One that comes twice is refused: clients could not know which counts.
+    pub(crate) fn parse(uri: &Uri) -> Result<Self, RestError> {
+        let Decoded(pairs) = Decoded::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| RestError::bad(format!("Invalid query: {error}.")))?;
+        for (index, (name, _)) in pairs.iter().enumerate() {
+            if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
+                return Err(RestError::bad(format!("Query parameter '{name}' is given twice.")));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    /// Refuses parameters that are not among `known`: what is ignored in silence is found out too late.
+    pub(crate) fn allow(&self, known: &[&[&str]]) -> Result<(), RestError> {
+        match self.0.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str()))) {
+            Some((name, _)) => Err(RestError::bad(format!("Query parameter '{name}' is not supported here."))),
+            None => Ok(()),
+        }
+    }
+
+    /// A parameter as it came.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A list of values with commas between them; `None` when it was not given.
+    pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
+        self.text(name).map(|text| {
+            text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(ToOwned::to_owned).collect()
+        })
+    }
+
+    /// A list that must be there and hold something.
+    pub(crate) fn required(&self, name: &str) -> Result<Vec<String>, RestError> {
+        match self.list(name) {
+            Some(list) if !list.is_empty() => Ok(list),
+            _ => Err(RestError::bad(format!("Query parameter '{name}' is required."))),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, RestError> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        match text.to_ascii_lowercase().as_str() {
+            "true" => Ok(Some(true)),
+            "false" => Ok(Some(false)),
+            _ => Err(RestError::bad(format!("Query parameter '{name}' is true or false."))),
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, RestError> {
+        let parse =
+            |text: &str| text.parse().map_err(|_| RestError::bad(format!("Query parameter '{name}' is a number.")));
+        self.text(name).map(parse).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Result<Query, RestError> {
+        Query::parse(&format!("/x?{text}").parse().unwrap())
+    }
+
+    #[test]
+    fn values_are_decoded_and_split() {
+        let query = query("names=a%2Cb,%20c,&filter=name%3D'v*'+and+x&limit=7&destroyed=False").unwrap();
+        assert_eq!(query.list("names").unwrap(), ["a", "b", "c"]);
+        assert_eq!(query.text("filter"), Some("name='v*' and x"));
+        assert_eq!(query.number("limit").unwrap(), Some(7));
+        assert_eq!(query.flag("destroyed").unwrap(), Some(false));
+        assert_eq!(query.list("ids"), None);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert!(query("a=1&a=2").is_err());
+        let query = query("limit=x&destroyed=perhaps&names=").unwrap();
+        assert!(query.number("limit").is_err());
+        assert!(query.flag("destroyed").is_err());
+        assert!(query.required("names").is_err());
+        assert!(query.allow(&[&["limit"], &["names", "destroyed"]]).is_ok());
+        assert!(query.allow(&[&["limit", "names"]]).is_err());
+    }
+}

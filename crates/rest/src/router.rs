@@ -1,0 +1,69 @@
+//! Which path does what.
+
+use crate::app::App;
+use crate::call::{Action, Call};
+use crate::error::RestError;
+use crate::{admins, arrays, connections, hosts, login, volumes};
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, patch, post};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// All paths.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let versioned = Router::new()
+        .route("/login", post(login::login))
+        .route("/logout", post(login::logout))
+        .route("/admins/api-tokens", on_post(admins::new_token))
+        .route("/arrays", on_get(arrays::list).merge(on_patch(arrays::change)))
+        .route("/arrays/space", on_get(arrays::space_of_array))
+        .route("/connections", collection(connections::list, connections::create, connections::remove))
+        .route("/controllers", on_get(arrays::controllers))
+        .route("/hardware", on_get(arrays::hardware))
+        .route("/hosts", collection(hosts::list, hosts::create, hosts::remove).merge(on_patch(hosts::change)))
+        .route("/network-interfaces", on_get(arrays::network_interfaces))
+        .route("/ports", on_get(arrays::ports))
+        .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
+        .layer(middleware::from_fn(known_version));
+    Router::new()
+        .route("/api/api_version", get(login::versions))
+        .nest("/api/{version}", versioned)
+        .fallback(async || RestError::NotFound)
+        .method_not_allowed_fallback(async || RestError::BadMethod)
+        .with_state(app)
+}
+
+fn collection(list: Action, create: Action, remove: Action) -> MethodRouter<Arc<App>> {
+    on_get(list).merge(on_post(create)).merge(delete(move |state, request| run(state, request, remove)))
+}
+
+fn on_get(action: Action) -> MethodRouter<Arc<App>> {
+    get(move |state, request| run(state, request, action))
+}
+
+fn on_post(action: Action) -> MethodRouter<Arc<App>> {
+    post(move |state, request| run(state, request, action))
+}
+
+fn on_patch(action: Action) -> MethodRouter<Arc<App>> {
+    patch(move |state, request| run(state, request, action))
+}
+
+async fn run(State(app): State<Arc<App>>, request: Request, action: Action) -> Response {
+    match Call::accept(app, request).await {
+        Ok(call) => call.run(action).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The versions that are told are spoken, and no others.
+async fn known_version(Path(path): Path<HashMap<String, String>>, request: Request, next: Next) -> Response {
+    let minor = path.get("version").and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse().ok());
+    match minor {
+        Some(0..=api::MINOR_VERSION) => next.run(request).await,
+        _ => RestError::NotFound.into_response(),
+    }
+}
