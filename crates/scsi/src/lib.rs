@@ -12,10 +12,13 @@ pub mod copy;
 pub mod inquiry;
 pub mod lba_status;
 pub mod lun;
+pub mod mode;
 pub mod persistent_reservation;
+pub mod port_groups;
 pub mod sense;
 mod status;
 mod supported_opcodes;
+mod task_management;
 pub mod unmap;
 
 pub use capacity::Capacity;
@@ -24,3 +27,4 @@ pub use lun::Lun;
 pub use sense::{Asc, Sense, SenseFormat, SenseKey, asc};
 pub use status::Status;
 pub use supported_opcodes::supported_opcodes_data;
+pub use task_management::task_management_data;

@@ -1,0 +1,45 @@
+//! Mode parameters: MODE SENSE data and MODE SELECT lists (SPC-4 6.11 to 6.14, 7.5; SBC-4 6.5).
+
+mod pages;
+mod select;
+mod sense;
+
+pub use select::mode_select;
+pub use sense::{find_page, mode_sense};
+
+/// The settings that hosts may change, of one logical unit and all its hosts (MLUS and TST are 0).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModeSettings {
+    /// WCE of the Caching page: writes are acknowledged from a volatile cache.
+    pub write_cache: bool,
+    /// D_SENSE of the Control page: sense data go out in descriptor format.
+    pub descriptor_sense: bool,
+    /// SWP of the Control page: writes are refused.
+    pub write_protect: bool,
+}
+
+/// What mode parameters tell of a logical unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeState {
+    /// The settings in force.
+    pub current: ModeSettings,
+    /// The settings at start.
+    pub default: ModeSettings,
+    /// Hosts may change WCE.
+    pub write_cache_changeable: bool,
+    /// The volume refuses writes whatever SWP says.
+    pub read_only: bool,
+    /// Logical blocks of the volume.
+    pub blocks: u64,
+}
+
+/// Mode parameter headers of the two sizes (SPC-4 7.5.5).
+const HEADER_6_BYTES: usize = 4;
+const HEADER_10_BYTES: usize = 8;
+/// LONGLBA of the 10-byte header.
+const LONGLBA: u8 = 0x01;
+const SHORT_DESCRIPTOR_BYTES: usize = 8;
+const LONG_DESCRIPTOR_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests;
