@@ -7,13 +7,17 @@
 
 mod config;
 mod error;
+mod inquire;
 mod request;
 mod session;
+mod unit;
 mod url;
 
 pub use config::Config;
 pub use error::{ConnectError, RunError, SessionError};
+pub use inquire::Inquiry;
 pub use iscsi::target::TargetRecord;
 pub use request::{Completion, Payload, Refusal, Request};
 pub use session::Session;
+pub use unit::{CopyRun, Limits, LogicalUnit};
 pub use url::{Credentials, Portal, Url, UrlError};

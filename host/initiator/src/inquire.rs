@@ -1,0 +1,189 @@
+//! Questions to a target, with their answers as values.
+
+use crate::error::RunError;
+use crate::request::{Refusal, Request};
+use crate::session::Session;
+use crate::unit::{Limits, LogicalUnit};
+use scsi::cdb::{CopyResults, SelectReport};
+use scsi::copy::{CopyStatus, OperatingParameters};
+use scsi::inquiry::vpd::{self, BlockLimits};
+use scsi::inquiry::{Designator, DesignatorKind, parse_designators};
+use scsi::lba_status::{StatusRun, parse_lba_status};
+use scsi::lun::parse_report_luns;
+use scsi::{Capacity, Command, Lun};
+
+/// Room for an INQUIRY answer.
+const INQUIRY_BYTES: u16 = 4096;
+/// Room for a REPORT LUNS answer: every number that single level addressing has.
+const REPORT_LUNS_BYTES: u32 = 8 + 8 * (Lun::MAX as u32 + 1);
+/// The longest designator of a copy descriptor (SPC-4 6.4.5.3).
+const DESIGNATOR_MAX_BYTES: usize = 20;
+
+/// Standard INQUIRY data, as far as hosts look at them (SPC-4 6.6.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inquiry {
+    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a disk that is there.
+    pub peripheral: u8,
+    /// 3PC: there is EXTENDED COPY.
+    pub third_party_copy: bool,
+    /// T10 VENDOR IDENTIFICATION.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL.
+    pub revision: String,
+}
+
+impl Inquiry {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = |range| Some(String::from_utf8_lossy(bytes.get(range)?).trim_end().to_owned());
+        Some(Self {
+            peripheral: *bytes.first()?,
+            third_party_copy: bytes.get(5)? & 0x08 != 0,
+            vendor: text(8..16)?,
+            product: text(16..32)?,
+            revision: text(32..36)?,
+        })
+    }
+}
+
+/// What `parsed` holds, or the refusal that stands for data that make no sense.
+fn sensible<T>(parsed: Option<T>, what: &'static str) -> Result<T, RunError> {
+    parsed.ok_or(RunError::Refused(Refusal::BadData(what)))
+}
+
+/// The answer, or nothing where the target turned the question down: what it does not tell, it does not have.
+fn optional<T>(result: Result<T, RunError>) -> Result<Option<T>, RunError> {
+    match result {
+        Err(RunError::Refused(Refusal::Check(_) | Refusal::BadData(_))) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+impl Session {
+    /// Standard INQUIRY.
+    pub async fn inquiry(&mut self, lun: Lun) -> Result<Inquiry, RunError> {
+        let data = self.run(Request::new(lun, &Command::Inquiry { page: None, allocation: INQUIRY_BYTES })).await?;
+        sensible(Inquiry::parse(&data), "INQUIRY")
+    }
+
+    /// What stands behind the header of a vital product data page (SPC-4 7.8).
+    pub async fn vpd(&mut self, lun: Lun, page: u8) -> Result<Vec<u8>, RunError> {
+        let data = self.run(Request::new(lun, &Command::Inquiry { page: Some(page), allocation: INQUIRY_BYTES })).await?;
+        sensible(vpd::body_of(page, &data).map(<[u8]>::to_vec), "INQUIRY")
+    }
+
+    /// READ CAPACITY(16), or (10) where the target has no other (SBC-4 5.20, 5.21).
+    pub async fn read_capacity(&mut self, lun: Lun) -> Result<Capacity, RunError> {
+        let long = self.run(Request::new(lun, &Command::ReadCapacity16 { allocation: 32 })).await;
+        if let Some(data) = optional(long)? {
+            return sensible(Capacity::from_bytes_16(&data), "READ CAPACITY(16)");
+        }
+        let data = self.run(Request::new(lun, &Command::ReadCapacity10)).await?;
+        sensible(Capacity::from_bytes_10(&data), "READ CAPACITY(10)")
+    }
+
+    /// REPORT LUNS (SPC-4 6.33).
+    pub async fn report_luns(&mut self) -> Result<Vec<Lun>, RunError> {
+        let command = Command::ReportLuns { select: SelectReport::Addressable, allocation: REPORT_LUNS_BYTES };
+        let data = self.run(Request::new(Lun::default(), &command)).await?;
+        sensible(parse_report_luns(&data).ok(), "REPORT LUNS")
+    }
+
+    /// GET LBA STATUS (SBC-4 5.8): the runs from `lba` on, as many as fit in one answer.
+    pub async fn lba_status(&mut self, unit: &LogicalUnit, lba: u64) -> Result<Vec<StatusRun>, RunError> {
+        let data = self.run(unit.get_lba_status(lba)).await?;
+        sensible(parse_lba_status(&data), "GET LBA STATUS")
+    }
+
+    /// RECEIVE COPY OPERATING PARAMETERS (SPC-4 6.20): the limits of the copy manager.
+    pub async fn copy_limits(&mut self, lun: Lun) -> Result<OperatingParameters, RunError> {
+        let action = CopyResults::OperatingParameters;
+        let command = Command::ReceiveCopyResults { action, list: 0, allocation: 4096 };
+        let data = self.run(Request::new(lun, &command)).await?;
+        sensible(OperatingParameters::from_bytes(&data), "RECEIVE COPY RESULTS")
+    }
+
+    /// RECEIVE COPY STATUS(LID1) (SPC-4 6.26): how the copy with the list identifier `list` is doing.
+    pub async fn copy_status(&mut self, lun: Lun, list: u8) -> Result<CopyStatus, RunError> {
+        let command = Command::ReceiveCopyResults { action: CopyResults::CopyStatus, list, allocation: 12 };
+        let data = self.run(Request::new(lun, &command)).await?;
+        sensible(CopyStatus::from_bytes(&data), "RECEIVE COPY RESULTS")
+    }
+
+    /// Asks a logical unit for all that its user must know: readiness, capacity, limits and name.
+    pub async fn open_unit(&mut self, lun: Lun) -> Result<LogicalUnit, RunError> {
+        self.run(Request::new(lun, &Command::TestUnitReady)).await?;
+        let inquiry = self.inquiry(lun).await?;
+        let capacity = self.read_capacity(lun).await?;
+        let pages = optional(self.vpd(lun, vpd::SUPPORTED_PAGES).await)?.unwrap_or_default();
+        let mut limits = Limits { copy: inquiry.third_party_copy, ..Limits::default() };
+        if pages.contains(&vpd::BLOCK_LIMITS) {
+            let page = BlockLimits::from_body(&optional(self.vpd(lun, vpd::BLOCK_LIMITS).await)?.unwrap_or_default());
+            limits.max_transfer = u64::from(page.max_transfer);
+            limits.max_write_same = page.max_write_same;
+            limits.max_unmap_blocks = if page.max_unmap_blocks == u32::MAX { 0 } else { page.max_unmap_blocks };
+            limits.compare_and_write = page.compare_and_write;
+        }
+        if pages.contains(&vpd::LOGICAL_BLOCK_PROVISIONING) {
+            let page = optional(self.vpd(lun, vpd::LOGICAL_BLOCK_PROVISIONING).await)?.unwrap_or_default();
+            let flags = page.get(1).copied().unwrap_or(0);
+            limits.unmap = flags & 0x80 != 0;
+            limits.write_same_unmap = flags & 0x40 != 0;
+        }
+        let mut name = None;
+        if pages.contains(&vpd::DEVICE_IDENTIFICATION) {
+            let page = optional(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
+            name = best_name(parse_designators(&page));
+        }
+        Ok(LogicalUnit {
+            lun,
+            block_bytes: capacity.block_bytes.max(1),
+            blocks: capacity.last_lba.saturating_add(1),
+            reads_zeros: capacity.reads_zeros,
+            limits,
+            name,
+        })
+    }
+}
+
+/// The name that a copy manager is most likely to know a unit by: NAA before EUI-64 before T10 vendor.
+fn best_name(designators: Vec<Designator>) -> Option<Designator> {
+    let rank = |designator: &Designator| match designator.kind {
+        DesignatorKind::Naa => 3,
+        DesignatorKind::Eui64 => 2,
+        DesignatorKind::T10Vendor => 1,
+        _ => 0,
+    };
+    let fits = |d: &Designator| !d.names_port && d.bytes.len() <= DESIGNATOR_MAX_BYTES && rank(d) > 0;
+    designators.into_iter().filter(fits).max_by_key(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scsi::inquiry::Naa;
+
+    #[test]
+    fn inquiry_data_are_read_as_far_as_they_must_go() {
+        let mut bytes = [b' '; 36];
+        bytes[..8].copy_from_slice(&[0, 0, 6, 2, 31, 8, 0, 2]);
+        bytes[8..12].copy_from_slice(b"IBID");
+        bytes[16..27].copy_from_slice(b"IBID Volume");
+        let inquiry = Inquiry::parse(&bytes).unwrap();
+        assert_eq!((inquiry.vendor.as_str(), inquiry.product.as_str()), ("IBID", "IBID Volume"));
+        assert!(inquiry.third_party_copy);
+        assert_eq!(Inquiry::parse(&bytes[..35]), None);
+    }
+
+    #[test]
+    fn the_best_name_that_fits_is_chosen() {
+        let vendor = Designator::t10_vendor("0123");
+        let naa = Designator::naa(Naa([6; 16]));
+        let long = Designator { bytes: vec![1; 21], ..naa.clone() };
+        let port = Designator { names_port: true, ..naa.clone() };
+        assert_eq!(best_name(vec![vendor.clone(), naa.clone()]), Some(naa));
+        assert_eq!(best_name(vec![long, port, vendor.clone()]), Some(vendor));
+        assert_eq!(best_name(vec![]), None);
+    }
+}
