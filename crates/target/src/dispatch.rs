@@ -1,0 +1,129 @@
+//! From a SCSI command to its first step: which logical unit, what forbids it, who carries it out.
+
+mod report;
+mod third_party;
+
+use crate::block::{Medium, is_medium_command};
+use crate::counters::Class;
+use crate::outcome::Outcome;
+use crate::program::Step;
+use crate::session::Session;
+use crate::view::Attachment;
+use bytes::Bytes;
+use iscsi::target;
+use scsi::cdb::Command;
+use scsi::{Cdb, DataPhase, Lun, Sense, SenseKey, asc};
+use std::sync::Arc;
+use units::BLOCK_BYTES;
+
+/// A command that has begun.
+pub(crate) struct Start {
+    /// The logical unit, if there is one. A command that waits for the engine has one.
+    pub(crate) attachment: Option<Arc<Attachment>>,
+    pub(crate) step: Step,
+    pub(crate) class: Class,
+    /// Bytes of the volume that the command covers, for the counters.
+    pub(crate) bytes: u64,
+    /// Bytes that the CDB wants from the host; `None` where the answer's own length says it.
+    pub(crate) wanted: Option<u64>,
+}
+
+/// Begins a command.
+pub(crate) fn start(session: &Session, command: &target::Command) -> Start {
+    let lun = Lun::from_bytes(command.lun.0.to_be_bytes());
+    let attachment = lun.and_then(|lun| session.view.get(lun));
+    let parsed = Cdb::parse(&command.cdb);
+    let (wanted, class, bytes) = match &parsed {
+        Ok(parsed) => (wanted_from_host(parsed), class_of(parsed), covered_bytes(parsed)),
+        Err(_) => (None, Class::Other, 0),
+    };
+    let step = match attachment {
+        Some(attachment) => on_unit(session, attachment, parsed, &command.data),
+        None => parsed.and_then(|parsed| session.on_absent_unit(&parsed)),
+    };
+    let step = step.unwrap_or_else(|sense| Outcome::check(sense).into());
+    Start { attachment: attachment.cloned(), step, class, bytes, wanted }
+}
+
+/// The order of the checks is SAM-5's and SPC-4's: unit attentions, the CDB itself, reservations, then the command.
+fn on_unit(
+    session: &Session,
+    attachment: &Arc<Attachment>,
+    parsed: Result<Command, Sense>,
+    data: &Bytes,
+) -> Result<Step, Sense> {
+    if !parsed.as_ref().is_ok_and(ignores_attentions)
+        && let Some(sense) = session.nexus.take_attention(attachment.unit.volume)
+    {
+        return Err(sense);
+    }
+    let command = parsed?;
+    if attachment.unit.forbids(&session.nexus, &command) {
+        return Ok(Outcome::CONFLICT.into());
+    }
+    if attachment.read_only && writes_medium(&command) {
+        return Err(Sense::new(SenseKey::DataProtect, asc::WRITE_PROTECTED));
+    }
+    if is_medium_command(&command) {
+        let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks };
+        return medium.start(&command, data.clone());
+    }
+    match command {
+        Command::ExtendedCopy { length } => session.extended_copy(length, data),
+        Command::ReceiveCopyResults { action, list, allocation } => {
+            session.copy_results(action, list, allocation).map(Step::Done)
+        }
+        _ => session.report(attachment, &command).map(Step::Done),
+    }
+}
+
+/// SAM-5 5.14: INQUIRY, REPORT LUNS and REQUEST SENSE are carried out although a unit attention waits.
+fn ignores_attentions(command: &Command) -> bool {
+    matches!(command, Command::Inquiry { .. } | Command::ReportLuns { .. } | Command::RequestSense { .. })
+}
+
+fn wanted_from_host(command: &Command) -> Option<u64> {
+    match command.data_phase() {
+        DataPhase::Out(bytes) => Some(bytes),
+        DataPhase::None => Some(0),
+        DataPhase::In(_) => None,
+    }
+}
+
+/// True for the commands that change what is stored.
+pub(crate) fn writes_medium(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Write(_)
+            | Command::OrWrite(_)
+            | Command::WriteAndVerify(_)
+            | Command::CompareAndWrite { .. }
+            | Command::WriteSame(_)
+            | Command::Unmap { .. }
+    )
+}
+
+fn class_of(command: &Command) -> Class {
+    match command {
+        Command::Read(_) | Command::Verify(_) => Class::Read,
+        Command::Write(_) | Command::OrWrite(_) | Command::WriteAndVerify(_) => Class::Write,
+        Command::CompareAndWrite { .. } => Class::CompareAndWrite,
+        Command::ExtendedCopy { .. } => Class::Copy,
+        Command::WriteSame(same) if same.unmap => Class::Unmap,
+        Command::WriteSame(_) => Class::WriteSame,
+        Command::Unmap { .. } => Class::Unmap,
+        Command::SynchronizeCache(_) => Class::Flush,
+        _ => Class::Other,
+    }
+}
+
+fn covered_bytes(command: &Command) -> u64 {
+    let blocks = match *command {
+        Command::Read(transfer) | Command::Write(transfer) | Command::OrWrite(transfer) => transfer.blocks,
+        Command::Verify(verification) | Command::WriteAndVerify(verification) => verification.blocks,
+        Command::CompareAndWrite { blocks, .. } => blocks.into(),
+        Command::WriteSame(same) => same.blocks,
+        _ => 0,
+    };
+    u64::from(blocks) * BLOCK_BYTES
+}

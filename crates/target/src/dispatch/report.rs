@@ -1,0 +1,86 @@
+//! Commands that are answered from what is known of the logical unit, without the engine.
+
+use crate::outcome::Outcome;
+use crate::program::Step;
+use crate::session::Session;
+use crate::view::Attachment;
+use scsi::cdb::{Command, SelectReport};
+use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};
+use scsi::lun::report_luns_data;
+use scsi::{Capacity, Sense, SenseFormat, asc, supported_opcodes_data};
+
+/// PRODUCT REVISION LEVEL.
+const REVISION: [u8; 4] = *b"0001";
+
+impl Session {
+    /// A command to a LUN where there is nothing (SPC-4 6.6.1, 6.33, 6.39): hosts look for the other units this way.
+    pub(crate) fn on_absent_unit(&self, command: &Command) -> Result<Step, Sense> {
+        let absent = Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED);
+        let outcome = match *command {
+            Command::Inquiry { page: None, allocation } => {
+                Outcome::cut(standard_inquiry(Peripheral::Absent), allocation.into())
+            }
+            Command::ReportLuns { select, allocation } => self.report_luns(select, allocation),
+            Command::RequestSense { descriptor, allocation } => {
+                let format = SenseFormat::from_bit(descriptor);
+                Outcome::cut(absent.to_bytes(format), allocation.into())
+            }
+            _ => return Err(absent),
+        };
+        Ok(outcome.into())
+    }
+
+    /// A command that asks about a logical unit or about the target.
+    pub(crate) fn report(&self, attachment: &Attachment, command: &Command) -> Result<Outcome, Sense> {
+        let capacity = Capacity::of_volume(attachment.blocks);
+        Ok(match command {
+            Command::TestUnitReady | Command::SendDiagnostic { .. } => Outcome::GOOD,
+            Command::Inquiry { page, allocation } => {
+                Outcome::cut(self.inquiry(attachment, *page)?, u32::from(*allocation))
+            }
+            Command::ReportLuns { select, allocation } => self.report_luns(*select, *allocation),
+            Command::RequestSense { descriptor, allocation } => {
+                let sense = self.nexus.take_attention(attachment.unit.volume).unwrap_or(Sense::NONE);
+                Outcome::cut(sense.to_bytes(SenseFormat::from_bit(*descriptor)), u32::from(*allocation))
+            }
+            Command::ReadCapacity10 => Outcome::data(capacity.to_bytes_10().to_vec()),
+            Command::ReadCapacity16 { allocation } => Outcome::cut(capacity.to_bytes_16().to_vec(), *allocation),
+            Command::ReportOpcodes(request) => Outcome::cut(supported_opcodes_data(request)?, request.allocation),
+            _ => return Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
+        })
+    }
+
+    fn inquiry(&self, attachment: &Attachment, page: Option<u8>) -> Result<Vec<u8>, Sense> {
+        let Some(page) = page else { return Ok(standard_inquiry(Peripheral::Disk)) };
+        let device = vpd::Device {
+            serial: &attachment.serial,
+            naa: attachment.naa,
+            port: &self.port,
+            volatile_cache: self.shared.service.write_cache(),
+            threshold_exponent: 0,
+        };
+        vpd::page(page, &device).ok_or(Sense::invalid_cdb_field(2, None))
+    }
+
+    /// SPC-4 6.33: the list is the session's, through whatever LUN it is asked. There are no well known logical units.
+    fn report_luns(&self, select: SelectReport, allocation: u32) -> Outcome {
+        self.nexus.settle(asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+        let data = match select {
+            SelectReport::WellKnown => report_luns_data([]),
+            SelectReport::Addressable | SelectReport::All => {
+                report_luns_data(self.view.iter().map(|attachment| attachment.lun))
+            }
+        };
+        Outcome::cut(data, allocation)
+    }
+}
+
+fn standard_inquiry(peripheral: Peripheral) -> Vec<u8> {
+    let inquiry = StandardInquiry {
+        peripheral,
+        port_groups: PortGroupSupport::Implicit,
+        multiple_ports: false,
+        revision: REVISION,
+    };
+    inquiry.to_bytes().to_vec()
+}

@@ -1,0 +1,296 @@
+//! A session in the full feature phase: commands in, engine operations out, answers back.
+
+use crate::copy::CopyRecords;
+use crate::dispatch::{self, Start};
+use crate::inbox::{Completion, Event};
+use crate::nexus::Nexus;
+use crate::outcome::Outcome;
+use crate::program::Step;
+use crate::registry::Seat;
+use crate::shared::Shared;
+use crate::tasks::{Fate, Task, Tasks};
+use crate::view::View;
+use bytes::{Bytes, BytesMut};
+use engine::{OpError, Reply, Sink};
+use iscsi::pdu::TaskOutcome;
+use iscsi::target::{self, CloseReason, RequestId, TargetConnection, TaskId};
+use scsi::inquiry::Port;
+use scsi::{SenseFormat, Status};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// A session, which is one connection (MaxConnections is 1).
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connection: TargetConnection,
+    pub(crate) nexus: Arc<Nexus>,
+    pub(crate) view: View,
+    pub(crate) tasks: Tasks,
+    pub(crate) port: Port,
+    /// A discovery session sees no logical units.
+    is_discovery: bool,
+    /// The address that the initiator has reached.
+    local: SocketAddr,
+    pub(crate) copies: CopyRecords,
+    /// Task management functions that wait for commands to end, and what will be said then.
+    pub(crate) outcomes: Vec<(RequestId, TaskOutcome)>,
+    /// The catalogue's version that `view` follows.
+    version: u64,
+    sink: Arc<dyn Sink>,
+    /// The time of this turn: one reading of the clock serves all commands of a batch.
+    now: Instant,
+    /// Operations were submitted and the engine does not yet know that the batch has ended.
+    has_submitted: bool,
+    is_logging_out: bool,
+    is_logged_out: bool,
+    /// Why the connection is to be closed once the output is sent.
+    closing: Option<String>,
+    /// Memory that serves again each turn.
+    events: Vec<target::Event>,
+    completions: Vec<Completion>,
+    letters: Vec<Event>,
+    /// Given back last, when every command has ended.
+    _seat: Seat,
+}
+
+impl Session {
+    /// A session whose login has succeeded and whose predecessor of the same name has ended.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        connection: TargetConnection,
+        nexus: Arc<Nexus>,
+        local: SocketAddr,
+        seat: Seat,
+        is_discovery: bool,
+    ) -> Self {
+        let version = shared.catalog_version.load(Ordering::Acquire);
+        let map = if is_discovery { Arc::default() } else { shared.lun_map(&nexus.port.iqn) };
+        let view = View::open(map, &shared.units, &nexus);
+        Self {
+            shared: shared.clone(),
+            connection,
+            view,
+            tasks: Tasks::default(),
+            port: shared.port(),
+            local,
+            copies: CopyRecords::default(),
+            outcomes: Vec::new(),
+            version,
+            sink: nexus.inbox.clone(),
+            nexus,
+            now: world::clock::now(),
+            has_submitted: false,
+            is_logging_out: false,
+            is_logged_out: false,
+            // Whoever stops the target says so first and writes to the sessions then: one of the two is seen.
+            closing: shared.stop.borrow().then(|| "the array is being shut down".to_owned()),
+            events: Vec::new(),
+            completions: Vec::new(),
+            letters: Vec::new(),
+            _seat: seat,
+            is_discovery,
+        }
+    }
+
+    /// Sets the time of the turns that follow.
+    pub(crate) fn set_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// The initiator has logged out, and has been answered.
+    pub(crate) fn is_logged_out(&self) -> bool {
+        self.is_logged_out
+    }
+
+    /// Why the connection is to be closed.
+    pub(crate) fn closing(&self) -> Option<&str> {
+        self.closing.as_deref()
+    }
+
+    /// Does everything that can be done without waiting: takes what has arrived from the socket and from elsewhere,
+    /// submits, and collects what the engine has answered meanwhile.
+    pub(crate) fn turn(&mut self, input: &mut BytesMut) {
+        self.follow_catalogue();
+        self.collect();
+        if self.closing.is_none() && !input.is_empty() {
+            let mut events = std::mem::take(&mut self.events);
+            self.connection.receive(input, &mut events);
+            self.events = events;
+        }
+        loop {
+            self.handle_events();
+            self.kick();
+            if !self.collect() && self.events.is_empty() {
+                break;
+            }
+        }
+        if self.is_logging_out && self.tasks.is_empty() {
+            self.is_logging_out = false;
+            self.connection.complete_logout(&mut self.events);
+            self.handle_events();
+        }
+    }
+
+    fn handle_events(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            self.handle(event);
+        }
+        // Commands that waited for the memory of others may have come up meanwhile.
+        events.append(&mut self.events);
+        self.events = events;
+    }
+
+    fn handle(&mut self, event: target::Event) {
+        match event {
+            target::Event::Command(command) => self.command(command),
+            target::Event::TaskManagement(management) => self.manage(management),
+            target::Event::SendTargets { id, scope } => {
+                let targets = self.shared.targets(&scope, self.local);
+                self.connection.complete_send_targets(id, &targets);
+            }
+            target::Event::Logout { .. } => self.is_logging_out = true,
+            target::Event::Pong => {}
+            target::Event::Close(reason) => {
+                self.is_logged_out = reason == CloseReason::LoggedOut;
+                self.close(reason.to_string());
+            }
+        }
+    }
+
+    fn command(&mut self, command: target::Command) {
+        let start = dispatch::start(self, &command);
+        let Start { attachment, step, class, bytes, wanted } = start;
+        match step {
+            Step::Done(outcome) => {
+                if let Some(attachment) = &attachment {
+                    attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, Default::default());
+                }
+                self.answer(command.id, outcome, wanted);
+            }
+            Step::Submit(op, program) => {
+                let Some(attachment) = attachment else { return };
+                let tag = self.tasks.reserve();
+                let task = Task {
+                    id: command.id,
+                    attachment,
+                    program,
+                    class,
+                    bytes,
+                    wanted,
+                    started: self.now,
+                    fate: Fate::Alive,
+                    holds: Vec::new(),
+                };
+                self.tasks.put(tag, task);
+                self.shared.service.submit(op, tag, &self.sink);
+                self.has_submitted = true;
+            }
+        }
+    }
+
+    /// Goes on with a task of which an operation has been answered.
+    pub(crate) fn advance(&mut self, tag: u64, result: Result<Reply, OpError>) {
+        let Some(task) = self.tasks.take(tag) else { return };
+        if task.fate != Fate::Alive {
+            task.program.abandon();
+            self.tasks.release(tag);
+            let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
+            self.answer(task.id, aborted, None);
+            return;
+        }
+        let Task { id, attachment, program, class, bytes, wanted, started, fate, holds } = task;
+        match program.advance(result) {
+            Step::Submit(op, program) => {
+                let task = Task { id, attachment, program, class, bytes, wanted, started, fate, holds };
+                self.tasks.put(tag, task);
+                self.shared.service.submit(op, tag, &self.sink);
+                self.has_submitted = true;
+            }
+            Step::Done(outcome) => {
+                self.tasks.release(tag);
+                let took = self.now.saturating_duration_since(started);
+                attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, took);
+                self.answer(id, outcome, wanted);
+            }
+        }
+    }
+
+    fn answer(&mut self, id: TaskId, outcome: Outcome, wanted: Option<u64>) {
+        let sense = match outcome.sense {
+            Some(sense) => Bytes::from(sense.to_bytes(SenseFormat::Fixed)),
+            None => Bytes::new(),
+        };
+        let completion =
+            target::Completion { status: outcome.status.code(), sense, data: outcome.data.into(), wanted };
+        self.connection.complete(id, completion);
+    }
+
+    /// Takes answers and letters. False when there were none.
+    fn collect(&mut self) -> bool {
+        let mut completions = std::mem::take(&mut self.completions);
+        let mut letters = std::mem::take(&mut self.letters);
+        self.nexus.inbox.take(&mut completions, &mut letters);
+        let is_any = !completions.is_empty() || !letters.is_empty();
+        for (tag, result) in completions.drain(..) {
+            self.advance(tag, result);
+        }
+        for letter in letters.drain(..) {
+            self.read_letter(letter);
+        }
+        self.completions = completions;
+        self.letters = letters;
+        is_any
+    }
+
+    fn read_letter(&mut self, letter: Event) {
+        match letter {
+            Event::Abort { volume, hold } => {
+                for task in self.tasks.on(volume) {
+                    task.fate = Fate::TaskAborted;
+                    task.holds.push(hold.clone());
+                }
+            }
+            Event::Released { waiter } => self.released(waiter),
+            Event::Close { reason } => self.close(reason.to_owned()),
+        }
+    }
+
+    fn kick(&mut self) {
+        if std::mem::take(&mut self.has_submitted) {
+            self.shared.service.kick();
+        }
+    }
+
+    fn close(&mut self, reason: String) {
+        self.closing.get_or_insert(reason);
+    }
+
+    fn follow_catalogue(&mut self) {
+        let version = self.shared.catalog_version.load(Ordering::Acquire);
+        if version != self.version && !self.is_discovery {
+            self.version = version;
+            let map = self.shared.lun_map(&self.nexus.port.iqn);
+            self.view.follow(map, &self.shared.units, &self.nexus);
+        }
+    }
+
+    /// Waits until the engine has answered every operation of this session, so that none of them happens after the
+    /// session's end. Nobody is told any more.
+    pub(crate) async fn drain(&mut self) {
+        for task in self.tasks.on(None) {
+            task.fate = Fate::Forgotten;
+        }
+        self.kick();
+        while !self.tasks.is_empty() {
+            self.nexus.inbox.filled().await;
+            self.collect();
+            self.kick();
+        }
+        self.view.close(&self.nexus);
+        self.nexus.inbox.close();
+    }
+}
+

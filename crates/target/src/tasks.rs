@@ -1,0 +1,95 @@
+//! The commands of a connection that have been handed to the engine and are not yet answered.
+
+use crate::counters::Class;
+use crate::program::Program;
+use crate::task_management::Hold;
+use crate::view::Attachment;
+use iscsi::target::TaskId;
+use std::sync::Arc;
+use std::time::Instant;
+use units::VolumeId;
+
+/// What becomes of a command that was aborted, once its outcome is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It will be answered.
+    Alive,
+    /// Its own session has aborted it: iSCSI has forgotten it, and no answer goes out.
+    Forgotten,
+    /// Another session has aborted it: it is answered TASK ABORTED (SAM-5 5.3.1).
+    TaskAborted,
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) attachment: Arc<Attachment>,
+    pub(crate) program: Program,
+    pub(crate) class: Class,
+    /// Bytes of the volume that the command covers, for the counters.
+    pub(crate) bytes: u64,
+    /// Bytes that its CDB wants from the host, for the residual.
+    pub(crate) wanted: Option<u64>,
+    pub(crate) started: Instant,
+    pub(crate) fate: Fate,
+    /// Task management functions that wait for the outcome.
+    pub(crate) holds: Vec<Arc<Hold>>,
+}
+
+/// The tasks of a connection. A task has one operation under way at a time, so its place is the operation's tag.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    places: Vec<Option<Task>>,
+    free: Vec<usize>,
+    count: usize,
+}
+
+impl Tasks {
+    /// The tag that the next [`put`](Self::put) will use. The engine may answer before `put`.
+    pub(crate) fn reserve(&mut self) -> u64 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        place as u64
+    }
+
+    /// Keeps a task under a reserved tag.
+    pub(crate) fn put(&mut self, tag: u64, task: Task) {
+        if let Some(place) = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at)) {
+            self.count += usize::from(place.is_none());
+            *place = Some(task);
+        }
+    }
+
+    /// Takes the task with that tag; its place stays reserved until [`release`](Self::release).
+    pub(crate) fn take(&mut self, tag: u64) -> Option<Task> {
+        let task = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at))?.take()?;
+        self.count -= 1;
+        Some(task)
+    }
+
+    /// Gives a tag back whose task is gone.
+    pub(crate) fn release(&mut self, tag: u64) {
+        if let Ok(place) = usize::try_from(tag) {
+            self.free.push(place);
+        }
+    }
+
+    /// True when no command is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The tasks of a volume, or of all.
+    pub(crate) fn on(&mut self, volume: Option<VolumeId>) -> impl Iterator<Item = &mut Task> {
+        let is_meant = move |task: &&mut Task| volume.is_none_or(|volume| task.attachment.unit.volume == volume);
+        self.places.iter_mut().flatten().filter(is_meant)
+    }
+
+    /// The tasks that iSCSI knows by these names.
+    pub(crate) fn named<'a>(&'a mut self, ids: &'a [TaskId]) -> impl Iterator<Item = &'a mut Task> {
+        self.places.iter_mut().flatten().filter(|task| ids.contains(&task.id))
+    }
+}

@@ -1,0 +1,117 @@
+//! The logical units that one session sees, and what it must be told when they change.
+
+use crate::nexus::Nexus;
+use crate::unit::{LogicalUnit, Units};
+use catalog::LunMap;
+use scsi::inquiry::Naa;
+use scsi::{Lun, asc};
+use std::sync::Arc;
+
+/// A logical unit as one session sees it.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) lun: Lun,
+    pub(crate) unit: Arc<LogicalUnit>,
+    /// Size in logical blocks.
+    pub(crate) blocks: u64,
+    pub(crate) serial: String,
+    pub(crate) naa: Naa,
+    /// Connected for reading only.
+    pub(crate) read_only: bool,
+}
+
+/// The LUN map of a session at one version of the catalogue.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    map: Arc<LunMap>,
+    /// In ascending order of LUN.
+    attachments: Vec<Arc<Attachment>>,
+}
+
+impl View {
+    /// What the session sees first. Every unit has a power on condition for a new nexus (SAM-5 5.14, 6.3.1).
+    pub(crate) fn open(map: Arc<LunMap>, units: &Units, nexus: &Arc<Nexus>) -> Self {
+        let attachments = attach(&map, units);
+        for attachment in &attachments {
+            attachment.unit.join(nexus);
+            nexus.raise(attachment.unit.volume, asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+        }
+        Self { map, attachments }
+    }
+
+    /// The logical unit with that number.
+    #[inline]
+    pub(crate) fn get(&self, lun: Lun) -> Option<&Arc<Attachment>> {
+        let at = self.attachments.binary_search_by_key(&lun, |attachment| attachment.lun).ok()?;
+        self.attachments.get(at)
+    }
+
+    /// All logical units in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Attachment>> {
+        self.attachments.iter()
+    }
+
+    /// Follows the catalogue: raises the conditions that the difference calls for.
+    pub(crate) fn follow(&mut self, map: Arc<LunMap>, units: &Units, nexus: &Arc<Nexus>) {
+        if map == self.map {
+            return;
+        }
+        let new = attach(&map, units);
+        let same_unit = |a: &Attachment, b: &Attachment| a.lun == b.lun && a.unit.volume == b.unit.volume;
+        let mut is_other_list = self.attachments.len() != new.len();
+        for attachment in &new {
+            let volume = attachment.unit.volume;
+            match self.get(attachment.lun).filter(|old| same_unit(old, attachment)) {
+                None => {
+                    is_other_list = true;
+                    attachment.unit.join(nexus);
+                    nexus.raise(volume, asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+                }
+                Some(old) => {
+                    if old.blocks != attachment.blocks {
+                        nexus.raise(volume, asc::CAPACITY_DATA_HAS_CHANGED);
+                    }
+                    if old.read_only != attachment.read_only {
+                        nexus.raise(volume, asc::MODE_PARAMETERS_CHANGED);
+                    }
+                }
+            }
+        }
+        for old in &self.attachments {
+            if !new.iter().any(|attachment| attachment.unit.volume == old.unit.volume) {
+                is_other_list = true;
+                old.unit.leave(nexus.id);
+                nexus.forget(old.unit.volume);
+            }
+        }
+        if is_other_list {
+            for attachment in &new {
+                nexus.raise(attachment.unit.volume, asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+            }
+        }
+        self.attachments = new;
+        self.map = map;
+    }
+
+    /// The session ends.
+    pub(crate) fn close(&mut self, nexus: &Nexus) {
+        for attachment in self.attachments.drain(..) {
+            attachment.unit.leave(nexus.id);
+        }
+    }
+}
+
+/// Entries that no LUN or NAA name can be made of are left out; the catalogue makes none.
+fn attach(map: &LunMap, units: &Units) -> Vec<Arc<Attachment>> {
+    let attachment = |(lun, entry): (&u16, &catalog::LunEntry)| {
+        Some(Arc::new(Attachment {
+            lun: Lun::new(*lun)?,
+            unit: units.get(entry.volume),
+            blocks: entry.blocks,
+            naa: Naa::from_serial(&entry.serial)?,
+            serial: entry.serial.clone(),
+            read_only: entry.read_only,
+        }))
+    };
+    map.entries.iter().filter_map(attachment).collect()
+}
