@@ -1,0 +1,167 @@
+//! Which certificate is trusted to be the array's.
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use thiserror::Error as ThisError;
+
+/// Which certificate is trusted to be the array's.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The one with this SHA-256 fingerprint, whatever names it bears: an array makes its own.
+    Fingerprint([u8; 32]),
+    /// Those that these authorities vouch for, under the name that is called.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// Any: whoever stands between can read and change everything.
+    Anyone,
+}
+
+/// Why what was given cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+pub enum TrustError {
+    /// Not a fingerprint.
+    #[error("'{0}' is not a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons")]
+    Fingerprint(String),
+    /// Not certificates.
+    #[error("no certificate in PEM form: {0}")]
+    Pem(String),
+    /// TLS cannot work with it.
+    #[error("the certificates cannot be used: {0}")]
+    Tls(String),
+}
+
+impl Trust {
+    /// Trusts exactly the first certificate of a PEM text.
+    pub fn certificate(pem: &str) -> Result<Self, TrustError> {
+        let certificate =
+            CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| TrustError::Pem(error.to_string()))?;
+        Ok(Self::Fingerprint(fingerprint(&certificate)))
+    }
+
+    /// Trusts what the certificates of a PEM text vouch for.
+    pub fn authorities(pem: &str) -> Result<Self, TrustError> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+        match all {
+            Ok(all) if !all.is_empty() => Ok(Self::Authorities(all)),
+            Ok(_) => Err(TrustError::Pem("the text holds none".to_owned())),
+            Err(error) => Err(TrustError::Pem(error.to_string())),
+        }
+    }
+
+    /// Trusts the certificate with that fingerprint, as `openssl x509 -fingerprint -sha256` writes it.
+    pub fn fingerprint(text: &str) -> Result<Self, TrustError> {
+        let bad = || TrustError::Fingerprint(text.to_owned());
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return Err(bad());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(bad);
+            *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+        }
+        Ok(Self::Fingerprint(bytes))
+    }
+
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = |error: &dyn std::fmt::Display| TrustError::Tls(error.to_string());
+        let verifier: Arc<dyn ServerCertVerifier> = match self {
+            Self::Fingerprint(fingerprint) => {
+                Arc::new(Known { fingerprint: Some(*fingerprint), provider: provider.clone() })
+            }
+            Self::Anyone => Arc::new(Known { fingerprint: None, provider: provider.clone() }),
+            Self::Authorities(authorities) => {
+                let mut roots = RootCertStore::empty();
+                authorities.iter().try_for_each(|root| roots.add(root.clone())).map_err(|error| tls(&error))?;
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                    .build()
+                    .map_err(|error| tls(&error))?
+            }
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| tls(&error))?;
+        Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+    }
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
+/// Accepts one certificate, or any; that its key is the server's own is verified either way.
+#[derive(Debug)]
+struct Known {
+    fingerprint: Option<[u8; 32]>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.fingerprint {
+            Some(known) if known != fingerprint(end_entity) => {
+                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_are_read_with_or_without_colons() {
+        let plain = "00ff".repeat(16);
+        let colons = ["00:FF"; 16].join(":");
+        for text in [&plain, &colons] {
+            let Ok(Trust::Fingerprint(bytes)) = Trust::fingerprint(text) else { panic!("{text}") };
+            assert_eq!(bytes[..4], [0, 255, 0, 255]);
+        }
+        for text in ["", "00ff", &"0g".repeat(32), &"0".repeat(63), &"é".repeat(32)] {
+            assert_eq!(Trust::fingerprint(text).unwrap_err(), TrustError::Fingerprint(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_not_trusted() {
+        assert!(Trust::certificate("hello").is_err());
+        assert!(Trust::authorities("").is_err());
+    }
+}
