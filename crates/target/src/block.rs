@@ -1,6 +1,6 @@
 //! Commands on the medium: reads, writes, verifications, zeroes, and what else becomes one or a few engine operations.
 
-use crate::outcome::{Outcome, short_data};
+use crate::outcome::{Outcome, first, short_data, whole};
 use crate::program::{Program, Sequence, Step};
 use bytes::{Bytes, BytesMut};
 use engine::Op;
@@ -254,16 +254,4 @@ fn length_field(size: CdbSize) -> u16 {
         CdbSize::Twelve => 6,
         CdbSize::Sixteen => 10,
     }
-}
-
-/// The first `bytes` bytes of the data, or what there is of them.
-fn first(mut data: Bytes, bytes: u64) -> Bytes {
-    data.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
-    data
-}
-
-/// The first `bytes` bytes of the data; all of them must have come.
-fn whole(data: &Bytes, bytes: u64) -> Result<Bytes, Sense> {
-    let data = first(data.clone(), bytes);
-    if data.len() as u64 == bytes { Ok(data) } else { Err(short_data()) }
 }

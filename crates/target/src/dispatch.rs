@@ -6,15 +6,16 @@ mod third_party;
 use crate::block::{Medium, is_medium_command};
 use crate::counters::Class;
 use crate::outcome::Outcome;
-use crate::program::Step;
+use crate::program::{Program, Step};
 use crate::session::Session;
 use crate::view::Attachment;
 use bytes::Bytes;
+use engine::Op;
 use iscsi::target;
-use scsi::cdb::Command;
-use scsi::{Cdb, DataPhase, Lun, Sense, SenseKey, asc};
+use scsi::cdb::{Command, StartStop};
+use scsi::{Cdb, DataPhase, Lun, Sense};
 use std::sync::Arc;
-use units::BLOCK_BYTES;
+use units::{BLOCK_BYTES, Lba};
 
 /// A command that has begun.
 pub(crate) struct Start {
@@ -61,8 +62,8 @@ fn on_unit(
     if attachment.unit.forbids(&session.nexus, &command) {
         return Ok(Outcome::CONFLICT.into());
     }
-    if attachment.read_only && writes_medium(&command) {
-        return Err(Sense::new(SenseKey::DataProtect, asc::WRITE_PROTECTED));
+    if writes_medium(&command) {
+        attachment.admits_writes()?;
     }
     if is_medium_command(&command) {
         let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks };
@@ -73,8 +74,21 @@ fn on_unit(
         Command::ReceiveCopyResults { action, list, allocation } => {
             session.copy_results(action, list, allocation).map(Step::Done)
         }
-        _ => session.report(attachment, &command).map(Step::Done),
+        Command::StartStop(request) => start_stop(request),
+        _ => session.report(attachment, &command, data).map(Step::Done),
     }
+}
+
+/// SBC-4 5.31. The array never stops a volume that other hosts may use: a stop writes out what is cached, and the medium
+/// cannot be ejected.
+fn start_stop(request: StartStop) -> Result<Step, Sense> {
+    if request.power_condition == 0 && request.load_eject {
+        return Err(Sense::invalid_cdb_field(4, Some(1)));
+    }
+    if request.no_flush || request.start {
+        return Ok(Outcome::GOOD.into());
+    }
+    Ok(Step::Submit(Op::Flush, Program::Single { lba: Lba(0) }))
 }
 
 /// SAM-5 5.14: INQUIRY, REPORT LUNS and REQUEST SENSE are carried out although a unit attention waits.

@@ -54,6 +54,18 @@ pub(crate) fn short_data() -> Sense {
     Sense::illegal(INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
 }
 
+/// The first `bytes` bytes of the data, or what there is of them.
+pub(crate) fn first(mut data: Bytes, bytes: u64) -> Bytes {
+    data.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+    data
+}
+
+/// The first `bytes` bytes of the data; all of them must have come.
+pub(crate) fn whole(data: &Bytes, bytes: u64) -> Result<Bytes, Sense> {
+    let data = first(data.clone(), bytes);
+    if data.len() as u64 == bytes { Ok(data) } else { Err(short_data()) }
+}
+
 /// The sense data of an error of the engine. `lba` is the first block of the operation.
 pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
     match error {

@@ -9,7 +9,7 @@ use crate::program::Step;
 use crate::registry::Seat;
 use crate::shared::Shared;
 use crate::tasks::{Fate, Task, Tasks};
-use crate::view::View;
+use crate::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
 use iscsi::pdu::TaskOutcome;
@@ -168,7 +168,7 @@ impl Session {
                 if let Some(attachment) = &attachment {
                     attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, Default::default());
                 }
-                self.answer(command.id, outcome, wanted);
+                self.answer(command.id, outcome, wanted, attachment.as_deref());
             }
             Step::Submit(op, program) => {
                 let Some(attachment) = attachment else { return };
@@ -198,7 +198,7 @@ impl Session {
             task.program.abandon();
             self.tasks.release(tag);
             let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
-            self.answer(task.id, aborted, None);
+            self.answer(task.id, aborted, None, None);
             return;
         }
         let Task { id, attachment, program, class, bytes, wanted, started, fate, holds } = task;
@@ -213,14 +213,17 @@ impl Session {
                 self.tasks.release(tag);
                 let took = self.now.saturating_duration_since(started);
                 attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, took);
-                self.answer(id, outcome, wanted);
+                self.answer(id, outcome, wanted, Some(&attachment));
             }
         }
     }
 
-    fn answer(&mut self, id: TaskId, outcome: Outcome, wanted: Option<u64>) {
+    fn answer(&mut self, id: TaskId, outcome: Outcome, wanted: Option<u64>, attachment: Option<&Attachment>) {
         let sense = match outcome.sense {
-            Some(sense) => Bytes::from(sense.to_bytes(SenseFormat::Fixed)),
+            Some(sense) => {
+                let format = attachment.map_or(SenseFormat::Fixed, |attachment| attachment.unit.sense_format());
+                Bytes::from(sense.to_bytes(format))
+            }
             None => Bytes::new(),
         };
         let completion =

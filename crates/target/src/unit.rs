@@ -5,9 +5,11 @@ use crate::inbox::Event;
 use crate::nexus::{Nexus, NexusId};
 use crate::task_management::Hold;
 use parking_lot::Mutex;
-use scsi::Asc;
+use scsi::mode::ModeSettings;
+use scsi::{Asc, SenseFormat, asc};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::VolumeId;
 
 /// A logical unit.
@@ -15,11 +17,22 @@ pub(crate) struct LogicalUnit {
     pub(crate) volume: VolumeId,
     pub(crate) counters: Arc<Counters>,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
+    settings: Mutex<ModeSettings>,
+    /// SWP and D_SENSE of `settings`, to be read without the lock by every command.
+    is_write_protected: AtomicBool,
+    has_descriptor_sense: AtomicBool,
 }
 
 impl LogicalUnit {
     fn new(volume: VolumeId) -> Self {
-        Self { volume, counters: Arc::default(), nexuses: Mutex::default() }
+        Self {
+            volume,
+            counters: Arc::default(),
+            nexuses: Mutex::default(),
+            settings: Mutex::default(),
+            is_write_protected: AtomicBool::new(false),
+            has_descriptor_sense: AtomicBool::new(false),
+        }
     }
 
     /// A session sees the unit from now on.
@@ -64,8 +77,38 @@ impl LogicalUnit {
         false
     }
 
+    /// SWP of the Control mode page: writes are refused.
+    pub(crate) fn is_write_protected(&self) -> bool {
+        self.is_write_protected.load(Ordering::Relaxed)
+    }
+
+    /// The format of sense data: D_SENSE of the Control mode page.
+    pub(crate) fn sense_format(&self) -> SenseFormat {
+        SenseFormat::from_bit(self.has_descriptor_sense.load(Ordering::Relaxed))
+    }
+
+    /// The mode parameters in force. WCE is the array's, not the unit's.
+    pub(crate) fn mode_settings(&self) -> ModeSettings {
+        *self.settings.lock()
+    }
+
+    /// Changes the mode parameters; every nexus but the one that did it is told (SPC-4 6.11).
+    pub(crate) fn set_mode(&self, by: Option<NexusId>, settings: ModeSettings) {
+        // WCE is the array's: it is not kept here.
+        let settings = ModeSettings { write_cache: false, ..settings };
+        let old = std::mem::replace(&mut *self.settings.lock(), settings);
+        self.is_write_protected.store(settings.write_protect, Ordering::Relaxed);
+        self.has_descriptor_sense.store(settings.descriptor_sense, Ordering::Relaxed);
+        if old != settings {
+            self.attend(by, asc::MODE_PARAMETERS_CHANGED);
+        }
+    }
+
     /// A logical unit reset (SAM-5 6.3.3), told to every nexus, the one that asked for it included.
     pub(crate) fn reset(&self, asc: Asc) {
+        *self.settings.lock() = ModeSettings::default();
+        self.is_write_protected.store(false, Ordering::Relaxed);
+        self.has_descriptor_sense.store(false, Ordering::Relaxed);
         self.attend(None, asc);
     }
 }

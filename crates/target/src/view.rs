@@ -4,7 +4,7 @@ use crate::nexus::Nexus;
 use crate::unit::{LogicalUnit, Units};
 use catalog::LunMap;
 use scsi::inquiry::Naa;
-use scsi::{Lun, asc};
+use scsi::{Lun, Sense, SenseKey, asc};
 use std::sync::Arc;
 
 /// A logical unit as one session sees it.
@@ -18,6 +18,19 @@ pub(crate) struct Attachment {
     pub(crate) naa: Naa,
     /// Connected for reading only.
     pub(crate) read_only: bool,
+}
+
+impl Attachment {
+    /// Refuses writes: to a volume that is connected for reading only, or whose SWP is set (SBC-4 4.11).
+    pub(crate) fn admits_writes(&self) -> Result<(), Sense> {
+        if self.read_only {
+            return Err(Sense::new(SenseKey::DataProtect, asc::WRITE_PROTECTED));
+        }
+        if self.unit.is_write_protected() {
+            return Err(Sense::new(SenseKey::DataProtect, asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED));
+        }
+        Ok(())
+    }
 }
 
 /// The LUN map of a session at one version of the catalogue.

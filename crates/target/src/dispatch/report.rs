@@ -1,13 +1,16 @@
 //! Commands that are answered from what is known of the logical unit, without the engine.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, whole};
 use crate::program::Step;
 use crate::session::Session;
 use crate::view::Attachment;
+use bytes::Bytes;
 use scsi::cdb::{Command, SelectReport};
 use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};
 use scsi::lun::report_luns_data;
-use scsi::{Capacity, Sense, SenseFormat, asc, supported_opcodes_data};
+use scsi::mode::{ModeSettings, ModeState, mode_select, mode_sense};
+use scsi::port_groups::{AccessState, PortGroup, StateCause, parse_set_port_groups, port_groups_data};
+use scsi::{Capacity, Sense, SenseFormat, asc, supported_opcodes_data, task_management_data};
 
 /// PRODUCT REVISION LEVEL.
 const REVISION: [u8; 4] = *b"0001";
@@ -31,10 +34,11 @@ impl Session {
     }
 
     /// A command that asks about a logical unit or about the target.
-    pub(crate) fn report(&self, attachment: &Attachment, command: &Command) -> Result<Outcome, Sense> {
+    pub(crate) fn report(&self, attachment: &Attachment, command: &Command, data: &Bytes) -> Result<Outcome, Sense> {
         let capacity = Capacity::of_volume(attachment.blocks);
         Ok(match command {
-            Command::TestUnitReady | Command::SendDiagnostic { .. } => Outcome::GOOD,
+            // PREVENT ALLOW MEDIUM REMOVAL: the medium cannot be removed in any case.
+            Command::TestUnitReady | Command::SendDiagnostic { .. } | Command::PreventAllow { .. } => Outcome::GOOD,
             Command::Inquiry { page, allocation } => {
                 Outcome::cut(self.inquiry(attachment, *page)?, u32::from(*allocation))
             }
@@ -46,8 +50,56 @@ impl Session {
             Command::ReadCapacity10 => Outcome::data(capacity.to_bytes_10().to_vec()),
             Command::ReadCapacity16 { allocation } => Outcome::cut(capacity.to_bytes_16().to_vec(), *allocation),
             Command::ReportOpcodes(request) => Outcome::cut(supported_opcodes_data(request)?, request.allocation),
+            Command::ReportTaskManagement { extended, allocation } => {
+                Outcome::cut(task_management_data(*extended), *allocation)
+            }
+            Command::ReportTargetPortGroups { extended, allocation } => {
+                Outcome::cut(port_groups_data(&[self.port_group()], extended.then_some(0)), *allocation)
+            }
+            Command::SetTargetPortGroups { length } => self.set_port_groups(data, *length)?,
+            Command::ModeSense(request) => {
+                Outcome::cut(mode_sense(&self.mode_state(attachment), request)?, u32::from(request.allocation))
+            }
+            Command::ModeSelect { size, page_format, length } => {
+                let list = whole(data, u64::from(*length))?;
+                let settings = mode_select(&self.mode_state(attachment), *size, *page_format, &list)?;
+                attachment.unit.set_mode(Some(self.nexus.id), settings);
+                Outcome::GOOD
+            }
             _ => return Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
         })
+    }
+
+    /// All paths are as good as each other: one group, active/optimized.
+    fn port_group(&self) -> PortGroup {
+        PortGroup {
+            id: self.port.group,
+            state: AccessState::ActiveOptimized,
+            preferred: false,
+            cause: StateCause::NotTold,
+            ports: vec![self.port.relative],
+        }
+    }
+
+    /// A host may ask for what is; access states do not change here (SPC-4 6.45).
+    fn set_port_groups(&self, data: &Bytes, length: u32) -> Result<Outcome, Sense> {
+        let wanted = parse_set_port_groups(&whole(data, u64::from(length))?)?;
+        let is = (self.port.group, AccessState::ActiveOptimized);
+        match wanted.iter().position(|asked| *asked != is) {
+            Some(place) => Err(Sense::invalid_parameter(4 + 4 * place as u16, Some(3))),
+            None => Ok(Outcome::GOOD),
+        }
+    }
+
+    fn mode_state(&self, attachment: &Attachment) -> ModeState {
+        let write_cache = self.shared.service.write_cache();
+        ModeState {
+            current: ModeSettings { write_cache, ..attachment.unit.mode_settings() },
+            default: ModeSettings { write_cache, ..ModeSettings::default() },
+            write_cache_changeable: false,
+            read_only: attachment.read_only,
+            blocks: attachment.blocks,
+        }
     }
 
     fn inquiry(&self, attachment: &Attachment, page: Option<u8>) -> Result<Vec<u8>, Sense> {

@@ -55,7 +55,7 @@ impl Session {
         let destination = self.find(destination).ok_or(not_reachable(number, false))?;
         if source.unit.forbids_reading(&self.nexus)
             || destination.unit.forbids_writing(&self.nexus)
-            || destination.read_only
+            || destination.admits_writes().is_err()
         {
             return Err(device_failure(number));
         }
