@@ -17,6 +17,7 @@ impl Content {
     pub const ZERO: Content = Content(1);
 }
 
+#[derive(Clone)]
 enum Held {
     Known(Box<[u8; BLOCK]>),
     /// One of these, nobody knows which: what a copy in chunks leaves behind when it does not end well.
@@ -24,6 +25,7 @@ enum Held {
 }
 
 /// All contents of a run.
+#[derive(Clone)]
 pub struct Contents {
     held: Vec<Held>,
     by_hash: HashMap<u64, Vec<Content>>,

@@ -46,7 +46,7 @@ pub struct Leniency {
 }
 
 /// The oracle of one run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct History {
     /// The contents of all blocks, by name.
     pub contents: Contents,

@@ -16,8 +16,10 @@
 //! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
 //! ```
 
+pub mod campaign;
 pub mod content;
 pub mod disk;
+pub mod exhaustive;
 pub mod history;
 pub mod inspect;
 pub mod machine;

@@ -179,15 +179,7 @@ impl State {
                 volume.write(lba.0, &contents.names(data));
                 Ok(Expected::Done)
             }
-            Op::WriteSame { volume, range, pattern } => {
-                let volume = self.volume(*volume)?;
-                volume.check(*range)?;
-                if pattern.len() != BLOCK {
-                    return Err(OpError::Malformed("pattern is not one block"));
-                }
-                volume.fill(*range, contents.name(pattern));
-                Ok(Expected::Done)
-            }
+            Op::WriteSame { volume, range, pattern } => self.write_same(contents, *volume, *range, pattern),
             Op::Zero { volume, range } => {
                 let volume = self.volume(*volume)?;
                 volume.fill(volume.check(*range)?, Content::ZERO);
@@ -229,6 +221,22 @@ impl State {
             }
             Op::Change(changes) => self.change(changes),
         }
+    }
+
+    fn write_same(
+        &mut self,
+        contents: &mut Contents,
+        volume: VolumeId,
+        range: BlockRange,
+        pattern: &[u8],
+    ) -> Result<Expected, OpError> {
+        let volume = self.volume(volume)?;
+        volume.check(range)?;
+        if pattern.len() != BLOCK {
+            return Err(OpError::Malformed("pattern is not one block"));
+        }
+        volume.fill(range, contents.name(pattern));
+        Ok(Expected::Done)
     }
 
     fn compare(

@@ -1,1 +1,196 @@
 use super::*;
+
+const A: [u8; SECTOR] = [0xAA; SECTOR];
+const B: [u8; SECTOR] = [0xBB; SECTOR];
+
+fn read(disk: &SimDisk, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut buffer = vec![0; bytes];
+    disk.read_at(offset, &mut buffer).unwrap();
+    buffer
+}
+
+/// What a sector may hold after a crash, over many crashes: the distinct first bytes.
+fn after_crash(prepare: impl Fn(&SimDisk)) -> Vec<u8> {
+    let mut seen: Vec<u8> = (0..200)
+        .map(|seed| {
+            let disk = SimDisk::new(1 << 20, seed);
+            disk.write_at(0, &[&[0; 4096]], Durability::Durable).unwrap();
+            prepare(&disk);
+            disk.crash();
+            read(&disk, 0, SECTOR)[0]
+        })
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    seen
+}
+
+#[test]
+fn a_write_is_readable_at_once_and_stable_after_a_flush() {
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A, &B], Durability::Volatile).unwrap();
+            assert_eq!(read(disk, 0, 1024), [A, B].concat());
+            disk.flush().unwrap();
+        }),
+        [0xAA]
+    );
+}
+
+#[test]
+fn without_a_flush_any_version_may_be_left() {
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.write_at(0, &[&B], Durability::Volatile).unwrap();
+        }),
+        [0, 0xAA, 0xBB]
+    );
+}
+
+#[test]
+fn a_durable_write_is_stable_and_makes_nothing_else_so() {
+    let whole = [0xCC; 4096];
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.write_at(0, &[&whole], Durability::Durable).unwrap();
+        }),
+        [0xCC]
+    );
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.write_at(8192, &[&whole], Durability::Durable).unwrap();
+        }),
+        [0, 0xAA]
+    );
+}
+
+#[test]
+fn a_durable_write_that_has_not_ended_is_promised_to_nobody() {
+    assert_eq!(after_crash(|disk| drop(disk.start_write(0, &[&[0xCC; 4096]], Durability::Durable))), [0, 0xCC]);
+}
+
+#[test]
+fn a_flush_is_about_the_writes_that_had_ended_when_it_began() {
+    assert_eq!(
+        after_crash(|disk| {
+            let flush = disk.start_flush();
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.finish_flush(&flush).unwrap();
+        }),
+        [0, 0xAA]
+    );
+    assert_eq!(
+        after_crash(|disk| {
+            let id = disk.start_write(0, &[&A], Durability::Volatile).unwrap();
+            disk.flush().unwrap();
+            disk.finish_write(id);
+        }),
+        [0, 0xAA]
+    );
+}
+
+#[test]
+fn an_older_version_does_not_come_back_over_a_flushed_one() {
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            let old = disk.start_flush();
+            disk.write_at(0, &[&B], Durability::Volatile).unwrap();
+            disk.flush().unwrap();
+            disk.finish_flush(&old).unwrap();
+        }),
+        [0xBB]
+    );
+}
+
+#[test]
+fn writes_are_torn_between_sectors() {
+    let torn = (0..200).any(|seed| {
+        let disk = SimDisk::new(1 << 20, seed);
+        disk.write_at(0, &[&[0; 8192]], Durability::Durable).unwrap();
+        disk.write_at(0, &[&[0xAA; 8192]], Durability::Volatile).unwrap();
+        disk.crash();
+        let left = read(&disk, 0, 8192);
+        assert!(left.chunks(SECTOR).all(|sector| sector == [0; SECTOR] || sector == A));
+        left.contains(&0) && left.contains(&0xAA)
+    });
+    assert!(torn);
+}
+
+#[test]
+fn a_failed_flush_makes_its_writes_unsafe_for_ever() {
+    assert_eq!(
+        after_crash(|disk| {
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.arm(Faults { error_at: Some(1), ..Faults::default() });
+            assert!(disk.flush().is_err());
+            disk.flush().unwrap();
+        }),
+        [0, 0xAA]
+    );
+}
+
+#[test]
+fn the_drive_stops_where_it_was_told_to() {
+    let disk = SimDisk::new(1 << 20, 1);
+    disk.arm(Faults { crash_at: Some(3), ..Faults::default() });
+    disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+    disk.flush().unwrap();
+    assert!(disk.flush().is_err());
+    assert!(disk.is_crashed());
+    assert!(disk.read_at(0, &mut [0; 1]).is_err() && disk.write_at(0, &[&A], Durability::Volatile).is_err());
+    disk.crash();
+    assert_eq!(read(&disk, 0, SECTOR), A);
+    assert!(!disk.is_crashed());
+}
+
+#[test]
+fn lies_lose_data() {
+    let lie = |lie| Faults { lie: Some(lie), ..Faults::default() };
+    assert_eq!(
+        after_crash(|disk| {
+            disk.arm(lie(Lie::Flush));
+            disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+            disk.flush().unwrap();
+        }),
+        [0, 0xAA]
+    );
+    assert_eq!(
+        after_crash(|disk| {
+            disk.arm(lie(Lie::Durable { from: 0, to: 4096 }));
+            disk.write_at(0, &[&[0xCC; 4096]], Durability::Durable).unwrap();
+        }),
+        [0, 0xCC]
+    );
+}
+
+#[test]
+fn room_ends() {
+    let disk = SimDisk::new(1 << 20, 1);
+    disk.arm(Faults { room: Some(16384), ..Faults::default() });
+    disk.allocate(0, 8192).unwrap();
+    disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+    assert_eq!(disk.allocate(65536, 12288), Err(DiskError::Full));
+    disk.allocate(65536, 8192).unwrap();
+    assert_eq!(disk.write_at(32768, &[&A], Durability::Volatile), Err(DiskError::Full));
+}
+
+#[test]
+fn bad_manners_are_remembered() {
+    for offend in [
+        |disk: &SimDisk| drop(disk.write_at(512, &[&[0; 4096]], Durability::Durable)),
+        |disk: &SimDisk| drop(disk.read_at(1 << 20, &mut [0; 1])),
+        |disk: &SimDisk| {
+            drop(disk.start_write(0, &[&[0; 4096]], Durability::Volatile));
+            drop(disk.start_write(2048, &[&[0; 4096]], Durability::Volatile));
+        },
+    ] {
+        let disk = SimDisk::new(1 << 20, 1);
+        assert_eq!(disk.violation(), None);
+        offend(&disk);
+        assert!(disk.violation().is_some());
+    }
+}

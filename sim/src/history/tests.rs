@@ -1,1 +1,107 @@
 use super::*;
+use crate::state::LEAF_BLOCKS;
+use bytes::Bytes;
+use units::Lba;
+
+const VOLUME: VolumeId = VolumeId(1);
+
+/// An oracle that knows of one empty volume.
+pub(crate) fn history() -> History {
+    let mut history = History::default();
+    let op = Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 4 * LEAF_BLOCKS }]);
+    history.submit(1000, &op);
+    history.complete(1000, Ok(Reply::Done)).unwrap();
+    history
+}
+
+fn write(lba: u64, byte: u8) -> Op {
+    Op::Write { volume: VOLUME, lba: Lba(lba), data: vec![byte; 512].into(), fua: false }
+}
+
+fn read(lba: u64) -> Op {
+    Op::Read { volume: VOLUME, range: span(lba, 1) }
+}
+
+fn data(byte: u8) -> Result<Reply, OpError> {
+    Ok(Reply::Data(Bytes::from(vec![byte; 512])))
+}
+
+#[test]
+fn a_read_holds_what_was_submitted_before_it_and_nothing_later() {
+    let mut history = history();
+    history.submit(1, &write(5, 1));
+    history.submit(2, &read(5));
+    history.submit(3, &write(5, 3));
+    history.complete(1, Ok(Reply::Done)).unwrap();
+    assert!(history.clone().complete(2, data(0)).is_err());
+    assert!(history.clone().complete(2, data(3)).is_err());
+    history.complete(2, data(1)).unwrap();
+    assert_eq!(history.judged, 3);
+}
+
+#[test]
+fn an_answer_out_of_turn_is_judged_when_those_before_it_are_known() {
+    let mut history = history();
+    history.submit(1, &write(5, 1));
+    history.submit(2, &read(5));
+    history.complete(2, data(9)).unwrap();
+    assert_eq!(history.judged, 1);
+    assert!(history.complete(1, Ok(Reply::Done)).is_err());
+}
+
+#[test]
+fn answers_must_have_been_asked_for_once() {
+    let mut history = history();
+    assert!(history.clone().complete(1, Ok(Reply::Done)).is_err());
+    history.submit(1, &write(5, 1));
+    history.submit(2, &write(6, 1));
+    history.complete(2, Ok(Reply::Done)).unwrap();
+    assert!(history.complete(2, Ok(Reply::Done)).is_err());
+}
+
+#[test]
+fn only_a_pool_that_may_be_full_refuses_and_never_an_unmap() {
+    let mut history = history();
+    history.submit(1, &write(5, 1));
+    assert!(history.clone().complete(1, Err(OpError::NoSpace)).is_err());
+    history.leniency.full = true;
+    history.complete(1, Err(OpError::NoSpace)).unwrap();
+    history.submit(2, &read(5));
+    history.complete(2, data(0)).unwrap();
+    history.submit(3, &Op::Unmap { volume: VOLUME, ranges: vec![span(0, 8)] });
+    assert!(history.complete(3, Err(OpError::NoSpace)).is_err());
+}
+
+#[test]
+fn an_engine_may_stop_only_on_a_failing_drive() {
+    let mut history = history();
+    history.submit(1, &write(5, 1));
+    let stopped = Err(OpError::Stopped("drive".into()));
+    assert!(history.clone().complete(1, stopped.clone()).is_err());
+    history.leniency.failing = true;
+    history.complete(1, stopped).unwrap();
+    assert_eq!(history.unanswered(), 1);
+}
+
+#[test]
+fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
+    let mut history = history();
+    history.leniency.full = true;
+    for (tag, op) in [(1, write(0, 1)), (2, write(9, 2))] {
+        history.submit(tag, &op);
+        history.complete(tag, Ok(Reply::Done)).unwrap();
+    }
+    let copy = Op::Copy { source: VOLUME, from: span(0, 1), destination: VOLUME, to: Lba(9) };
+    history.submit(3, &copy);
+    history.complete(3, Err(OpError::NoSpace)).unwrap();
+    for byte in [1, 2] {
+        let mut history = history.clone();
+        history.submit(4, &read(9));
+        history.complete(4, data(byte)).unwrap();
+        // Now it is known.
+        history.submit(5, &read(9));
+        assert!(history.complete(5, data(3 - byte)).is_err());
+    }
+    history.submit(4, &read(9));
+    assert!(history.complete(4, data(3)).is_err());
+}

@@ -1,0 +1,112 @@
+//! Many runs, on several threads, with the same result on any number of them.
+
+use crate::history::Violation;
+use crate::run::{Plant, Report, RunPlan, Totals, run};
+use crate::subject::Subject;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// The first seed; each run has the next one.
+    pub seed: u64,
+    /// How many.
+    pub runs: u64,
+    /// Threads.
+    pub jobs: usize,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+    /// Broken promises after which it ends.
+    pub most_violations: usize,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The sums.
+    pub totals: Totals,
+    /// Seeds that broke a promise, in order.
+    pub violations: Vec<(u64, Violation)>,
+}
+
+/// Executes a run; a panic is a broken promise too.
+pub fn run_caught<S: Subject>(plan: &RunPlan) -> Report {
+    catch_unwind(AssertUnwindSafe(|| run::<S>(plan))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let what = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+        Report {
+            totals: Totals { runs: 1, ..Totals::default() },
+            violation: Some(Violation(format!("panic: {what}"))),
+            trace: Vec::new(),
+            numbers: Vec::new(),
+        }
+    })
+}
+
+/// Executes the runs of a campaign. `progress` hears of every run that has ended: how many have, and the sums so far.
+pub fn execute<S: Subject>(campaign: &Campaign, progress: &(dyn Fn(u64, &Totals) + Sync)) -> Findings {
+    let next = AtomicU64::new(0);
+    // The first run, by number, after which none is begun.
+    let end = AtomicU64::new(campaign.runs);
+    let ended: Mutex<Vec<(u64, Totals, Option<Violation>)>> = Mutex::new(Vec::new());
+    let sums = Mutex::new(Totals::default());
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end.load(Ordering::Relaxed) {
+                return;
+            }
+            let plan = RunPlan { plant: campaign.plant, ..RunPlan::new(campaign.seed.wrapping_add(number)) };
+            let report = run_caught::<S>(&plan);
+            let totals = {
+                let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+                sums.add(&report.totals);
+                *sums
+            };
+            progress(totals.runs, &totals);
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.push((number, report.totals, report.violation));
+            let mut broken: Vec<u64> =
+                ended.iter().filter(|(_, _, violation)| violation.is_some()).map(|(number, ..)| *number).collect();
+            broken.sort_unstable();
+            if let Some(last) = broken.get(campaign.most_violations.max(1) - 1) {
+                end.fetch_min(last + 1, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..campaign.jobs.max(1)).for_each(|_| {
+            scope.spawn(work);
+        });
+        work();
+    });
+    let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Runs behind the end were begun by one thread count and not by another: they do not count.
+    ended.retain(|(number, ..)| *number < end.load(Ordering::Relaxed));
+    ended.sort_by_key(|(number, ..)| *number);
+    let mut findings = Findings::default();
+    for (number, totals, violation) in ended {
+        findings.totals.add(&totals);
+        findings.violations.extend(violation.map(|violation| (campaign.seed.wrapping_add(number), violation)));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toy::{FORGETS, Toy};
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let campaign = Campaign { seed: 1, runs: 40, jobs: 1, plant: None, most_violations: 3 };
+        let one = execute::<Toy<FORGETS>>(&campaign, &|_, _| {});
+        let many = execute::<Toy<FORGETS>>(&Campaign { jobs: 3, ..campaign }, &|_, _| {});
+        assert_eq!(one.violations, many.violations);
+        assert_eq!(one.totals, many.totals);
+        assert_eq!(one.violations.len(), 3);
+    }
+}
