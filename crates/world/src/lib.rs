@@ -1,6 +1,7 @@
 //! The only door to the outside: drives, sockets, clocks, randomness and files. Everything else is values in, values out,
 //! so that every test can be a simulation.
 
+mod append;
 pub mod clock;
 mod disk;
 mod file_disk;
@@ -9,5 +10,6 @@ pub mod lock;
 pub mod net;
 pub mod random;
 
+pub use append::AppendFile;
 pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 pub use file_disk::FileDisk;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Why a verb did not end well.
 #[derive(Debug, Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The command line asks for something impossible.
     #[error("{message}")]
     Usage {
@@ -47,12 +47,12 @@ pub enum Failure {
 
 impl Failure {
     /// A usage error with its hint.
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
     }
 
     /// A command that was refused, or whose session ended.
-    pub fn command(what: impl Into<String>) -> impl FnOnce(RunError) -> Self {
+    pub(crate) fn command(what: impl Into<String>) -> impl FnOnce(RunError) -> Self {
         |error| match error {
             RunError::Refused(refusal) => Self::Refused { what: what.into(), refusal },
             RunError::Session(error) => Self::Session(error),
@@ -60,7 +60,7 @@ impl Failure {
     }
 
     /// The exit code of the program.
-    pub fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } | Self::Connect(_) | Self::Url(_) | Self::File { .. } => 2,
             Self::Session(_) | Self::Refused { .. } | Self::Wrong(_) => 1,
@@ -68,7 +68,7 @@ impl Failure {
     }
 
     /// What the user may do about it.
-    pub fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Connect(error) => Some(error.hint().to_owned()),

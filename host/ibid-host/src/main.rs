@@ -1,2 +1,90 @@
-//! See ARCHITECTURE.md.
-fn main() {}
+//! `ibid-host`: a host's end of the array, as a program. Loads that measure, verbs that compare an offload with the work it
+//! saves, and a torture that knows what every block must hold. It speaks iSCSI and shares no code with the array but the
+//! words of the wire.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod cli;
+mod failure;
+mod meter;
+mod progress;
+mod pump;
+mod random;
+mod torture;
+mod verbs;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+use verbs::{compare, deploy, fill, lock, reclaim, targets, zero};
+
+#[derive(Parser)]
+#[command(name = "ibid-host", version, about = "A host's end of a block array: loads, offloads and checks over iSCSI")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Measure one kind of command in a closed loop
+    Bench(bench::BenchArgs),
+    /// List the targets behind a portal
+    Targets(targets::TargetsArgs),
+    /// Copy a disk, by EXTENDED COPY or through the host
+    Deploy(deploy::DeployArgs),
+    /// Clear a disk, by WRITE SAME or by writing zeros
+    Zero(zero::ZeroArgs),
+    /// Take and give back locks as many hosts, by COMPARE AND WRITE or by reservation
+    Lock(lock::LockArgs),
+    /// Give space back, by UNMAP or by writing zeros
+    Reclaim(reclaim::ReclaimArgs),
+    /// Write data that a seed determines
+    Fill(fill::FillArgs),
+    /// Check the data of `fill`
+    Verify(fill::FillArgs),
+    /// Compare two disks
+    Compare(compare::CompareArgs),
+    /// Load a disk with operations of all kinds, noting each, until told to stop or the target is gone
+    Torture(torture::TortureArgs),
+    /// Check a disk against the journal of `torture`
+    TortureVerify(torture::VerifyArgs),
+}
+
+async fn run(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Bench(args) => bench::run(args).await,
+        Verb::Targets(args) => targets::run(args).await,
+        Verb::Deploy(args) => deploy::run(args).await,
+        Verb::Zero(args) => zero::run(args).await,
+        Verb::Lock(args) => lock::run(args).await,
+        Verb::Reclaim(args) => reclaim::run(args).await,
+        Verb::Fill(args) => fill::fill(args).await,
+        Verb::Verify(args) => fill::verify(args).await,
+        Verb::Compare(args) => compare::run(args).await,
+        Verb::Torture(args) => torture::run(args).await,
+        Verb::TortureVerify(args) => torture::verify(args).await,
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // One thread: the load of one connection fits there, and the cores are the array's when both share a machine.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(run(&cli.verb)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            if let Some(hint) = failure.hint() {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

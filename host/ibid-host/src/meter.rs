@@ -9,15 +9,15 @@ const MAX_NS: u64 = 60_000_000_000;
 
 /// A latency histogram with three significant digits, in nanoseconds.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     histogram: Histogram<u64>,
 }
 
 /// A distribution of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Latency {
+pub(crate) struct Latency {
     /// Mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Median.
     pub p50: f64,
     /// 99 of a hundred are no longer.
@@ -25,28 +25,28 @@ pub struct Latency {
     /// 999 of a thousand are no longer.
     pub p999: f64,
     /// The longest.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 impl Meter {
     /// A meter that has seen nothing.
-    pub fn new() -> Result<Self, hdrhistogram::CreationError> {
+    pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
         Ok(Self { histogram: Histogram::new_with_bounds(1, MAX_NS, 3)? })
     }
 
     /// Takes note of one latency.
     #[inline]
-    pub fn record(&mut self, latency: Duration) {
+    pub(crate) fn record(&mut self, latency: Duration) {
         self.histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(MAX_NS).max(1));
     }
 
     /// How many were noted.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// The distribution.
-    pub fn latency(&self) -> Latency {
+    pub(crate) fn latency(&self) -> Latency {
         if self.histogram.is_empty() {
             return Latency::default();
         }
@@ -62,7 +62,7 @@ impl Meter {
 }
 
 /// One decimal is more than a measurement is worth.
-pub fn round(value: f64) -> f64 {
+pub(crate) fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
@@ -76,9 +76,13 @@ mod tests {
         (1..=1000u64).for_each(|us| meter.record(Duration::from_micros(us)));
         let latency = meter.latency();
         assert_eq!(meter.count(), 1000);
-        for (found, expected) in
-            [(latency.mean, 500.5), (latency.p50, 500.0), (latency.p99, 990.0), (latency.p999, 999.0), (latency.max, 1000.0)]
-        {
+        for (found, expected) in [
+            (latency.mean, 500.5),
+            (latency.p50, 500.0),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+            (latency.max, 1000.0),
+        ] {
             assert!((found - expected).abs() / expected < 0.002, "{found} for {expected}");
         }
     }

@@ -4,11 +4,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Draws how far a number of bytes is done.
 #[derive(Debug)]
-pub struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar for `bytes`, named `title`. Hidden when `quiet`.
-    pub fn new(title: &'static str, bytes: u64, quiet: bool) -> Self {
+    pub(crate) fn new(title: &'static str, bytes: u64, quiet: bool) -> Self {
         if quiet {
             return Self(ProgressBar::hidden());
         }
@@ -22,7 +22,7 @@ impl Progress {
     }
 
     /// So many more bytes are done.
-    pub fn add(&self, bytes: u64) {
+    pub(crate) fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 }

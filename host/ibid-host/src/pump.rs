@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use initiator::{Completion, Request, Session};
 
 /// Which of the loop's sessions carries a request.
-pub type Route = usize;
+pub(crate) type Route = usize;
 
 /// What the loop is to do. One owner of all state: the loop calls one method at a time.
-pub trait Work {
+pub(crate) trait Work {
     /// The next command for a free slot; `None` leaves it free until another command has ended.
     fn next(&mut self, slot: usize) -> Option<(Route, Request)>;
 
@@ -24,7 +24,7 @@ struct Slot {
 }
 
 /// Runs `work` with `depth` slots, until all slots are free and none gets a command any more.
-pub async fn pump(sessions: &mut [Session], depth: usize, work: &mut impl Work) -> Result<(), Failure> {
+pub(crate) async fn pump(sessions: &mut [Session], depth: usize, work: &mut impl Work) -> Result<(), Failure> {
     let mut slots: Vec<Slot> = (0..depth).map(|_| Slot { open: None, retries: 0 }).collect();
     loop {
         for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.open.is_none()) {

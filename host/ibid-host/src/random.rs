@@ -2,41 +2,41 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one addition and three mixing steps a number.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The sequence of `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A sequence of its own for each pair of `seed` and `stream`.
-    pub fn stream(seed: u64, stream: u64) -> Self {
+    pub(crate) fn stream(seed: u64, stream: u64) -> Self {
         let mut outer = Self(seed);
         Self(outer.next_u64() ^ mix(stream.wrapping_add(0x2545_f491_4f6c_dd1d)))
     }
 
     /// The next number.
     #[inline]
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `bound`, which must not be 0. The bias, below `bound / 2^64`, does not matter here.
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True in `percent` of a hundred cases.
     #[inline]
-    pub fn percent(&mut self, percent: u8) -> bool {
+    pub(crate) fn percent(&mut self, percent: u8) -> bool {
         self.below(100) < u64::from(percent)
     }
 
     /// Fills `bytes`.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         let mut chunks = bytes.chunks_exact_mut(8);
         for chunk in &mut chunks {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes());

@@ -75,8 +75,12 @@ impl ConnectError {
             Self::Login { error: LoginError::Refused(0x0202), .. } => {
                 "the array does not know this initiator: add its IQN to a host, or choose another with --initiator"
             }
-            Self::Login { error: LoginError::Refused(0x0203), .. } => "ibid-host targets URL lists the targets of a portal",
-            Self::Login { error: LoginError::Authentication(_), .. } => "check target_user and target_password in the URL",
+            Self::Login { error: LoginError::Refused(0x0203), .. } => {
+                "ibid-host targets URL lists the targets of a portal"
+            }
+            Self::Login { error: LoginError::Authentication(_), .. } => {
+                "check target_user and target_password in the URL"
+            }
             Self::Login { .. } => "the log of the array says more",
             Self::Random(_) => "the operating system gives no random numbers",
         }

@@ -69,7 +69,8 @@ impl Session {
 
     /// What stands behind the header of a vital product data page (SPC-4 7.8).
     pub async fn vpd(&mut self, lun: Lun, page: u8) -> Result<Vec<u8>, RunError> {
-        let data = self.run(Request::new(lun, &Command::Inquiry { page: Some(page), allocation: INQUIRY_BYTES })).await?;
+        let data =
+            self.run(Request::new(lun, &Command::Inquiry { page: Some(page), allocation: INQUIRY_BYTES })).await?;
         sensible(vpd::body_of(page, &data).map(<[u8]>::to_vec), "INQUIRY")
     }
 

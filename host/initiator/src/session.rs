@@ -153,7 +153,8 @@ impl Session {
             TaskFunction::TargetWarmReset | TaskFunction::TargetColdReset => true,
             TaskFunction::ClearAca | TaskFunction::TaskReassign | TaskFunction::Other(_) => false,
         };
-        let mut ended: Vec<CommandId> = self.open.iter().filter(|(id, open)| ends(id, open)).map(|(id, _)| *id).collect();
+        let mut ended: Vec<CommandId> =
+            self.open.iter().filter(|(id, open)| ends(id, open)).map(|(id, _)| *id).collect();
         ended.sort_unstable();
         for id in ended {
             let Some(Open { token, .. }) = self.open.remove(&id) else { continue };

@@ -37,15 +37,20 @@ pub struct Portal {
 impl Portal {
     /// The first socket address that the name stands for.
     pub fn resolve(&self) -> std::io::Result<SocketAddr> {
-        (self.host.as_str(), self.port).to_socket_addrs()?.next().ok_or_else(|| {
-            std::io::Error::new(std::io::ErrorKind::NotFound, format!("'{}' has no address", self.host))
-        })
+        (self.host.as_str(), self.port)
+            .to_socket_addrs()?
+            .next()
+            .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, format!("'{}' has no address", self.host)))
     }
 }
 
 impl fmt::Display for Portal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') { write!(f, "[{}]:{}", self.host, self.port) } else { write!(f, "{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
     }
 }
 
@@ -169,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_full_url_is_taken_apart() {
-        let url: Url = "iscsi://me%p@ss%word@host:3261/iqn.2026-11.org:array/7?target_user=you&target_password=s".parse().unwrap();
+        let url: Url =
+            "iscsi://me%p@ss%word@host:3261/iqn.2026-11.org:array/7?target_user=you&target_password=s".parse().unwrap();
         assert_eq!(url.portal, Portal { host: "host".into(), port: 3261 });
         assert_eq!((url.target.as_str(), url.lun.number()), ("iqn.2026-11.org:array", 7));
         assert_eq!(url.credentials, Some(Credentials { user: "me".into(), secret: "p@ss%word".into() }));

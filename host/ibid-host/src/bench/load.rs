@@ -7,7 +7,7 @@ use crate::meter::Meter;
 use crate::pump::{Route, Work};
 use crate::random::Random;
 use bytes::Bytes;
-use initiator::{Completion, CopySegment, LogicalUnit, Request};
+use initiator::{Completion, CopyRun, LogicalUnit, Request};
 use std::time::{Duration, Instant};
 use world::clock;
 
@@ -65,7 +65,10 @@ impl Load {
         let depth = u64::from(args.qd);
         // Slots of a COMPARE AND WRITE load keep to chunks of their own, so that each knows what it will find.
         if chunks == 0 || (args.op == Op::Caw && chunks < depth) {
-            return Err(Failure::usage("the span is too small for this size and depth", "raise --span or lower --size"));
+            return Err(Failure::usage(
+                "the span is too small for this size and depth",
+                "raise --span or lower --size",
+            ));
         }
         let mut random = Random::new(args.seed);
         let buffers = (0..args.qd).map(|_| Buffers::new(args, &mut random, block as usize)).collect();
@@ -111,7 +114,9 @@ impl Load {
         let lba = self.region.lba + chunk * u64::from(self.blocks);
         let (unit, blocks, buffers) = (&self.unit, self.blocks, &self.buffers[slot]);
         match self.op {
-            Op::Read if self.mix > 0 && self.random.percent(self.mix) => unit.write(lba, buffers.data.clone(), self.fua),
+            Op::Read if self.mix > 0 && self.random.percent(self.mix) => {
+                unit.write(lba, buffers.data.clone(), self.fua)
+            }
             Op::Read => unit.read(lba, blocks, self.fua),
             Op::Write => unit.write(lba, buffers.data.clone(), self.fua),
             Op::WriteSame | Op::Zero => unit.write_same(lba, blocks, buffers.data.clone(), false),
@@ -124,7 +129,7 @@ impl Load {
             Op::CawMiss => unit.compare_and_write(lba, buffers.clear.clone(), self.fua),
             Op::Xcopy => {
                 let destination = lba + self.chunks * u64::from(blocks);
-                let segment = CopySegment { source: lba, destination, blocks: u64::from(blocks) };
+                let segment = CopyRun { source: lba, destination, blocks: u64::from(blocks) };
                 unit.extended_copy(slot as u8, &self.unit, &[segment])
             }
             Op::Tur => unit.test_unit_ready(),

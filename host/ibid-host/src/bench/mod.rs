@@ -12,7 +12,7 @@ use load::Load;
 
 /// What the load consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Op {
+pub(crate) enum Op {
     /// READ(16)
     Read,
     /// WRITE(16)
@@ -41,48 +41,48 @@ pub enum Op {
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// iscsi://[user%password@]host[:port]/target-iqn/lun
-    pub url: Url,
+    pub(crate) url: Url,
     /// The command
     #[arg(long, value_enum)]
-    pub op: Op,
+    pub(crate) op: Op,
     /// Bytes a command
     #[arg(long, default_value = "4K", value_parser = size)]
-    pub size: u64,
+    pub(crate) size: u64,
     /// Commands open at a time
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub qd: u16,
+    pub(crate) qd: u16,
     /// Seconds measured
     #[arg(long, default_value_t = 5.0)]
-    pub secs: f64,
+    pub(crate) secs: f64,
     /// Seconds before the measurement begins
     #[arg(long, default_value_t = 0.5)]
-    pub warm: f64,
+    pub(crate) warm: f64,
     /// In order instead of at random
     #[arg(long)]
-    pub seq: bool,
+    pub(crate) seq: bool,
     /// Bytes of the unit to work on; all without
     #[arg(long, value_parser = size)]
-    pub span: Option<u64>,
+    pub(crate) span: Option<u64>,
     /// Where they begin
     #[arg(long, default_value = "0", value_parser = size)]
-    pub off: u64,
+    pub(crate) off: u64,
     /// With read: percent of commands that write
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub mix: u8,
+    pub(crate) mix: u8,
     /// Writes go to stable storage before they are answered, whatever the cache
     #[arg(long)]
-    pub fua: bool,
+    pub(crate) fua: bool,
     /// What is written
     #[arg(long, value_enum, default_value_t = Pattern::Random)]
-    pub pattern: Pattern,
+    pub(crate) pattern: Pattern,
     /// Seed of addresses and data
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// One JSON object on stdout
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
@@ -91,7 +91,7 @@ pub struct BenchArgs {
 const MAX_CAW_BYTES: u64 = 1 << 30;
 
 /// Runs the verb.
-pub async fn run(args: &BenchArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: &BenchArgs) -> Result<(), Failure> {
     if !(args.secs > 0.0 && args.secs <= 86_400.0 && args.warm >= 0.0 && args.warm <= 86_400.0) {
         return Err(Failure::usage("--secs and --warm are out of range", "seconds up to a day are possible"));
     }

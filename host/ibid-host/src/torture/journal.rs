@@ -18,24 +18,24 @@ use super::stamp::BLOCK;
 use thiserror::Error;
 
 /// Bytes of the header and of each record.
-pub const RECORD: usize = 64;
+pub(crate) const RECORD: usize = 64;
 const MAGIC: [u8; 8] = *b"IBIDTORT";
 const VERSION: u32 = 1;
 
 /// What the journal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     /// Seed of all content.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// First block of the region.
-    pub first: u64,
+    pub(crate) first: u64,
     /// Blocks of the region.
-    pub blocks: u64,
+    pub(crate) blocks: u64,
 }
 
 /// What an operation does to its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// WRITE of a stamp of its own to each block.
     Write,
     /// WRITE SAME of one stamp to all blocks.
@@ -57,20 +57,20 @@ pub enum Kind {
 
 /// A command that changes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// Number of the operation, from 1, never used twice in a journal.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// What it does.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// First block changed.
-    pub lba: u64,
+    pub(crate) lba: u64,
     /// Blocks changed.
-    pub blocks: u32,
+    pub(crate) blocks: u32,
 }
 
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It was acknowledged, or found whole after a restart.
     Applied,
     /// It was not sent after all, or found to have left no trace after a restart.
@@ -81,7 +81,7 @@ pub enum Outcome {
 
 /// One entry of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub(crate) enum Record {
     /// The command is about to be sent.
     Sent(Operation),
     /// The command of that sequence has ended.
@@ -90,12 +90,14 @@ pub enum Record {
 
 /// Why a file is no journal that can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum JournalError {
+pub(crate) enum JournalError {
     /// The header is missing, torn, or of another program.
     #[error("the file is not a torture journal")]
     Header,
     /// The header is of another version, or of blocks of another size.
-    #[error("the journal is of version {version} with blocks of {block_bytes} bytes; this program reads version 1 with 512")]
+    #[error(
+        "the journal is of version {version} with blocks of {block_bytes} bytes; this program reads version 1 with 512"
+    )]
     Version {
         /// Found version.
         version: u32,
@@ -130,7 +132,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 impl Header {
     /// The header as it stands in the file.
-    pub fn encode(&self) -> [u8; RECORD] {
+    pub(crate) fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0u8; RECORD];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -182,7 +184,7 @@ impl Kind {
 
 impl Record {
     /// The record as it stands in the file.
-    pub fn encode(&self) -> [u8; RECORD] {
+    pub(crate) fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0u8; RECORD];
         match *self {
             Self::Sent(Operation { sequence, kind, lba, blocks }) => {
@@ -230,7 +232,7 @@ impl Record {
 
 /// Reads a journal: its header, its records, and how many bytes of the file they are. What follows those is one torn record,
 /// to be cut off before more is appended.
-pub fn decode(file: &[u8]) -> Result<(Header, Vec<Record>, usize), JournalError> {
+pub(crate) fn decode(file: &[u8]) -> Result<(Header, Vec<Record>, usize), JournalError> {
     let header = Header::decode(file.get(..RECORD).ok_or(JournalError::Header)?)?;
     let body = &file[RECORD..];
     let mut records = Vec::with_capacity(body.len() / RECORD);

@@ -6,14 +6,14 @@ use super::stamp::{BLOCK, Stamp};
 use std::collections::BTreeMap;
 
 /// The most blocks of a region: 4 GiB, some 200 MB of model.
-pub const MAX_BLOCKS: u64 = 8 << 20;
+pub(crate) const MAX_BLOCKS: u64 = 8 << 20;
 
 /// Blocks in the array's unit of reference. Copies between ranges that lie differently within it move data in pieces.
 const CONGRUENCE: u64 = 8;
 
 /// The expected content of the region.
 #[derive(Debug)]
-pub struct Model {
+pub(crate) struct Model {
     header: Header,
     stamps: Vec<Stamp>,
     open: BTreeMap<u64, Operation>,
@@ -22,7 +22,7 @@ pub struct Model {
 
 /// What the blocks of an open operation were found to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// All as the operation would have left them.
     Applied,
     /// All as they were before.
@@ -38,12 +38,12 @@ pub enum Verdict {
 
 impl Operation {
     /// The block after the last one changed.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.lba + u64::from(self.blocks)
     }
 
     /// First block read, for operations whose effect depends on other blocks than those that they change.
-    pub fn source(&self) -> Option<u64> {
+    pub(crate) fn source(&self) -> Option<u64> {
         match self.kind {
             Kind::Copy { source } => Some(source),
             _ => None,
@@ -52,7 +52,7 @@ impl Operation {
 
     /// True when the operation must be found wholly there or not at all after a crash. Copies between ranges that are not
     /// congruent to a 4 KiB block are done in pieces, each atomic in itself.
-    pub fn is_atomic(&self) -> bool {
+    pub(crate) fn is_atomic(&self) -> bool {
         self.source().is_none_or(|source| source % CONGRUENCE == self.lba % CONGRUENCE)
     }
 
@@ -64,13 +64,13 @@ impl Operation {
 
 impl Model {
     /// A region of which nothing is known yet.
-    pub fn new(header: Header) -> Self {
+    pub(crate) fn new(header: Header) -> Self {
         let blocks = usize::try_from(header.blocks.min(MAX_BLOCKS)).unwrap_or_default();
         Self { header, stamps: vec![Stamp::Unknown; blocks], open: BTreeMap::new(), last: 0 }
     }
 
     /// The model after the records of a journal.
-    pub fn replay(header: Header, records: &[Record]) -> Result<Self, JournalError> {
+    pub(crate) fn replay(header: Header, records: &[Record]) -> Result<Self, JournalError> {
         let mut model = Self::new(header);
         for (index, record) in records.iter().enumerate() {
             let accepted = match record {
@@ -83,34 +83,34 @@ impl Model {
     }
 
     /// What the journal is about.
-    pub fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
     /// The highest sequence used so far.
-    pub fn last_sequence(&self) -> u64 {
+    pub(crate) fn last_sequence(&self) -> u64 {
         self.last
     }
 
     /// Operations without an answer, in the order in which they were sent.
-    pub fn open(&self) -> impl Iterator<Item = &Operation> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Operation> {
         self.open.values()
     }
 
     /// True when no open operation reads or changes any of these blocks.
-    pub fn is_quiet(&self, lba: u64, blocks: u32) -> bool {
+    pub(crate) fn is_quiet(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
         !self.open.values().any(|operation| operation.touches(lba, end))
     }
 
     /// The stamps of a run of blocks that lies within the region.
-    pub fn stamps(&self, lba: u64, blocks: u32) -> Option<&[Stamp]> {
+    pub(crate) fn stamps(&self, lba: u64, blocks: u32) -> Option<&[Stamp]> {
         let from = usize::try_from(lba.checked_sub(self.header.first)?).ok()?;
         self.stamps.get(from..from.checked_add(blocks as usize)?)
     }
 
     /// The stamps that the blocks of `operation` have when it is applied.
-    pub fn effect(&self, operation: &Operation) -> Option<Vec<Stamp>> {
+    pub(crate) fn effect(&self, operation: &Operation) -> Option<Vec<Stamp>> {
         let Operation { sequence, kind, lba, blocks } = *operation;
         self.stamps(lba, blocks)?;
         Some(match kind {
@@ -126,7 +126,7 @@ impl Model {
     /// Takes note of an operation that is about to be sent. `None` when it cannot follow from what is known: a sequence
     /// used before, blocks outside the region, or blocks that an open operation touches.
     #[must_use]
-    pub fn start(&mut self, operation: Operation) -> Option<()> {
+    pub(crate) fn start(&mut self, operation: Operation) -> Option<()> {
         self.effect(&operation)?;
         let quiet = self.is_quiet(operation.lba, operation.blocks)
             && operation.source().is_none_or(|source| self.is_quiet(source, operation.blocks));
@@ -140,7 +140,7 @@ impl Model {
 
     /// Takes note of an answer. `None` when no such operation is open.
     #[must_use]
-    pub fn finish(&mut self, sequence: u64, outcome: Outcome) -> Option<()> {
+    pub(crate) fn finish(&mut self, sequence: u64, outcome: Outcome) -> Option<()> {
         let operation = self.open.remove(&sequence)?;
         let after = match outcome {
             Outcome::Applied => self.effect(&operation)?,
@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// Compares what was read from a quiet run of blocks with what must be there: the first block that differs.
-    pub fn first_difference(&self, lba: u64, data: &[u8]) -> Option<u64> {
+    pub(crate) fn first_difference(&self, lba: u64, data: &[u8]) -> Option<u64> {
         let blocks = u32::try_from(data.len() / BLOCK).ok()?;
         let expected = self.stamps(lba, blocks)?;
         let mut pairs = expected.iter().zip(data.chunks_exact(BLOCK));
@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// Decides from the blocks of an open operation whether it happened.
-    pub fn judge(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
+    pub(crate) fn judge(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
         let before = self.stamps(operation.lba, operation.blocks)?;
         let after = self.effect(operation)?;
         let (mut applied, mut untouched) = (true, true);

@@ -17,22 +17,22 @@ const ATTEMPTS: u32 = 16;
 
 /// What the target can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Abilities {
+pub(crate) struct Abilities {
     /// EXTENDED COPY.
-    pub copy: bool,
+    pub(crate) copy: bool,
     /// UNMAP, with zeros read afterwards (LBPRZ).
-    pub unmap: bool,
+    pub(crate) unmap: bool,
     /// WRITE SAME(16).
-    pub write_same: bool,
+    pub(crate) write_same: bool,
     /// The UNMAP bit of WRITE SAME(16).
-    pub write_same_unmap: bool,
+    pub(crate) write_same_unmap: bool,
     /// The most blocks of a COMPARE AND WRITE; 0 when there is none.
-    pub compare_and_write: u32,
+    pub(crate) compare_and_write: u32,
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Change blocks.
     Change(Operation),
     /// Read blocks that no open operation touches, and compare them.
@@ -53,19 +53,19 @@ pub enum Step {
 
 /// The torturer's choices.
 #[derive(Debug)]
-pub struct Planner {
+pub(crate) struct Planner {
     random: Random,
     abilities: Abilities,
 }
 
 impl Planner {
     /// Choices by `seed`, within what the target can do.
-    pub fn new(seed: u64, abilities: Abilities) -> Self {
+    pub(crate) fn new(seed: u64, abilities: Abilities) -> Self {
         Self { random: Random::new(seed), abilities }
     }
 
     /// The next step; `None` when no free run of blocks was found, until an open operation ends.
-    pub fn next(&mut self, model: &Model) -> Option<Step> {
+    pub(crate) fn next(&mut self, model: &Model) -> Option<Step> {
         (0..ATTEMPTS).find_map(|_| self.draw(model))
     }
 
@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn what_the_target_cannot_do_is_not_asked() {
-        let none = Abilities { copy: false, unmap: false, write_same: false, write_same_unmap: false, compare_and_write: 0 };
+        let none =
+            Abilities { copy: false, unmap: false, write_same: false, write_same_unmap: false, compare_and_write: 0 };
         for step in plan(none, 500) {
             match step {
                 Step::Change(operation) => assert_eq!(operation.kind, Kind::Write),

@@ -4,13 +4,13 @@
 use crate::random::Random;
 
 /// Bytes of a logical block. The torture speaks of blocks of this size only; it refuses others at the start.
-pub const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 const MAGIC: [u8; 8] = *b"ibidblok";
 
 /// The content of one block, by where it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stamp {
+pub(crate) enum Stamp {
     /// All zeros: never written, zeroed or unmapped.
     Zero,
     /// Written by operation `sequence`, at first to `lba`. A copy carries it elsewhere unchanged.
@@ -26,7 +26,7 @@ pub enum Stamp {
 
 impl Stamp {
     /// Writes the 512 bytes that this stamp stands for. [`Stamp::Unknown`] stands for none and leaves zeros.
-    pub fn render(self, seed: u64, block: &mut [u8]) {
+    pub(crate) fn render(self, seed: u64, block: &mut [u8]) {
         block.fill(0);
         let Self::Written { sequence, lba } = self else { return };
         for (at, field) in [MAGIC, seed.to_le_bytes(), sequence.to_le_bytes(), lba.to_le_bytes()].iter().enumerate() {
@@ -42,7 +42,7 @@ impl Stamp {
     }
 
     /// Reads back what a block says of itself, whatever the rest of it holds. `None`: neither zeros nor a stamp of `seed`.
-    pub fn read(seed: u64, block: &[u8]) -> Option<Self> {
+    pub(crate) fn read(seed: u64, block: &[u8]) -> Option<Self> {
         if block.iter().all(|byte| *byte == 0) {
             return Some(Self::Zero);
         }
@@ -54,7 +54,7 @@ impl Stamp {
     }
 
     /// True when `block` holds exactly what this stamp stands for. Nothing is asked of an unknown block.
-    pub fn matches(self, seed: u64, block: &[u8]) -> bool {
+    pub(crate) fn matches(self, seed: u64, block: &[u8]) -> bool {
         if self == Self::Unknown {
             return true;
         }

@@ -14,15 +14,15 @@ use clap::Args;
 
 /// Options of both verbs.
 #[derive(Args, Clone, Debug)]
-pub struct FillArgs {
+pub(crate) struct FillArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// What determines the data
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The address, in bytes, that the data were made for, when they lie elsewhere now (a copy)
     #[arg(long, value_parser = crate::cli::size)]
-    pub from: Option<u64>,
+    pub(crate) from: Option<u64>,
 }
 
 /// Bytes that have one address of their own, whatever the block size of the unit.
@@ -38,7 +38,7 @@ fn content(seed: u64, offset: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// Runs `fill`.
-pub async fn fill(args: &FillArgs) -> Result<(), Failure> {
+pub(crate) async fn fill(args: &FillArgs) -> Result<(), Failure> {
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
@@ -55,7 +55,7 @@ pub async fn fill(args: &FillArgs) -> Result<(), Failure> {
 }
 
 /// Runs `verify`.
-pub async fn verify(args: &FillArgs) -> Result<(), Failure> {
+pub(crate) async fn verify(args: &FillArgs) -> Result<(), Failure> {
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
@@ -94,7 +94,11 @@ mod tests {
         assert_eq!(content(5, 4096 + 512, 512), whole[512..1024]);
         assert_ne!(content(6, 4096, 4096), whole);
         assert_ne!(content(5, 8192, 4096), whole);
-        assert_eq!(whole[..8], [226, 144, 25, 150, 198, 18, 57, 13], "volumes filled by one version verify with the next");
+        assert_eq!(
+            whole[..8],
+            [226, 144, 25, 150, 198, 18, 57, 13],
+            "volumes filled by one version verify with the next"
+        );
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! What a host does with its disks, one verb a file: each both the offloaded way and the way without.
 
-pub mod compare;
-pub mod deploy;
-pub mod fill;
-pub mod lock;
+pub(crate) mod compare;
+pub(crate) mod deploy;
+pub(crate) mod fill;
+pub(crate) mod lock;
 mod outcome;
 mod pieces;
-pub mod reclaim;
+pub(crate) mod reclaim;
 mod sweep;
-pub mod targets;
-pub mod zero;
+pub(crate) mod targets;
+pub(crate) mod zero;
+
+pub(crate) use pieces::Pieces;
+pub(crate) use sweep::Sweep;
 
 use crate::cli::{ConnectionArgs, size};
 use clap::Args;
@@ -17,24 +20,24 @@ use initiator::Url;
 
 /// Options of the verbs that go over a run of bytes of one logical unit.
 #[derive(Args, Clone, Debug)]
-pub struct RangeArgs {
+pub(crate) struct RangeArgs {
     /// iscsi://[user%password@]host[:port]/target-iqn/lun
-    pub url: Url,
+    pub(crate) url: Url,
     /// Bytes to go over; all that is left of the unit without
     #[arg(long, value_parser = size)]
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// Where they begin
     #[arg(long, default_value = "0", value_parser = size)]
-    pub off: u64,
+    pub(crate) off: u64,
     /// Bytes a command; without, what suits the method
     #[arg(long, value_parser = size)]
-    pub chunk: Option<u64>,
+    pub(crate) chunk: Option<u64>,
     /// Commands open at a time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub qd: u16,
+    pub(crate) qd: u16,
     /// One JSON object on stdout, no bar on stderr
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 /// How to give space back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Method {
+pub(crate) enum Method {
     /// UNMAP
     Unmap,
     /// WRITE SAME of zeros with the UNMAP bit
@@ -24,19 +24,19 @@ pub enum Method {
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
-pub struct ReclaimArgs {
+pub(crate) struct ReclaimArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// How
     #[arg(long, value_enum, default_value_t = Method::Unmap)]
-    pub method: Method,
+    pub(crate) method: Method,
 }
 
 /// Bytes of an UNMAP, when not told.
 const CHUNK_UNMAP: u64 = 16 << 20;
 
 /// Runs the verb.
-pub async fn run(args: &ReclaimArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: &ReclaimArgs) -> Result<(), Failure> {
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;

@@ -53,7 +53,8 @@ where
 
     fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure> {
         let (lba, blocks) = self.open[slot];
-        let refused = |refusal| Failure::Refused { what: format!("{} of {blocks} blocks at LBA {lba}", self.what), refusal };
+        let refused =
+            |refusal| Failure::Refused { what: format!("{} of {blocks} blocks at LBA {lba}", self.what), refusal };
         let data = completion.into_result().map_err(refused)?;
         let bytes = u64::from(blocks) * self.block_bytes;
         self.tally.add(bytes);

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
-pub struct TargetsArgs {
+pub(crate) struct TargetsArgs {
     /// iscsi://host[:port]
-    pub url: Url,
+    pub(crate) url: Url,
     /// One JSON array on stdout
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
@@ -26,7 +26,7 @@ struct Row {
 }
 
 /// Runs the verb.
-pub async fn run(args: &TargetsArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: &TargetsArgs) -> Result<(), Failure> {
     let targets = args.connection.discover(&args.url).await?;
     let rows: Vec<Row> =
         targets.into_iter().map(|target| Row { target: target.name, addresses: target.addresses }).collect();

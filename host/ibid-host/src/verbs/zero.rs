@@ -13,7 +13,7 @@ use initiator::{LogicalUnit, Refusal, RunError, Session};
 
 /// How to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Method {
+pub(crate) enum Method {
     /// WRITE SAME: one block of zeros a command
     WriteSame,
     /// WRITE: all the zeros
@@ -22,12 +22,12 @@ pub enum Method {
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
-pub struct ZeroArgs {
+pub(crate) struct ZeroArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// How
     #[arg(long, value_enum, default_value_t = Method::WriteSame)]
-    pub method: Method,
+    pub(crate) method: Method,
 }
 
 /// Bytes of a WRITE SAME, when not told.
@@ -36,7 +36,7 @@ const CHUNK_SAME: u64 = 16 << 20;
 pub(super) const CHUNK_WRITE: u64 = 1 << 20;
 
 /// Runs the verb.
-pub async fn run(args: &ZeroArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: &ZeroArgs) -> Result<(), Failure> {
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
@@ -67,7 +67,7 @@ pub async fn run(args: &ZeroArgs) -> Result<(), Failure> {
 }
 
 /// Zeroes `region` by whatever the target knows: the start of loads that must know what they will find.
-pub async fn clear(session: &mut Session, unit: &LogicalUnit, region: Region) -> Result<(), Failure> {
+pub(crate) async fn clear(session: &mut Session, unit: &LogicalUnit, region: Region) -> Result<(), Failure> {
     let zeros = Bytes::from(vec![0; CHUNK_WRITE as usize]);
     let block = zeros.slice(..unit.block_bytes as usize);
     let mut by_write = false;

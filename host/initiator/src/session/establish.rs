@@ -27,7 +27,8 @@ impl Session {
             let result = tokio::time::timeout(config.login_timeout, attempt).await;
             match result.map_err(|_| ConnectError::Timeout { portal: portal.clone() })? {
                 Err(ConnectError::Login { error: LoginError::Moved(address), .. }) => {
-                    portal = redirected(&address).ok_or(ConnectError::Login { portal, error: LoginError::Moved(address) })?;
+                    portal = redirected(&address)
+                        .ok_or(ConnectError::Login { portal, error: LoginError::Moved(address) })?;
                 }
                 result => return result,
             }

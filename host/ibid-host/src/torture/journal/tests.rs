@@ -20,9 +20,10 @@ fn all_records() -> Vec<Record> {
         Kind::Copy { source: 3 },
         Kind::CompareAndWrite,
     ];
-    let sent = kinds.into_iter().zip(1..).map(|(kind, sequence)| {
-        Record::Sent(Operation { sequence, kind, lba: sequence << 33, blocks: 7 })
-    });
+    let sent = kinds
+        .into_iter()
+        .zip(1..)
+        .map(|(kind, sequence)| Record::Sent(Operation { sequence, kind, lba: sequence << 33, blocks: 7 }));
     let outcomes = [Outcome::Applied, Outcome::NotApplied, Outcome::Unknown];
     sent.chain(outcomes.into_iter().zip(1..).map(|(outcome, sequence)| Record::Answered(sequence, outcome))).collect()
 }

@@ -92,11 +92,9 @@ fn a_lost_write_is_a_difference() {
 fn a_journal_is_replayed_or_refused() {
     let first = operation(1, Kind::Zero, 100, 64);
     let second = operation(2, Kind::Write, 101, 1);
-    let model = Model::replay(
-        HEADER,
-        &[Record::Sent(first), Record::Answered(1, Outcome::Applied), Record::Sent(second)],
-    )
-    .unwrap();
+    let model =
+        Model::replay(HEADER, &[Record::Sent(first), Record::Answered(1, Outcome::Applied), Record::Sent(second)])
+            .unwrap();
     assert_eq!(model.open().collect::<Vec<_>>(), [&second]);
     assert_eq!(model.last_sequence(), 2);
     let wrong = [Record::Sent(first), Record::Sent(second)];

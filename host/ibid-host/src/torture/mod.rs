@@ -1,0 +1,48 @@
+//! `ibid-host torture` and `ibid-host torture-verify`: a load that knows what every block must hold, made to be killed, and
+//! the check afterwards that nothing acknowledged is lost and nothing is half there.
+
+mod journal;
+mod model;
+mod planner;
+mod run;
+mod settle;
+mod stamp;
+mod verify;
+
+pub(crate) use run::{TortureArgs, run};
+pub(crate) use verify::{VerifyArgs, verify};
+
+use crate::failure::Failure;
+use initiator::LogicalUnit;
+use journal::{Header, JournalError};
+use std::path::Path;
+
+/// The longest journal that is read: 16 million records.
+const MAX_JOURNAL_BYTES: u64 = 1 << 30;
+
+fn file_error(path: &Path) -> impl Fn(std::io::Error) -> Failure {
+    let path = path.display().to_string();
+    move |error| Failure::File { path: path.clone(), error }
+}
+
+fn journal_error(path: &Path) -> impl Fn(JournalError) -> Failure {
+    let path = path.display().to_string();
+    move |error| {
+        Failure::usage(format!("{path}: {error}"), "give the journal of an earlier torture of this unit, or a new name")
+    }
+}
+
+/// The unit must be the one that the journal speaks of, as far as can be told.
+fn check_unit(unit: &LogicalUnit, header: &Header) -> Result<(), Failure> {
+    if unit.block_bytes as usize != stamp::BLOCK {
+        let message = format!("the unit has blocks of {} bytes", unit.block_bytes);
+        return Err(Failure::usage(message, "the torture needs blocks of 512 bytes"));
+    }
+    if header.blocks == 0 || header.blocks > model::MAX_BLOCKS {
+        return Err(Failure::usage("the region has no size that can be kept in mind", "choose a --span up to 4G"));
+    }
+    if header.first.checked_add(header.blocks).is_none_or(|end| end > unit.blocks) {
+        return Err(Failure::usage("the region passes the end of the unit", "choose a smaller --span or --off"));
+    }
+    Ok(())
+}

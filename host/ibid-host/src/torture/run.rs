@@ -1,0 +1,331 @@
+//! The load: plans an operation, notes it in the journal, sends it, notes the answer.
+
+use super::journal::{self, Header, Kind, Operation, Outcome, Record};
+use super::model::{MAX_BLOCKS, Model, Verdict};
+use super::planner::{Abilities, Planner, Step};
+use super::settle::{describe, settle};
+use super::stamp::{BLOCK, Stamp};
+use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal_error};
+use crate::cli::{ConnectionArgs, Region, size};
+use crate::failure::Failure;
+use crate::pump::{Route, Work, pump};
+use bytes::Bytes;
+use clap::Args;
+use initiator::{Completion, CopyRun, LogicalUnit, Refusal, Request, Session, SessionError, Url};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use world::{AppendFile, clock};
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TortureArgs {
+    /// iscsi://[user%password@]host[:port]/target-iqn/lun; the region is overwritten
+    pub(crate) url: Url,
+    /// Where to note what is done; an existing one is continued
+    #[arg(long)]
+    pub(crate) journal: PathBuf,
+    /// Stop after so many seconds
+    #[arg(long, default_value_t = 10.0)]
+    pub(crate) secs: f64,
+    /// Go on until the target is gone
+    #[arg(long, conflicts_with = "secs")]
+    pub(crate) until_killed: bool,
+    /// Bytes of the unit to work on, up to 4G; with an existing journal, its region
+    #[arg(long, default_value = "256M", value_parser = size)]
+    pub(crate) span: u64,
+    /// Where they begin
+    #[arg(long, default_value = "0", value_parser = size)]
+    pub(crate) off: u64,
+    /// Commands open at a time
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) qd: u16,
+    /// Seed of choices and, with a new journal, of data
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Counts {
+    verb: &'static str,
+    /// Operations acknowledged in this run.
+    acknowledged: u64,
+    /// Operations without an answer at the end.
+    open: u64,
+    /// Blocks read and found right.
+    blocks_read: u64,
+    /// Commands that the target refused.
+    errors: u64,
+    first_error: Option<String>,
+    /// The target went away.
+    target_gone: bool,
+}
+
+struct Torture {
+    unit: LogicalUnit,
+    model: Model,
+    planner: Planner,
+    journal: AppendFile,
+    path: PathBuf,
+    slots: Vec<Option<Step>>,
+    end: Option<Instant>,
+    /// The journal could not be written: nothing may be sent any more.
+    broken: Option<Failure>,
+    counts: Counts,
+}
+
+/// After so many refused commands the load stops.
+const MAX_ERRORS: u64 = 100;
+/// Draws before a slot waits: steps are dropped that touch blocks being read.
+const ATTEMPTS: u32 = 8;
+/// Blocks of one operation of the beginning, which zeroes the region.
+const BASELINE: u64 = 8192;
+
+impl Torture {
+    fn note(&mut self, record: Record) -> Result<(), Failure> {
+        self.journal.append(&record.encode()).map_err(file_error(&self.path))
+    }
+
+    /// Notes the operation and makes its command.
+    fn start(&mut self, operation: Operation) -> Result<Request, Failure> {
+        let impossible = || Failure::Wrong(format!("operation {} cannot follow", operation.sequence));
+        let before = self.model.stamps(operation.lba, operation.blocks).ok_or_else(impossible)?.to_vec();
+        let after = self.model.effect(&operation).ok_or_else(impossible)?;
+        self.model.start(operation).ok_or_else(impossible)?;
+        self.note(Record::Sent(operation))?;
+        let Operation { sequence, kind, lba, blocks } = operation;
+        let zeros = || Bytes::from_static(&[0; BLOCK]);
+        Ok(match kind {
+            Kind::Write => self.unit.write(lba, self.render(&after), false),
+            Kind::Repeat => self.unit.write_same(lba, blocks, self.render(&after[..1]), false),
+            Kind::Zero => self.unit.write_same(lba, blocks, zeros(), false),
+            Kind::ZeroUnmap => self.unit.write_same(lba, blocks, zeros(), true),
+            Kind::Unmap => self.unit.unmap(&[(lba, blocks)]),
+            Kind::Copy { source } => {
+                let run = CopyRun { source, destination: lba, blocks: u64::from(blocks) };
+                // Open operations are fewer than 256 and dense, so that this repeats no identifier that is in use.
+                self.unit.extended_copy(sequence as u8, &self.unit, &[run])
+            }
+            Kind::CompareAndWrite => self.unit.compare_and_write(lba, self.render(&[before, after].concat()), false),
+        })
+    }
+
+    fn render(&self, stamps: &[Stamp]) -> Bytes {
+        let mut data = vec![0; stamps.len() * BLOCK];
+        let seed = self.model.header().seed;
+        stamps.iter().zip(data.chunks_exact_mut(BLOCK)).for_each(|(stamp, block)| stamp.render(seed, block));
+        data.into()
+    }
+
+    /// A block that nobody has written, to compare with what nobody can have.
+    fn foreign(&self, lba: u64) -> Bytes {
+        self.render(&[Stamp::Written { sequence: u64::MAX, lba }, Stamp::Written { sequence: u64::MAX - 1, lba }])
+    }
+
+    /// Blocks that an open command reads or compares keep still until its answer has been looked at.
+    fn is_free_of_readers(&self, operation: &Operation) -> bool {
+        self.slots.iter().flatten().all(|step| match *step {
+            Step::Read { lba, blocks } => operation.end() <= lba || lba + u64::from(blocks) <= operation.lba,
+            Step::Miscompare { lba } => operation.end() <= lba || lba < operation.lba,
+            Step::Change(_) | Step::Flush => true,
+        })
+    }
+
+    fn draw(&mut self) -> Option<Step> {
+        (0..ATTEMPTS).find_map(|_| match self.planner.next(&self.model)? {
+            Step::Change(operation) if !self.is_free_of_readers(&operation) => None,
+            step => Some(step),
+        })
+    }
+
+    fn answered(&mut self, operation: Operation, result: Result<Bytes, Refusal>) -> Result<(), Failure> {
+        let outcome = if result.is_ok() { Outcome::Applied } else { Outcome::Unknown };
+        self.note(Record::Answered(operation.sequence, outcome))?;
+        let known = self.model.finish(operation.sequence, outcome);
+        known.ok_or_else(|| Failure::Wrong(format!("operation {} was answered twice", operation.sequence)))?;
+        match result {
+            Ok(_) => self.counts.acknowledged += 1,
+            Err(refusal) => self.refused(format!(
+                "{:?} of {} blocks at LBA {}: {refusal}",
+                operation.kind, operation.blocks, operation.lba
+            )),
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, what: String) {
+        self.counts.errors += 1;
+        self.counts.first_error.get_or_insert(what);
+    }
+
+    fn check(&mut self, lba: u64, data: &Bytes) -> Result<(), Failure> {
+        if let Some(wrong) = self.model.first_difference(lba, data) {
+            let at = (wrong - lba) as usize * BLOCK;
+            return Err(Failure::Wrong(describe(&self.model, wrong, &data[at..at + BLOCK])));
+        }
+        self.counts.blocks_read += (data.len() / BLOCK) as u64;
+        Ok(())
+    }
+
+    /// Decides the operations that an earlier run left open.
+    async fn settle_open(&mut self, session: &mut Session) -> Result<(), Failure> {
+        for settled in settle(session, &self.unit, &self.model).await? {
+            if settled.is_wrong() {
+                return Err(Failure::Wrong(settled.to_string()));
+            }
+            let outcome = match settled.verdict {
+                Verdict::Applied => Outcome::Applied,
+                Verdict::NotApplied => Outcome::NotApplied,
+                Verdict::Torn | Verdict::Foreign { .. } => Outcome::Unknown,
+            };
+            let sequence = settled.operation.sequence;
+            self.note(Record::Answered(sequence, outcome))?;
+            self.model
+                .finish(sequence, outcome)
+                .ok_or_else(|| Failure::Wrong(format!("operation {sequence} is not open")))?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes what is not known yet, by operations like all others.
+    async fn baseline(&mut self, session: &mut Session) -> Result<(), Failure> {
+        let Header { first, blocks: all, .. } = *self.model.header();
+        let mut lba = first;
+        while lba < first + all {
+            let blocks = (first + all - lba).min(BASELINE) as u32;
+            if self.model.stamps(lba, blocks).is_some_and(|stamps| stamps.contains(&Stamp::Unknown)) {
+                let operation = Operation { sequence: self.model.last_sequence() + 1, kind: Kind::Zero, lba, blocks };
+                let request = self.start(operation)?;
+                let zeroed = session.run(request).await.map_err(Failure::command("WRITE SAME"))?;
+                self.answered(operation, Ok(zeroed))?;
+            }
+            lba += u64::from(blocks);
+        }
+        Ok(())
+    }
+}
+
+impl Work for Torture {
+    fn next(&mut self, slot: usize) -> Option<(Route, Request)> {
+        let late = self.end.is_some_and(|end| clock::now() >= end);
+        if late || self.broken.is_some() || self.counts.errors >= MAX_ERRORS {
+            return None;
+        }
+        let step = self.draw()?;
+        let request = match step {
+            Step::Change(operation) => match self.start(operation) {
+                Ok(request) => request,
+                Err(failure) => {
+                    self.broken = Some(failure);
+                    return None;
+                }
+            },
+            Step::Read { lba, blocks } => self.unit.read(lba, blocks, false),
+            Step::Miscompare { lba } => self.unit.compare_and_write(lba, self.foreign(lba), false),
+            Step::Flush => self.unit.synchronize_cache(),
+        };
+        self.slots[slot] = Some(step);
+        Some((0, request))
+    }
+
+    fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure> {
+        let Some(step) = self.slots[slot].take() else { return Ok(()) };
+        match (step, completion.into_result()) {
+            (Step::Change(operation), result) => self.answered(operation, result)?,
+            (Step::Read { lba, .. }, Ok(data)) => self.check(lba, &data)?,
+            (Step::Miscompare { lba }, Ok(_)) => {
+                return Err(Failure::Wrong(format!("COMPARE AND WRITE at LBA {lba} found what is not there")));
+            }
+            (Step::Miscompare { .. }, Err(refusal)) if refusal.is_miscompare() => {}
+            (Step::Flush, Ok(_)) => {}
+            (step, Err(refusal)) => self.refused(format!("{step:?}: {refusal}")),
+        }
+        Ok(())
+    }
+}
+
+fn abilities(unit: &LogicalUnit) -> Abilities {
+    Abilities {
+        copy: unit.limits.copy && unit.name.is_some(),
+        unmap: unit.limits.unmap && unit.reads_zeros,
+        write_same: true,
+        write_same_unmap: unit.limits.write_same_unmap,
+        compare_and_write: u32::from(unit.limits.compare_and_write),
+    }
+}
+
+/// Runs the verb.
+pub(crate) async fn run(args: &TortureArgs) -> Result<(), Failure> {
+    if !(args.secs > 0.0 && args.secs <= 604_800.0) {
+        return Err(Failure::usage("--secs is out of range", "seconds up to a week are possible"));
+    }
+    let (mut session, unit) = args.connection.open(&args.url).await?;
+    let (journal, model) = open_journal(args, &unit)?;
+    let planner = Planner::new(args.seed ^ model.last_sequence(), abilities(&unit));
+    let counts = Counts { verb: "torture", ..Counts::default() };
+    let slots = vec![None; usize::from(args.qd)];
+    let (path, end, broken) = (args.journal.clone(), None, None);
+    let mut torture = Torture { unit, model, planner, journal, path, slots, end, broken, counts };
+    let mut result = torture.settle_open(&mut session).await;
+    if result.is_ok() {
+        result = torture.baseline(&mut session).await;
+    }
+    torture.end = (!args.until_killed).then(|| clock::now() + Duration::from_secs_f64(args.secs));
+    if result.is_ok() {
+        result = pump(&mut [session], usize::from(args.qd), &mut torture).await;
+    }
+    finish(args, torture, result)
+}
+
+/// A target that went away is what this load is for: no failure.
+fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> Result<(), Failure> {
+    let Torture { mut counts, model, broken, .. } = torture;
+    counts.open = model.open().count() as u64;
+    let result = match result {
+        Err(Failure::Session(SessionError::Closed | SessionError::Io(_) | SessionError::Dismissed(_))) => {
+            counts.target_gone = true;
+            Ok(())
+        }
+        result => result,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&counts).map_err(|error| Failure::Wrong(error.to_string()))?);
+    } else {
+        let Counts { acknowledged, open, blocks_read, errors, target_gone, .. } = &counts;
+        let gone = if *target_gone { "; the target is gone" } else { "" };
+        println!(
+            "{acknowledged} operations acknowledged, {open} open, {blocks_read} blocks read, {errors} errors{gone}"
+        );
+    }
+    result?;
+    match (broken, counts.first_error) {
+        (Some(failure), _) => Err(failure),
+        (None, Some(error)) => Err(Failure::Wrong(format!("{} commands failed: {error}", counts.errors))),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Opens the journal, or begins it. A torn record at its end is cut off.
+fn open_journal(args: &TortureArgs, unit: &LogicalUnit) -> Result<(AppendFile, Model), Failure> {
+    let on_file = file_error(&args.journal);
+    let (mut file, content) = AppendFile::open(&args.journal, MAX_JOURNAL_BYTES).map_err(&on_file)?;
+    if content.len() >= journal::RECORD {
+        let (header, records, length) = journal::decode(&content).map_err(journal_error(&args.journal))?;
+        check_unit(unit, &header)?;
+        file.truncate(length as u64).map_err(&on_file)?;
+        return Ok((file, Model::replay(header, &records).map_err(journal_error(&args.journal))?));
+    }
+    let region = Region::of(unit, args.off, Some(args.span.min(MAX_BLOCKS * BLOCK as u64)))?;
+    let header = Header { seed: args.seed, first: region.lba, blocks: region.blocks };
+    check_unit(unit, &header)?;
+    // Less than a header is what a kill in the very first write left behind.
+    file.truncate(0).map_err(&on_file)?;
+    file.append(&header.encode()).map_err(&on_file)?;
+    Ok((file, Model::new(header)))
+}

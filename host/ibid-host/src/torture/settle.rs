@@ -1,0 +1,71 @@
+//! What became of the operations that were open when the target died.
+
+use super::journal::Operation;
+use super::model::{Model, Verdict};
+use super::stamp::{BLOCK, Stamp};
+use crate::failure::Failure;
+use initiator::{LogicalUnit, Session};
+
+/// Blocks of one READ: 1 MiB, which every target takes.
+const PIECE: u64 = 2048;
+
+/// An open operation, and what its blocks were found to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    pub(super) operation: Operation,
+    pub(super) verdict: Verdict,
+}
+
+impl Settled {
+    /// Neither there as a whole nor absent as a whole, where that was promised; or something else altogether.
+    pub(super) fn is_wrong(&self) -> bool {
+        match self.verdict {
+            Verdict::Applied | Verdict::NotApplied => false,
+            Verdict::Torn => self.operation.is_atomic(),
+            Verdict::Foreign { .. } => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Settled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Operation { sequence, kind, lba, blocks } = self.operation;
+        write!(f, "operation {sequence}, {kind:?} of {blocks} blocks at LBA {lba}, not acknowledged: ")?;
+        match self.verdict {
+            Verdict::Applied => f.write_str("there"),
+            Verdict::NotApplied => f.write_str("not there"),
+            Verdict::Torn => f.write_str("half there"),
+            Verdict::Foreign { lba } => write!(f, "LBA {lba} holds neither what was there nor what it would have left"),
+        }
+    }
+}
+
+/// Reads the blocks of every open operation and judges them.
+pub(super) async fn settle(session: &mut Session, unit: &LogicalUnit, model: &Model) -> Result<Vec<Settled>, Failure> {
+    let mut settled = Vec::new();
+    for operation in model.open() {
+        let mut data = Vec::with_capacity(operation.blocks as usize * BLOCK);
+        let mut lba = operation.lba;
+        while lba < operation.end() {
+            let blocks = (operation.end() - lba).min(PIECE);
+            let read = session.run(unit.read(lba, blocks as u32, false)).await;
+            data.extend_from_slice(&read.map_err(Failure::command(format!("READ at LBA {lba}")))?);
+            lba += blocks;
+        }
+        let judged = model.judge(operation, &data);
+        let verdict = judged
+            .ok_or_else(|| Failure::Wrong(format!("operation {} is outside of its region", operation.sequence)))?;
+        settled.push(Settled { operation: *operation, verdict });
+    }
+    Ok(settled)
+}
+
+/// Words for a block that is not what it must be.
+pub(super) fn describe(model: &Model, lba: u64, block: &[u8]) -> String {
+    let expected = model.stamps(lba, 1).and_then(|stamps| stamps.first().copied()).unwrap_or(Stamp::Unknown);
+    match Stamp::read(model.header().seed, block) {
+        Some(found) if found != expected => format!("LBA {lba} holds {found} instead of {expected}"),
+        Some(_) => format!("LBA {lba} holds {expected}, damaged"),
+        None => format!("LBA {lba} holds bytes of no operation instead of {expected}"),
+    }
+}

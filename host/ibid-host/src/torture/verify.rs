@@ -1,0 +1,131 @@
+//! The check after a restart: every block against the journal.
+
+use super::model::{Model, Verdict};
+use super::settle::{describe, settle};
+use super::stamp::BLOCK;
+use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal, journal_error};
+use crate::cli::{ConnectionArgs, Region};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::pump::pump;
+use crate::verbs::{Pieces, Sweep};
+use clap::Args;
+use initiator::{LogicalUnit, Session, Url};
+use serde::Serialize;
+use std::path::PathBuf;
+use world::AppendFile;
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VerifyArgs {
+    /// iscsi://[user%password@]host[:port]/target-iqn/lun
+    pub(crate) url: Url,
+    /// The journal that the torture wrote
+    #[arg(long)]
+    pub(crate) journal: PathBuf,
+    /// Reads open at a time
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) qd: u16,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    verb: &'static str,
+    /// Operations that the journal holds.
+    operations: u64,
+    /// Blocks compared with what acknowledged operations left.
+    blocks: u64,
+    /// Operations without an acknowledgement, and how they were found.
+    open: u64,
+    applied: u64,
+    not_applied: u64,
+    in_pieces: u64,
+    /// Blocks and operations that are not as promised.
+    wrong: u64,
+    first_wrong: Option<String>,
+}
+
+impl Report {
+    fn wrong(&mut self, what: String) {
+        self.wrong += 1;
+        self.first_wrong.get_or_insert(what);
+    }
+}
+
+/// Runs the verb.
+pub(crate) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let file = AppendFile::read(&args.journal, MAX_JOURNAL_BYTES).map_err(file_error(&args.journal))?;
+    let (header, records, _) = journal::decode(&file).map_err(journal_error(&args.journal))?;
+    let model = Model::replay(header, &records).map_err(journal_error(&args.journal))?;
+    let (mut session, unit) = args.connection.open(&args.url).await?;
+    check_unit(&unit, &header)?;
+    let mut report = Report { verb: "torture-verify", operations: model.last_sequence(), ..Report::default() };
+    for settled in settle(&mut session, &unit, &model).await? {
+        report.open += 1;
+        match settled.verdict {
+            Verdict::Applied => report.applied += 1,
+            Verdict::NotApplied => report.not_applied += 1,
+            Verdict::Torn => report.in_pieces += 1,
+            Verdict::Foreign { .. } => {}
+        }
+        if settled.is_wrong() {
+            report.wrong(settled.to_string());
+        }
+    }
+    sweep(args, session, &unit, &model, &mut report).await?;
+    print(args, &report)
+}
+
+/// Reads the region and compares every block that no open operation changes.
+async fn sweep(
+    args: &VerifyArgs,
+    session: Session,
+    unit: &LogicalUnit,
+    model: &Model,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let header = model.header();
+    let region = Region { lba: header.first, blocks: header.blocks };
+    let mut undecided = vec![false; usize::try_from(header.blocks).unwrap_or(0)];
+    for operation in model.open() {
+        let from = (operation.lba - header.first) as usize;
+        undecided[from..from + operation.blocks as usize].fill(true);
+    }
+    let pieces = Pieces::new(unit, region, 1 << 20, unit.limits.max_transfer)?;
+    let progress = Progress::new("verify", header.blocks * BLOCK as u64, args.json);
+    let make = |lba, blocks| unit.read(lba, blocks, false);
+    let check = |first: u64, data: bytes::Bytes| {
+        for (lba, block) in (first..).zip(data.chunks_exact(BLOCK)) {
+            if undecided[(lba - header.first) as usize] {
+                continue;
+            }
+            report.blocks += 1;
+            if model.first_difference(lba, block).is_some() {
+                report.wrong(describe(model, lba, block));
+            }
+        }
+        Ok(())
+    };
+    let mut work = Sweep::new("READ", (pieces, unit.block_bytes), args.qd, progress, make, check);
+    pump(&mut [session], usize::from(args.qd), &mut work).await
+}
+
+fn print(args: &VerifyArgs, report: &Report) -> Result<(), Failure> {
+    if args.json {
+        println!("{}", serde_json::to_string(report).map_err(|error| Failure::Wrong(error.to_string()))?);
+    } else {
+        let Report { operations, blocks, open, applied, not_applied, in_pieces, wrong, .. } = report;
+        println!("{operations} operations, {blocks} blocks compared, {wrong} wrong");
+        println!("{open} operations were open: {applied} there, {not_applied} not there, {in_pieces} in pieces");
+    }
+    match &report.first_wrong {
+        None => Ok(()),
+        Some(first) => Err(Failure::Wrong(format!("{} wrong: {first}", report.wrong))),
+    }
+}

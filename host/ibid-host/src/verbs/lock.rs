@@ -1,0 +1,175 @@
+//! `ibid-host lock`: many hosts that lock files of one datastore at the same time, by COMPARE AND WRITE on a block of the
+//! file's own, or by reserving the whole logical unit as before there was such a command.
+
+use super::outcome::print_json;
+use crate::cli::{ConnectionArgs, Region, size};
+use crate::failure::Failure;
+use crate::meter::{Latency, Meter, round};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use initiator::{LogicalUnit, Refusal, RunError, Session, Url};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use world::clock;
+
+/// How to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// COMPARE AND WRITE of the lock's block
+    Caw,
+    /// RESERVE, READ, WRITE and RELEASE of the unit
+    Reserve,
+}
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LockArgs {
+    /// iscsi://[user%password@]host[:port]/target-iqn/lun; the first blocks from --off on are overwritten
+    pub(crate) url: Url,
+    /// How
+    #[arg(long, value_enum, default_value_t = Method::Caw)]
+    pub(crate) method: Method,
+    /// Hosts, each with a session and a lock of its own
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) hosts: u16,
+    /// Seconds
+    #[arg(long, default_value_t = 5.0)]
+    pub(crate) secs: f64,
+    /// Where the locks lie
+    #[arg(long, default_value = "0", value_parser = size)]
+    pub(crate) off: u64,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    verb: &'static str,
+    method: &'static str,
+    hosts: u16,
+    secs: f64,
+    /// Locks taken and given back.
+    locks: u64,
+    locks_s: f64,
+    /// Times that a host had to try again because of another one.
+    conflicts: u64,
+    lat_us: Latency,
+}
+
+/// One host: its session, its lock, and what it holds there when the lock is taken.
+struct Host {
+    session: Session,
+    unit: LogicalUnit,
+    lba: u64,
+    free: Bytes,
+    held: Bytes,
+    conflicts: u64,
+    waits: Vec<Duration>,
+}
+
+impl Host {
+    /// Takes the lock and gives it back, by two commands that touch nothing but the lock's block.
+    async fn by_compare_and_write(&mut self) -> Result<(), RunError> {
+        for (from, to) in [(&self.free, &self.held), (&self.held, &self.free)] {
+            let data = [from.as_ref(), to.as_ref()].concat();
+            self.session.run(self.unit.compare_and_write(self.lba, data.into(), false)).await?;
+        }
+        Ok(())
+    }
+
+    /// The same by reserving the unit, which keeps every other host out of all of it meanwhile.
+    async fn by_reservation(&mut self) -> Result<(), RunError> {
+        for data in [self.held.clone(), self.free.clone()] {
+            while let Err(error) = self.session.run(self.unit.reserve()).await {
+                if !matches!(&error, RunError::Refused(refusal) if refusal.is_conflict()) {
+                    return Err(error);
+                }
+                self.conflicts += 1;
+            }
+            self.session.run(self.unit.read(self.lba, 1, false)).await?;
+            self.session.run(self.unit.write(self.lba, data, false)).await?;
+            self.session.run(self.unit.release()).await?;
+        }
+        Ok(())
+    }
+
+    async fn work(mut self, method: Method, end: Instant) -> Result<Self, Failure> {
+        loop {
+            let started = clock::now();
+            if started >= end {
+                return Ok(self);
+            }
+            let turn = match method {
+                Method::Caw => self.by_compare_and_write().await,
+                Method::Reserve => self.by_reservation().await,
+            };
+            turn.map_err(Failure::command(format!("lock at LBA {}", self.lba)))?;
+            self.waits.push(clock::now() - started);
+        }
+    }
+}
+
+/// Runs the verb.
+pub(crate) async fn run(args: &LockArgs) -> Result<(), Failure> {
+    if !(args.secs > 0.0 && args.secs <= 86_400.0) {
+        return Err(Failure::usage("--secs is out of range", "seconds up to a day are possible"));
+    }
+    let mut hosts = Vec::new();
+    for number in 0..args.hosts {
+        hosts.push(open(args, number).await?);
+    }
+    let end = clock::now() + Duration::from_secs_f64(args.secs);
+    let mut tasks = JoinSet::new();
+    hosts.into_iter().for_each(|host| {
+        tasks.spawn(host.work(args.method, end));
+    });
+    let mut meter = Meter::new().map_err(|error| Failure::Wrong(error.to_string()))?;
+    let mut conflicts = 0;
+    while let Some(joined) = tasks.join_next().await {
+        let host = joined.map_err(|error| Failure::Wrong(error.to_string()))??;
+        conflicts += host.conflicts;
+        host.waits.into_iter().for_each(|wait| meter.record(wait));
+        // All is measured; a logout that fails changes nothing.
+        let _ = host.session.logout().await;
+    }
+    print(args, &meter, conflicts)
+}
+
+async fn open(args: &LockArgs, number: u16) -> Result<Host, Failure> {
+    let (mut session, unit) = args.connection.open(&args.url).await?;
+    let block = unit.block_bytes as usize;
+    // Locks lie a block apart, as VMFS's heartbeats do.
+    let lba = Region::of(&unit, args.off, None)?.lba + u64::from(number);
+    let (free, held) = (vec![0; block], vec![number as u8 + 1; block]);
+    let write = unit.write(lba, free.clone().into(), false);
+    session.run(write).await.map_err(Failure::command(format!("WRITE at LBA {lba}")))?;
+    if args.method == Method::Caw {
+        let probe = unit.compare_and_write(lba, [free.as_slice(), &free].concat().into(), false);
+        match session.run(probe).await {
+            Err(RunError::Refused(refusal @ Refusal::Check(_))) if refusal.is_unknown_command() => {
+                return Err(Failure::usage("the target has no COMPARE AND WRITE", "try --method reserve"));
+            }
+            result => result.map_err(Failure::command("COMPARE AND WRITE"))?,
+        };
+    }
+    Ok(Host { session, unit, lba, free: free.into(), held: held.into(), conflicts: 0, waits: Vec::new() })
+}
+
+fn print(args: &LockArgs, meter: &Meter, conflicts: u64) -> Result<(), Failure> {
+    let method = if args.method == Method::Caw { "caw" } else { "reserve" };
+    let (locks, lat_us) = (meter.count(), meter.latency());
+    let locks_s = round(locks as f64 / args.secs);
+    let report = Report { verb: "lock", method, hosts: args.hosts, secs: args.secs, locks, locks_s, conflicts, lat_us };
+    if args.json {
+        return print_json(&report);
+    }
+    println!(
+        "lock by {method}: {} hosts took and gave back {locks} locks in {} s, {locks_s} /s, {conflicts} conflicts, p99 {} us",
+        args.hosts, args.secs, lat_us.p99
+    );
+    Ok(())
+}
