@@ -1,9 +1,25 @@
-//! CHAP (RFC 7143 12.1.3, RFC 1994).
+//! CHAP, one way and mutual (RFC 7143 12.1.3, RFC 1994), without randomness or names of its own: challenges and secrets
+//! come from the caller.
 
 use std::fmt;
 
+use md5::Md5;
+use sha2::{Digest, Sha256};
+
+/// Longest binary value (RFC 7143 12.1.3: CHAP_C and CHAP_R are at most 1024 bytes).
+const MAX_BINARY_LEN: usize = 1024;
+
+/// Names of the keys.
+pub(crate) mod key {
+    pub(crate) const ALGORITHM: &str = "CHAP_A";
+    pub(crate) const IDENTIFIER: &str = "CHAP_I";
+    pub(crate) const CHALLENGE: &str = "CHAP_C";
+    pub(crate) const NAME: &str = "CHAP_N";
+    pub(crate) const RESPONSE: &str = "CHAP_R";
+}
+
 /// A CHAP secret: never shown, not even by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
@@ -16,5 +32,177 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// Hash algorithms, by their numbers in CHAP_A (IANA "PPP Authentication Algorithms").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Algorithm {
+    Md5 = 5,
+    Sha256 = 7,
+}
+
+impl Algorithm {
+    /// What an initiator offers, the stronger one first.
+    pub(crate) const OFFER: &'static str = "7,5";
+
+    pub(crate) fn from_value(value: &str) -> Option<Self> {
+        match value {
+            "5" => Some(Self::Md5),
+            "7" => Some(Self::Sha256),
+            _ => None,
+        }
+    }
+
+    /// The number in CHAP_A.
+    pub(crate) fn value(self) -> String {
+        (self as u8).to_string()
+    }
+
+    /// Length of a hash, and of a challenge that is as hard to guess.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Md5 => 16,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// > RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets consisting of the
+    /// > Identifier, followed by (concatenated with) the "secret", followed by the Challenge Value.
+    pub(crate) fn response(self, identifier: u8, secret: &Secret, challenge: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Md5 => Md5::new()
+                .chain_update([identifier])
+                .chain_update(&secret.0)
+                .chain_update(challenge)
+                .finalize()
+                .to_vec(),
+            Self::Sha256 => Sha256::new()
+                .chain_update([identifier])
+                .chain_update(&secret.0)
+                .chain_update(challenge)
+                .finalize()
+                .to_vec(),
+        }
+    }
+
+    /// Whether `response` proves knowledge of the secret.
+    pub(crate) fn verify(self, identifier: u8, secret: &Secret, challenge: &[u8], response: &[u8]) -> bool {
+        equal_in_constant_time(&self.response(identifier, secret, challenge), response)
+    }
+}
+
+/// Compares without telling by its duration where the difference is; the length of a hash is no secret.
+pub(crate) fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0u8, |difference, (a, b)| difference | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(difference) == 0
+}
+
+/// Whether two secrets are the same.
+///
+/// > RFC 7143 9.2.1: ... the same CHAP secret SHOULD NOT be used for authentication in both directions. ... An initiator
+/// > or target detecting it must not go on.
+pub(crate) fn same_secret(a: &Secret, b: &Secret) -> bool {
+    equal_in_constant_time(&a.0, &b.0)
+}
+
+/// The binary value as `0x` and hex digits, which every implementation reads.
+pub(crate) fn encode_binary(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes.iter().fold(String::from("0x"), |mut out, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// Reads a binary value, hex (`0x`) or base64 (`0b`) (RFC 7143 6.1).
+pub(crate) fn decode_binary(value: &str) -> Option<Vec<u8>> {
+    let prefix = value.get(..2)?;
+    let digits = value.get(2..)?;
+    let bytes = match prefix {
+        "0x" | "0X" => decode_hex(digits.as_bytes()),
+        "0b" | "0B" => decode_base64(digits.as_bytes()),
+        _ => None,
+    }?;
+    (!bytes.is_empty() && bytes.len() <= MAX_BINARY_LEN).then_some(bytes)
+}
+
+fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let nibble = |c: &u8| (*c as char).to_digit(16);
+    // An odd number of digits lacks a leading zero.
+    let (head, pairs) = digits.split_at(digits.len() % 2);
+    let head = head.iter().map(|c| nibble(c).map(|v| v as u8));
+    let tail = pairs.chunks_exact(2).map(|pair| Some((nibble(&pair[0])? << 4 | nibble(&pair[1])?) as u8));
+    head.chain(tail).collect()
+}
+
+fn decode_base64(digits: &[u8]) -> Option<Vec<u8>> {
+    let padded = digits.len();
+    let digits = digits.strip_suffix(b"==").or_else(|| digits.strip_suffix(b"=")).unwrap_or(digits);
+    if padded % 4 != 0 || digits.len() % 4 == 1 || padded - digits.len() != digits.len().wrapping_neg() % 4 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(digits.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for &digit in digits {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_the_hash_of_identifier_secret_challenge() {
+        // printf '\x01secret\x02\x03' | md5sum, sha256sum
+        let secret = Secret::new("secret");
+        let md5 = Algorithm::Md5.response(1, &secret, &[2, 3]);
+        assert_eq!(encode_binary(&md5), MD5_OF_EXAMPLE);
+        let sha = Algorithm::Sha256.response(1, &secret, &[2, 3]);
+        assert_eq!(encode_binary(&sha), SHA256_OF_EXAMPLE);
+        assert!(Algorithm::Md5.verify(1, &secret, &[2, 3], &md5));
+        assert!(!Algorithm::Md5.verify(2, &secret, &[2, 3], &md5));
+        assert!(!Algorithm::Md5.verify(1, &secret, &[2, 3], &md5[..15]));
+        assert!(!Algorithm::Sha256.verify(1, &secret, &[2, 3], &md5));
+    }
+
+    const MD5_OF_EXAMPLE: &str = "0xf506c24f35d1c70e450edb8fdf933478";
+    const SHA256_OF_EXAMPLE: &str = "0x0139bffdf152606a2cbffc12059829afee1ca9ddf6a682afd2c3d9c5572c387b";
+
+    #[test]
+    fn binary_values_in_both_encodings() {
+        assert_eq!(decode_binary("0x00fF10"), Some(vec![0, 255, 16]));
+        assert_eq!(decode_binary("0xabc"), Some(vec![0x0a, 0xbc]));
+        assert_eq!(decode_binary("0bAP8Q"), Some(vec![0, 255, 16]));
+        assert_eq!(decode_binary("0bAP8="), Some(vec![0, 255]));
+        assert_eq!(decode_binary("0bAA=="), Some(vec![0]));
+        for bad in ["", "0", "0x", "00ff", "0xgg", "0bA", "0bAP8", "0bA===", "0bAP8Q=", "0b*AAA", "é"] {
+            assert_eq!(decode_binary(bad), None, "{bad}");
+        }
+        assert_eq!(decode_binary(&format!("0x{}", "00".repeat(1024))).map(|v| v.len()), Some(1024));
+        assert_eq!(decode_binary(&format!("0x{}", "00".repeat(1025))), None);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(..)");
     }
 }

@@ -9,7 +9,9 @@ mod output;
 mod parameters;
 mod payload;
 pub mod pdu;
+mod serial;
 pub mod target;
+mod text;
 
 pub use chap::Secret;
 pub use digest::Digests;

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::{chap::Secret, parameters::Parameters};
 
+mod security;
 mod target;
 
 pub use target::{LoginConfig, TargetLogin};
@@ -37,12 +38,6 @@ impl SessionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[repr(u16)]
 pub enum LoginStatus {
-    /// The target name is known elsewhere, for now.
-    #[error("target moved temporarily")]
-    MovedTemporarily = 0x0101,
-    /// The target name is known elsewhere.
-    #[error("target moved permanently")]
-    MovedPermanently = 0x0102,
     /// Miscellaneous initiator error: a broken rule of the login phase.
     #[error("the initiator broke a rule of the login phase")]
     InitiatorError = 0x0200,

@@ -183,13 +183,7 @@ pub enum CloseReason {
     /// The initiator logged out.
     #[error("logged out")]
     LoggedOut,
-    /// TARGET COLD RESET.
-    #[error("target cold reset")]
-    ColdReset,
     /// The stream cannot be followed any further.
     #[error(transparent)]
     Stream(#[from] DecodeError),
-    /// The peer broke the protocol in a way that recovery level 0 cannot mend.
-    #[error("protocol error: {0}")]
-    Protocol(&'static str),
 }

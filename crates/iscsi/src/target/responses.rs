@@ -1,0 +1,104 @@
+//! What a command ends with: Data-In, status, residuals (RFC 7143 11.4, 11.7).
+
+use super::{Completion, Phase, TargetConnection, TaskId, tasks::Task};
+use crate::{
+    payload::Payload,
+    pdu::{DataIn, Encode, NO_TAG, Residual, ScsiResponse},
+};
+
+/// SCSI status GOOD (SAM-5 5.3).
+const GOOD: u8 = 0x00;
+
+impl TargetConnection {
+    /// A command has ended. Each [`Command`](super::Command) is completed exactly once, also when it was aborted
+    /// meanwhile: its place in the window and its memory are free only then.
+    pub fn complete(&mut self, id: TaskId, completion: Completion) {
+        let Some(task) = self.tasks.remove(id) else { return };
+        self.release(&task);
+        if !task.aborted && self.phase == Phase::Open {
+            self.respond(&task, completion);
+        }
+        self.release_budget(task.granted);
+    }
+
+    /// Gives back the place of a command whose turn had come.
+    pub(super) fn release(&mut self, task: &Task) {
+        if task.immediate {
+            self.immediates = self.immediates.saturating_sub(1);
+        } else if task.turn {
+            let was_closed = self.window.is_closed();
+            self.window.release();
+            // An aborted command has no response that could tell the initiator that the window is open again.
+            if was_closed && task.aborted && self.phase == Phase::Open {
+                self.push_nop_in(NO_TAG);
+            }
+        }
+    }
+
+    fn respond(&mut self, task: &Task, completion: Completion) {
+        let Completion { status, sense, mut data, wanted } = completion;
+        let available = data.len() as u64;
+        let expected_read = task.expected_read;
+        let (residual, bidi_residual) = if task.write {
+            let residual = Residual::of(task.expected_write, wanted.unwrap_or(task.expected_write.into()));
+            (residual, if task.read { Residual::of(expected_read, available) } else { Residual::None })
+        } else {
+            (Residual::of(expected_read, wanted.unwrap_or(available)), Residual::None)
+        };
+        data.truncate(expected_read as usize);
+        // RFC 7143 11.7.3: the status may come with the data when there is no exception, and no sense data.
+        let joined = status == GOOD && sense.is_empty() && !task.write && !data.is_empty();
+        let data_pdus = self.send_data(task, data, joined.then_some((status, residual)));
+        if joined {
+            return;
+        }
+        let response = ScsiResponse {
+            status,
+            initiator_task_tag: task.initiator_task_tag,
+            sn: self.take_sn(),
+            exp_data_sn: data_pdus + task.inbound.r2t_count(),
+            bidi_residual,
+            residual,
+            sense,
+            ..ScsiResponse::default()
+        };
+        self.push(&response);
+    }
+
+    /// Sends data in PDUs of at most the initiator's MaxRecvDataSegmentLength, in sequences of at most MaxBurstLength;
+    /// gives the number of PDUs.
+    ///
+    /// > RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a sequence. Input can
+    /// > be split into several sequences, each having its own F bit.
+    fn send_data(&mut self, task: &Task, mut data: Payload, status: Option<(u8, Residual)>) -> u32 {
+        let segment = self.parameters.max_send_segment as usize;
+        let burst = self.parameters.max_burst_length as usize;
+        let (mut data_sn, mut offset, mut burst_left) = (0, 0u32, burst);
+        // R2Ts and Data-In PDUs of one command share their numbers (RFC 7143 11.7.5).
+        let first_sn = task.inbound.r2t_count();
+        while !data.is_empty() {
+            let length = data.len().min(segment).min(burst_left);
+            let last = length == data.len();
+            burst_left -= length;
+            let status = status.filter(|_| last);
+            let sn = if status.is_some() { self.take_sn() } else { self.sn() };
+            let pdu = DataIn {
+                final_: last || burst_left == 0,
+                status,
+                lun: task.lun,
+                initiator_task_tag: task.initiator_task_tag,
+                sn,
+                data_sn: first_sn + data_sn,
+                buffer_offset: offset,
+                ..DataIn::default()
+            };
+            self.output.push_parts(pdu.bhs(), &pdu.ahs(), length, data.split_to(length));
+            if burst_left == 0 {
+                burst_left = burst;
+            }
+            data_sn += 1;
+            offset += length as u32;
+        }
+        data_sn
+    }
+}

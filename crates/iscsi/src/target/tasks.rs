@@ -1,0 +1,108 @@
+//! The commands of a connection.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::{inbound::Inbound, types::TaskId};
+use crate::pdu::{Lun, TaskAttribute};
+
+/// One command, from its arrival until its response.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) initiator_task_tag: u32,
+    pub(super) lun: Lun,
+    pub(super) cmd_sn: u32,
+    pub(super) immediate: bool,
+    pub(super) attribute: TaskAttribute,
+    pub(super) cdb: [u8; 16],
+    pub(super) extended_cdb: Bytes,
+    pub(super) read: bool,
+    pub(super) write: bool,
+    pub(super) expected_read: u32,
+    pub(super) expected_write: u32,
+    pub(super) inbound: Inbound,
+    /// Its CmdSN's turn has come: it counts against the window.
+    pub(super) turn: bool,
+    /// It waits for memory before its data can be asked for.
+    pub(super) waiting: bool,
+    /// Bytes it takes from the write budget.
+    pub(super) granted: u64,
+    /// It is in the hands of the layer above.
+    pub(super) handed_up: bool,
+    /// It was aborted while it was there: nobody waits for its response.
+    pub(super) aborted: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    task: Option<Task>,
+}
+
+/// All commands, by the identity we give them and by the initiator's tags.
+#[derive(Debug, Default)]
+pub(super) struct TaskTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_tag: HashMap<u32, TaskId>,
+}
+
+impl TaskTable {
+    pub(super) fn insert(&mut self, task: Task) -> TaskId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        let id = TaskId(u64::from(slot.generation) << 32 | u64::from(index));
+        self.by_tag.insert(task.initiator_task_tag, id);
+        slot.task = Some(task);
+        id
+    }
+
+    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
+        if u64::from(slot.generation) == id.0 >> 32 { slot.task.as_mut() } else { None }
+    }
+
+    /// The command that answers to this tag.
+    pub(super) fn by_tag(&self, initiator_task_tag: u32) -> Option<TaskId> {
+        self.by_tag.get(&initiator_task_tag).copied()
+    }
+
+    /// The tag is free for another command.
+    pub(super) fn forget_tag(&mut self, id: TaskId, initiator_task_tag: u32) {
+        if self.by_tag(initiator_task_tag) == Some(id) {
+            self.by_tag.remove(&initiator_task_tag);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: TaskId) -> Option<Task> {
+        self.get_mut(id)?;
+        let index = id.0 as u32;
+        let task = self.slots[index as usize].task.take()?;
+        self.free.push(index);
+        self.forget_tag(id, task.initiator_task_tag);
+        Some(task)
+    }
+
+    /// All commands that are not aborted and fit, in the order of their arrival.
+    pub(super) fn select(&self, mut fits: impl FnMut(&Task) -> bool) -> Vec<TaskId> {
+        let mut found: Vec<(u32, TaskId)> = Vec::new();
+        for (&tag, &id) in &self.by_tag {
+            let task = self.slots.get(id.0 as u32 as usize).and_then(|slot| slot.task.as_ref());
+            if task.is_some_and(|task| task.initiator_task_tag == tag && !task.aborted && fits(task)) {
+                found.push((task.map_or(0, |task| task.cmd_sn), id));
+            }
+        }
+        found.sort_by_key(|&(cmd_sn, id)| (cmd_sn, id));
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Number of commands.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
