@@ -1,0 +1,57 @@
+"""SIGKILL under a verifying load, cycle after cycle: nothing that was acknowledged is lost.
+
+The load (`ibid-host torture`) writes, zeroes, unmaps, copies and compares-and-writes, and keeps a journal of what it sent and what was
+answered. After each kill the array is started again on the same data and every block is compared with what the journal allows.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+from kit.array import Array
+from kit.host import Host
+from kit.procs import Failed
+from kit.term import Progress, count, seconds
+from outside.result import Lab, Result
+
+SUITE = "crash"
+CYCLES, FULL_CYCLES = 20, 200
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    host, chance = Host(lab.bin), random.Random(1)
+    cycles = FULL_CYCLES if lab.full else CYCLES
+    scratch = lab.scratch("crash")
+    recoveries, acknowledged, begin = [], 0, time.monotonic()
+    progress = Progress(cycles, " kills")
+    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+        array.start()
+        url = array.volume("crash", "2GiB", 1)
+        for n in range(cycles):
+            journal = scratch / f"journal-{n}"
+            journal.unlink(missing_ok=True)
+            with host.torture(url, journal, scratch / "torture.log", "--seed", str(n + 1)) as load:
+                # The moment of the kill is chance, from start-up to well into destaging and checkpoints.
+                time.sleep(chance.uniform(0.05, 2.5))
+                if not load.alive():
+                    raise Failed(f"the load ended before the kill:\n{load.tail()}")
+                array.kill()
+            started = time.monotonic()
+            array.start()
+            recoveries.append(time.monotonic() - started)
+            try:
+                acknowledged += host.check(url, journal).get("acknowledged", 0)
+            except Failed as e:
+                progress.finish()
+                yield Result(SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}; journal {journal}")
+                return
+            journal.unlink()
+            progress.step()
+    progress.finish()
+    if acknowledged == 0:
+        yield Result(SUITE, f"{cycles} kills", "error", time.monotonic() - begin, "the load got nothing acknowledged: nothing was tested")
+        return
+    detail = f"{count(acknowledged)} acknowledged operations, 0 lost; serving again after {seconds(max(recoveries))} at most"
+    yield Result(SUITE, f"{cycles} kills", "pass", time.monotonic() - begin, detail, {"recovery": recoveries})
