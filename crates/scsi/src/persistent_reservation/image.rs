@@ -1,0 +1,126 @@
+//! Reservations as bytes, for APTPL: the state that survives the loss of power (SPC-4 5.13.5).
+//!
+//! | at | bytes | what |
+//! | --- | --- | --- |
+//! | 0 | 8 | magic `IBIDPRSV` |
+//! | 8 | 2 | version, 1 |
+//! | 10 | 1 | flags: bit 0 APTPL |
+//! | 11 | 1 | type of the reservation, 0 for none |
+//! | 12 | 4 | PRGENERATION |
+//! | 16 | 4 | place of the holder among the registrations, FFFFFFFFh for none |
+//! | 20 | 4 | number of registrations |
+//! | 24 | … | registrations: key (8), target port (2), flags (1, bit 0 ALL_TG_PT), length of the name (1), name |
+//! | end | 4 | CRC-32C of all before |
+//!
+//! All integers are big-endian, as everywhere in SCSI. A RESERVE(6) is not kept: a reset ends it.
+
+use super::nexus::NexusId;
+use super::state::{MAX_REGISTRATIONS, Registration, Reservation, Reservations};
+use super::types::ReservationType;
+use crate::be::{get_u16, get_u32, get_u64, put};
+use thiserror::Error;
+
+const MAGIC: &[u8; 8] = b"IBIDPRSV";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 12;
+const CHECKSUM_BYTES: usize = 4;
+const NO_HOLDER: u32 = u32::MAX;
+const APTPL: u8 = 0x01;
+const ALL_TG_PT: u8 = 0x01;
+
+/// Why bytes are no reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ImageError {
+    /// Cut short, or not begun with the magic.
+    #[error("not an image of reservations")]
+    NotAnImage,
+    /// Written by a later program.
+    #[error("image of reservations of version {0}, this program reads {VERSION}")]
+    Version(u16),
+    /// The checksum is wrong.
+    #[error("image of reservations is damaged: its checksum is wrong")]
+    Checksum,
+    /// The checksum is right, and the contents contradict themselves.
+    #[error("image of reservations contradicts itself")]
+    Contents,
+}
+
+impl Reservations {
+    /// The bytes of the persistent state.
+    pub fn to_image(&self) -> Vec<u8> {
+        let holder = self.reservation.as_ref().and_then(|reservation| {
+            self.registrations.iter().position(|registration| registration.nexus == reservation.holder)
+        });
+        let mut out = vec![0; HEADER_BYTES];
+        put(&mut out, 0, *MAGIC);
+        put(&mut out, 8, VERSION.to_be_bytes());
+        out[10] = if self.persist { APTPL } else { 0 };
+        out[11] = self.reservation.as_ref().map_or(0, |reservation| reservation.kind as u8);
+        put(&mut out, 12, self.generation.to_be_bytes());
+        put(&mut out, 16, holder.map_or(NO_HOLDER, |place| place as u32).to_be_bytes());
+        put(&mut out, 20, (self.registrations.len() as u32).to_be_bytes());
+        for registration in &self.registrations {
+            let name = registration.nexus.initiator_port();
+            out.extend(registration.key.to_be_bytes());
+            out.extend(registration.nexus.target_port().to_be_bytes());
+            // NexusId keeps names below 256 bytes.
+            out.extend([if registration.all_target_ports { ALL_TG_PT } else { 0 }, name.len() as u8]);
+            out.extend(name);
+        }
+        let checksum = crc32c::crc32c(&out);
+        out.extend(checksum.to_be_bytes());
+        out
+    }
+
+    /// Reads what [`Self::to_image`] wrote.
+    pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        if bytes.len() < HEADER_BYTES + CHECKSUM_BYTES || bytes[..8] != *MAGIC {
+            return Err(ImageError::NotAnImage);
+        }
+        let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+        if crc32c::crc32c(body) != get_u32(checksum, 0) {
+            return Err(ImageError::Checksum);
+        }
+        let version = get_u16(body, 8);
+        if version != VERSION {
+            return Err(ImageError::Version(version));
+        }
+        let registrations = parse_registrations(&body[HEADER_BYTES..], get_u32(body, 20) as usize)?;
+        let reservation = match (body[11], get_u32(body, 16)) {
+            (0, NO_HOLDER) => None,
+            (kind, place) => {
+                let kind = ReservationType::from_code(kind).ok_or(ImageError::Contents)?;
+                let holder = registrations.get(place as usize).ok_or(ImageError::Contents)?.nexus.clone();
+                Some(Reservation { kind, holder })
+            }
+        };
+        let persist = body[10] & APTPL != 0;
+        Ok(Self { generation: get_u32(body, 12), registrations, reservation, persist, classic: None })
+    }
+
+    /// The state after a loss of power: all of it with APTPL, else nothing. PRGENERATION begins at zero in either case
+    /// (SPC-4 6.15.2).
+    pub fn after_power_loss(self) -> Self {
+        if self.persist { Self { generation: 0, classic: None, ..self } } else { Self::default() }
+    }
+}
+
+fn parse_registrations(mut rest: &[u8], count: usize) -> Result<Vec<Registration>, ImageError> {
+    if count > MAX_REGISTRATIONS {
+        return Err(ImageError::Contents);
+    }
+    let mut found: Vec<Registration> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (entry, next) = rest.split_at_checked(ENTRY_BYTES).ok_or(ImageError::Contents)?;
+        let (name, next) = next.split_at_checked(usize::from(entry[11])).ok_or(ImageError::Contents)?;
+        rest = next;
+        let nexus = NexusId::of_port(name, get_u16(entry, 8));
+        let (key, all_target_ports) = (get_u64(entry, 0), entry[10] & ALL_TG_PT != 0);
+        if key == 0 || found.iter().any(|registration| registration.nexus == nexus) {
+            return Err(ImageError::Contents);
+        }
+        found.push(Registration { nexus, key, all_target_ports });
+    }
+    if rest.is_empty() { Ok(found) } else { Err(ImageError::Contents) }
+}

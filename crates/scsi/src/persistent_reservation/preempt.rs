@@ -1,0 +1,109 @@
+//! The actions that take a reservation from one nexus and give it to another: PREEMPT, PREEMPT AND ABORT, REGISTER AND
+//! MOVE.
+
+use super::list::{MoveParameters, OutParameters};
+use super::nexus::NexusId;
+use super::state::{MAX_REGISTRATIONS, Outcome, Refusal, Reservation, Reservations};
+use super::types::ReservationType;
+use crate::sense::{Sense, asc};
+
+/// Where SERVICE ACTION RESERVATION KEY stands in the parameter lists.
+const SERVICE_KEY_AT: u16 = 8;
+
+impl Reservations {
+    /// PREEMPT, and with `abort` PREEMPT AND ABORT (SPC-4 5.13.11.4, 5.13.11.5).
+    pub(super) fn preempt(
+        &mut self,
+        nexus: &NexusId,
+        parameters: &OutParameters,
+        kind: ReservationType,
+        abort: bool,
+    ) -> Result<Outcome, Refusal> {
+        self.check_key(nexus, parameters.key)?;
+        let victim_key = parameters.service_key;
+        let takes_reservation = self.takes_reservation(victim_key);
+        if victim_key == 0 && !takes_reservation {
+            return Err(Sense::invalid_parameter(SERVICE_KEY_AT, None).into());
+        }
+        if !takes_reservation && !self.registrations.iter().any(|r| r.key == victim_key) {
+            return Err(Refusal::Conflict);
+        }
+        // Zero is the key of all when all hold the reservation.
+        let removed: Vec<NexusId> = self
+            .registrations
+            .iter()
+            .filter(|r| r.nexus != *nexus && (victim_key == 0 || r.key == victim_key))
+            .map(|r| r.nexus.clone())
+            .collect();
+        let old_kind = self.reservation.as_ref().map(|reservation| reservation.kind);
+        self.registrations.retain(|r| !removed.contains(&r.nexus));
+        let mut attentions: Vec<_> = removed.iter().map(|n| (n.clone(), asc::REGISTRATIONS_PREEMPTED)).collect();
+        if takes_reservation {
+            self.reservation = Some(Reservation { kind, holder: nexus.clone() });
+            // Those who stay registered learn that the rules changed.
+            if old_kind != Some(kind) {
+                attentions.extend(self.attentions_for_others(nexus, asc::RESERVATIONS_RELEASED));
+            }
+        } else {
+            self.keep_holder_registered(nexus);
+        }
+        self.bump_generation();
+        let aborted = if abort { removed } else { Vec::new() };
+        Ok(Outcome { changed: true, attentions, aborted })
+    }
+
+    /// True when preempting this key takes the reservation: it is the holder's, or it is zero and all registrants hold.
+    fn takes_reservation(&self, victim_key: u64) -> bool {
+        self.reservation.as_ref().is_some_and(|reservation| {
+            if reservation.kind.is_all_registrants() {
+                victim_key == 0
+            } else {
+                self.key_of(&reservation.holder) == Some(victim_key)
+            }
+        })
+    }
+
+    /// After registrations went while all registrants hold the reservation: the one on record may have gone with them.
+    fn keep_holder_registered(&mut self, nexus: &NexusId) {
+        let Some(holder) = self.reservation.as_ref().map(|reservation| &reservation.holder) else { return };
+        if self.key_of(holder).is_none()
+            && let Some(reservation) = &mut self.reservation
+        {
+            reservation.holder = nexus.clone();
+        }
+    }
+
+    /// REGISTER AND MOVE (SPC-4 5.13.8).
+    pub(super) fn register_and_move(
+        &mut self,
+        nexus: &NexusId,
+        parameters: &MoveParameters,
+    ) -> Result<Outcome, Refusal> {
+        self.check_key(nexus, parameters.key)?;
+        // Only a sole holder has something to move.
+        let kind = match &self.reservation {
+            Some(reservation) if reservation.holder == *nexus && !reservation.kind.is_all_registrants() => {
+                reservation.kind
+            }
+            _ => return Err(Refusal::Conflict),
+        };
+        if parameters.service_key == 0 {
+            return Err(Sense::invalid_parameter(SERVICE_KEY_AT, None).into());
+        }
+        if parameters.new_holder == *nexus {
+            return Err(Sense::invalid_parameter(24, None).into());
+        }
+        let is_new = self.key_of(&parameters.new_holder).is_none();
+        if is_new && self.registrations.len() == MAX_REGISTRATIONS {
+            return Err(Sense::illegal(asc::INSUFFICIENT_REGISTRATION_RESOURCES).into());
+        }
+        self.set_key(parameters.new_holder.clone(), parameters.service_key, false);
+        self.reservation = Some(Reservation { kind, holder: parameters.new_holder.clone() });
+        if parameters.unregister {
+            self.registrations.retain(|r| r.nexus != *nexus);
+        }
+        self.persist = parameters.persist;
+        self.bump_generation();
+        Ok(Outcome { changed: true, ..Outcome::default() })
+    }
+}

@@ -1,0 +1,133 @@
+//! Which commands a reservation lets through (SPC-4 table 65, SBC-4 table 13, SPC-2 tables 9 and 10), and RESERVE and
+//! RELEASE of old.
+
+use super::nexus::NexusId;
+use super::state::{Refusal, Reservations};
+use crate::cdb::Command;
+use thiserror::Error;
+
+/// The command ends with status RESERVATION CONFLICT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("another I_T nexus holds a reservation")]
+pub struct Conflict;
+
+/// What a command needs of a reservation that others hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Nothing: it is always let through, or has rules of its own.
+    Nothing,
+    /// The right to read the medium.
+    Read,
+    /// The rights of a holder.
+    All,
+}
+
+fn needs(command: &Command) -> Needs {
+    match command {
+        Command::TestUnitReady
+        | Command::RequestSense { .. }
+        | Command::Inquiry { .. }
+        | Command::ReportLuns { .. }
+        | Command::ReadCapacity10
+        | Command::ReadCapacity16 { .. }
+        | Command::ReportOpcodes(_)
+        | Command::ReportTaskManagement { .. }
+        | Command::ReportTargetPortGroups { .. }
+        | Command::PersistentReserveIn { .. }
+        | Command::PersistentReserveOut { .. }
+        | Command::Reserve { .. }
+        | Command::Release { .. }
+        | Command::PreventAllow { prevent: false } => Needs::Nothing,
+        Command::StartStop(start_stop) if start_stop.start && start_stop.power_condition == 0 => Needs::Nothing,
+        Command::Read(_) | Command::Verify(_) | Command::PreFetch(_) | Command::GetLbaStatus { .. } => Needs::Read,
+        _ => Needs::All,
+    }
+}
+
+/// What passes a RESERVE(6) of another nexus. RELEASE does nothing there, and is no error.
+fn passes_classic(command: &Command) -> bool {
+    match command {
+        Command::Inquiry { .. }
+        | Command::RequestSense { .. }
+        | Command::ReportLuns { .. }
+        | Command::ReadCapacity10
+        | Command::ReadCapacity16 { .. }
+        | Command::ReportTargetPortGroups { .. }
+        | Command::Release { .. }
+        | Command::PreventAllow { prevent: false } => true,
+        Command::StartStop(start_stop) => start_stop.start && start_stop.power_condition == 0,
+        _ => false,
+    }
+}
+
+impl Reservations {
+    /// Whether a command of this nexus may go on. Asked when the command begins, and again of both logical units of a
+    /// copy, as READ and WRITE.
+    #[inline]
+    pub fn check(&self, nexus: &NexusId, command: &Command) -> Result<(), Conflict> {
+        if self.classic.is_none() && self.reservation.is_none() {
+            return Ok(());
+        }
+        self.check_reserved(nexus, command)
+    }
+
+    fn check_reserved(&self, nexus: &NexusId, command: &Command) -> Result<(), Conflict> {
+        if let Some(holder) = &self.classic {
+            let allowed = holder == nexus || passes_classic(command);
+            return if allowed { Ok(()) } else { Err(Conflict) };
+        }
+        let Some(reservation) = &self.reservation else { return Ok(()) };
+        let needs = needs(command);
+        let has_rights =
+            || reservation.holder == *nexus || (reservation.kind.admits_registrants() && self.key_of(nexus).is_some());
+        if needs == Needs::Nothing || (needs == Needs::Read && reservation.kind.admits_reads()) || has_rights() {
+            Ok(())
+        } else {
+            Err(Conflict)
+        }
+    }
+
+    /// RESERVE(6) and RESERVE(10) of the whole logical unit (SPC-2 7.21). Where there are persistent registrations a
+    /// nexus with rights is told GOOD and nothing changes, as CRH in REPORT CAPABILITIES promises (SPC-4 5.13.3).
+    pub fn reserve_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
+        if !self.registrations.is_empty() {
+            return self.classic_beside_persistent(nexus);
+        }
+        match &self.classic {
+            Some(holder) if holder != nexus => Err(Refusal::Conflict),
+            _ => {
+                self.classic = Some(nexus.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// RELEASE(6) and RELEASE(10): does nothing for a nexus that holds nothing (SPC-2 7.16).
+    pub fn release_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
+        if !self.registrations.is_empty() {
+            return self.classic_beside_persistent(nexus);
+        }
+        if self.classic.as_ref() == Some(nexus) {
+            self.classic = None;
+        }
+        Ok(())
+    }
+
+    fn classic_beside_persistent(&self, nexus: &NexusId) -> Result<(), Refusal> {
+        let shared = self.reservation.as_ref().is_some_and(|reservation| reservation.kind.admits_registrants());
+        let has_rights = self.holds(nexus) || (shared && self.key_of(nexus).is_some());
+        if has_rights { Ok(()) } else { Err(Refusal::Conflict) }
+    }
+
+    /// The nexus is gone: its RESERVE(6) ends. Registrations stay (SPC-4 5.13.5).
+    pub fn nexus_lost(&mut self, nexus: &NexusId) {
+        if self.classic.as_ref() == Some(nexus) {
+            self.classic = None;
+        }
+    }
+
+    /// A logical unit or target reset: any RESERVE(6) ends. Persistent reservations stay.
+    pub fn reset(&mut self) {
+        self.classic = None;
+    }
+}
