@@ -45,6 +45,8 @@ pub struct Faults {
     pub error_at: Option<u64>,
     /// Reads that touch these bytes (from, to) fail.
     pub bad: Vec<(u64, u64)>,
+    /// These bytes (from, to) are read wrong.
+    pub rotten: Vec<(u64, u64)>,
     /// Room in the file system below, in bytes; None for endless.
     pub room: Option<u64>,
     /// A planted bug.
@@ -158,6 +160,7 @@ impl SimDisk {
         inner.faults.crash_at = None;
         inner.faults.error_at = None;
         inner.faults.bad.clear();
+        inner.faults.rotten.clear();
     }
 
     /// The drive writes some of its cache back on its own account.
@@ -338,6 +341,10 @@ impl Disk for SimDisk {
             return Err(DiskError::Io("unreadable sector".to_owned()));
         }
         inner.visible.read(offset, buffer);
+        for (from, to) in &inner.faults.rotten {
+            let (from, to) = ((*from).clamp(offset, end) - offset, (*to).clamp(offset, end) - offset);
+            buffer[from as usize..to as usize].iter_mut().for_each(|byte| *byte ^= 0x10);
+        }
         Ok(())
     }
 

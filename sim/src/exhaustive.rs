@@ -138,7 +138,7 @@ impl<S: Subject> Start<S> {
         let is_crashed = disk.is_crashed();
         disk.crash();
         let subject = open::<S>(&disk, &self.setup)?;
-        subject.audit().map_err(|what| Violation(format!("audit after recovery: {what}")))?;
+        subject.audit(&disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
         let mut machine = Machine::new(subject, &disk);
         let seen = inspect(&mut machine, &disk, &mut history.contents, VOLUME.0)?;
         history.recover(&seen.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?)?;

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod campaign;
+pub mod cli;
 pub mod content;
 pub mod disk;
 pub mod exhaustive;

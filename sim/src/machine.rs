@@ -17,7 +17,11 @@ const OWN_TAGS: Tag = 1 << 60;
 
 enum Flying<Plan> {
     /// A planned read of a host.
-    Plan(Plan),
+    Read { tag: Tag, plan: Plan },
+    /// A planned read of the subject.
+    Fetch { id: u64, plan: Plan },
+    /// One that was executed, and not told.
+    Fetched { id: u64, result: Result<Reply, OpError> },
     /// Asked for, and not done.
     Asked { id: u64, io: Io, flush: Option<Flush> },
     /// Done, and not told.
@@ -58,7 +62,8 @@ impl<'a, S: Subject> Machine<'a, S> {
         for action in actions.drain(..) {
             match action {
                 Action::Complete { tag, result } => answers.push((tag, result)),
-                Action::Read(plan) => self.flying.push(Flying::Plan(plan)),
+                Action::Read { tag, plan } => self.flying.push(Flying::Read { tag, plan }),
+                Action::Fetch { id, plan } => self.flying.push(Flying::Fetch { id, plan }),
                 Action::Io { id, io } => {
                     self.note(|| format!("io {id} asked: {}", describe_io(&io)));
                     // A flush is about what the asker knows to be done when it asks.
@@ -82,7 +87,12 @@ impl<'a, S: Subject> Machine<'a, S> {
         }
         let index = rng.map_or(0, |rng| rng.index(self.flying.len()));
         match self.flying.remove(index) {
-            Flying::Plan(plan) => answers.push(S::execute(plan, self.disk)),
+            Flying::Read { tag, plan } => answers.push((tag, S::execute(&plan, self.disk))),
+            Flying::Fetch { id, plan } => {
+                let result = S::execute(&plan, self.disk);
+                self.flying.insert(index, Flying::Fetched { id, result });
+            }
+            Flying::Fetched { id, result } => self.subject.fetched(id, result),
             Flying::Asked { id, io, flush } => {
                 let (result, write) = self.access(io, flush.as_ref());
                 self.note(|| {

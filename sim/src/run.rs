@@ -210,11 +210,14 @@ impl<S: Subject> Run<'_, S> {
         let pace = Pace::draw(&mut self.rng);
         let mut faults = self.faults();
         match self.rng.below(10) {
-            0..5 => faults.crash_at = Some(self.rng.size(pace.operations * 3)),
-            5 => faults.error_at = Some(self.rng.size(pace.operations * 3)),
+            0..4 => faults.crash_at = Some(self.rng.size(pace.operations * 3)),
+            4 => faults.error_at = Some(self.rng.size(pace.operations * 3)),
+            5 => faults.bad = self.places(),
+            6 => faults.rotten = self.places(),
             _ => {}
         }
-        self.history.leniency = Leniency { full: self.scale.may_fill, failing: faults.error_at.is_some() };
+        let is_failing = faults.error_at.is_some() || !faults.bad.is_empty() || !faults.rotten.is_empty();
+        self.history.leniency = Leniency { full: self.scale.may_fill, failing: is_failing };
         self.note(|| format!("-- works, {} operations, faults {faults:?}", pace.operations));
         disk.arm(faults.clone());
         let result = self.work(disk, &mut machine, &pace);
@@ -225,6 +228,17 @@ impl<S: Subject> Run<'_, S> {
         disk.crash();
         self.report.totals.crashes += 1;
         Ok(())
+    }
+
+    /// A few places on the drive behind the log.
+    fn places(&mut self) -> Vec<(u64, u64)> {
+        let (_, from) = S::log_extent(&self.setup);
+        let mut places = Vec::new();
+        for _ in 0..self.rng.between(1, 4) {
+            let start = self.rng.between(from.min(self.scale.disk_bytes - 1), self.scale.disk_bytes - 1);
+            places.push((start, start + self.rng.size(256 << 10)));
+        }
+        places
     }
 
     fn drain_notes(&mut self, machine: &mut Machine<'_, S>) {
@@ -260,7 +274,7 @@ impl<S: Subject> Run<'_, S> {
 
     /// Checks a recovered array against what may be there; None when the drive stops meanwhile.
     fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<Machine<'d, S>>, Violation> {
-        subject.audit().map_err(|what| Violation(format!("audit after recovery: {what}")))?;
+        subject.audit(disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
         let mut machine = Machine::new(subject, disk);
         let Some(seen) = inspect(&mut machine, disk, &mut self.history.contents, self.next_volume)? else {
             return Ok(None);
@@ -343,7 +357,7 @@ impl<S: Subject> Run<'_, S> {
         if disk.is_crashed() || self.take(machine, answers)? {
             return Ok(());
         }
-        machine.subject.audit().map_err(|what| Violation(format!("audit at rest: {what}")))?;
+        machine.subject.audit(disk).map_err(|what| Violation(format!("audit at rest: {what}")))?;
         if self.history.leniency.failing {
             return Ok(());
         }

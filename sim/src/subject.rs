@@ -36,7 +36,8 @@ pub enum Io {
     },
 }
 
-/// What the world shall do for the subject. `Plan` is a read of a host that needs the drive and no longer the subject.
+/// What the world shall do for the subject. A `Plan` is a read that needs the drive
+/// and no longer the subject.
 pub enum Action<Plan> {
     /// Give a host its answer.
     Complete {
@@ -45,8 +46,20 @@ pub enum Action<Plan> {
         /// The answer.
         result: Result<Reply, OpError>,
     },
-    /// Execute a read, any time.
-    Read(Plan),
+    /// Execute a read for a host, any time.
+    Read {
+        /// The operation.
+        tag: Tag,
+        /// The read.
+        plan: Plan,
+    },
+    /// Execute a read for the subject, and tell what came of it.
+    Fetch {
+        /// The subject's name for it.
+        id: u64,
+        /// The read.
+        plan: Plan,
+    },
     /// Access the drive, and tell when it is done.
     Io {
         /// The subject's name for it.
@@ -89,7 +102,9 @@ pub trait Subject: Sized {
     /// Tells what the world shall do now.
     fn poll(&mut self, actions: &mut Vec<Action<Self::Plan>>);
     /// Executes a planned read.
-    fn execute(plan: Self::Plan, disk: &dyn Disk) -> (Tag, Result<Reply, OpError>);
+    fn execute(plan: &Self::Plan, disk: &dyn Disk) -> Result<Reply, OpError>;
+    /// Hears what came of a read that it had asked for.
+    fn fetched(&mut self, id: u64, result: Result<Reply, OpError>);
     /// Hears that an access is done.
     fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>);
     /// Begins to commit what was gathered.
@@ -98,8 +113,8 @@ pub trait Subject: Sized {
     fn tick(&mut self);
     /// All values of the catalogue.
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
-    /// Checks its own invariants.
-    fn audit(&self) -> Result<(), String>;
+    /// Checks its own invariants. The drive is there for what it does not hold in memory.
+    fn audit(&self, disk: &dyn Disk) -> Result<(), String>;
     /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.
     fn log_extent(setup: &Self::Setup) -> (u64, u64);
 }

@@ -183,9 +183,11 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         actions.append(&mut self.actions);
     }
 
-    fn execute((): (), _: &dyn Disk) -> (Tag, Result<Reply, OpError>) {
+    fn execute((): &(), _: &dyn Disk) -> Result<Reply, OpError> {
         unreachable!("the toy plans no reads")
     }
+
+    fn fetched(&mut self, _: u64, _: Result<Reply, OpError>) {}
 
     fn io_done(&mut self, _: u64, result: Result<Bytes, DiskError>) {
         if let Err(error) = result {
@@ -214,7 +216,7 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         self.model.values.clone()
     }
 
-    fn audit(&self) -> Result<(), String> {
+    fn audit(&self, _: &dyn Disk) -> Result<(), String> {
         Ok(())
     }
 

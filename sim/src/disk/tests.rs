@@ -194,3 +194,14 @@ fn bad_manners_are_remembered() {
         assert!(disk.violation().is_some());
     }
 }
+
+#[test]
+fn bad_and_rotten_bytes_are_read_as_such() {
+    let disk = SimDisk::new(1 << 20, 1);
+    disk.write_at(0, &[&[0xAA; 4096]], Durability::Durable).unwrap();
+    disk.arm(Faults { bad: vec![(1000, 1001)], rotten: vec![(1, 2)], ..Faults::default() });
+    assert_eq!(read(&disk, 0, 4), [0xAA, 0xBA, 0xAA, 0xAA]);
+    assert!(disk.read_at(600, &mut [0; 500]).is_err() && disk.read_at(1001, &mut [0; 500]).is_ok());
+    disk.crash();
+    assert!(disk.read_at(600, &mut [0; 500]).is_ok());
+}

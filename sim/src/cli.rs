@@ -1,0 +1,202 @@
+//! The words of `ibid-sim`.
+
+use crate::campaign::{Campaign, execute, run_caught};
+use crate::exhaustive::{alphabet, search};
+use crate::run::{Plant, RunPlan, Totals, shrink};
+use crate::subject::Subject;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::io::Write as _;
+use std::process::ExitCode;
+use world::clock;
+
+/// Runs that a shrinking may take.
+const SHRINK_RUNS: u32 = 200;
+/// The last lines of a trace that are printed with a violation.
+const TRACE_LINES: usize = 120;
+
+/// Runs the array's engine on a drive that crashes, and checks that it keeps its word.
+#[derive(Parser)]
+#[command(name = "ibid-sim", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Random operations with random crashes, one seed after the other.
+    Crash {
+        /// How many runs.
+        #[arg(long, default_value_t = 1000)]
+        runs: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Threads; the result is the same for any number.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Plant a bug, which is then to be found: the exit code is 0 when it is.
+        #[arg(long)]
+        plant: Option<PlantName>,
+        /// End after so many broken promises.
+        #[arg(long, default_value_t = 1)]
+        violations: usize,
+    },
+    /// All sequences of up to three operations, crashed at every access to the drive.
+    Exhaustive {
+        /// The longest sequence.
+        #[arg(long, default_value_t = 3)]
+        longest: u32,
+        /// Only one sequence in so many.
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+        /// Threads; the result is the same for any number.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// Prints all that happens in the run of one seed.
+    Replay {
+        /// The seed.
+        #[arg(long)]
+        seed: u64,
+        /// Plant a bug.
+        #[arg(long)]
+        plant: Option<PlantName>,
+        /// Leave out the operations that are not needed to break the promise.
+        #[arg(long)]
+        shrink: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PlantName {
+    /// The log's writes are not flushed.
+    SkipLogFlush,
+    /// The superblock's writes are not flushed.
+    SkipSuperblockFlush,
+    /// The flush before the superblock is left out.
+    SkipCheckpointFlush,
+    /// One flush in three is left out.
+    SkipSomeFlushes,
+}
+
+impl From<PlantName> for Plant {
+    fn from(name: PlantName) -> Self {
+        match name {
+            PlantName::SkipLogFlush => Plant::SkipLogFlush,
+            PlantName::SkipSuperblockFlush => Plant::SkipSuperblockFlush,
+            PlantName::SkipCheckpointFlush => Plant::SkipCheckpointFlush,
+            PlantName::SkipSomeFlushes => Plant::SkipSomeFlushes,
+        }
+    }
+}
+
+/// Does what the command line says with the system `S`, of which `exhaustive` is the setup for the exhaustive search.
+pub fn main<S: Subject>(cli: Cli, exhaustive: S::Setup) -> ExitCode
+where
+    S::Setup: Send + Sync,
+{
+    // A panic of the engine is a finding, told with its seed; the hook would tell it without.
+    std::panic::set_hook(Box::new(|_| {}));
+    let is_good = match cli.command {
+        Command::Crash { runs, seed, jobs, plant, violations } => {
+            let campaign = Campaign { seed, runs, jobs, plant: plant.map(Plant::from), most_violations: violations };
+            crash::<S>(&campaign)
+        }
+        Command::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
+        Command::Replay { seed, plant, shrink } => {
+            let plan = RunPlan { plant: plant.map(Plant::from), ..RunPlan::new(seed) };
+            replay::<S>(plan, shrink)
+        }
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn crash<S: Subject>(campaign: &Campaign) -> bool {
+    let started = clock::now();
+    let step = (campaign.runs / 20).max(1);
+    let progress = |ended: u64, totals: &Totals| {
+        if ended.is_multiple_of(step) {
+            eprintln!("{ended} of {} runs, {} crashes, {} operations", campaign.runs, totals.crashes, totals.answered);
+        }
+    };
+    let last = campaign.seed.wrapping_add(campaign.runs).wrapping_sub(1);
+    out(&format!(
+        "seeds {} to {last}{}",
+        campaign.seed,
+        campaign.plant.map_or(String::new(), |plant| format!(", planted {plant:?}"))
+    ));
+    let findings = execute::<S>(campaign, &progress);
+    tell_totals(&findings.totals);
+    out(&format!("{} violations in {:.1} s", findings.violations.len(), started.elapsed().as_secs_f64()));
+    for (seed, violation) in &findings.violations {
+        out(&format!("\nseed {seed}: {violation}"));
+    }
+    if campaign.plant.is_some() {
+        let (found, runs) = (!findings.violations.is_empty(), findings.totals.runs);
+        out(&if found {
+            format!("the planted bug was found within {runs} runs")
+        } else {
+            format!("the planted bug was not found in {runs} runs")
+        });
+        return found;
+    }
+    if let Some((seed, _)) = findings.violations.first() {
+        replay::<S>(RunPlan::new(*seed), true);
+    }
+    findings.violations.is_empty()
+}
+
+fn tell_totals(totals: &Totals) {
+    let Totals { runs, crashes, crashes_in_recovery, submitted, answered, refused, present, absent, failures, ios } =
+        totals;
+    out(&format!(
+        "{runs} runs, {crashes} crashes ({crashes_in_recovery} of them in recovery), {failures} failed drives, {ios} writes and flushes"
+    ));
+    out(&format!("{submitted} operations, {answered} answered, {refused} refused by a full pool"));
+    out(&format!("{} without an answer at a crash: {present} there after it, {absent} not", present + absent));
+}
+
+fn search_all<S: Subject>(setup: S::Setup, longest: u32, every: usize, jobs: usize) -> bool
+where
+    S::Setup: Send + Sync,
+{
+    let started = clock::now();
+    let (searched, broken) = search::<S>(setup, &alphabet(), longest, every, jobs);
+    let seconds = started.elapsed().as_secs_f64();
+    out(&format!(
+        "{} sequences, {} crashes, {} violations in {seconds:.1} s",
+        searched.sequences,
+        searched.crashes,
+        broken.len()
+    ));
+    for broken in broken.iter().take(20) {
+        let at = broken.crash_at.map_or_else(String::new, |at| format!(" crashed at access {at}"));
+        out(&format!("\n{}{at}\n  {}", broken.sequence, broken.violation));
+    }
+    broken.is_empty()
+}
+
+fn replay<S: Subject>(plan: RunPlan, shrinks: bool) -> bool {
+    let plan = if shrinks { shrink::<S>(&plan, SHRINK_RUNS) } else { plan };
+    let plan = RunPlan { is_traced: true, ..plan };
+    let report = run_caught::<S>(&plan);
+    let from = if shrinks { report.trace.len().saturating_sub(TRACE_LINES) } else { 0 };
+    out(&format!(
+        "\nseed {}, {} operations, the last {} lines of the trace:",
+        plan.seed,
+        report.numbers.len(),
+        report.trace.len() - from
+    ));
+    report.trace[from..].iter().for_each(|line| out(line));
+    match &report.violation {
+        Some(violation) => out(&format!("violation: {violation}")),
+        None => out("no violation"),
+    }
+    report.violation.is_none()
+}
+
+/// Prints a line; a reader that has gone away is no reason to panic.
+fn out(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
