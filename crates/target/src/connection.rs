@@ -6,7 +6,7 @@
 use crate::login::Authority;
 use crate::nexus::{InitiatorPort, Nexus};
 use crate::session::Session;
-use crate::shared::{PORTAL_GROUP, Shared};
+use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
 use bytes::{Buf, BytesMut};
 use iscsi::target::{Limits, TargetConnection};
 use iscsi::{Established, LoginConfig, LoginProgress, Output, Parameters, SessionKind, TargetLogin};
@@ -158,7 +158,7 @@ impl Connection {
         let is_discovery = request.kind == SessionKind::Discovery;
         let seat = shared.registry.sit((!is_discovery).then_some(&port), &inbox).await;
         tracing::debug!(initiator = %port, kind = ?request.kind, "login");
-        Session::new(shared, connection, Nexus::new(seat.id, port, inbox), local, seat, is_discovery)
+        Session::new(shared, connection, Nexus::new(seat.id, port, RELATIVE_PORT, inbox), local, seat, is_discovery)
     }
 
     async fn turns(&mut self, shared: &Shared, session: &mut Session) -> Result<(), Ended> {

@@ -59,7 +59,7 @@ fn on_unit(
         return Err(sense);
     }
     let command = parsed?;
-    if attachment.unit.forbids(&session.nexus, &command) {
+    if attachment.unit.held.forbids(&session.nexus, &command) {
         return Ok(Outcome::CONFLICT.into());
     }
     if writes_medium(&command) {
@@ -74,6 +74,10 @@ fn on_unit(
         Command::ReceiveCopyResults { action, list, allocation } => {
             session.copy_results(action, list, allocation).map(Step::Done)
         }
+        Command::Reserve { .. }
+        | Command::Release { .. }
+        | Command::PersistentReserveIn { .. }
+        | Command::PersistentReserveOut { .. } => session.reservation(attachment, &command, data),
         Command::StartStop(request) => start_stop(request),
         _ => session.report(attachment, &command, data).map(Step::Done),
     }

@@ -25,6 +25,7 @@ mod outcome;
 mod portal;
 mod program;
 mod registry;
+mod reservation;
 mod session;
 mod shared;
 mod task_management;

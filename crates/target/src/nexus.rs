@@ -3,7 +3,7 @@
 use crate::attention::Attentions;
 use crate::inbox::Inbox;
 use parking_lot::Mutex;
-use scsi::{Asc, Sense};
+use scsi::{Asc, Sense, persistent_reservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::VolumeId;
@@ -30,6 +30,8 @@ impl std::fmt::Display for InitiatorPort {
 pub(crate) struct Nexus {
     pub(crate) id: NexusId,
     pub(crate) port: InitiatorPort,
+    /// What reservations know it by.
+    pub(crate) name: persistent_reservation::NexusId,
     pub(crate) inbox: Arc<Inbox>,
     /// False: no condition waits, and no command need take the lock to find out.
     attentive: AtomicBool,
@@ -38,9 +40,10 @@ pub(crate) struct Nexus {
 
 impl Nexus {
     /// A new nexus, with nothing to be told.
-    pub(crate) fn new(id: NexusId, port: InitiatorPort, inbox: Arc<Inbox>) -> Arc<Self> {
+    pub(crate) fn new(id: NexusId, port: InitiatorPort, target_port: u16, inbox: Arc<Inbox>) -> Arc<Self> {
         Arc::new(Self {
             id,
+            name: persistent_reservation::NexusId::new(&port.iqn, port.isid, target_port),
             port,
             inbox,
             attentive: AtomicBool::new(false),

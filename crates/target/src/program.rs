@@ -2,15 +2,20 @@
 
 use crate::copy::CopyProgram;
 use crate::outcome::{Outcome, sense_of};
+use crate::reservation::Changed;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
 use units::Lba;
 
 /// What a command wants next.
-#[derive(Debug)]
 pub(crate) enum Step {
     /// Give this to the engine, and its answer to the program.
     Submit(Op, Program),
+    /// A reservation has changed; the command is answered when that is stored and the commands that it aborts have
+    /// ended.
+    Reserved(Changed),
+    /// More answers have to come.
+    Wait(Program),
     /// The command has ended.
     Done(Outcome),
 }
@@ -34,8 +39,8 @@ pub(crate) enum Program {
     Status { lba: Lba, allocation: u32 },
     /// EXTENDED COPY.
     Copy(Box<CopyProgram>),
-    /// The command is done once this has been stored.
-    Persist(Box<Outcome>),
+    /// The command ends when so many answers have come.
+    Gather { left: u8, outcome: Box<Outcome> },
 }
 
 /// Operations of one command that follow each other. What they read is thrown away.
@@ -93,10 +98,15 @@ impl Program {
                 Ok(_) => Outcome::GOOD,
                 Err(error) => sense_of(&error, lba).into(),
             }),
-            Self::Persist(outcome) => Step::Done(match result {
-                Ok(_) => *outcome,
-                Err(error) => sense_of(&error, Lba(0)).into(),
-            }),
+            Self::Gather { left, mut outcome } => {
+                if let Err(error) = result {
+                    *outcome = sense_of(&error, Lba(0)).into();
+                }
+                match left {
+                    0 | 1 => Step::Done(*outcome),
+                    _ => Step::Wait(Self::Gather { left: left - 1, outcome }),
+                }
+            }
         }
     }
 
@@ -113,7 +123,7 @@ impl Program {
             Self::Single { lba } | Self::Status { lba, .. } => *lba,
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
-            Self::Copy(_) | Self::Persist(_) => Lba(0),
+            Self::Copy(_) | Self::Gather { .. } => Lba(0),
         }
     }
 }

@@ -5,9 +5,11 @@ use crate::dispatch::{self, Start};
 use crate::inbox::{Completion, Event};
 use crate::nexus::Nexus;
 use crate::outcome::Outcome;
-use crate::program::Step;
+use crate::program::{Program, Step};
 use crate::registry::Seat;
+use crate::reservation::Changed;
 use crate::shared::Shared;
+use crate::task_management::{Hold, Waiter};
 use crate::tasks::{Fate, Task, Tasks};
 use crate::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
@@ -161,61 +163,88 @@ impl Session {
     }
 
     fn command(&mut self, command: target::Command) {
-        let start = dispatch::start(self, &command);
-        let Start { attachment, step, class, bytes, wanted } = start;
-        match step {
-            Step::Done(outcome) => {
-                if let Some(attachment) = &attachment {
-                    attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, Default::default());
-                }
-                self.answer(command.id, outcome, wanted, attachment.as_deref());
+        let Start { attachment, step, class, bytes, wanted } = dispatch::start(self, &command);
+        let Some(attachment) = attachment else {
+            // Where there is no logical unit, no command waits for the engine.
+            if let Step::Done(outcome) = step {
+                self.answer(command.id, outcome, wanted, None);
             }
-            Step::Submit(op, program) => {
-                let Some(attachment) = attachment else { return };
-                let tag = self.tasks.reserve();
-                let task = Task {
-                    id: command.id,
-                    attachment,
-                    program,
-                    class,
-                    bytes,
-                    wanted,
-                    started: self.now,
-                    fate: Fate::Alive,
-                    holds: Vec::new(),
-                };
-                self.tasks.put(tag, task);
-                self.shared.service.submit(op, tag, &self.sink);
-                self.has_submitted = true;
-            }
-        }
+            return;
+        };
+        let tag = self.tasks.reserve();
+        let task = Task {
+            id: command.id,
+            attachment,
+            class,
+            bytes,
+            wanted,
+            started: self.now,
+            fate: Fate::Alive,
+            holds: Vec::new(),
+        };
+        self.go_on(tag, task, step);
     }
 
     /// Goes on with a task of which an operation has been answered.
     pub(crate) fn advance(&mut self, tag: u64, result: Result<Reply, OpError>) {
-        let Some(task) = self.tasks.take(tag) else { return };
-        if task.fate != Fate::Alive {
-            task.program.abandon();
-            self.tasks.release(tag);
-            let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
-            self.answer(task.id, aborted, None, None);
-            return;
-        }
-        let Task { id, attachment, program, class, bytes, wanted, started, fate, holds } = task;
-        match program.advance(result) {
+        let Some((task, program)) = self.tasks.take(tag) else { return };
+        let step = match program {
+            // Its other answers will come in any case, and must find it.
+            Program::Gather { .. } => program.advance(result),
+            _ if task.fate == Fate::Alive => program.advance(result),
+            _ => {
+                program.abandon();
+                Step::Done(Outcome::GOOD)
+            }
+        };
+        self.go_on(tag, task, step);
+    }
+
+    fn go_on(&mut self, tag: u64, task: Task, step: Step) {
+        match step {
             Step::Submit(op, program) => {
-                let task = Task { id, attachment, program, class, bytes, wanted, started, fate, holds };
-                self.tasks.put(tag, task);
+                self.tasks.put(tag, task, program);
                 self.shared.service.submit(op, tag, &self.sink);
                 self.has_submitted = true;
             }
+            Step::Wait(program) => self.tasks.put(tag, task, program),
+            Step::Reserved(changed) => self.settle_reservation(tag, task, changed),
             Step::Done(outcome) => {
                 self.tasks.release(tag);
-                let took = self.now.saturating_duration_since(started);
-                attachment.unit.counters.record(class, outcome.status == Status::Good, bytes, took);
-                self.answer(id, outcome, wanted, Some(&attachment));
+                self.end(task, outcome);
             }
         }
+    }
+
+    /// A reservation has changed: stores it where it must outlive the power, and has the commands of those that were
+    /// preempted aborted. The command is answered when both have happened.
+    fn settle_reservation(&mut self, tag: u64, task: Task, changed: Changed) {
+        let unit = task.attachment.unit.clone();
+        let left = u8::from(changed.must_persist) + u8::from(!changed.aborted.is_empty());
+        if left == 0 {
+            self.tasks.release(tag);
+            return self.end(task, Outcome::GOOD);
+        }
+        self.tasks.put(tag, task, Program::Gather { left, outcome: Box::new(Outcome::GOOD) });
+        if changed.must_persist {
+            unit.held.store(&*self.shared.service, unit.volume, tag, &self.sink);
+            self.has_submitted = true;
+        }
+        if !changed.aborted.is_empty() {
+            let hold = Hold::new(self.nexus.inbox.clone(), Waiter::Task(tag));
+            unit.abort_tasks(|nexus| changed.aborted.contains(&nexus.name), &hold);
+        }
+    }
+
+    fn end(&mut self, task: Task, outcome: Outcome) {
+        let outcome = match task.fate {
+            Fate::Alive => outcome,
+            Fate::Forgotten | Fate::TaskAborted => Outcome { status: Status::TaskAborted, ..Outcome::GOOD },
+        };
+        let took = self.now.saturating_duration_since(task.started);
+        let counters = &task.attachment.unit.counters;
+        counters.record(task.class, outcome.status == Status::Good, task.bytes, took);
+        self.answer(task.id, outcome, task.wanted, Some(&task.attachment));
     }
 
     fn answer(&mut self, id: TaskId, outcome: Outcome, wanted: Option<u64>, attachment: Option<&Attachment>) {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use tokio::sync::watch;
 
+/// The relative identifier of the one target port.
+pub(crate) const RELATIVE_PORT: u16 = 1;
 /// The target portal group that all portals belong to, and the one target port they make.
 pub(crate) const PORTAL_GROUP: u16 = 1;
 
@@ -37,7 +39,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: Config) -> Arc<Self> {
         let shared = Arc::new(Self {
-            units: Units::default(),
+            units: Units::new(service.clone()),
             registry: Arc::default(),
             complaints: LogLimit::default(),
             catalog_version: AtomicU64::new(catalog.version()),
@@ -74,7 +76,7 @@ impl Shared {
 
     /// The port through which commands come.
     pub(crate) fn port(&self) -> Port {
-        Port { relative: 1, group: 1, target_name: self.catalog.target_iqn(), portal_group: PORTAL_GROUP }
+        Port { relative: RELATIVE_PORT, group: 1, target_name: self.catalog.target_iqn(), portal_group: PORTAL_GROUP }
     }
 
     /// The answer to SendTargets on a connection that came to `local`. A portal on all addresses is told by the address

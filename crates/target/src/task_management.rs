@@ -59,16 +59,16 @@ impl Session {
             TaskFunction::AbortTask => TaskOutcome::Complete,
             TaskFunction::AbortTaskSet => self.on_unit(management, |_, _| {}),
             TaskFunction::ClearTaskSet => self.on_unit(management, |session, attachment| {
-                attachment.unit.abort_tasks(Some(session.nexus.id), &hold);
+                attachment.unit.abort_tasks(|nexus| nexus.id != session.nexus.id, &hold);
             }),
             TaskFunction::LogicalUnitReset => self.on_unit(management, |session, attachment| {
-                attachment.unit.abort_tasks(Some(session.nexus.id), &hold);
+                attachment.unit.abort_tasks(|nexus| nexus.id != session.nexus.id, &hold);
                 attachment.unit.reset(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
             }),
             TaskFunction::TargetWarmReset | TaskFunction::TargetColdReset => {
                 // The target of a session is what it sees: nobody resets a unit that is masked from him.
                 for attachment in self.view.iter() {
-                    attachment.unit.abort_tasks(Some(self.nexus.id), &hold);
+                    attachment.unit.abort_tasks(|nexus| nexus.id != self.nexus.id, &hold);
                     attachment.unit.reset(asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
                 }
                 TaskOutcome::Complete

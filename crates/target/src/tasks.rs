@@ -25,7 +25,6 @@ pub(crate) enum Fate {
 pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) attachment: Arc<Attachment>,
-    pub(crate) program: Program,
     pub(crate) class: Class,
     /// Bytes of the volume that the command covers, for the counters.
     pub(crate) bytes: u64,
@@ -40,7 +39,7 @@ pub(crate) struct Task {
 /// The tasks of a connection. A task has one operation under way at a time, so its place is the operation's tag.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    places: Vec<Option<Task>>,
+    places: Vec<Option<(Task, Program)>>,
     free: Vec<usize>,
     count: usize,
 }
@@ -56,15 +55,15 @@ impl Tasks {
     }
 
     /// Keeps a task under a reserved tag.
-    pub(crate) fn put(&mut self, tag: u64, task: Task) {
+    pub(crate) fn put(&mut self, tag: u64, task: Task, program: Program) {
         if let Some(place) = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at)) {
             self.count += usize::from(place.is_none());
-            *place = Some(task);
+            *place = Some((task, program));
         }
     }
 
     /// Takes the task with that tag; its place stays reserved until [`release`](Self::release).
-    pub(crate) fn take(&mut self, tag: u64) -> Option<Task> {
+    pub(crate) fn take(&mut self, tag: u64) -> Option<(Task, Program)> {
         let task = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at))?.take()?;
         self.count -= 1;
         Some(task)
@@ -85,11 +84,11 @@ impl Tasks {
     /// The tasks of a volume, or of all.
     pub(crate) fn on(&mut self, volume: Option<VolumeId>) -> impl Iterator<Item = &mut Task> {
         let is_meant = move |task: &&mut Task| volume.is_none_or(|volume| task.attachment.unit.volume == volume);
-        self.places.iter_mut().flatten().filter(is_meant)
+        self.places.iter_mut().flatten().map(|(task, _)| task).filter(is_meant)
     }
 
     /// The tasks that iSCSI knows by these names.
     pub(crate) fn named<'a>(&'a mut self, ids: &'a [TaskId]) -> impl Iterator<Item = &'a mut Task> {
-        self.places.iter_mut().flatten().filter(|task| ids.contains(&task.id))
+        self.places.iter_mut().flatten().map(|(task, _)| task).filter(|task| ids.contains(&task.id))
     }
 }

@@ -3,7 +3,9 @@
 use crate::counters::Counters;
 use crate::inbox::Event;
 use crate::nexus::{Nexus, NexusId};
+use crate::reservation::Held;
 use crate::task_management::Hold;
+use engine::Service;
 use parking_lot::Mutex;
 use scsi::mode::ModeSettings;
 use scsi::{Asc, SenseFormat, asc};
@@ -17,6 +19,7 @@ pub(crate) struct LogicalUnit {
     pub(crate) volume: VolumeId,
     pub(crate) counters: Arc<Counters>,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
+    pub(crate) held: Held,
     settings: Mutex<ModeSettings>,
     /// SWP and D_SENSE of `settings`, to be read without the lock by every command.
     is_write_protected: AtomicBool,
@@ -24,11 +27,12 @@ pub(crate) struct LogicalUnit {
 }
 
 impl LogicalUnit {
-    fn new(volume: VolumeId) -> Self {
+    fn new(volume: VolumeId, service: &dyn Service) -> Self {
         Self {
             volume,
             counters: Arc::default(),
             nexuses: Mutex::default(),
+            held: Held::load(service, volume),
             settings: Mutex::default(),
             is_write_protected: AtomicBool::new(false),
             has_descriptor_sense: AtomicBool::new(false),
@@ -44,8 +48,9 @@ impl LogicalUnit {
     }
 
     /// A session sees the unit no longer.
-    pub(crate) fn leave(&self, nexus: NexusId) {
-        self.nexuses.lock().retain(|known| known.id != nexus);
+    pub(crate) fn leave(&self, nexus: &Nexus) {
+        self.nexuses.lock().retain(|known| known.id != nexus.id);
+        self.held.nexus_lost(nexus);
     }
 
     /// Establishes a unit attention condition for every nexus but `except`.
@@ -55,26 +60,16 @@ impl LogicalUnit {
         }
     }
 
-    /// Has every nexus but `except` abort its commands on this unit.
-    pub(crate) fn abort_tasks(&self, except: Option<NexusId>, hold: &Arc<Hold>) {
-        for nexus in self.nexuses.lock().iter().filter(|nexus| Some(nexus.id) != except) {
+    /// Has the nexuses that are `meant` abort their commands on this unit.
+    pub(crate) fn abort_tasks(&self, meant: impl Fn(&Nexus) -> bool, hold: &Arc<Hold>) {
+        for nexus in self.nexuses.lock().iter().filter(|nexus| meant(nexus)) {
             nexus.inbox.post(Event::Abort { volume: Some(self.volume), hold: hold.clone() });
         }
     }
 
-    /// True when a reservation of another nexus forbids the command.
-    pub(crate) fn forbids(&self, _nexus: &Nexus, _command: &scsi::Command) -> bool {
-        false
-    }
-
-    /// True when a reservation of another nexus forbids reading.
-    pub(crate) fn forbids_reading(&self, _nexus: &Nexus) -> bool {
-        false
-    }
-
-    /// True when a reservation of another nexus forbids writing.
-    pub(crate) fn forbids_writing(&self, _nexus: &Nexus) -> bool {
-        false
+    /// Calls `act` for every nexus that sees the unit.
+    pub(crate) fn each_nexus(&self, act: impl FnMut(&Arc<Nexus>)) {
+        self.nexuses.lock().iter().for_each(act);
     }
 
     /// SWP of the Control mode page: writes are refused.
@@ -106,6 +101,7 @@ impl LogicalUnit {
 
     /// A logical unit reset (SAM-5 6.3.3), told to every nexus, the one that asked for it included.
     pub(crate) fn reset(&self, asc: Asc) {
+        self.held.reset();
         *self.settings.lock() = ModeSettings::default();
         self.is_write_protected.store(false, Ordering::Relaxed);
         self.has_descriptor_sense.store(false, Ordering::Relaxed);
@@ -120,12 +116,21 @@ impl std::fmt::Debug for LogicalUnit {
 }
 
 /// All logical units that some session has seen since the start.
-#[derive(Default)]
-pub(crate) struct Units(Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>);
+pub(crate) struct Units {
+    service: Arc<dyn Service>,
+    units: Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>,
+}
 
 impl Units {
+    /// No unit yet. Reservations that outlive the power are read from `service`.
+    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
+        Self { service, units: Mutex::default() }
+    }
+
     /// The unit of a volume.
     pub(crate) fn get(&self, volume: VolumeId) -> Arc<LogicalUnit> {
-        self.0.lock().entry(volume).or_insert_with(|| Arc::new(LogicalUnit::new(volume))).clone()
+        let mut units = self.units.lock();
+        let unit = units.entry(volume).or_insert_with(|| Arc::new(LogicalUnit::new(volume, &*self.service)));
+        unit.clone()
     }
 }

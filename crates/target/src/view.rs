@@ -93,7 +93,7 @@ impl View {
         for old in &self.attachments {
             if !new.iter().any(|attachment| attachment.unit.volume == old.unit.volume) {
                 is_other_list = true;
-                old.unit.leave(nexus.id);
+                old.unit.leave(nexus);
                 nexus.forget(old.unit.volume);
             }
         }
@@ -109,7 +109,7 @@ impl View {
     /// The session ends.
     pub(crate) fn close(&mut self, nexus: &Nexus) {
         for attachment in self.attachments.drain(..) {
-            attachment.unit.leave(nexus.id);
+            attachment.unit.leave(nexus);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::copy::{self, CopyProgram, CopyRecord};
 use crate::outcome::{Outcome, short_data};
 use crate::program::Step;
+use crate::reservation::{READ, WRITE};
 use crate::session::Session;
 use crate::view::Attachment;
 use bytes::Bytes;
@@ -53,8 +54,8 @@ impl Session {
     ) -> Result<Option<copy::Segment>, Sense> {
         let source = self.find(source).ok_or(not_reachable(number, true))?;
         let destination = self.find(destination).ok_or(not_reachable(number, false))?;
-        if source.unit.forbids_reading(&self.nexus)
-            || destination.unit.forbids_writing(&self.nexus)
+        if source.unit.held.forbids(&self.nexus, &READ)
+            || destination.unit.held.forbids(&self.nexus, &WRITE)
             || destination.admits_writes().is_err()
         {
             return Err(device_failure(number));
