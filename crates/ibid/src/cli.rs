@@ -1,0 +1,288 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Block storage whose copies are citations: an iSCSI array in software.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ibid",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  ibid serve --data /srv/array                              run an array (created at first start)
+  ibid volume create vm1 --size 1TiB --data /srv/array      make a volume
+  ibid host create esx1 --iqn iqn.1998-01.com.vmware:esx1   make a host
+  ibid host connect esx1 vm1                                show it the volume
+
+Administration finds the array by --data DIR on the same machine, or by IBID_URL and IBID_TOKEN."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) access: Access,
+    /// Write JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the array is, and how to be let in.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which array")]
+pub(crate) struct Access {
+    /// The array's directory, on this machine
+    #[arg(long, global = true, env = "IBID_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The array's API: HOST:PORT or https://HOST:PORT
+    #[arg(long, global = true, env = "IBID_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Trust certificates that those in this PEM file vouch for
+    #[arg(long, global = true, env = "IBID_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Trust exactly the certificate with this SHA-256 fingerprint
+    #[arg(long, global = true, env = "IBID_FINGERPRINT", value_name = "HEX")]
+    pub(crate) fingerprint: Option<String>,
+    /// Trust any certificate: whoever stands between can read and change everything
+    #[arg(long, global = true)]
+    pub(crate) insecure: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an array in the foreground
+    Serve(ServeArgs),
+    /// Make, change, list and remove volumes
+    #[command(subcommand)]
+    Volume(VolumeCommand),
+    /// Make, change, list and remove hosts; connect volumes to them
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// Show the array
+    #[command(subcommand)]
+    Array(ArrayCommand),
+    /// Show the admin's API token, or make a new one
+    Token(TokenArgs),
+}
+
+/// Run an array in the foreground.
+///
+/// The array is created at first start. SIGTERM or Ctrl-C stops it cleanly; after any other end, too, everything that
+/// was acknowledged is there again at the next start. Logs go to standard error (IBID_LOG=debug for more).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ibid serve --data /srv/array --capacity 200GiB
+  ibid serve --data /srv/array --device /dev/nvme1n1 --iscsi 192.0.2.10:3260 --iscsi 198.51.100.10:3260
+  ibid serve --config /etc/ibid.toml
+
+The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api, write-cache.
+What is given here counts more. The addresses that were bound are in DIR/endpoints.json while the array runs.")]
+pub(crate) struct ServeArgs {
+    /// Name of the array, when it is created [default: ibid]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// How much the array may store, when it is created: K, M, G, T, P [default: 64GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<String>,
+    /// Store on this block device (or file) instead of a file in DIR
+    #[arg(long, value_name = "PATH")]
+    pub(crate) device: Option<PathBuf>,
+    /// Listen for iSCSI there; may be given several times; port 0 takes a free one [default: 127.0.0.1:3260]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) iscsi: Vec<SocketAddr>,
+    /// Listen for the REST API there [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) api: Option<SocketAddr>,
+    /// Read settings from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Acknowledge writes before they are on stable storage, and say so to hosts (WCE=1)
+    #[arg(long)]
+    pub(crate) write_cache: bool,
+    /// Give the admin a new API token, when the old one is lost
+    #[arg(long)]
+    pub(crate) new_token: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make an empty volume
+    #[command(after_help = "Example: ibid volume create vm1 --size 1.5TiB")]
+    Create {
+        /// 1 to 63 letters, digits, - and _
+        name: String,
+        /// 1M to 4P; a multiple of 512 bytes, rounded up to 4 KiB
+        #[arg(long)]
+        size: String,
+    },
+    /// List volumes
+    #[command(after_help = "Example: ibid volume list --filter \"name='vm-*' and provisioned > 1099511627776\"")]
+    List {
+        /// Only these
+        names: Vec<String>,
+        /// Only destroyed ones, which wait for their eradication
+        #[arg(long, conflicts_with = "all")]
+        destroyed: bool,
+        /// Destroyed ones too
+        #[arg(long)]
+        all: bool,
+        /// Only those that meet a condition
+        #[arg(long, value_name = "CONDITION")]
+        filter: Option<String>,
+    },
+    /// Show all of one volume
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Change a volume's size
+    Resize {
+        /// Its name
+        name: String,
+        /// The new size
+        #[arg(long)]
+        size: String,
+        /// Make it smaller, and lose what lies behind the new end
+        #[arg(long)]
+        truncate: bool,
+    },
+    /// Give a volume another name
+    Rename {
+        /// Its name
+        name: String,
+        /// Its new name
+        new_name: String,
+    },
+    /// Destroy volumes; they can be recovered for a day
+    Destroy {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Bring destroyed volumes back
+    Recover {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Remove destroyed volumes and their data for good, now
+    Eradicate {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args, Default)]
+pub(crate) struct ChapArgs {
+    /// User name by which the host proves itself; '' turns CHAP off
+    #[arg(long, value_name = "NAME")]
+    pub(crate) chap_user: Option<String>,
+    /// File with the host's secret, 12 to 255 characters; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) chap_secret_file: Option<PathBuf>,
+    /// User name by which the array proves itself (mutual CHAP); '' turns it off
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target_user: Option<String>,
+    /// File with the array's secret
+    #[arg(long, value_name = "FILE")]
+    pub(crate) target_secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// Make a host
+    #[command(after_help = "Examples:
+  ibid host create esx1 --iqn iqn.1998-01.com.vmware:esx1 --personality esxi
+  ibid host create anyone --iqn '*'                       admits any initiator that no other host has
+  ibid host create db1 --iqn iqn.2026-11.org.example:db1 --chap-user db1 --chap-secret-file secret.txt")]
+    Create {
+        /// 1 to 63 letters, digits, - and _
+        name: String,
+        /// The name of an initiator; may be given several times
+        #[arg(long, value_name = "IQN")]
+        iqn: Vec<String>,
+        /// aix, esxi, hitachi-vsp, hpux, oracle-vm-server, solaris or vms
+        #[arg(long)]
+        personality: Option<String>,
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// List hosts
+    List {
+        /// Only these
+        names: Vec<String>,
+        /// Only those that meet a condition
+        #[arg(long, value_name = "CONDITION")]
+        filter: Option<String>,
+    },
+    /// Show all of one host, and the volumes that it sees
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Change a host's initiators, CHAP or personality
+    Set {
+        /// Its name
+        name: String,
+        /// All its initiators from now on; may be given several times
+        #[arg(long, value_name = "IQN", conflicts_with_all = ["add_iqn", "remove_iqn"])]
+        iqn: Vec<String>,
+        /// One initiator more
+        #[arg(long, value_name = "IQN")]
+        add_iqn: Vec<String>,
+        /// One initiator less
+        #[arg(long, value_name = "IQN")]
+        remove_iqn: Vec<String>,
+        /// The kind of host; '' for none
+        #[arg(long)]
+        personality: Option<String>,
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// Give a host another name
+    Rename {
+        /// Its name
+        name: String,
+        /// Its new name
+        new_name: String,
+    },
+    /// Remove hosts that see no volumes
+    Delete {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Show a volume to a host
+    #[command(after_help = "Example: ibid host connect esx1 vm1 --lun 7")]
+    Connect {
+        /// The host
+        host: String,
+        /// The volume
+        volume: String,
+        /// The number by which the host sees it, 0 to 4095 [default: the lowest free one from 1 on]
+        #[arg(long)]
+        lun: Option<u64>,
+    },
+    /// Take a volume from a host
+    Disconnect {
+        /// The host
+        host: String,
+        /// The volume
+        volume: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArrayCommand {
+    /// Show the array: identity, portals, space
+    Show,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Make a new token in the place of the old one, which ends with its sessions
+    #[arg(long)]
+    pub(crate) new: bool,
+}

@@ -1,0 +1,109 @@
+//! What is written to standard output: tables for people, JSON for programs.
+
+use crate::problem::Problem;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Writes text. A reader that has gone away (`| head`) is no error.
+pub(crate) fn print(text: &str) -> Result<(), Problem> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Problem> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Writes the values as JSON when it is asked for, or else the text.
+pub(crate) fn either<T: Serialize>(as_json: bool, value: &T, text: impl FnOnce() -> String) -> Result<(), Problem> {
+    if as_json { json(value) } else { print(&text()) }
+}
+
+/// A table; `right` are the columns of numbers. Lines and colours are left out: it is read by scripts, too.
+pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(head.iter().copied()).add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Facts about one thing, one on a line, values below each other.
+pub(crate) fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    facts.iter().map(|(name, value)| format!("{name:width$}  {value}").trim_end().to_owned() + "\n").collect()
+}
+
+/// A list on one line, or a dash.
+pub(crate) fn list(entries: &[String]) -> String {
+    if entries.is_empty() { "-".to_owned() } else { entries.join(",") }
+}
+
+/// A time in milliseconds since 1970, as UTC in the form of RFC 3339.
+pub(crate) fn time(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days of the Gregorian calendar, counted from 1 March of the year 0, so that a leap day ends a year.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// A length of time in its two largest units.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    let minutes = milliseconds.div_ceil(60_000);
+    match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes}min"),
+        (0, hours, minutes) => format!("{hours}h {minutes}min"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (unix, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_799, "2000-02-29T23:59:59Z"),
+            (1_709_164_800, "2024-02-29T00:00:00Z"),
+            (1_795_305_599, "2026-11-21T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(time(unix * 1000), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(duration(86_400_000), "1d 0h");
+        assert_eq!(duration(86_399_999), "1d 0h");
+        assert_eq!(duration(5_400_000), "1h 30min");
+        assert_eq!(duration(1), "1min");
+    }
+
+    #[test]
+    fn tables_and_facts_line_up() {
+        let rows = vec![vec!["a".into(), "1".into()], vec!["long".into(), "22".into()]];
+        assert_eq!(table(&["NAME", "N"], &[1], rows), "NAME   N\na      1\nlong  22\n");
+        assert_eq!(facts(&[("a", "1".into()), ("long", String::new())]), "a     1\nlong\n");
+    }
+}
