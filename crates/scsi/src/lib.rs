@@ -9,6 +9,8 @@ mod be;
 pub mod capacity;
 pub mod cdb;
 pub mod copy;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod inquiry;
 pub mod lba_status;
 pub mod lun;

@@ -1,0 +1,4 @@
+//! Command descriptor blocks from a host.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| scsi::fuzzing::fuzz_cdb(data));

@@ -1,0 +1,4 @@
+//! Parameter lists from a host.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| scsi::fuzzing::fuzz_parameter_list(data));
