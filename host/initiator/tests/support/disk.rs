@@ -1,0 +1,120 @@
+//! A disk in memory that does what SBC-4 says, as plainly as it can be said.
+
+use iscsi::target::{Command as Task, Completion};
+use scsi::copy::parse_copy_list;
+use scsi::inquiry::vpd::BlockLimits;
+use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
+use scsi::lun::report_luns_data;
+use scsi::unmap::parse_unmap;
+use scsi::{Capacity, Cdb, Command, Lun, Sense, SenseFormat, Status, asc};
+use units::Lba;
+
+/// Bytes in a block.
+pub const BLOCK: usize = 512;
+
+/// What the disk tells in VPD page B0h.
+pub const LIMITS: BlockLimits = BlockLimits { max_transfer: 4096, max_write_same: 16_384, ..BlockLimits::OURS };
+
+/// Blocks, and who has reserved them.
+pub struct Disk {
+    /// The content.
+    pub data: Vec<u8>,
+    /// The CDBs executed so far, for counting.
+    pub executed: Vec<Command>,
+}
+
+impl Disk {
+    /// A disk of zeros.
+    pub fn new(blocks: u64) -> Self {
+        Self { data: vec![0; blocks as usize * BLOCK], executed: Vec::new() }
+    }
+
+    /// Does a command.
+    pub fn execute(&mut self, task: &Task) -> Completion {
+        let command = match Cdb::parse(&task.cdb) {
+            Ok(command) => command,
+            Err(sense) => return check(sense),
+        };
+        self.executed.push(command);
+        self.perform(&command, &task.data).unwrap_or_else(check)
+    }
+
+    fn range(&mut self, lba: Lba, blocks: u64) -> Result<&mut [u8], Sense> {
+        let from = lba.0 as usize * BLOCK;
+        self.data.get_mut(from..from + blocks as usize * BLOCK).ok_or(Sense::lba_out_of_range(lba.0))
+    }
+
+    fn perform(&mut self, command: &Command, data: &[u8]) -> Result<Completion, Sense> {
+        match *command {
+            Command::Read(t) => return Ok(Completion::read(self.range(t.lba, t.blocks.into())?.to_vec())),
+            Command::Write(t) => self.range(t.lba, t.blocks.into())?.copy_from_slice(data),
+            Command::WriteSame(s) => {
+                self.range(s.lba, s.blocks.into())?.chunks_mut(BLOCK).for_each(|block| block.copy_from_slice(data));
+            }
+            Command::Unmap { .. } => {
+                for range in parse_unmap(data)? {
+                    self.range(range.start(), range.blocks())?.fill(0);
+                }
+            }
+            Command::CompareAndWrite { lba, blocks, .. } => {
+                let (compare, write) = data.split_at(data.len() / 2);
+                let blocks = self.range(lba, blocks.into())?;
+                if let Some(at) = blocks.iter().zip(compare).position(|(a, b)| a != b) {
+                    return Err(Sense::miscompare(at as u64));
+                }
+                blocks.copy_from_slice(write);
+            }
+            Command::ExtendedCopy { .. } => {
+                for segment in parse_copy_list(data)?.segments {
+                    let source = self.range(segment.source_lba, segment.blocks.into())?.to_vec();
+                    self.range(segment.destination_lba, segment.blocks.into())?.copy_from_slice(&source);
+                }
+            }
+            _ => return self.tell(command),
+        }
+        Ok(Completion::good())
+    }
+
+    fn tell(&self, command: &Command) -> Result<Completion, Sense> {
+        let blocks = (self.data.len() / BLOCK) as u64;
+        Ok(match *command {
+            Command::Inquiry { page: None, .. } => {
+                let mut data = [b' '; 36];
+                data[..8].copy_from_slice(&[0, 0, 6, 2, 31, 8, 0, 2]);
+                Completion::read(data.to_vec())
+            }
+            Command::Inquiry { page: Some(page), .. } => Completion::read(vpd(page)?),
+            Command::ReadCapacity16 { .. } => Completion::read(Capacity::of_volume(blocks).to_bytes_16().to_vec()),
+            Command::ReportLuns { .. } => Completion::read(report_luns_data([Lun::default()])),
+            Command::GetLbaStatus { lba, .. } => {
+                let run = StatusRun { lba, blocks: (blocks - lba.0) as u32, status: Provisioning::Mapped };
+                Completion::read(build_lba_status(&[run]))
+            }
+            Command::TestUnitReady
+            | Command::SynchronizeCache(_)
+            | Command::Reserve { .. }
+            | Command::Release { .. } => Completion::good(),
+            _ => return Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
+        })
+    }
+}
+
+fn vpd(page: u8) -> Result<Vec<u8>, Sense> {
+    let body = match page {
+        0x00 => vec![0x00, 0x83, 0xb0, 0xb2],
+        0x83 => [&[0x01, 0x03, 0, 16][..], &[0x60; 16]].concat(),
+        0xb0 => LIMITS.to_body().to_vec(),
+        0xb2 => vec![0, 0xc4, 2, 0],
+        _ => return Err(Sense::invalid_cdb_field(2, None)),
+    };
+    Ok([&[0, page, 0, body.len() as u8][..], &body].concat())
+}
+
+fn check(sense: Sense) -> Completion {
+    Completion::check_condition(sense.to_bytes(SenseFormat::Fixed))
+}
+
+/// A status without data.
+pub fn status(status: Status) -> Completion {
+    Completion::status(status.code())
+}

@@ -1,0 +1,211 @@
+//! A target for tests: the wire crates' target half over a disk in memory, and a script that may answer first. It has
+//! nothing of the array.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+mod disk;
+
+pub use disk::{BLOCK, Disk, LIMITS, status};
+
+use bytes::{Buf, BytesMut};
+use iscsi::pdu::TaskOutcome;
+use iscsi::target::{Command, Completion, Event, Limits, TargetConnection, TargetRecord};
+use iscsi::{
+    Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, Output,
+    Parameters, Secret, SessionKind, SessionRequest, TargetLogin,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, mpsc};
+use world::net::{Listener, Stream};
+
+/// The target's name.
+pub const NAME: &str = "iqn.2026-11.test:disk";
+
+/// What the script says to a command.
+pub enum Reply {
+    /// The disk shall answer.
+    Disk,
+    /// This is the answer.
+    Answer(Completion),
+    /// No answer, until task management ends the command.
+    Hold,
+    /// The connection is closed, before the command is done.
+    Hangup,
+    /// The command is done, and the connection is closed without an answer.
+    HangupAfter,
+}
+
+/// What a test can set.
+pub struct Target {
+    /// The disk.
+    pub disk: Disk,
+    /// Asked before the disk.
+    pub script: Box<dyn FnMut(&Command) -> Reply + Send>,
+    /// CHAP: user, secret, and the target's own.
+    pub account: Option<(String, String, Option<(String, String)>)>,
+    /// What the target is ready to agree on.
+    pub offer: Parameters,
+    /// Commands that a session may have open.
+    pub window: u32,
+    /// Sessions so far.
+    pub logins: Vec<SessionRequest>,
+}
+
+impl Target {
+    /// A target with a disk of this many blocks, that answers everything.
+    pub fn new(blocks: u64) -> Self {
+        Self {
+            disk: Disk::new(blocks),
+            script: Box::new(|_| Reply::Disk),
+            account: None,
+            offer: Parameters::offer_of_target(),
+            window: 32,
+            logins: Vec::new(),
+        }
+    }
+
+    /// The same with a script.
+    pub fn scripted(blocks: u64, script: impl FnMut(&Command) -> Reply + Send + 'static) -> Self {
+        Self { script: Box::new(script), ..Self::new(blocks) }
+    }
+
+    /// Serves from a thread of its own, for as long as the test runs.
+    pub fn serve(self) -> Served {
+        let target = Arc::new(Mutex::new(self));
+        let (sender, receiver) = mpsc::channel();
+        let shared = target.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+                sender.send(listener.local_addr().unwrap()).unwrap();
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    tokio::spawn(connection(stream, shared.clone()));
+                }
+            });
+        });
+        Served { address: receiver.recv().unwrap(), target }
+    }
+}
+
+/// A target that is being served.
+pub struct Served {
+    /// Where.
+    pub address: SocketAddr,
+    /// The target, to be looked at and changed.
+    pub target: Arc<Mutex<Target>>,
+}
+
+impl Served {
+    /// The URL of its disk.
+    pub fn url(&self) -> String {
+        format!("iscsi://{}/{NAME}/0", self.address)
+    }
+}
+
+impl LoginAuthority for Target {
+    fn authentication(&mut self, _: &str, kind: &SessionKind) -> Result<Authentication, LoginStatus> {
+        if kind.target().is_some_and(|target| target != NAME) {
+            return Err(LoginStatus::NotFound);
+        }
+        Ok(match &self.account {
+            None => Authentication::None,
+            Some((user, secret, mutual)) => Authentication::Chap(ChapAccount {
+                user: user.clone(),
+                secret: Secret::new(secret.clone()),
+                mutual: mutual.as_ref().map(|(user, secret)| (user.clone(), Secret::new(secret.clone()))),
+            }),
+        })
+    }
+
+    fn fill_random(&mut self, bytes: &mut [u8]) {
+        bytes
+            .chunks_mut(16)
+            .for_each(|chunk| chunk.copy_from_slice(&world::random::bytes::<16>().unwrap()[..chunk.len()]));
+    }
+
+    fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus> {
+        self.logins.push(request.clone());
+        Ok(self.logins.len() as u16)
+    }
+}
+
+async fn flush(stream: &mut Stream, output: &mut Output) -> bool {
+    while output.has_remaining() {
+        let chunk = output.chunk().len();
+        if stream.write_all(output.chunk()).await.is_err() {
+            return false;
+        }
+        output.advance(chunk);
+    }
+    true
+}
+
+async fn receive(stream: &mut Stream, input: &mut BytesMut) -> bool {
+    input.reserve(1 << 20);
+    matches!(stream.read(input).await, Ok(1..))
+}
+
+async fn log_in(stream: &mut Stream, input: &mut BytesMut, target: &Mutex<Target>) -> Option<(Established, Output)> {
+    let mut output = Output::default();
+    let config = {
+        let target = target.lock().unwrap();
+        LoginConfig { offer: target.offer.clone(), command_window: target.window, ..LoginConfig::default() }
+    };
+    let mut login = TargetLogin::new(config);
+    while receive(stream, input).await {
+        let progress = login.receive(input, &mut *target.lock().unwrap(), &mut output);
+        if let LoginProgress::Established(established) = progress {
+            return Some((*established, output));
+        }
+        if !flush(stream, &mut output).await || matches!(progress, LoginProgress::Refused(_)) {
+            return None;
+        }
+    }
+    None
+}
+
+async fn connection(mut stream: Stream, target: Arc<Mutex<Target>>) {
+    let mut input = BytesMut::new();
+    let Some((established, output)) = log_in(&mut stream, &mut input, &target).await else { return };
+    let limits = Limits { command_window: target.lock().unwrap().window, ..Limits::default() };
+    let mut connection = TargetConnection::new(&established, limits, output);
+    let mut events = Vec::new();
+    while flush(&mut stream, connection.output()).await && receive(&mut stream, &mut input).await {
+        connection.receive(&mut input, &mut events);
+        let mut target = target.lock().unwrap();
+        while !events.is_empty() {
+            if !handle(events.remove(0), &mut connection, &mut target, &mut events) {
+                return;
+            }
+        }
+    }
+}
+
+/// True while the connection lives.
+fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, events: &mut Vec<Event>) -> bool {
+    match event {
+        Event::Command(command) => match (target.script)(&command) {
+            Reply::Disk => connection.complete(command.id, target.disk.execute(&command)),
+            Reply::Answer(completion) => connection.complete(command.id, completion),
+            Reply::Hold => {}
+            Reply::Hangup => return false,
+            Reply::HangupAfter => {
+                target.disk.execute(&command);
+                return false;
+            }
+        },
+        Event::TaskManagement(management) => {
+            management.tasks.iter().for_each(|task| connection.complete(*task, Completion::good()));
+            connection.complete_task_management(management.id, TaskOutcome::Complete);
+        }
+        Event::SendTargets { id, .. } => {
+            let record = TargetRecord { name: NAME.to_owned(), addresses: vec!["127.0.0.1:3260,1".to_owned()] };
+            connection.complete_send_targets(id, &[record]);
+        }
+        Event::Logout { .. } => connection.complete_logout(events),
+        Event::Pong => {}
+        Event::Close(_) => return events.is_empty() && !connection.output().is_empty(),
+    }
+    true
+}
