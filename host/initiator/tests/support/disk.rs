@@ -39,6 +39,13 @@ impl Disk {
         self.perform(&command, &task.data).unwrap_or_else(check)
     }
 
+    /// Writes the first half of the blocks of a WRITE.
+    pub fn write_half(&mut self, task: &Task) {
+        let Ok(Command::Write(transfer)) = Cdb::parse(&task.cdb) else { panic!("only a WRITE has halves") };
+        let half = u64::from(transfer.blocks / 2);
+        self.range(transfer.lba, half).unwrap().copy_from_slice(&task.data[..half as usize * BLOCK]);
+    }
+
     fn range(&mut self, lba: Lba, blocks: u64) -> Result<&mut [u8], Sense> {
         let from = lba.0 as usize * BLOCK;
         self.data.get_mut(from..from + blocks as usize * BLOCK).ok_or(Sense::lba_out_of_range(lba.0))

@@ -1,6 +1,6 @@
 //! A target for tests: the wire crates' target half over a disk in memory, and a script that may answer first. It has
 //! nothing of the array.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses its part")]
 
 mod disk;
 
@@ -32,6 +32,8 @@ pub enum Reply {
     Hangup,
     /// The command is done, and the connection is closed without an answer.
     HangupAfter,
+    /// The first half of a write's blocks is written, and the connection is closed.
+    HangupHalf,
 }
 
 /// What a test can set.
@@ -192,6 +194,10 @@ fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, 
             Reply::Hangup => return false,
             Reply::HangupAfter => {
                 target.disk.execute(&command);
+                return false;
+            }
+            Reply::HangupHalf => {
+                target.disk.write_half(&command);
                 return false;
             }
         },

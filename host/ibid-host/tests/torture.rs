@@ -1,0 +1,167 @@
+//! The torture against targets that die in every way: what is lost or half done must be found, and nothing else.
+
+#[path = "../../initiator/tests/support/mod.rs"]
+mod support;
+
+use iscsi::target::Command as Task;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use support::{BLOCK, Reply, Served, Target};
+
+/// Blocks of the region: 4 MiB.
+const BLOCKS: u64 = 8192;
+
+/// A journal of one test's own.
+struct Journal(PathBuf);
+
+impl Journal {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ibid-torture-{test}-{}", std::process::id()));
+        let _ = world::files::remove(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let _ = world::files::remove(&self.0);
+    }
+}
+
+fn run(verb: &str, served: &Served, journal: &Journal, words: &[&str]) -> Output {
+    let journal = journal.0.to_str().unwrap();
+    let program = env!("CARGO_BIN_EXE_ibid-host");
+    Command::new(program).args([verb, &served.url(), "--journal", journal, "--json"]).args(words).output().unwrap()
+}
+
+fn torture(served: &Served, journal: &Journal) -> Value {
+    let output = run("torture", served, journal, &["--until-killed", "--span", "4M", "--qd", "8"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn verify(served: &Served, journal: &Journal) -> (i32, Value, String) {
+    let output = run("torture-verify", served, journal, &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+/// True for the commands that change blocks.
+fn changes(task: &Task) -> bool {
+    matches!(task.cdb[0], 0x8a | 0x93 | 0x42 | 0x83 | 0x89)
+}
+
+/// A target that answers `count` changes and then says `last` to the next one, once.
+fn dying(count: usize, last: fn() -> Reply) -> Served {
+    let mut left = Some(count);
+    Target::scripted(BLOCKS, move |task| match &mut left {
+        Some(0) if changes(task) => {
+            left = None;
+            last()
+        }
+        Some(more) if changes(task) => {
+            *more -= 1;
+            Reply::Disk
+        }
+        _ => Reply::Disk,
+    })
+    .serve()
+}
+
+#[test]
+fn a_target_that_keeps_its_word_passes_again_and_again() {
+    let journal = Journal::new("honest");
+    let mut disk = None;
+    for (count, last) in
+        [(300, (|| Reply::Hangup) as fn() -> Reply), (200, || Reply::HangupAfter), (250, || Reply::Hangup)]
+    {
+        let served = dying(count, last);
+        if let Some(data) = disk.take() {
+            served.target.lock().unwrap().disk.data = data;
+        }
+        let counts = torture(&served, &journal);
+        assert_eq!((counts["target_gone"].as_bool(), counts["errors"].as_u64()), (Some(true), Some(0)), "{counts}");
+        assert!(counts["acknowledged"].as_u64().unwrap() > 100 && counts["open"].as_u64().unwrap() > 0, "{counts}");
+        let (code, report, said) = verify(&served, &journal);
+        assert_eq!((code, report["wrong"].as_u64()), (0, Some(0)), "{said}");
+        assert_eq!(report["open"], counts["open"]);
+        disk = Some(std::mem::take(&mut served.target.lock().unwrap().disk.data));
+    }
+}
+
+#[test]
+fn every_acknowledged_block_that_changes_is_found() {
+    let served = dying(200, || Reply::Hangup);
+    let journal = Journal::new("lost");
+    torture(&served, &journal);
+    let whole = served.target.lock().unwrap().disk.data.clone();
+    for block in (0..BLOCKS as usize).step_by(1023) {
+        let at = block * BLOCK + block % BLOCK;
+        served.target.lock().unwrap().disk.data[at] ^= 0x40;
+        let (code, report, said) = verify(&served, &journal);
+        assert_eq!((code, report["wrong"].as_u64()), (1, Some(1)), "block {block}: {said}");
+        assert!(said.contains(&format!("LBA {block} ")), "{said}");
+        served.target.lock().unwrap().disk.data.copy_from_slice(&whole);
+    }
+    assert_eq!(verify(&served, &journal).0, 0);
+}
+
+#[test]
+fn a_write_that_is_half_there_is_found() {
+    // Half of each write, then the end: the first write of more than one block tells.
+    let mut left = 150;
+    let served = Target::scripted(BLOCKS, move |task| {
+        left -= usize::from(changes(task) && left > 0);
+        if left == 0 && task.cdb[0] == 0x8a && task.data.len() >= 2 * BLOCK { Reply::HangupHalf } else { Reply::Disk }
+    })
+    .serve();
+    let journal = Journal::new("half");
+    torture(&served, &journal);
+    let (code, report, said) = verify(&served, &journal);
+    assert_eq!((code, report["in_pieces"].as_u64()), (1, Some(1)), "{report}");
+    assert!(said.contains("half there"), "{said}");
+    // Going on over such a disk would hide it.
+    let output = run("torture", &served, &journal, &["--secs", "0.1"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_write_that_is_acknowledged_and_dropped_is_found() {
+    let mut seen = 0;
+    let served = Target::scripted(BLOCKS, move |task| {
+        seen += usize::from(task.cdb[0] == 0x8a);
+        match task.cdb[0] {
+            0x8a if seen == 60 => Reply::Answer(iscsi::target::Completion::good()),
+            0x8a if seen == 61 => Reply::Hangup,
+            _ => Reply::Disk,
+        }
+    })
+    .serve();
+    let journal = Journal::new("dropped");
+    let output = run("torture", &served, &journal, &["--until-killed", "--span", "4M", "--qd", "4"]);
+    // Its own reads may have met the hole before the end.
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+    assert_eq!(verify(&served, &journal).0, 1);
+}
+
+#[test]
+fn a_load_that_is_stopped_by_time_leaves_nothing_open() {
+    let served = Target::new(BLOCKS).serve();
+    let journal = Journal::new("time");
+    let output = run("torture", &served, &journal, &["--secs", "0.2", "--span", "4M"]);
+    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((counts["open"].as_u64(), counts["target_gone"].as_bool()), (Some(0), Some(false)));
+    let (code, report, _) = verify(&served, &journal);
+    assert_eq!((code, report["blocks"].as_u64()), (0, Some(BLOCKS)));
+}
+
+#[test]
+fn another_file_is_no_journal() {
+    let served = Target::new(BLOCKS).serve();
+    let journal = Journal::new("other");
+    world::files::replace(&journal.0, &[b'x'; 200], world::files::Access::Owner).unwrap();
+    assert_eq!(run("torture", &served, &journal, &["--secs", "0.1"]).status.code(), Some(2));
+    assert_eq!(run("torture-verify", &served, &journal, &[]).status.code(), Some(2));
+    assert_eq!(world::files::read_text(&journal.0, 1000).unwrap(), Some("x".repeat(200)), "it was left alone");
+}

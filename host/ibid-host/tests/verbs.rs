@@ -1,0 +1,165 @@
+//! The program, run as a user runs it, against a disk in memory.
+
+#[path = "../../initiator/tests/support/mod.rs"]
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Output};
+use support::{BLOCK, Reply, Served, Target};
+
+fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(words).env_remove("IBID_HOST_IQN").output().unwrap()
+}
+
+/// Runs a verb that must end well, and reads its JSON.
+fn json(words: &[&str]) -> Value {
+    let output = run(&[words, &["--json"]].concat());
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs a verb that must fail with `code`, and reads what it says.
+fn fails(words: &[&str], code: i32) -> String {
+    let output = run(words);
+    let words = format!("{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(code), "{words}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn with_disk<T>(served: &Served, look: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    look(&mut served.target.lock().unwrap().disk.data)
+}
+
+#[test]
+fn every_load_runs_without_errors() {
+    let served = Target::new(65_536).serve();
+    let url = served.url();
+    for op in [
+        "read",
+        "write",
+        "write-same",
+        "zero",
+        "zero-unmap",
+        "unmap",
+        "caw",
+        "caw-miss",
+        "xcopy",
+        "tur",
+        "flush",
+        "get-lba",
+    ] {
+        let report = json(&["bench", &url, "--op", op, "--secs", "0.1", "--warm", "0", "--qd", "4", "--span", "1M"]);
+        assert_eq!((report["op"].as_str(), report["errors"].as_u64()), (Some(op), Some(0)), "{report}");
+        assert!(report["ops"].as_u64().unwrap() > 0 && report["lat_us"]["max"].as_f64().unwrap() > 0.0, "{report}");
+    }
+}
+
+#[test]
+fn a_load_stays_within_its_span() {
+    let served = Target::new(8192).serve();
+    let words = ["--secs", "0.1", "--warm", "0", "--off", "1M", "--span", "1M", "--size", "4K"];
+    json(&[&["bench", &served.url(), "--op", "write"][..], &words].concat());
+    with_disk(&served, |data| {
+        assert!(data[..1 << 20].iter().all(|byte| *byte == 0) && data[2 << 20..].iter().all(|byte| *byte == 0));
+        assert!(data[1 << 20..2 << 20].iter().any(|byte| *byte != 0));
+    });
+}
+
+#[test]
+fn scripts_can_tell_failures_apart() {
+    let served = Target::scripted(1024, |command| match command.cdb[0] {
+        0x8a => Reply::Answer(support::status(scsi::Status::ReservationConflict)),
+        _ => Reply::Disk,
+    })
+    .serve();
+    let url = served.url();
+    let said = fails(&["bench", &url, "--op", "write", "--secs", "0.1", "--warm", "0", "--qd", "1"], 1);
+    assert!(said.contains("RESERVATION CONFLICT"), "{said}");
+    for words in [
+        &["bench", &url, "--op", "read", "--size", "1000"][..],
+        &["bench", &url, "--op", "read", "--off", "1T"],
+        &["bench", "iscsi://127.0.0.1:1/iqn.2026-11.test:none/0", "--op", "read"],
+        &["bench", &url.replace(support::NAME, "iqn.2026-11.test:other"), "--op", "read"],
+        &["torture-verify", &url, "--journal", "/nonexistent"],
+    ] {
+        let said = fails(words, 2);
+        assert!(said.starts_with("error: ") && (said.contains("hint: ") || said.contains("/nonexistent")), "{said}");
+    }
+}
+
+#[test]
+fn filled_data_verify_until_a_byte_changes() {
+    let served = Target::new(4096).serve();
+    let url = served.url();
+    let range = ["--size", "1M", "--off", "64K", "--seed", "7"];
+    json(&[&["fill", &url][..], &range].concat());
+    assert_eq!(json(&[&["verify", &url][..], &range].concat())["bytes"], 1 << 20);
+    with_disk(&served, |data| data[(128 + 100) * BLOCK] ^= 1);
+    let said = fails(&[&["verify", &url][..], &range].concat(), 1);
+    assert!(said.contains("LBA 228"), "{said}");
+}
+
+#[test]
+fn both_ways_of_deploying_copy_every_byte() {
+    for method in ["xcopy", "readwrite"] {
+        let served = Target::new(65_536).serve();
+        let url = served.url();
+        json(&["fill", &url, "--size", "5M", "--seed", "3"]);
+        let words = ["--size", "5M", "--destination-off", "16M", "--method", method, "--chunk", "768K", "--qd", "3"];
+        assert_eq!(json(&[&["deploy", &url, &url][..], &words].concat())["bytes"], 5 << 20);
+        json(&["verify", &url, "--size", "5M", "--off", "16M", "--from", "0", "--seed", "3"]);
+        let words = ["compare", &url, &url, "--size", "5M", "--second-off", "16M"];
+        assert_eq!(json(&words)["bytes"], 5 << 20);
+        with_disk(&served, |data| data[(16 << 20) + 700] ^= 1);
+        let said = fails(&words, 1);
+        assert!(said.contains("LBA 1 "), "{said}");
+    }
+}
+
+#[test]
+fn two_targets_are_copied_through_the_host() {
+    let (one, two) = (Target::new(8192).serve(), Target::new(8192).serve());
+    json(&["fill", &one.url(), "--size", "2M"]);
+    json(&["deploy", &one.url(), &two.url(), "--size", "2M", "--method", "readwrite"]);
+    json(&["verify", &two.url(), "--size", "2M"]);
+    fails(&["deploy", &one.url(), &two.url(), "--size", "2M", "--method", "xcopy"], 2);
+}
+
+#[test]
+fn zeroing_and_reclaiming_leave_zeros_and_nothing_else() {
+    for words in [
+        ["zero", "--method", "write-same"],
+        ["zero", "--method", "write"],
+        ["reclaim", "--method", "unmap"],
+        ["reclaim", "--method", "write-same-unmap"],
+        ["reclaim", "--method", "write-zeros"],
+    ] {
+        let served = Target::new(8192).serve();
+        with_disk(&served, |data| data.fill(0xa5));
+        let words = [words[0], &served.url(), words[1], words[2], "--off", "512", "--size", "3M"];
+        assert_eq!(json(&words)["bytes"], 3 << 20);
+        with_disk(&served, |data| {
+            let (before, rest) = data.split_at(512);
+            let (inside, after) = rest.split_at(3 << 20);
+            assert!(inside.iter().all(|byte| *byte == 0), "{words:?}");
+            assert!(before.iter().chain(after).all(|byte| *byte == 0xa5), "{words:?}");
+        });
+    }
+}
+
+#[test]
+fn locks_are_given_back() {
+    let served = Target::new(1024).serve();
+    for method in ["caw", "reserve"] {
+        let report = json(&["lock", &served.url(), "--method", method, "--secs", "0.1", "--hosts", "3"]);
+        assert!(report["locks"].as_u64().unwrap() > 0, "{report}");
+        with_disk(&served, |data| assert!(data.iter().all(|byte| *byte == 0)));
+    }
+}
+
+#[test]
+fn a_portal_tells_its_targets() {
+    let served = Target::new(64).serve();
+    let targets = json(&["targets", &format!("iscsi://{}", served.address)]);
+    assert_eq!(targets[0]["target"], support::NAME);
+}
