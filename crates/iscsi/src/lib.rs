@@ -3,6 +3,7 @@
 
 mod chap;
 mod digest;
+mod gather;
 pub mod initiator;
 mod login;
 mod output;
@@ -11,6 +12,8 @@ mod payload;
 pub mod pdu;
 mod serial;
 pub mod target;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use chap::Secret;

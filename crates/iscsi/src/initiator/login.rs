@@ -1,9 +1,25 @@
-//! The initiator's side of the login phase.
+//! The initiator's side of the login phase (RFC 7143 6.3).
 
 use bytes::BytesMut;
 use thiserror::Error;
 
-use crate::{chap::Secret, login::Established, output::Output, parameters::Parameters};
+use crate::{
+    chap::{self, Algorithm, Secret, key},
+    login::{Established, SessionKind, SessionRequest, VERSION},
+    output::Output,
+    parameters::Parameters,
+    pdu::{DecodeLimits, Decoder, Frame, LoginRequest, LoginResponse, Opcode, Stage},
+    text::{self, Assembler, Negotiation, Pairs, name},
+};
+
+/// Most text of one login response, over all its PDUs.
+const MAX_TEXT_LEN: usize = 16 << 10;
+/// Most responses of one login.
+const MAX_RESPONSES: u32 = 64;
+/// The tag of all requests of the login.
+const TASK_TAG: u32 = 0;
+/// CmdSN of the first command.
+const FIRST_CMD_SN: u32 = 1;
 
 /// What an initiator brings to a login.
 #[derive(Clone, Debug)]
@@ -31,8 +47,7 @@ pub struct ChapIdentity {
     pub user: String,
     /// The initiator's secret.
     pub secret: Secret,
-    /// When the target shall prove itself too: the name it has to give, its secret, and the challenge to send it, which
-    /// must be unpredictable.
+    /// When the target shall prove itself too.
     pub mutual: Option<MutualChap>,
 }
 
@@ -43,9 +58,9 @@ pub struct MutualChap {
     pub user: Option<String>,
     /// The target's secret.
     pub secret: Secret,
-    /// CHAP_I.
+    /// CHAP_I to send.
     pub identifier: u8,
-    /// CHAP_C.
+    /// CHAP_C to send: it must be unpredictable, and is used for one login only.
     pub challenge: Vec<u8>,
 }
 
@@ -69,29 +84,283 @@ pub enum LoginError {
     /// The target is elsewhere: TargetAddress.
     #[error("the target moved to {0}")]
     Moved(String),
-    /// The target could not prove itself.
-    #[error("the target failed to authenticate: {0}")]
+    /// The target could not prove itself, or wants a proof we cannot give.
+    #[error("authentication failed: {0}")]
     Authentication(&'static str),
     /// The target broke the protocol.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
 }
 
+/// What the security negotiation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Security {
+    Method,
+    Challenge,
+    /// The target's proof in mutual CHAP.
+    Proof(Algorithm),
+    Done,
+}
+
 /// One login, from the first byte of a connection to the full feature phase or to its failure.
 #[derive(Debug)]
 pub struct InitiatorLogin {
     config: LoginConfig,
+    decoder: Decoder,
+    incoming: Assembler,
+    negotiation: Negotiation,
+    security: Security,
+    stage: Stage,
+    exp_stat_sn: u32,
+    max_cmd_sn: u32,
+    responses: u32,
 }
 
 impl InitiatorLogin {
     /// A login; the first request is put into `output`.
-    pub fn start(config: LoginConfig, _output: &mut Output) -> Self {
-        Self { config }
+    pub fn start(config: LoginConfig, output: &mut Output) -> Self {
+        let login = Self {
+            decoder: Decoder::new(DecodeLimits::default()),
+            incoming: Assembler::new(MAX_TEXT_LEN),
+            negotiation: Negotiation::new(config.offer.clone(), config.target.is_none()),
+            security: Security::Method,
+            stage: Stage::Security,
+            exp_stat_sn: 0,
+            max_cmd_sn: FIRST_CMD_SN,
+            responses: 0,
+            config,
+        };
+        let mut pairs = vec![(name::INITIATOR_NAME.to_owned(), login.config.initiator.clone())];
+        let alias = login.config.initiator_alias.iter();
+        pairs.extend(alias.map(|alias| (name::INITIATOR_ALIAS.to_owned(), alias.clone())));
+        match &login.config.target {
+            None => pairs.push((name::SESSION_TYPE.to_owned(), "Discovery".to_owned())),
+            Some(target) => {
+                pairs.push((name::SESSION_TYPE.to_owned(), "Normal".to_owned()));
+                pairs.push((name::TARGET_NAME.to_owned(), target.clone()));
+            }
+        }
+        let methods = match &login.config.chap {
+            None => "None",
+            Some(ChapIdentity { mutual: None, .. }) => "CHAP,None",
+            // Whoever wants a proof from the target cannot do without.
+            Some(ChapIdentity { mutual: Some(_), .. }) => "CHAP",
+        };
+        pairs.push((name::AUTH_METHOD.to_owned(), methods.to_owned()));
+        let transit_to = login.config.chap.is_none().then_some(Stage::Operational);
+        login.send(&pairs, transit_to, output);
+        login
     }
 
-    /// Takes the login responses at the front of `input` and goes on.
-    pub fn receive(&mut self, _input: &mut BytesMut, _output: &mut Output) -> LoginProgress {
-        let _ = &self.config;
-        LoginProgress::Pending
+    /// Takes the login responses at the front of `input` and goes on. After the last one it takes nothing more.
+    pub fn receive(&mut self, input: &mut BytesMut, output: &mut Output) -> LoginProgress {
+        loop {
+            let step = match self.decoder.next(input) {
+                Ok(None) => return LoginProgress::Pending,
+                Ok(Some(frame)) => self.step(frame, output),
+                Err(_) => Err(LoginError::Protocol("login response that cannot be decoded")),
+            };
+            match step {
+                Ok(None) => {}
+                Ok(Some(established)) => return LoginProgress::Established(Box::new(established)),
+                Err(error) => return LoginProgress::Failed(error),
+            }
+        }
+    }
+
+    /// How many bytes the PDU at the front of `input` has: what a reader should make room for.
+    pub fn wanted(&self, input: &[u8]) -> usize {
+        self.decoder.wanted(input)
+    }
+
+    fn send(&self, pairs: &Pairs, transit_to: Option<Stage>, output: &mut Output) {
+        output.push(&LoginRequest {
+            stage: self.stage,
+            transit_to,
+            isid: self.config.isid,
+            initiator_task_tag: TASK_TAG,
+            cid: self.config.cid,
+            cmd_sn: FIRST_CMD_SN,
+            exp_stat_sn: self.exp_stat_sn,
+            data: text::encode_pairs(pairs),
+            ..LoginRequest::default()
+        });
+    }
+
+    fn step(&mut self, frame: Frame, output: &mut Output) -> Result<Option<Established>, LoginError> {
+        if frame.opcode() != Some(Opcode::LoginResponse) {
+            return Err(LoginError::Protocol("not a login response"));
+        }
+        self.responses += 1;
+        if self.responses > MAX_RESPONSES {
+            return Err(LoginError::Protocol("the login does not come to an end"));
+        }
+        let response = LoginResponse::load(frame).map_err(|_| LoginError::Protocol("malformed login response"))?;
+        self.exp_stat_sn = response.sn.stat_sn.wrapping_add(1);
+        self.max_cmd_sn = response.sn.max_cmd_sn;
+        let text = self.incoming.push(&response.data, response.continued);
+        let Some(pairs) = text.map_err(|_| LoginError::Protocol("malformed text"))? else {
+            self.send(&Pairs::new(), None, output);
+            return Ok(None);
+        };
+        if response.status != 0 {
+            return Err(refused(response.status, &pairs));
+        }
+        if response.version_active != VERSION {
+            return Err(LoginError::Protocol("unknown protocol version"));
+        }
+        if response.stage != self.stage {
+            return Err(LoginError::Protocol("response for another stage"));
+        }
+        match self.stage {
+            Stage::Security => self.security_step(&response, &pairs, output)?,
+            _ => return self.operational_step(&response, &pairs, output),
+        }
+        Ok(None)
+    }
+
+    fn security_step(
+        &mut self,
+        response: &LoginResponse,
+        pairs: &Pairs,
+        output: &mut Output,
+    ) -> Result<(), LoginError> {
+        let find = |wanted: &str| pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
+        let mut answers = Pairs::new();
+        match self.security {
+            Security::Method => match (find(name::AUTH_METHOD), &self.config.chap) {
+                (Some("CHAP"), Some(_)) => {
+                    answers.push((key::ALGORITHM.to_owned(), Algorithm::OFFER.to_owned()));
+                    self.security = Security::Challenge;
+                }
+                (Some("None"), None | Some(ChapIdentity { mutual: None, .. })) => self.security = Security::Done,
+                (None, None) => self.security = Security::Done,
+                _ => return Err(LoginError::Authentication("the target chose a method that was not offered")),
+            },
+            Security::Challenge => answers = self.answer_challenge(find)?,
+            Security::Proof(algorithm) => self.check_proof(algorithm, find)?,
+            Security::Done => {}
+        }
+        match response.transit_to {
+            Some(Stage::Operational) if self.security == Security::Done => {
+                self.stage = Stage::Operational;
+                self.offer(output);
+            }
+            Some(_) => return Err(LoginError::Authentication("the target went on without authentication")),
+            None => {
+                let ready = !matches!(self.security, Security::Method | Security::Challenge);
+                self.send(&answers, ready.then_some(Stage::Operational), output);
+            }
+        }
+        Ok(())
+    }
+
+    /// CHAP_N and CHAP_R for the target's challenge, and our own challenge for mutual CHAP.
+    fn answer_challenge<'a>(&mut self, find: impl Fn(&str) -> Option<&'a str>) -> Result<Pairs, LoginError> {
+        let Some(identity) = &self.config.chap else {
+            return Err(LoginError::Authentication("no CHAP secret"));
+        };
+        let challenge = (|| {
+            let algorithm = Algorithm::from_value(find(key::ALGORITHM)?)?;
+            let identifier: u8 = find(key::IDENTIFIER)?.parse().ok()?;
+            Some((algorithm, identifier, chap::decode_binary(find(key::CHALLENGE)?)?))
+        })();
+        let Some((algorithm, identifier, challenge)) = challenge else {
+            return Err(LoginError::Authentication("the target sent no usable challenge"));
+        };
+        let response = algorithm.response(identifier, &identity.secret, &challenge);
+        let mut answers = vec![
+            (key::NAME.to_owned(), identity.user.clone()),
+            (key::RESPONSE.to_owned(), chap::encode_binary(&response)),
+        ];
+        self.security = match &identity.mutual {
+            None => Security::Done,
+            Some(mutual) => {
+                if chap::same_secret(&mutual.secret, &identity.secret) || mutual.challenge == challenge {
+                    return Err(LoginError::Authentication("mutual CHAP needs two secrets and two challenges"));
+                }
+                answers.push((key::IDENTIFIER.to_owned(), mutual.identifier.to_string()));
+                answers.push((key::CHALLENGE.to_owned(), chap::encode_binary(&mutual.challenge)));
+                Security::Proof(algorithm)
+            }
+        };
+        Ok(answers)
+    }
+
+    fn check_proof<'a>(
+        &mut self,
+        algorithm: Algorithm,
+        find: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<(), LoginError> {
+        let Some(mutual) = self.config.chap.as_ref().and_then(|identity| identity.mutual.as_ref()) else {
+            return Err(LoginError::Authentication("no secret of the target"));
+        };
+        let (Some(user), Some(response)) = (find(key::NAME), find(key::RESPONSE).and_then(chap::decode_binary)) else {
+            return Err(LoginError::Authentication("the target did not prove itself"));
+        };
+        let named = mutual.user.as_deref().is_none_or(|wanted| wanted == user);
+        if !named || !algorithm.verify(mutual.identifier, &mutual.secret, &mutual.challenge, &response) {
+            return Err(LoginError::Authentication("the target's proof is wrong"));
+        }
+        self.security = Security::Done;
+        Ok(())
+    }
+
+    fn offer(&mut self, output: &mut Output) {
+        let offers = self.negotiation.offers();
+        self.send(&offers, Some(Stage::FullFeature), output);
+    }
+
+    fn operational_step(
+        &mut self,
+        response: &LoginResponse,
+        pairs: &Pairs,
+        output: &mut Output,
+    ) -> Result<Option<Established>, LoginError> {
+        let declared = [name::TARGET_PORTAL_GROUP_TAG, name::TARGET_ALIAS, name::TARGET_ADDRESS];
+        let settled = pairs.iter().filter(|(key, _)| !declared.contains(&key.as_str()));
+        let answers = self.negotiation.receive_all(settled.map(|(key, value)| (key.as_str(), value.as_str())));
+        let answers = answers.map_err(|_| LoginError::Protocol("a key was settled twice"))?;
+        match response.transit_to {
+            Some(Stage::FullFeature) => Ok(Some(self.establish(response.tsih))),
+            Some(_) => Err(LoginError::Protocol("transit to an impossible stage")),
+            None => {
+                self.send(&answers, Some(Stage::FullFeature), output);
+                Ok(None)
+            }
+        }
+    }
+
+    fn establish(&self, tsih: u16) -> Established {
+        let kind = match &self.config.target {
+            None => SessionKind::Discovery,
+            Some(target) => SessionKind::Normal { target: target.clone() },
+        };
+        let request = SessionRequest {
+            initiator: self.config.initiator.clone(),
+            initiator_alias: self.config.initiator_alias.clone(),
+            kind,
+            isid: self.config.isid,
+            tsih: 0,
+            cid: self.config.cid,
+            user: self.config.chap.as_ref().map(|identity| identity.user.clone()),
+        };
+        Established {
+            request,
+            tsih,
+            parameters: self.negotiation.finish(),
+            cmd_sn: FIRST_CMD_SN,
+            max_cmd_sn: self.max_cmd_sn,
+            stat_sn: self.exp_stat_sn,
+        }
+    }
+}
+
+/// RFC 7143 11.13.5: class 1 is a redirection, and comes with the address to go to.
+fn refused(status: u16, pairs: &Pairs) -> LoginError {
+    let address = pairs.iter().find(|(key, _)| key == name::TARGET_ADDRESS);
+    match (status >> 8, address) {
+        (1, Some((_, address))) => LoginError::Moved(address.clone()),
+        _ => LoginError::Refused(status),
     }
 }

@@ -155,6 +155,8 @@ pub struct Established {
     pub parameters: Parameters,
     /// The CmdSN of the first command.
     pub cmd_sn: u32,
+    /// The highest CmdSN the target accepts.
+    pub max_cmd_sn: u32,
     /// The StatSN of the first response.
     pub stat_sn: u32,
 }
@@ -181,3 +183,6 @@ pub struct LoginRefusal {
     /// InitiatorName, when it came that far.
     pub initiator: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

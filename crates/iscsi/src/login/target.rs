@@ -162,7 +162,7 @@ impl TargetLogin {
         response.sn = TargetSn { stat_sn: self.stat_sn, exp_cmd_sn: cmd_sn, max_cmd_sn };
         self.stat_sn = self.stat_sn.wrapping_add(1);
         output.push(&response);
-        Ok(result?.map(|established| Established { stat_sn: self.stat_sn, ..established }))
+        Ok(result?.map(|established| Established { stat_sn: self.stat_sn, max_cmd_sn, ..established }))
     }
 
     fn handle(
@@ -288,7 +288,7 @@ impl TargetLogin {
         };
         let tsih = authority.admit(&request).map_err(|status| refusal(status, "session not admitted"))?;
         let parameters = identity.negotiation.finish();
-        Ok(Established { request, tsih, parameters, cmd_sn: first.cmd_sn, stat_sn: 0 })
+        Ok(Established { request, tsih, parameters, cmd_sn: first.cmd_sn, max_cmd_sn: first.cmd_sn, stat_sn: 0 })
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
-use crate::pdu::{DataOut, NO_TAG};
+use crate::{
+    gather::Gather,
+    pdu::{DataOut, NO_TAG},
+};
 
 /// Why the data of a command cannot be used: the command ends with CHECK CONDITION, ABORTED COMMAND and this ASC/ASCQ
 /// (the table of RFC 7143 11.4.7.2).
@@ -59,10 +62,7 @@ pub(super) struct Inbound {
     expected: u32,
     /// Up to where data has come or was asked for.
     requested: u32,
-    /// Bytes that came in one piece, the usual case of a small write: not copied.
-    whole: Bytes,
-    /// Bytes that came in several pieces.
-    parts: BytesMut,
+    data: Gather,
     unsolicited: Option<Sequence>,
     solicited: VecDeque<Sequence>,
     r2t_sn: u32,
@@ -93,8 +93,7 @@ impl Inbound {
     /// Nothing of the data is any use.
     pub(super) fn spoil(&mut self, why: Spoil) {
         self.spoil.get_or_insert(why);
-        self.whole = Bytes::new();
-        self.parts = BytesMut::new();
+        self.data = Gather::default();
     }
 
     /// Why the data is no use.
@@ -114,11 +113,11 @@ impl Inbound {
 
     /// The data, once it is complete.
     pub(super) fn take(&mut self) -> Bytes {
-        if self.parts.is_empty() { std::mem::take(&mut self.whole) } else { self.parts.split().freeze() }
+        self.data.take()
     }
 
     fn received(&self) -> u32 {
-        (self.whole.len() + self.parts.len()) as u32
+        self.data.len() as u32
     }
 
     /// The next R2T to send: none when enough are outstanding, or all data was asked for.
@@ -184,20 +183,8 @@ impl Inbound {
         // Unsolicited data may reach beyond what is collected.
         let room = (self.expected - self.received().min(self.expected)) as usize;
         let data = data.slice(..data.len().min(room));
-        if data.is_empty() {
-            return;
-        }
-        if self.received() == 0 {
-            self.whole = data;
-            return;
-        }
-        if self.parts.is_empty() {
-            // Only as much is reserved as was granted: `requested` is zero until the command's turn.
-            let capacity = self.requested.max(self.received() + data.len() as u32);
-            self.parts.reserve(capacity as usize);
-            self.parts.extend_from_slice(&std::mem::take(&mut self.whole));
-        }
-        self.parts.extend_from_slice(&data);
+        // Only as much memory is taken as was granted: `requested` is zero until the command's turn.
+        self.data.push(data, self.requested as usize);
     }
 }
 

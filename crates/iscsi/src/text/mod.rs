@@ -45,6 +45,16 @@ pub(crate) type Pairs = Vec<(String, String)>;
 ///
 /// A missing last delimiter is forgiven: the data segment ends there all the same.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Pairs, TextError> {
+    let pairs = parse_records(bytes)?;
+    let repeated = |(at, (key, _)): (usize, &(String, String))| pairs[..at].iter().any(|(known, _)| known == key);
+    if pairs.len() > MAX_PAIRS {
+        return Err(TextError::TooLong);
+    }
+    if pairs.iter().enumerate().any(repeated) { Err(TextError::Repeated) } else { Ok(pairs) }
+}
+
+/// Reads pairs whose keys may repeat, as in the answer to SendTargets (RFC 7143 appendix C).
+pub(crate) fn parse_records(bytes: &[u8]) -> Result<Pairs, TextError> {
     let text = std::str::from_utf8(bytes).map_err(|_| TextError::Encoding)?;
     let mut pairs = Pairs::new();
     for pair in text.split('\0').filter(|pair| !pair.is_empty()) {
@@ -52,11 +62,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Pairs, TextError> {
         if key.is_empty() || !key.bytes().all(|c| c.is_ascii_graphic()) {
             return Err(TextError::Malformed);
         }
-        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN || pairs.len() == MAX_PAIRS {
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
             return Err(TextError::TooLong);
-        }
-        if pairs.iter().any(|(known, _)| known == key) {
-            return Err(TextError::Repeated);
         }
         pairs.push((key.to_owned(), value.to_owned()));
     }
