@@ -31,10 +31,13 @@ class Host:
             options += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
         return self.verb("bench", url, "--op", op, "--size", size, "--qd", str(qd), "--secs", str(secs), *options, limit=secs + 60)
 
-    def torture(self, url: str, journal: Path, log: Path, *args: str) -> Process:
-        """The verifying load, in the background: every operation is in the journal before it is sent and once it is answered."""
-        return Process([self.program, "torture", url, "--journal", str(journal), *args], log)
+    def torture(self, url: str, journal: Path, log: Path, seed: int) -> Process:
+        """The verifying load, in the background until its target is gone. An operation is in the journal before it is sent,
+        and again once it is answered."""
+        options = ["--journal", str(journal), "--until-killed", "--seed", str(seed)]
+        return Process([self.program, "torture", url, *options], log)
 
-    def check(self, url: str, journal: Path) -> dict:
+    def torture_verify(self, url: str, journal: Path) -> dict:
         """After a crash: every acknowledged operation must be there, each other one wholly or not at all."""
-        return self.verb("check", url, "--journal", str(journal))
+        found = self.verb("torture-verify", url, "--journal", str(journal))
+        return {**found, "acknowledged": found["operations"] - found["open"]}

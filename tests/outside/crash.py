@@ -32,7 +32,7 @@ def run(lab: Lab) -> Iterator[Result]:
         for n in range(cycles):
             journal = scratch / f"journal-{n}"
             journal.unlink(missing_ok=True)
-            with host.torture(url, journal, scratch / "torture.log", "--seed", str(n + 1)) as load:
+            with host.torture(url, journal, scratch / "torture.log", n + 1) as load:
                 # The moment of the kill is chance, from start-up to well into destaging and checkpoints.
                 time.sleep(chance.uniform(0.05, 2.5))
                 if not load.alive():
@@ -42,7 +42,7 @@ def run(lab: Lab) -> Iterator[Result]:
             array.start()
             recoveries.append(time.monotonic() - started)
             try:
-                acknowledged += host.check(url, journal).get("acknowledged", 0)
+                acknowledged += host.torture_verify(url, journal)["acknowledged"]
             except Failed as e:
                 progress.finish()
                 yield Result(SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}; journal {journal}")
