@@ -64,7 +64,7 @@ pub struct ArraySpace {
 /// What something occupies, in bytes. What is not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
-    /// Bytes written by hosts for each byte stored of them.
+    /// Bytes written by hosts for each byte stored of them; 1 where it is not measured.
     pub data_reduction: f64,
     /// What replication keeps.
     pub replication: u64,
@@ -74,18 +74,18 @@ pub struct Space {
     pub snapshots: u64,
     /// What the array keeps for itself; null for anything but the array.
     pub system: Option<u64>,
-    /// The part of the provisioned bytes that is not written.
+    /// The part of the provisioned bytes that is not written; 1 where it is not measured.
     pub thin_provisioning: f64,
     /// All that is stored; null where it is not measured.
     pub total_physical: Option<u64>,
     /// The size that hosts see.
     pub total_provisioned: u64,
-    /// Provisioned bytes for each byte stored.
+    /// Provisioned bytes for each byte stored; 1 where it is not measured.
     pub total_reduction: f64,
     /// What is stored for this alone; null where it is not measured.
     pub unique: Option<u64>,
-    /// What hosts have written and not unmapped.
-    pub r#virtual: u64,
+    /// What hosts have written and not unmapped; null where it is not measured.
+    pub r#virtual: Option<u64>,
 }
 
 /// A controller. There is one.

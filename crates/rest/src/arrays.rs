@@ -11,21 +11,15 @@ use serde::Deserialize;
 /// What the parts say they are.
 const MODEL: &str = "Ibid";
 
-/// The space of something of which `provisioned` bytes are seen, `written` were written and `stored` are kept.
-pub(crate) fn space(provisioned: u64, written: u64, stored: Option<u64>) -> Space {
-    let ratio = |of: u64, to: u64| if to == 0 { 1.0 } else { of as f64 / to as f64 };
+/// The space of something of which `provisioned` bytes are seen by hosts. What of them was written, and how much of
+/// that is shared, the engine does not count by volume.
+pub(crate) fn space(provisioned: u64) -> Space {
     Space {
-        data_reduction: stored.map_or(1.0, |stored| ratio(written, stored)),
-        replication: 0,
-        shared: None,
-        snapshots: 0,
-        system: None,
-        thin_provisioning: 1.0 - ratio(written.min(provisioned), provisioned.max(1)),
-        total_physical: stored,
+        data_reduction: 1.0,
+        thin_provisioning: 1.0,
         total_provisioned: provisioned,
-        total_reduction: stored.map_or(1.0, |stored| ratio(provisioned, stored)),
-        unique: stored,
-        r#virtual: written,
+        total_reduction: 1.0,
+        ..Space::default()
     }
 }
 
@@ -33,15 +27,17 @@ fn array_space(app: &App) -> (u64, Space) {
     let pool = app.engine.space();
     let state = app.catalog.state();
     let provisioned = state.volumes().filter(|volume| volume.destroyed_ms.is_none()).map(|volume| volume.bytes).sum();
-    let written =
-        state.volumes().filter_map(|volume| app.engine.volume_space(volume.id)).map(|space| space.written).sum();
+    let ratio = |of: u64, to: u64| if to == 0 { 1.0 } else { of as f64 / to as f64 };
     // Clients of the dialect take null for an array that is not well: all of these are numbers.
     let space = Space {
         shared: Some(0),
         system: Some(pool.used.saturating_sub(pool.data)),
+        thin_provisioning: 1.0 - ratio(pool.data.min(provisioned), provisioned.max(1)),
         total_physical: Some(pool.used),
+        total_reduction: ratio(provisioned, pool.data),
         unique: Some(pool.data),
-        ..space(provisioned, written, Some(pool.data))
+        r#virtual: Some(pool.data),
+        ..space(provisioned)
     };
     (pool.capacity, space)
 }

@@ -1,6 +1,5 @@
 //! `/hosts`.
 
-use crate::app::App;
 use crate::arrays::space;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
@@ -11,9 +10,8 @@ use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State};
 /// The kinds of host that clients set. None of them needs special treatment here.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
-fn show(app: &App, state: &State, host: &Host) -> api::Host {
+fn show(state: &State, host: &Host) -> api::Host {
     let volumes: Vec<_> = state.volumes_of(host.id).map(|(_, volume)| volume).collect();
-    let written = volumes.iter().filter_map(|volume| app.engine.volume_space(volume.id)).map(|held| held.written).sum();
     let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
     let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
     api::Host {
@@ -32,7 +30,7 @@ fn show(app: &App, state: &State, host: &Host) -> api::Host {
         personality: host.personality.clone(),
         port_connectivity: PortConnectivity::default(),
         preferred_arrays: Vec::new(),
-        space: space(volumes.iter().map(|volume| volume.bytes).sum(), written, None),
+        space: space(volumes.iter().map(|volume| volume.bytes).sum()),
         wwns: Vec::new(),
     }
 }
@@ -40,7 +38,7 @@ fn show(app: &App, state: &State, host: &Host) -> api::Host {
 fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let hosts = ids.iter().filter_map(|id| state.host_by_id(*id));
-    Answer::all(hosts.map(|host| show(&call.app, &state, host)).collect())
+    Answer::all(hosts.map(|host| show(&state, host)).collect())
 }
 
 /// `GET /hosts`.
@@ -49,7 +47,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let find = |name: &str| Ok(state.host(name)?.clone());
     let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;
-    page(hosts.iter().map(|host| show(&call.app, &state, host)).collect(), &call.query, &["name"])
+    page(hosts.iter().map(|host| show(&state, host)).collect(), &call.query, &["name"])
 }
 
 /// `POST /hosts?names=…`.

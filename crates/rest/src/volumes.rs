@@ -1,6 +1,5 @@
 //! `/volumes`.
 
-use crate::app::App;
 use crate::arrays::space;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
@@ -16,8 +15,7 @@ pub(crate) fn identity(volume: &Volume) -> String {
     [&naa[..8], &naa[8..12], &naa[12..16], &naa[16..20], &naa[20..]].join("-")
 }
 
-fn show(app: &App, state: &State, volume: &Volume, now_ms: u64) -> api::Volume {
-    let held = app.engine.volume_space(volume.id).unwrap_or_default();
+fn show(state: &State, volume: &Volume, now_ms: u64) -> api::Volume {
     let left = |destroyed: u64| ERADICATION_DELAY_MS.saturating_sub(now_ms.saturating_sub(destroyed));
     api::Volume {
         id: identity(volume),
@@ -30,7 +28,7 @@ fn show(app: &App, state: &State, volume: &Volume, now_ms: u64) -> api::Volume {
         qos: Qos::default(),
         serial: volume.serial.clone(),
         source: Reference::default(),
-        space: space(volume.bytes, held.written, None),
+        space: space(volume.bytes),
         subtype: "regular".to_owned(),
         time_remaining: volume.destroyed_ms.map(left),
         volume_group: Reference::default(),
@@ -40,7 +38,7 @@ fn show(app: &App, state: &State, volume: &Volume, now_ms: u64) -> api::Volume {
 fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), world::clock::unix_millis());
     let volumes = ids.iter().filter_map(|id| state.volume_by_id(*id));
-    Answer::all(volumes.map(|volume| show(&call.app, &state, volume, now_ms)).collect())
+    Answer::all(volumes.map(|volume| show(&state, volume, now_ms)).collect())
 }
 
 /// `GET /volumes`.
@@ -69,7 +67,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
             None => volumes.retain(|volume| volume.destroyed_ms.is_some() == wanted),
         }
     }
-    let shown = volumes.iter().map(|volume| show(&call.app, &state, volume, now_ms)).collect();
+    let shown = volumes.iter().map(|volume| show(&state, volume, now_ms)).collect();
     page(shown, &call.query, &["name"])
 }
 

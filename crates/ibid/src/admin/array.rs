@@ -27,8 +27,7 @@ pub(crate) fn array(access: &Access, as_json: bool, command: &ArrayCommand) -> R
         ("capacity", format_capacity(array.capacity)),
         ("used", format_capacity(space.total_physical.unwrap_or_default())),
         ("provisioned", format_capacity(space.total_provisioned)),
-        ("written", format_capacity(space.r#virtual)),
-        ("reduction", format!("{:.2} to 1 (data), {:.2} to 1 (total)", space.data_reduction, space.total_reduction)),
+        ("data", format_capacity(space.unique.unwrap_or_default())),
     ]))
 }
 

@@ -71,7 +71,6 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
     print(&facts(&[
         ("name", volume.name.clone()),
         ("size", format!("{} ({} bytes)", format_capacity(volume.provisioned), volume.provisioned)),
-        ("written", format_capacity(volume.space.r#virtual)),
         ("serial", volume.serial.clone()),
         ("naa", format!("naa.624a9370{}", volume.serial.to_ascii_lowercase())),
         ("created", time(volume.created)),
@@ -93,11 +92,10 @@ fn lines(volumes: &[Volume]) -> String {
         vec![
             volume.name.clone(),
             format_capacity(volume.provisioned),
-            format_capacity(volume.space.r#virtual),
             volume.connection_count.to_string(),
             volume.serial.clone(),
             state(volume),
         ]
     };
-    table(&["NAME", "SIZE", "WRITTEN", "HOSTS", "SERIAL", "STATE"], &[1, 2, 3], volumes.iter().map(row).collect())
+    table(&["NAME", "SIZE", "HOSTS", "SERIAL", "STATE"], &[1, 2], volumes.iter().map(row).collect())
 }
