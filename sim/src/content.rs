@@ -15,6 +15,8 @@ impl Content {
     pub const UNMAPPED: Content = Content(0);
     /// Zeros that count as mapped.
     pub const ZERO: Content = Content(1);
+    /// Seen where a block cannot be read any more, after the drive had failed. Anything may have been there.
+    pub const UNREADABLE: Content = Content(2);
 }
 
 #[derive(Clone)]
@@ -34,7 +36,8 @@ pub struct Contents {
 impl Default for Contents {
     fn default() -> Self {
         let zero = Held::Known(Box::new([0; BLOCK]));
-        Self { held: vec![Held::OneOf(Box::new([])), zero], by_hash: HashMap::new() }
+        let nothing = || Held::OneOf(Box::new([]));
+        Self { held: vec![nothing(), zero, nothing()], by_hash: HashMap::new() }
     }
 }
 
@@ -100,6 +103,7 @@ impl Contents {
     /// seen as mapped zeros (the array maps in units of 4 KiB), but a mapped one may not be seen as unmapped.
     pub fn allows(&self, expected: Content, seen: Content) -> bool {
         expected == seen
+            || seen == Content::UNREADABLE
             || (expected == Content::UNMAPPED && seen == Content::ZERO)
             || matches!(&self.held[expected.0 as usize], Held::OneOf(possible) if possible.iter().any(|one| self.allows(*one, seen)))
     }

@@ -113,8 +113,10 @@ fn start<S: Subject>(setup: S::Setup) -> Result<Start<S>, Violation> {
     for (tag, op) in (1 << 32..).zip(first) {
         history.submit(tag, &op);
         let answer = machine.call(op, &mut Answers::new())?;
-        history
-            .complete(tag, answer.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?)?;
+        history.complete(
+            tag,
+            &answer.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?,
+        )?;
     }
     drop(machine);
     disk.crash();
@@ -140,8 +142,9 @@ impl<S: Subject> Start<S> {
         let subject = open::<S>(&disk, &self.setup)?;
         subject.audit(&disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
         let mut machine = Machine::new(subject, &disk);
-        let seen = inspect(&mut machine, &disk, &mut history.contents, VOLUME.0)?;
-        history.recover(&seen.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?)?;
+        let seen = inspect(&mut machine, &mut history.contents, VOLUME.0, false)?;
+        history
+            .recover(&seen.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?.state)?;
         disk.violation().map_or(Ok(is_crashed), |what| Err(Violation(what)))
     }
 
@@ -166,7 +169,7 @@ impl<S: Subject> Start<S> {
                 }
                 waiting -= answers.len();
                 for (tag, answer) in answers {
-                    history.complete(tag, answer)?;
+                    history.complete(tag, &answer)?;
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The oracle: what was asked, what was answered, and what the array may hold because of it.
 //!
-//! Operations that overlap behave as if done one after the other in the order of submission, so one state at a time is
-//! enough: the one after all operations up to the first that has no answer yet. An answer is judged when all operations
-//! before it have theirs. See [`crate::recovered`] for what may be there after a crash.
+//! Changes are answered in the order in which they were logged, so one state at a time is enough: the one after all
+//! changes that were answered. A read is as old as its submission or as new as its answer, and all of it is of one
+//! instant. See [`crate::recovered`] for what may be there after a crash.
 
 use crate::content::{Content, Contents};
 use crate::state::{State, brief, judge, span};
@@ -23,17 +23,17 @@ impl Violation {
     }
 }
 
-/// An operation that was submitted, and its answer.
+/// An operation that was submitted and has no answer.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The submitter's name for it.
     pub tag: Tag,
     /// What was asked.
     pub op: Op,
-    /// What was answered, if it was.
-    pub answer: Option<Result<Reply, OpError>>,
+    /// How many changes were answered before it was submitted.
+    since: u64,
     /// The answer was that the engine has stopped: done or not, who knows.
-    pub is_stopped: bool,
+    is_stopped: bool,
 }
 
 /// What may be answered besides what is right.
@@ -50,10 +50,14 @@ pub struct Leniency {
 pub struct History {
     /// The contents of all blocks, by name.
     pub contents: Contents,
-    /// The state after all operations before the window.
+    /// The state after all answered changes.
     pub(crate) base: State,
-    /// Operations from the first without an answer on.
-    pub(crate) window: VecDeque<Entry>,
+    /// How many they are.
+    changes: u64,
+    /// Earlier states, by number of changes, that a read which was submitted then may still be answered from.
+    past: VecDeque<(u64, State)>,
+    /// Operations without an answer, in the order of submission.
+    pub(crate) pending: Vec<Entry>,
     latest: State,
     /// What may be answered besides what is right.
     pub leniency: Leniency,
@@ -69,97 +73,191 @@ impl History {
 
     /// Operations without an answer.
     pub fn unanswered(&self) -> usize {
-        self.window.iter().filter(|entry| entry.answer.is_none()).count()
-    }
-
-    /// Operations from the first without an answer on.
-    pub fn window(&self) -> impl Iterator<Item = &Entry> {
-        self.window.iter()
+        self.pending.iter().filter(|entry| !entry.is_stopped).count()
     }
 
     /// Notes that an operation is being submitted.
     pub fn submit(&mut self, tag: Tag, op: &Op) {
         // An error here is an expected answer of the array, and no change.
         let _ = self.latest.apply(&mut self.contents, op, None);
-        self.window.push_back(Entry { tag, op: op.clone(), answer: None, is_stopped: false });
+        self.pending.push(Entry { tag, op: op.clone(), since: self.changes, is_stopped: false });
     }
 
-    /// Notes an answer, and judges those that can be judged now.
-    pub fn complete(&mut self, tag: Tag, answer: Result<Reply, OpError>) -> Result<(), Violation> {
-        let Some(entry) =
-            self.window.iter_mut().find(|entry| entry.tag == tag && entry.answer.is_none() && !entry.is_stopped)
-        else {
+    /// Notes an answer, and judges it.
+    pub fn complete(&mut self, tag: Tag, answer: &Result<Reply, OpError>) -> Result<(), Violation> {
+        let Some(index) = self.pending.iter().position(|entry| entry.tag == tag && !entry.is_stopped) else {
             return Err(Violation::new(format!("operation {tag} is answered twice, or was never submitted")));
         };
         if matches!(answer, Err(OpError::Stopped(_))) {
-            entry.is_stopped = true;
-            if !self.leniency.failing {
-                return Err(Violation::new(format!(
-                    "operation {tag}: the engine stopped on a good drive: {}",
-                    brief(&answer)
-                )));
-            }
-            return Ok(());
+            self.pending[index].is_stopped = true;
+            let why = format!("operation {tag}: the engine stopped on a good drive: {}", brief(answer));
+            return if self.leniency.failing { Ok(()) } else { Err(Violation(why)) };
         }
-        entry.answer = Some(answer);
-        while self.window.front().is_some_and(|entry| entry.answer.is_some()) {
-            if let Some(entry) = self.window.pop_front() {
-                step(&mut self.base, &mut self.contents, &entry, self.leniency)?;
-                self.judged += 1;
-            }
-        }
-        if self.window.is_empty() {
+        let entry = self.pending.remove(index);
+        self.judged += 1;
+        let verdict = if is_read_only(&entry.op) {
+            self.judge_read(&entry, answer)
+        } else {
+            self.judge_change(&entry, index, answer)
+        };
+        verdict.map_err(|what| Violation(format!("operation {tag} ({}): {what}", describe(&entry.op))))?;
+        let oldest = self.pending.iter().map(|entry| entry.since).min().unwrap_or(u64::MAX);
+        self.past.retain(|(changes, _)| *changes >= oldest);
+        if self.pending.is_empty() {
             self.latest = self.base.clone();
         }
         Ok(())
     }
 
+    fn judge_read(&mut self, entry: &Entry, answer: &Result<Reply, OpError>) -> Result<(), String> {
+        if self.is_excused(entry, answer) {
+            return Ok(());
+        }
+        if let Op::Status { volume, .. } = &entry.op
+            && self
+                .pending
+                .iter()
+                .any(|other| footprint(&other.op).writes.iter().any(|(touched, ..)| touched == volume))
+        {
+            // It is told block by block while others change: there is no one instant to hold it against.
+            return Ok(());
+        }
+        let now = self.base.apply(&mut self.contents, &entry.op, Some(answer));
+        let verdict = judge(&mut self.contents, &now, answer);
+        if let (Ok(()), Op::Read { volume, range }, Ok(Reply::Data(data))) = (&verdict, &entry.op, answer) {
+            learn(&mut self.base, &mut self.contents, *volume, *range, data);
+        }
+        if verdict.is_ok() {
+            return Ok(());
+        }
+        for (_, state) in self.past.iter_mut().filter(|(changes, _)| *changes >= entry.since) {
+            let then = state.apply(&mut self.contents, &entry.op, Some(answer));
+            if judge(&mut self.contents, &then, answer).is_ok() {
+                return Ok(());
+            }
+        }
+        verdict
+    }
+
+    /// `index` operations without an answer were submitted before this one.
+    fn judge_change(&mut self, entry: &Entry, index: usize, answer: &Result<Reply, OpError>) -> Result<(), String> {
+        if self.is_excused(entry, answer) {
+            smear(&mut self.base, &mut self.contents, &entry.op);
+            return Ok(());
+        }
+        let overtaken =
+            self.pending[..index].iter().find(|other| !other.is_stopped && must_keep_order(&other.op, &entry.op));
+        if let (Some(other), Ok(_)) = (overtaken, answer) {
+            return Err(format!("overtook operation {} ({})", other.tag, describe(&other.op)));
+        }
+        let mut next = self.base.clone();
+        let expected = next.apply(&mut self.contents, &entry.op, Some(answer));
+        judge(&mut self.contents, &expected, answer)?;
+        let before = std::mem::replace(&mut self.base, next);
+        if self.pending.iter().any(|entry| is_read_only(&entry.op)) {
+            self.past.push_back((self.changes, before));
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// True for an error that needs no other reason than the state of the pool, of the drive, or of a volume that is
+    /// just being made, resized or deleted.
+    fn is_excused(&self, entry: &Entry, answer: &Result<Reply, OpError>) -> bool {
+        match answer {
+            Err(OpError::NoSpace) => self.leniency.full && may_lack_space(&entry.op),
+            Err(OpError::MediumError { .. }) => self.leniency.failing,
+            Err(OpError::NoSuchVolume(_) | OpError::VolumeExists(_) | OpError::OutOfRange { .. }) => {
+                let touched = footprint(&entry.op);
+                let is_whole =
+                    |other: &&Entry| matches!(other.op, Op::Change(_)) && touched.overlaps(&footprint(&other.op));
+                self.pending.iter().find(is_whole).is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// Begins anew from a state that was recovered and found good.
     pub(crate) fn restart(&mut self, state: State) {
-        self.window.clear();
+        self.pending.clear();
+        self.past.clear();
         self.latest = state.clone();
         self.base = state;
     }
+}
 
-    /// What the array must hold now that nothing is under way.
-    pub fn base(&self) -> &State {
-        &self.base
+/// Blocks that an operation reads and writes: (volume, from, to). The catalogue's values are a volume of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Footprint {
+    pub(crate) reads: Vec<(VolumeId, u64, u64)>,
+    pub(crate) writes: Vec<(VolumeId, u64, u64)>,
+}
+
+/// The volume that stands for the values of the catalogue.
+pub(crate) const VALUES: VolumeId = VolumeId(u64::MAX);
+
+impl Footprint {
+    /// True when one of the two writes what the other reads or writes.
+    pub(crate) fn overlaps(&self, other: &Footprint) -> bool {
+        meet(&self.writes, &other.writes) || meet(&self.reads, &other.writes) || meet(&self.writes, &other.reads)
     }
 }
 
-/// Carries a state over one answered operation, and judges the answer.
-pub(crate) fn step(
-    state: &mut State,
-    contents: &mut Contents,
-    entry: &Entry,
-    leniency: Leniency,
-) -> Result<(), Violation> {
-    let Some(answer) = &entry.answer else {
-        return Err(Violation::new("an operation without an answer has no outcome"));
+fn meet(a: &[(VolumeId, u64, u64)], b: &[(VolumeId, u64, u64)]) -> bool {
+    a.iter().any(|(volume, from, to)| b.iter().any(|(other, start, end)| volume == other && from < end && start < to))
+}
+
+/// True when the later one must not be done before the earlier one. Reading the source of a copy, and storing values of
+/// the catalogue, waits for nobody.
+pub(crate) fn must_keep_order(earlier: &Op, later: &Op) -> bool {
+    let blocks = |op: &Op| {
+        let mut writes = footprint(op).writes;
+        writes.retain(|(volume, ..)| *volume != VALUES);
+        writes
     };
-    match answer {
-        Err(OpError::NoSpace) if leniency.full && may_lack_space(&entry.op) => {
-            smear(state, contents, &entry.op);
-            return Ok(());
-        }
-        Err(OpError::MediumError { .. }) if leniency.failing => {
-            smear(state, contents, &entry.op);
-            return Ok(());
-        }
-        _ => {}
-    }
-    let expected = state.apply(contents, &entry.op, Some(answer));
-    judge(contents, &expected, answer)
-        .map_err(|what| Violation(format!("operation {} ({}): {what}", entry.tag, describe(&entry.op))))?;
-    if let (Op::Read { volume, range }, Ok(Reply::Data(data))) = (&entry.op, answer) {
-        learn(state, contents, *volume, *range, data);
-    }
-    Ok(())
+    meet(&blocks(earlier), &blocks(later))
 }
 
-/// A copy whose two ends are not congruent moves data, in pieces, and is the one operation that may be done in part.
+/// What an operation touches.
+pub(crate) fn footprint(op: &Op) -> Footprint {
+    let of = |volume: &VolumeId, range: &BlockRange| vec![(*volume, range.start().0, range.end().0)];
+    let bytes = |volume: &VolumeId, lba: u64, len: usize| vec![(*volume, lba, lba.saturating_add(len as u64 / 512))];
+    let (reads, writes) = match op {
+        Op::Flush => (Vec::new(), Vec::new()),
+        Op::Read { volume, range } => (of(volume, range), Vec::new()),
+        Op::Compare { volume, lba, data } => (bytes(volume, lba.0, data.len()), Vec::new()),
+        Op::Status { volume, lba, .. } => (vec![(*volume, lba.0, u64::MAX)], Vec::new()),
+        Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => (Vec::new(), of(volume, range)),
+        Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } => {
+            (Vec::new(), bytes(volume, lba.0, data.len()))
+        }
+        Op::CompareAndWrite { volume, lba, write, .. } => (Vec::new(), bytes(volume, lba.0, write.len())),
+        Op::Unmap { volume, ranges } => (Vec::new(), ranges.iter().flat_map(|range| of(volume, range)).collect()),
+        Op::Copy { source, from, destination, to } => {
+            (of(source, from), vec![(*destination, to.0, to.0.saturating_add(from.blocks()))])
+        }
+        Op::Change(changes) => (Vec::new(), changes.iter().map(footprint_of_change).collect()),
+    };
+    Footprint { reads, writes }
+}
+
+fn footprint_of_change(change: &Change) -> (VolumeId, u64, u64) {
+    match change {
+        Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } => {
+            (*volume, 0, u64::MAX)
+        }
+        Change::Put { .. } | Change::Remove { .. } => (VALUES, 0, 1),
+    }
+}
+
+/// The most blocks that a copy moves as data in one piece.
+const PIECE_BLOCKS: u64 = 128;
+
+/// A copy whose two ends are not congruent moves data, in pieces when it is long, and is the one operation that may be done
+/// in part.
 pub(crate) fn is_in_pieces(op: &Op) -> bool {
-    matches!(op, Op::Copy { from, to, .. } if from.start().0 % BLOCKS_PER_MAP_BLOCK != to.0 % BLOCKS_PER_MAP_BLOCK)
+    matches!(op, Op::Copy { from, to, .. }
+        if from.blocks() > PIECE_BLOCKS && from.start().0 % BLOCKS_PER_MAP_BLOCK != to.0 % BLOCKS_PER_MAP_BLOCK)
 }
 
 /// After a copy in pieces has failed, each block of its destination is the old or the new one.

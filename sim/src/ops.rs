@@ -121,7 +121,7 @@ impl Mix {
                 Op::Or { volume: id, lba: range.start(), data: self.data(rng, range.blocks()), fua: rng.percent(10) }
             }
             Kind::Compare => {
-                let range = self.range(rng, volume, LEAF_BLOCKS);
+                let range = self.range(rng, volume, self.max_write);
                 Op::Compare { volume: id, lba: range.start(), data: expected(rng, volume, contents, range) }
             }
             Kind::Status => {

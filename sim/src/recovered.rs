@@ -1,23 +1,22 @@
 //! What an array may hold after a crash.
 //!
-//! Every answered operation is there. Each of the others is there wholly or not at all, and of two that overlap the later
-//! one only with the earlier one. Operations that touch nothing in common are decided apart from each other, so the
-//! search is over a few operations at a time. Answers that were given but could not be judged before the crash (because
-//! of an earlier operation without an answer) are judged here, against each outcome that is tried: what was read before
-//! the crash must not be gone after it.
+//! Every answered operation is there. Each of the others is there wholly or not at all, and of two that write the same
+//! block the later one only with the earlier one. Operations that touch nothing in common are decided apart from each
+//! other, so the search is over a few operations at a time.
 
-use crate::history::{Entry, History, Violation, describe, is_in_pieces, is_read_only, smear, step};
+use crate::history::{
+    Entry, Footprint, History, VALUES, Violation, describe, footprint, is_in_pieces, is_read_only, must_keep_order,
+    smear,
+};
 use crate::state::{State, span};
-use engine::{Change, Op};
 use std::collections::BTreeSet;
 use units::VolumeId;
 
 /// The most unanswered operations that touch each other and can be decided.
 pub const MAX_UNDECIDED: usize = 12;
 
-/// Blocks that an operation reads or writes: (volume, from, to). The catalogue's values are a volume of their own.
-type Footprint = Vec<(VolumeId, u64, u64)>;
-const VALUES: VolumeId = VolumeId(u64::MAX);
+/// The most pairs of them whose order is open.
+const MAX_OPEN_PAIRS: usize = 5;
 
 /// What became of the unanswered operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,92 +27,116 @@ pub struct Outcome {
     pub absent: u64,
 }
 
+/// Operations that touch each other, and of which nobody knows whether they are there.
+struct Group<'e> {
+    entries: Vec<&'e Entry>,
+    /// Pairs (earlier, later), by index, of which the later one is not there without the earlier one.
+    kept: Vec<(usize, usize)>,
+    /// Pairs (earlier, later), by index, that may have been done in either order.
+    open: Vec<(usize, usize)>,
+    touched: BTreeSet<(VolumeId, u64, u64)>,
+}
+
+impl<'e> Group<'e> {
+    fn new(entries: Vec<&'e Entry>) -> Self {
+        let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
+        let touched = footprints.iter().flat_map(|footprint| footprint.writes.iter().copied()).collect();
+        let (mut kept, mut open) = (Vec::new(), Vec::new());
+        for (earlier, later) in (0..entries.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later))) {
+            if must_keep_order(&entries[earlier].op, &entries[later].op) {
+                kept.push((earlier, later));
+            } else if footprints[earlier].overlaps(&footprints[later]) {
+                open.push((earlier, later));
+            }
+        }
+        open.truncate(MAX_OPEN_PAIRS);
+        Self { entries, kept, open, touched }
+    }
+
+    /// Orders in which the operations may have been done, that of submission first.
+    fn orders(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
+        (0..1_u32 << self.open.len()).filter_map(|turned| {
+            let mut before: Vec<(usize, usize)> = self.kept.clone();
+            let open = self.open.iter().enumerate();
+            before.extend(open.map(|(bit, (a, b))| if turned & (1 << bit) == 0 { (*a, *b) } else { (*b, *a) }));
+            let mut order: Vec<usize> = Vec::new();
+            while order.len() < self.entries.len() {
+                let is_due = |index: &usize| {
+                    !order.contains(index) && before.iter().all(|(first, then)| then != index || order.contains(first))
+                };
+                order.push((0..self.entries.len()).find(is_due)?);
+            }
+            Some(order)
+        })
+    }
+
+    /// True when none is there without an earlier one that writes the same blocks.
+    fn is_closed(&self, chosen: u32) -> bool {
+        self.kept.iter().all(|(earlier, later)| chosen & (1 << later) == 0 || chosen & (1 << earlier) != 0)
+    }
+}
+
 impl History {
     /// Holds what was found after a crash against what may be there, and goes on from it.
     pub fn recover(&mut self, seen: &State) -> Result<Outcome, Violation> {
-        let entries: Vec<Entry> = self.window.iter().cloned().collect();
-        let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
+        let entries: Vec<Entry> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
         let mut outcome = Outcome::default();
-        let mut present = vec![true; entries.len()];
-        for group in groups(&footprints) {
-            let free: Vec<usize> = group.iter().copied().filter(|index| is_free(&entries[*index])).collect();
-            let chosen = self.decide(&entries, &footprints, &group, &free, seen)?;
-            for (bit, index) in free.iter().enumerate() {
-                present[*index] = chosen & (1 << bit) != 0;
-                *(if present[*index] { &mut outcome.present } else { &mut outcome.absent }) += 1;
+        let mut state = self.base.clone();
+        for group in groups(&entries) {
+            let (chosen, order) = self.decide(&group, seen)?;
+            self.apply(&mut state, &group, chosen, &order);
+            for (index, entry) in group.entries.iter().enumerate() {
+                if !is_in_pieces(&entry.op) {
+                    *(if chosen & (1 << index) != 0 { &mut outcome.present } else { &mut outcome.absent }) += 1;
+                }
             }
         }
-        let all: Vec<usize> = (0..entries.len()).collect();
-        let mut state = self.outcome(&entries, &all, |index| present[index])?;
         self.compare_all(&state, seen)?;
         self.learn_all(&mut state, seen);
         self.restart(state);
         Ok(outcome)
     }
 
-    /// The outcome, as bits over `free`, that explains what was found in the blocks of `group`.
-    fn decide(
-        &mut self,
-        entries: &[Entry],
-        footprints: &[Footprint],
-        group: &[usize],
-        free: &[usize],
-        seen: &State,
-    ) -> Result<u32, Violation> {
-        if free.len() > MAX_UNDECIDED {
-            return Err(Violation::new(format!(
-                "{} unanswered operations touch each other: too many to decide",
-                free.len()
-            )));
+    /// What explains the blocks that the group touches: which operations are there, as bits, and in which order.
+    fn decide(&mut self, group: &Group<'_>, seen: &State) -> Result<(u32, Vec<usize>), Violation> {
+        let count = group.entries.len();
+        if count > MAX_UNDECIDED {
+            return Err(Violation::new(format!("{count} unanswered operations touch each other: too many to decide")));
         }
-        let touched: BTreeSet<(VolumeId, u64, u64)> =
-            group.iter().flat_map(|index| footprints[*index].iter().copied()).collect();
         let mut first_reason = None;
-        for chosen in candidates(free.len()) {
-            if !self.leniency.full && !is_closed(chosen, free, footprints) {
-                continue;
-            }
-            let bit =
-                |index: usize| free.iter().position(|one| *one == index).is_none_or(|bit| chosen & (1 << bit) != 0);
-            let verdict =
-                self.outcome(entries, group, bit).and_then(|state| self.compare_touched(&state, seen, &touched));
-            match verdict {
-                Ok(()) => return Ok(chosen),
-                Err(reason) => first_reason = Some(first_reason.unwrap_or(reason)),
+        for order in group.orders() {
+            for chosen in candidates(count) {
+                if !self.leniency.full && !self.leniency.failing && !group.is_closed(chosen) {
+                    continue;
+                }
+                let mut state = self.base.clone();
+                self.apply(&mut state, group, chosen, &order);
+                match self.compare_touched(&state, seen, &group.touched) {
+                    Ok(()) => return Ok((chosen, order)),
+                    Err(reason) => first_reason = Some(first_reason.unwrap_or(reason)),
+                }
             }
         }
-        let tell = |index: &usize| {
-            let entry = &entries[*index];
-            let state = if entry.answer.is_some() { "answered" } else { "not answered" };
-            format!("  {} {} ({state})", entry.tag, describe(&entry.op))
-        };
-        let list = group.iter().map(tell).collect::<Vec<_>>().join("\n");
+        let list: Vec<String> =
+            group.entries.iter().map(|entry| format!("  {} {}", entry.tag, describe(&entry.op))).collect();
         let reason = first_reason.map_or_else(String::new, |violation| violation.0);
         Err(Violation(format!(
-            "after the crash, no outcome of these operations explains what is there ({reason}):\n{list}"
+            "after the crash, no outcome of these unanswered operations explains what is there ({reason}):\n{}",
+            list.join("\n")
         )))
     }
 
-    /// The state after the operations of `group` of which `is_present` says that they are there.
-    fn outcome(
-        &mut self,
-        entries: &[Entry],
-        group: &[usize],
-        is_present: impl Fn(usize) -> bool,
-    ) -> Result<State, Violation> {
-        let mut state = self.base.clone();
-        for index in group {
-            let entry = &entries[*index];
-            if entry.answer.is_some() {
-                step(&mut state, &mut self.contents, entry, self.leniency)?;
-            } else if is_in_pieces(&entry.op) {
-                smear(&mut state, &mut self.contents, &entry.op);
-            } else if !is_read_only(&entry.op) && is_present(*index) {
+    /// Does those operations of the group that are chosen.
+    fn apply(&mut self, state: &mut State, group: &Group<'_>, chosen: u32, order: &[usize]) {
+        for index in order {
+            let op = &group.entries[*index].op;
+            if is_in_pieces(op) {
+                smear(state, &mut self.contents, op);
+            } else if chosen & (1 << index) != 0 {
                 // It may have been going to fail, which changes nothing.
-                let _ = state.apply(&mut self.contents, &entry.op, None);
+                let _ = state.apply(&mut self.contents, op, None);
             }
         }
-        Ok(state)
     }
 
     fn compare_touched(
@@ -196,11 +219,6 @@ fn compare_values(state: &State, seen: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-/// An operation of which nobody knows whether it is there.
-fn is_free(entry: &Entry) -> bool {
-    entry.answer.is_none() && !is_read_only(&entry.op) && !is_in_pieces(&entry.op)
-}
-
 /// Outcomes in the order in which they are likely: the first so many are there, then all others.
 fn candidates(count: usize) -> impl Iterator<Item = u32> {
     let is_prefix = |chosen: &u32| (chosen & (chosen + 1)) == 0;
@@ -208,22 +226,12 @@ fn candidates(count: usize) -> impl Iterator<Item = u32> {
     prefixes.chain((0..1 << count).filter(move |chosen| !is_prefix(chosen)))
 }
 
-/// True when no operation is there without an earlier one that it overlaps.
-fn is_closed(chosen: u32, free: &[usize], footprints: &[Footprint]) -> bool {
-    let pairs = (0..free.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
-    let mut open = pairs.filter(|(earlier, later)| chosen & (1 << earlier) == 0 && chosen & (1 << later) != 0);
-    !open.any(|(earlier, later)| overlap(&footprints[free[earlier]], &footprints[free[later]]))
-}
-
-fn overlap(a: &Footprint, b: &Footprint) -> bool {
-    a.iter().any(|(volume, from, to)| b.iter().any(|(other, start, end)| volume == other && from < end && start < to))
-}
-
-/// The operations, by index, in groups that touch nothing in common.
-fn groups(footprints: &[Footprint]) -> Vec<Vec<usize>> {
+/// The operations in groups that touch nothing in common.
+fn groups(entries: &[Entry]) -> Vec<Group<'_>> {
+    let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for index in 0..footprints.len() {
-        let touches = |group: &Vec<usize>| group.iter().any(|other| overlap(&footprints[*other], &footprints[index]));
+    for index in 0..entries.len() {
+        let touches = |group: &Vec<usize>| group.iter().any(|other| footprints[*other].overlaps(&footprints[index]));
         let (touched, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
         let mut merged: Vec<usize> = touched.concat();
         merged.push(index);
@@ -231,35 +239,7 @@ fn groups(footprints: &[Footprint]) -> Vec<Vec<usize>> {
         groups = apart;
         groups.push(merged);
     }
-    groups
-}
-
-fn footprint(op: &Op) -> Footprint {
-    let bytes = |volume: &VolumeId, lba: u64, len: usize| vec![(*volume, lba, lba.saturating_add(len as u64 / 512))];
-    match op {
-        Op::Flush => Vec::new(),
-        Op::Read { volume, range } | Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
-            vec![(*volume, range.start().0, range.end().0)]
-        }
-        Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
-            bytes(volume, lba.0, data.len())
-        }
-        Op::CompareAndWrite { volume, lba, write, .. } => bytes(volume, lba.0, write.len()),
-        Op::Unmap { volume, ranges } => ranges.iter().map(|range| (*volume, range.start().0, range.end().0)).collect(),
-        Op::Copy { source, from, destination, to } => {
-            vec![(*source, from.start().0, from.end().0), (*destination, to.0, to.0.saturating_add(from.blocks()))]
-        }
-        Op::Status { volume, lba, .. } => vec![(*volume, lba.0, u64::MAX)],
-        Op::Change(changes) => changes
-            .iter()
-            .map(|change| match change {
-                Change::CreateVolume { volume, .. }
-                | Change::DeleteVolume { volume }
-                | Change::ResizeVolume { volume, .. } => (*volume, 0, u64::MAX),
-                Change::Put { .. } | Change::Remove { .. } => (VALUES, 0, 1),
-            })
-            .collect(),
-    }
+    groups.into_iter().map(|group| Group::new(group.into_iter().map(|index| &entries[index]).collect())).collect()
 }
 
 #[cfg(test)]

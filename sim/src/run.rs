@@ -139,6 +139,10 @@ struct Run<'p, S: Subject> {
     next_volume: u64,
     next_number: u64,
     report: Report,
+    /// The drive has read badly at some time.
+    has_read_badly: bool,
+    /// Some blocks cannot be read for good, so that nothing more can be expected of the array.
+    is_damaged: bool,
 }
 
 /// Executes a run.
@@ -162,6 +166,8 @@ pub fn run<S: Subject>(plan: &RunPlan) -> Report {
         },
         setup,
         scale,
+        has_read_badly: false,
+        is_damaged: false,
     };
     run.note(|| format!("seed {}", plan.seed));
     let setup = format!("{:?} {:?}", run.setup, run.mix);
@@ -199,13 +205,20 @@ impl<S: Subject> Run<'_, S> {
             let result = result.and_then(|()| disk.violation().map_or(Ok(()), |what| Err(Violation(what))));
             self.disk = disk;
             result?;
+            if self.is_damaged {
+                return Ok(());
+            }
         }
-        Ok(())
+        let disk = std::mem::replace(&mut self.disk, SimDisk::new(0, 0));
+        self.recover(&disk).map(|_| ())
     }
 
     /// Recovers, checks, works until the next crash.
     fn cycle(&mut self, disk: &SimDisk) -> Result<(), Violation> {
         let mut machine = self.recover(disk)?;
+        if self.is_damaged {
+            return Ok(());
+        }
         machine.notes = self.plan.is_traced.then(Vec::new);
         let pace = Pace::draw(&mut self.rng);
         let mut faults = self.faults();
@@ -216,6 +229,7 @@ impl<S: Subject> Run<'_, S> {
             6 => faults.rotten = self.places(),
             _ => {}
         }
+        self.has_read_badly |= !faults.bad.is_empty() || !faults.rotten.is_empty();
         let is_failing = faults.error_at.is_some() || !faults.bad.is_empty() || !faults.rotten.is_empty();
         self.history.leniency = Leniency { full: self.scale.may_fill, failing: is_failing };
         self.note(|| format!("-- works, {} operations, faults {faults:?}", pace.operations));
@@ -276,10 +290,12 @@ impl<S: Subject> Run<'_, S> {
     fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<Machine<'d, S>>, Violation> {
         subject.audit(disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
         let mut machine = Machine::new(subject, disk);
-        let Some(seen) = inspect(&mut machine, disk, &mut self.history.contents, self.next_volume)? else {
+        let Some(found) = inspect(&mut machine, &mut self.history.contents, self.next_volume, self.has_read_badly)?
+        else {
             return Ok(None);
         };
-        let outcome = self.history.recover(&seen)?;
+        self.is_damaged = found.unreadable > 0;
+        let outcome = self.history.recover(&found.state)?;
         self.note(|| format!("-- recovered: {} there, {} not", outcome.present, outcome.absent));
         self.report.totals.present += outcome.present;
         self.report.totals.absent += outcome.absent;
@@ -292,7 +308,7 @@ impl<S: Subject> Run<'_, S> {
         for _ in 0..pace.steps {
             let mut answers = Answers::new();
             match self.rng.weighted(&pace.weights) {
-                0 if left > 0 && self.history.window().count() < pace.most_unanswered => {
+                0 if left > 0 && self.history.unanswered() < pace.most_unanswered => {
                     left -= 1;
                     self.submit(machine);
                 }
@@ -344,7 +360,7 @@ impl<S: Subject> Run<'_, S> {
             self.note(|| format!("{tag} answered {}", brief(&answer)));
             has_stopped |= matches!(answer, Err(OpError::Stopped(_)));
             self.report.totals.refused += u64::from(matches!(answer, Err(OpError::NoSpace)));
-            self.history.complete(tag, answer)?;
+            self.history.complete(tag, &answer)?;
         }
         Ok(has_stopped)
     }
@@ -362,8 +378,8 @@ impl<S: Subject> Run<'_, S> {
             return Ok(());
         }
         self.note(|| "-- at rest".to_owned());
-        match inspect(machine, disk, &mut self.history.contents, self.next_volume)? {
-            Some(seen) => self.history.recover(&seen).map(|_| ()),
+        match inspect(machine, &mut self.history.contents, self.next_volume, false)? {
+            Some(found) => self.history.recover(&found.state).map(|_| ()),
             None => Ok(()),
         }
     }
