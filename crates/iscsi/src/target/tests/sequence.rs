@@ -1,0 +1,226 @@
+//! What goes wrong with sequences, digests and budgets, and what is answered.
+
+use super::*;
+use crate::{
+    digest::Digests,
+    pdu::{BHS_LEN, DecodeError, Encode},
+};
+
+#[test]
+fn commands_outside_the_window_are_ignored() {
+    let mut peer = Peer::new(small(), Limits { command_window: 4, ..Limits::default() });
+    for cmd_sn in [0, 5, 1000, u32::MAX] {
+        assert!(peer.send(&command(cmd_sn, cmd_sn)).is_empty());
+        assert!(peer.replies().is_empty());
+    }
+    let ready = one_command(peer.send(&command(7, 1)));
+    peer.target.complete(ready.id, Completion::good());
+    assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2);
+}
+
+#[test]
+fn early_commands_wait_for_their_turn_and_duplicates_are_ignored() {
+    let mut peer = peer();
+    assert!(peer.send(&command(3, 3)).is_empty());
+    assert!(peer.send(&command(2, 2)).is_empty());
+    assert!(peer.send(&command(33, 3)).is_empty());
+    let order: Vec<u32> = peer
+        .send(&command(1, 1))
+        .into_iter()
+        .map(|event| match event {
+            Event::Command(command) => command.initiator_task_tag,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(order, [1, 2, 3]);
+}
+
+#[test]
+fn the_data_of_an_early_write_comes_before_its_turn() {
+    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, Limits::default());
+    let opening = ScsiCommand { final_: false, ..write(2, 2, 600, &pattern(100)) };
+    assert!(peer.send(&opening).is_empty());
+    assert!(peer.send(&data_out(2, NO_TAG, 0, 100, &pattern(600)[100..], true)).is_empty());
+    let events = peer.send(&command(1, 1));
+    assert_eq!(events.len(), 2);
+    let Event::Command(late) = &events[1] else { panic!("{events:?}") };
+    assert_eq!(late.data, pattern(600));
+}
+
+#[test]
+fn outstanding_commands_close_the_window() {
+    let mut peer = Peer::new(small(), Limits { command_window: 2, ..Limits::default() });
+    let first = one_command(peer.send(&command(1, 1)));
+    one_command(peer.send(&command(2, 2)));
+    assert!(peer.send(&command(3, 3)).is_empty(), "beyond MaxCmdSN");
+    peer.target.complete(first.id, Completion::good());
+    assert_eq!(response(peer.reply()).sn, TargetSn { stat_sn: 100, exp_cmd_sn: 3, max_cmd_sn: 3 });
+    one_command(peer.send(&command(3, 3)));
+}
+
+#[test]
+fn immediate_commands_pass_the_window_up_to_their_limit() {
+    let mut peer = Peer::new(small(), Limits { command_window: 1, immediate_requests: 2, ..Limits::default() });
+    one_command(peer.send(&command(1, 1)));
+    let immediate = |tag| ScsiCommand { immediate: true, ..command(tag, 2) };
+    let first = one_command(peer.send(&immediate(2)));
+    one_command(peer.send(&immediate(3)));
+    assert!(peer.send(&immediate(4)).is_empty());
+    assert_eq!(reject_reason(peer.reply()), RejectReason::TooManyImmediateCommands);
+    peer.target.complete(first.id, Completion::good());
+    assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2, "immediate commands use up no CmdSN");
+    one_command(peer.send(&immediate(5)));
+}
+
+#[test]
+fn a_tag_in_use_is_rejected_and_its_cmd_sn_is_not_received() {
+    let mut peer = peer();
+    one_command(peer.send(&command(1, 1)));
+    assert!(peer.send(&command(1, 2)).is_empty());
+    let Pdu::Reject(reject) = peer.reply() else { panic!("no reject") };
+    assert_eq!((reject.reason, reject.sn.exp_cmd_sn), (RejectReason::TaskInProgress, 2));
+    assert_eq!(reject.header, Frame::of(&command(1, 2)).bhs[..]);
+    one_command(peer.send(&command(9, 2)));
+}
+
+/// A write of two segments with these DataSNs: the sense key and codes it ends with.
+fn write_with_data_sns(first: u32, second: u32) -> (u8, u8, u8) {
+    let mut peer = peer();
+    assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
+    let tag = r2t(&peer.reply()).target_transfer_tag;
+    assert!(peer.send(&data_out(5, tag, first, 0, &pattern(512), false)).is_empty());
+    assert!(peer.replies().is_empty(), "the answer waits for the end of the sequence");
+    assert!(peer.send(&data_out(5, tag, second, 512, &pattern(512), true)).is_empty());
+    let answer = response(peer.reply());
+    assert_eq!((answer.status, answer.residual), (2, Residual::Underflow(1024)));
+    assert_eq!(peer.target.outstanding(), 0);
+    (answer.sense[2], answer.sense[12], answer.sense[13])
+}
+
+/// libiscsi's iSCSIdatasn.iSCSIDataSnInvalid, and RFC 7143 11.4.7.2 for the sense data.
+#[test]
+fn wrong_data_sns_end_the_command() {
+    for (first, second) in [(0, 0), (27, 27), (u32::MAX, u32::MAX), (1, 0)] {
+        assert_eq!(write_with_data_sns(first, second), (0x0b, 0x47, 0x05));
+    }
+}
+
+#[test]
+fn data_nobody_asked_for_is_dropped() {
+    let mut peer = peer();
+    assert!(peer.send(&data_out(99, NO_TAG, 0, 0, b"lost", true)).is_empty());
+    assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
+    let tag = r2t(&peer.reply()).target_transfer_tag;
+    assert!(peer.send(&data_out(5, tag + 1, 0, 0, &pattern(1024), true)).is_empty());
+    assert!(peer.replies().is_empty());
+    assert_eq!(one_command(peer.send(&data_out(5, tag, 0, 0, &pattern(1024), true))).data, pattern(1024));
+}
+
+#[test]
+fn immediate_data_against_the_agreement_ends_the_command() {
+    let mut strict = Peer::new(Parameters { immediate_data: false, ..small() }, Limits::default());
+    assert!(strict.send(&write(5, 1, 512, &pattern(512))).is_empty());
+    let answer = response(strict.reply());
+    assert_eq!((answer.sense[12], answer.sense[13]), (0x0c, 0x0c));
+    let mut short = peer();
+    assert!(short.send(&write(5, 1, 4000, &pattern(1025))).is_empty());
+    let answer = response(short.reply());
+    assert_eq!((answer.sense[12], answer.sense[13]), (0x0c, 0x0d));
+}
+
+#[test]
+fn impossible_commands_are_rejected() {
+    let cases = [
+        (ScsiCommand { initiator_task_tag: NO_TAG, ..command(0, 1) }, RejectReason::InvalidPduField),
+        (ScsiCommand { data: pattern(4).into(), ..command(5, 1) }, RejectReason::InvalidPduField),
+        (ScsiCommand { final_: false, ..write(5, 1, 512, &[]) }, RejectReason::ProtocolError),
+    ];
+    for (bad, reason) in cases {
+        let mut peer = peer();
+        assert!(peer.send(&bad).is_empty());
+        assert_eq!(reject_reason(peer.reply()), reason);
+        one_command(peer.send(&command(6, 1)));
+    }
+}
+
+#[test]
+fn writes_above_the_budget_get_their_r2t_later() {
+    let limits = Limits { write_budget: 3000, ..Limits::default() };
+    let mut peer = Peer::new(small(), limits);
+    assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
+    let tag = r2t(&peer.reply()).target_transfer_tag;
+    assert!(peer.send(&write(2, 2, 2000, &[])).is_empty());
+    assert!(peer.send(&write(3, 3, 500, &[])).is_empty());
+    assert!(peer.replies().is_empty(), "the third fits, but the second was first");
+    let ready = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(2000), true)));
+    assert!(peer.replies().is_empty(), "the data is still held above");
+    peer.target.complete(ready.id, Completion::good());
+    let replies = peer.replies();
+    assert_eq!(replies.len(), 3);
+    assert_eq!(r2t(&replies[1]).initiator_task_tag, 2);
+    assert_eq!(r2t(&replies[2]).initiator_task_tag, 3);
+}
+
+#[test]
+fn no_more_is_collected_than_the_limit() {
+    let limits = Limits { max_write_bytes: 1500, ..Limits::default() };
+    let mut peer = Peer::new(small(), limits);
+    assert!(peer.send(&write(1, 1, 1 << 30, &[])).is_empty());
+    let asked = peer.reply();
+    assert_eq!(r2t(&asked).desired_length, 1500);
+    let tag = r2t(&asked).target_transfer_tag;
+    let ready = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(1500), true)));
+    assert_eq!((ready.expected_write, ready.data.len()), (1 << 30, 1500));
+    peer.target.complete(ready.id, Completion::good().wanting(512));
+    assert_eq!(response(peer.reply()).residual, Residual::Underflow((1 << 30) - 512));
+}
+
+fn with_digests() -> Peer {
+    Peer::new(Parameters { digests: Digests { header: true, data: true }, ..small() }, Limits::default())
+}
+
+/// The bytes of a PDU with one bit of its data wrong.
+fn spoiled(pdu: &impl Encode) -> Vec<u8> {
+    let mut output = Output::new(Digests { header: true, data: true });
+    output.push(pdu);
+    let mut bytes = output.take_all().concat();
+    bytes[BHS_LEN + 4] ^= 0x10;
+    bytes
+}
+
+#[test]
+fn a_wrong_header_digest_ends_the_connection() {
+    let mut peer = with_digests();
+    let events = peer.send_bytes(&[0u8; BHS_LEN + 4]);
+    assert!(matches!(events[..], [Event::Close(CloseReason::Stream(DecodeError::HeaderDigest))]));
+    assert!(peer.send(&command(1, 1)).is_empty(), "nothing is taken after that");
+}
+
+#[test]
+fn a_command_with_a_wrong_data_digest_can_be_sent_again() {
+    let mut peer = with_digests();
+    let command = write(5, 1, 512, &pattern(512));
+    assert!(peer.send_bytes(&spoiled(&command)).is_empty());
+    assert_eq!(reject_reason(peer.reply()), RejectReason::DataDigestError);
+    assert_eq!(one_command(peer.send(&command)).data, pattern(512));
+}
+
+#[test]
+fn data_with_a_wrong_digest_is_rejected_and_ends_its_command() {
+    let mut peer = with_digests();
+    assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
+    let tag = r2t(&peer.reply()).target_transfer_tag;
+    assert!(peer.send_bytes(&spoiled(&data_out(5, tag, 0, 0, &pattern(512), false))).is_empty());
+    assert_eq!(reject_reason(peer.reply()), RejectReason::DataDigestError);
+    assert!(peer.send(&data_out(5, tag, 1, 512, &pattern(512), true)).is_empty());
+    let answer = response(peer.reply());
+    assert_eq!((answer.status, answer.sense[12], answer.sense[13]), (2, 0x47, 0x05));
+}
+
+#[test]
+fn a_segment_longer_than_declared_ends_the_connection() {
+    let mut peer = peer();
+    let events = peer.send(&write(5, 1, 8192, &pattern(4097)));
+    let [Event::Close(CloseReason::Stream(error))] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(*error, DecodeError::DataSegmentTooLong { length: 4097, limit: 4096 });
+}
