@@ -2,6 +2,7 @@
 
 mod command;
 mod decode;
+mod document;
 mod encode;
 mod phase;
 mod table;
@@ -10,6 +11,7 @@ pub use command::{
     ByteCheck, CacheRange, CdbSize, Command, CopyResults, ModeSense, PageControl, ReportOpcodes, ReportingOptions,
     SelectReport, StartStop, Transfer, Verification, WriteSame,
 };
+pub use document::commands_markdown;
 pub use phase::DataPhase;
 pub use table::{COMMANDS, Definition, Timeouts, commands_of};
 

@@ -3,6 +3,7 @@
 mod designator;
 mod names;
 mod standard;
+mod third_party_copy;
 pub mod vpd;
 
 pub use designator::{Designator, DesignatorKind, Naa, Port, parse_designators};

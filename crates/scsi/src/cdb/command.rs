@@ -256,6 +256,17 @@ pub enum Command {
         /// FUA: from and to stable storage, not a volatile cache.
         fua: bool,
     },
+    /// WRITE ATOMIC(16) (SBC-4 5.48): all of the blocks or none of them. ATOMIC BOUNDARY is refused: its maximum is 0.
+    WriteAtomic {
+        /// First block.
+        lba: Lba,
+        /// Number of blocks. Zero writes nothing.
+        blocks: u16,
+        /// DPO: the blocks will not be wanted again soon.
+        dpo: bool,
+        /// FUA: to stable storage, not a volatile cache.
+        fua: bool,
+    },
     /// WRITE SAME.
     WriteSame(WriteSame),
     /// UNMAP (SBC-4 5.35). ANCHOR is refused: ANC_SUP is 0.
@@ -267,6 +278,15 @@ pub enum Command {
     SynchronizeCache(CacheRange),
     /// PRE-FETCH (SBC-4 5.13, 5.14).
     PreFetch(CacheRange),
+    /// READ DEFECT DATA (SBC-4 5.19, 5.20).
+    ReadDefectData {
+        /// Which CDB carried it: ten or twelve bytes.
+        size: CdbSize,
+        /// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT, which come back in the header of the lists.
+        lists: u8,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
     /// GET LBA STATUS(16) (SBC-4 5.8).
     GetLbaStatus {
         /// First block described.

@@ -17,6 +17,8 @@ const FUA: u8 = 0x08;
 const IMMED: u8 = 0x02;
 const UNMAP: u8 = 0x08;
 const NDOB: u8 = 0x01;
+/// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT.
+const DEFECT_LISTS: u8 = 0x1f;
 
 /// LBA and length of the four CDB sizes (SPC-4 4.3.4).
 #[inline]
@@ -213,6 +215,21 @@ pub(super) fn get_lba_status(cdb: &Bytes) -> Parsed {
 pub(super) fn compare_and_write(cdb: &Bytes) -> Parsed {
     let (lba, blocks) = (Lba(get_u64(cdb, 2)), cdb[13]);
     Ok(Command::CompareAndWrite { lba, blocks, dpo: cdb[1] & DPO != 0, fua: cdb[1] & FUA != 0 })
+}
+
+pub(super) fn write_atomic(cdb: &Bytes) -> Parsed {
+    let (lba, blocks) = (Lba(get_u64(cdb, 2)), get_u16(cdb, 12));
+    Ok(Command::WriteAtomic { lba, blocks, dpo: cdb[1] & DPO != 0, fua: cdb[1] & FUA != 0 })
+}
+
+pub(super) fn read_defect_data_10(cdb: &Bytes) -> Parsed {
+    let allocation = u32::from(get_u16(cdb, 7));
+    Ok(Command::ReadDefectData { size: CdbSize::Ten, lists: cdb[2] & DEFECT_LISTS, allocation })
+}
+
+pub(super) fn read_defect_data_12(cdb: &Bytes) -> Parsed {
+    let allocation = get_u32(cdb, 6);
+    Ok(Command::ReadDefectData { size: CdbSize::Twelve, lists: cdb[1] & DEFECT_LISTS, allocation })
 }
 
 pub(super) fn unmap(cdb: &Bytes) -> Parsed {

@@ -115,6 +115,9 @@ impl Command {
             Self::CompareAndWrite { lba, blocks, dpo, fua } => {
                 Builder::new(0x89).u64(2, lba.0).byte(13, blocks).flag(1, 4, dpo).flag(1, 3, fua)
             }
+            Self::WriteAtomic { lba, blocks, dpo, fua } => {
+                Builder::new(0x9c).u64(2, lba.0).u16(12, blocks).flag(1, 4, dpo).flag(1, 3, fua)
+            }
             Self::WriteSame(s) if s.size == CdbSize::Ten && !s.no_data => Builder::new(0x41).write_same(s),
             Self::WriteSame(s) => Builder::new(0x93).write_same(WriteSame { size: CdbSize::Sixteen, ..s }),
             Self::Unmap { length } => Builder::new(0x42).u16(7, length),
@@ -124,6 +127,12 @@ impl Command {
             Self::PreFetch(r) => Builder::new(0x90).cache_range(CacheRange { size: CdbSize::Sixteen, ..r }),
             Self::GetLbaStatus { lba, allocation } => {
                 Builder::new(0x9e).byte(1, 0x12).u64(2, lba.0).u32(10, allocation)
+            }
+            Self::ReadDefectData { size: CdbSize::Twelve, lists, allocation } => {
+                Builder::new(0xb7).byte(1, lists).u32(6, allocation)
+            }
+            Self::ReadDefectData { lists, allocation, .. } => {
+                Builder::new(0x37).byte(2, lists).u16(7, allocation as u16)
             }
             Self::ExtendedCopy { length } => Builder::new(0x83).u32(10, length),
             Self::ReceiveCopyResults { action, list, allocation } => {

@@ -39,6 +39,7 @@ impl Command {
                 ByteCheck::CompareSame => DataPhase::Out(if v.blocks == 0 { 0 } else { BLOCK_BYTES }),
             },
             Self::CompareAndWrite { blocks, .. } => DataPhase::Out(2 * u64::from(blocks) * BLOCK_BYTES),
+            Self::WriteAtomic { blocks, .. } => DataPhase::Out(u64::from(blocks) * BLOCK_BYTES),
             Self::WriteSame(s) => DataPhase::Out(if s.no_data { 0 } else { BLOCK_BYTES }),
             Self::Unmap { length } | Self::ModeSelect { length, .. } => DataPhase::Out(u64::from(length)),
             Self::PersistentReserveOut { length, .. }
@@ -62,6 +63,7 @@ impl Command {
             Self::ReportLuns { allocation, .. }
             | Self::ReadCapacity16 { allocation }
             | Self::GetLbaStatus { allocation, .. }
+            | Self::ReadDefectData { allocation, .. }
             | Self::ReportTaskManagement { allocation, .. }
             | Self::ReportTargetPortGroups { allocation, .. }
             | Self::ReceiveCopyResults { allocation, .. } => DataPhase::In(u64::from(allocation)),

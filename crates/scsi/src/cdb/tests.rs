@@ -22,7 +22,7 @@ fn transfer(size: CdbSize, lba: u64, blocks: u32) -> Transfer {
 
 #[test]
 fn golden_reads_and_writes() {
-    let cases: [(&[u8], Command); 7] = [
+    let cases: [(&[u8], Command); 10] = [
         (&[0x08, 0x1f, 0xff, 0xff, 0x00], Command::Read(transfer(CdbSize::Six, 0x1f_ffff, 256))),
         (&[0x0a, 0, 0, 5, 8], Command::Write(transfer(CdbSize::Six, 5, 8))),
         (&[0x28, 0, 1, 2, 3, 4, 0, 0x10, 0x20, 0], Command::Read(transfer(CdbSize::Ten, 0x0102_0304, 0x1020))),
@@ -38,6 +38,18 @@ fn golden_reads_and_writes() {
         (
             &[0x89, 0x08, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 255],
             Command::CompareAndWrite { lba: Lba(7), blocks: 255, dpo: false, fua: true },
+        ),
+        (
+            &[0x9c, 0x10, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0x01, 0x02],
+            Command::WriteAtomic { lba: Lba(7), blocks: 0x0102, dpo: true, fua: false },
+        ),
+        (
+            &[0x37, 0, 0x1d, 0, 0, 0, 0, 0x01, 0x02],
+            Command::ReadDefectData { size: CdbSize::Ten, lists: 0x1d, allocation: 0x0102 },
+        ),
+        (
+            &[0xb7, 0x0d, 0, 0, 0, 0, 0, 1, 0, 0],
+            Command::ReadDefectData { size: CdbSize::Twelve, lists: 0x0d, allocation: 0x1_0000 },
         ),
     ];
     for (bytes, command) in cases {
@@ -58,7 +70,7 @@ fn flags_of_old_standards_are_accepted_and_change_nothing() {
 
 #[test]
 fn unknown_commands_and_service_actions() {
-    for opcode in [0xff, 0x48, 0x9c, 0x7f, 0xc0] {
+    for opcode in [0xff, 0x48, 0x9d, 0x7f, 0xc0] {
         let sense = Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE).at_cdb(0, None);
         assert_eq!(Cdb::parse(&cdb(&[opcode])), Err(sense), "{opcode:#04x}");
     }
@@ -69,21 +81,22 @@ fn unknown_commands_and_service_actions() {
 
 #[test]
 fn what_we_do_not_have_is_refused_with_a_pointer() {
-    let cases: [(&[u8], u16, Option<u8>); 14] = [
-        (&[0x28, 0x20], 1, Some(5)),             // RDPROTECT 001b
-        (&[0x2a, 0xe0], 1, Some(7)),             // WRPROTECT 111b
-        (&[0x8f, 0x80], 1, Some(7)),             // VRPROTECT 100b
-        (&[0x00, 0, 0, 0, 0, 0x04], 5, Some(2)), // NACA
-        (&[0x93, 0x10], 1, Some(4)),             // ANCHOR
-        (&[0x42, 0x01], 1, Some(0)),             // ANCHOR
-        (&[0x15, 0x11], 1, Some(0)),             // SP
-        (&[0x12, 0x00, 0x80], 2, None),          // PAGE CODE without EVPD
-        (&[0x2f, 0x04], 1, Some(2)),             // BYTCHK 10b
-        (&[0x2e, 0x06], 1, Some(2)),             // BYTCHK 11b of WRITE AND VERIFY
-        (&[0xa0, 0, 0x03], 2, None),             // SELECT REPORT
-        (&[0xa3, 0x0c, 0x04], 2, Some(2)),       // REPORTING OPTIONS
-        (&[0x5f, 0x01, 0x10], 2, Some(7)),       // SCOPE of an extent
-        (&[0x5f, 0x01, 0x02], 2, Some(3)),       // TYPE read shared
+    let cases: [(&[u8], u16, Option<u8>); 15] = [
+        (&[0x28, 0x20], 1, Some(5)),                             // RDPROTECT 001b
+        (&[0x2a, 0xe0], 1, Some(7)),                             // WRPROTECT 111b
+        (&[0x8f, 0x80], 1, Some(7)),                             // VRPROTECT 100b
+        (&[0x00, 0, 0, 0, 0, 0x04], 5, Some(2)),                 // NACA
+        (&[0x93, 0x10], 1, Some(4)),                             // ANCHOR
+        (&[0x42, 0x01], 1, Some(0)),                             // ANCHOR
+        (&[0x15, 0x11], 1, Some(0)),                             // SP
+        (&[0x12, 0x00, 0x80], 2, None),                          // PAGE CODE without EVPD
+        (&[0x2f, 0x04], 1, Some(2)),                             // BYTCHK 10b
+        (&[0x2e, 0x06], 1, Some(2)),                             // BYTCHK 11b of WRITE AND VERIFY
+        (&[0x9c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8], 11, Some(3)), // ATOMIC BOUNDARY
+        (&[0xa0, 0, 0x03], 2, None),                             // SELECT REPORT
+        (&[0xa3, 0x0c, 0x04], 2, Some(2)),                       // REPORTING OPTIONS
+        (&[0x5f, 0x01, 0x10], 2, Some(7)),                       // SCOPE of an extent
+        (&[0x5f, 0x01, 0x02], 2, Some(3)),                       // TYPE read shared
     ];
     for (bytes, byte, bit) in cases {
         assert_eq!(Cdb::parse(&cdb(bytes)), Err(Sense::invalid_cdb_field(byte, bit)), "{bytes:02x?}");

@@ -1,8 +1,8 @@
 //! Vital product data pages (SPC-4 7.8, SBC-4 6.6). One list, [`PAGES`], gives page 00h and the pages themselves.
 
 use super::designator::{Designator, Naa, Port};
+use super::third_party_copy;
 use crate::be::{get_u16, get_u32, get_u64, put};
-use crate::cdb::COMMANDS;
 use units::BLOCKS_PER_MAP_BLOCK;
 
 /// Page 00h: the pages that there are.
@@ -24,8 +24,10 @@ pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
 
 /// MAXIMUM COMPARE AND WRITE LENGTH, in blocks: all that the CDB can say.
 pub const MAX_COMPARE_AND_WRITE_BLOCKS: u8 = 255;
-/// MAXIMUM TRANSFER LENGTH, in blocks: 16 MiB.
-pub const MAX_TRANSFER_BLOCKS: u32 = 32768;
+/// MAXIMUM TRANSFER LENGTH, in blocks: 32 MiB.
+pub const MAX_TRANSFER_BLOCKS: u32 = 65536;
+/// MAXIMUM ATOMIC TRANSFER LENGTH, in blocks: 1 MiB.
+pub const MAX_ATOMIC_BLOCKS: u32 = 2048;
 /// OPTIMAL TRANSFER LENGTH, in blocks: 1 MiB.
 pub const OPTIMAL_TRANSFER_BLOCKS: u32 = 2048;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: as many as a parameter list of 65535 bytes holds.
@@ -60,7 +62,7 @@ const PAGES: &[(u8, Body)] = &[
     (UNIT_SERIAL_NUMBER, |device| device.serial.as_bytes().to_vec()),
     (DEVICE_IDENTIFICATION, device_identification),
     (EXTENDED_INQUIRY, extended_inquiry),
-    (THIRD_PARTY_COPY, third_party_copy),
+    (THIRD_PARTY_COPY, |_| third_party_copy::body()),
     (BLOCK_LIMITS, |_| BlockLimits::OURS.to_body().to_vec()),
     (BLOCK_DEVICE_CHARACTERISTICS, block_device_characteristics),
     (LOGICAL_BLOCK_PROVISIONING, logical_block_provisioning),
@@ -106,26 +108,6 @@ fn extended_inquiry(device: &Device<'_>) -> Vec<u8> {
     body
 }
 
-/// Page 8Fh (SPC-4 7.8.17): the Supported Commands descriptor, with every third-party copy command of the table.
-fn third_party_copy(_: &Device<'_>) -> Vec<u8> {
-    const COPY_OPCODES: [u8; 2] = [0x83, 0x84];
-    let mut list = Vec::new();
-    for opcode in COPY_OPCODES {
-        let actions: Vec<u8> =
-            COMMANDS.iter().filter(|c| c.opcode == opcode).filter_map(|c| c.service_action).collect();
-        list.extend([opcode, actions.len() as u8]);
-        list.extend(actions);
-    }
-    let mut descriptor = vec![list.len() as u8];
-    descriptor.extend(list);
-    // COMMANDS SUPPORTED is filled so that the descriptor ends on a multiple of four.
-    descriptor.resize(descriptor.len().next_multiple_of(4), 0);
-    let mut out = vec![0x00, 0x01];
-    out.extend((descriptor.len() as u16).to_be_bytes());
-    out.extend(descriptor);
-    out
-}
-
 /// Page B1h (SBC-4 6.6.2): 60 bytes; MEDIUM ROTATION RATE 0001h is a medium that does not rotate.
 fn block_device_characteristics(_: &Device<'_>) -> Vec<u8> {
     let mut body = vec![0; 60];
@@ -164,6 +146,8 @@ pub struct BlockLimits {
     pub unmap_alignment: Option<u32>,
     /// MAXIMUM WRITE SAME LENGTH.
     pub max_write_same: u64,
+    /// MAXIMUM ATOMIC TRANSFER LENGTH; zero where there is no WRITE ATOMIC.
+    pub max_atomic: u32,
     /// WSNZ: WRITE SAME of zero blocks is refused.
     pub write_same_nonzero: bool,
 }
@@ -181,6 +165,7 @@ impl BlockLimits {
         unmap_granularity: UNMAP_GRANULARITY_BLOCKS,
         unmap_alignment: Some(0),
         max_write_same: 0,
+        max_atomic: MAX_ATOMIC_BLOCKS,
         write_same_nonzero: false,
     };
 
@@ -199,6 +184,8 @@ impl BlockLimits {
         let alignment = self.unmap_alignment.map_or(0, |alignment| UGAVALID | (alignment & !UGAVALID));
         put(&mut body, 28, alignment.to_be_bytes());
         put(&mut body, 32, self.max_write_same.to_be_bytes());
+        // ATOMIC ALIGNMENT and GRANULARITY are zero: any block, any number. No atomic boundaries.
+        put(&mut body, 40, self.max_atomic.to_be_bytes());
         body
     }
 
@@ -219,6 +206,7 @@ impl BlockLimits {
             unmap_granularity: get_u32(&body, 24),
             unmap_alignment: (alignment & UGAVALID != 0).then_some(alignment & !UGAVALID),
             max_write_same: get_u64(&body, 32),
+            max_atomic: get_u32(&body, 40),
             write_same_nonzero: body[0] & 0x01 != 0,
         }
     }

@@ -8,6 +8,8 @@ const WCE: u8 = 0x04;
 const D_SENSE: u8 = 0x04;
 /// GLTSD, byte 2 of the Control page: there are no log parameters to save.
 const GLTSD: u8 = 0x02;
+/// TAS, byte 5 of the Control page: commands that another nexus aborts are answered TASK ABORTED.
+const TAS: u8 = 0x40;
 /// SWP, byte 4 of the Control page.
 const SWP: u8 = 0x08;
 /// QUEUE ALGORITHM MODIFIER 1h, byte 3 of the Control page: commands may be reordered. QERR is 0: other commands go on.
@@ -48,7 +50,7 @@ pub(super) const PAGES: &[Page] = &[
         bytes: |settings| {
             let d_sense = if settings.descriptor_sense { D_SENSE } else { 0 };
             let swp = if settings.write_protect { SWP } else { 0 };
-            filled(0x0a, 12, &[(2, GLTSD | d_sense), (3, UNRESTRICTED_REORDERING), (4, swp)])
+            filled(0x0a, 12, &[(2, GLTSD | d_sense), (3, UNRESTRICTED_REORDERING), (4, swp), (5, TAS)])
         },
         changeable: |_| mask(12, &[(2, D_SENSE), (4, SWP)]),
         apply: |bytes, settings| {

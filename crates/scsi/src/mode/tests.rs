@@ -41,7 +41,7 @@ fn golden_control_page() {
     let protected = ModeSettings { descriptor_sense: true, write_protect: true, ..STATE.current };
     let state = ModeState { current: protected, ..STATE };
     let data = mode_sense(&state, &request(0x0a, PageControl::Current)).unwrap();
-    assert_eq!(data, [15, 0, 0x90, 0, 0x0a, 0x0a, 0x06, 0x10, 0x08, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(data, [15, 0, 0x90, 0, 0x0a, 0x0a, 0x06, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0]);
     let mask = mode_sense(&state, &request(0x0a, PageControl::Changeable)).unwrap();
     assert_eq!(mask[4..], [0x0a, 0x0a, 0x04, 0, 0x08, 0, 0, 0, 0, 0, 0, 0]);
 }
@@ -128,7 +128,7 @@ fn changeable_bits_are_taken_up() {
 #[test]
 fn errors_are_pointed_at() {
     let cases = [
-        (control_list(|list| list[9] |= 0x40), Sense::invalid_parameter(9, Some(6))), // TAS
+        (control_list(|list| list[9] ^= 0x40), Sense::invalid_parameter(9, Some(6))), // TAS
         (control_list(|list| list[6] ^= 0x02), Sense::invalid_parameter(6, Some(1))), // GLTSD
         (control_list(|list| list[5] = 0x0b), Sense::invalid_parameter(5, None)),
         (control_list(|list| list[4] = 0x19), Sense::invalid_parameter(4, Some(5))),

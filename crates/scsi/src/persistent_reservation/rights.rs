@@ -39,7 +39,11 @@ fn needs(command: &Command) -> Needs {
         | Command::Release { .. }
         | Command::PreventAllow { prevent: false } => Needs::Nothing,
         Command::StartStop(start_stop) if start_stop.start && start_stop.power_condition == 0 => Needs::Nothing,
-        Command::Read(_) | Command::Verify(_) | Command::PreFetch(_) | Command::GetLbaStatus { .. } => Needs::Read,
+        Command::Read(_)
+        | Command::Verify(_)
+        | Command::PreFetch(_)
+        | Command::GetLbaStatus { .. }
+        | Command::ReadDefectData { .. } => Needs::Read,
         _ => Needs::All,
     }
 }

@@ -61,6 +61,7 @@ codes! {
     COPY_TARGET_DEVICE_DATA_UNDERRUN = 0x0d04, "copy target device data underrun";
     COPY_TARGET_DEVICE_DATA_OVERRUN = 0x0d05, "copy target device data overrun";
     INVALID_INFORMATION_UNIT = 0x0e00, "invalid information unit";
+    INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT = 0x0e03, "invalid field in command information unit";
     UNRECOVERED_READ_ERROR = 0x1100, "unrecovered read error";
     PARAMETER_LIST_LENGTH_ERROR = 0x1a00, "parameter list length error";
     SYNCHRONOUS_DATA_TRANSFER_ERROR = 0x1b00, "synchronous data transfer error";
