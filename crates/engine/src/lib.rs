@@ -2,9 +2,11 @@
 //!
 //! The engine knows neither SCSI nor hosts nor names. Those above it see [`Service`].
 
+mod core;
 pub mod model;
 mod service;
 
+pub use core::{Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage};
 pub use service::{
     Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
 };

@@ -233,7 +233,7 @@ impl Service for ModelEngine {
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         let model = self.0.lock();
         let volume = model.volumes.get(&volume)?;
-        Some(VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES, written: volume.mapped.len() as u64 * BLOCK_BYTES })
+        Some(VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES })
     }
 
     fn write_cache(&self) -> bool {

@@ -247,8 +247,6 @@ pub struct Space {
 pub struct VolumeSpace {
     /// Its size in bytes.
     pub provisioned: u64,
-    /// Bytes that a host has written and not unmapped, before reduction (as far as it is known without a walk).
-    pub written: u64,
 }
 
 /// The engine as those above see it.

@@ -2,7 +2,7 @@
 
 use crate::page::Page;
 use crate::reference::{Ref, SlotName, Target};
-use crate::tree::{Map, Root};
+use crate::tree::Map;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
@@ -40,11 +40,12 @@ pub enum Violation {
 }
 
 impl Map {
-    /// Walks all trees and the drop queue. Pages that are not in memory are read by `load`.
-    pub fn audit(&self, roots: &[Root], load: &mut dyn FnMut(SlotName) -> Option<Page>) -> Result<AuditReport, Violation> {
+    /// Walks everything below `roots` (one entry per counted reference from outside the map) and below the drop queue. Pages that
+    /// are not in memory are read by `load`.
+    pub fn audit(&self, roots: &[Ref], load: &mut dyn FnMut(SlotName) -> Option<Page>) -> Result<AuditReport, Violation> {
         let mut found: FxHashMap<u64, (u32, bool)> = FxHashMap::default();
         let mut report = AuditReport::default();
-        let mut todo: Vec<Ref> = roots.iter().map(|root| root.reference).chain(self.drops().map(Ref::page)).collect();
+        let mut todo: Vec<Ref> = roots.iter().copied().chain(self.drops().map(Ref::page)).collect();
         while let Some(reference) = todo.pop() {
             let (name, is_page) = match reference.target() {
                 Target::Data(name) => (name, false),

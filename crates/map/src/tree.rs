@@ -149,6 +149,58 @@ impl Map {
         Ref::page(name)
     }
 
+    /// Sets every block of `first..end` to the data block `block`, whose one counted reference is taken over. Pages that come out
+    /// alike are made once and shared, so that any length costs a few pages.
+    pub fn spread(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
+        let mut alike = vec![None; usize::from(root.height) + 1];
+        if first < end {
+            root.reference = self.spread_below(root.reference, root.height, 0, (first, end), block, &mut alike);
+        }
+        alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
+    }
+
+    fn spread_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), block: Ref, alike: &mut Vec<Option<Ref>>) -> Ref {
+        if range.0 <= start && start + span(level) <= range.1 {
+            self.release(node);
+            let page = self.alike(level, block, alike);
+            self.share(page);
+            return page;
+        }
+        let name = self.own(node, level);
+        let mut refs = std::mem::take(&mut self.pages.edit(name).refs);
+        for index in touched(level, start, range) {
+            if level == 0 {
+                self.share(block);
+                self.release(std::mem::replace(&mut refs[index], block));
+            } else {
+                let at = start + index as u64 * entry_span(level);
+                refs[index] = self.spread_below(refs[index], level - 1, at, range, block, alike);
+            }
+        }
+        self.pages.edit(name).refs = refs;
+        Ref::page(name)
+    }
+
+    /// The page of that level below which everything is `block`; made at its first use.
+    fn alike(&mut self, level: u8, block: Ref, alike: &mut Vec<Option<Ref>>) -> Ref {
+        if let Some(page) = alike[usize::from(level)] {
+            return page;
+        }
+        let entry = if level == 0 { block } else { self.alike(level - 1, block, alike) };
+        let page = Page::filled(level, entry);
+        page.refs.iter().for_each(|entry| self.share(*entry));
+        let name = self.slots.take();
+        self.pages.insert_new(name, page);
+        alike[usize::from(level)] = Some(Ref::page(name));
+        Ref::page(name)
+    }
+
+    /// Counts up a reference that was made a moment ago and cannot be at the end of its count.
+    fn share(&mut self, reference: Ref) {
+        let is_counted = self.count_up(reference);
+        assert!(is_counted, "a new block met the end of its count");
+    }
+
     /// Puts `refs` (counted by the caller) at the blocks from `first` on, within one leaf, and releases what was there.
     pub fn set(&mut self, root: &mut Root, first: u64, refs: &[Ref]) {
         let leaf = first - first % span(0);
@@ -304,6 +356,16 @@ impl Map {
             }
         }
         Ok(pieces)
+    }
+
+    /// True when [`Map::collect`] would succeed.
+    pub fn can_collect(&self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> bool {
+        let mut pieces = Vec::new();
+        self.collect_below(root.reference, root.height, 0, (first, end), &|level, start| shares(level, start, first, to, to_height), &mut pieces);
+        pieces.iter().all(|piece| match piece.reference.target() {
+            Target::Data(name) | Target::Page(name) => self.slots.count(name) < u32::MAX - COUNT_HEADROOM,
+            _ => true,
+        })
     }
 
     fn collect_below(

@@ -29,6 +29,12 @@ impl Bench {
         self.plain[volume][first as usize..end as usize].fill(fill);
     }
 
+    fn spread(&mut self, volume: usize, first: u64, end: u64) {
+        let reference = Ref::data(self.map.slots.take());
+        self.map.spread(&mut self.roots[volume], first, end, reference);
+        self.plain[volume][first as usize..end as usize].fill(reference);
+    }
+
     fn copy(&mut self, from: usize, first: u64, end: u64, volume: usize, to: u64) {
         let height = self.roots[volume].height;
         let pieces = self.map.collect(&self.roots[from], first, end, to, height).unwrap();
@@ -47,7 +53,7 @@ impl Bench {
             assert_eq!(&seen, plain);
         }
         while self.map.drop_next().unwrap() {}
-        self.map.audit(&self.roots, &mut |_| None).unwrap();
+        self.map.audit(&[self.roots[0].reference, self.roots[1].reference], &mut |_| None).unwrap();
     }
 }
 
@@ -106,12 +112,12 @@ fn growing_keeps_what_is_there() {
     });
     assert_eq!(found, [(7, 1, reference)]);
     assert_eq!(entry_span(2), span(1));
-    map.audit(&[root], &mut |_| None).unwrap();
+    map.audit(&[root.reference], &mut |_| None).unwrap();
 }
 
 proptest::proptest! {
     #[test]
-    fn random_edits_match_a_plain_array(ops in proptest::collection::vec((0..6u8, 0..2usize, 0..BLOCKS, 1..400u64, 0..BLOCKS, 0..2usize), 1..60)) {
+    fn random_edits_match_a_plain_array(ops in proptest::collection::vec((0..7u8, 0..2usize, 0..BLOCKS, 1..400u64, 0..BLOCKS, 0..2usize), 1..60)) {
         let mut bench = Bench::new();
         for (kind, volume, first, length, to, other) in ops {
             let end = (first + length).min(BLOCKS);
@@ -120,6 +126,7 @@ proptest::proptest! {
                 1 => bench.fill(volume, first, end, Ref::HOLE),
                 2 => bench.fill(volume, first, end, Ref::pattern(7)),
                 3 => bench.fill(volume, first, end, Ref::ZERO),
+                6 => bench.spread(volume, first, end),
                 _ => {
                     // Every other copy has both ends at the same place of a leaf.
                     let to = if kind == 4 { to - to % 256 + first % 256 } else { to };

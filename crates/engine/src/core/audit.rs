@@ -1,0 +1,92 @@
+//! The auditor: every count and every byte of the pool's accounting, made anew and compared.
+
+use super::Core;
+use map::{AuditReport, Page, Ref, SlotName, Violation};
+use thiserror::Error;
+use units::Lsn;
+use world::Disk;
+
+/// What is wrong with the state of the core.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AuditError {
+    /// The map and the slot table do not agree.
+    #[error(transparent)]
+    Map(#[from] Violation),
+    /// The live sectors of a segment are not those that are stored in it.
+    #[error("segment {segment} counts {counted} live sectors, {found} were found")]
+    WrongLive {
+        /// The segment.
+        segment: u32,
+        /// What the pool says.
+        counted: u32,
+        /// What the walk found.
+        found: u32,
+    },
+    /// A segment that is free holds something.
+    #[error("a free segment holds something that is referenced")]
+    LiveInFree,
+}
+
+/// How far the log and the checkpoints have come, for tests and reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// LSN of the last record that was sequenced.
+    pub last: Lsn,
+    /// LSN up to which the log is on stable storage.
+    pub durable: Lsn,
+    /// Bytes of the log's ring that wait for a checkpoint.
+    pub log_used: u64,
+    /// Bytes of blocks that have no place yet.
+    pub dirty: u64,
+    /// Bytes of map pages in memory.
+    pub pages: u64,
+    /// Bytes of the slot table in memory.
+    pub slots: u64,
+    /// Segments free or about to be.
+    pub free_segments: u64,
+}
+
+impl Core {
+    /// Walks the whole map, reading from `disk` what is not in memory. Nothing may be under way that writes segments.
+    pub fn audit(&self, disk: &dyn Disk) -> Result<AuditReport, AuditError> {
+        let mut roots: Vec<Ref> = self.volumes.values().map(|volume| volume.root.reference).collect();
+        roots.extend(self.dirty.bases().map(Ref::data));
+        let report = self.map.audit(&roots, &mut |name| self.read_page(disk, name))?;
+        let mut found = vec![0u32; self.pool.segments().len()];
+        for slot in 0..self.map.slots.len() {
+            if let Some(place) = self.map.slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {
+                found[place.segment as usize] += u32::from(place.sectors);
+            }
+        }
+        self.located().for_each(|located| found[located.segment as usize] += located.sectors);
+        self.manifest_sectors().for_each(|(segment, sectors)| found[segment as usize] += sectors);
+        for (segment, (state, found)) in self.pool.segments().iter().zip(found).enumerate() {
+            if state.live != found {
+                return Err(AuditError::WrongLive { segment: segment as u32, counted: state.live, found });
+            }
+        }
+        if self.free_segments_are_empty() { Ok(report) } else { Err(AuditError::LiveInFree) }
+    }
+
+    /// Reads a map page and checks it.
+    pub(crate) fn read_page(&self, disk: &dyn Disk, name: SlotName) -> Option<Page> {
+        let slot = self.map.slots.get(name)?;
+        let place = slot.place?;
+        let mut bytes = vec![0; usize::from(place.sectors) * store::SECTOR_BYTES as usize];
+        disk.read_at(self.geometry.sector_start(place.segment, u32::from(place.sector)), &mut bytes).ok()?;
+        (crc32c::crc32c(&bytes) == slot.crc).then(|| Page::decode(&bytes))?
+    }
+
+    /// How far things have come.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            last: self.log.last(),
+            durable: self.log.durable,
+            log_used: self.log.ring.used(),
+            dirty: self.dirty.bytes(),
+            pages: self.map.pages.bytes(),
+            slots: self.map.slots.len() * size_of::<map::SlotBytes>() as u64,
+            free_segments: self.pool.free() + self.pool.coming(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The cleaner: makes free segments out of those that are mostly dead. Live data becomes dirty blocks again, and live pages
+//! become changed pages, so that destage and the next checkpoint give them another place; nothing else knows of cleaning.
+
+use super::Core;
+use super::io::{Io, Purpose};
+use super::pool::{Kind, Phase};
+use bytes::Bytes;
+use map::{Page, Place, Ref, SlotName, Target};
+use std::collections::BTreeSet;
+use store::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    /// A segment is being read.
+    Reading,
+    /// What was alive in it has to get a place before another is chosen.
+    Moving,
+}
+
+/// What the cleaner is at.
+#[derive(Default)]
+pub(crate) struct Cleaner {
+    state: State,
+    /// Segments out of which not everything could be moved. They are tried again after a checkpoint.
+    given_up: BTreeSet<u32>,
+    /// Pages were marked as changed; the next checkpoint moves them.
+    has_marked_pages: bool,
+    segments_cleaned: u64,
+}
+
+impl Cleaner {
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state != State::Idle || self.has_marked_pages
+    }
+
+    pub(crate) fn has_given_up(&self, segment: u32) -> bool {
+        self.given_up.contains(&segment)
+    }
+
+    pub(crate) fn is_waiting_for_checkpoint(&self) -> bool {
+        self.has_marked_pages && self.state == State::Idle
+    }
+
+    pub(crate) fn checkpointed(&mut self) {
+        self.has_marked_pages = false;
+        self.given_up.clear();
+        if self.state == State::Moving {
+            self.state = State::Idle;
+        }
+    }
+}
+
+impl Core {
+    /// True when a segment should be cleaned now.
+    pub(crate) fn is_cleaning_due(&self) -> bool {
+        match self.cleaner.state {
+            State::Reading => false,
+            State::Moving => self.dirty.unplaced() == 0,
+            State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.next_victim().is_some(),
+        }
+    }
+
+    /// How many segments have been cleaned since the array was opened.
+    pub fn segments_cleaned(&self) -> u64 {
+        self.cleaner.segments_cleaned
+    }
+
+    fn next_victim(&self) -> Option<u32> {
+        // Moving takes room before it gives any.
+        let kinds: &[Kind] = if self.pool.ready() > self.checkpoint_segments() + 1 { &[Kind::Data, Kind::Metadata] } else { &[Kind::Metadata] };
+        let victims = kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live()));
+        victims.filter(|victim| !self.cleaner.has_given_up(*victim)).min_by_key(|victim| self.pool.segments()[*victim as usize].live)
+    }
+
+    pub(crate) fn clean(&mut self) {
+        if !self.is_cleaning_due() || self.checkpoint.is_draining() {
+            return;
+        }
+        self.cleaner.state = State::Idle;
+        let Some(victim) = self.next_victim().filter(|_| self.is_short_of_space()) else { return };
+        let sectors = self.pool.segments()[victim as usize].sectors;
+        self.cleaner.state = State::Reading;
+        let offset = self.geometry.segment_start(victim);
+        self.start_io(Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize }, Purpose::Victim { segment: victim });
+    }
+
+    pub(crate) fn victim_read(&mut self, victim: u32, bytes: Option<Bytes>) {
+        self.cleaner.state = State::Moving;
+        self.cleaner.segments_cleaned += 1;
+        // Whatever stays in it must not have it chosen again at once.
+        self.cleaner.given_up.insert(victim);
+        let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes));
+        let (Some(bytes), Some(entries)) = (bytes, entries) else { return };
+        for entry in entries {
+            let from = usize::from(entry.sector) * SECTOR_BYTES as usize;
+            let to = from + usize::from(entry.sectors) * SECTOR_BYTES as usize;
+            let Some(stored) = bytes.get(from..to).filter(|stored| crc32c::crc32c(stored) == entry.crc) else { continue };
+            match entry.item {
+                Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                    Some(Target::Data(name)) => self.move_block(name, stored),
+                    Some(Target::Page(name)) => self.move_page(name, stored),
+                    _ => {}
+                },
+                Item::SlotPage(page) => {
+                    self.map.slots.touch(page as u32);
+                    self.cleaner.has_marked_pages = true;
+                }
+                Item::DirectoryPage(page) => {
+                    self.touch_directory(page as usize);
+                    self.cleaner.has_marked_pages = true;
+                }
+            }
+        }
+    }
+
+    fn move_block(&mut self, name: SlotName, stored: &[u8]) {
+        if self.dirty.get(name).is_none() {
+            self.dirty.insert(name, Bytes::copy_from_slice(stored), super::dirty::ALL_SECTORS, None, true);
+        }
+    }
+
+    fn move_page(&mut self, name: SlotName, stored: &[u8]) {
+        if !self.map.pages.contains(name) {
+            let Some(page) = Page::decode(stored) else { return };
+            self.map.pages.insert_stored(name, page);
+        }
+        self.map.pages.edit(name);
+        self.cleaner.has_marked_pages = true;
+    }
+
+    /// What the summaries of a segment list and is still stored there.
+    fn live_entries(&self, victim: u32, bytes: &Bytes) -> Option<Vec<Entry>> {
+        let segment = self.pool.segments()[victim as usize];
+        if segment.phase != Phase::Sealed {
+            return None;
+        }
+        let id = SummaryId { array: self.array, segment: victim, usage: segment.usage };
+        let mut live = Vec::new();
+        let mut next = segment.summary;
+        while let Some(sector) = next {
+            let from = sector as usize * SECTOR_BYTES as usize;
+            let (entries, previous) = decode_summary(id, bytes.get(from..)?)?;
+            live.extend(entries.into_iter().filter(|entry| self.is_live(victim, entry)));
+            // Each points further back: a chain that does not would never end.
+            next = previous.filter(|previous| *previous < sector);
+        }
+        Some(live)
+    }
+
+    fn is_live(&self, segment: u32, entry: &Entry) -> bool {
+        let place = Place { segment, sector: entry.sector, sectors: entry.sectors };
+        let is_located = |located: Option<&super::checkpoint::Located>| {
+            located.is_some_and(|at| (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0)
+        };
+        match entry.item {
+            Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                Some(Target::Data(name) | Target::Page(name)) => {
+                    self.map.slots.get(name).is_some_and(|slot| slot.place == Some(place))
+                }
+                _ => false,
+            },
+            Item::SlotPage(page) => is_located(self.slot_directory.get(page as usize)),
+            Item::DirectoryPage(page) => is_located(self.directory_pages.get(page as usize)),
+        }
+    }
+}

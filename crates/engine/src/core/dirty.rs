@@ -1,0 +1,116 @@
+//! Dirty blocks: slots whose bytes are in memory and in the log, and not yet at a place on the drive.
+
+use bytes::Bytes;
+use map::SlotName;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use units::MAP_BLOCK_BYTES;
+
+/// The mask of a block of which every 512-byte sector is in memory.
+pub(crate) const ALL_SECTORS: u8 = 0xFF;
+
+/// How far a dirty block has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Waits for destage.
+    Waiting,
+    /// The sectors that it lacks are being read.
+    Filling,
+    /// It has a place, and the write to it is under way.
+    Writing,
+}
+
+/// A block in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct DirtyBlock {
+    /// 4 KiB, of which the sectors in `mask` count.
+    pub(crate) data: Bytes,
+    pub(crate) mask: u8,
+    /// The stored block that the other sectors are taken from; one reference to it is counted.
+    pub(crate) base: Option<SlotName>,
+    pub(crate) stage: Stage,
+    /// A stored block on its way to another segment.
+    pub(crate) is_moved: bool,
+    /// The sectors that it lacked could not be read: it is stored with a checksum that never fits, so that reading it fails
+    /// until it is written as a whole.
+    pub(crate) is_damaged: bool,
+}
+
+/// All dirty blocks, in the order of their writing.
+#[derive(Default)]
+pub(crate) struct DirtyBlocks {
+    blocks: FxHashMap<SlotName, DirtyBlock>,
+    queue: VecDeque<SlotName>,
+    unplaced: u64,
+}
+
+impl DirtyBlocks {
+    pub(crate) fn get(&self, name: SlotName) -> Option<&DirtyBlock> {
+        self.blocks.get(&name)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: SlotName) -> Option<&mut DirtyBlock> {
+        self.blocks.get_mut(&name)
+    }
+
+    pub(crate) fn insert(&mut self, name: SlotName, data: Bytes, mask: u8, base: Option<SlotName>, is_moved: bool) {
+        assert!(data.len() as u64 == MAP_BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
+        let block = DirtyBlock { data, mask, base, stage: Stage::Waiting, is_moved, is_damaged: false };
+        assert!(self.blocks.insert(name, block).is_none(), "block {name:?} is dirty twice");
+        self.queue.push_back(name);
+        self.unplaced += 1;
+    }
+
+    /// Forgets a block; gives it back.
+    pub(crate) fn remove(&mut self, name: SlotName) -> Option<DirtyBlock> {
+        let block = self.blocks.remove(&name)?;
+        if block.stage != Stage::Writing {
+            self.unplaced -= 1;
+        }
+        Some(block)
+    }
+
+    /// The block has got a place.
+    pub(crate) fn placed(&mut self, name: SlotName) {
+        if let Some(block) = self.blocks.get_mut(&name) {
+            assert!(block.stage != Stage::Writing);
+            block.stage = Stage::Writing;
+            self.unplaced -= 1;
+        }
+    }
+
+    /// The next block that waits, oldest first. It leaves the queue.
+    pub(crate) fn next(&mut self) -> Option<SlotName> {
+        loop {
+            let name = self.queue.pop_front()?;
+            if self.blocks.get(&name).is_some_and(|block| block.stage == Stage::Waiting) {
+                return Some(name);
+            }
+        }
+    }
+
+    /// Puts a block back at the front of the queue.
+    pub(crate) fn put_back(&mut self, name: SlotName) {
+        self.queue.push_front(name);
+    }
+
+    /// The stored blocks that partly written ones need.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = SlotName> + '_ {
+        self.blocks.values().filter_map(|block| block.base)
+    }
+
+    /// Blocks without a place.
+    pub(crate) fn unplaced(&self) -> u64 {
+        self.unplaced
+    }
+
+    /// Bytes in memory, those being written included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blocks.len() as u64 * MAP_BLOCK_BYTES
+    }
+
+    /// True when a block waits in the queue.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}

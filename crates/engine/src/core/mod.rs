@@ -1,0 +1,277 @@
+//! The engine as a deterministic state machine: requests and completions of I/O go in, actions come out. No I/O, no clock, no
+//! threads, no chance: the same inputs in the same order give the same actions, so that a seed replays a failure exactly.
+//!
+//! The way of a change: [`task`] claims its range ([`locks`]), has the map pages loaded that it touches, fetches bytes that it
+//! depends on, waits for room, and is then *sequenced*: it goes into the log's open group and, in the same step, into the map
+//! ([`apply`]). It is answered when the group is on stable storage. [`destage`] gives dirty blocks a place, [`checkpoint`]
+//! stores the map, [`recover`] reads it all back.
+
+mod apply;
+mod audit;
+mod checkpoint;
+mod clean;
+mod destage;
+mod dirty;
+mod io;
+mod locks;
+mod manifest;
+mod plan;
+mod pool;
+mod recover;
+mod room;
+mod task;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use audit::{AuditError, Usage};
+pub use io::{Action, Io, IoId, TaskId};
+pub use plan::ReadPlan;
+pub use recover::{CreateError, RecoverError, Recovery};
+
+use crate::service::{OpError, Reply, Space, Tag, VolumeSpace};
+use bytes::Bytes;
+use checkpoint::{Checkpoint, Located};
+use clean::Cleaner;
+use dirty::DirtyBlocks;
+use io::Purpose;
+use journal::{Chain, GroupBuilder, Ring};
+use locks::Locks;
+use map::{Freed, Map, Root, SlotName};
+use pool::Pool;
+use room::Pressure;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use store::{Geometry, ManifestRun, SECTOR_BYTES, SegmentWriter};
+use task::Task;
+use units::{BLOCK_BYTES, Lsn, MAP_BLOCK_BYTES, VolumeId};
+
+/// What may be set each time that an array is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Acknowledge before the flush; [`crate::Op::Flush`] and FUA wait for it.
+    pub write_cache: bool,
+    /// Bytes of dirty blocks beyond which writes wait for destage.
+    pub dirty_limit: u64,
+    /// Bytes of map pages to keep in memory. Changed pages are kept beyond it until the next checkpoint.
+    pub page_budget: u64,
+}
+
+impl Options {
+    /// Settings for an array of that geometry.
+    pub fn for_geometry(geometry: &Geometry) -> Self {
+        let dirty_limit = (geometry.log_bytes / 2).clamp(256 << 10, 96 << 20);
+        Self { write_cache: false, dirty_limit, page_budget: 256 << 20 }
+    }
+}
+
+/// A volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Volume {
+    /// Size in 512-byte blocks.
+    blocks: u64,
+    root: Root,
+}
+
+/// The log as far as the core knows it.
+struct Log {
+    builder: GroupBuilder,
+    /// Records in the builder.
+    gathered: u64,
+    chain: Chain,
+    ring: Ring,
+    in_flight: bool,
+    /// Everything up to here is on stable storage.
+    durable: Lsn,
+}
+
+impl Log {
+    /// The LSN of the last record that was sequenced.
+    fn last(&self) -> Lsn {
+        Lsn(self.chain.lsn.0 + self.gathered - 1)
+    }
+}
+
+/// The state of the array. See the module's description.
+pub struct Core {
+    options: Options,
+    geometry: Geometry,
+    array: [u8; 16],
+    volumes: FxHashMap<VolumeId, Volume>,
+    values: BTreeMap<Bytes, Bytes>,
+    map: Map,
+    freed: Vec<Freed>,
+    dirty: DirtyBlocks,
+    pool: Pool,
+    data_writer: Option<SegmentWriter>,
+    metadata_writer: Option<SegmentWriter>,
+    /// Where each page of the slot table is stored, and each page of this directory.
+    slot_directory: Vec<Located>,
+    directory_pages: Vec<Located>,
+    dirty_directory: BTreeSet<usize>,
+    manifest_runs: Vec<ManifestRun>,
+    log: Log,
+    locks: Locks,
+    tasks: FxHashMap<TaskId, Task>,
+    next_task: TaskId,
+    lock_waiters: VecDeque<TaskId>,
+    room_waiters: VecDeque<TaskId>,
+    commit_waiters: VecDeque<(Lsn, TaskId)>,
+    runnable: VecDeque<TaskId>,
+    loading: FxHashMap<SlotName, Vec<TaskId>>,
+    /// A page of the drop queue is being loaded.
+    is_drop_loading: bool,
+    ios: FxHashMap<IoId, Purpose>,
+    next_io: IoId,
+    chunk_writes: u32,
+    actions: Vec<Action>,
+    checkpoint: Checkpoint,
+    cleaner: Cleaner,
+    pressure: Pressure,
+    data_stored: u64,
+    stopped: Option<Arc<str>>,
+}
+
+impl Core {
+    /// Takes what shall be done since the last call, in order.
+    pub fn poll(&mut self, out: &mut Vec<Action>) {
+        out.append(&mut self.actions);
+    }
+
+    /// True when [`Core::poll`] would give something.
+    pub fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
+    /// True when [`Core::tick`] has work that nothing else will start.
+    pub fn wants_tick(&self) -> bool {
+        self.stopped.is_none()
+            && (self.map.drops_len() > 0
+                || self.is_destage_due()
+                || self.is_checkpoint_due()
+                || self.is_cleaning_due()
+                || (self.pool.ready() < self.ready_target() && self.pool.may_grow()))
+    }
+
+    /// Background work: drops, destage, checkpoints, cleaning, and segments made ready ahead of their use. Bounded.
+    pub fn tick(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.pool.reap();
+        self.allocate_ahead();
+        self.drop_some();
+        self.clean();
+        self.destage();
+        self.drive_checkpoint();
+        self.map.pages.shrink(self.options.page_budget);
+        self.wake_room_waiters();
+        self.run();
+    }
+
+    /// Asks the file system again for segments that it refused before. For a slow timer.
+    pub fn retry_allocation(&mut self) {
+        self.pool.retry_allocation();
+    }
+
+    /// Starts a group commit with what has been gathered, unless one is under way (then the next starts when it ends).
+    pub fn kick(&mut self) {
+        if self.stopped.is_some() || self.log.in_flight || self.log.builder.is_empty() {
+            return;
+        }
+        let sequence = self.log.chain.sequence;
+        let group = self.log.builder.seal(&mut self.log.chain);
+        self.log.gathered = 0;
+        let Some(offset) = self.log.ring.take(sequence, group.bytes) else {
+            return self.stop("the log has no room for a group that was admitted");
+        };
+        self.log.in_flight = true;
+        let io = Io::Write { offset: self.geometry.log_start() + offset, data: group.parts, durability: world::Durability::Durable };
+        self.start_io(io, Purpose::Log { last: group.last_lsn });
+    }
+
+    /// A value of the catalogue.
+    pub fn get(&self, key: &[u8]) -> Option<&Bytes> {
+        self.values.get(key)
+    }
+
+    /// Values whose key begins with `prefix`, in order.
+    pub fn scan<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a Bytes, &'a Bytes)> {
+        self.values.range(Bytes::copy_from_slice(prefix)..).take_while(move |(key, _)| key.starts_with(prefix))
+    }
+
+    /// The volumes, by name, with their sizes in blocks.
+    pub fn volumes(&self) -> BTreeMap<VolumeId, u64> {
+        self.volumes.iter().map(|(name, volume)| (*name, volume.blocks)).collect()
+    }
+
+    /// How full the pool is.
+    pub fn space(&self) -> Space {
+        let (live, data) = self.pool.live_sectors();
+        let dirty = self.dirty.unplaced() * MAP_BLOCK_BYTES;
+        Space {
+            capacity: self.pool.segments().len() as u64 * self.geometry.segment_bytes,
+            used: live * SECTOR_BYTES + dirty,
+            data: data * SECTOR_BYTES + dirty,
+            data_stored: self.data_stored,
+        }
+    }
+
+    /// What a volume holds.
+    pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
+        self.volumes.get(&volume).map(|volume| VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES })
+    }
+
+    /// How the drive is divided.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Why the core has stopped, if it has.
+    pub fn stopped(&self) -> Option<&Arc<str>> {
+        self.stopped.as_ref()
+    }
+
+    /// Nothing that was acknowledged can be at risk after this: the engine stops, and answers so to everyone who waits.
+    fn stop(&mut self, reason: &str) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let reason: Arc<str> = reason.into();
+        self.stopped = Some(reason.clone());
+        let mut waiting: Vec<(TaskId, Task)> = self.tasks.drain().collect();
+        waiting.sort_unstable_by_key(|(id, _)| *id);
+        for (_, task) in waiting {
+            self.complete(task.tag, Err(OpError::Stopped(reason.clone())));
+        }
+        self.lock_waiters.clear();
+        self.room_waiters.clear();
+        self.commit_waiters.clear();
+        self.runnable.clear();
+        self.loading.clear();
+    }
+
+    fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
+        self.actions.push(Action::Complete { tag, result });
+    }
+
+    /// Works off the drop queue, a bounded slice at a time.
+    fn drop_some(&mut self) {
+        const PAGES_PER_TICK: usize = 256;
+        if self.is_drop_loading {
+            return;
+        }
+        for _ in 0..PAGES_PER_TICK {
+            match self.map.drop_next() {
+                Ok(true) => self.settle_freed(),
+                Ok(false) => break,
+                Err(name) => {
+                    self.is_drop_loading = true;
+                    self.load_page(name, None);
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Read plans: what a read found in the map at one instant, to be carried out later without the core.
+//!
+//! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
+//! that a plan names keep their bytes.
+
+use crate::service::{OpError, Reply, Tag};
+use bytes::{Bytes, BytesMut};
+use map::Slot;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES};
+use world::{Disk, DiskError};
+
+const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
+const BLOCK: usize = BLOCK_BYTES as usize;
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Whole 4 KiB blocks that stand side by side on the drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    offset: u64,
+    crcs: SmallVec<[u32; 2]>,
+}
+
+/// A part of a plan; parts follow each other in the range that is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// A repeated word; 0 for zeros.
+    Word(u32),
+    /// Bytes in memory, one whole block.
+    Memory(Bytes),
+    /// A block that could not be read when it was needed; nor can it be now.
+    Damaged,
+    /// Blocks on the drive.
+    Disk(Run),
+    /// A block on the drive with some of its 512-byte sectors newer in memory.
+    Patched {
+        /// The block below.
+        base: Run,
+        /// The newer bytes, 4 KiB of which those in `mask` count.
+        newer: Bytes,
+        /// Bit `n` set: sector `n` is taken from `newer`.
+        mask: u8,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    /// First byte within the read.
+    at: usize,
+    /// Bytes of the read that it fills.
+    length: usize,
+    /// Bytes of its first block that the read leaves out.
+    skip: usize,
+    part: Part,
+}
+
+/// What to read, and from where.
+#[derive(Clone, Debug)]
+pub struct ReadPlan {
+    tag: Tag,
+    range: BlockRange,
+    pieces: SmallVec<[Piece; 1]>,
+    _pin: Arc<()>,
+}
+
+impl ReadPlan {
+    pub(crate) fn new(tag: Tag, range: BlockRange, pin: Arc<()>) -> Self {
+        Self { tag, range, pieces: SmallVec::new(), _pin: pin }
+    }
+
+    /// The submitter's name for the request.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// Adds what the map says of the 4 KiB blocks from `block` on. Parts come in order and without gaps.
+    pub(crate) fn push(&mut self, block: u64, blocks: u64, part: Part) {
+        let (start, end) = (block * BLOCKS_PER_MAP_BLOCK, (block + blocks) * BLOCKS_PER_MAP_BLOCK);
+        let from = start.max(self.range.start().0);
+        let to = end.min(self.range.end().0);
+        let at = ((from - self.range.start().0) * BLOCK_BYTES) as usize;
+        let length = ((to - from) * BLOCK_BYTES) as usize;
+        let skip = ((from - start) * BLOCK_BYTES) as usize;
+        if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) = (self.pieces.last_mut(), &part)
+            && last.offset + (last.crcs.len() * MAP_BLOCK) as u64 == next.offset
+        {
+            last.crcs.extend_from_slice(&next.crcs);
+            *grown += length;
+            return;
+        }
+        self.pieces.push(Piece { at, length, skip, part });
+    }
+
+    /// True when the plan needs no drive.
+    pub fn is_in_memory(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece.part, Part::Word(_) | Part::Memory(_) | Part::Damaged))
+    }
+
+    /// Carries the plan out, waiting for the drive where needed.
+    pub fn execute(&self, disk: &dyn Disk) -> Result<Reply, OpError> {
+        let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
+        self.gather(&read).map(|data| Reply::Data(data.unwrap_or_default()))
+    }
+
+    /// Carries the plan out unless that would wait for the medium: then `None`.
+    pub fn try_execute(&self, disk: &dyn Disk) -> Option<Result<Reply, OpError>> {
+        let read = |offset: u64, buffer: &mut [u8]| disk.try_read_at(offset, buffer);
+        self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
+    }
+
+    fn gather(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>) -> Result<Option<Bytes>, OpError> {
+        let total = self.range.bytes() as usize;
+        if let [piece] = self.pieces.as_slice() {
+            match &piece.part {
+                Part::Memory(bytes) => return Ok(Some(bytes.slice(piece.skip..piece.skip + total))),
+                Part::Word(0) if total <= ZEROS.len() => return Ok(Some(Bytes::from_static(&ZEROS).slice(..total))),
+                _ => {}
+            }
+        }
+        let mut out = BytesMut::zeroed(total);
+        for piece in &self.pieces {
+            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], read)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(out.freeze()))
+    }
+
+    fn fill(
+        &self,
+        piece: &Piece,
+        out: &mut [u8],
+        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
+    ) -> Result<bool, OpError> {
+        match &piece.part {
+            Part::Word(0) => {}
+            Part::Damaged => return Err(self.medium_error(piece.at)),
+            Part::Word(word) => out.chunks_exact_mut(4).for_each(|chunk| chunk.copy_from_slice(&word.to_le_bytes())),
+            Part::Memory(bytes) => out.copy_from_slice(&bytes[piece.skip..piece.skip + piece.length]),
+            Part::Disk(run) if out.len() == run.crcs.len() * MAP_BLOCK => return self.read_run(piece.at, run, out, read),
+            Part::Disk(run) => {
+                let mut whole = vec![0; run.crcs.len() * MAP_BLOCK];
+                if !self.read_run(piece.at, run, &mut whole, read)? {
+                    return Ok(false);
+                }
+                out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
+            }
+            Part::Patched { base, newer, mask } => {
+                let mut whole = vec![0; MAP_BLOCK];
+                if !self.read_run(piece.at, base, &mut whole, read)? {
+                    return Ok(false);
+                }
+                patch(&mut whole, newer, *mask);
+                out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The error that names the block at byte `at` of the read.
+    fn medium_error(&self, at: usize) -> OpError {
+        let lba = self.range.start().0 + (at / BLOCK) as u64;
+        OpError::MediumError { lba: Lba(lba.min(self.range.end().0.saturating_sub(1))) }
+    }
+
+    /// Reads whole blocks and checks each against the checksum of its slot.
+    fn read_run(
+        &self,
+        at: usize,
+        run: &Run,
+        buffer: &mut [u8],
+        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
+    ) -> Result<bool, OpError> {
+        let medium_error = |block: usize| self.medium_error(at + block * MAP_BLOCK);
+        match read(run.offset, buffer) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(_) => return Err(medium_error(0)),
+        }
+        match buffer.chunks_exact(MAP_BLOCK).zip(&run.crcs).position(|(block, crc)| crc32c::crc32c(block) != *crc) {
+            Some(block) => Err(medium_error(block)),
+            None => Ok(true),
+        }
+    }
+}
+
+/// A stored block; `offset` is the first byte of its place on the drive.
+pub(crate) fn stored(offset: u64, slot: &Slot) -> Run {
+    Run { offset, crcs: SmallVec::from_slice(&[slot.crc]) }
+}
+
+/// Copies the sectors of `mask` from `newer` into `block`.
+pub(crate) fn patch(block: &mut [u8], newer: &[u8], mask: u8) {
+    for sector in (0..BLOCKS_PER_MAP_BLOCK as usize).filter(|sector| mask & (1 << sector) != 0) {
+        let range = sector * BLOCK..(sector + 1) * BLOCK;
+        block[range.clone()].copy_from_slice(&newer[range]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Room: whether a record may be sequenced now, later, or never. What was admitted here never fails afterwards.
+
+use super::Core;
+use super::io::{Io, Purpose};
+use super::pool::{Kind, Phase};
+use journal::LogOp;
+use map::SLOT_PAGE_BYTES;
+use units::{BLOCK_BYTES, MAP_BLOCK_BYTES};
+
+/// The most bytes that a checkpoint stores at one instant, in a large array.
+const MAX_METADATA_BUDGET: u64 = 128 << 20;
+/// Bytes of a record beside its payload, rounded up.
+const RECORD_OVERHEAD_BYTES: u64 = 64;
+/// Sectors of a data block.
+const SECTORS_PER_MAP_BLOCK: u64 = MAP_BLOCK_BYTES / store::SECTOR_BYTES;
+
+/// When a record may be sequenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Now,
+    /// Something is under way that makes room.
+    Later,
+    /// The pool is full.
+    Never,
+}
+
+/// What those who wait for room are short of. It makes the background work that helps them due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pressure {
+    pub(crate) log: bool,
+    pub(crate) memory: bool,
+    pub(crate) metadata: bool,
+    pub(crate) space: bool,
+}
+
+impl Core {
+    /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
+    pub(crate) fn metadata_budget(&self) -> u64 {
+        let segments = u64::from(self.geometry.segments());
+        let most = MAX_METADATA_BUDGET.min(segments / 16 * self.geometry.segment_bytes);
+        (self.geometry.capacity / 128).max(self.geometry.segment_bytes).min(most)
+    }
+
+    /// Bytes of metadata that a checkpoint would store now.
+    pub(crate) fn dirty_metadata(&self) -> u64 {
+        self.map.pages.dirty_bytes() + (self.map.slots.dirty_pages() * SLOT_PAGE_BYTES) as u64
+    }
+
+    /// Free segments that data never takes: room for metadata and for the cleaner, so that giving space back always works.
+    pub(crate) fn reserve(&self) -> u64 {
+        (3 * self.checkpoint_segments() + 1).min(u64::from(self.geometry.segments()) / 3)
+    }
+
+    /// Segments that one checkpoint may take.
+    pub(crate) fn checkpoint_segments(&self) -> u64 {
+        self.metadata_budget().div_ceil(self.geometry.segment_bytes) + 1
+    }
+
+    /// Segments to have ready: the reserve, and what the dirty blocks may take.
+    pub(crate) fn ready_target(&self) -> u64 {
+        let ahead = 2 * self.options.dirty_limit.div_ceil(self.geometry.segment_bytes) + 2;
+        self.reserve() + if self.pressure.space { 2 * ahead } else { ahead }
+    }
+
+    pub(crate) fn allocate_ahead(&mut self) {
+        while let Some(segment) = self.pool.allocate(self.ready_target()) {
+            let (offset, bytes) = (self.geometry.segment_start(segment), self.geometry.segment_bytes);
+            self.start_io(Io::Allocate { offset, bytes }, Purpose::Allocate { segment });
+        }
+    }
+
+    /// Whether a record may be sequenced.
+    pub(crate) fn room_for(&mut self, record: &[LogOp]) -> Room {
+        if self.checkpoint.is_barrier() {
+            return Room::Later;
+        }
+        if self.dirty_metadata() > 2 * self.metadata_budget() {
+            self.pressure.metadata = true;
+            return Room::Later;
+        }
+        let payload: u64 = record.iter().map(payload_bytes).sum();
+        let bytes = payload + RECORD_OVERHEAD_BYTES * (record.len() as u64 + 1);
+        if !self.log.ring.has_room(self.log.builder.ring_bytes_with(bytes)) {
+            self.pressure.log = true;
+            return Room::Later;
+        }
+        let blocks: u64 = record.iter().map(blocks_touched).sum();
+        let is_over = self.dirty.bytes() + blocks * MAP_BLOCK_BYTES > self.options.dirty_limit;
+        if blocks > 0 && is_over && self.dirty.bytes() > 0 {
+            self.pressure.memory = true;
+            return Room::Later;
+        }
+        self.space_for(record)
+    }
+
+    fn space_for(&mut self, record: &[LogOp]) -> Room {
+        let needed: u64 = record.iter().map(blocks_needed).sum();
+        if needed == 0 || needed <= self.available_blocks() {
+            return Room::Now;
+        }
+        let may_come = self.pool.may_grow()
+            || self.pool.coming() > 0
+            || self.map.drops_len() > 0
+            || self.pool.dead() > 0
+            || self.can_clean(Kind::Data)
+            || self.can_clean(Kind::Metadata);
+        if may_come {
+            self.pressure.space = true;
+            return Room::Later;
+        }
+        Room::Never
+    }
+
+    /// 4 KiB blocks that may still be written: what is open and ready, less the reserve and less what is promised to dirty blocks.
+    fn available_blocks(&self) -> u64 {
+        let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.room()));
+        let segments = self.pool.ready().saturating_sub(self.reserve());
+        // A sixteenth for summaries: small chunks have more of them than large ones.
+        let per_segment = u64::from(self.geometry.segment_sectors()) * 15 / 16;
+        let sectors = open * 15 / 16 + segments * per_segment.saturating_sub(SECTORS_PER_MAP_BLOCK);
+        (sectors / SECTORS_PER_MAP_BLOCK).saturating_sub(self.dirty.unplaced())
+    }
+
+    /// True when free segments are so few that the cleaner should make some.
+    pub(crate) fn is_short_of_space(&self) -> bool {
+        let margin = (u64::from(self.geometry.segments()) / 32).max(2);
+        self.pressure.space || self.pool.free() + self.pool.coming() < self.reserve() + margin
+    }
+
+    /// True when a segment of that kind is worth cleaning, or is being cleaned.
+    pub(crate) fn can_clean(&self, kind: Kind) -> bool {
+        self.cleaner.is_busy() || self.pool.victim(kind, self.most_live()).is_some_and(|victim| !self.cleaner.has_given_up(victim))
+    }
+
+    /// Live sectors beyond which cleaning a segment does not pay.
+    pub(crate) fn most_live(&self) -> u32 {
+        self.geometry.segment_sectors() / 4 * 3
+    }
+
+    /// Checks that the pool's counters are the sums over its segments. For the auditor.
+    pub(crate) fn free_segments_are_empty(&self) -> bool {
+        self.pool.segments().iter().all(|segment| segment.phase != Phase::Free || segment.live == 0)
+    }
+}
+
+fn payload_bytes(op: &LogOp) -> u64 {
+    match op {
+        LogOp::Write { data, .. } => data.len() as u64,
+        LogOp::Same { pattern, .. } => pattern.len() as u64,
+        LogOp::Put { key, value } => (key.len() + value.len()) as u64,
+        LogOp::Remove { key } => key.len() as u64,
+        _ => 0,
+    }
+}
+
+/// 4 KiB blocks that an operation may hold in memory.
+fn blocks_touched(op: &LogOp) -> u64 {
+    match op {
+        LogOp::Write { data, .. } => (data.len() as u64).div_ceil(MAP_BLOCK_BYTES) + 1,
+        LogOp::Same { .. } => 3,
+        LogOp::Fill { range, .. } => {
+            let is_aligned = (range.start().0 | range.end().0).is_multiple_of(MAP_BLOCK_BYTES / BLOCK_BYTES);
+            if is_aligned { 0 } else { 2 }
+        }
+        _ => 0,
+    }
+}
+
+/// 4 KiB blocks for which an operation needs space that it may not take from the reserve. Zeroing and unmapping may.
+fn blocks_needed(op: &LogOp) -> u64 {
+    match op {
+        LogOp::Write { data, .. } => {
+            let is_plain = |chunk: &&[u8]| chunk[..chunk.len() - 4] != chunk[4..];
+            data.chunks(MAP_BLOCK_BYTES as usize).filter(is_plain).count() as u64 + 1
+        }
+        LogOp::Same { .. } => 3,
+        _ => 0,
+    }
+}

@@ -1,0 +1,523 @@
+//! Requests on their way: claim, load, fetch, room, sequence, commit. A task that cannot go on waits in exactly one place and
+//! is run again from the top when that has changed; nothing is done for it before it is sequenced.
+
+use super::Core;
+use super::apply::fill_of;
+use super::io::{Action, TaskId};
+use super::locks::{Claim, Claims, add_claim};
+use super::plan::ReadPlan;
+use super::room::{Pressure, Room};
+use crate::service::{Change, Extent, Op, OpError, Provisioning, Reply, Tag};
+use bytes::Bytes;
+use journal::{Fill, LogOp};
+use map::Ref;
+use smallvec::SmallVec;
+use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
+use world::{Disk, DiskError, Durability};
+
+/// Blocks that a copy shares per step where its ends do not stand at the same place of a leaf: 32 MiB.
+const COPY_STEP_BLOCKS: u64 = (32 << 20) / BLOCK_BYTES;
+/// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
+const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+
+/// A request that is not answered, or not durable, yet.
+pub(crate) struct Task {
+    pub(crate) tag: Tag,
+    pub(crate) op: Op,
+    claims: Claims,
+    /// The claims are held, not only wanted.
+    is_holding: bool,
+    /// What was fetched for the present step.
+    fetched: SmallVec<[Bytes; 2]>,
+    /// Blocks of a copy that earlier steps have done.
+    copied: u64,
+}
+
+/// What a step came to.
+enum Step {
+    /// Not before something has changed; the task is registered with whoever will wake it.
+    Wait,
+    /// Answered, with nothing to wait for.
+    Answered(Result<Reply, OpError>),
+    /// Answered by whoever carries out the plan.
+    Passed,
+    /// In the log; answered when that is durable.
+    Sequenced,
+    /// A part of it is in the log; the next step follows.
+    Again,
+}
+
+impl Core {
+    /// Takes a request. Its answer comes as an [`Action`] under the same tag.
+    pub fn submit(&mut self, op: Op, tag: Tag) {
+        if let Some(reason) = &self.stopped {
+            let reason = reason.clone();
+            return self.complete(tag, Err(OpError::Stopped(reason)));
+        }
+        if let Err(error) = self.validate(&op) {
+            return self.complete(tag, Err(error));
+        }
+        if let Op::Flush = op {
+            return self.submit_flush(tag);
+        }
+        let id = self.next_task;
+        self.next_task += 1;
+        let claims = claims_of(&op);
+        let task = Task { tag, op, claims, is_holding: false, fetched: SmallVec::new(), copied: 0 };
+        self.tasks.insert(id, task);
+        self.step_task(id);
+        self.run();
+    }
+
+    fn submit_flush(&mut self, tag: Tag) {
+        let last = self.log.last();
+        // Without a write cache, whatever was acknowledged is durable already.
+        if !self.options.write_cache || self.log.durable >= last {
+            return self.complete(tag, Ok(Reply::Done));
+        }
+        let id = self.next_task;
+        self.next_task += 1;
+        let task = Task {
+            tag,
+            op: Op::Flush,
+            claims: Claims::new(),
+            is_holding: false,
+            fetched: SmallVec::new(),
+            copied: 0,
+        };
+        self.tasks.insert(id, task);
+        self.commit_waiters.push_back((last, id));
+    }
+
+    /// Runs every task that something has woken.
+    pub(crate) fn run(&mut self) {
+        while let Some(id) = self.runnable.pop_front() {
+            self.step_task(id);
+        }
+    }
+
+    fn step_task(&mut self, id: TaskId) {
+        let Some(mut task) = self.tasks.remove(&id) else { return };
+        loop {
+            match self.step(id, &mut task) {
+                Step::Again => {}
+                Step::Wait => {
+                    self.tasks.insert(id, task);
+                    return;
+                }
+                Step::Passed => return self.let_go(&mut task),
+                Step::Answered(result) => {
+                    self.complete(task.tag, result);
+                    return self.let_go(&mut task);
+                }
+                Step::Sequenced => {
+                    let last = self.log.last();
+                    if self.options.write_cache && !has_fua(&task.op) {
+                        self.complete(task.tag, Ok(Reply::Done));
+                        return self.let_go(&mut task);
+                    }
+                    self.commit_waiters.push_back((last, id));
+                    self.tasks.insert(id, task);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, id: TaskId, task: &mut Task) -> Step {
+        if !task.is_holding {
+            if self.must_wait(&task.claims, None) {
+                self.lock_waiters.push_back(id);
+                return Step::Wait;
+            }
+            if !is_reader(&task.op) {
+                self.locks.hold(&task.claims);
+                task.is_holding = true;
+            }
+        }
+        // What held the range before may have removed or cut the volume.
+        if let Err(error) = self.validate(&task.op) {
+            return Step::Answered(Err(error));
+        }
+        let missing = self.missing(&task.op);
+        if !missing.is_empty() {
+            missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
+            return Step::Wait;
+        }
+        match &task.op {
+            Op::Read { volume, range } => {
+                let plan = self.plan(*volume, *range, task.tag);
+                if let Some(result) = execute_in_memory(&plan) {
+                    return Step::Answered(result);
+                }
+                self.actions.push(Action::Read(plan));
+                Step::Passed
+            }
+            Op::Status { volume, lba, limit } => Step::Answered(Ok(Reply::Extents(self.status(*volume, *lba, *limit)))),
+            _ => self.step_change(id, task),
+        }
+    }
+
+    fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {
+        let wants = self.wants(task);
+        while task.fetched.len() < wants.len() {
+            let (volume, range) = wants[task.fetched.len()];
+            let plan = self.plan(volume, range, task.tag);
+            match execute_in_memory(&plan) {
+                Some(Ok(Reply::Data(data))) => task.fetched.push(data),
+                Some(Ok(_)) => return Step::Answered(Err(OpError::Malformed("a fetch gave no data"))),
+                Some(Err(error)) => return Step::Answered(Err(error)),
+                None => {
+                    self.actions.push(Action::Fetch { id, plan });
+                    return Step::Wait;
+                }
+            }
+        }
+        let (record, is_last) = match self.record(task) {
+            Ok(record) => record,
+            Err(result) => return Step::Answered(result),
+        };
+        if record.is_empty() {
+            return Step::Answered(Ok(Reply::Done));
+        }
+        match self.room_for(&record) {
+            Room::Now => {}
+            Room::Later => {
+                self.room_waiters.push_back(id);
+                return Step::Wait;
+            }
+            Room::Never => return Step::Answered(Err(OpError::NoSpace)),
+        }
+        if let Err(error) = self.sequence(&record) {
+            return Step::Answered(Err(error));
+        }
+        if is_last {
+            return Step::Sequenced;
+        }
+        if let Op::Copy { source, from, destination, to } = &task.op {
+            task.copied += copy_step(source == destination, *from, *to, task.copied, self.copy_data_step()).blocks;
+            task.fetched.clear();
+        }
+        Step::Again
+    }
+
+    /// Puts a record into the log and into the map, in one step.
+    fn sequence(&mut self, record: &[LogOp]) -> Result<(), OpError> {
+        self.check_shareable(record)?;
+        self.log.builder.push(record);
+        self.log.gathered += 1;
+        record.iter().for_each(|op| self.apply(op));
+        Ok(())
+    }
+
+    /// Bytes that the present step of a task depends on.
+    fn wants(&self, task: &Task) -> SmallVec<[(VolumeId, BlockRange); 2]> {
+        let covered = |volume: VolumeId, lba: Lba, data: &Bytes| {
+            let range = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES);
+            range.map(|range| (volume, range)).into_iter().collect()
+        };
+        match &task.op {
+            Op::CompareAndWrite { volume, lba, compare: data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
+                covered(*volume, *lba, data)
+            }
+            Op::Copy { source, from, to, destination } => {
+                let step = copy_step(source == destination, *from, *to, task.copied, self.copy_data_step());
+                step.data_from().map(|range| (*source, range)).collect()
+            }
+            _ => SmallVec::new(),
+        }
+    }
+
+    /// The record of the present step, and whether it is the last one. An error is the answer to the task.
+    fn record(&self, task: &mut Task) -> Result<(Vec<LogOp>, bool), Result<Reply, OpError>> {
+        let single = |op: LogOp| Ok((vec![op], true));
+        match &task.op {
+            Op::Write { volume, lba, data, .. } => single(LogOp::Write { volume: *volume, lba: *lba, data: data.clone() }),
+            Op::WriteSame { volume, range, pattern } if !range.is_empty() => single(match fill_of(pattern) {
+                Some(fill) => LogOp::Fill { volume: *volume, range: *range, fill },
+                None => LogOp::Same { volume: *volume, range: *range, pattern: pattern.clone() },
+            }),
+            Op::Zero { volume, range } if !range.is_empty() => {
+                single(LogOp::Fill { volume: *volume, range: *range, fill: Fill::Zero })
+            }
+            Op::Unmap { volume, ranges } => {
+                let ranges = ranges.iter().filter(|range| !range.is_empty());
+                Ok((ranges.map(|range| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole }).collect(), true))
+            }
+            Op::Compare { data, .. } => Err(compare(&task.fetched[0], data).map(|()| Reply::Done)),
+            Op::CompareAndWrite { volume, lba, compare: expected, write, .. } => {
+                compare(&task.fetched[0], expected).map_err(Err)?;
+                single(LogOp::Write { volume: *volume, lba: *lba, data: write.clone() })
+            }
+            Op::Or { volume, lba, data, .. } => {
+                let data = task.fetched[0].iter().zip(data).map(|(old, new)| old | new).collect();
+                single(LogOp::Write { volume: *volume, lba: *lba, data })
+            }
+            Op::Copy { source, from, destination, to } => {
+                let step = copy_step(source == destination, *from, *to, task.copied, self.copy_data_step());
+                let record = step.record(*source, *destination, std::mem::take(&mut task.fetched));
+                // Fetched bytes are needed again when the step has to wait for room: keep the record's own.
+                task.fetched = record.iter().filter_map(written_data).collect();
+                Ok((record, task.copied + step.blocks == from.blocks()))
+            }
+            Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
+            Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
+            Op::Read { .. } | Op::Flush | Op::Status { .. } => Err(Err(OpError::Malformed("not a change"))),
+        }
+    }
+
+    /// Blocks that one step of a copy may move as data: they go through the log.
+    fn copy_data_step(&self) -> u64 {
+        COPY_DATA_STEP_BLOCKS.min(self.max_payload() / BLOCK_BYTES / 2)
+    }
+
+    /// True when a claim is held by another task, or wanted by one that came earlier.
+    fn must_wait(&self, claims: &[Claim], waiting: Option<&[Claim]>) -> bool {
+        if !self.locks.is_free(claims) {
+            return true;
+        }
+        let overlaps = |earlier: &[Claim]| earlier.iter().any(|earlier| claims.iter().any(|claim| claim.overlaps(earlier)));
+        match waiting {
+            Some(waiting) => overlaps(waiting),
+            None => self.lock_waiters.iter().any(|id| self.tasks.get(id).is_some_and(|task| overlaps(&task.claims))),
+        }
+    }
+
+    /// A change is durable.
+    pub(crate) fn committed(&mut self, id: TaskId) {
+        let Some(mut task) = self.tasks.remove(&id) else { return };
+        self.complete(task.tag, Ok(Reply::Done));
+        self.let_go(&mut task);
+    }
+
+    /// Gives back what a task holds and wakes who waited for it.
+    fn let_go(&mut self, task: &mut Task) {
+        if !std::mem::take(&mut task.is_holding) {
+            return;
+        }
+        self.locks.release(&task.claims);
+        if let Op::Change(changes) = &task.op {
+            changes.iter().for_each(|change| {
+                if let Change::DeleteVolume { volume } = change {
+                    self.locks.forget(*volume);
+                }
+            });
+        }
+        let mut earlier: Vec<Claim> = Vec::new();
+        for id in std::mem::take(&mut self.lock_waiters) {
+            let Some(claims) = self.tasks.get(&id).map(|task| task.claims.clone()) else { continue };
+            if self.must_wait(&claims, Some(&earlier)) {
+                earlier.extend(claims);
+                self.lock_waiters.push_back(id);
+                continue;
+            }
+            if let Some(task) = self.tasks.get_mut(&id).filter(|task| !is_reader(&task.op)) {
+                self.locks.hold(&claims);
+                task.is_holding = true;
+            }
+            self.runnable.push_back(id);
+        }
+    }
+
+    /// Lets those who wait for room try again.
+    pub(crate) fn wake_room_waiters(&mut self) {
+        if !self.room_waiters.is_empty() {
+            self.pressure = Pressure::default();
+            self.runnable.append(&mut self.room_waiters);
+        }
+    }
+
+    /// A page that the task needs cannot be read.
+    pub(crate) fn fail_on_medium(&mut self, id: TaskId) {
+        let Some(mut task) = self.tasks.remove(&id) else { return };
+        let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
+        self.complete(task.tag, Err(OpError::MediumError { lba }));
+        self.let_go(&mut task);
+    }
+
+    pub(crate) fn take_fetched(&mut self, id: TaskId, result: Result<Reply, OpError>) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        match result {
+            Ok(Reply::Data(data)) => {
+                task.fetched.push(data);
+                self.runnable.push_back(id);
+            }
+            Ok(_) | Err(_) => {
+                let Some(mut task) = self.tasks.remove(&id) else { return };
+                let error = result.err().unwrap_or(OpError::Malformed("a fetch gave no data"));
+                self.complete(task.tag, Err(error));
+                self.let_go(&mut task);
+            }
+        }
+    }
+
+    fn status(&mut self, volume: VolumeId, lba: Lba, limit: usize) -> Vec<Extent> {
+        let Some(held) = self.volumes.get(&volume).copied() else { return Vec::new() };
+        let mut extents: Vec<Extent> = Vec::new();
+        let (first, end) = (lba.0 / BLOCKS_PER_MAP_BLOCK, status_end(lba, held.blocks));
+        self.map.visit(&held.root, first, end, &mut |block, blocks, reference| {
+            let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
+            let start = (block * BLOCKS_PER_MAP_BLOCK).max(lba.0);
+            let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else { return };
+            match extents.last_mut() {
+                Some(last) if last.state == state => {
+                    last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks()).unwrap_or(last.range);
+                }
+                _ => extents.push(Extent { range, state }),
+            }
+        });
+        extents.truncate(limit.max(1));
+        extents
+    }
+}
+
+/// Provisioning state is told as far as one page of the second level reaches, 1 GiB, so that one answer stays cheap.
+pub(crate) fn status_end(lba: Lba, blocks: u64) -> u64 {
+    let first = lba.0 / BLOCKS_PER_MAP_BLOCK;
+    (blocks / BLOCKS_PER_MAP_BLOCK).min(first - first % map::span(1) + map::span(1))
+}
+
+fn has_fua(op: &Op) -> bool {
+    match op {
+        Op::Write { fua, .. } | Op::CompareAndWrite { fua, .. } | Op::Or { fua, .. } => *fua,
+        // Administration is never cached: whoever made a volume may unplug the machine.
+        Op::Change(_) => true,
+        _ => false,
+    }
+}
+
+fn is_reader(op: &Op) -> bool {
+    matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Status { .. })
+}
+
+fn claims_of(op: &Op) -> Claims {
+    let mut claims = Claims::new();
+    let mut add = |volume: VolumeId, start: u64, blocks: u64| add_claim(&mut claims, Claim { volume, start, end: start + blocks });
+    match op {
+        Op::Read { volume, range } | Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
+            add(*volume, range.start().0, range.blocks());
+        }
+        Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
+            add(*volume, lba.0, data.len() as u64 / BLOCK_BYTES);
+        }
+        Op::CompareAndWrite { volume, lba, write, .. } => add(*volume, lba.0, write.len() as u64 / BLOCK_BYTES),
+        Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| add(*volume, range.start().0, range.blocks())),
+        Op::Copy { source, from, destination, to } => {
+            add(*destination, to.0, from.blocks());
+            // A copy that fetches must find the same source when it is sequenced.
+            let is_fetching = copy_step(source == destination, *from, *to, 0, COPY_DATA_STEP_BLOCKS).data_from().next().is_some();
+            if is_fetching || from.blocks() > COPY_STEP_BLOCKS {
+                add(*source, from.start().0, from.blocks());
+            }
+        }
+        Op::Status { volume, lba, .. } => add(*volume, lba.0, 1),
+        Op::Change(changes) => {
+            for change in changes {
+                if let Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } = change {
+                    add_claim(&mut claims, Claim::whole(*volume));
+                }
+            }
+        }
+        Op::Flush => {}
+    }
+    claims
+}
+
+/// One step of a copy: a middle of whole 4 KiB blocks whose references are copied, and edges whose bytes are.
+struct CopyStep {
+    blocks: u64,
+    middle: Option<(BlockRange, Lba)>,
+    edges: SmallVec<[(BlockRange, Lba); 2]>,
+}
+
+/// The step after `done` blocks. Steps go in the direction in which a later one does not read what an earlier one has written.
+fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u64, data_step: u64) -> CopyStep {
+    let (start, left) = (from.start().0, from.blocks() - done);
+    let offset_in = |block: u64| start.abs_diff(to.0) % block;
+    let is_backward = is_same_volume && to.0 > start;
+    // Whole leaves are shared by their reference: any length is one step.
+    let most = match (offset_in(map::span(0) * BLOCKS_PER_MAP_BLOCK), offset_in(BLOCKS_PER_MAP_BLOCK)) {
+        (0, _) => left,
+        (_, 0) => COPY_STEP_BLOCKS,
+        _ => data_step,
+    };
+    let blocks = left.min(most);
+    let skipped = if is_backward { left - blocks } else { done };
+    let part = |at: u64, blocks: u64| {
+        let range = BlockRange::new(Lba(start + skipped + at), blocks).unwrap_or_default();
+        (range, Lba(to.0 + skipped + at))
+    };
+    if offset_in(BLOCKS_PER_MAP_BLOCK) != 0 {
+        return CopyStep { blocks, middle: None, edges: SmallVec::from_iter([part(0, blocks)]) };
+    }
+    let head = ((start + skipped).next_multiple_of(BLOCKS_PER_MAP_BLOCK) - start - skipped).min(blocks);
+    let tail = (start + skipped + blocks) % BLOCKS_PER_MAP_BLOCK;
+    let tail = tail.min(blocks - head);
+    let middle = blocks - head - tail;
+    let edges = [part(0, head), part(blocks - tail, tail)].into_iter().filter(|(range, _)| !range.is_empty()).collect();
+    CopyStep { blocks, middle: (middle > 0).then(|| part(head, middle)), edges }
+}
+
+impl CopyStep {
+    fn data_from(&self) -> impl Iterator<Item = BlockRange> + '_ {
+        self.edges.iter().map(|(range, _)| *range)
+    }
+
+    /// The middle first: the edges are in memory already, and it may read where they go.
+    fn record(&self, source: VolumeId, destination: VolumeId, fetched: SmallVec<[Bytes; 2]>) -> Vec<LogOp> {
+        let middle = self.middle.map(|(from, to)| LogOp::Copy { source, from, destination, to });
+        let edges = self.edges.iter().zip(fetched).map(|((_, to), data)| LogOp::Write { volume: destination, lba: *to, data });
+        middle.into_iter().chain(edges).collect()
+    }
+}
+
+fn written_data(op: &LogOp) -> Option<Bytes> {
+    match op {
+        LogOp::Write { data, .. } => Some(data.clone()),
+        _ => None,
+    }
+}
+
+fn compare(held: &[u8], expected: &[u8]) -> Result<(), OpError> {
+    match held.iter().zip(expected).position(|(a, b)| a != b) {
+        Some(offset) => Err(OpError::Miscompare { offset: offset as u64 }),
+        None => Ok(()),
+    }
+}
+
+fn log_change(change: &Change) -> LogOp {
+    match change {
+        Change::CreateVolume { volume, blocks } => LogOp::Create { volume: *volume, blocks: *blocks },
+        Change::DeleteVolume { volume } => LogOp::Delete { volume: *volume },
+        Change::ResizeVolume { volume, blocks } => LogOp::Resize { volume: *volume, blocks: *blocks },
+        Change::Put { key, value } => {
+            LogOp::Put { key: Bytes::copy_from_slice(key), value: Bytes::copy_from_slice(value) }
+        }
+        Change::Remove { key } => LogOp::Remove { key: Bytes::copy_from_slice(key) },
+    }
+}
+
+/// A drive that nobody may ask: for plans that need none.
+struct NoDisk;
+
+impl Disk for NoDisk {
+    fn size(&self) -> u64 {
+        0
+    }
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DiskError> {
+        Err(DiskError::Io("a plan in memory asked for the drive".into()))
+    }
+    fn write_at(&self, _: u64, _: &[&[u8]], _: Durability) -> Result<(), DiskError> {
+        Err(DiskError::Io("a plan never writes".into()))
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
+        Err(DiskError::Full)
+    }
+}
+
+fn execute_in_memory(plan: &ReadPlan) -> Option<Result<Reply, OpError>> {
+    plan.is_in_memory().then(|| plan.execute(&NoDisk))
+}

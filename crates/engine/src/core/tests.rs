@@ -1,0 +1,253 @@
+//! The core against the reference model on a drive in memory, with everything done at once or in a random order.
+
+use super::*;
+use crate::model::Model;
+use crate::service::{Change, Op};
+use parking_lot::Mutex;
+use units::{BlockRange, Lba};
+use world::{Disk, DiskError, Durability};
+
+/// A drive in memory.
+pub(crate) struct Memory(Mutex<Vec<u8>>);
+
+impl Disk for Memory {
+    fn size(&self) -> u64 {
+        self.0.lock().len() as u64
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        buffer.copy_from_slice(&self.0.lock()[offset as usize..][..buffer.len()]);
+        Ok(())
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
+        let mut at = offset as usize;
+        for part in parts {
+            self.0.lock()[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Ok(())
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+}
+
+fn geometry() -> Geometry {
+    Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 }.check().unwrap()
+}
+
+struct Bench {
+    disk: Memory,
+    core: Core,
+    model: Model,
+    tag: u64,
+}
+
+const SIZE: u64 = 3 * 2048 + 800;
+
+impl Bench {
+    fn new() -> Self {
+        let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]));
+        Core::create(&disk, &geometry(), [9; 16]).unwrap();
+        let (core, _) = Core::recover(&disk, None).unwrap();
+        let mut bench = Self { disk, core, model: Model::default(), tag: 0 };
+        for volume in [1, 2] {
+            bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(volume), blocks: SIZE }]));
+        }
+        bench
+    }
+
+    /// Runs the core until nothing is left to do; gives the answer to `tag`.
+    fn settle(&mut self, tag: Tag) -> Option<Result<Reply, OpError>> {
+        let mut answer = None;
+        for _ in 0..100_000 {
+            self.core.kick();
+            self.core.tick();
+            let mut actions = Vec::new();
+            self.core.poll(&mut actions);
+            if actions.is_empty() && !self.core.wants_tick() {
+                return answer;
+            }
+            for action in actions {
+                match action {
+                    Action::Complete { tag: done, result } if done == tag => answer = Some(result),
+                    Action::Complete { .. } => {}
+                    Action::Read(plan) if plan.tag() == tag => answer = Some(plan.execute(&self.disk)),
+                    Action::Read(_) => {}
+                    Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
+                    Action::Io { id, io } => self.core.io_done(id, recover::perform(&self.disk, &io)),
+                }
+            }
+        }
+        panic!("the core never comes to rest");
+    }
+
+    fn both(&mut self, op: Op) {
+        self.tag += 1;
+        let expected = self.model.apply(&op);
+        self.core.submit(op.clone(), self.tag);
+        let answer = self.settle(self.tag).unwrap_or_else(|| panic!("no answer to {op:?}"));
+        if !matches!(op, Op::Status { .. }) {
+            assert_eq!(answer, expected, "{op:?}");
+        }
+    }
+
+    fn check(&mut self) {
+        for volume in [1, 2] {
+            let Some(blocks) = self.model.volumes.get(&VolumeId(volume)).map(|volume| volume.blocks) else { continue };
+            let range = BlockRange::new(Lba(0), blocks).unwrap();
+            self.both(Op::Read { volume: VolumeId(volume), range });
+        }
+        self.core.audit(&self.disk).unwrap();
+    }
+
+    fn restart(&mut self) {
+        let (core, _) = Core::recover(&self.disk, None).unwrap();
+        self.core = core;
+        self.check();
+    }
+}
+
+fn data(seed: u64, blocks: u64) -> Bytes {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..blocks * 512).map(|_| next()).collect()
+}
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+const V1: VolumeId = VolumeId(1);
+const V2: VolumeId = VolumeId(2);
+
+#[test]
+fn writes_of_every_alignment_are_read_back() {
+    let mut bench = Bench::new();
+    for (seed, (lba, blocks)) in [(0, 8), (3, 1), (5, 20), (2040, 16), (2047, 2), (16, 64), (6940, 4)].into_iter().enumerate() {
+        bench.both(Op::Write { volume: V1, lba: Lba(lba), data: data(seed as u64, blocks), fua: false });
+        bench.check();
+    }
+    bench.core.request_checkpoint();
+    bench.check();
+    bench.both(Op::Write { volume: V1, lba: Lba(4), data: data(77, 3), fua: false });
+    bench.check();
+    bench.restart();
+}
+
+#[test]
+fn the_four_offloads_match_the_model() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(0), data: data(1, 200), fua: false });
+    bench.both(Op::Copy { source: V1, from: range(0, 200), destination: V2, to: Lba(2048) });
+    bench.both(Op::Copy { source: V1, from: range(3, 190), destination: V2, to: Lba(11) });
+    bench.both(Op::Copy { source: V1, from: range(3, 190), destination: V1, to: Lba(5) });
+    bench.check();
+    bench.both(Op::WriteSame { volume: V1, range: range(9, 2500), pattern: data(3, 1) });
+    bench.both(Op::WriteSame { volume: V2, range: range(4000, 1), pattern: Bytes::from(vec![7; 512]) });
+    bench.both(Op::Zero { volume: V2, range: range(100, 2000) });
+    bench.both(Op::Unmap { volume: V1, ranges: vec![range(1, 1), range(500, 3000), range(6000, 0)] });
+    bench.check();
+    let (old, new) = (bench.model.volumes[&V2].read(range(20, 3)), data(9, 3));
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old.clone(), write: new.clone(), fua: true });
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old, write: new.clone(), fua: true });
+    bench.both(Op::Or { volume: V2, lba: Lba(21), data: data(4, 4), fua: false });
+    bench.both(Op::Compare { volume: V2, lba: Lba(20), data: new });
+    bench.check();
+    bench.restart();
+}
+
+#[test]
+fn volumes_come_and_go_and_change_their_size() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(6000), data: data(1, 250), fua: false });
+    bench.both(Op::Change(vec![Change::ResizeVolume { volume: V1, blocks: 6160 }, Change::Put { key: b"k".to_vec(), value: b"v".to_vec() }]));
+    bench.both(Op::Change(vec![Change::ResizeVolume { volume: V1, blocks: 3 << 20 }]));
+    bench.both(Op::Read { volume: V1, range: range(6000, 1000) });
+    bench.both(Op::Change(vec![Change::DeleteVolume { volume: V2 }]));
+    bench.both(Op::Change(vec![Change::DeleteVolume { volume: V2 }]));
+    bench.both(Op::Write { volume: V2, lba: Lba(0), data: data(1, 8), fua: false });
+    assert_eq!(bench.core.get(b"k").map(|value| &value[..]), Some(&b"v"[..]));
+    let (core, report) = Core::recover(&bench.disk, None).unwrap();
+    assert!(report.records > 4);
+    bench.core = core;
+    bench.both(Op::Read { volume: V1, range: range(6000, 1000) });
+    assert_eq!(bench.core.get(b"k").map(|value| &value[..]), Some(&b"v"[..]));
+    bench.core.audit(&bench.disk).unwrap();
+}
+
+#[test]
+fn random_operations_match_the_model_through_checkpoints_and_restarts() {
+    let mut seed = 12345u64;
+    let mut next = move |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    let mut bench = Bench::new();
+    for step in 0..1200u64 {
+        let volume = VolumeId(1 + next(2));
+        let lba = next(SIZE);
+        let most = if next(4) == 0 { 3000 } else { 60 };
+        let blocks = (1 + next(most)).min(SIZE - lba);
+        let small = blocks.min(128);
+        bench.both(match next(9) {
+            0..=3 => Op::Write { volume, lba: Lba(lba), data: data(step, small), fua: false },
+            4 => Op::Zero { volume, range: range(lba, blocks) },
+            5 => Op::Unmap { volume, ranges: vec![range(lba, blocks), range(next(100), 20)] },
+            6 => Op::WriteSame { volume, range: range(lba, blocks), pattern: data(step, 1) },
+            _ => {
+                let to = next(SIZE);
+                let to = if next(2) == 0 { to - to % 8 + lba % 8 } else { to };
+                let blocks = blocks.min(SIZE.saturating_sub(to)).max(1);
+                let to = to.min(SIZE - blocks);
+                Op::Copy { source: volume, from: range(lba, blocks), destination: VolumeId(1 + next(2)), to: Lba(to) }
+            }
+        });
+        match next(60) {
+            0 => bench.restart(),
+            1..3 => {
+                bench.core.request_checkpoint();
+                bench.check();
+            }
+            3..7 => bench.check(),
+            _ => {}
+        }
+    }
+    bench.restart();
+    assert!(bench.core.usage().free_segments > 0);
+}
+
+#[test]
+fn a_full_pool_refuses_data_and_takes_everything_else() {
+    let mut bench = Bench::new();
+    bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(3), blocks: 1 << 20 }]));
+    let (volume, mut lba) = (VolumeId(3), 0);
+    let refused = loop {
+        bench.tag += 1;
+        let op = Op::Write { volume, lba: Lba(lba), data: data(lba, 64), fua: false };
+        bench.core.submit(op.clone(), bench.tag);
+        match bench.settle(bench.tag).unwrap() {
+            Ok(_) => bench.model.apply(&op).unwrap(),
+            Err(error) => break error,
+        };
+        lba += 64;
+    };
+    assert_eq!(refused, OpError::NoSpace);
+    assert!(lba * 512 > (16 << 20) / 2, "only {} KiB were taken", lba / 2);
+    bench.both(Op::Zero { volume, range: range(3, 40) });
+    bench.both(Op::Unmap { volume, ranges: vec![range(64, lba - 64)] });
+    bench.both(Op::Write { volume, lba: Lba(lba), data: data(1, 128), fua: false });
+    bench.both(Op::Read { volume, range: range(0, 10_000) });
+    bench.core.audit(&bench.disk).unwrap();
+    for round in 0..40 {
+        bench.both(Op::Write { volume, lba: Lba(round * 8 % 4096), data: data(round, 200), fua: false });
+    }
+    bench.restart();
+}
