@@ -6,6 +6,8 @@ mod digest;
 mod gather;
 pub mod initiator;
 mod login;
+#[cfg(test)]
+mod loopback;
 mod output;
 mod parameters;
 mod payload;

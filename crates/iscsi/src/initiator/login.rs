@@ -47,6 +47,8 @@ pub struct ChapIdentity {
     pub user: String,
     /// The initiator's secret.
     pub secret: Secret,
+    /// Offer MD5 alone: tgt takes 7, which is SHA-256, for SHA-1.
+    pub md5_only: bool,
     /// When the target shall prove itself too.
     pub mutual: Option<MutualChap>,
 }
@@ -229,8 +231,9 @@ impl InitiatorLogin {
         let mut answers = Pairs::new();
         match self.security {
             Security::Method => match (find(name::AUTH_METHOD), &self.config.chap) {
-                (Some("CHAP"), Some(_)) => {
-                    answers.push((key::ALGORITHM.to_owned(), Algorithm::OFFER.to_owned()));
+                (Some("CHAP"), Some(identity)) => {
+                    let offer = if identity.md5_only { Algorithm::Md5.value() } else { Algorithm::OFFER.to_owned() };
+                    answers.push((key::ALGORITHM.to_owned(), offer));
                     self.security = Security::Challenge;
                 }
                 (Some("None"), None | Some(ChapIdentity { mutual: None, .. })) => self.security = Security::Done,

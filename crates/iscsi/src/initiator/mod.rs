@@ -250,5 +250,3 @@ impl InitiatorConnection {
     }
 }
 
-#[cfg(test)]
-mod tests;

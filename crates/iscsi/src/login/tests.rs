@@ -222,7 +222,7 @@ fn identity(secret: &str, target_secret: Option<&str>) -> Option<ChapIdentity> {
         identifier: 77,
         challenge: vec![0x5a; 32],
     });
-    Some(ChapIdentity { user: "esx1".to_owned(), secret: Secret::new(secret), mutual })
+    Some(ChapIdentity { user: "esx1".to_owned(), secret: Secret::new(secret), md5_only: false, mutual })
 }
 
 /// A login with these secrets.

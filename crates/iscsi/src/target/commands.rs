@@ -156,6 +156,7 @@ impl TargetConnection {
                     cmd_sn: task.cmd_sn,
                 }));
             }
+            None if task.inbound.awaits_unsolicited() => {}
             None => self.solicit(id),
         }
     }

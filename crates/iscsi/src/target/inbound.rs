@@ -106,6 +106,11 @@ impl Inbound {
         self.unsolicited.is_some() || !self.solicited.is_empty()
     }
 
+    /// Whether unsolicited data is on its way: only after it is known what has to be asked for.
+    pub(super) fn awaits_unsolicited(&self) -> bool {
+        self.unsolicited.is_some()
+    }
+
     /// Whether all data is there.
     pub(super) fn is_complete(&self) -> bool {
         !self.is_open() && self.received() == self.expected

@@ -161,6 +161,22 @@ fn writes_above_the_budget_get_their_r2t_later() {
     assert_eq!(r2t(&replies[2]).initiator_task_tag, 3);
 }
 
+/// Such a write needs no R2T in the end, so it must not stand in the queue for one.
+#[test]
+fn a_write_whose_unsolicited_data_is_on_its_way_does_not_wait_for_the_budget() {
+    let limits = Limits { write_budget: 2000, ..Limits::default() };
+    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, limits);
+    assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
+    let tag = r2t(&peer.reply()).target_transfer_tag;
+    assert!(peer.send(&ScsiCommand { final_: false, ..write(2, 2, 600, &[]) }).is_empty());
+    let small = one_command(peer.send(&data_out(2, NO_TAG, 0, 0, &pattern(600), true)));
+    let large = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(2000), true)));
+    assert_eq!((small.data.len(), large.data.len()), (600, 2000));
+    peer.target.complete(large.id, Completion::good());
+    peer.target.complete(small.id, Completion::good());
+    assert_eq!(peer.replies().into_iter().map(|pdu| response(pdu).status).collect::<Vec<_>>(), [0, 0]);
+}
+
 #[test]
 fn no_more_is_collected_than_the_limit() {
     let limits = Limits { max_write_bytes: 1500, ..Limits::default() };
