@@ -1,14 +1,14 @@
 //! Commands on the medium: reads, writes, verifications, zeroes, and what else becomes one or a few engine operations.
 
-use crate::outcome::{Outcome, first, short_data, whole};
+use crate::outcome::{Outcome, exact, first, short_data, whole};
 use crate::program::{Program, Sequence, Step};
 use bytes::{Bytes, BytesMut};
 use engine::Op;
+use scsi::Sense;
 use scsi::cdb::{ByteCheck, CacheRange, CdbSize, Command, Transfer, Verification, WriteSame};
-use scsi::inquiry::vpd::MAX_TRANSFER_BLOCKS;
+use scsi::inquiry::vpd::{MAX_ATOMIC_BLOCKS, MAX_TRANSFER_BLOCKS};
 use scsi::lba_status::runs_for_allocation;
 use scsi::unmap::{lba_out_of_range, parse_unmap};
-use scsi::Sense;
 use units::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -34,6 +34,7 @@ pub(crate) fn is_medium_command(command: &Command) -> bool {
             | Command::Verify(_)
             | Command::WriteAndVerify(_)
             | Command::CompareAndWrite { .. }
+            | Command::WriteAtomic { .. }
             | Command::WriteSame(_)
             | Command::Unmap { .. }
             | Command::SynchronizeCache(_)
@@ -52,6 +53,7 @@ impl Medium {
             Command::Verify(verification) => self.verify(verification, &data),
             Command::WriteAndVerify(verification) => self.write_and_verify(verification, data),
             Command::CompareAndWrite { lba, blocks, fua, .. } => self.compare_and_write(lba, blocks, fua, &data),
+            Command::WriteAtomic { lba, blocks, fua, .. } => self.write_atomic(lba, blocks, fua, &data),
             Command::WriteSame(same) => self.write_same(same, &data),
             Command::Unmap { length } => self.unmap(length, data),
             Command::SynchronizeCache(cache) => self.synchronize(cache),
@@ -103,7 +105,7 @@ impl Medium {
     fn write(self, transfer: Transfer, data: Bytes) -> Result<Step, Sense> {
         let range = self.transfer(transfer.lba, transfer.blocks, transfer.size)?;
         let data = first(data, range.bytes());
-        if data.len() % BLOCK != 0 {
+        if !data.len().is_multiple_of(BLOCK) {
             return Err(short_data());
         }
         if data.is_empty() {
@@ -143,7 +145,7 @@ impl Medium {
     fn write_and_verify(self, verification: Verification, data: Bytes) -> Result<Step, Sense> {
         let range = self.transfer(verification.lba, verification.blocks, verification.size)?;
         let data = first(data, range.bytes());
-        if data.len() % BLOCK != 0 {
+        if !data.len().is_multiple_of(BLOCK) {
             return Err(short_data());
         }
         if data.is_empty() {
@@ -158,28 +160,43 @@ impl Medium {
     /// SBC-4 5.3: the first half of the data is compared, the second written. No blocks: nothing to do, no error.
     fn compare_and_write(self, lba: Lba, blocks: u8, fua: bool, data: &Bytes) -> Result<Step, Sense> {
         let range = self.range(lba, u64::from(blocks))?;
+        let mut compare = exact(data, 2 * range.bytes(), 13)?;
         if range.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
-        let mut compare = whole(data, 2 * range.bytes())?;
         let write = compare.split_off(range.bytes() as usize);
         let op = Op::CompareAndWrite { volume: self.volume, lba, compare, write, fua };
         Ok(Step::Submit(op, Program::Single { lba }))
     }
 
-    /// SBC-4 5.49. Deallocation is for blocks that would read the same: zeros.
+    /// SBC-4 5.48. Every write of the engine is there wholly or not at all; this one says so up to a length.
+    fn write_atomic(self, lba: Lba, blocks: u16, fua: bool, data: &Bytes) -> Result<Step, Sense> {
+        let range = self.range(lba, blocks.into())?;
+        if u32::from(blocks) > MAX_ATOMIC_BLOCKS {
+            return Err(Sense::invalid_cdb_field(12, None));
+        }
+        if range.is_empty() {
+            return Ok(Outcome::GOOD.into());
+        }
+        let op = Op::Write { volume: self.volume, lba, data: whole(data, range.bytes())?, fua };
+        Ok(Step::Submit(op, Program::Single { lba }))
+    }
+
+    /// SBC-4 5.49. With UNMAP the blocks are deallocated whatever the block holds, as all targets in the field do and
+    /// libiscsi's suite asks: a host that sets the bit wants the space back, and reads zeros (LBPRZ).
     fn write_same(self, same: WriteSame, data: &Bytes) -> Result<Step, Sense> {
         let range = self.to_end(same.lba, same.blocks)?;
-        let pattern = if same.no_data { Bytes::new() } else { whole(data, BLOCK_BYTES)? };
+        let pattern = if same.no_data { Bytes::new() } else { exact(data, BLOCK_BYTES, length_field(same.size))? };
         if range.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
         let volume = self.volume;
-        let is_zero = pattern.iter().all(|byte| *byte == 0);
-        let op = match (is_zero, same.unmap) {
-            (true, true) => Op::Unmap { volume, ranges: vec![range] },
-            (true, false) => Op::Zero { volume, range },
-            (false, _) => Op::WriteSame { volume, range, pattern },
+        let op = if same.unmap {
+            Op::Unmap { volume, ranges: vec![range] }
+        } else if pattern.iter().all(|byte| *byte == 0) {
+            Op::Zero { volume, range }
+        } else {
+            Op::WriteSame { volume, range, pattern }
         };
         Ok(Step::Submit(op, Program::Single { lba: same.lba }))
     }

@@ -116,6 +116,7 @@ pub(crate) fn writes_medium(command: &Command) -> bool {
             | Command::OrWrite(_)
             | Command::WriteAndVerify(_)
             | Command::CompareAndWrite { .. }
+            | Command::WriteAtomic { .. }
             | Command::WriteSame(_)
             | Command::Unmap { .. }
     )
@@ -124,7 +125,9 @@ pub(crate) fn writes_medium(command: &Command) -> bool {
 fn class_of(command: &Command) -> Class {
     match command {
         Command::Read(_) | Command::Verify(_) => Class::Read,
-        Command::Write(_) | Command::OrWrite(_) | Command::WriteAndVerify(_) => Class::Write,
+        Command::Write(_) | Command::OrWrite(_) | Command::WriteAndVerify(_) | Command::WriteAtomic { .. } => {
+            Class::Write
+        }
         Command::CompareAndWrite { .. } => Class::CompareAndWrite,
         Command::ExtendedCopy { .. } => Class::Copy,
         Command::WriteSame(same) if same.unmap => Class::Unmap,
@@ -141,6 +144,7 @@ fn covered_bytes(command: &Command) -> u64 {
         Command::Verify(verification) | Command::WriteAndVerify(verification) => verification.blocks,
         Command::CompareAndWrite { blocks, .. } => blocks.into(),
         Command::WriteSame(same) => same.blocks,
+        Command::WriteAtomic { blocks, .. } => blocks.into(),
         _ => 0,
     };
     u64::from(blocks) * BLOCK_BYTES

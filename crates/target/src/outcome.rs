@@ -2,12 +2,8 @@
 
 use bytes::Bytes;
 use engine::OpError;
-use scsi::{Asc, Sense, SenseKey, Status, asc};
+use scsi::{Sense, SenseKey, Status, asc};
 use units::Lba;
-
-/// INVALID FIELD IN COMMAND INFORMATION UNIT: the expected transfer length does not fit the CDB (FCP-4 9.4.5; the
-/// answer that hosts know for it over iSCSI too).
-const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Asc = Asc(0x0e03);
 
 /// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +45,25 @@ impl From<Sense> for Outcome {
     }
 }
 
-/// The sense data of a command whose data did not all come.
+/// The sense data of a command whose data did not all come: its expected transfer length does not fit its CDB (FCP-4
+/// 9.4.5, the answer that hosts know for it over iSCSI too).
 pub(crate) fn short_data() -> Sense {
-    Sense::illegal(INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
+    Sense::illegal(asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
 }
 
 /// The first `bytes` bytes of the data, or what there is of them.
 pub(crate) fn first(mut data: Bytes, bytes: u64) -> Bytes {
     data.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
     data
+}
+
+/// All the data, of which there must be exactly `bytes` bytes: for the commands whose data say what becomes of blocks
+/// that they are not, where a wrong length means that host and array are not of one mind.
+pub(crate) fn exact(data: &Bytes, bytes: u64, length_field: u16) -> Result<Bytes, Sense> {
+    if data.len() as u64 > bytes {
+        return Err(Sense::invalid_cdb_field(length_field, None));
+    }
+    whole(data, bytes)
 }
 
 /// The first `bytes` bytes of the data; all of them must have come.

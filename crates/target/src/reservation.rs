@@ -125,12 +125,8 @@ impl Session {
             Err(refusal) => refused(refusal),
         };
         match *command {
-            Command::Reserve { .. } => {
-                done(held.change(|reservations| reservations.reserve_classic(&self.nexus.name)))
-            }
-            Command::Release { .. } => {
-                done(held.change(|reservations| reservations.release_classic(&self.nexus.name)))
-            }
+            Command::Reserve { .. } => done(held.change(|reservations| reservations.reserve_classic(&self.nexus.name))),
+            Command::Release { .. } => done(held.change(|reservations| reservations.release_classic(&self.nexus.name))),
             Command::PersistentReserveIn { action, allocation } => {
                 Ok(Outcome::cut(held.state.lock().read(action), allocation.into()).into())
             }

@@ -38,6 +38,8 @@ pub(crate) struct Session {
     pub(crate) copies: CopyRecords,
     /// Task management functions that wait for commands to end, and what will be said then.
     pub(crate) outcomes: Vec<(RequestId, TaskOutcome)>,
+    /// A TARGET COLD RESET was asked for: the session ends when that is answered.
+    pub(crate) is_cold: bool,
     /// The catalogue's version that `view` follows.
     version: u64,
     sink: Arc<dyn Sink>,
@@ -79,6 +81,7 @@ impl Session {
             local,
             copies: CopyRecords::default(),
             outcomes: Vec::new(),
+            is_cold: false,
             version,
             sink: nexus.inbox.clone(),
             nexus,
@@ -255,8 +258,7 @@ impl Session {
             }
             None => Bytes::new(),
         };
-        let completion =
-            target::Completion { status: outcome.status.code(), sense, data: outcome.data.into(), wanted };
+        let completion = target::Completion { status: outcome.status.code(), sense, data: outcome.data.into(), wanted };
         self.connection.complete(id, completion);
     }
 
@@ -296,7 +298,7 @@ impl Session {
         }
     }
 
-    fn close(&mut self, reason: String) {
+    pub(crate) fn close(&mut self, reason: String) {
         self.closing.get_or_insert(reason);
     }
 
@@ -325,4 +327,3 @@ impl Session {
         self.nexus.inbox.close();
     }
 }
-

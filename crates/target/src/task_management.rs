@@ -66,6 +66,7 @@ impl Session {
                 attachment.unit.reset(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
             }),
             TaskFunction::TargetWarmReset | TaskFunction::TargetColdReset => {
+                self.is_cold |= management.function == TaskFunction::TargetColdReset;
                 // The target of a session is what it sees: nobody resets a unit that is masked from him.
                 for attachment in self.view.iter() {
                     attachment.unit.abort_tasks(|nexus| nexus.id != self.nexus.id, &hold);
@@ -97,6 +98,10 @@ impl Session {
                 if let Some(at) = self.outcomes.iter().position(|(waiting, _)| *waiting == id) {
                     let (id, outcome) = self.outcomes.swap_remove(at);
                     self.connection.complete_task_management(id, outcome);
+                    if self.is_cold && self.outcomes.is_empty() {
+                        // RFC 7143 11.5.1: after a cold reset the target ends its connections to the initiator.
+                        self.close("target cold reset".to_owned());
+                    }
                 }
             }
             Waiter::Task(tag) => self.advance(tag, Ok(engine::Reply::Done)),

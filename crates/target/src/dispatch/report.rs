@@ -5,7 +5,7 @@ use crate::program::Step;
 use crate::session::Session;
 use crate::view::Attachment;
 use bytes::Bytes;
-use scsi::cdb::{Command, SelectReport};
+use scsi::cdb::{CdbSize, Command, SelectReport};
 use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};
 use scsi::lun::report_luns_data;
 use scsi::mode::{ModeSettings, ModeState, mode_select, mode_sense};
@@ -50,6 +50,13 @@ impl Session {
             Command::ReadCapacity10 => Outcome::data(capacity.to_bytes_10().to_vec()),
             Command::ReadCapacity16 { allocation } => Outcome::cut(capacity.to_bytes_16().to_vec(), *allocation),
             Command::ReportOpcodes(request) => Outcome::cut(supported_opcodes_data(request)?, request.allocation),
+            Command::ReadDefectData { size, lists, allocation } => {
+                // The header of both lists, which are empty: bad places of drives never show (SBC-4 5.19, 5.20).
+                let header_bytes = if *size == CdbSize::Ten { 4 } else { 8 };
+                let mut header = vec![0; header_bytes];
+                header[1] = *lists;
+                Outcome::cut(header, *allocation)
+            }
             Command::ReportTaskManagement { extended, allocation } => {
                 Outcome::cut(task_management_data(*extended), *allocation)
             }
