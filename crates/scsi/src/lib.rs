@@ -3,6 +3,28 @@
 //! Pure: bytes in, values out, and back. No I/O, no clock, no state but [`persistent_reservation`]'s machine. Both ends
 //! use it: the target parses commands and builds data, our initiator builds commands and parses data. A parser that
 //! refuses its input returns the [`Sense`] to be sent, with a pointer to the field in error.
+//!
+//! ```
+//! use scsi::{Cdb, Command, DataPhase, Sense};
+//!
+//! let mut read = [0x28, 0, 0, 0, 0, 7, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+//! let command = Cdb::parse(&read)?;
+//! assert!(matches!(command, Command::Read(transfer) if transfer.lba.0 == 7 && transfer.blocks == 8));
+//! assert_eq!(command.data_phase(), DataPhase::In(4096));
+//! assert_eq!(command.to_cdb().0, read);
+//!
+//! read[1] = 0x20; // RDPROTECT, which we do not have
+//! assert_eq!(Cdb::parse(&read), Err(Sense::invalid_cdb_field(1, Some(5))));
+//! # Ok::<(), Sense>(())
+//! ```
+//!
+//! | question | module |
+//! | --- | --- |
+//! | what does a CDB ask for, how many bytes move, which commands are there | [`cdb`], [`supported_opcodes_data`] |
+//! | why was it refused | [`sense`], [`Status`] |
+//! | what is this logical unit | [`inquiry`], [`capacity`], [`lun`], [`mode`], [`port_groups`] |
+//! | which blocks | [`unmap`], [`copy`], [`lba_status`] |
+//! | who may | [`persistent_reservation`] |
 #![forbid(unsafe_code)]
 
 mod be;

@@ -1,4 +1,4 @@
-//! Vital product data pages (SPC-4 7.8, SBC-4 6.6). One list, [`PAGES`], gives page 00h and the pages themselves.
+//! Vital product data pages (SPC-4 7.8, SBC-4 6.6). One list gives page 00h and the pages themselves.
 
 use super::designator::{Designator, Naa, Port};
 use super::third_party_copy;
