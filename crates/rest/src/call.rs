@@ -47,7 +47,10 @@ impl Call {
         if self.body.is_empty() {
             return Ok(T::default());
         }
-        serde_json::from_slice(&self.body).map_err(|error| RestError::bad(format!("Invalid body: {error}.")))
+        let invalid = |error: serde_json::Error| RestError::bad(format!("Invalid body: {error}."));
+        // By way of an object: a list of values in the right order would pass for one otherwise.
+        let object: serde_json::Map<String, Value> = serde_json::from_slice(&self.body).map_err(invalid)?;
+        serde_json::from_value(Value::Object(object)).map_err(invalid)
     }
 
     /// Does the call on a thread that may block.

@@ -1,1 +1,111 @@
+//! The interface as clients meet it: most of it without a socket, the way through TLS with the client.
 
+mod dialect;
+mod inventory;
+mod lists;
+mod wire;
+
+use crate::app::App;
+use crate::login::Peer;
+use crate::router::router;
+use crate::token;
+use api::{API_TOKEN_HEADER, AUTH_TOKEN_HEADER};
+use axum::body::Body;
+use axum::http::Request;
+use axum::{Extension, Router};
+use catalog::{Catalog, Founding};
+use engine::Service;
+use engine::model::ModelEngine;
+use serde_json::Value;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tower::ServiceExt;
+
+pub(crate) const GIB: u64 = 1 << 30;
+/// The token of every array in these tests.
+pub(crate) const TOKEN: &str = "11111111-2222-4333-8444-555555555555";
+
+/// An array with an administrator and nothing else.
+pub(crate) fn app() -> Arc<App> {
+    let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
+    let founding = Founding { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
+    let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
+    token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
+    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], "0.0.0")
+}
+
+/// The interface without sockets.
+pub(crate) struct Rest {
+    runtime: tokio::runtime::Runtime,
+    router: Router,
+    pub(crate) session: String,
+}
+
+impl Rest {
+    /// With a session.
+    pub(crate) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let router = router(app()).layer(Extension(Peer(IpAddr::from([127, 0, 0, 1]))));
+        let mut rest = Self { runtime, router, session: String::new() };
+        let (status, session) = rest.login(TOKEN);
+        assert_eq!(status, 200);
+        rest.session = session;
+        rest
+    }
+
+    /// The status, and the session's token.
+    pub(crate) fn login(&self, token: &str) -> (u16, String) {
+        let request = Request::post("/api/2.26/login").header(API_TOKEN_HEADER, token).body(Body::empty()).unwrap();
+        let response = self.runtime.block_on(self.router.clone().oneshot(request)).unwrap();
+        let session = response.headers().get(AUTH_TOKEN_HEADER).map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), session.unwrap_or_default())
+    }
+
+    /// The status and body of a call. What follows `/api/` is given; blanks in it are encoded.
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/api/{}", path.replace(' ', "%20").replace('>', "%3E")))
+            .header(AUTH_TOKEN_HEADER, &self.session)
+            .body(Body::from(body.to_owned()))
+            .unwrap();
+        self.runtime.block_on(async {
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            let status = response.status().as_u16();
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+            (status, body)
+        })
+    }
+
+    /// The items of a good answer.
+    #[track_caller]
+    pub(crate) fn items(&self, method: &str, path: &str, body: &str) -> Vec<Value> {
+        let (status, body) = self.call(method, &format!("2.26/{path}"), body);
+        assert_eq!(status, 200, "{body}");
+        body["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Contexts and messages of a refusal, as `context: message`.
+    #[track_caller]
+    pub(crate) fn refused(&self, method: &str, path: &str, body: &str) -> Vec<String> {
+        let (status, body) = self.call(method, &format!("2.26/{path}"), body);
+        assert_eq!(status, 400, "{body}");
+        let text = |error: &Value| {
+            let message = error["message"].as_str().unwrap();
+            error["context"].as_str().map_or(message.to_owned(), |context| format!("{context}: {message}"))
+        };
+        body["errors"].as_array().unwrap().iter().map(text).collect()
+    }
+
+    /// Makes a volume of 1 GiB.
+    pub(crate) fn volume(&self, names: &str) -> Vec<Value> {
+        self.items("POST", &format!("volumes?names={names}"), &format!(r#"{{"provisioned":{GIB}}}"#))
+    }
+}
+
+/// A field of each item.
+pub(crate) fn each(items: &[Value], field: &str) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    items.iter().map(|item| text(&item[field])).collect()
+}

@@ -1,0 +1,89 @@
+//! Filters, order and pages.
+
+use super::*;
+use serde_json::json;
+
+fn names(rest: &Rest, query: &str) -> Vec<String> {
+    each(&rest.items("GET", &format!("volumes?{query}"), ""), "name")
+}
+
+#[test]
+fn filters_choose_and_sort_orders() {
+    let rest = Rest::new();
+    rest.volume("vm-1,vm-2,db-1,DB-2");
+    rest.items("PATCH", "volumes?names=db-1", &json!({"provisioned": 8 * GIB}).to_string());
+    rest.items("PATCH", "volumes?names=vm-2", &json!({"provisioned": 4 * GIB}).to_string());
+    assert_eq!(names(&rest, "filter=name='vm-*'"), ["vm-1", "vm-2"]);
+    assert_eq!(
+        names(&rest, "filter=(name='vm-*' or name='db-*') and destroyed='false'"),
+        ["db-1", "DB-2", "vm-1", "vm-2"]
+    );
+    assert_eq!(names(&rest, "filter=provisioned>1073741824"), ["db-1", "vm-2"]);
+    assert_eq!(names(&rest, "sort=provisioned-"), ["db-1", "vm-2", "DB-2", "vm-1"]);
+    assert_eq!(names(&rest, "sort=-provisioned,name-"), ["db-1", "vm-2", "vm-1", "DB-2"]);
+    assert_eq!(names(&rest, "sort=name-"), ["vm-2", "vm-1", "DB-2", "db-1"]);
+    assert!(rest.refused("GET", "volumes?filter=nmae='x'", "")[0].contains("there is no field 'nmae'"));
+    assert!(rest.refused("GET", "volumes?sort=nmae", "")[0].contains("there is no field 'nmae'"));
+    assert!(rest.refused("GET", "volumes?filter=name=", "")[0].starts_with("Invalid filter"));
+}
+
+#[test]
+fn counts_are_told_when_they_are_asked_for() {
+    let rest = Rest::new();
+    rest.volume("a,b,c");
+    let (_, body) = rest.call("GET", "2.26/volumes?limit=0&total_item_count=true", "");
+    assert_eq!(body["total_item_count"], 3);
+    assert_eq!((&body["items"], &body["more_items_remaining"]), (&json!([]), &json!(false)));
+    let (_, body) = rest.call("GET", "2.26/volumes?limit=2", "");
+    assert_eq!((&body["total_item_count"], &body["more_items_remaining"]), (&Value::Null, &json!(true)));
+    assert_eq!(names(&rest, "offset=2"), ["c"]);
+    assert_eq!(names(&rest, "offset=9"), Vec::<String>::new());
+}
+
+/// Reads all pages; between two of them, `disturb` is called with what was read so far.
+fn read_all(rest: &Rest, query: &str, disturb: impl Fn(usize)) -> Vec<String> {
+    let (mut all, mut token) = (Vec::new(), String::new());
+    loop {
+        let (status, body) = rest.call("GET", &format!("2.26/volumes?{query}{token}"), "");
+        assert_eq!(status, 200, "{body}");
+        let page = each(body["items"].as_array().unwrap(), "name");
+        assert!(!page.is_empty());
+        all.extend(page);
+        match body["continuation_token"].as_str() {
+            Some(next) => token = format!("&continuation_token={next}"),
+            None => return all,
+        }
+        disturb(all.len());
+    }
+}
+
+#[test]
+fn pages_neither_repeat_nor_lose_anything() {
+    let rest = Rest::new();
+    let all: Vec<String> = (0..25).map(|n| format!("v{n:02}")).collect();
+    rest.volume(&all.join(","));
+    let nothing = |_| ();
+    assert_eq!(read_all(&rest, "limit=10", nothing), all);
+    assert_eq!(read_all(&rest, "limit=25", nothing), all);
+    assert_eq!(read_all(&rest, "limit=1&filter=name='v1*'", nothing), &all[10..20]);
+    let mut reversed = all.clone();
+    reversed.reverse();
+    assert_eq!(read_all(&rest, "limit=7&sort=name-", nothing), reversed);
+    // All have the same size: the name decides, and the pages still fit together.
+    assert_eq!(read_all(&rest, "limit=4&sort=provisioned", nothing), all);
+}
+
+#[test]
+fn what_comes_and_goes_between_pages_hides_nothing_else() {
+    let rest = Rest::new();
+    let all: Vec<String> = (0..20).map(|n| format!("v{n:02}")).collect();
+    rest.volume(&all.join(","));
+    let read = read_all(&rest, "limit=5", |seen| {
+        if seen == 5 {
+            rest.volume("a-new-one");
+            rest.items("PATCH", "volumes?names=v04", r#"{"destroyed":true}"#);
+            assert_eq!(rest.call("DELETE", "2.26/volumes?names=v04", "").0, 200);
+        }
+    });
+    assert_eq!(read, all);
+}
