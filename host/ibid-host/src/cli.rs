@@ -17,6 +17,9 @@ pub(crate) struct ConnectionArgs {
     /// Ask for data digests (CRC32C)
     #[arg(long)]
     pub(crate) data_digest: bool,
+    /// Offer CHAP with MD5 only, for targets that know nothing else or take SHA-256 for SHA-1, as tgt does
+    #[arg(long)]
+    pub(crate) chap_md5: bool,
     /// Ask for ImmediateData=No: no data travel with a command
     #[arg(long)]
     pub(crate) no_immediate: bool,
@@ -40,6 +43,7 @@ impl ConnectionArgs {
             })
         };
         Ok(Config {
+            chap_md5: self.chap_md5,
             digests: self.digests(),
             immediate_data: !self.no_immediate,
             initial_r2t: self.initial_r2t,

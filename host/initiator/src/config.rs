@@ -25,6 +25,8 @@ pub struct Config {
     pub credentials: Option<Credentials>,
     /// What the target must prove itself with.
     pub target_credentials: Option<Credentials>,
+    /// Offer CHAP with MD5 alone: tgt takes the number of SHA-256 for that of SHA-1.
+    pub chap_md5: bool,
     /// Digests to ask for. A target that declines is used without.
     pub digests: Digests,
     /// ImmediateData (RFC 7143 13.11).
@@ -48,6 +50,7 @@ impl Config {
             initiator: initiator.to_owned(),
             credentials: url.credentials.clone(),
             target_credentials: url.target_credentials.clone(),
+            chap_md5: false,
             digests: Digests::default(),
             immediate_data: true,
             initial_r2t: false,
@@ -93,7 +96,8 @@ impl Config {
             }),
             None => None,
         };
-        Ok(Some(ChapIdentity { user: own.user.clone(), secret: Secret::new(own.secret.clone()), mutual }))
+        let secret = Secret::new(own.secret.clone());
+        Ok(Some(ChapIdentity { user: own.user.clone(), secret, md5_only: self.chap_md5, mutual }))
     }
 }
 

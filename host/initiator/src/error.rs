@@ -78,6 +78,9 @@ impl ConnectError {
             Self::Login { error: LoginError::Refused(0x0203), .. } => {
                 "ibid-host targets URL lists the targets of a portal"
             }
+            Self::Login { error: LoginError::Refused(0x0200), .. } => {
+                "with CHAP, try --chap-md5; else the target's log says more"
+            }
             Self::Login { error: LoginError::Authentication(_), .. } => {
                 "check target_user and target_password in the URL"
             }

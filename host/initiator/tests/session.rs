@@ -103,16 +103,19 @@ async fn chap_admits_who_knows_the_secret_both_ways() {
     let served = Target { account: Some(account), ..Target::new(64) }.serve();
     let of = |user: &str, secret: &str| Some(Credentials { user: user.to_owned(), secret: secret.to_owned() });
     let own = of("me", "a secret of 16 b");
-    for (credentials, target_credentials, admitted) in [
+    for (chap_md5, (credentials, target_credentials, admitted)) in [
         (own.clone(), None, true),
         (own.clone(), of("array", "another secret 1"), true),
         (own.clone(), of("array", "a wrong secret 1"), false),
         (of("me", "a wrong secret 1"), None, false),
         (of("you", "a secret of 16 b"), None, false),
         (None, None, false),
-    ] {
+    ]
+    .into_iter()
+    .flat_map(|case| [(false, case.clone()), (true, case)])
+    {
         let words = format!("{credentials:?} {target_credentials:?}");
-        let config = Config { credentials, target_credentials, ..config(&served) };
+        let config = Config { credentials, target_credentials, chap_md5, ..config(&served) };
         match Session::connect(&config).await {
             Ok(mut session) => {
                 assert!(admitted, "{words}");
