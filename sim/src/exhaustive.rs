@@ -163,10 +163,12 @@ impl<S: Subject> Start<S> {
             if manner == Manner::OneByOne || tag == ops.len() as u64 {
                 let mut answers = Answers::new();
                 machine.settle(&mut answers, |answers| answers.len() >= waiting)?;
+                machine.subject.checkpoint();
                 for _ in 0..TICKS {
-                    machine.subject.tick();
                     machine.settle(&mut answers, |_| true)?;
+                    machine.subject.tick();
                 }
+                machine.settle(&mut answers, |_| true)?;
                 waiting -= answers.len();
                 for (tag, answer) in answers {
                     history.complete(tag, &answer)?;

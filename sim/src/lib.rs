@@ -16,6 +16,7 @@
 //! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
 //! ```
 
+pub mod array;
 pub mod campaign;
 pub mod cli;
 pub mod content;

@@ -105,7 +105,7 @@ pub struct Report {
 
 /// How eagerly the world does each thing, drawn anew for each cycle.
 struct Pace {
-    weights: [u64; 6],
+    weights: [u64; 7],
     most_unanswered: usize,
     operations: u64,
     steps: u64,
@@ -114,7 +114,7 @@ struct Pace {
 impl Pace {
     fn draw(rng: &mut Rng) -> Self {
         let mut weight = |choices: &[u64]| rng.pick(choices);
-        // Submit, advance, commit, poll only, tick, write back.
+        // Submit, advance, commit, poll only, tick, write back, checkpoint.
         let weights = [
             weight(&[5, 10, 20]),
             weight(&[5, 20, 40, 80]),
@@ -122,6 +122,7 @@ impl Pace {
             weight(&[1, 3]),
             weight(&[0, 1, 3, 10, 30]),
             weight(&[0, 0, 1]),
+            weight(&[0, 0, 0, 1]),
         ];
         let operations = weight(&[2, 10, 30, 60, 100]);
         Self { weights, most_unanswered: weight(&[1, 2, 4, 8, 8]) as usize, operations, steps: operations * 30 }
@@ -316,6 +317,7 @@ impl<S: Subject> Run<'_, S> {
                 2 => machine.subject.flush_log(),
                 4 => machine.subject.tick(),
                 5 => disk.write_back(),
+                6 => machine.subject.checkpoint(),
                 _ => {}
             }
             machine.poll(&mut answers);

@@ -111,6 +111,8 @@ pub trait Subject: Sized {
     fn flush_log(&mut self);
     /// Does what is done in the background.
     fn tick(&mut self);
+    /// Begins a checkpoint, due or not.
+    fn checkpoint(&mut self);
     /// All values of the catalogue.
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
     /// Checks its own invariants. The drive is there for what it does not hold in memory.

@@ -212,6 +212,8 @@ impl<const BUG: u8> Subject for Toy<BUG> {
 
     fn tick(&mut self) {}
 
+    fn checkpoint(&mut self) {}
+
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.model.values.clone()
     }

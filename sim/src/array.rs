@@ -1,0 +1,138 @@
+//! The engine's core as the simulator's subject.
+
+use crate::rng::Rng;
+use crate::subject::{Action, Io, Scale, Subject};
+use bytes::Bytes;
+use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
+use std::collections::BTreeMap;
+use store::Geometry;
+use units::BLOCK_BYTES;
+use world::{Disk, DiskError};
+
+const ARRAY: [u8; 16] = *b"simulated array.";
+
+/// Geometry, options, and room for the array.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    geometry: Geometry,
+    options: Options,
+    /// Bytes that the file system below gives; None for all that the geometry has.
+    room: Option<u64>,
+    /// True when the pool is so small that hosts may fill it.
+    is_small: bool,
+}
+
+impl Setup {
+    /// The array of the exhaustive search: small, so that recovery is fast, and never full.
+    pub fn plain() -> Self {
+        let geometry = Geometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
+        Self { geometry, options: Options::for_geometry(&geometry), room: None, is_small: false }
+    }
+}
+
+/// The core.
+pub struct Array {
+    core: Core,
+}
+
+impl Subject for Array {
+    type Setup = Setup;
+    type Plan = ReadPlan;
+
+    fn draw(rng: &mut Rng) -> Setup {
+        let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
+        let segment_bytes = rng.pick(&[64 << 10, 256 << 10, 256 << 10, 1 << 20]);
+        let is_small = rng.percent(50);
+        let segments = if is_small { rng.between(32, 96) } else { (192 << 20) / segment_bytes };
+        let geometry =
+            Geometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
+        let mut options = Options::for_geometry(&geometry);
+        if rng.percent(50) {
+            options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
+        }
+        let room = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
+        Setup { geometry, options, room, is_small }
+    }
+
+    fn scale(setup: &Setup) -> Scale {
+        Scale {
+            disk_bytes: setup.geometry.capacity,
+            max_write_blocks: setup.geometry.log_bytes / 4 / BLOCK_BYTES,
+            room: setup.room,
+            may_fill: setup.is_small,
+        }
+    }
+
+    fn create(disk: &dyn Disk, setup: &Setup) -> Result<(), String> {
+        Core::create(disk, &setup.geometry, ARRAY).map_err(|error| error.to_string())
+    }
+
+    fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, String> {
+        Core::recover(disk, Some(setup.options)).map(|(core, _)| Self { core }).map_err(|error| error.to_string())
+    }
+
+    fn submit(&mut self, op: Op, tag: Tag) {
+        self.core.submit(op, tag);
+    }
+
+    fn poll(&mut self, actions: &mut Vec<Action<ReadPlan>>) {
+        let mut wanted = Vec::new();
+        self.core.poll(&mut wanted);
+        actions.extend(wanted.into_iter().map(|action| match action {
+            engine::Action::Complete { tag, result } => Action::Complete { tag, result },
+            engine::Action::Read(plan) => Action::Read { tag: plan.tag(), plan },
+            engine::Action::Fetch { id, plan } => Action::Fetch { id, plan },
+            engine::Action::Io { id, io } => Action::Io { id, io: access(io) },
+        }));
+    }
+
+    fn execute(plan: &ReadPlan, disk: &dyn Disk) -> Result<Reply, OpError> {
+        plan.execute(disk)
+    }
+
+    fn fetched(&mut self, id: u64, result: Result<Reply, OpError>) {
+        self.core.fetched(id, result);
+    }
+
+    fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>) {
+        self.core.io_done(id, result);
+    }
+
+    fn flush_log(&mut self) {
+        self.core.kick();
+    }
+
+    fn tick(&mut self) {
+        self.core.tick();
+    }
+
+    fn checkpoint(&mut self) {
+        self.core.request_checkpoint();
+        self.core.tick();
+    }
+
+    fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.core.scan(b"").map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
+    fn audit(&self, disk: &dyn Disk) -> Result<(), String> {
+        self.core.audit(disk).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn log_extent(setup: &Setup) -> (u64, u64) {
+        let start = setup.geometry.log_start();
+        (start, start + setup.geometry.log_bytes)
+    }
+}
+
+fn access(io: engine::Io) -> Io {
+    match io {
+        engine::Io::Read { offset, bytes } => Io::Read { offset, bytes },
+        engine::Io::Write { offset, data, durability } => Io::Write { offset, data, durability },
+        engine::Io::Flush => Io::Flush,
+        engine::Io::Allocate { offset, bytes } => Io::Allocate { offset, bytes },
+    }
+}
+
+#[cfg(test)]
+mod tests;

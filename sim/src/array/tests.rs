@@ -1,0 +1,38 @@
+use super::*;
+use crate::campaign::{Campaign, execute};
+use crate::exhaustive::{alphabet, search};
+use crate::run::Plant;
+
+fn campaign(runs: u64, plant: Option<Plant>) -> Campaign {
+    Campaign { seed: 1, runs, jobs: 2, plant, most_violations: 1 }
+}
+
+#[test]
+fn the_engine_keeps_its_word_through_crashes() {
+    let findings = execute::<Array>(&campaign(100, None), &|_, _| {});
+    assert_eq!(findings.violations, Vec::new());
+    let totals = findings.totals;
+    for (count, name) in [
+        (totals.refused, "refused"),
+        (totals.present, "present"),
+        (totals.absent, "absent"),
+        (totals.failures, "failures"),
+    ] {
+        assert!(count > 0, "no {name} in {totals:?}");
+    }
+}
+
+#[test]
+fn short_sequences_survive_a_crash_at_every_access() {
+    let (searched, broken) = search::<Array>(Setup::plain(), &alphabet(), 2, 9, 2);
+    assert_eq!(broken, Vec::new());
+    assert!(searched.crashes > 3 * searched.sequences, "{searched:?}");
+}
+
+#[test]
+fn a_flush_that_is_left_out_is_found() {
+    for plant in [Plant::SkipLogFlush, Plant::SkipSuperblockFlush, Plant::SkipCheckpointFlush, Plant::SkipSomeFlushes] {
+        let findings = execute::<Array>(&campaign(500, Some(plant)), &|_, _| {});
+        assert!(!findings.violations.is_empty(), "{plant:?}");
+    }
+}
