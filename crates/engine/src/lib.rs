@@ -3,10 +3,12 @@
 //! The engine knows neither SCSI nor hosts nor names. Those above it see [`Service`].
 
 mod core;
+mod engine;
 pub mod model;
 mod service;
 
 pub use core::{Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage};
+pub use engine::Engine;
 pub use service::{
     Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
 };

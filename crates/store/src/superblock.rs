@@ -62,10 +62,8 @@ pub struct LogPosition {
     pub head: u64,
     /// Sequence of that group.
     pub sequence: u64,
-    /// LSN of the first record in it.
+    /// LSN of the first record in it; all before are part of the checkpoint.
     pub lsn: u64,
-    /// Records up to this LSN are part of the checkpoint already.
-    pub applied: u64,
     /// Epoch of the log.
     pub epoch: u64,
     /// Checksum of the group before.
@@ -102,10 +100,9 @@ struct SuperblockBytes {
     log_head: U64,
     log_sequence: U64,
     log_lsn: U64,
-    log_applied: U64,
     log_epoch: U64,
     log_previous: U32,
-    reserved: [u8; 132],
+    reserved: [u8; 140],
     manifest: [ManifestRun; MAX_MANIFEST_RUNS],
     crc: U32,
     padding: [u8; 12],
@@ -153,10 +150,9 @@ impl Superblock {
             log_head: self.log.head.into(),
             log_sequence: self.log.sequence.into(),
             log_lsn: self.log.lsn.into(),
-            log_applied: self.log.applied.into(),
             log_epoch: self.log.epoch.into(),
             log_previous: self.log.previous.into(),
-            reserved: [0; 132],
+            reserved: [0; 140],
             manifest,
             crc: U32::ZERO,
             padding: [0; 12],
@@ -187,7 +183,6 @@ impl Superblock {
             head: stored.log_head.get(),
             sequence: stored.log_sequence.get(),
             lsn: stored.log_lsn.get(),
-            applied: stored.log_applied.get(),
             epoch: stored.log_epoch.get(),
             previous: stored.log_previous.get(),
         };
@@ -198,6 +193,12 @@ impl Superblock {
             log,
             manifest: stored.manifest[..stored.runs.get() as usize].to_vec(),
         }))
+    }
+
+    /// The copies, as they were read, that do not hold this superblock. They are mended before a newer one is written: else two
+    /// crashes in a row could leave no two that agree.
+    pub fn stale_copies(&self, copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Vec<usize> {
+        (0..SUPERBLOCK_COPIES).filter(|copy| copies[*copy] != self.encode(*copy)).collect()
     }
 
     /// Chooses among the copies as they were read: the newest that two of them hold.
@@ -221,7 +222,7 @@ mod tests {
             array: *b"sixteen bytes id",
             sequence,
             geometry: Geometry::for_capacity(1 << 30).unwrap(),
-            log: LogPosition { head: 4096, sequence: 5, lsn: 6, applied: 7, epoch: 8, previous: 9 },
+            log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
             manifest: vec![ManifestRun::new(1, 2, 3, 4), ManifestRun::new(5, 6, 7, 8)],
         }
     }
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(bytes[8..16], [1, 0, 2, 0, 2, 0, 0, 0]);
         assert_eq!(&bytes[16..32], b"sixteen bytes id");
         assert_eq!(bytes[32..48], [10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
-        assert_eq!(bytes[104..108], [9, 0, 0, 0]);
+        assert_eq!(bytes[96..100], [9, 0, 0, 0]);
         assert_eq!(bytes[240..248], [1, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(CRC_AT, 4080);
     }
@@ -250,6 +251,7 @@ mod tests {
         let mut torn = copies([9, 8, 8, 8]);
         torn[1][300] ^= 1;
         assert_eq!(Superblock::choose(&torn).unwrap().sequence, 8);
+        assert_eq!(superblock(8).stale_copies(&torn), [0, 1]);
         torn[2].fill(0);
         assert_eq!(Superblock::choose(&torn), Err(SuperblockError::NoQuorum));
     }

@@ -305,11 +305,16 @@ impl Core {
             return;
         }
         let whole = |word: u32| BytesMut::from(word.to_le_bytes().repeat(MAP_BLOCK / 4).as_slice());
+        let mut is_damaged = false;
         let (mut data, held_mask, base) = match old.target() {
             Target::Hole | Target::Zero => (whole(0), ALL_SECTORS, None),
             Target::Pattern(word) => (whole(word), ALL_SECTORS, None),
             Target::Data(name) => match self.dirty.get(name) {
-                Some(DirtyBlock { data, mask, base, .. }) => (BytesMut::from(&data[..]), *mask, *base),
+                Some(block) => {
+                    // The damage is in sectors that nobody knows: only a block that is new as a whole is sound again.
+                    is_damaged = block.is_damaged && mask != ALL_SECTORS;
+                    (BytesMut::from(&block.data[..]), block.mask, block.base)
+                }
                 None => (BytesMut::zeroed(MAP_BLOCK), 0, Some(name)),
             },
             Target::Page(_) => unreachable!("a page stands where a block belongs"),
@@ -317,7 +322,7 @@ impl Core {
         patch(&mut data, newer, mask);
         let mask = mask | held_mask;
         let base = base.filter(|_| mask != ALL_SECTORS);
-        let reference = if mask == ALL_SECTORS {
+        let reference = if mask == ALL_SECTORS && !is_damaged {
             self.take_block(data.freeze())
         } else {
             let name = self.map.slots.take();
@@ -326,6 +331,9 @@ impl Core {
                 assert!(is_counted, "the count of a partly overwritten block met its end");
             }
             self.dirty.insert(name, data.freeze(), mask, base, false);
+            if let Some(block) = self.dirty.get_mut(name) {
+                block.is_damaged = is_damaged;
+            }
             Ref::data(name)
         };
         self.map.set(root, block, &[reference]);
@@ -367,9 +375,16 @@ impl Core {
                 Target::Data(name) => match dirty.get(name) {
                     Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
                     Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
-                    Some(DirtyBlock { data, mask, base, .. }) => match base.and_then(on_drive) {
-                        Some(run) => Part::Patched { base: run, newer: data.clone(), mask: *mask },
-                        None => Part::Damaged,
+                    Some(DirtyBlock { data, mask, base, .. }) => match (base.and_then(|base| dirty.get(base)), base.and_then(on_drive)) {
+                        // The block below is on its way to another segment: what its place names may not be written yet.
+                        (Some(below), _) if below.is_damaged => Part::Damaged,
+                        (Some(below), _) => {
+                            let mut whole = BytesMut::from(&below.data[..]);
+                            patch(&mut whole, data, *mask);
+                            Part::Memory(whole.freeze())
+                        }
+                        (None, Some(run)) => Part::Patched { base: run, newer: data.clone(), mask: *mask },
+                        (None, None) => Part::Damaged,
                     },
                     None => on_drive(name).map_or(Part::Damaged, Part::Disk),
                 },

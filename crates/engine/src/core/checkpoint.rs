@@ -131,8 +131,12 @@ impl Core {
             self.checkpoint.phase = Phase::Barrier;
             self.destage();
         }
+        // The instant lies between two groups: every record is either in the checkpoint or in a group after it.
+        if self.checkpoint.phase == Phase::Barrier && self.log.gathered > 0 {
+            self.kick();
+        }
         let has_room = self.pool.ready() >= self.checkpoint_segments() || !self.pool.may_grow();
-        if self.checkpoint.phase == Phase::Barrier && self.dirty.unplaced() == 0 && has_room {
+        if self.checkpoint.phase == Phase::Barrier && self.dirty.unplaced() == 0 && self.log.gathered == 0 && has_room {
             match self.freeze() {
                 Some(()) => self.checkpoint.phase = Phase::Writing,
                 None => return self.stop("there is no room for a checkpoint"),
@@ -159,7 +163,6 @@ impl Core {
             head: log.ring.head(),
             sequence: log.chain.sequence,
             lsn: log.chain.lsn.0,
-            applied: log.last().0,
             epoch: log.chain.epoch,
             previous: log.chain.previous,
         };

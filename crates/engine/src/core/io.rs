@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::plan::ReadPlan;
+use super::task::Wait;
 use crate::service::{OpError, Reply, Tag};
 use bytes::Bytes;
 use map::{Page, SlotName};
@@ -149,7 +150,8 @@ impl Core {
     /// Asks for a page, for `task` to go on when it is there.
     pub(crate) fn load_page(&mut self, name: SlotName, task: Option<TaskId>) {
         if let Some(waiting) = self.loading.get_mut(&name) {
-            return waiting.extend(task);
+            waiting.extend(task.filter(|id| !waiting.contains(id)));
+            return;
         }
         let place = self.map.slots.get(name).and_then(|slot| slot.place);
         let Some(place) = place else { return self.stop("a map page is neither in memory nor stored") };
@@ -168,7 +170,7 @@ impl Core {
                 if !self.map.pages.contains(name) {
                     self.map.pages.insert_stored(name, page);
                 }
-                self.runnable.extend(waiting);
+                waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages));
             }
             // Only those who need this page suffer from it.
             None => waiting.into_iter().for_each(|id| self.fail_on_medium(id)),

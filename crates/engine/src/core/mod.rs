@@ -27,6 +27,7 @@ mod validate;
 pub use audit::{AuditError, Usage};
 pub use io::{Action, Io, IoId, TaskId};
 pub use plan::ReadPlan;
+pub(crate) use recover::perform;
 pub use recover::{CreateError, RecoverError, Recovery};
 
 use crate::service::{OpError, Reply, Space, Tag, VolumeSpace};
@@ -221,6 +222,11 @@ impl Core {
     /// What a volume holds.
     pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         self.volumes.get(&volume).map(|volume| VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES })
+    }
+
+    /// True when writes are acknowledged before they are durable.
+    pub fn has_write_cache(&self) -> bool {
+        self.options.write_cache
     }
 
     /// How the drive is divided.

@@ -101,7 +101,8 @@ impl Core {
 
     /// Reads an array back: the newest checkpoint that counts, and every record of the log after it.
     pub fn recover(disk: &dyn Disk, options: Option<Options>) -> Result<(Core, Recovery), RecoverError> {
-        let superblock = Superblock::choose(&read_superblocks(disk)?)?;
+        let copies = read_superblocks(disk)?;
+        let superblock = Superblock::choose(&copies)?;
         let needed = superblock.geometry.capacity;
         if disk.size() < needed {
             return Err(RecoverError::TooShort { needed, found: disk.size() });
@@ -113,6 +114,9 @@ impl Core {
         core.read_slots(disk, slot_pages, locations)?;
         drops.into_iter().for_each(|name| core.map.restore_drop(name));
         let report = core.replay(disk, &superblock)?;
+        for copy in superblock.stale_copies(&copies) {
+            disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
+        }
         Ok((core, report))
     }
 
@@ -210,7 +214,7 @@ impl Core {
             })?;
             let Some(group) = group else { break };
             report.groups += 1;
-            for (_, record) in group.into_iter().filter(|(lsn, _)| lsn.0 > superblock.log.applied) {
+            for (_, record) in group {
                 report.records += 1;
                 for op in &record {
                     report.bytes += if let LogOp::Write { data, .. } = op { data.len() as u64 } else { 0 };
@@ -309,7 +313,6 @@ fn position(chain: &Chain) -> LogPosition {
         head: 0,
         sequence: chain.sequence,
         lsn: chain.lsn.0,
-        applied: chain.lsn.0 - 1,
         epoch: chain.epoch,
         previous: chain.previous,
     }

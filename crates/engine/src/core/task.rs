@@ -20,10 +20,28 @@ const COPY_STEP_BLOCKS: u64 = (32 << 20) / BLOCK_BYTES;
 /// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
 const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 
+/// What a task waits for. Whoever wakes it for another reason does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For its turn to run.
+    Turn,
+    /// For its range.
+    Range,
+    /// For map pages.
+    Pages,
+    /// For bytes that it depends on.
+    Bytes,
+    /// For room.
+    Room,
+    /// For its record to be durable. It is never run again.
+    Commit,
+}
+
 /// A request that is not answered, or not durable, yet.
 pub(crate) struct Task {
     pub(crate) tag: Tag,
     pub(crate) op: Op,
+    wait: Wait,
     claims: Claims,
     /// The claims are held, not only wanted.
     is_holding: bool,
@@ -36,7 +54,7 @@ pub(crate) struct Task {
 /// What a step came to.
 enum Step {
     /// Not before something has changed; the task is registered with whoever will wake it.
-    Wait,
+    Wait(Wait),
     /// Answered, with nothing to wait for.
     Answered(Result<Reply, OpError>),
     /// Answered by whoever carries out the plan.
@@ -63,7 +81,7 @@ impl Core {
         let id = self.next_task;
         self.next_task += 1;
         let claims = claims_of(&op);
-        let task = Task { tag, op, claims, is_holding: false, fetched: SmallVec::new(), copied: 0 };
+        let task = Task { tag, op, wait: Wait::Turn, claims, is_holding: false, fetched: SmallVec::new(), copied: 0 };
         self.tasks.insert(id, task);
         self.step_task(id);
         self.run();
@@ -80,6 +98,7 @@ impl Core {
         let task = Task {
             tag,
             op: Op::Flush,
+            wait: Wait::Commit,
             claims: Claims::new(),
             is_holding: false,
             fetched: SmallVec::new(),
@@ -101,7 +120,8 @@ impl Core {
         loop {
             match self.step(id, &mut task) {
                 Step::Again => {}
-                Step::Wait => {
+                Step::Wait(wait) => {
+                    task.wait = wait;
                     self.tasks.insert(id, task);
                     return;
                 }
@@ -117,6 +137,7 @@ impl Core {
                         return self.let_go(&mut task);
                     }
                     self.commit_waiters.push_back((last, id));
+                    task.wait = Wait::Commit;
                     self.tasks.insert(id, task);
                     return;
                 }
@@ -128,7 +149,7 @@ impl Core {
         if !task.is_holding {
             if self.must_wait(&task.claims, None) {
                 self.lock_waiters.push_back(id);
-                return Step::Wait;
+                return Step::Wait(Wait::Range);
             }
             if !is_reader(&task.op) {
                 self.locks.hold(&task.claims);
@@ -142,7 +163,7 @@ impl Core {
         let missing = self.missing(&task.op);
         if !missing.is_empty() {
             missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
-            return Step::Wait;
+            return Step::Wait(Wait::Pages);
         }
         match &task.op {
             Op::Read { volume, range } => {
@@ -169,7 +190,7 @@ impl Core {
                 Some(Err(error)) => return Step::Answered(Err(error)),
                 None => {
                     self.actions.push(Action::Fetch { id, plan });
-                    return Step::Wait;
+                    return Step::Wait(Wait::Bytes);
                 }
             }
         }
@@ -184,7 +205,7 @@ impl Core {
             Room::Now => {}
             Room::Later => {
                 self.room_waiters.push_back(id);
-                return Step::Wait;
+                return Step::Wait(Wait::Room);
             }
             Room::Never => return Step::Answered(Err(OpError::NoSpace)),
         }
@@ -323,12 +344,25 @@ impl Core {
     pub(crate) fn wake_room_waiters(&mut self) {
         if !self.room_waiters.is_empty() {
             self.pressure = Pressure::default();
-            self.runnable.append(&mut self.room_waiters);
+            for id in std::mem::take(&mut self.room_waiters) {
+                self.wake(id, Wait::Room);
+            }
+        }
+    }
+
+    /// Has a task run again, if that is what it waits for.
+    pub(crate) fn wake(&mut self, id: TaskId, reason: Wait) {
+        if let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == reason) {
+            task.wait = Wait::Turn;
+            self.runnable.push_back(id);
         }
     }
 
     /// A page that the task needs cannot be read.
     pub(crate) fn fail_on_medium(&mut self, id: TaskId) {
+        if self.tasks.get(&id).is_none_or(|task| task.wait != Wait::Pages) {
+            return;
+        }
         let Some(mut task) = self.tasks.remove(&id) else { return };
         let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
         self.complete(task.tag, Err(OpError::MediumError { lba }));
@@ -336,11 +370,11 @@ impl Core {
     }
 
     pub(crate) fn take_fetched(&mut self, id: TaskId, result: Result<Reply, OpError>) {
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Bytes) else { return };
         match result {
             Ok(Reply::Data(data)) => {
                 task.fetched.push(data);
-                self.runnable.push_back(id);
+                self.wake(id, Wait::Bytes);
             }
             Ok(_) | Err(_) => {
                 let Some(mut task) = self.tasks.remove(&id) else { return };
