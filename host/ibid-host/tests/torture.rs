@@ -166,3 +166,20 @@ fn another_file_is_no_journal() {
     assert_eq!(run("torture-verify", &served, &journal, &[]).status.code(), Some(2));
     assert_eq!(world::files::read_text(&journal.0, 1000).unwrap(), Some("x".repeat(200)), "it was left alone");
 }
+
+#[test]
+fn a_command_that_the_target_only_claims_is_done_without() {
+    let served = Target::scripted(BLOCKS, |task| match task.cdb[0] {
+        0x83 | 0x89 => {
+            let sense = scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE);
+            Reply::Answer(iscsi::target::Completion::check_condition(sense.to_bytes(scsi::SenseFormat::Fixed)))
+        }
+        _ => Reply::Disk,
+    })
+    .serve();
+    let journal = Journal::new("claims");
+    let output = run("torture", &served, &journal, &["--secs", "0.3", "--span", "4M"]);
+    let counts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((counts["errors"].as_u64(), counts["first_error"].is_null()), (Some(0), true), "{counts}");
+    assert_eq!(verify(&served, &journal).0, 0);
+}

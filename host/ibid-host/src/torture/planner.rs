@@ -64,6 +64,19 @@ impl Planner {
         Self { random: Random::new(seed), abilities }
     }
 
+    /// The target does not know the command after all, whatever it says of itself: no more of that kind.
+    pub(crate) fn forget(&mut self, kind: Kind) {
+        let abilities = &mut self.abilities;
+        match kind {
+            Kind::Write => {}
+            Kind::Repeat | Kind::Zero => abilities.write_same = false,
+            Kind::ZeroUnmap => abilities.write_same_unmap = false,
+            Kind::Unmap => abilities.unmap = false,
+            Kind::Copy { .. } => abilities.copy = false,
+            Kind::CompareAndWrite => abilities.compare_and_write = 0,
+        }
+    }
+
     /// The next step; `None` when no free run of blocks was found, until an open operation ends.
     pub(crate) fn next(&mut self, model: &Model) -> Option<Step> {
         (0..ATTEMPTS).find_map(|_| self.draw(model))

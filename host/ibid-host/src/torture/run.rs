@@ -145,16 +145,21 @@ impl Torture {
     }
 
     fn answered(&mut self, operation: Operation, result: Result<Bytes, Refusal>) -> Result<(), Failure> {
-        let outcome = if result.is_ok() { Outcome::Applied } else { Outcome::Unknown };
+        let outcome = match &result {
+            Ok(_) => Outcome::Applied,
+            Err(refusal) if refusal.is_unknown_command() => Outcome::NotApplied,
+            Err(_) => Outcome::Unknown,
+        };
         self.note(Record::Answered(operation.sequence, outcome))?;
         let known = self.model.finish(operation.sequence, outcome);
         known.ok_or_else(|| Failure::Wrong(format!("operation {} was answered twice", operation.sequence)))?;
         match result {
             Ok(_) => self.counts.acknowledged += 1,
-            Err(refusal) => self.refused(format!(
-                "{:?} of {} blocks at LBA {}: {refusal}",
-                operation.kind, operation.blocks, operation.lba
-            )),
+            Err(refusal) if refusal.is_unknown_command() => self.planner.forget(operation.kind),
+            Err(refusal) => {
+                let Operation { kind, lba, blocks, .. } = operation;
+                self.refused(format!("{kind:?} of {blocks} blocks at LBA {lba}: {refusal}"));
+            }
         }
         Ok(())
     }
@@ -243,6 +248,9 @@ impl Work for Torture {
                 return Err(Failure::Wrong(format!("COMPARE AND WRITE at LBA {lba} found what is not there")));
             }
             (Step::Miscompare { .. }, Err(refusal)) if refusal.is_miscompare() => {}
+            (Step::Miscompare { .. }, Err(refusal)) if refusal.is_unknown_command() => {
+                self.planner.forget(Kind::CompareAndWrite);
+            }
             (Step::Flush, Ok(_)) => {}
             (step, Err(refusal)) => self.refused(format!("{step:?}: {refusal}")),
         }
