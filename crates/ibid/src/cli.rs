@@ -82,7 +82,7 @@ pub(crate) struct ServeArgs {
     /// Name of the array, when it is created [default: ibid]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// How much the array may store, when it is created: K, M, G, T, P [default: 64GiB]
+    /// How much the array may store, when it is created: K, M, G, T, P [default: 64GiB, or all of the device]
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<String>,
     /// Store on this block device (or file) instead of a file in DIR

@@ -43,7 +43,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<Option<String>> {
 /// Writes a file whole or not at all: a new file is written beside it, made durable, and then takes its place. Its
 /// rights are set before it has content.
 pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".new");
     let beside = directory.join(name);
@@ -53,8 +53,17 @@ pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
-    fs::File::open(directory)?.sync_all()
+    rename(&beside, path)
+}
+
+/// Gives a file another name in the same directory, in the place of one that has it, and makes that durable.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    fs::File::open(directory_of(to))?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes a file; no error when there is none.

@@ -9,7 +9,6 @@ use units::parse_capacity;
 use world::files;
 
 const DEFAULT_NAME: &str = "ibid";
-const DEFAULT_CAPACITY: &str = "64GiB";
 const DEFAULT_ISCSI_PORT: u16 = 3260;
 const DEFAULT_API_PORT: u16 = 8443;
 /// The most bytes of a configuration file.
@@ -24,8 +23,8 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     /// The array's name, when it is created.
     pub(crate) name: String,
-    /// How much it may store, in bytes, when it is created.
-    pub(crate) capacity: u64,
+    /// How much it may store, in bytes, when it is created and this was said.
+    pub(crate) capacity: Option<u64>,
     /// A block device or file to store on, in the place of a file in `data`.
     pub(crate) device: Option<PathBuf>,
     /// The iSCSI portals.
@@ -58,7 +57,7 @@ impl Settings {
         let data = data.or(file.data).ok_or_else(|| {
             Problem::new("where is the array, or shall it be?").hint("ibid serve --data DIR creates it at first start")
         })?;
-        let capacity = args.capacity.or(file.capacity).unwrap_or_else(|| DEFAULT_CAPACITY.to_owned());
+        let capacity = args.capacity.or(file.capacity);
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
         if iscsi.is_empty() {
             iscsi.push(SocketAddr::from(([127, 0, 0, 1], DEFAULT_ISCSI_PORT)));
@@ -69,7 +68,7 @@ impl Settings {
         Ok(Self {
             data,
             name: args.name.or(file.name).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
-            capacity: parse_capacity(&capacity)?,
+            capacity: capacity.as_deref().map(parse_capacity).transpose()?,
             device: args.device.or(file.device),
             iscsi,
             api: args.api.or(file.api).unwrap_or(SocketAddr::from(([127, 0, 0, 1], DEFAULT_API_PORT))),
@@ -103,7 +102,7 @@ mod tests {
         let settings = settings(&["--data", "/d"]).unwrap();
         assert_eq!(settings.iscsi, ["127.0.0.1:3260".parse().unwrap()]);
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
-        assert_eq!((settings.capacity, settings.write_cache, settings.name.as_str()), (64 << 30, false, "ibid"));
+        assert_eq!((settings.capacity, settings.write_cache, settings.name.as_str()), (None, false, "ibid"));
     }
 
     #[test]
@@ -118,9 +117,9 @@ mod tests {
         files::replace(&path, b"dta = '/file'\n", files::Access::Owner).unwrap();
         let misspelt = settings(&["--config", config]);
         files::remove(&path).unwrap();
-        assert_eq!((from_file.capacity, from_file.iscsi.len(), from_file.write_cache), (1 << 40, 2, true));
+        assert_eq!((from_file.capacity, from_file.iscsi.len(), from_file.write_cache), (Some(1 << 40), 2, true));
         assert_eq!(from_file.data, Path::new("/file"));
-        assert_eq!((both.capacity, both.data.as_path()), (2 << 40, Path::new("/d")));
+        assert_eq!((both.capacity, both.data.as_path()), (Some(2 << 40), Path::new("/d")));
         assert_eq!(both.iscsi, ["[::1]:0".parse().unwrap()]);
         assert!(misspelt.is_err());
     }

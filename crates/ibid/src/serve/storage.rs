@@ -1,29 +1,125 @@
-//! What the array stores on.
+//! What the array stores on: a file in its directory, or a block device.
 
 use super::settings::Settings;
 use crate::problem::Problem;
-use engine::Service;
-use engine::model::ModelEngine;
+use engine::{Core, Engine, Options, Service};
+use std::path::Path;
 use std::sync::Arc;
+use store::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
+use units::format_capacity;
+use world::{Disk, FileDisk, files};
+
+/// The file, in the array's directory, that holds everything.
+const FILE: &str = "array";
+/// Its name while it is being made.
+const NEW_FILE: &str = "array.new";
+/// How much an array may store when nobody says.
+const DEFAULT_CAPACITY: u64 = 64 << 30;
+/// How much of a device must be zero before an array is made on it: the places where file systems and partition tables
+/// are known by.
+const BLANK_BYTES: usize = 1 << 20;
 
 /// An open engine.
 pub(crate) struct Storage {
-    service: Arc<dyn Service>,
+    engine: Arc<Engine>,
 }
 
 /// Opens the engine, or makes it at first start.
-pub(crate) fn open(_settings: &Settings) -> Result<Storage, Problem> {
-    Ok(Storage { service: Arc::new(ModelEngine::default()) })
+pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
+    let disk: Arc<dyn Disk> = match &settings.device {
+        Some(device) => Arc::new(open_device(device, settings.capacity)?),
+        None => Arc::new(open_file(&settings.data, settings.capacity)?),
+    };
+    let superblock = superblock(&*disk)?;
+    if let Some(capacity) = settings.capacity.filter(|capacity| *capacity != superblock.geometry.capacity) {
+        let (asked, is) = (format_capacity(capacity), format_capacity(superblock.geometry.capacity));
+        tracing::warn!("the array was made with {is}; the capacity of {asked} counts at first start only");
+    }
+    let options = Options { write_cache: settings.write_cache, ..Options::for_geometry(&superblock.geometry) };
+    let (core, recovery) = Core::recover(&*disk, Some(options))?;
+    tracing::info!(
+        groups = recovery.groups,
+        records = recovery.records,
+        bytes = recovery.bytes,
+        "the array is open; this much of its log was replayed"
+    );
+    Ok(Storage { engine: Arc::new(Engine::start(core, disk)) })
 }
 
 impl Storage {
     /// The engine, as those above see it.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
-        self.service.clone()
+        self.engine.clone()
     }
 
-    /// Closes the engine.
+    /// Closes the engine, whose users must all have ended.
     pub(crate) fn close(self) -> Result<(), Problem> {
-        Ok(())
+        match Arc::into_inner(self.engine) {
+            Some(engine) => engine.close().map_err(|reason| Problem::new(format!("the array had stopped: {reason}"))),
+            None => {
+                // Nothing is lost: the next start replays the log.
+                tracing::warn!("the engine is still in use and was not closed");
+                Ok(())
+            }
+        }
     }
+}
+
+fn at(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Problem {
+    let path = path.display().to_string();
+    move |error| Problem::new(format!("{path}: {error}"))
+}
+
+/// The file is made under another name and gets its own once it is an array, so that a first start that is interrupted
+/// leaves nothing behind that looks like one.
+fn open_file(directory: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
+    let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
+    if !files::exists(&path)? {
+        files::remove(&new)?;
+        let capacity = capacity.unwrap_or(DEFAULT_CAPACITY);
+        // Before the file is there: a capacity that cannot be divided is the caller's mistake.
+        let geometry = Geometry::for_capacity(capacity)?;
+        let disk = FileDisk::create(&new, capacity).map_err(|error| at(&new)(&error))?;
+        make(&disk, &geometry).map_err(|error| at(&new)(&error))?;
+        files::rename(&new, &path)?;
+        tracing::info!("made {} for {}", path.display(), format_capacity(capacity));
+    }
+    FileDisk::open(&path, 0).map_err(|error| at(&path)(&error))
+}
+
+/// A device that holds no array gets one, when it holds nothing else.
+fn open_device(device: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
+    let failed = at(device);
+    let disk = FileDisk::open(device, 0).map_err(|error| failed(&error))?;
+    if superblock(&disk).is_ok() {
+        return Ok(disk);
+    }
+    let mut start = vec![0; BLANK_BYTES];
+    disk.read_at(0, &mut start).map_err(|error| failed(&error))?;
+    if start.iter().any(|byte| *byte != 0) {
+        return Err(failed(&"it holds no array, but something else (or an array that is damaged)").hint(format!(
+            "when nothing on it is needed: blkdiscard -z -l 1MiB {} and start again",
+            device.display()
+        )));
+    }
+    let capacity = capacity.unwrap_or(disk.size()).min(disk.size());
+    make(&disk, &Geometry::for_capacity(capacity)?).map_err(|error| failed(&error))?;
+    tracing::info!("made an array of {} on {}", format_capacity(capacity), device.display());
+    Ok(disk)
+}
+
+fn make(disk: &dyn Disk, geometry: &Geometry) -> anyhow::Result<()> {
+    Ok(Core::create(disk, geometry, world::random::bytes()?)?)
+}
+
+fn superblock(disk: &dyn Disk) -> Result<Superblock, Problem> {
+    let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
+    for (copy, bytes) in copies.iter_mut().enumerate() {
+        bytes.resize(SUPERBLOCK_BYTES, 0);
+        // A copy that cannot be read does not count; the quorum decides.
+        if disk.read_at(superblock_offset(copy), bytes).is_err() {
+            bytes.fill(0);
+        }
+    }
+    Ok(Superblock::choose(&copies)?)
 }
