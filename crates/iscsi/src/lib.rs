@@ -3,6 +3,8 @@
 
 mod chap;
 mod digest;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod gather;
 pub mod initiator;
 mod login;

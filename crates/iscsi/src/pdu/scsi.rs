@@ -227,7 +227,7 @@ pub struct ScsiResponse {
     pub snack_tag: u32,
     /// Sequence numbers.
     pub sn: TargetSn,
-    /// Number of Data-In and R2T PDUs that were sent for the command.
+    /// Number of Data-In PDUs that were sent for the command.
     pub exp_data_sn: u32,
     /// Residual of the read half of a bidirectional command.
     pub bidi_residual: Residual,

@@ -56,7 +56,8 @@ impl TargetConnection {
             status,
             initiator_task_tag: task.initiator_task_tag,
             sn: self.take_sn(),
-            exp_data_sn: data_pdus + task.inbound.r2t_count(),
+            // RFC 7143 11.4.8: the number of Data-In PDUs; zero after a write, whatever R2Ts there were.
+            exp_data_sn: data_pdus,
             bidi_residual,
             residual,
             sense,

@@ -1,0 +1,4 @@
+//! A login at a target, from its first byte.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| iscsi::fuzzing::fuzz_login(data));
