@@ -69,7 +69,8 @@ soak:
 
 crash-campaign:
 	@scripts/setup build
-	cargo run --release --package sim -- campaign --crashes $(CRASHES) $(if $(SEED),--seed $(SEED))
+	cargo run --release --package sim -- crash --runs $(CRASHES) $(if $(SEED),--seed $(SEED))
+	cargo run --release --package sim -- exhaustive
 
 fuzz:
 	@scripts/setup build

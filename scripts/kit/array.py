@@ -27,6 +27,7 @@ class Array:
         self.capacity, self.args = capacity, list(args)
         self.process: Process | None = None
         self.iqn = ""
+        self.hosts: set[str] = set()
 
     def start(self, limit: float = 120) -> Array:
         """Starts the array, or starts it again on the same data, and returns once it serves."""
@@ -54,11 +55,14 @@ class Array:
         return self.url(lun)
 
     def admit(self, host: str = "any", iqn: str = "*") -> None:
-        """Makes a host of this name, unless there is one."""
-        hosts = self.admin("host", "list")
-        hosts = hosts.get("items", hosts) if isinstance(hosts, dict) else hosts
-        if not any(h["name"] == host for h in hosts):
+        """Makes a host of this name, unless it has been made."""
+        if host not in self.hosts:
             self.admin("host", "create", host, "--iqn", iqn)
+            self.hosts.add(host)
+
+    def stored(self) -> int:
+        """Bytes of data that the array stores."""
+        return self.admin("array", "show")["array"]["space"]["unique"]
 
     def url(self, lun: int, portal: int = 0) -> str:
         return f"iscsi://127.0.0.1:{self.ports[portal]}/{self.iqn}/{lun}"

@@ -15,17 +15,6 @@ MEMORY = GIB
 ZERO_SECONDS = 30.0
 
 
-def stored(array: Array) -> int:
-    """Bytes of data that the array stores, from `ibid array show`."""
-    shown = array.admin("array", "show")
-    items = shown.get("items", [shown]) if isinstance(shown, dict) else shown
-    space = items[0].get("space", items[0])
-    for key in ("total_physical", "unique", "used", "data"):
-        if key in space:
-            return int(space[key])
-    raise AssertionError(f"array show names no stored bytes: {sorted(space)}")
-
-
 def run(lab: Lab) -> Iterator[Result]:
     host = Host(lab.bin)
     gib = 10 if lab.full else 1
@@ -44,9 +33,9 @@ def run(lab: Lab) -> Iterator[Result]:
             return bounded(f"{count(r['mib_s'])} MiB/s")
 
         def copies() -> str:
-            before = stored(array)
+            before = array.stored()
             r = host.verb("deploy", source, copy, "--method", "xcopy", "--chunk", "16M", "--size", str(gib * GIB))
-            grown = stored(array) - before
+            grown = array.stored() - before
             assert grown <= 0, f"the copy stored {size(grown)} of new data"
             return bounded(f"{seconds(r['secs'])}, 0 bytes of data stored")
 
