@@ -68,8 +68,8 @@ impl Algorithm {
         }
     }
 
-    /// > RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets consisting of the
-    /// > Identifier, followed by (concatenated with) the "secret", followed by the Challenge Value.
+    /// RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets consisting of the
+    /// Identifier, followed by (concatenated with) the "secret", followed by the Challenge Value.
     pub(crate) fn response(self, identifier: u8, secret: &Secret, challenge: &[u8]) -> Vec<u8> {
         match self {
             Self::Md5 => Md5::new()
@@ -101,8 +101,8 @@ pub(crate) fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
 
 /// Whether two secrets are the same.
 ///
-/// > RFC 7143 9.2.1: ... the same CHAP secret SHOULD NOT be used for authentication in both directions. ... An initiator
-/// > or target detecting it must not go on.
+/// RFC 7143 9.2.1: the two directions of mutual CHAP need different secrets, else one end could be made to compute the
+/// proof it asks for.
 pub(crate) fn same_secret(a: &Secret, b: &Secret) -> bool {
     equal_in_constant_time(&a.0, &b.0)
 }

@@ -29,8 +29,7 @@ pub(crate) fn from_wire(bytes: &[u8]) -> u32 {
 
 /// The four bytes of a digest.
 ///
-/// > RFC 7143 13.1: ... the CRC is sent with the coefficient of x^31 as the first bit, which makes the bytes of the
-/// > reflected register go least significant first.
+/// RFC 7143 13.1 and its examples in appendix A.4: least significant byte of the (reflected) register first.
 pub(crate) fn to_wire(crc: u32) -> [u8; 4] {
     crc.to_le_bytes()
 }

@@ -148,8 +148,8 @@ impl Outstanding {
         Ok(pdu.status)
     }
 
-    /// > RFC 7143 11.7.5: for input (read) or bidirectional Data-In PDUs, the DataSN is the input PDU number within the
-    /// > data transfer for the command identified by the Initiator Task Tag. R2T and Data-In PDUs ... share the numbering.
+    /// RFC 7143 11.7.5: for input (read) or bidirectional Data-In PDUs, the DataSN is the input PDU number within the
+    /// data transfer for the command identified by the Initiator Task Tag. R2T and Data-In PDUs ... share the numbering.
     fn take_sn(&mut self, sn: u32) -> Result<(), CloseReason> {
         if sn != self.next_sn {
             return Err(CloseReason::Protocol("Data-In or R2T out of sequence"));

@@ -214,7 +214,7 @@ impl InitiatorConnection {
 
     /// Sends what the window admits.
     fn pump(&mut self) {
-        // > RFC 7143 4.2.2.1: ... the initiator MUST NOT send a command with a CmdSN greater than MaxCmdSN.
+        // RFC 7143 4.2.2.1: ... the initiator MUST NOT send a command with a CmdSN greater than MaxCmdSN.
         while !self.closed && !before(self.max_cmd_sn, self.cmd_sn) {
             let Some((id, request)) = self.queue.pop_front() else { return };
             let tag = self.task_tag();
@@ -237,8 +237,8 @@ impl InitiatorConnection {
         }
     }
 
-    /// > RFC 7143 4.2.2.1: If the PDU MaxCmdSN is less than the PDU ExpCmdSN - 1 (in serial arithmetic sense), they are
-    /// > both ignored.
+    /// RFC 7143 4.2.2.1: If the PDU MaxCmdSN is less than the PDU ExpCmdSN - 1 (in serial arithmetic sense), they are
+    /// both ignored.
     fn note(&mut self, sn: &TargetSn, uses_stat_sn: bool) {
         if uses_stat_sn {
             self.exp_stat_sn = later(self.exp_stat_sn, sn.stat_sn.wrapping_add(1));

@@ -136,9 +136,9 @@ pub trait LoginAuthority {
 
     /// Takes the session in and returns its TSIH, which is not zero.
     ///
-    /// > RFC 7143 6.3.5: session reinstatement is the process of an initiator logging in with an ISID that is possibly
-    /// > active from that initiator's perspective, thus implicitly logging out the session that corresponds to the ISID
-    /// > and reinstating a new iSCSI session.
+    /// RFC 7143 6.3.5: session reinstatement is the process of an initiator logging in with an ISID that is possibly
+    /// active from that initiator's perspective, thus implicitly logging out the session that corresponds to the ISID
+    /// and reinstating a new iSCSI session.
     ///
     /// So with `tsih` zero an old session of the same initiator, ISID and target ends here.
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus>;

@@ -211,7 +211,7 @@ impl TargetLogin {
                 *self.first.insert(First { isid, tsih, cid, cmd_sn })
             }
         };
-        // > RFC 7143 11.12.4: All Login Requests within the Login Phase MUST carry the same Version-min.
+        // RFC 7143 11.12.5: the lowest version the initiator can do has to be ours.
         if request.version_min > VERSION {
             return Err(refusal(LoginStatus::UnsupportedVersion, format!("version {}", request.version_min)));
         }
@@ -222,7 +222,7 @@ impl TargetLogin {
             let detail = format!("request for stage {:?} in stage {:?}", request.stage, self.stage);
             return Err(refusal(LoginStatus::InvalidDuringLogin, detail));
         }
-        // > RFC 7143 11.12.2: A Login Request with the C bit set to 1 MUST have the T bit set to 0.
+        // RFC 7143 11.12.2: A Login Request with the C bit set to 1 MUST have the T bit set to 0.
         let backwards = request.transit_to.is_some_and(|next| next <= request.stage);
         if backwards || (request.continued && request.transit_to.is_some()) {
             return Err(refusal(LoginStatus::InitiatorError, "impossible transit"));
@@ -299,8 +299,8 @@ fn is_introduction(key: &str) -> bool {
 
 /// Reads from the first text who logs in, and asks how that has to be proven.
 ///
-/// > RFC 7143 13.5: The initiator of the TCP connection MUST provide this key to the remote endpoint at the first login
-/// > of the Login Phase for every connection.
+/// RFC 7143 13.5: The initiator of the TCP connection MUST provide this key to the remote endpoint at the first login
+/// of the Login Phase for every connection.
 fn introduce(pairs: &Pairs, authority: &mut dyn LoginAuthority, config: &LoginConfig) -> Result<Identity, Refusal> {
     let find = |wanted: &str| pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
     let missing = |key: &str| refusal(LoginStatus::MissingParameter, format!("no {key}"));

@@ -24,8 +24,8 @@ pub(super) struct Additional {
 
 /// Reads a list of additional header segments.
 ///
-/// > RFC 7143 11.2.2.2: AHSLength contains the effective length in bytes of the AHS, excluding AHSType and AHSLength
-/// > and padding, if any.
+/// RFC 7143 11.2.2.2: AHSLength contains the effective length in bytes of the AHS, excluding AHSType and AHSLength
+/// and padding, if any.
 pub(super) fn load(ahs: &Bytes) -> Result<Additional, PduError> {
     let mut additional = Additional::default();
     let mut at = 0usize;

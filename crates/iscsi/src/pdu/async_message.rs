@@ -157,7 +157,7 @@ impl Encode for AsyncMessage {
     }
 }
 
-/// > RFC 7143 11.9.4: the data segment is SenseLength (2 bytes), sense data, and iSCSI event data.
+/// RFC 7143 11.9.4: the data segment is SenseLength (2 bytes), sense data, and iSCSI event data.
 fn sense_of(data: &Bytes) -> Result<Bytes, PduError> {
     let misfit = PduError::Field { byte: BHS_LEN as u16 };
     let head = data.first_chunk::<2>().ok_or(misfit)?;

@@ -107,7 +107,7 @@ impl Decoder {
         bhs.and_then(|bhs| self.shape(bhs).ok()).map_or(BHS_LEN, |shape| shape.total_len)
     }
 
-    /// > RFC 7143 11.2.1.6: DataSegmentLength is the data segment payload length in bytes (excluding padding).
+    /// RFC 7143 11.2.1.6: DataSegmentLength is the data segment payload length in bytes (excluding padding).
     fn shape(&self, bhs: &Bhs) -> Result<Shape, DecodeError> {
         let ahs_len = u32::from(bhs[4]) * 4;
         let data_len = u32::from_be_bytes([0, bhs[5], bhs[6], bhs[7]]);
@@ -121,7 +121,7 @@ impl Decoder {
         let (ahs_len, data_len) = (ahs_len as usize, data_len as usize);
         let header_end = BHS_LEN + ahs_len + if self.digests.header { DIGEST_LEN } else { 0 };
         let padded_len = data_len + padding(data_len);
-        // > RFC 7143 11.3 / 11.2.4: a zero-length data segment also has a zero-length data digest.
+        // RFC 7143 11.2.4: without a data segment there is no data digest either.
         let data_digest = if self.digests.data && data_len > 0 { DIGEST_LEN } else { 0 };
         Ok(Shape { ahs_len, header_end, data_len, padded_len, total_len: header_end + padded_len + data_digest })
     }

@@ -1,7 +1,7 @@
 //! Protocol data units: one file per PDU, each with the layout of the wire and the meaning of its fields.
 //!
-//! > RFC 7143 11.1: All iSCSI PDUs have one or more header segments and, optionally, a data segment. After the entire
-//! > header segment group, a header digest MAY follow. The data segment MAY also be followed by a data digest.
+//! RFC 7143 11.1: All iSCSI PDUs have one or more header segments and, optionally, a data segment. After the entire
+//! header segment group, a header digest MAY follow. The data segment MAY also be followed by a data digest.
 //!
 //! A [`Frame`] is a PDU cut out of the byte stream by the [`Decoder`]; `load` turns a frame into a typed PDU, and
 //! [`Encode`] turns a typed PDU into the 48 bytes of the basic header segment that [`Output`](crate::Output) sends.

@@ -301,7 +301,7 @@ impl Encode for ScsiResponse {
     }
 }
 
-/// > RFC 7143 11.4.7: the data segment is SenseLength (2 bytes), sense data, and response data.
+/// RFC 7143 11.4.7: the data segment is SenseLength (2 bytes), sense data, and response data.
 fn split_sense(data: &Bytes) -> Result<(Bytes, Bytes), PduError> {
     if data.is_empty() {
         return Ok((Bytes::new(), Bytes::new()));

@@ -46,7 +46,7 @@ impl TargetConnection {
         if command.initiator_task_tag == NO_TAG {
             Some(RejectReason::InvalidPduField)
         } else if self.tasks.by_tag(command.initiator_task_tag).is_some() {
-            // > RFC 7143 11.17.1: Task in progress: ... the task management function or command cannot be retried.
+            // RFC 7143 11.17.1, reason 7: a tag names one task at a time.
             Some(RejectReason::TaskInProgress)
         } else if command.immediate && self.immediates >= self.limits.immediate_requests {
             Some(RejectReason::TooManyImmediateCommands)

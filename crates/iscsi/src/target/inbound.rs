@@ -161,8 +161,8 @@ impl Inbound {
         let Some(sequence) = sequence else { return false };
         let length = pdu.data.len() as u32;
         let fault = sequence.fault(&pdu, length, digest_ok).or_else(|| {
-            // > RFC 7143 13.19: If DataSequenceInOrder is Yes, data sequences are transferred using continuously
-            // > non-decreasing sequence offsets.
+            // RFC 7143 13.19: If DataSequenceInOrder is Yes, data sequences are transferred using continuously
+            // non-decreasing sequence offsets.
             index.is_some_and(|index| index > 0).then_some(Spoil::Transport)
         });
         sequence.next_data_sn = sequence.next_data_sn.wrapping_add(1);

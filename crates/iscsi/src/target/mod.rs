@@ -174,7 +174,7 @@ impl TargetConnection {
     }
 
     fn frame(&mut self, frame: Frame, events: &mut Vec<Event>) {
-        // > RFC 7143 11.14: After sending the Logout Request PDU, an initiator MUST NOT send any new iSCSI requests.
+        // RFC 7143 11.14: After sending the Logout Request PDU, an initiator MUST NOT send any new iSCSI requests.
         if self.phase != Phase::Open {
             return;
         }
@@ -184,8 +184,8 @@ impl TargetConnection {
         if opcode == Opcode::DataOut {
             return self.data_out(frame, events);
         }
-        // > RFC 7143 7.8: When a target receives any iSCSI PDU with a payload digest error, it MUST answer with a Reject
-        // > PDU with a reason code of Data-Digest-Error and discard the PDU.
+        // RFC 7143 7.8: When a target receives any iSCSI PDU with a payload digest error, it MUST answer with a Reject
+        // PDU with a reason code of Data-Digest-Error and discard the PDU.
         if !frame.data_digest_ok {
             return self.reject(RejectReason::DataDigestError, &frame.bhs, &frame.ahs);
         }

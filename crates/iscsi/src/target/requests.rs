@@ -59,9 +59,9 @@ impl TargetConnection {
         }
     }
 
-    /// > RFC 7143 11.18: Upon receipt of a NOP-Out with the Initiator Task Tag set to a valid value (not the reserved
-    /// > 0xffffffff), the target MUST respond with a NOP-In with the same Initiator Task Tag ... the target MUST also
-    /// > duplicate up to the first MaxRecvDataSegmentLength bytes of the initiator provided Ping Data.
+    /// RFC 7143 11.18: Upon receipt of a NOP-Out with the Initiator Task Tag set to a valid value (not the reserved
+    /// 0xffffffff), the target MUST respond with a NOP-In with the same Initiator Task Tag ... the target MUST also
+    /// duplicate up to the first MaxRecvDataSegmentLength bytes of the initiator provided Ping Data.
     fn nop_out(&mut self, nop: NopOut, events: &mut Vec<Event>) {
         if nop.initiator_task_tag == NO_TAG {
             if self.ping.is_some_and(|tag| tag == nop.target_transfer_tag) {

@@ -69,8 +69,8 @@ impl TargetConnection {
     /// Sends data in PDUs of at most the initiator's MaxRecvDataSegmentLength, in sequences of at most MaxBurstLength;
     /// gives the number of PDUs.
     ///
-    /// > RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a sequence. Input can
-    /// > be split into several sequences, each having its own F bit.
+    /// RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a sequence. Input can
+    /// be split into several sequences, each having its own F bit.
     fn send_data(&mut self, task: &Task, mut data: Payload, status: Option<(u8, Residual)>) -> u32 {
         let segment = self.parameters.max_send_segment as usize;
         let burst = self.parameters.max_burst_length as usize;

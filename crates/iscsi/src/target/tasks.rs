@@ -1,8 +1,7 @@
 //! The commands of a connection.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use super::{inbound::Inbound, types::TaskId};
 use crate::pdu::{Lun, TaskAttribute};
@@ -45,7 +44,8 @@ struct Slot {
 pub(super) struct TaskTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_tag: HashMap<u32, TaskId>,
+    /// The initiator picks the tags, but the window bounds their number: collisions cost little.
+    by_tag: FxHashMap<u32, TaskId>,
 }
 
 impl TaskTable {

@@ -73,7 +73,7 @@ impl TargetConnection {
         for (key, value) in pairs {
             match key.as_str() {
                 name::SEND_TARGETS => scope = Some(self.scope(value)),
-                // > RFC 7143 13.12: use: ALL; a declaration that holds from the next PDU on.
+                // RFC 7143 13.12: may be declared again in the full feature phase, and holds from then on.
                 name::MAX_RECV_DATA_SEGMENT_LENGTH => match parse_segment_length(value) {
                     Some(length) => self.parameters.max_send_segment = length,
                     None => answers.push((key.clone(), REJECT.to_owned())),

@@ -17,6 +17,10 @@ pub struct TaskId(pub(super) u64);
 pub struct RequestId(pub(super) u32);
 
 /// What one connection may cost. Every queue and every buffer of a connection ends at one of these.
+///
+/// In bytes: `write_budget` for solicited data, and at most FirstBurstLength (or one data segment) for each of the
+/// `command_window + immediate_requests` requests that can be there at once. Data that came in one piece is a view of the
+/// receive buffer, and keeps that buffer alive as long as the command lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Commands that may be outstanding: the width of the CmdSN window.

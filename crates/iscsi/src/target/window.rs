@@ -16,8 +16,8 @@ pub(super) enum Place {
     Early,
     /// It is outside the window, or was received before: ignore.
     ///
-    /// > RFC 7143 4.2.2.1: The target MUST silently ignore any non-immediate command outside of this range or
-    /// > non-immediate duplicates within the range.
+    /// RFC 7143 4.2.2.1: The target MUST silently ignore any non-immediate command outside of this range or
+    /// non-immediate duplicates within the range.
     Outside,
 }
 

@@ -11,7 +11,7 @@ pub(crate) use negotiation::{NOT_UNDERSTOOD, Negotiation, REJECT, is_operational
 
 /// Longest key name.
 ///
-/// > RFC 7143 6.1: A key-name is ... at most 63 characters long.
+/// RFC 7143 6.1: a key-name has at most 63 characters.
 const MAX_KEY_LEN: usize = 63;
 /// Longest value; binary values in hex are the longest ones (RFC 7143 6.1: 1024 bytes, so 2050 characters).
 const MAX_VALUE_LEN: usize = 2050;
@@ -40,8 +40,8 @@ pub(crate) type Pairs = Vec<(String, String)>;
 
 /// Reads pairs.
 ///
-/// > RFC 7143 6.1: ... every key=value pair, including the last or only pair in a LTDS, MUST be followed by one null
-/// > (0x00) delimiter.
+/// RFC 7143 6.1: ... every key=value pair, including the last or only pair in a LTDS, MUST be followed by one null
+/// (0x00) delimiter.
 ///
 /// A missing last delimiter is forgiven: the data segment ends there all the same.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Pairs, TextError> {

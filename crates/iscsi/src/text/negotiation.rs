@@ -75,8 +75,8 @@ impl Negotiation {
 
     /// Takes a pair of the peer; gives our answer when one is due.
     ///
-    /// > RFC 7143 6.2: Neither the initiator nor the target should attempt to declare or negotiate a parameter more than
-    /// > once during login, except for responses to specific keys that explicitly allow repeated key declarations.
+    /// RFC 7143 6.2: Neither the initiator nor the target should attempt to declare or negotiate a parameter more than
+    /// once during login, except for responses to specific keys that explicitly allow repeated key declarations.
     pub(crate) fn receive(&mut self, key: &str, value: &str) -> Result<Option<&'static str>, TextError> {
         // An answer that is a number is formatted by the caller's `answer`; fixed words come from here.
         let Some(known) = Key::from_name(key) else {
@@ -154,7 +154,7 @@ impl Negotiation {
 
     /// What was agreed on.
     ///
-    /// > RFC 7143 13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
+    /// RFC 7143 13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
     pub(crate) fn finish(&self) -> Parameters {
         let mut agreed = self.agreed.clone();
         agreed.first_burst_length = agreed.first_burst_length.min(agreed.max_burst_length);
@@ -162,7 +162,8 @@ impl Negotiation {
     }
 }
 
-/// > RFC 7143 13.25: ... IFMarker and OFMarker are obsolete: the answer is No; that to IFMarkInt and OFMarkInt is Reject.
+/// RFC 7143 13.25: the marker keys are obsolete. The answer to IFMarker and OFMarker is No, that to IFMarkInt and
+/// OFMarkInt is Reject.
 fn answer_to_unknown(key: &str) -> &'static str {
     match key {
         "IFMarker" | "OFMarker" => "No",
@@ -187,7 +188,7 @@ fn parse_bool(value: &str) -> Option<bool> {
     }
 }
 
-/// > RFC 7143 6.1: numerical-value: an unsigned integer, in decimal or hexadecimal (0x) notation.
+/// RFC 7143 6.1: numerical-value: an unsigned integer, in decimal or hexadecimal (0x) notation.
 pub(crate) fn parse_number(value: &str, low: u32, high: u32) -> Option<u32> {
     let hex = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
     let digits = hex.unwrap_or(value);
