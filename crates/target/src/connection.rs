@@ -100,8 +100,12 @@ impl Connection {
 
     /// The login phase, within its time.
     async fn login(&mut self, shared: &Arc<Shared>) -> Result<(Established, Output), Ended> {
-        let offer = Parameters::offer_of_target();
-        let config = LoginConfig { portal_group_tag: PORTAL_GROUP, offer, ..LoginConfig::default() };
+        let config = LoginConfig {
+            portal_group_tag: PORTAL_GROUP,
+            target_alias: None,
+            offer: Parameters::offer_of_target(),
+            command_window: shared.config.queue_depth,
+        };
         let mut login = TargetLogin::new(config);
         let mut authority = Authority::new(shared);
         let mut output = Output::default();
@@ -180,7 +184,9 @@ impl Connection {
                 return if is_wish { Ok(()) } else { Err(Ended::Closed(reason.to_owned())) };
             }
             if woken.has_input {
-                self.is_pinged = false;
+                if std::mem::take(&mut self.is_pinged) {
+                    self.set_timer(config.ping_after);
+                }
             } else if woken.has_tick {
                 self.keep_alive(session, now, config.ping_after, config.pong_within)?;
             }

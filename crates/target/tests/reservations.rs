@@ -1,0 +1,135 @@
+//! Reservations over real sessions: who is shut out, on both sides of a copy, and what outlives a restart.
+
+mod support;
+
+use bytes::Bytes;
+use engine::Service;
+use engine::model::ModelEngine;
+use scsi::cdb::{CdbSize, Command, Transfer};
+use scsi::copy::{CopyList, Segment, build_copy_list};
+use scsi::inquiry::Naa;
+use scsi::persistent_reservation::{InAction, OutAction, parse_keys, parse_reservation};
+use scsi::{SenseKey, asc};
+use std::sync::Arc;
+use support::{ALPHA, Array, BETA, Ended, Host};
+use target::Config;
+use units::Lba;
+
+const GOOD: Ended = Ended::Good(Bytes::new());
+
+fn transfer(lba: u64, blocks: u32) -> Transfer {
+    Transfer { size: CdbSize::Ten, lba: Lba(lba), blocks, dpo: false, fua: false }
+}
+
+fn naa(array: &Array, volume: &str) -> Naa {
+    let state = array.catalog.state();
+    Naa::from_serial(&state.volume(volume).expect("a volume").serial).expect("a serial number")
+}
+
+async fn write(host: &mut Host, lun: u16) -> Ended {
+    host.run_with(lun, Command::Write(transfer(0, 1)), vec![1; 512]).await
+}
+
+async fn copy(host: &mut Host, source: Naa, destination: Naa) -> Ended {
+    let segment = Segment { source: 0, destination: 1, blocks: 1, source_lba: Lba(0), destination_lba: Lba(64) };
+    let list = build_copy_list(&CopyList::between(source, destination, vec![segment]));
+    // Sent to LUN 2, which nobody has reserved: what counts is what the copy touches.
+    host.run_with(2, Command::ExtendedCopy { length: list.len() as u32 }, list).await
+}
+
+/// Alpha takes a write exclusive reservation of the shared volume.
+async fn reserve(alpha: &mut Host, aptpl: bool) {
+    assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, aptpl).await, GOOD);
+    assert_eq!(alpha.reserve_out(1, OutAction::Reserve, 0xa1, 0, aptpl).await, GOOD);
+}
+
+#[tokio::test]
+async fn a_write_exclusive_reservation_shuts_out_the_writes_of_others() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    reserve(&mut alpha, false).await;
+    assert_eq!(write(&mut alpha, 1).await, GOOD);
+    assert_eq!(write(&mut beta, 1).await, Ended::Conflict);
+    assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await.data(), vec![1; 512]);
+    assert_eq!(alpha.reserve_out(1, OutAction::Release, 0xa1, 0, false).await, GOOD);
+    assert_eq!(write(&mut beta, 1).await, GOOD);
+}
+
+#[tokio::test]
+async fn a_copy_is_held_up_by_the_reservation_of_its_destination_but_not_of_its_source() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    reserve(&mut alpha, false).await;
+    let (b, shared) = (naa(&array, "b"), naa(&array, "shared"));
+    let refused = Ended::Check(SenseKey::CopyAborted, asc::THIRD_PARTY_DEVICE_FAILURE);
+    assert_eq!(copy(&mut beta, b, shared).await, refused);
+    // Write exclusive: others may read.
+    assert_eq!(copy(&mut beta, shared, b).await, GOOD);
+    assert_eq!(copy(&mut alpha, naa(&array, "a"), shared).await, GOOD);
+}
+
+#[tokio::test]
+async fn a_classic_reservation_shuts_out_others_and_ends_with_its_session() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    assert_eq!(alpha.run(1, Command::Reserve { size: CdbSize::Six }).await, GOOD);
+    assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await, Ended::Conflict);
+    let refused = Ended::Check(SenseKey::CopyAborted, asc::THIRD_PARTY_DEVICE_FAILURE);
+    assert_eq!(copy(&mut beta, naa(&array, "shared"), naa(&array, "b")).await, refused);
+    alpha.logout().await;
+    // The logout is answered before the session's rights are given back; a login of the same name comes after both.
+    drop(array.host(ALPHA).await);
+    assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await.data().len(), 512);
+}
+
+#[tokio::test]
+async fn preempt_and_abort_ends_the_commands_of_the_preempted() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    reserve(&mut alpha, false).await;
+    assert_eq!(beta.reserve_out(1, OutAction::Register, 0, 0xb2, false).await, GOOD);
+    array.gate.shut();
+    let stuck = alpha.submit(1, &Command::Write(transfer(8, 1)), vec![0xee; 512]).await;
+    array.gate.arrived(1).await;
+    let parameters = scsi::persistent_reservation::OutParameters {
+        key: 0xb2,
+        service_key: 0xa1,
+        persist: false,
+        all_target_ports: false,
+        initiator_ports: None,
+    };
+    let kind = Some(scsi::persistent_reservation::ReservationType::WriteExclusive);
+    let preempt = Command::PersistentReserveOut { action: OutAction::PreemptAndAbort, kind, length: 24 };
+    let preempting = beta.submit(1, &preempt, parameters.to_bytes().to_vec()).await;
+    beta.ping().await;
+    assert!(!beta.has_ended(preempting), "the outcome of alpha's write is not certain yet");
+    array.gate.open();
+    assert_eq!(beta.end_of(preempting).await, GOOD);
+    assert_eq!(alpha.end_of(stuck).await, Ended::Aborted);
+    assert_eq!(alpha.news(1).await, [asc::REGISTRATIONS_PREEMPTED.0]);
+    assert_eq!(write(&mut alpha, 1).await, Ended::Conflict);
+    assert_eq!(write(&mut beta, 1).await, GOOD);
+}
+
+#[tokio::test]
+async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() {
+    let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
+    for aptpl in [true, false] {
+        let array = Array::start_on(engine.clone(), Config::default()).await;
+        let mut alpha = array.host(ALPHA).await;
+        if !aptpl {
+            assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, false).await, GOOD);
+        }
+        reserve(&mut alpha, aptpl).await;
+        array.target.shutdown().await;
+
+        let again = Array::start_on(engine.clone(), Config::default()).await;
+        let mut beta = again.host(BETA).await;
+        let read = |action| Command::PersistentReserveIn { action, allocation: 1024 };
+        let (_, keys) = parse_keys(&beta.run(1, read(InAction::ReadKeys)).await.data()).expect("keys");
+        let held = parse_reservation(&beta.run(1, read(InAction::ReadReservation)).await.data());
+        assert_eq!((keys.is_empty(), held.is_some()), (!aptpl, aptpl));
+        assert_eq!(write(&mut beta, 1).await, if aptpl { Ended::Conflict } else { GOOD });
+        again.target.shutdown().await;
+    }
+}
