@@ -141,7 +141,7 @@ fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
 fn decode_base64(digits: &[u8]) -> Option<Vec<u8>> {
     let padded = digits.len();
     let digits = digits.strip_suffix(b"==").or_else(|| digits.strip_suffix(b"=")).unwrap_or(digits);
-    if padded % 4 != 0 || digits.len() % 4 == 1 || padded - digits.len() != digits.len().wrapping_neg() % 4 {
+    if !padded.is_multiple_of(4) || digits.len() % 4 == 1 || padded - digits.len() != digits.len().wrapping_neg() % 4 {
         return None;
     }
     let mut out = Vec::with_capacity(digits.len() * 3 / 4);

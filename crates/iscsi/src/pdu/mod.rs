@@ -199,7 +199,7 @@ pub trait Encode {
 
 /// Writes TotalAHSLength (in words, RFC 7143 11.2.1.5) and DataSegmentLength (24 bits, 11.2.1.6).
 pub(crate) fn set_lengths(bhs: &mut Bhs, ahs_len: usize, data_len: usize) {
-    debug_assert!(ahs_len % 4 == 0 && ahs_len / 4 <= 0xff && data_len < 1 << 24);
+    debug_assert!(ahs_len.is_multiple_of(4) && ahs_len / 4 <= 0xff && data_len < 1 << 24);
     bhs[4] = (ahs_len / 4) as u8;
     bhs[5..8].copy_from_slice(&(data_len as u32).to_be_bytes()[1..]);
 }
