@@ -41,9 +41,13 @@ impl Subject for Array {
 
     fn draw(rng: &mut Rng) -> Setup {
         let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
-        let segment_bytes = rng.pick(&[64 << 10, 256 << 10, 256 << 10, 1 << 20]);
         let is_small = rng.percent(50);
-        let segments = if is_small { rng.between(32, 96) } else { (192 << 20) / segment_bytes };
+        let segment_bytes = if is_small {
+            rng.pick(&[64 << 10, 64 << 10, 128 << 10])
+        } else {
+            rng.pick(&[64 << 10, 256 << 10, 1 << 20])
+        };
+        let segments = if is_small { rng.between(24, 64) } else { (192 << 20) / segment_bytes };
         let geometry =
             Geometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
         let mut options = Options::for_geometry(&geometry);
@@ -117,6 +121,10 @@ impl Subject for Array {
 
     fn audit(&self, disk: &dyn Disk) -> Result<(), String> {
         self.core.audit(disk).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn describe(&self) -> String {
+        format!("{:?} {:?} wants a tick: {}", self.core.usage(), self.core.space(), self.core.wants_tick())
     }
 
     fn log_extent(setup: &Setup) -> (u64, u64) {

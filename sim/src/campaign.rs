@@ -1,9 +1,8 @@
 //! Many runs, on several threads, with the same result on any number of them.
 
 use crate::history::Violation;
-use crate::run::{Plant, Report, RunPlan, Totals, run};
+use crate::run::{Plant, RunPlan, Totals, run};
 use crate::subject::Subject;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,20 +31,6 @@ pub struct Findings {
     pub violations: Vec<(u64, Violation)>,
 }
 
-/// Executes a run; a panic is a broken promise too.
-pub fn run_caught<S: Subject>(plan: &RunPlan) -> Report {
-    catch_unwind(AssertUnwindSafe(|| run::<S>(plan))).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        let what = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
-        Report {
-            totals: Totals { runs: 1, ..Totals::default() },
-            violation: Some(Violation(format!("panic: {what}"))),
-            trace: Vec::new(),
-            numbers: Vec::new(),
-        }
-    })
-}
-
 /// Executes the runs of a campaign. `progress` hears of every run that has ended: how many have, and the sums so far.
 pub fn execute<S: Subject>(campaign: &Campaign, progress: &(dyn Fn(u64, &Totals) + Sync)) -> Findings {
     let next = AtomicU64::new(0);
@@ -60,7 +45,7 @@ pub fn execute<S: Subject>(campaign: &Campaign, progress: &(dyn Fn(u64, &Totals)
                 return;
             }
             let plan = RunPlan { plant: campaign.plant, ..RunPlan::new(campaign.seed.wrapping_add(number)) };
-            let report = run_caught::<S>(&plan);
+            let report = run::<S>(&plan);
             let totals = {
                 let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
                 sums.add(&report.totals);

@@ -1,8 +1,8 @@
 //! The words of `ibid-sim`.
 
-use crate::campaign::{Campaign, execute, run_caught};
+use crate::campaign::{Campaign, execute};
 use crate::exhaustive::{alphabet, search};
-use crate::run::{Plant, RunPlan, Totals, shrink};
+use crate::run::{Plant, RunPlan, Totals, run, shrink};
 use crate::subject::Subject;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::io::Write as _;
@@ -96,8 +96,10 @@ pub fn main<S: Subject>(cli: Cli, exhaustive: S::Setup) -> ExitCode
 where
     S::Setup: Send + Sync,
 {
-    // A panic of the engine is a finding, told with its seed; the hook would tell it without.
-    std::panic::set_hook(Box::new(|_| {}));
+    if !matches!(cli.command, Command::Replay { .. }) {
+        // A panic of the engine is a finding, told with its seed; the hook would tell it without.
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     let is_good = match cli.command {
         Command::Crash { runs, seed, jobs, plant, violations } => {
             let campaign = Campaign { seed, runs, jobs, plant: plant.map(Plant::from), most_violations: violations };
@@ -180,7 +182,7 @@ where
 fn replay<S: Subject>(plan: RunPlan, shrinks: bool) -> bool {
     let plan = if shrinks { shrink::<S>(&plan, SHRINK_RUNS) } else { plan };
     let plan = RunPlan { is_traced: true, ..plan };
-    let report = run_caught::<S>(&plan);
+    let report = run::<S>(&plan);
     let from = if shrinks { report.trace.len().saturating_sub(TRACE_LINES) } else { 0 };
     out(&format!(
         "\nseed {}, {} operations, the last {} lines of the trace:",

@@ -139,7 +139,8 @@ impl<'a, S: Subject> Machine<'a, S> {
             if self.flying.is_empty() {
                 idle += 1;
                 if idle > PATIENCE {
-                    return Err(Violation::new("operations get no answer though nothing is under way"));
+                    let state = self.subject.describe();
+                    return Err(Violation(format!("operations get no answer though nothing is under way: {state}")));
                 }
                 self.subject.flush_log();
                 self.poll(answers);

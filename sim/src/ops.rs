@@ -61,10 +61,15 @@ const USUAL: [u64; KINDS.len()] = [30, 12, 12, 8, 5, 5, 6, 3, 2, 3, 2, 3, 4];
 impl Mix {
     /// A mix by chance.
     pub fn draw(rng: &mut Rng, max_write: u64) -> Self {
-        let weights = if rng.percent(40) { USUAL } else { USUAL.map(|usual| usual * rng.pick(&[0, 1, 1, 3, 10]) + 1) };
+        let mut weights =
+            if rng.percent(40) { USUAL } else { USUAL.map(|usual| usual * rng.pick(&[0, 1, 1, 3, 10]) + 1) };
+        let is_filling = rng.percent(25);
+        if is_filling {
+            weights[0] *= 5;
+        }
         Self {
             weights,
-            max_write: if rng.percent(70) { max_write.min(64) } else { max_write },
+            max_write: if !is_filling && rng.percent(70) { max_write.min(64) } else { max_write },
             max_leaves: rng.pick(&[4, 4, 6, 8, 8, 12, 16, 24, 64]),
             hot: rng.pick(&[0, 30, 60, 90]),
             aligned: rng.pick(&[0, 30, 70, 100]),

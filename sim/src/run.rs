@@ -10,6 +10,7 @@ use crate::state::brief;
 use crate::subject::{Scale, Subject};
 use engine::OpError;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Tries to recover that may be cut short by another crash, before one is left alone.
 const INTERRUPTED_RECOVERIES: u32 = 3;
@@ -117,8 +118,8 @@ impl Pace {
         // Submit, advance, commit, poll only, tick, write back, checkpoint.
         let weights = [
             weight(&[5, 10, 20]),
-            weight(&[5, 20, 40, 80]),
-            weight(&[1, 5, 10]),
+            weight(&[2, 5, 20, 40, 80]),
+            weight(&[1, 5, 10, 30]),
             weight(&[1, 3]),
             weight(&[0, 1, 3, 10, 30]),
             weight(&[0, 0, 1]),
@@ -139,15 +140,30 @@ struct Run<'p, S: Subject> {
     rng: Rng,
     next_volume: u64,
     next_number: u64,
-    report: Report,
+    report: &'p mut Report,
     /// The drive has read badly at some time.
     has_read_badly: bool,
     /// Some blocks cannot be read for good, so that nothing more can be expected of the array.
     is_damaged: bool,
 }
 
-/// Executes a run.
+/// Executes a run. A panic is a broken promise too.
 pub fn run<S: Subject>(plan: &RunPlan) -> Report {
+    let totals = Totals { runs: 1, ..Totals::default() };
+    let mut report = Report { totals, violation: None, trace: Vec::new(), numbers: Vec::new() };
+    let result = catch_unwind(AssertUnwindSafe(|| execute::<S>(plan, &mut report)));
+    report.violation = match result {
+        Ok(result) => result.err(),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Some(Violation(format!("panic: {}", text.unwrap_or_default())))
+        }
+    };
+    report
+}
+
+fn execute<S: Subject>(plan: &RunPlan, report: &mut Report) -> Result<(), Violation> {
     let mut rng = Rng::new(plan.seed);
     let setup = S::draw(&mut rng);
     let scale = S::scale(&setup);
@@ -159,12 +175,7 @@ pub fn run<S: Subject>(plan: &RunPlan) -> Report {
         rng,
         next_volume: 0,
         next_number: 0,
-        report: Report {
-            totals: Totals { runs: 1, ..Totals::default() },
-            violation: None,
-            trace: Vec::new(),
-            numbers: Vec::new(),
-        },
+        report,
         setup,
         scale,
         has_read_badly: false,
@@ -173,9 +184,9 @@ pub fn run<S: Subject>(plan: &RunPlan) -> Report {
     run.note(|| format!("seed {}", plan.seed));
     let setup = format!("{:?} {:?}", run.setup, run.mix);
     run.note(|| setup);
-    run.report.violation = run.cycles().err();
+    let result = run.cycles();
     run.report.totals.answered = run.history.judged;
-    run.report
+    result
 }
 
 impl<S: Subject> Run<'_, S> {
@@ -267,7 +278,7 @@ impl<S: Subject> Run<'_, S> {
         for attempt in 0..=INTERRUPTED_RECOVERIES {
             let mut faults = self.faults();
             if attempt < INTERRUPTED_RECOVERIES && self.rng.percent(30) {
-                faults.crash_at = Some(self.rng.size(12));
+                faults.crash_at = Some(self.rng.size(5));
             }
             disk.arm(faults);
             match S::recover(disk, &self.setup) {
@@ -321,6 +332,7 @@ impl<S: Subject> Run<'_, S> {
                 _ => {}
             }
             machine.poll(&mut answers);
+            self.drain_notes(machine);
             if disk.is_crashed() {
                 self.drain_notes(machine);
                 return Ok(());

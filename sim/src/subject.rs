@@ -117,6 +117,8 @@ pub trait Subject: Sized {
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
     /// Checks its own invariants. The drive is there for what it does not hold in memory.
     fn audit(&self, disk: &dyn Disk) -> Result<(), String>;
+    /// Its state in a line, for whoever looks into a violation.
+    fn describe(&self) -> String;
     /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.
     fn log_extent(setup: &Self::Setup) -> (u64, u64);
 }

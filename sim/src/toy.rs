@@ -222,6 +222,10 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         Ok(())
     }
 
+    fn describe(&self) -> String {
+        format!("{} queued, {} in the group", self.queue.len(), self.group.len())
+    }
+
     fn log_extent(_: &Setup) -> (u64, u64) {
         (LOG, LOG + LOG_BYTES)
     }
