@@ -86,6 +86,11 @@ impl SegmentWriter {
         self.chunk.len() >= CHUNK_BYTES
     }
 
+    /// True when something was appended since the last cut.
+    pub fn has_open_chunk(&self) -> bool {
+        !self.chunk.is_empty()
+    }
+
     /// Ends the open chunk with its summary. `None` when nothing was appended.
     pub fn cut(&mut self) -> Option<Chunk> {
         if self.chunk.is_empty() {

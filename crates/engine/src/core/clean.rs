@@ -35,6 +35,10 @@ impl Cleaner {
         self.state != State::Idle || self.has_marked_pages
     }
 
+    pub(crate) fn is_moving(&self) -> bool {
+        self.state == State::Moving
+    }
+
     pub(crate) fn has_given_up(&self, segment: u32) -> bool {
         self.given_up.contains(&segment)
     }
@@ -57,7 +61,7 @@ impl Core {
     pub(crate) fn is_cleaning_due(&self) -> bool {
         match self.cleaner.state {
             State::Reading => false,
-            State::Moving => self.dirty.unplaced() == 0,
+            State::Moving => self.dirty.unplaced_moved() == 0,
             State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.next_victim().is_some(),
         }
     }

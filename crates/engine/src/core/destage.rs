@@ -19,10 +19,16 @@ impl Core {
         self.options.dirty_limit / 4
     }
 
+    /// True when somebody waits for what is dirty to be on the drive, to the last block.
+    fn is_pressed(&self) -> bool {
+        self.pressure.memory || self.checkpoint.is_draining() || self.cleaner.is_moving()
+    }
+
     pub(crate) fn is_destage_due(&self) -> bool {
-        let unplaced = self.dirty.unplaced() * MAP_BLOCK_BYTES;
-        let is_wanted = unplaced >= self.destage_threshold() || self.pressure.memory || self.checkpoint.is_draining();
-        is_wanted && self.dirty.has_waiting() && self.chunk_writes < MAX_CHUNK_WRITES
+        let is_much = self.dirty.unplaced() * MAP_BLOCK_BYTES >= self.destage_threshold() && self.dirty.has_waiting();
+        let has_open_chunk = self.data_writer.as_ref().is_some_and(SegmentWriter::has_open_chunk);
+        let is_wanted = is_much || (self.is_pressed() && (self.dirty.has_waiting() || has_open_chunk));
+        is_wanted && self.chunk_writes < MAX_CHUNK_WRITES
     }
 
     /// Gives places to dirty blocks while that is due.
@@ -30,15 +36,15 @@ impl Core {
         if !self.is_destage_due() {
             return;
         }
-        let is_draining = self.checkpoint.is_draining();
-        let floor = if is_draining || self.pressure.memory { 0 } else { self.destage_threshold() / 2 };
+        let is_pressed = self.is_pressed();
+        let floor = if is_pressed { 0 } else { self.destage_threshold() / 2 };
         while self.chunk_writes < MAX_CHUNK_WRITES && self.dirty.unplaced() * MAP_BLOCK_BYTES > floor {
             let Some(name) = self.dirty.next() else { break };
             if !self.place_block(name) {
                 break;
             }
         }
-        if is_draining && !self.dirty.has_waiting() {
+        if is_pressed && !self.dirty.has_waiting() {
             self.cut_data_chunk();
         }
     }

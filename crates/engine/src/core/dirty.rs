@@ -42,6 +42,7 @@ pub(crate) struct DirtyBlocks {
     blocks: FxHashMap<SlotName, DirtyBlock>,
     queue: VecDeque<SlotName>,
     unplaced: u64,
+    unplaced_moved: u64,
 }
 
 impl DirtyBlocks {
@@ -59,6 +60,7 @@ impl DirtyBlocks {
         assert!(self.blocks.insert(name, block).is_none(), "block {name:?} is dirty twice");
         self.queue.push_back(name);
         self.unplaced += 1;
+        self.unplaced_moved += u64::from(is_moved);
     }
 
     /// Forgets a block; gives it back.
@@ -66,6 +68,7 @@ impl DirtyBlocks {
         let block = self.blocks.remove(&name)?;
         if block.stage != Stage::Writing {
             self.unplaced -= 1;
+            self.unplaced_moved -= u64::from(block.is_moved);
         }
         Some(block)
     }
@@ -76,6 +79,7 @@ impl DirtyBlocks {
             assert!(block.stage != Stage::Writing);
             block.stage = Stage::Writing;
             self.unplaced -= 1;
+            self.unplaced_moved -= u64::from(block.is_moved);
         }
     }
 
@@ -102,6 +106,11 @@ impl DirtyBlocks {
     /// Blocks without a place.
     pub(crate) fn unplaced(&self) -> u64 {
         self.unplaced
+    }
+
+    /// Those of them that the cleaner has taken up.
+    pub(crate) fn unplaced_moved(&self) -> u64 {
+        self.unplaced_moved
     }
 
     /// Bytes in memory, those being written included.
