@@ -113,7 +113,7 @@ impl Region {
         let block = u64::from(unit.block_bytes);
         let capacity = unit.blocks * block;
         let size = size.unwrap_or(capacity.saturating_sub(offset));
-        if offset % block != 0 || size % block != 0 || size == 0 {
+        if !offset.is_multiple_of(block) || !size.is_multiple_of(block) || size == 0 {
             let message = format!("{size} bytes from {offset} are no whole blocks of {block} bytes");
             return Err(Failure::usage(message, "give a size and an offset that are multiples of the block"));
         }

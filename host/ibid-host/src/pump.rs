@@ -52,12 +52,13 @@ fn complete(
 ) -> Result<(), Failure> {
     let index = usize::try_from(completion.token).unwrap_or(usize::MAX);
     let Some(slot) = slots.get_mut(index) else { return Ok(()) };
-    if completion.is_retryable() && slot.retries < MAX_RETRIES {
-        if let Some((route, request)) = &slot.open {
-            slot.retries += 1;
-            sessions[*route].submit(request.clone(), index as u64);
-            return Ok(());
-        }
+    if completion.is_retryable()
+        && slot.retries < MAX_RETRIES
+        && let Some((route, request)) = &slot.open
+    {
+        slot.retries += 1;
+        sessions[*route].submit(request.clone(), index as u64);
+        return Ok(());
     }
     slot.open = None;
     work.done(index, completion)?;

@@ -98,9 +98,9 @@ async fn running_one_command_leaves_the_completions_of_others() {
 
 #[tokio::test]
 async fn chap_admits_who_knows_the_secret_both_ways() {
-    let account =
-        ("me".to_owned(), "a secret of 16 b".to_owned(), Some(("array".to_owned(), "another secret 1".to_owned())));
-    let served = Target { account: Some(account), ..Target::new(64) }.serve();
+    let pair = |user: &str, secret: &str| Some((user.to_owned(), secret.to_owned()));
+    let (account, own_account) = (pair("me", "a secret of 16 b"), pair("array", "another secret 1"));
+    let served = Target { account, own_account, ..Target::new(64) }.serve();
     let of = |user: &str, secret: &str| Some(Credentials { user: user.to_owned(), secret: secret.to_owned() });
     let own = of("me", "a secret of 16 b");
     for (chap_md5, (credentials, target_credentials, admitted)) in [

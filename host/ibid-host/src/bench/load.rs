@@ -53,7 +53,8 @@ struct Buffers {
 impl Load {
     pub(super) fn new(args: &BenchArgs, unit: LogicalUnit, region: Region) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
-        let blocks = u32::try_from(args.size / block).ok().filter(|blocks| *blocks > 0 && args.size % block == 0);
+        let blocks =
+            u32::try_from(args.size / block).ok().filter(|blocks| *blocks > 0 && args.size.is_multiple_of(block));
         let blocks = blocks.ok_or_else(|| {
             Failure::usage(format!("--size {} is no number of blocks of {block} bytes", args.size), "try --size 4K")
         })?;

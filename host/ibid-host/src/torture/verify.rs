@@ -2,7 +2,7 @@
 
 use super::model::{Model, Verdict};
 use super::settle::{describe, settle};
-use super::stamp::BLOCK;
+use super::stamp::{BLOCK, Stamp};
 use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal, journal_error};
 use crate::cli::{ConnectionArgs, Region};
 use crate::failure::Failure;
@@ -102,7 +102,9 @@ async fn sweep(
     let make = |lba, blocks| unit.read(lba, blocks, false);
     let check = |first: u64, data: bytes::Bytes| {
         for (lba, block) in (first..).zip(data.chunks_exact(BLOCK)) {
-            if undecided[(lba - header.first) as usize] {
+            // Of blocks where a command failed nothing is known, so that nothing is proved by them either.
+            let unknown = model.stamps(lba, 1).is_none_or(|stamps| stamps.contains(&Stamp::Unknown));
+            if unknown || undecided[(lba - header.first) as usize] {
                 continue;
             }
             report.blocks += 1;

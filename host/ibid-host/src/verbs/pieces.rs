@@ -16,7 +16,7 @@ impl Pieces {
     /// Cuts `region` into pieces of `chunk` bytes, or fewer where the target's `limit` in blocks is lower (0: no limit).
     pub(crate) fn new(unit: &LogicalUnit, region: Region, chunk: u64, limit: u64) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
-        if chunk < block || chunk % block != 0 {
+        if chunk < block || !chunk.is_multiple_of(block) {
             let message = format!("--chunk {chunk} is no number of blocks of {block} bytes");
             return Err(Failure::usage(message, "try --chunk 1M"));
         }

@@ -42,8 +42,10 @@ pub struct Target {
     pub disk: Disk,
     /// Asked before the disk.
     pub script: Box<dyn FnMut(&Command) -> Reply + Send>,
-    /// CHAP: user, secret, and the target's own.
-    pub account: Option<(String, String, Option<(String, String)>)>,
+    /// The initiator's name and secret for CHAP.
+    pub account: Option<(String, String)>,
+    /// The target's own.
+    pub own_account: Option<(String, String)>,
     /// What the target is ready to agree on.
     pub offer: Parameters,
     /// Commands that a session may have open.
@@ -59,6 +61,7 @@ impl Target {
             disk: Disk::new(blocks),
             script: Box::new(|_| Reply::Disk),
             account: None,
+            own_account: None,
             offer: Parameters::offer_of_target(),
             window: 32,
             logins: Vec::new(),
@@ -112,10 +115,10 @@ impl LoginAuthority for Target {
         }
         Ok(match &self.account {
             None => Authentication::None,
-            Some((user, secret, mutual)) => Authentication::Chap(ChapAccount {
+            Some((user, secret)) => Authentication::Chap(ChapAccount {
                 user: user.clone(),
                 secret: Secret::new(secret.clone()),
-                mutual: mutual.as_ref().map(|(user, secret)| (user.clone(), Secret::new(secret.clone()))),
+                mutual: self.own_account.as_ref().map(|(user, secret)| (user.clone(), Secret::new(secret.clone()))),
             }),
         })
     }

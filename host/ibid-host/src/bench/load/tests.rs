@@ -38,7 +38,7 @@ fn answer(status: Status, sense: Option<Sense>) -> Completion {
 fn addresses_stay_in_the_region_and_on_its_grid() {
     for request in requests(&mut load("--op read --size 4K --warm 3600"), 1000) {
         let lba = lba(&request);
-        assert!((64..1088).contains(&lba) && lba % 8 == 0, "{lba}");
+        assert!((64..1088).contains(&lba) && lba.is_multiple_of(8), "{lba}");
         assert_eq!(request.payload, Payload::In(4096));
     }
 }
