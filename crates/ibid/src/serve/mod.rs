@@ -153,7 +153,7 @@ async fn eradicate(catalog: Arc<Catalog>) {
         let done = tokio::task::spawn_blocking(move || catalog.eradicate_due(world::clock::unix_millis())).await;
         match done {
             Ok(Ok(names)) if !names.is_empty() => {
-                tracing::info!("eradicated, their time being over: {}", names.join(", "))
+                tracing::info!("eradicated, their time being over: {}", names.join(", "));
             }
             Ok(Err(error)) => tracing::error!("destroyed volumes could not be eradicated: {error}"),
             _ => {}
