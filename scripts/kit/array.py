@@ -36,7 +36,7 @@ class Array:
             command += ["--iscsi", f"127.0.0.1:{port}"]
         command += ["--api", f"127.0.0.1:{self.api_port}", *self.args]
         self.process = Process(command, self.log)
-        self.process.await_ports([*self.ports, self.api_port], limit)
+        self.process.await_line("ready", limit)
         self.iqn = next(iter(discover(self.ports[0])), "")
         if not self.iqn:
             raise Failed(f"the array reports no target on port {self.ports[0]}:\n{self.process.tail()}")

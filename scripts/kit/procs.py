@@ -37,6 +37,7 @@ class Process:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
+            self.log_begins = out.tell()
             self.child = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -65,6 +66,16 @@ class Process:
             waiting = [p for p in waiting if not listens(p)]
             if waiting:
                 time.sleep(0.02)
+
+    def await_line(self, line: str, limit: float) -> None:
+        """Returns once the process has printed this line, since it was started."""
+        end = time.monotonic() + limit
+        while f"\n{line}\n" not in "\n" + self.log.read_text(errors="replace")[self.log_begins:]:
+            if not self.alive():
+                raise Failed(f"{self.name()} ended with {self.child.returncode}:\n{self.tail()}")
+            if time.monotonic() > end:
+                raise Failed(f"{self.name()} is not ready after {limit:.0f} s:\n{self.tail()}")
+            time.sleep(0.01)
 
     def name(self) -> str:
         return Path(self.child.args[0]).name
