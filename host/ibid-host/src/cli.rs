@@ -111,7 +111,7 @@ impl Region {
     /// The region of `size` bytes (all that is left of the unit, without) from `offset`.
     pub(crate) fn of(unit: &LogicalUnit, offset: u64, size: Option<u64>) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
-        let capacity = unit.blocks * block;
+        let capacity = unit.blocks.saturating_mul(block);
         let size = size.unwrap_or(capacity.saturating_sub(offset));
         if !offset.is_multiple_of(block) || !size.is_multiple_of(block) || size == 0 {
             let message = format!("{size} bytes from {offset} are no whole blocks of {block} bytes");

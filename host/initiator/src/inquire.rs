@@ -10,6 +10,7 @@ use scsi::inquiry::vpd::{self, BlockLimits};
 use scsi::inquiry::{Designator, DesignatorKind, parse_designators};
 use scsi::lba_status::{StatusRun, parse_lba_status};
 use scsi::lun::parse_report_luns;
+use scsi::persistent_reservation::{InAction, ReservationType, parse_keys, parse_reservation};
 use scsi::{Capacity, Command, Lun};
 
 /// Room for an INQUIRY answer.
@@ -95,6 +96,18 @@ impl Session {
     pub async fn lba_status(&mut self, unit: &LogicalUnit, lba: u64) -> Result<Vec<StatusRun>, RunError> {
         let data = self.run(unit.get_lba_status(lba)).await?;
         sensible(parse_lba_status(&data), "GET LBA STATUS")
+    }
+
+    /// READ KEYS (SPC-4 6.15.2): the registered keys.
+    pub async fn reservation_keys(&mut self, unit: &LogicalUnit) -> Result<Vec<u64>, RunError> {
+        let data = self.run(unit.persistent_reserve_in(InAction::ReadKeys)).await?;
+        Ok(sensible(parse_keys(&data), "PERSISTENT RESERVE IN")?.1)
+    }
+
+    /// READ RESERVATION (SPC-4 6.15.3): the holder's key and the type; nothing where nothing is reserved.
+    pub async fn reservation(&mut self, unit: &LogicalUnit) -> Result<Option<(u64, ReservationType)>, RunError> {
+        let data = self.run(unit.persistent_reserve_in(InAction::ReadReservation)).await?;
+        Ok(parse_reservation(&data))
     }
 
     /// RECEIVE COPY OPERATING PARAMETERS (SPC-4 6.20): the limits of the copy manager.

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use scsi::cdb::{CacheRange, CdbSize, Transfer, WriteSame};
 use scsi::copy::{CopyList, Cscd, ListIdUsage, Segment, build_copy_list};
 use scsi::inquiry::Designator;
+use scsi::persistent_reservation::{InAction, OutAction, OutParameters, ReservationType};
 use scsi::unmap::build_unmap;
 use scsi::{Command, Lun};
 use units::{BlockRange, Lba};
@@ -138,6 +139,23 @@ impl LogicalUnit {
     /// RELEASE(6) (SPC-2 7.16).
     pub fn release(&self) -> Request {
         Request::new(self.lun, &Command::Release { size: CdbSize::Six })
+    }
+
+    /// PERSISTENT RESERVE OUT (SPC-4 6.16), for this nexus. `kind` is looked at by the actions that reserve and release.
+    pub fn persistent_reserve_out(
+        &self,
+        action: OutAction,
+        kind: Option<ReservationType>,
+        parameters: &OutParameters,
+    ) -> Request {
+        let list = Bytes::copy_from_slice(&parameters.to_bytes());
+        let length = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        Request::with_data(self.lun, &Command::PersistentReserveOut { action, kind, length }, list)
+    }
+
+    /// PERSISTENT RESERVE IN (SPC-4 6.15).
+    pub fn persistent_reserve_in(&self, action: InAction) -> Request {
+        Request::new(self.lun, &Command::PersistentReserveIn { action, allocation: 8192 })
     }
 }
 

@@ -6,6 +6,7 @@ mod report;
 use crate::cli::{ConnectionArgs, Pattern, Region, size};
 use crate::failure::Failure;
 use crate::pump::pump;
+use crate::verbs::MAX_DATA_BYTES;
 use clap::{Args, ValueEnum};
 use initiator::{LogicalUnit, Session, Url};
 use load::Load;
@@ -37,6 +38,12 @@ pub(crate) enum Op {
     Flush,
     /// GET LBA STATUS
     GetLba,
+}
+
+impl Op {
+    fn carries_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Caw | Self::CawMiss)
+    }
 }
 
 /// Options of the verb.
@@ -95,6 +102,12 @@ pub(crate) async fn run(args: &BenchArgs) -> Result<(), Failure> {
     if !(args.secs > 0.0 && args.secs <= 86_400.0 && args.warm >= 0.0 && args.warm <= 86_400.0) {
         return Err(Failure::usage("--secs and --warm are out of range", "seconds up to a day are possible"));
     }
+    if args.op.carries_data() && args.size > MAX_DATA_BYTES {
+        return Err(Failure::usage(
+            format!("--size {} is too large", args.size),
+            "commands that carry data take up to 16M",
+        ));
+    }
     let (session, unit) = args.connection.open(&args.url).await?;
     let region = region(args, &unit)?;
     let mut sessions = [session];
@@ -115,7 +128,7 @@ pub(crate) async fn run(args: &BenchArgs) -> Result<(), Failure> {
 }
 
 fn region(args: &BenchArgs, unit: &LogicalUnit) -> Result<Region, Failure> {
-    let whole = (unit.blocks * u64::from(unit.block_bytes)).saturating_sub(args.off);
+    let whole = unit.blocks.saturating_mul(u64::from(unit.block_bytes)).saturating_sub(args.off);
     let mut span = args.span.unwrap_or(whole).min(whole);
     if matches!(args.op, Op::Caw | Op::CawMiss) {
         span = span.min(MAX_CAW_BYTES);

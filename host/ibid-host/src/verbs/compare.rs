@@ -3,7 +3,6 @@
 use super::fill::first_difference;
 use super::outcome::Tally;
 use super::pieces::Pieces;
-use super::zero::CHUNK_WRITE;
 use crate::cli::{ConnectionArgs, Region, size};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -89,7 +88,7 @@ pub(crate) async fn run(args: &CompareArgs) -> Result<(), Failure> {
     let same = Region::of(&other, args.second_off, Some(bytes))?;
     let limit = [unit.limits.max_transfer, other.limits.max_transfer].into_iter().filter(|limit| *limit > 0).min();
     let mut work = Comparison {
-        pieces: Pieces::new(&unit, region, CHUNK_WRITE, limit.unwrap_or(0))?,
+        pieces: Pieces::new(&unit, region, super::DATA_BYTES, limit.unwrap_or(0))?,
         units: [unit, other],
         regions: [region, same],
         open: vec![(0, 0, None); usize::from(args.qd)],

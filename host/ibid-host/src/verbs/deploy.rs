@@ -51,6 +51,9 @@ pub(crate) struct DeployArgs {
     pub(crate) connection: ConnectionArgs,
 }
 
+/// Bytes of an EXTENDED COPY, when not told: what ESXi sends.
+const CHUNK_XCOPY: u64 = 4 << 20;
+
 /// What is copied where, and what each slot is at.
 struct Deployment {
     source: LogicalUnit,
@@ -147,14 +150,14 @@ fn plan(
         return Err(Failure::usage("source and destination overlap", "choose another --destination-off"));
     }
     let (chunk, limit) = match args.method {
-        Method::Xcopy => (4 << 20, 0),
+        Method::Xcopy => (args.chunk.unwrap_or(CHUNK_XCOPY), 0),
         Method::Readwrite => {
             let limits = [source.limits.max_transfer, destination.limits.max_transfer];
-            (super::zero::CHUNK_WRITE, limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0))
+            (super::data_chunk(args.chunk)?, limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0))
         }
     };
     Ok(Deployment {
-        pieces: Pieces::new(&source, from, args.chunk.unwrap_or(chunk), limit)?,
+        pieces: Pieces::new(&source, from, chunk, limit)?,
         source,
         destination,
         from,

@@ -3,7 +3,6 @@
 use super::RangeArgs;
 use super::pieces::Pieces;
 use super::sweep::Sweep;
-use super::zero::CHUNK_WRITE;
 use crate::cli::Region;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -43,7 +42,7 @@ pub(crate) async fn fill(args: &FillArgs) -> Result<(), Failure> {
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
     let progress = Progress::new("fill", region.blocks * u64::from(unit.block_bytes), range.json);
-    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(CHUNK_WRITE), unit.limits.max_transfer)?;
+    let pieces = Pieces::new(&unit, region, super::data_chunk(range.chunk)?, unit.limits.max_transfer)?;
     let origin = args.from.unwrap_or(range.off);
     let make = |lba, blocks: u32| {
         let at = (lba - region.lba) * u64::from(unit.block_bytes) + origin;
@@ -60,7 +59,7 @@ pub(crate) async fn verify(args: &FillArgs) -> Result<(), Failure> {
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
     let progress = Progress::new("verify", region.blocks * u64::from(unit.block_bytes), range.json);
-    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(CHUNK_WRITE), unit.limits.max_transfer)?;
+    let pieces = Pieces::new(&unit, region, super::data_chunk(range.chunk)?, unit.limits.max_transfer)?;
     let origin = args.from.unwrap_or(range.off);
     let make = |lba, blocks: u32| unit.read(lba, blocks, false);
     let check = |lba: u64, data: Bytes| {

@@ -15,8 +15,23 @@ pub(crate) use pieces::Pieces;
 pub(crate) use sweep::Sweep;
 
 use crate::cli::{ConnectionArgs, size};
+use crate::failure::Failure;
 use clap::Args;
 use initiator::Url;
+
+/// The most data of one command: each command open at a time holds as much memory.
+pub(crate) const MAX_DATA_BYTES: u64 = 16 << 20;
+/// Bytes of a READ or WRITE, when not told.
+const DATA_BYTES: u64 = 1 << 20;
+
+/// The bytes of a command that carries data: those asked for, within reason.
+fn data_chunk(asked: Option<u64>) -> Result<u64, Failure> {
+    let chunk = asked.unwrap_or(DATA_BYTES);
+    if chunk > MAX_DATA_BYTES {
+        return Err(Failure::usage(format!("--chunk {chunk} is too large"), "commands that carry data take up to 16M"));
+    }
+    Ok(chunk)
+}
 
 /// Options of the verbs that go over a run of bytes of one logical unit.
 #[derive(Args, Clone, Debug)]

@@ -3,7 +3,6 @@
 use super::RangeArgs;
 use super::pieces::Pieces;
 use super::sweep::Sweep;
-use super::zero::CHUNK_WRITE;
 use crate::cli::Region;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -41,13 +40,16 @@ pub(crate) async fn run(args: &ReclaimArgs) -> Result<(), Failure> {
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
     let progress = Progress::new("reclaim", region.blocks * u64::from(unit.block_bytes), range.json);
-    let zeros = Bytes::from(vec![0; usize::try_from(range.chunk.unwrap_or(CHUNK_WRITE)).unwrap_or(usize::MAX)]);
+    let limits = &unit.limits;
     let (name, what, chunk, limit) = match args.method {
-        Method::Unmap => ("unmap", "UNMAP", CHUNK_UNMAP, u64::from(unit.limits.max_unmap_blocks)),
-        Method::WriteSameUnmap => ("write-same-unmap", "WRITE SAME", CHUNK_UNMAP, unit.limits.max_write_same),
-        Method::WriteZeros => ("write-zeros", "WRITE", CHUNK_WRITE, unit.limits.max_transfer),
+        Method::Unmap => ("unmap", "UNMAP", range.chunk.unwrap_or(CHUNK_UNMAP), u64::from(limits.max_unmap_blocks)),
+        Method::WriteSameUnmap => {
+            ("write-same-unmap", "WRITE SAME", range.chunk.unwrap_or(CHUNK_UNMAP), limits.max_write_same)
+        }
+        Method::WriteZeros => ("write-zeros", "WRITE", super::data_chunk(range.chunk)?, limits.max_transfer),
     };
-    let pieces = Pieces::new(&unit, region, range.chunk.unwrap_or(chunk), limit)?;
+    let zeros = Bytes::from(vec![0; super::MAX_DATA_BYTES as usize]);
+    let pieces = Pieces::new(&unit, region, chunk, limit)?;
     let make = |lba, blocks: u32| match args.method {
         Method::Unmap => unit.unmap(&[(lba, blocks)]),
         Method::WriteSameUnmap => unit.write_same(lba, blocks, zeros.slice(..unit.block_bytes as usize), true),

@@ -1,8 +1,8 @@
 //! `ibid-host zero`: clears a disk, by telling the array to or by sending zeros.
 
-use super::RangeArgs;
 use super::pieces::Pieces;
 use super::sweep::Sweep;
+use super::{DATA_BYTES, RangeArgs};
 use crate::cli::Region;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -32,8 +32,6 @@ pub(crate) struct ZeroArgs {
 
 /// Bytes of a WRITE SAME, when not told.
 const CHUNK_SAME: u64 = 16 << 20;
-/// Bytes of a WRITE, when not told.
-pub(super) const CHUNK_WRITE: u64 = 1 << 20;
 
 /// Runs the verb.
 pub(crate) async fn run(args: &ZeroArgs) -> Result<(), Failure> {
@@ -54,7 +52,7 @@ pub(crate) async fn run(args: &ZeroArgs) -> Result<(), Failure> {
             sweep.tally.end("zero", "write-same")
         }
         Method::Write => {
-            let chunk = range.chunk.unwrap_or(CHUNK_WRITE);
+            let chunk = super::data_chunk(range.chunk)?;
             let pieces = Pieces::new(&unit, region, chunk, unit.limits.max_transfer)?;
             let zeros = Bytes::from(vec![0; usize::try_from(chunk).unwrap_or(usize::MAX)]);
             let make = |lba, blocks: u32| unit.write(lba, zeros.slice(..(blocks * unit.block_bytes) as usize), false);
@@ -68,11 +66,11 @@ pub(crate) async fn run(args: &ZeroArgs) -> Result<(), Failure> {
 
 /// Zeroes `region` by whatever the target knows: the start of loads that must know what they will find.
 pub(crate) async fn clear(session: &mut Session, unit: &LogicalUnit, region: Region) -> Result<(), Failure> {
-    let zeros = Bytes::from(vec![0; CHUNK_WRITE as usize]);
+    let zeros = Bytes::from(vec![0; DATA_BYTES as usize]);
     let block = zeros.slice(..unit.block_bytes as usize);
     let mut by_write = false;
     let limit = [unit.limits.max_write_same, unit.limits.max_transfer].into_iter().filter(|limit| *limit > 0).min();
-    for (lba, blocks) in Pieces::new(unit, region, CHUNK_WRITE, limit.unwrap_or(0))? {
+    for (lba, blocks) in Pieces::new(unit, region, DATA_BYTES, limit.unwrap_or(0))? {
         if !by_write {
             match session.run(unit.write_same(lba, blocks, block.clone(), false)).await {
                 Ok(_) => continue,

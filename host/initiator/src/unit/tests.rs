@@ -65,3 +65,14 @@ fn a_copy_of_nothing_has_no_segment() {
     let request = unit(1).extended_copy(0, &unit(1), &[CopyRun { source: 0, destination: 8, blocks: 0 }]);
     assert!(parse_copy_list(data(&request)).unwrap().segments.is_empty());
 }
+
+#[test]
+fn a_persistent_reservation_is_asked_for_by_key_and_type() {
+    let parameters =
+        OutParameters { key: 0x0102, service_key: 0, persist: false, all_target_ports: false, initiator_ports: None };
+    let request =
+        unit(1).persistent_reserve_out(OutAction::Reserve, Some(ReservationType::ExclusiveAccess), &parameters);
+    assert_eq!(request.cdb.0[..9], [0x5f, 0x01, 0x03, 0, 0, 0, 0, 0, 24]);
+    assert_eq!(data(&request)[..8], [0, 0, 0, 0, 0, 0, 1, 2]);
+    assert_eq!(data(&request).len(), 24);
+}
