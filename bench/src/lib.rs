@@ -1,1 +1,202 @@
-//! bench: see ARCHITECTURE.md.
+//! What the benchmarks of the engine share: a drive in memory, and the core run on one thread with everything that it asks for done
+//! at once, so that a figure is the engine's own cost and neither the drive's nor the network's.
+
+use bytes::Bytes;
+use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use store::Geometry;
+use units::VolumeId;
+use world::{Disk, DiskError, Durability};
+
+const PAGE: usize = 1 << 16;
+
+/// A sparse drive in memory.
+pub struct MemoryDisk {
+    size: u64,
+    pages: Mutex<HashMap<u64, Box<[u8]>>>,
+}
+
+impl MemoryDisk {
+    /// A drive of that many bytes; what was never written reads as zeros.
+    pub fn new(size: u64) -> Self {
+        Self { size, pages: Mutex::new(HashMap::new()) }
+    }
+
+    fn each(&self, offset: u64, length: usize, mut visit: impl FnMut(&mut [u8], std::ops::Range<usize>)) {
+        let mut pages = self.pages.lock();
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let within = (at % PAGE as u64) as usize;
+            let take = (PAGE - within).min(length - done);
+            let page = pages.entry(at / PAGE as u64).or_insert_with(|| vec![0; PAGE].into_boxed_slice());
+            visit(&mut page[within..within + take], done..done + take);
+            done += take;
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        self.each(offset, buffer.len(), |page, range| buffer[range].copy_from_slice(page));
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
+        let mut at = offset;
+        for part in parts {
+            self.each(at, part.len(), |page, range| page.copy_from_slice(&part[range]));
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+}
+
+/// An array on a drive in memory.
+pub struct Bench {
+    /// The drive.
+    pub disk: MemoryDisk,
+    /// The array.
+    pub core: Core,
+    actions: Vec<Action>,
+    next_tag: Tag,
+}
+
+impl Bench {
+    /// A new array of that geometry, opened.
+    pub fn new(geometry: Geometry) -> Self {
+        let disk = MemoryDisk::new(geometry.capacity);
+        Core::create(&disk, &geometry, [7; 16]).expect("a new array in memory");
+        let (core, _) = Core::recover(&disk, None).expect("the array that was just made");
+        Self { disk, core, actions: Vec::new(), next_tag: 0 }
+    }
+
+    /// Submits operations, commits them together and waits for every answer. Gives the last one; panics on an error.
+    pub fn run(&mut self, ops: impl IntoIterator<Item = Op>) -> Reply {
+        let mut waiting = 0;
+        for op in ops {
+            self.next_tag += 1;
+            self.core.submit(op, self.next_tag);
+            waiting += 1;
+        }
+        let mut last = Reply::Done;
+        while waiting > 0 {
+            self.core.kick();
+            if self.core.wants_tick() {
+                self.core.tick();
+            }
+            for result in self.carry_out() {
+                last = result.expect("every operation of a benchmark succeeds");
+                waiting -= 1;
+            }
+        }
+        last
+    }
+
+    /// Lets the background work come to its end.
+    pub fn settle(&mut self) {
+        while self.core.wants_tick() || self.core.has_actions() {
+            self.core.tick();
+            self.core.kick();
+            self.carry_out();
+        }
+    }
+
+    fn carry_out(&mut self) -> Vec<Result<Reply, OpError>> {
+        let mut answers = Vec::new();
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.poll(&mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Complete { result, .. } => answers.push(result),
+                Action::Read(plan) => answers.push(plan.execute(&self.disk)),
+                Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
+                Action::Io { id, io } => {
+                    let result = self.perform(&io);
+                    self.core.io_done(id, result);
+                }
+            }
+        }
+        self.actions = actions;
+        answers
+    }
+
+    fn perform(&self, io: &Io) -> Result<Bytes, DiskError> {
+        match io {
+            Io::Read { offset, bytes } => {
+                let mut buffer = vec![0; *bytes];
+                self.disk.read_at(*offset, &mut buffer)?;
+                Ok(buffer.into())
+            }
+            Io::Write { offset, data, durability } => {
+                let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
+                self.disk.write_at(*offset, &parts, *durability).map(|()| Bytes::new())
+            }
+            Io::Flush | Io::Allocate { .. } => Ok(Bytes::new()),
+        }
+    }
+
+    /// Makes a volume of that many bytes.
+    pub fn create_volume(&mut self, name: u64, bytes: u64) -> VolumeId {
+        let volume = VolumeId(name);
+        self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / units::BLOCK_BYTES }])]);
+        volume
+    }
+
+    /// Fills the start of a volume with data that does not reduce.
+    pub fn fill(&mut self, volume: VolumeId, bytes: u64) {
+        for megabyte in 0..bytes >> 20 {
+            let data = noise(megabyte, 1 << 20);
+            self.run([Op::Write { volume, lba: units::Lba(megabyte << 11), data, fua: false }]);
+        }
+        self.settle();
+    }
+}
+
+/// Bytes that look random, the same for the same seed.
+pub fn noise(seed: u64, length: usize) -> Bytes {
+    let mut rng = Random::new(seed);
+    let mut data = Vec::with_capacity(length);
+    while data.len() < length {
+        data.extend_from_slice(&rng.draw().to_le_bytes());
+    }
+    data.truncate(length);
+    data.into()
+}
+
+/// A small generator of numbers for benchmarks (splitmix64).
+pub struct Random(u64);
+
+impl Random {
+    /// Begins at a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// The next number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.draw() % limit
+    }
+}
