@@ -102,9 +102,17 @@ impl Client {
         self.one(Method::PATCH, "volumes", &[("names", name), ("truncate", truncate)], Some(patch))
     }
 
-    /// Removes a destroyed volume for good.
-    pub fn eradicate_volume(&self, name: &str) -> Result<(), ClientError> {
-        self.call(Method::DELETE, "volumes", &[("names", name)], None::<&()>).map(|_| ())
+    /// Makes the same change to several volumes, or to none when one cannot be changed.
+    pub fn change_volumes(&self, names: &[String], patch: &VolumePatch) -> Result<Vec<Volume>, ClientError> {
+        let names = names.join(",");
+        let changed: Items<Volume> =
+            understand(self.call(Method::PATCH, "volumes", &[("names", &names)], Some(patch))?)?;
+        Ok(changed.items)
+    }
+
+    /// Removes destroyed volumes for good: all of them, or none.
+    pub fn eradicate_volumes(&self, names: &[String]) -> Result<(), ClientError> {
+        self.call(Method::DELETE, "volumes", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
     /// Hosts.
@@ -122,9 +130,9 @@ impl Client {
         self.one(Method::PATCH, "hosts", &[("names", name)], Some(patch))
     }
 
-    /// Removes a host.
-    pub fn delete_host(&self, name: &str) -> Result<(), ClientError> {
-        self.call(Method::DELETE, "hosts", &[("names", name)], None::<&()>).map(|_| ())
+    /// Removes hosts: all of them, or none.
+    pub fn delete_hosts(&self, names: &[String]) -> Result<(), ClientError> {
+        self.call(Method::DELETE, "hosts", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
     /// Connections.

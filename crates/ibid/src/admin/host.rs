@@ -45,7 +45,7 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
             one(as_json, &client.change_host(&name, &HostPatch { name: Some(new_name), ..HostPatch::default() })?)
         }
         HostCommand::Delete { names } => {
-            names.iter().try_for_each(|name| client.delete_host(name))?;
+            client.delete_hosts(&names)?;
             if as_json { json(&names) } else { print(&format!("deleted {}\n", list(&names))) }
         }
         HostCommand::Connect { host, volume, lun } => {

@@ -37,19 +37,17 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
             either(as_json, &changed, || lines(std::slice::from_ref(&changed)))
         }
         VolumeCommand::Destroy { names } => {
-            let destroy =
-                |name: &String| patch(name, VolumePatch { destroyed: Some(true), ..VolumePatch::default() }, false);
-            let changed = names.iter().map(destroy).collect::<Result<Vec<_>, _>>()?;
+            let destroy = VolumePatch { destroyed: Some(true), ..VolumePatch::default() };
+            let changed = client.change_volumes(&names, &destroy)?;
             either(as_json, &changed, || lines(&changed))
         }
         VolumeCommand::Recover { names } => {
-            let recover =
-                |name: &String| patch(name, VolumePatch { destroyed: Some(false), ..VolumePatch::default() }, false);
-            let changed = names.iter().map(recover).collect::<Result<Vec<_>, _>>()?;
+            let recover = VolumePatch { destroyed: Some(false), ..VolumePatch::default() };
+            let changed = client.change_volumes(&names, &recover)?;
             either(as_json, &changed, || lines(&changed))
         }
         VolumeCommand::Eradicate { names } => {
-            names.iter().try_for_each(|name| client.eradicate_volume(name))?;
+            client.eradicate_volumes(&names)?;
             if as_json { json(&names) } else { print(&format!("eradicated {}\n", list(&names))) }
         }
     }

@@ -36,6 +36,8 @@ fn volumes() {
     assert_eq!(array.json("volume list")[0]["name"], "vm1");
     assert_eq!(array.json("volume list --filter provisioned>1")[0]["name"], "vm1");
     array.text("volume recover db");
+    array.refused("volume destroy db vm9");
+    assert_eq!(array.json("volume list --destroyed").as_array().unwrap().len(), 0, "all or none");
     array.text("volume destroy db");
     assert_eq!(array.text("volume eradicate db"), "eradicated db\n");
     assert_eq!(array.json("volume list --all").as_array().unwrap().len(), 1);

@@ -71,10 +71,10 @@ fn the_client_does_what_the_command_line_needs() {
     assert_eq!(client.connections(&of).unwrap().len(), 1);
     client.disconnect("any", "vm2").unwrap();
     client.change_host("any", &HostPatch { name: Some("all".into()), ..HostPatch::default() }).unwrap();
-    client.delete_host("all").unwrap();
+    client.delete_hosts(&["all".to_owned()]).unwrap();
     let destroy = VolumePatch { destroyed: Some(true), ..VolumePatch::default() };
-    assert!(client.change_volume("vm2", &destroy, false).unwrap().destroyed);
-    client.eradicate_volume("vm2").unwrap();
+    assert!(client.change_volumes(&volumes, &destroy).unwrap()[0].destroyed);
+    client.eradicate_volumes(&volumes).unwrap();
     let listing = Listing { filter: Some("name='vm*' and not destroyed"), ..Listing::default() };
     assert!(client.volumes(&listing).unwrap().is_empty());
     assert_eq!(client.array().unwrap().name, "array-1");
@@ -84,7 +84,9 @@ fn the_client_does_what_the_command_line_needs() {
 #[test]
 fn refusals_arrive_as_they_were_meant() {
     let served = Served::new("refusals");
-    let ClientError::Refused(errors) = served.client().eradicate_volume("nope").unwrap_err() else { panic!("refused") };
+    let ClientError::Refused(errors) = served.client().eradicate_volumes(&["nope".to_owned()]).unwrap_err() else {
+        panic!("refused")
+    };
     assert_eq!(errors[0].context.as_deref(), Some("nope"));
     assert_eq!(errors[0].message, "Volume does not exist.");
     let wrong = Client::new(&served.url, "wrong", &Trust::Anyone).unwrap();
