@@ -17,11 +17,14 @@ const VERIFY_PIECE_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 /// The most descriptors of one GET LBA STATUS answer.
 const MAX_STATUS_EXTENTS: usize = 1024;
 
-/// The medium of a command: a volume and its size in blocks.
+/// The medium of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Medium {
     pub(crate) volume: VolumeId,
+    /// Its size.
     pub(crate) blocks: u64,
+    /// Bytes that the host has room for.
+    pub(crate) room: u64,
 }
 
 /// True for the commands that [`Medium::start`] carries out.
@@ -88,6 +91,8 @@ impl Medium {
 
     fn read(self, transfer: Transfer) -> Result<Step, Sense> {
         let range = self.transfer(transfer.lba, transfer.blocks, transfer.size)?;
+        let blocks = range.blocks().min(self.room.div_ceil(BLOCK_BYTES));
+        let range = self.range(transfer.lba, blocks)?;
         if range.is_empty() {
             return Ok(Outcome::GOOD.into());
         }

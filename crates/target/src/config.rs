@@ -17,8 +17,8 @@ pub struct Config {
     pub queue_depth: u32,
     /// Write data that the commands of one session may hold; commands above it wait for their R2T.
     pub max_write_bytes: u64,
-    /// Bytes of answers that may wait for a host that does not read them; until they are fewer, no more commands of this
-    /// connection are read.
+    /// Bytes of answers that one session may have in memory, under way or waiting for a host that does not read them;
+    /// until they are fewer, its next commands wait.
     pub max_unsent_bytes: usize,
 }
 

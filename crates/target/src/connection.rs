@@ -50,6 +50,7 @@ enum Ended {
 struct Woken {
     has_input: bool,
     has_letters: bool,
+    has_room: bool,
     has_tick: bool,
     is_closed: bool,
 }
@@ -62,6 +63,8 @@ struct Connection {
     last_heard: Instant,
     /// A ping is out and nothing has come since.
     is_pinged: bool,
+    /// The socket has taken bytes since the timer was set.
+    has_sent: bool,
 }
 
 /// Serves one connection from its first byte to its end.
@@ -74,6 +77,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr)
         timer,
         last_heard: world::clock::now(),
         is_pinged: false,
+        has_sent: false,
     };
     if let Err(ended) = connection.run(&shared).await
         && let Some(withheld) = shared.complaints.admit(world::clock::now())
@@ -209,9 +213,10 @@ impl Connection {
             let wanted = session.connection.wanted(&self.input);
             woken.has_input = self.poll_input(context, wanted)?;
         }
+        woken.has_room = session.can_go_on();
         woken.has_letters = session.nexus.inbox.poll_filled(context).is_ready();
         woken.has_tick = self.timer.as_mut().poll(context).is_ready();
-        match woken.has_input || woken.has_letters || woken.has_tick || woken.is_closed {
+        match woken.has_input || woken.has_letters || woken.has_tick || woken.has_room || woken.is_closed {
             true => Poll::Ready(Ok(woken)),
             false => Poll::Pending,
         }
@@ -223,7 +228,10 @@ impl Connection {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let count = output.chunks_vectored(&mut slices);
             match self.stream.poll_write(context, &slices[..count]) {
-                Poll::Ready(sent) => output.advance(sent?),
+                Poll::Ready(sent) => {
+                    output.advance(sent?);
+                    self.has_sent = true;
+                }
                 Poll::Pending => break,
             }
         }
@@ -260,7 +268,9 @@ impl Connection {
             self.set_timer(ping_after - silent);
             return Ok(());
         }
-        if self.is_pinged {
+        // One that is still taking answers is alive: the ping stands behind them.
+        let is_taking = std::mem::take(&mut self.has_sent) && !session.connection.output().is_empty();
+        if self.is_pinged && !is_taking {
             return Err(Ended::Closed(format!("no answer to a ping within {pong_within:?}")));
         }
         session.connection.ping();

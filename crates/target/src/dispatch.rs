@@ -9,7 +9,6 @@ use crate::outcome::Outcome;
 use crate::program::{Program, Step};
 use crate::session::Session;
 use crate::view::Attachment;
-use bytes::Bytes;
 use engine::Op;
 use iscsi::target;
 use scsi::cdb::{Command, StartStop};
@@ -25,7 +24,7 @@ pub(crate) struct Start {
     pub(crate) class: Class,
     /// Bytes of the volume that the command covers, for the counters.
     pub(crate) bytes: u64,
-    /// Bytes that the CDB wants from the host; `None` where the answer's own length says it.
+    /// Bytes that the CDB wants to move; `None` where the answer's own length says it.
     pub(crate) wanted: Option<u64>,
 }
 
@@ -35,11 +34,11 @@ pub(crate) fn start(session: &Session, command: &target::Command) -> Start {
     let attachment = lun.and_then(|lun| session.view.get(lun));
     let parsed = Cdb::parse(&command.cdb);
     let (wanted, class, bytes) = match &parsed {
-        Ok(parsed) => (wanted_from_host(parsed), class_of(parsed), covered_bytes(parsed)),
+        Ok(parsed) => (wanted_bytes(parsed), class_of(parsed), covered_bytes(parsed)),
         Err(_) => (None, Class::Other, 0),
     };
     let step = match attachment {
-        Some(attachment) => on_unit(session, attachment, parsed, &command.data),
+        Some(attachment) => on_unit(session, attachment, parsed, command),
         None => parsed.and_then(|parsed| session.on_absent_unit(&parsed)),
     };
     let step = step.unwrap_or_else(|sense| Outcome::check(sense).into());
@@ -51,8 +50,9 @@ fn on_unit(
     session: &Session,
     attachment: &Arc<Attachment>,
     parsed: Result<Command, Sense>,
-    data: &Bytes,
+    request: &target::Command,
 ) -> Result<Step, Sense> {
+    let data = &request.data;
     if !parsed.as_ref().is_ok_and(ignores_attentions)
         && let Some(sense) = session.nexus.take_attention(attachment.unit.volume)
     {
@@ -66,7 +66,8 @@ fn on_unit(
         attachment.admits_writes()?;
     }
     if is_medium_command(&command) {
-        let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks };
+        let room = request.expected_read.into();
+        let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks, room };
         return medium.start(&command, data.clone());
     }
     match command {
@@ -100,11 +101,12 @@ fn ignores_attentions(command: &Command) -> bool {
     matches!(command, Command::Inquiry { .. } | Command::ReportLuns { .. } | Command::RequestSense { .. })
 }
 
-fn wanted_from_host(command: &Command) -> Option<u64> {
+/// Of a read no more is fetched than the host has room for, so the CDB says how much it wanted.
+fn wanted_bytes(command: &Command) -> Option<u64> {
     match command.data_phase() {
         DataPhase::Out(bytes) => Some(bytes),
         DataPhase::None => Some(0),
-        DataPhase::In(_) => None,
+        DataPhase::In(bytes) => matches!(command, Command::Read(_)).then_some(bytes),
     }
 }
 

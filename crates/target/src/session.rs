@@ -17,11 +17,13 @@ use engine::{OpError, Reply, Sink};
 use iscsi::pdu::TaskOutcome;
 use iscsi::target::{self, CloseReason, RequestId, TargetConnection, TaskId};
 use scsi::inquiry::Port;
-use scsi::{SenseFormat, Status};
+use scsi::{Lun, SenseFormat, Status};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use units::VolumeId;
 
 /// A session, which is one connection (MaxConnections is 1).
 pub(crate) struct Session {
@@ -40,6 +42,10 @@ pub(crate) struct Session {
     pub(crate) outcomes: Vec<(RequestId, TaskOutcome)>,
     /// A TARGET COLD RESET was asked for: the session ends when that is answered.
     pub(crate) is_cold: bool,
+    /// Commands that wait until answers before them have left, in their order.
+    backlog: VecDeque<target::Command>,
+    /// Bytes that the answers of the tasks under way may take.
+    reading: u64,
     /// The catalogue's version that `view` follows.
     version: u64,
     sink: Arc<dyn Sink>,
@@ -81,6 +87,8 @@ impl Session {
             local,
             copies: CopyRecords::default(),
             outcomes: Vec::new(),
+            backlog: VecDeque::new(),
+            reading: 0,
             is_cold: false,
             version,
             sink: nexus.inbox.clone(),
@@ -119,6 +127,7 @@ impl Session {
     pub(crate) fn turn(&mut self, input: &mut BytesMut) {
         self.follow_catalogue();
         self.collect();
+        self.catch_up();
         if self.closing.is_none() && !input.is_empty() {
             let mut events = std::mem::take(&mut self.events);
             self.connection.receive(input, &mut events);
@@ -131,7 +140,7 @@ impl Session {
                 break;
             }
         }
-        if self.is_logging_out && self.tasks.is_empty() {
+        if self.is_logging_out && self.tasks.is_empty() && self.backlog.is_empty() {
             self.is_logging_out = false;
             self.connection.complete_logout(&mut self.events);
             self.handle_events();
@@ -150,7 +159,13 @@ impl Session {
 
     fn handle(&mut self, event: target::Event) {
         match event {
-            target::Event::Command(command) => self.command(command),
+            target::Event::Command(command) => {
+                if self.backlog.is_empty() && self.has_room_for(&command) {
+                    self.command(command);
+                } else {
+                    self.backlog.push_back(command);
+                }
+            }
             target::Event::TaskManagement(management) => self.manage(management),
             target::Event::SendTargets { id, scope } => {
                 let targets = self.shared.targets(&scope, self.local);
@@ -161,6 +176,41 @@ impl Session {
             target::Event::Close(reason) => {
                 self.is_logged_out = reason == CloseReason::LoggedOut;
                 self.close(reason.to_string());
+            }
+        }
+    }
+
+    /// Answers that wait in memory, and may yet come into it, stay below a limit. A command that is alone may be larger.
+    fn has_room_for(&mut self, command: &target::Command) -> bool {
+        let held = self.reading + self.connection.output().len() as u64;
+        held == 0 || held + u64::from(command.expected_read) <= self.shared.config.max_unsent_bytes as u64
+    }
+
+    /// True when a command waits and there is room for it.
+    pub(crate) fn can_go_on(&mut self) -> bool {
+        let Some(command) = self.backlog.pop_front() else { return false };
+        let can = self.has_room_for(&command);
+        self.backlog.push_front(command);
+        can
+    }
+
+    /// Begins commands that have waited for room.
+    fn catch_up(&mut self) {
+        while self.can_go_on() {
+            if let Some(command) = self.backlog.pop_front() {
+                self.command(command);
+            }
+        }
+    }
+
+    /// Takes commands out of those that wait, because they are aborted: their outcome is that nothing was done.
+    pub(crate) fn drop_waiting(&mut self, is_meant: impl Fn(&Self, &target::Command) -> bool) {
+        for command in std::mem::take(&mut self.backlog) {
+            if is_meant(self, &command) {
+                let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
+                self.answer(command.id, aborted, None, None);
+            } else {
+                self.backlog.push_back(command);
             }
         }
     }
@@ -181,10 +231,12 @@ impl Session {
             class,
             bytes,
             wanted,
+            reading: command.expected_read.into(),
             started: self.now,
             fate: Fate::Alive,
             holds: Vec::new(),
         };
+        self.reading += task.reading;
         self.go_on(tag, task, step);
     }
 
@@ -240,6 +292,7 @@ impl Session {
     }
 
     fn end(&mut self, task: Task, outcome: Outcome) {
+        self.reading -= task.reading;
         let outcome = match task.fate {
             Fate::Alive => outcome,
             Fate::Forgotten | Fate::TaskAborted => Outcome { status: Status::TaskAborted, ..Outcome::GOOD },
@@ -279,6 +332,12 @@ impl Session {
         is_any
     }
 
+    fn is_on(&self, command: &target::Command, volume: Option<VolumeId>) -> bool {
+        let lun = Lun::from_bytes(command.lun.0.to_be_bytes());
+        let attachment = lun.and_then(|lun| self.view.get(lun));
+        volume.is_none_or(|volume| attachment.is_some_and(|attachment| attachment.unit.volume == volume))
+    }
+
     fn read_letter(&mut self, letter: Event) {
         match letter {
             Event::Abort { volume, hold } => {
@@ -286,6 +345,7 @@ impl Session {
                     task.fate = Fate::TaskAborted;
                     task.holds.push(hold.clone());
                 }
+                self.drop_waiting(|session, command| session.is_on(command, volume));
             }
             Event::Released { waiter } => self.released(waiter),
             Event::Close { reason } => self.close(reason.to_owned()),
@@ -314,6 +374,7 @@ impl Session {
     /// Waits until the engine has answered every operation of this session, so that none of them happens after the
     /// session's end. Nobody is told any more.
     pub(crate) async fn drain(&mut self) {
+        self.backlog.clear();
         for task in self.tasks.on(None) {
             task.fate = Fate::Forgotten;
         }

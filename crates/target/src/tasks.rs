@@ -28,8 +28,10 @@ pub(crate) struct Task {
     pub(crate) class: Class,
     /// Bytes of the volume that the command covers, for the counters.
     pub(crate) bytes: u64,
-    /// Bytes that its CDB wants from the host, for the residual.
+    /// Bytes that its CDB wants to move, for the residual.
     pub(crate) wanted: Option<u64>,
+    /// Bytes of the session's budget that its answer may take.
+    pub(crate) reading: u64,
     pub(crate) started: Instant,
     pub(crate) fate: Fate,
     /// Task management functions that wait for the outcome.

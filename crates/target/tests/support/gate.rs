@@ -8,27 +8,40 @@ use units::VolumeId;
 
 type Waiting = (Op, Tag, Arc<dyn Sink>);
 
+/// What waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shut {
+    Nothing,
+    Changes,
+    Reads,
+}
+
 /// The gate before an engine.
 pub struct Gate {
     engine: Arc<dyn Service>,
-    is_shut: Mutex<bool>,
+    shut: Mutex<Shut>,
     waiting: Mutex<Vec<Waiting>>,
     arrived: Notify,
 }
 
 impl Gate {
     pub fn new(engine: Arc<dyn Service>) -> Self {
-        Self { engine, is_shut: Mutex::new(false), waiting: Mutex::new(Vec::new()), arrived: Notify::new() }
+        Self { engine, shut: Mutex::new(Shut::Nothing), waiting: Mutex::new(Vec::new()), arrived: Notify::new() }
     }
 
     /// From now on operations that change data wait.
     pub fn shut(&self) {
-        *self.is_shut.lock() = true;
+        *self.shut.lock() = Shut::Changes;
+    }
+
+    /// From now on reads wait.
+    pub fn shut_reads(&self) {
+        *self.shut.lock() = Shut::Reads;
     }
 
     /// Lets through everything that waits, and what comes.
     pub fn open(&self) {
-        *self.is_shut.lock() = false;
+        *self.shut.lock() = Shut::Nothing;
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for (op, tag, sink) in waiting {
             self.engine.submit(op, tag, &sink);
@@ -49,8 +62,12 @@ impl Gate {
 
 impl Service for Gate {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
-        let is_held = matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. });
-        if is_held && *self.is_shut.lock() {
+        let is_held = match *self.shut.lock() {
+            Shut::Nothing => false,
+            Shut::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
+            Shut::Reads => matches!(op, Op::Read { .. }),
+        };
+        if is_held {
             self.waiting.lock().push((op, tag, sink.clone()));
             self.arrived.notify_one();
         } else {
