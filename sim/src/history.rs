@@ -153,6 +153,7 @@ impl History {
         let mut next = self.base.clone();
         let expected = next.apply(&mut self.contents, &entry.op, Some(answer));
         judge(&mut self.contents, &expected, answer)?;
+        self.copy_from_pieces(entry, &mut next);
         let before = std::mem::replace(&mut self.base, next);
         if self.pending.iter().any(|entry| is_read_only(&entry.op)) {
             self.past.push_back((self.changes, before));
@@ -161,11 +162,33 @@ impl History {
         Ok(())
     }
 
+    /// A copy in pieces is logged piece by piece: another copy may have taken its source from between two of them.
+    fn copy_from_pieces(&mut self, entry: &Entry, next: &mut State) {
+        let Op::Copy { from, destination, to, .. } = &entry.op else {
+            return;
+        };
+        let reads = footprint(&entry.op).reads;
+        let under_way = |other: &&Entry| is_in_pieces(&other.op) && meet(&reads, &footprint(&other.op).writes);
+        let pieces: Vec<Op> = self.pending.iter().filter(under_way).map(|other| other.op.clone()).collect();
+        if pieces.is_empty() {
+            return;
+        }
+        let mut between = self.base.clone();
+        pieces.iter().for_each(|op| smear(&mut between, &mut self.contents, op));
+        if between.apply(&mut self.contents, &entry.op, None).is_err() {
+            return;
+        }
+        if let (Some(copied), Some(target)) = (between.volumes.get(destination), next.volumes.get_mut(destination)) {
+            target.write(to.0, &copied.read(span(to.0, from.blocks())));
+        }
+    }
+
     /// True for an error that needs no other reason than the state of the pool, of the drive, or of a volume that is
     /// just being made, resized or deleted.
     fn is_excused(&self, entry: &Entry, answer: &Result<Reply, OpError>) -> bool {
         match answer {
-            Err(OpError::NoSpace) => self.leniency.full && may_lack_space(&entry.op),
+            // A drive that cannot give room is as good as full.
+            Err(OpError::NoSpace) => (self.leniency.full || self.leniency.failing) && may_lack_space(&entry.op),
             Err(OpError::MediumError { .. }) => self.leniency.failing,
             Err(OpError::NoSuchVolume(_) | OpError::VolumeExists(_) | OpError::OutOfRange { .. }) => {
                 let touched = footprint(&entry.op);

@@ -127,3 +127,27 @@ fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
     history.submit(4, &read(2009));
     assert!(history.complete(4, &data(3)).is_err());
 }
+
+#[test]
+fn a_copy_may_be_made_between_two_pieces_of_another() {
+    let mut history = history();
+    history.submit(1, &write(0, 1));
+    history.complete(1, &Ok(Reply::Done)).unwrap();
+    let copy = |from: u64, blocks: u64, to: u64| Op::Copy {
+        source: VOLUME,
+        from: span(from, blocks),
+        destination: VOLUME,
+        to: Lba(to),
+    };
+    history.submit(2, &copy(0, 2000, 2001));
+    history.submit(3, &copy(2001, 1, 6001));
+    history.complete(3, &Ok(Reply::Done)).unwrap();
+    history.complete(2, &Ok(Reply::Done)).unwrap();
+    for byte in [0, 1] {
+        let mut history = history.clone();
+        history.submit(4, &read(6001));
+        history.complete(4, &data(byte)).unwrap();
+    }
+    history.submit(4, &read(6001));
+    assert!(history.complete(4, &data(2)).is_err());
+}
