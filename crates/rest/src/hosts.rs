@@ -98,7 +98,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
         }
         Ok::<_, RestError>(ids)
     })?;
-    tracing::info!(by = call.admin, ?patch, "hosts changed: {}", names.join(", "));
+    tracing::info!(by = call.admin, "hosts changed: {}", names.join(", "));
     answer(call, &ids)
 }
 

@@ -113,7 +113,8 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
         let change = |name: &String| apply(draft, name, &patch, truncate, now_ms);
         names.iter().map(change).collect::<Result<Vec<_>, CatalogError>>()
     })?;
-    tracing::info!(by = call.admin, ?patch, "volumes changed: {}", names.join(", "));
+    let what = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, what, "volumes changed: {}", names.join(", "));
     answer(call, &ids)
 }
 

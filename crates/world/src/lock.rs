@@ -18,14 +18,18 @@ pub enum LockError {
     /// Another process has it.
     #[error("it is in use by {0}")]
     Held(String),
-    /// The lock file could not be opened or written.
-    #[error("the lock file cannot be used: {0}")]
+    /// The file could not be opened or written.
+    #[error("it cannot be locked: {0}")]
     Io(#[from] io::Error),
 }
 
 /// A lock, held until it is dropped or the process ends in whatever way: the system lets go of it then.
 #[derive(Debug)]
-pub struct Lock(File);
+pub struct Lock {
+    file: File,
+    /// True when the file is there to name its holder, and not for its content.
+    is_named: bool,
+}
 
 impl Lock {
     /// Takes the lock of that file (made when it is not there), and writes into it who holds it: this process' number
@@ -41,7 +45,17 @@ impl Lock {
         let holder: String = format!("process {} ({})", std::process::id(), command.join(" "));
         file.set_len(0)?;
         file.write_all(holder.as_bytes())?;
-        Ok(Self(file))
+        Ok(Self { file, is_named: true })
+    }
+
+    /// Takes the lock of a file or device whose content is not touched, and which can therefore not name its holder.
+    pub fn take_device(path: &Path) -> Result<Self, LockError> {
+        let file = OpenOptions::new().read(true).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { file, is_named: false }),
+            Err(Errno::WOULDBLOCK) => Err(LockError::Held("another process".to_owned())),
+            Err(error) => Err(LockError::Io(error.into())),
+        }
     }
 }
 
@@ -49,7 +63,9 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // An empty file tells a reader that nobody holds it. The file itself stays: removing it would let two processes
         // hold locks on two files of one name.
-        let _ = self.0.set_len(0);
+        if self.is_named {
+            let _ = self.file.set_len(0);
+        }
     }
 }
 
@@ -74,6 +90,18 @@ mod tests {
         assert!(holder.contains(&format!("process {} (", std::process::id())), "{holder}");
         drop(first);
         drop(Lock::take(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_device_is_locked_and_keeps_its_content() {
+        let path = std::env::temp_dir().join(format!("ibid-lock-device-{}", std::process::id()));
+        std::fs::write(&path, "content").unwrap();
+        let first = Lock::take_device(&path).unwrap();
+        assert!(matches!(Lock::take_device(&path), Err(LockError::Held(_))));
+        drop(first);
+        drop(Lock::take_device(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "content");
         std::fs::remove_file(&path).unwrap();
     }
 }

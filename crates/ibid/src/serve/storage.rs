@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
 use units::format_capacity;
+use world::lock::Lock;
 use world::{Disk, FileDisk, files};
 
 /// The file, in the array's directory, that holds everything.
@@ -22,10 +23,14 @@ const BLANK_BYTES: usize = 1 << 20;
 /// An open engine.
 pub(crate) struct Storage {
     engine: Arc<Engine>,
+    /// Of the device, against an array in another directory that would use it too. Let go after the engine.
+    _lock: Option<Lock>,
 }
 
 /// Opens the engine, or makes it at first start.
 pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
+    let lock = settings.device.as_deref().map(|device| Lock::take_device(device).map_err(|error| at(device)(&error)));
+    let lock = lock.transpose()?;
     let disk: Arc<dyn Disk> = match &settings.device {
         Some(device) => Arc::new(open_device(device, settings.capacity)?),
         None => Arc::new(open_file(&settings.data, settings.capacity)?),
@@ -43,7 +48,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
         bytes = recovery.bytes,
         "the array is open; this much of its log was replayed"
     );
-    Ok(Storage { engine: Arc::new(Engine::start(core, disk)) })
+    Ok(Storage { engine: Arc::new(Engine::start(core, disk)), _lock: lock })
 }
 
 impl Storage {
