@@ -12,6 +12,8 @@ use scsi::unmap::{lba_out_of_range, parse_unmap};
 use units::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
+/// The piece in which a long WRITE goes to the engine: one that is surely a small part of its log.
+const WRITE_PIECE_BLOCKS: u64 = (4 << 20) / BLOCK_BYTES;
 /// The piece in which VERIFY reads or compares, so that a long one holds little memory and can be aborted.
 const VERIFY_PIECE_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 /// The most descriptors of one GET LBA STATUS answer.
@@ -116,6 +118,10 @@ impl Medium {
         if data.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
+        let range = self.range(transfer.lba, (data.len() / BLOCK) as u64)?;
+        if range.blocks() > WRITE_PIECE_BLOCKS {
+            return Ok(Sequence::start(transfer.lba, self.write_pieces(range, &data, transfer.fua)));
+        }
         let op = Op::Write { volume: self.volume, lba: transfer.lba, data, fua: transfer.fua };
         Ok(Step::Submit(op, Program::Single { lba: transfer.lba }))
     }
@@ -157,9 +163,10 @@ impl Medium {
             return Ok(Outcome::GOOD.into());
         }
         let lba = verification.lba;
-        let write = Op::Write { volume: self.volume, lba, data: data.clone(), fua: true };
-        let check = Op::Compare { volume: self.volume, lba, data };
-        Ok(Step::Submit(write, Program::Then(Box::new((check, Program::Single { lba })))))
+        let range = self.range(lba, (data.len() / BLOCK) as u64)?;
+        let mut operations = self.write_pieces(range, &data, true);
+        operations.push((0, Op::Compare { volume: self.volume, lba, data }));
+        Ok(Sequence::start(lba, operations))
     }
 
     /// SBC-4 5.3: the first half of the data is compared, the second written. No blocks: nothing to do, no error.
@@ -240,7 +247,17 @@ impl Medium {
 
     fn read_pieces(self, range: BlockRange) -> Vec<(u64, Op)> {
         let read = |piece: BlockRange| (0, Op::Read { volume: self.volume, range: piece });
-        pieces(range).map(read).collect()
+        pieces(range, VERIFY_PIECE_BLOCKS).map(read).collect()
+    }
+
+    /// The writes of a range. Between them a crash may fall: a WRITE is not atomic (SBC-4 4.27 has WRITE ATOMIC for that).
+    fn write_pieces(self, range: BlockRange, data: &Bytes, fua: bool) -> Vec<(u64, Op)> {
+        let write = |piece: BlockRange| {
+            let at = (piece.start().0 - range.start().0) as usize * BLOCK;
+            let data = data.slice(at..at + piece.bytes() as usize);
+            (0, Op::Write { volume: self.volume, lba: piece.start(), data, fua })
+        };
+        pieces(range, WRITE_PIECE_BLOCKS).map(write).collect()
     }
 
     /// Each block of the range against one block: a longer buffer of copies, shared by all comparisons.
@@ -255,16 +272,16 @@ impl Medium {
             let offset = (piece.start().0 - range.start().0) * BLOCK_BYTES;
             (offset, Op::Compare { volume: self.volume, lba: piece.start(), data })
         };
-        pieces(range).map(compare).collect()
+        pieces(range, VERIFY_PIECE_BLOCKS).map(compare).collect()
     }
 }
 
-/// A range cut into pieces of [`VERIFY_PIECE_BLOCKS`].
-fn pieces(range: BlockRange) -> impl Iterator<Item = BlockRange> {
+/// A range cut into pieces of at most `blocks` blocks.
+fn pieces(range: BlockRange, blocks: u64) -> impl Iterator<Item = BlockRange> {
     let (start, end) = (range.start().0, range.end().0);
-    (start..end).step_by(VERIFY_PIECE_BLOCKS as usize).filter_map(move |lba| {
+    (start..end).step_by(blocks as usize).filter_map(move |lba| {
         // The pieces lie inside a range that was valid.
-        BlockRange::new(Lba(lba), VERIFY_PIECE_BLOCKS.min(end - lba)).ok()
+        BlockRange::new(Lba(lba), blocks.min(end - lba)).ok()
     })
 }
 

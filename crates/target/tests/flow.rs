@@ -113,3 +113,15 @@ async fn write_same_covers_deallocates_and_reaches_to_the_end() {
     let found: Vec<_> = runs.iter().map(|run| (run.lba.0, run.blocks, run.status)).collect();
     assert_eq!(found, [(BLOCKS - 16, 8, Provisioning::Deallocated), (BLOCKS - 8, 8, Provisioning::Mapped)]);
 }
+
+#[tokio::test]
+async fn a_long_write_arrives_whole() {
+    let array = Array::start().await;
+    array.change(|draft| draft.resize_volume("shared", 64 << 20, false).map(|_| ())).await;
+    let mut host = array.host(ALPHA).await;
+    let blocks = 3 * 8192 + 5;
+    let data: Vec<u8> = (0..u64::from(blocks)).flat_map(block).collect();
+    assert_eq!(host.run_with(1, Command::Write(transfer(3, blocks)), data.clone()).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(3, blocks))).await.data(), data);
+    assert_eq!(array.target.counters(array.volume("shared")).get(target::Class::Write).commands, 1);
+}
