@@ -77,8 +77,8 @@ impl Core {
         self.volumes.get(&volume).map(|volume| volume.root)
     }
 
-    /// Map pages without which a request cannot be planned or sequenced.
-    pub(crate) fn missing(&self, op: &Op) -> Vec<SlotName> {
+    /// Map pages without which a request, of which `copied` blocks are done, cannot be planned or sequenced.
+    pub(crate) fn missing(&self, op: &Op, copied: u64) -> Vec<SlotName> {
         let mut missing = Vec::new();
         let out = &mut missing;
         match op {
@@ -89,7 +89,7 @@ impl Core {
             }
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => self.missing_in(*volume, *range, true, out),
             Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
-            Op::Copy { source, from, destination, to } => self.missing_in_copy(*source, *from, *destination, *to, out),
+            Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
             Op::Status { volume, lba, .. } => {
                 if let Some(held) = self.volumes.get(volume) {
                     let end = status_end(*lba, held.blocks);
@@ -122,7 +122,7 @@ impl Core {
         missing
     }
 
-    fn missing_in(&self, volume: VolumeId, range: BlockRange, is_replaced: bool, out: &mut Vec<SlotName>) {
+    pub(crate) fn missing_in(&self, volume: VolumeId, range: BlockRange, is_replaced: bool, out: &mut Vec<SlotName>) {
         let Some(root) = self.root(volume) else { return };
         let (first, end) = touched_blocks(range);
         let whole = split(range);
@@ -137,16 +137,16 @@ impl Core {
         }
     }
 
-    fn missing_in_copy(&self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba, out: &mut Vec<SlotName>) {
+    /// Pages for the step of a copy that whole blocks are copied in: both ranges are aligned to blocks.
+    pub(crate) fn missing_in_copy(&self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba, out: &mut Vec<SlotName>) {
         let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
-        if let Ok(range) = BlockRange::new(to, from.blocks()) {
-            self.missing_in(destination, range, true, out);
-        }
         let (first, end) = touched_blocks(from);
-        let is_congruent = from.start().0.abs_diff(to.0).is_multiple_of(BLOCKS_PER_MAP_BLOCK);
         let target = to.0 / BLOCKS_PER_MAP_BLOCK;
-        let is_shared = |level: u8, start: u64| is_congruent && start >= first && shares(level, start, first, target, root.height);
+        let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);
         self.map.missing(&source_root, first, end, is_shared, out);
+        // A leaf that is replaced is not looked into; a page above it only where the source's page takes its place.
+        let is_replaced = |level: u8, start: u64| level == 0 || shares(level, start, target, first, source_root.height);
+        self.map.missing(&root, target, target + (end - first), is_replaced, out);
     }
 
     fn missing_in_cut(&self, volume: VolumeId, blocks: u64, out: &mut Vec<SlotName>) {
