@@ -1,7 +1,7 @@
 //! What is stored, and what comes back.
 
 use super::*;
-use crate::Admin;
+use crate::{Admin, Chap, Secret};
 use parking_lot::Mutex;
 
 #[test]
@@ -9,15 +9,54 @@ fn a_volume_and_its_record_are_made_together() {
     let (service, catalog) = new();
     let volume = catalog.change(|draft| draft.create_volume("v", GIB, 7)).unwrap();
     assert_eq!(service.volume_space(volume.id).unwrap().provisioned, GIB);
-    let key = format!("volume/{:016x}", volume.id.0);
-    let stored = String::from_utf8(service.get(key.as_bytes()).unwrap()).unwrap();
-    assert_eq!(
-        stored,
+    assert!(service.get(format!("volume/{:016x}", volume.id.0).as_bytes()).is_some());
+}
+
+/// The form on the drive: what is stored today must be read for ever.
+#[test]
+fn every_record_has_its_golden_form() {
+    let (service, catalog) = new();
+    let chap = Chap { host: Some(("esx".into(), Secret::new("twelve bytes"))), target: None };
+    let edit = HostEdit { chap: Some(chap), personality: Some(Some("esxi".into())), ..iqns(&[ESX1]) };
+    catalog
+        .change(|draft| {
+            draft.create_volume("v", GIB, 7)?;
+            draft.create_host("h", &edit, 8)?;
+            draft.connect("h", "v", Some(4095))?;
+            draft.put_admin(Admin { name: "admin".into(), token_hash: "$argon2id$".into(), token_created_ms: 9 })?;
+            draft.disconnect("h", "v")?;
+            draft.connect("h", "v", Some(0))?;
+            draft.create_volume("gone", GIB, 7)?;
+            draft.destroy_volume("gone", 10)
+        })
+        .unwrap();
+    let stored: Vec<String> = service
+        .scan(b"")
+        .iter()
+        .map(|(key, value)| format!("{} {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
+        .collect();
+    let golden = [
+        r#"admin/admin {"v":1,"record":{"name":"admin","token_hash":"$argon2id$","token_created_ms":9}}"#,
         concat!(
-            r#"{"v":1,"record":{"id":1,"name":"v","bytes":1073741824,"serial":"A279746573206F6B00000001","#,
-            r#""created_ms":7,"destroyed_ms":null}}"#
-        )
-    );
+            r#"array {"v":1,"record":{"name":"array-1","id":"73697874-6565-4e20-a279-746573206f6b","#,
+            r#""iqn":"iqn.2026-11.org.ibid:736978746565","serial_prefix":"A279746573206F6B","created_ms":1000,"#,
+            r#""next_volume":3,"next_host":2}}"#
+        ),
+        r#"connection/0000000000000001/0000000000000001 {"v":1,"record":{"host":1,"volume":1,"lun":0}}"#,
+        concat!(
+            r#"host/0000000000000001 {"v":1,"record":{"id":1,"name":"h","iqns":["iqn.1998-01.com.vmware:esx1"],"#,
+            r#""chap":{"host":["esx","twelve bytes"],"target":null},"personality":"esxi","created_ms":8}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000001 {"v":1,"record":{"id":1,"name":"v","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000001","created_ms":7,"destroyed_ms":null}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000002 {"v":1,"record":{"id":2,"name":"gone","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000002","created_ms":7,"destroyed_ms":10}}"#
+        ),
+    ];
+    assert_eq!(stored, golden);
 }
 
 #[test]
