@@ -65,7 +65,7 @@ impl Map {
             }
             *if is_page { &mut report.pages } else { &mut report.blocks } += 1;
             if is_page {
-                match self.pages.peek(name) {
+                match self.pages.get(name) {
                     Some(page) => todo.extend_from_slice(&page.refs),
                     None => todo.extend_from_slice(&load(name).ok_or(Violation::Unreadable(name))?.refs),
                 }

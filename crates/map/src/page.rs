@@ -3,6 +3,7 @@
 use crate::reference::{Ref, SlotName};
 use rustc_hash::FxHashMap;
 use zerocopy::byteorder::little_endian::U64;
+use std::cell::Cell;
 use zerocopy::FromBytes;
 
 /// References in a leaf: 1 MiB of volume.
@@ -70,7 +71,7 @@ struct Cached {
     name: SlotName,
     page: Page,
     is_dirty: bool,
-    was_used: bool,
+    was_used: Cell<bool>,
     is_writing: bool,
 }
 
@@ -86,16 +87,10 @@ pub struct PageCache {
 impl PageCache {
     /// A page, when it is in memory.
     #[inline]
-    pub fn get(&mut self, name: SlotName) -> Option<&Page> {
-        let cached = self.pages.get_mut(&name.slot)?;
-        cached.was_used = true;
+    pub fn get(&self, name: SlotName) -> Option<&Page> {
+        let cached = self.pages.get(&name.slot)?;
+        cached.was_used.set(true);
         Some(&cached.page)
-    }
-
-    /// As [`PageCache::get`], without counting as a use.
-    #[inline]
-    pub fn peek(&self, name: SlotName) -> Option<&Page> {
-        self.pages.get(&name.slot).map(|cached| &cached.page)
     }
 
     /// True when the page is in memory.
@@ -112,7 +107,7 @@ impl PageCache {
             self.dirty.push(name);
             self.dirty_bytes += cached.page.stored_bytes() as u64;
         }
-        cached.was_used = true;
+        cached.was_used.set(true);
         &mut cached.page
     }
 
@@ -129,7 +124,7 @@ impl PageCache {
 
     fn insert(&mut self, name: SlotName, page: Page) {
         self.bytes += page.stored_bytes() as u64;
-        let cached = Cached { name, page, is_dirty: false, was_used: true, is_writing: false };
+        let cached = Cached { name, page, is_dirty: false, was_used: Cell::new(true), is_writing: false };
         assert!(self.pages.insert(name.slot, cached).is_none(), "page {name:?} is in memory twice");
     }
 
@@ -179,7 +174,7 @@ impl PageCache {
         let mut surplus = self.bytes - budget;
         let bytes = &mut self.bytes;
         self.pages.retain(|_, cached| {
-            let is_kept = cached.is_dirty || cached.is_writing || std::mem::take(&mut cached.was_used) || surplus == 0;
+            let is_kept = cached.is_dirty || cached.is_writing || cached.was_used.take() || surplus == 0;
             if !is_kept {
                 let dropped = cached.page.stored_bytes() as u64;
                 *bytes -= dropped;

@@ -85,7 +85,7 @@ impl Map {
         if range.0 <= start && start + span(level) <= range.1 && is_whole(level, start) {
             return;
         }
-        let Some(page) = self.pages.peek(name) else { return out.push(name) };
+        let Some(page) = self.pages.get(name) else { return out.push(name) };
         if level > 0 {
             for index in touched(level, start, range) {
                 self.missing_below(page.refs[index], level - 1, start + index as u64 * entry_span(level), range, is_whole, out);
@@ -308,7 +308,7 @@ impl Map {
     /// `Err` names the page when it has to be read first.
     pub fn drop_next(&mut self) -> Result<bool, SlotName> {
         let Some(name) = self.drops.front().copied() else { return Ok(false) };
-        let Some(page) = self.pages.peek(name) else { return Err(name) };
+        let Some(page) = self.pages.get(name) else { return Err(name) };
         let refs = page.refs.clone();
         self.drops.pop_front();
         refs.iter().for_each(|child| self.release(*child));
@@ -386,7 +386,7 @@ impl Map {
                 return out.push(Piece { offset: from - range.0, blocks, reference: node });
             }
         };
-        let Some(page) = self.pages.peek(name) else { panic!("page {name:?} is used while it is not in memory") };
+        let Some(page) = self.pages.get(name) else { panic!("page {name:?} is used while it is not in memory") };
         for index in touched(level, start, range) {
             let at = start + index as u64 * entry_span(level);
             if level > 0 {
@@ -397,36 +397,34 @@ impl Map {
         }
     }
 
-    /// Stores collected pieces from block `to` on. Every piece passes its reference to the tree.
+    /// Stores collected pieces from block `to` on. Every piece passes its reference to the tree. A leaf that the pieces cover
+    /// wholly is replaced without being looked into.
     pub fn store(&mut self, root: &mut Root, to: u64, pieces: &[Piece]) {
-        let mut rest = pieces;
         let mut run = Vec::with_capacity(span(0) as usize);
+        let (mut rest, mut done) = (pieces, 0);
         while let Some(piece) = rest.first() {
-            let at = to + piece.offset;
-            match piece.reference.target() {
-                Target::Page(_) => {
-                    let level = height_for(piece.blocks);
-                    assert!(span(level) == piece.blocks && at.is_multiple_of(piece.blocks));
-                    self.put_page(root, at, level, piece.reference);
-                    rest = &rest[1..];
-                }
-                Target::Data(_) => {
-                    // Gather what falls into the same leaf, single fills among it included.
-                    let leaf_end = at - at % span(0) + span(0);
-                    run.clear();
-                    run.extend(
-                        rest.iter()
-                            .take_while(|next| next.blocks == 1 && to + next.offset < leaf_end && !matches!(next.reference.target(), Target::Page(_)))
-                            .map(|next| next.reference),
-                    );
-                    self.set(root, at, &run);
-                    rest = &rest[run.len()..];
-                }
-                _ => {
-                    self.fill(root, at, at + piece.blocks, piece.reference);
-                    rest = &rest[1..];
-                }
+            let (at, left) = (to + piece.offset + done, piece.blocks - done);
+            if let Target::Page(_) = piece.reference.target() {
+                let level = height_for(left);
+                assert!(span(level) == left && at.is_multiple_of(left));
+                self.put_page(root, at, level, piece.reference);
+                rest = &rest[1..];
+                continue;
             }
+            if !piece.reference.is_named() && at.is_multiple_of(span(0)) && left >= span(0) {
+                let whole = left - left % span(0);
+                self.fill(root, at, at + whole, piece.reference);
+                (rest, done) = advance(rest, done + whole);
+                continue;
+            }
+            run.clear();
+            let room = (span(0) - at % span(0)) as usize;
+            while let Some(next) = rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), Target::Page(_))) {
+                let take = (next.blocks - done).min((room - run.len()) as u64);
+                run.extend(std::iter::repeat_n(next.reference, take as usize));
+                (rest, done) = advance(rest, done + take);
+            }
+            self.set(root, at, &run);
         }
     }
 
@@ -442,6 +440,14 @@ impl Map {
                 root.reference = Ref::page(name);
             }
         }
+    }
+}
+
+/// What is left of a list of pieces when `done` blocks of the first one are dealt with.
+fn advance(pieces: &[Piece], done: u64) -> (&[Piece], u64) {
+    match pieces.first() {
+        Some(piece) if piece.blocks == done => (&pieces[1..], 0),
+        _ => (pieces, done),
     }
 }
 

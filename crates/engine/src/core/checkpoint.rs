@@ -181,7 +181,7 @@ impl Core {
         let mut bytes = Vec::new();
         for name in self.map.pages.take_dirty() {
             bytes.clear();
-            self.map.pages.peek(name)?.encode(&mut bytes);
+            self.map.pages.get(name)?.encode(&mut bytes);
             let crc = crc32c::crc32c(&bytes);
             let place = self.append_metadata(Item::Slot(Ref::page(name).to_bits()), &bytes, crc)?;
             let before = self.map.slots.set_place(name, place, crc);

@@ -166,7 +166,7 @@ impl Core {
         self.clean();
         self.destage();
         self.drive_checkpoint();
-        self.map.pages.shrink(self.options.page_budget);
+        self.shrink_pages();
         self.wake_room_waiters();
         self.run();
     }
@@ -260,6 +260,17 @@ impl Core {
 
     fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
         self.actions.push(Action::Complete { tag, result });
+    }
+
+    /// Drops map pages beyond the budget. In large steps, and if possible not while pages are being loaded: whoever waits for one
+    /// page must still find the others.
+    fn shrink_pages(&mut self) {
+        const PATIENCE_BYTES: u64 = 8 << 20;
+        let budget = self.options.page_budget;
+        let surplus = self.map.pages.bytes().saturating_sub(budget + budget / 8);
+        if surplus > PATIENCE_BYTES || (surplus > 0 && self.loading.is_empty()) {
+            self.map.pages.shrink(budget);
+        }
     }
 
     /// Works off the drop queue, a bounded slice at a time.

@@ -160,7 +160,7 @@ impl Core {
         if let Err(error) = self.validate(&task.op) {
             return Step::Answered(Err(error));
         }
-        let missing = self.missing(&task.op);
+        let missing = self.missing(&task.op, task.copied);
         if !missing.is_empty() {
             missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
             return Step::Wait(Wait::Pages);
@@ -284,6 +284,20 @@ impl Core {
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
             Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
             Op::Read { .. } | Op::Flush | Op::Status { .. } => Err(Err(OpError::Malformed("not a change"))),
+        }
+    }
+
+    /// Pages for the next step of a copy.
+    pub(crate) fn missing_in_copy_step(&self, op: &Op, copied: u64, out: &mut Vec<map::SlotName>) {
+        let Op::Copy { source, from, destination, to } = op else { return };
+        let step = copy_step(source == destination, *from, *to, copied, self.copy_data_step());
+        if let Some((from, to)) = step.middle {
+            self.missing_in_copy(*source, from, *destination, to, out);
+        }
+        for (from, to) in &step.edges {
+            self.missing_in(*source, *from, false, out);
+            let written = BlockRange::new(*to, from.blocks()).unwrap_or_default();
+            self.missing_in(*destination, written, true, out);
         }
     }
 

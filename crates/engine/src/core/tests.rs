@@ -43,6 +43,7 @@ struct Bench {
     core: Core,
     model: Model,
     tag: u64,
+    options: Options,
 }
 
 const SIZE: u64 = 3 * 2048 + 800;
@@ -52,7 +53,7 @@ impl Bench {
         let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]));
         Core::create(&disk, &geometry(), [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, None).unwrap();
-        let mut bench = Self { disk, core, model: Model::default(), tag: 0 };
+        let mut bench = Self { disk, core, model: Model::default(), tag: 0, options: Options::for_geometry(&geometry()) };
         for volume in [1, 2] {
             bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(volume), blocks: SIZE }]));
         }
@@ -104,7 +105,7 @@ impl Bench {
     }
 
     fn restart(&mut self) {
-        let (core, _) = Core::recover(&self.disk, None).unwrap();
+        let (core, _) = Core::recover(&self.disk, Some(self.options)).unwrap();
         self.core = core;
         self.check();
     }
@@ -185,12 +186,22 @@ fn volumes_come_and_go_and_change_their_size() {
 
 #[test]
 fn random_operations_match_the_model_through_checkpoints_and_restarts() {
-    let mut seed = 12345u64;
+    random_operations(12345, 256 << 20);
+}
+
+#[test]
+fn random_operations_match_the_model_while_no_page_stays_in_memory() {
+    random_operations(777, 0);
+}
+
+fn random_operations(mut seed: u64, page_budget: u64) {
     let mut next = move |below: u64| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (seed >> 33) % below
     };
     let mut bench = Bench::new();
+    bench.options.page_budget = page_budget;
+    bench.restart();
     for step in 0..1200u64 {
         let volume = VolumeId(1 + next(2));
         let lba = next(SIZE);
