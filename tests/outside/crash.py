@@ -14,10 +14,11 @@ from kit.array import Array
 from kit.host import Host
 from kit.procs import Failed
 from kit.term import Progress, count, seconds
-from outside.result import Lab, Result
+from outside.result import Lab, Result, checks
 
 SUITE = "crash"
 CYCLES, FULL_CYCLES = 20, 200
+STILL = ["--size", "128MiB", "--seed", "3"]
 
 
 def run(lab: Lab) -> Iterator[Result]:
@@ -29,12 +30,16 @@ def run(lab: Lab) -> Iterator[Result]:
     with Array(lab.bin, base=lab.scratch("arrays")) as array:
         array.start()
         url = array.volume("crash", "2GiB", 1)
+        # What lies still while the load works beside it, and a copy of it: both must outlive all the kills.
+        still, copy = array.volume("still", "1GiB", 2), array.volume("copy", "1GiB", 3)
+        host.verb("fill", still, *STILL)
+        host.verb("deploy", still, copy, "--size", STILL[1])
         for n in range(cycles):
             journal = scratch / f"journal-{n}"
             journal.unlink(missing_ok=True)
             with host.torture(url, journal, scratch / "torture.log", n + 1) as load:
                 # The moment of the kill is chance, from start-up to well into destaging and checkpoints.
-                time.sleep(chance.uniform(0.05, 2.5))
+                time.sleep(chance.uniform(0.2, 2.5))
                 if not load.alive():
                     raise Failed(f"the load ended before the kill:\n{load.tail()}")
                 array.kill()
@@ -49,7 +54,9 @@ def run(lab: Lab) -> Iterator[Result]:
                 return
             journal.unlink()
             progress.step()
-    progress.finish()
+        progress.finish()
+        yield from checks(SUITE, [(f"the {name} after all of them", lambda u=u: host.verb("verify", u, *STILL) and "every byte")
+                                  for name, u in (("volume that lay still", still), ("copy of it", copy))])
     if acknowledged == 0:
         yield Result(SUITE, f"{cycles} kills", "error", time.monotonic() - begin, "the load got nothing acknowledged: nothing was tested")
         return
