@@ -3,12 +3,14 @@
 //! * arrows: which crate may depend on which ([`arrows`]);
 //! * sizes: files of at most 600 lines of code, functions of at most 70 lines ([`sizes`]);
 //! * words: nothing that names the machine a file was written on, no work left half done ([`words`]);
-//! * links: every relative link of every Markdown page leads somewhere in this repository ([`links`]).
+//! * links: every relative link of every Markdown page leads somewhere in this repository ([`links`]);
+//! * promises: every test that SPECIFICATION.md names is there ([`promises`]).
 #![allow(clippy::disallowed_methods, reason = "a tool of the workspace reads the workspace")]
 
 mod arrows;
 mod exceptions;
 mod links;
+mod promises;
 mod scrub;
 mod sizes;
 mod words;
@@ -29,13 +31,17 @@ fn tidy() -> Result<ExitCode> {
     let root = workspace_root()?;
     let files = tracked_files(&root)?;
     let mut found = arrows::check(&cargo_metadata(&root)?)?;
-    let sources = files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "rs"));
+    let sources = || files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "rs"));
     let exceptions = std::fs::read_to_string(root.join(exceptions::LIST)).context(exceptions::LIST)?;
-    found.extend(exceptions::judge(&exceptions, sources.flat_map(|f| sizes::measure(&f.name, &f.text)).collect()));
+    found.extend(exceptions::judge(&exceptions, sources().flat_map(|f| sizes::measure(&f.name, &f.text)).collect()));
     let parent = root.parent().unwrap_or(&root);
     found.extend(files.iter().flat_map(|f| words::check(&f.name, &f.text, parent)));
     let pages = files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "md"));
     found.extend(pages.flat_map(|f| links::check(&root, &f.name, &f.text)));
+    if let Some(page) = files.iter().find(|f| f.name == promises::PAGE) {
+        let sources: Vec<_> = sources().map(|f| (f.name.as_str(), f.text.as_str())).collect();
+        found.extend(promises::check(&page.text, sources.into_iter()));
+    }
 
     found.sort();
     for breach in &found {
