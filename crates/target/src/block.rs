@@ -27,6 +27,8 @@ pub(crate) struct Medium {
     pub(crate) blocks: u64,
     /// Bytes that the host has room for.
     pub(crate) room: u64,
+    /// Writes may be acknowledged from a volatile cache.
+    pub(crate) write_cache: bool,
 }
 
 /// True for the commands that [`Medium::start`] carries out.
@@ -60,7 +62,7 @@ impl Medium {
             Command::CompareAndWrite { lba, blocks, fua, .. } => self.compare_and_write(lba, blocks, fua, &data),
             Command::WriteAtomic { lba, blocks, fua, .. } => self.write_atomic(lba, blocks, fua, &data),
             Command::WriteSame(same) => self.write_same(same, &data),
-            Command::Unmap { length } => self.unmap(length, data),
+            Command::Unmap { length } => self.unmap(length, &data),
             Command::SynchronizeCache(cache) => self.synchronize(cache),
             Command::PreFetch(cache) => self.pre_fetch(cache),
             Command::GetLbaStatus { lba, allocation } => self.status(lba, allocation),
@@ -100,8 +102,8 @@ impl Medium {
         }
         let read = Op::Read { volume: self.volume, range };
         let program = Program::Single { lba: transfer.lba };
-        if transfer.fua {
-            // SBC-4 4.15: what a FUA read returns is on the medium; it costs nothing where the write cache is off.
+        if transfer.fua && self.write_cache {
+            // SBC-4 4.15: what a FUA read returns is on the medium. Without a write cache it always is.
             return Ok(Step::Submit(Op::Flush, Program::Then(Box::new((read, program)))));
         }
         Ok(Step::Submit(read, program))
@@ -214,8 +216,8 @@ impl Medium {
     }
 
     /// SBC-4 5.35: every range is checked before any is unmapped.
-    fn unmap(self, length: u16, data: Bytes) -> Result<Step, Sense> {
-        let ranges = parse_unmap(&first(data, u64::from(length)))?;
+    fn unmap(self, length: u16, data: &Bytes) -> Result<Step, Sense> {
+        let ranges = parse_unmap(&whole(data, u64::from(length))?)?;
         if let Some(place) = ranges.iter().position(|range| range.end().0 > self.blocks) {
             return Err(lba_out_of_range(place, ranges[place].start().0));
         }

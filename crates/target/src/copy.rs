@@ -80,6 +80,12 @@ impl CopyProgram {
         }
     }
 
+    /// Bytes of this and the following segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        let segments = std::iter::once(&self.current).chain(self.rest.as_slice());
+        segments.map(|segment| segment.from.bytes()).sum()
+    }
+
     /// Goes on with the engine's answer to the segment under way.
     pub(crate) fn advance(mut self, result: Result<Reply, OpError>) -> Step {
         if let Err(error) = result {

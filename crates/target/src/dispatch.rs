@@ -14,7 +14,7 @@ use iscsi::target;
 use scsi::cdb::{Command, StartStop};
 use scsi::{Cdb, DataPhase, Lun, Sense};
 use std::sync::Arc;
-use units::{BLOCK_BYTES, Lba};
+use units::{BLOCK_BYTES, BlockRange, Lba};
 
 /// A command that has begun.
 pub(crate) struct Start {
@@ -42,6 +42,7 @@ pub(crate) fn start(session: &Session, command: &target::Command) -> Start {
         None => parsed.and_then(|parsed| session.on_absent_unit(&parsed)),
     };
     let step = step.unwrap_or_else(|sense| Outcome::check(sense).into());
+    let bytes = described_bytes(&step).unwrap_or(bytes);
     Start { attachment: attachment.cloned(), step, class, bytes, wanted }
 }
 
@@ -67,7 +68,8 @@ fn on_unit(
     }
     if is_medium_command(&command) {
         let room = request.expected_read.into();
-        let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks, room };
+        let write_cache = session.shared.service.write_cache();
+        let medium = Medium { volume: attachment.unit.volume, blocks: attachment.blocks, room, write_cache };
         return medium.start(&command, data.clone());
     }
     match command {
@@ -137,6 +139,16 @@ fn class_of(command: &Command) -> Class {
         Command::Unmap { .. } => Class::Unmap,
         Command::SynchronizeCache(_) => Class::Flush,
         _ => Class::Other,
+    }
+}
+
+/// What a command covers that says so in its parameter list, or by "up to the end".
+fn described_bytes(step: &Step) -> Option<u64> {
+    match step {
+        Step::Submit(Op::Unmap { ranges, .. }, _) => Some(ranges.iter().map(BlockRange::bytes).sum()),
+        Step::Submit(Op::WriteSame { range, .. } | Op::Zero { range, .. }, _) => Some(range.bytes()),
+        Step::Submit(Op::Copy { .. }, Program::Copy(copy)) => Some(copy.bytes()),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use engine::model::ModelEngine;
 use scsi::cdb::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ALPHA, Array, Ended, Host};
+use support::{ALPHA, Array, BETA, Ended, Host};
 use target::Config;
 use world::net::Stream;
 
@@ -74,4 +74,35 @@ async fn an_initiator_that_answers_pings_is_kept() {
         host.pinged().await;
     }
     assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+}
+
+/// CDBs of every command with random fields and reserved bits, data of a length that has nothing to do with them.
+#[tokio::test]
+async fn no_cdb_ends_a_session_or_goes_unanswered() {
+    let array = Array::start().await;
+    let (mut host, mut other) = (array.host(ALPHA).await, array.host(BETA).await);
+    let mut seed = 0x1b1d_u64;
+    let mut random = move || {
+        // Knuth's MMIX generator: the high half is random enough for bytes.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize
+    };
+    for round in 0..40 {
+        for definition in scsi::cdb::COMMANDS {
+            let mut cdb = [0; 16];
+            cdb[0] = definition.opcode;
+            for (byte, usage) in cdb.iter_mut().zip(definition.usage).skip(1) {
+                // Few bits, so that many of the CDBs are good; in every fourth round reserved ones too.
+                let allowed = if round % 4 == 0 { 0xff } else { *usage };
+                *byte = allowed & (random() & random() & random()) as u8;
+            }
+            if let Some(action) = definition.service_action {
+                cdb[1] = cdb[1] & 0xe0 | action;
+            }
+            let data = vec![round as u8; [0, 24, 512, 1000, 4096][random() % 5]];
+            host.run_raw(2, cdb, data, [0, 8, 512, 65536][random() % 4]).await;
+        }
+    }
+    host.hear_news().await;
+    assert_eq!(other.run(1, Command::TestUnitReady).await, GOOD);
 }

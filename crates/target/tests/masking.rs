@@ -3,7 +3,8 @@
 mod support;
 
 use bytes::Bytes;
-use iscsi::initiator::LoginError;
+use catalog::{Chap, HostEdit, Secret};
+use iscsi::initiator::{ChapIdentity, LoginConfig, LoginError, MutualChap};
 use scsi::cdb::{CdbSize, Command, SelectReport, Transfer};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
@@ -126,7 +127,7 @@ async fn every_initiator_is_admitted_where_a_host_says_so() {
     let array = Array::start().await;
     array
         .change(|draft| {
-            let edit = catalog::HostEdit { iqns: Some(vec!["*".to_owned()]), ..Default::default() };
+            let edit = HostEdit { iqns: Some(vec!["*".to_owned()]), ..HostEdit::default() };
             draft.create_host("any", &edit, 0)?;
             draft.connect("any", "shared", Some(5)).map(|_| ())
         })
@@ -134,4 +135,34 @@ async fn every_initiator_is_admitted_where_a_host_says_so() {
     let name = array.catalog.target_iqn();
     let mut stranger = Host::login(array.address, &name, "iqn.2026-11.org.ibid:stranger", 1).await.expect("a login");
     assert_eq!(luns(&mut stranger, 0).await, [5]);
+}
+
+#[tokio::test]
+async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
+    let array = Array::start().await;
+    array
+        .change(|draft| {
+            let pair = |name: &str, secret: &str| Some((name.to_owned(), Secret::new(secret)));
+            let chap = Chap { host: pair("alpha", "a secret of alpha"), target: pair("array", "a secret of array") };
+            draft.edit_host("alpha", &HostEdit { chap: Some(chap), ..HostEdit::default() }).map(|_| ())
+        })
+        .await;
+    let name = array.catalog.target_iqn();
+    let login = |secret: &str, of_target: &str| {
+        let clear = |text: &str| iscsi::Secret::new(text.as_bytes().to_vec());
+        let mutual = Some(MutualChap {
+            user: Some("array".to_owned()),
+            secret: clear(of_target),
+            identifier: 9,
+            challenge: (0..16).collect(),
+        });
+        let chap = ChapIdentity { user: "alpha".to_owned(), secret: clear(secret), md5_only: false, mutual };
+        Host::login_with(array.address, LoginConfig { chap: Some(chap), ..Host::config(&name, ALPHA, 1) })
+    };
+    assert!(login("a secret of alpha", "a secret of array").await.is_ok());
+    assert_eq!(login("another secret", "a secret of array").await.err(), Some(LoginError::Refused(0x0201)));
+    assert!(matches!(login("a secret of alpha", "another").await.err(), Some(LoginError::Authentication(_))));
+    let without = Host::login(array.address, &name, ALPHA, 1).await;
+    assert_eq!(without.err(), Some(LoginError::Refused(0x0201)));
+    assert!(Host::login(array.address, &name, BETA, 1).await.is_ok(), "beta has no secrets");
 }

@@ -44,7 +44,11 @@ pub struct Host {
 
 impl Host {
     pub async fn login(address: SocketAddr, target: &str, initiator: &str, isid: u8) -> Result<Self, LoginError> {
-        let config = LoginConfig {
+        Self::login_with(address, Self::config(target, initiator, isid)).await
+    }
+
+    pub fn config(target: &str, initiator: &str, isid: u8) -> LoginConfig {
+        LoginConfig {
             initiator: initiator.to_owned(),
             initiator_alias: None,
             target: (!target.is_empty()).then(|| target.to_owned()),
@@ -52,7 +56,10 @@ impl Host {
             cid: 1,
             offer: Parameters::default(),
             chap: None,
-        };
+        }
+    }
+
+    pub async fn login_with(address: SocketAddr, config: LoginConfig) -> Result<Self, LoginError> {
         let mut stream = Stream::connect(address).await.expect("a connection");
         let (mut output, mut input) = (Output::default(), BytesMut::new());
         let mut login = InitiatorLogin::start(config, &mut output);
@@ -81,6 +88,15 @@ impl Host {
         let id = self.connection.submit(request);
         self.flush().await;
         id
+    }
+
+    /// Sends any bytes as a CDB, with data of any length, and waits for the end.
+    pub async fn run_raw(&mut self, lun: u16, cdb: [u8; 16], data: Vec<u8>, expected_read: u32) -> Ended {
+        let cdb = Bytes::copy_from_slice(&cdb);
+        let request = Request { lun: wire(lun), cdb, data: data.into(), expected_read, ..Request::default() };
+        let id = self.connection.submit(request);
+        self.flush().await;
+        self.end_of(id).await
     }
 
     /// Sends a command and waits for its end.
