@@ -4,7 +4,7 @@ use crate::campaign::{Campaign, execute};
 use crate::exhaustive::{alphabet, search};
 use crate::run::{Plant, RunPlan, Totals, run, shrink};
 use crate::subject::Subject;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
 use world::clock;
@@ -37,7 +37,7 @@ enum Command {
         jobs: usize,
         /// Plant a bug, which is then to be found: the exit code is 0 when it is.
         #[arg(long)]
-        plant: Option<PlantName>,
+        plant: Option<Plant>,
         /// End after so many broken promises.
         #[arg(long, default_value_t = 1)]
         violations: usize,
@@ -61,34 +61,11 @@ enum Command {
         seed: u64,
         /// Plant a bug.
         #[arg(long)]
-        plant: Option<PlantName>,
+        plant: Option<Plant>,
         /// Leave out the operations that are not needed to break the promise.
         #[arg(long)]
         shrink: bool,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PlantName {
-    /// The log's writes are not flushed.
-    SkipLogFlush,
-    /// The superblock's writes are not flushed.
-    SkipSuperblockFlush,
-    /// The flush before the superblock is left out.
-    SkipCheckpointFlush,
-    /// One flush in three is left out.
-    SkipSomeFlushes,
-}
-
-impl From<PlantName> for Plant {
-    fn from(name: PlantName) -> Self {
-        match name {
-            PlantName::SkipLogFlush => Plant::SkipLogFlush,
-            PlantName::SkipSuperblockFlush => Plant::SkipSuperblockFlush,
-            PlantName::SkipCheckpointFlush => Plant::SkipCheckpointFlush,
-            PlantName::SkipSomeFlushes => Plant::SkipSomeFlushes,
-        }
-    }
 }
 
 /// Does what the command line says with the system `S`, of which `exhaustive` is the setup for the exhaustive search.
@@ -102,12 +79,12 @@ where
     }
     let is_good = match cli.command {
         Command::Crash { runs, seed, jobs, plant, violations } => {
-            let campaign = Campaign { seed, runs, jobs, plant: plant.map(Plant::from), most_violations: violations };
+            let campaign = Campaign { seed, runs, jobs, plant, most_violations: violations };
             crash::<S>(&campaign)
         }
         Command::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
         Command::Replay { seed, plant, shrink } => {
-            let plan = RunPlan { plant: plant.map(Plant::from), ..RunPlan::new(seed) };
+            let plan = RunPlan { plant, ..RunPlan::new(seed) };
             replay::<S>(plan, shrink)
         }
     };

@@ -72,7 +72,7 @@ fn read<S: Subject>(
 ) -> Result<Option<u64>, Violation> {
     match ask(machine, Op::Read { volume: id, range })? {
         Some(Ok(Reply::Data(data))) if data.len() as u64 == range.bytes() => {
-            volume.write(range.start().0, &contents.names(&data))
+            volume.write(range.start().0, &contents.names(&data));
         }
         Some(Err(OpError::MediumError { .. })) if has_failed && range.blocks() > BLOCKS_PER_MAP_BLOCK => {
             let (start, half) = (range.start().0, range.blocks() / 2);

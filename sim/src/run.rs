@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const INTERRUPTED_RECOVERIES: u32 = 3;
 
 /// A bug that is planted in the drive, to show that the simulator finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Plant {
     /// The log's writes are not flushed.
     SkipLogFlush,
@@ -236,7 +236,7 @@ impl<S: Subject> Run<'_, S> {
         let mut faults = self.faults();
         match self.rng.below(10) {
             0..4 => faults.crash_at = Some(self.rng.size(pace.operations * 3)),
-            4 => faults.error_at = Some(self.rng.size(pace.operations * 3)),
+            4 => faults.error_at = Some(self.rng.size(pace.operations)),
             5 => faults.bad = self.places(),
             6 => faults.rotten = self.places(),
             _ => {}
@@ -343,7 +343,21 @@ impl<S: Subject> Run<'_, S> {
                 return Ok(());
             }
         }
-        if self.rng.percent(30) { self.rest(disk, machine) } else { Ok(()) }
+        match self.rng.below(10) {
+            0..3 => self.rest(disk, machine),
+            3..7 => self.end_in_a_commit(machine),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has what was gathered written, and hears of nothing any more.
+    fn end_in_a_commit(&mut self, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
+        let mut answers = Answers::new();
+        machine.subject.flush_log();
+        machine.poll(&mut answers);
+        self.take(machine, answers)?;
+        machine.do_all();
+        Ok(())
     }
 
     fn submit(&mut self, machine: &mut Machine<'_, S>) {
