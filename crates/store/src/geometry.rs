@@ -74,7 +74,7 @@ impl Geometry {
     }
 
     fn segments_start(&self) -> u64 {
-        SUPERBLOCK_AREA_BYTES + self.log_bytes
+        SUPERBLOCK_AREA_BYTES.saturating_add(self.log_bytes)
     }
 
     /// Number of segments.

@@ -44,7 +44,7 @@ impl ManifestRun {
         self.sector.get()
     }
 
-    /// Its length in bytes; the rest of its last sector is zero.
+    /// Its length in bytes; the rest of its last sector means nothing.
     pub fn bytes(&self) -> u32 {
         self.bytes.get()
     }

@@ -1,6 +1,7 @@
 //! What a log record does to the map. The same code runs when a record is sequenced and when it is replayed.
 
 use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
+use super::manifest::value_bytes;
 use super::plan::{Part, ReadPlan, patch, stored};
 use super::task::status_end;
 use super::{Core, Volume};
@@ -189,10 +190,15 @@ impl Core {
             }
             LogOp::Resize { volume, blocks } => self.apply_resize(*volume, *blocks),
             LogOp::Put { key, value } => {
-                self.values.insert(key.clone(), value.clone());
+                self.values_bytes += value_bytes(key, value);
+                if let Some(before) = self.values.insert(key.clone(), value.clone()) {
+                    self.values_bytes -= value_bytes(key, &before);
+                }
             }
             LogOp::Remove { key } => {
-                self.values.remove(key);
+                if let Some(before) = self.values.remove(key) {
+                    self.values_bytes -= value_bytes(key, &before);
+                }
             }
         }
         self.settle_freed();

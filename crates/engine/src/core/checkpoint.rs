@@ -14,7 +14,7 @@ use bytes::{BufMut, Bytes};
 use map::{Place, Ref, SLOT_PAGE_BYTES};
 use std::collections::BTreeSet;
 use store::{
-    Chunk, Item, LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SECTOR_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, SegmentWriter,
+    Chunk, Item, LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SECTOR_BYTES, SUPERBLOCK_COPIES, SegmentWriter,
     Superblock, superblock_offset,
 };
 use units::MAP_BLOCK_BYTES;
@@ -135,7 +135,8 @@ impl Core {
         if self.checkpoint.phase == Phase::Barrier && self.log.gathered > 0 {
             self.kick();
         }
-        let has_room = self.pool.ready() >= self.checkpoint_segments() || !self.pool.may_grow();
+        // Segments that come soon are waited for: a checkpoint that has begun must find room.
+        let has_room = self.pool.ready() >= self.checkpoint_segments() || !(self.pool.may_grow() || self.pool.coming() > 0);
         if self.checkpoint.phase == Phase::Barrier && self.dirty.unplaced() == 0 && self.log.gathered == 0 && has_room {
             match self.freeze() {
                 Some(()) => self.checkpoint.phase = Phase::Writing,
@@ -319,17 +320,16 @@ impl Core {
     }
 
     pub(crate) fn superblock_written(&mut self, copy: usize) {
-        if copy + 1 == SUPERBLOCK_QUORUM {
-            self.checkpoint_counts();
-        }
         if copy + 1 < SUPERBLOCK_COPIES {
             return self.write_superblock(copy + 1);
         }
+        self.checkpoint_counts();
         self.checkpoint.superblock = None;
         self.checkpoint.phase = Phase::Idle;
     }
 
-    /// A quorum holds the new superblock: what only the old checkpoint needed is given back.
+    /// Every copy holds the new superblock: what only the old checkpoint needed is given back. Not before: while two copies are old,
+    /// one bad new one lets the old checkpoint count, and it must find its log and its segments.
     fn checkpoint_counts(&mut self) {
         let Some(superblock) = &self.checkpoint.superblock else { return };
         self.checkpoint.sequence = superblock.sequence;

@@ -5,7 +5,7 @@ use super::plan::ReadPlan;
 use super::task::Wait;
 use crate::service::{OpError, Reply, Tag};
 use bytes::Bytes;
-use map::{Page, SlotName};
+use map::{Page, Place, SlotName};
 use std::sync::Arc;
 use units::Lsn;
 use world::{DiskError, Durability};
@@ -83,7 +83,7 @@ pub(crate) enum Purpose {
     /// Part of a checkpoint.
     Metadata,
     /// A map page.
-    Page { name: SlotName },
+    Page { name: SlotName, place: Place },
     /// The block below a partly written one.
     Base { name: SlotName, crc: u32, _pin: Arc<()> },
     /// The flush of a checkpoint.
@@ -111,7 +111,7 @@ impl Core {
             return;
         }
         match (purpose, result) {
-            (Purpose::Page { name }, result) => self.page_loaded(name, result.ok()),
+            (Purpose::Page { name, place }, result) => self.page_loaded(name, place, result.ok()),
             (Purpose::Base { name, crc, .. }, result) => self.base_loaded(name, crc, result.ok()),
             (Purpose::Allocate { segment }, result) => self.pool.allocated(segment, result.is_ok()),
             (Purpose::Victim { segment }, result) => self.victim_read(segment, result.ok()),
@@ -158,22 +158,25 @@ impl Core {
         self.loading.insert(name, task.into_iter().collect());
         let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
         let bytes = usize::from(place.sectors) * store::SECTOR_BYTES as usize;
-        self.start_io(Io::Read { offset, bytes }, Purpose::Page { name });
+        self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place });
     }
 
-    fn page_loaded(&mut self, name: SlotName, bytes: Option<Bytes>) {
+    fn page_loaded(&mut self, name: SlotName, place: Place, bytes: Option<Bytes>) {
         let waiting = self.loading.remove(&name).unwrap_or_default();
-        let crc = self.map.slots.get(name).map(|slot| slot.crc);
+        let slot = self.map.slots.get(name);
+        // Meanwhile it may have been freed, or have come into memory and moved: then nobody needs these bytes, and whoever waits
+        // for them looks again.
+        let is_current = slot.is_some_and(|slot| slot.place == Some(place)) && !self.map.pages.contains(name);
+        let crc = slot.map(|slot| slot.crc);
         let page = bytes.filter(|bytes| Some(crc32c::crc32c(bytes)) == crc).and_then(|bytes| Page::decode(&bytes));
-        match page {
-            Some(page) => {
-                if !self.map.pages.contains(name) {
-                    self.map.pages.insert_stored(name, page);
-                }
+        match (is_current, page) {
+            (true, Some(page)) => {
+                self.map.pages.insert_stored(name, page);
                 waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages));
             }
+            (false, _) => waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages)),
             // Only those who need this page suffer from it.
-            None => waiting.into_iter().for_each(|id| self.fail_on_medium(id)),
+            (true, None) => waiting.into_iter().for_each(|id| self.fail_on_medium(id)),
         }
         if self.map.drops().next() == Some(name) {
             self.is_drop_loading = false;

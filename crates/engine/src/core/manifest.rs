@@ -77,6 +77,11 @@ fn encode_segments(pool: &Pool, out: &mut Vec<u8>) {
     }
 }
 
+/// Bytes that a value of the catalogue takes.
+pub(crate) fn value_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (2 * size_of::<u32>() + key.len() + value.len()) as u64
+}
+
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.put_u32_le(bytes.len() as u32);
     out.put_slice(bytes);

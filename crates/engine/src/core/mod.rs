@@ -8,6 +8,7 @@
 
 mod apply;
 mod audit;
+mod check;
 mod checkpoint;
 mod clean;
 mod destage;
@@ -101,6 +102,8 @@ pub struct Core {
     array: [u8; 16],
     volumes: FxHashMap<VolumeId, Volume>,
     values: BTreeMap<Bytes, Bytes>,
+    /// Bytes that the values take in the manifest.
+    values_bytes: u64,
     map: Map,
     freed: Vec<Freed>,
     dirty: DirtyBlocks,
@@ -280,6 +283,10 @@ impl Core {
             return;
         }
         for _ in 0..PAGES_PER_TICK {
+            // Freed slots are changed metadata, which a checkpoint has to hold.
+            if 2 * self.dirty_metadata() > 3 * self.metadata_budget() {
+                break;
+            }
             match self.map.drop_next() {
                 Ok(true) => self.settle_freed(),
                 Ok(false) => break,

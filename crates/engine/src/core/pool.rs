@@ -200,7 +200,8 @@ impl Pool {
     /// Frees dead segments that no plan can name.
     pub(crate) fn reap(&mut self) {
         // A plan pins everything that died after it was made: so the oldest pin that is still held stops the rest.
-        while self.pinned.front().is_some_and(|(pin, _)| Arc::strong_count(pin) == 1) {
+        // `get_mut` sees what the readers did before they let go; a mere look at the count would not.
+        while self.pinned.front_mut().is_some_and(|(pin, _)| Arc::get_mut(pin).is_some()) {
             let Some((_, segments)) = self.pinned.pop_front() else { return };
             for segment in segments {
                 self.segments[segment as usize] = FREE;

@@ -1,5 +1,6 @@
 //! Making an array, and reading one back: superblock, manifest, slot table, then the log.
 
+use super::check::check_superblock;
 use super::checkpoint::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, Located, sectors_of};
 use super::manifest::{self, Manifest};
 use super::pool::{Kind, Phase, Pool};
@@ -103,6 +104,7 @@ impl Core {
     pub fn recover(disk: &dyn Disk, options: Option<Options>) -> Result<(Core, Recovery), RecoverError> {
         let copies = read_superblocks(disk)?;
         let superblock = Superblock::choose(&copies)?;
+        check_superblock(&superblock)?;
         let needed = superblock.geometry.capacity;
         if disk.size() < needed {
             return Err(RecoverError::TooShort { needed, found: disk.size() });
@@ -112,7 +114,9 @@ impl Core {
         let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
         let (mut core, drops) = Self::assemble(&superblock, manifest, options);
         core.read_slots(disk, slot_pages, locations)?;
+        core.check_places()?;
         drops.into_iter().for_each(|name| core.map.restore_drop(name));
+        core.check_roots()?;
         let report = core.replay(disk, &superblock)?;
         for copy in superblock.stale_copies(&copies) {
             disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
@@ -128,7 +132,7 @@ impl Core {
                 if segment.phase == Phase::Free {
                     (segment.kind, segment.phase, segment.usage) = (Kind::Metadata, Phase::Sealed, manifest.next_usage);
                 }
-                segment.live += sectors_of(run.bytes());
+                segment.live = segment.live.saturating_add(sectors_of(run.bytes()));
                 segment.sectors = segment.sectors.max(run.sector() + sectors_of(run.bytes()));
             }
         }
@@ -137,6 +141,7 @@ impl Core {
             geometry: superblock.geometry,
             array: superblock.array,
             volumes: manifest.volumes,
+            values_bytes: manifest.values.iter().map(|(key, value)| manifest::value_bytes(key, value)).sum(),
             values: manifest.values,
             map: Map::default(),
             freed: Vec::new(),
@@ -227,6 +232,7 @@ impl Core {
     }
 
     fn replay_op(&mut self, disk: &dyn Disk, op: &LogOp) -> Result<(), RecoverError> {
+        self.check_record(op)?;
         loop {
             let missing = self.missing_for_record(op);
             if missing.is_empty() {
@@ -346,9 +352,6 @@ fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, R
     let damaged = RecoverError::Damaged("the manifest");
     let mut all = Vec::new();
     for run in &superblock.manifest {
-        if run.segment() >= superblock.geometry.segments() || run.sector() >= superblock.geometry.segment_sectors() {
-            return Err(damaged);
-        }
         let mut bytes = vec![0; run.bytes() as usize];
         disk.read_at(superblock.geometry.sector_start(run.segment(), run.sector()), &mut bytes)?;
         if crc32c::crc32c(&bytes) != run.crc() {

@@ -3,7 +3,7 @@
 use super::Core;
 use super::io::{Io, Purpose};
 use super::pool::{Kind, Phase};
-use journal::LogOp;
+use journal::{Fill, LogOp};
 use map::SLOT_PAGE_BYTES;
 use units::{BLOCK_BYTES, MAP_BLOCK_BYTES};
 
@@ -41,9 +41,13 @@ impl Core {
         (self.geometry.capacity / 128).max(self.geometry.segment_bytes).min(most)
     }
 
-    /// Bytes of metadata that a checkpoint would store now.
+    /// The most bytes of metadata that a checkpoint would store now: every changed page gets a new place, which changes its slot too.
     pub(crate) fn dirty_metadata(&self) -> u64 {
-        self.map.pages.dirty_bytes() + (self.map.slots.dirty_pages() * SLOT_PAGE_BYTES) as u64
+        let pages = self.map.pages.dirty_bytes();
+        let moved = pages / map::page_bytes(0) as u64;
+        let slot_pages = (self.map.slots.dirty_pages() as u64 + moved).min(u64::from(self.map.slots.pages()));
+        let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
+        pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
     }
 
     /// Free segments that data never takes: room for metadata and for the cleaner, so that giving space back always works.
@@ -51,9 +55,15 @@ impl Core {
         (3 * self.checkpoint_segments() + 1).min(u64::from(self.geometry.segments()) / 3)
     }
 
-    /// Segments that one checkpoint may take.
+    /// Segments that one checkpoint may take: changed metadata up to where changes stop, the manifest, what the cleaner adds
+    /// at last, and the waste at the ends of segments.
     pub(crate) fn checkpoint_segments(&self) -> u64 {
-        self.metadata_budget().div_ceil(self.geometry.segment_bytes) + 1
+        (2 * self.metadata_budget() + self.manifest_bytes()).div_ceil(self.geometry.segment_bytes) + 2
+    }
+
+    /// The length of the manifest, rounded up; the drop queue, which is short when changes stop, not counted.
+    fn manifest_bytes(&self) -> u64 {
+        self.values_bytes + (self.volumes.len() + self.directory_pages.len() + self.pool.segments().len()) as u64 * 32
     }
 
     /// Segments to have ready: the reserve, and what the dirty blocks may take.
@@ -95,7 +105,10 @@ impl Core {
 
     fn space_for(&mut self, record: &[LogOp]) -> Room {
         let needed: u64 = record.iter().map(blocks_needed).sum();
-        if needed == 0 || needed <= self.available_blocks() {
+        // Where a volume goes, there is room in the end for what the catalogue has to say of it.
+        let is_giving_back = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
+        let spare = record.iter().map(|op| self.spare_for(op)).max().unwrap_or_default();
+        if is_giving_back || spare == 0 || needed <= self.available_blocks(spare) {
             return Room::Now;
         }
         let may_come = self.pool.may_grow()
@@ -111,10 +124,23 @@ impl Core {
         Room::Never
     }
 
-    /// 4 KiB blocks that may still be written: what is open and ready, less the reserve and less what is promised to dirty blocks.
-    fn available_blocks(&self) -> u64 {
+    /// Segments that an operation must leave. Data leaves the reserve; what changes the map, and at most two blocks, leaves two checkpoints;
+    /// what gives space back leaves one, for without it nothing is given back. 0: it takes none.
+    fn spare_for(&self, op: &LogOp) -> u64 {
+        let checkpoint = self.checkpoint_segments();
+        match op {
+            LogOp::Write { .. } | LogOp::Same { .. } => self.reserve(),
+            LogOp::Fill { fill: Fill::Hole, .. } => self.reserve().min(checkpoint + 1),
+            LogOp::Fill { .. } | LogOp::Copy { .. } => self.reserve().min(2 * checkpoint),
+            LogOp::Put { .. } | LogOp::Create { .. } => self.reserve().min(checkpoint + 1),
+            LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
+        }
+    }
+
+    /// 4 KiB blocks that may still be written: what is open and ready, less `spare` segments and less what is promised to dirty blocks.
+    fn available_blocks(&self, spare: u64) -> u64 {
         let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.room()));
-        let segments = self.pool.ready().saturating_sub(self.reserve());
+        let segments = self.pool.ready().saturating_sub(spare);
         // A sixteenth for summaries: small chunks have more of them than large ones.
         let per_segment = u64::from(self.geometry.segment_sectors()) * 15 / 16;
         let sectors = open * 15 / 16 + segments * per_segment.saturating_sub(SECTORS_PER_MAP_BLOCK);
@@ -166,7 +192,7 @@ fn blocks_touched(op: &LogOp) -> u64 {
     }
 }
 
-/// 4 KiB blocks for which an operation needs space that it may not take from the reserve. Zeroing and unmapping may.
+/// 4 KiB blocks for which an operation needs space; one at least where it may change the map.
 fn blocks_needed(op: &LogOp) -> u64 {
     match op {
         LogOp::Write { data, .. } => {
@@ -174,6 +200,8 @@ fn blocks_needed(op: &LogOp) -> u64 {
             data.chunks(MAP_BLOCK_BYTES as usize).filter(is_plain).count() as u64 + 1
         }
         LogOp::Same { .. } => 3,
-        _ => 0,
+        LogOp::Fill { .. } => 1 + blocks_touched(op),
+        LogOp::Copy { .. } | LogOp::Put { .. } | LogOp::Create { .. } => 1,
+        LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
     }
 }

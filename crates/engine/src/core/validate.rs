@@ -62,7 +62,7 @@ impl Core {
         self.volumes.get(&volume).map(|volume| volume.blocks).ok_or(OpError::NoSuchVolume(volume))
     }
 
-    fn inside(&self, volume: VolumeId, range: BlockRange) -> Result<(), OpError> {
+    pub(crate) fn inside(&self, volume: VolumeId, range: BlockRange) -> Result<(), OpError> {
         let blocks = self.size(volume)?;
         if range.end().0 <= blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
     }

@@ -1,4 +1,5 @@
 //! A drive in memory, and a loop that drives the core on it.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
 use bytes::Bytes;
@@ -8,14 +9,14 @@ use store::Geometry;
 use world::{Disk, DiskError, Durability};
 
 /// A drive in memory. What lies outside is an error, never a panic.
-pub struct Memory(pub Mutex<Vec<u8>>);
+pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>);
 
 impl Memory {
-    pub fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         Self(Mutex::new(vec![0; bytes as usize]))
     }
 
-    pub fn image(&self) -> Vec<u8> {
+    pub(crate) fn image(&self) -> Vec<u8> {
         self.0.lock().clone()
     }
 }
@@ -48,10 +49,10 @@ impl Disk for Memory {
     }
 }
 
-pub type Answers = BTreeMap<Tag, Result<Reply, OpError>>;
+pub(crate) type Answers = BTreeMap<Tag, Result<Reply, OpError>>;
 
 /// Drives the core until nothing is left to do.
-pub fn settle(core: &mut Core, disk: &Memory) -> Answers {
+pub(crate) fn settle(core: &mut Core, disk: &Memory) -> Answers {
     let mut answers = Answers::new();
     for _ in 0..100_000 {
         core.kick();
@@ -89,15 +90,15 @@ fn perform(disk: &Memory, io: &Io) -> Result<Bytes, DiskError> {
 }
 
 /// Does one operation; gives its answer.
-pub fn run(core: &mut Core, disk: &Memory, op: Op) -> Result<Reply, OpError> {
+pub(crate) fn run(core: &mut Core, disk: &Memory, op: Op) -> Result<Reply, OpError> {
     core.submit(op, 0);
     settle(core, disk).remove(&0).expect("an answer")
 }
 
-pub const ARRAY: [u8; 16] = *b"an array's name.";
+pub(crate) const ARRAY: [u8; 16] = *b"an array's name.";
 
 /// A new array on a drive in memory.
-pub fn create(geometry: Geometry) -> (Memory, Core) {
+pub(crate) fn create(geometry: Geometry) -> (Memory, Core) {
     let disk = Memory::new(geometry.capacity);
     Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
     let (core, _) = Core::recover(&disk, None).unwrap();
@@ -105,7 +106,7 @@ pub fn create(geometry: Geometry) -> (Memory, Core) {
 }
 
 /// Bytes that repeat nothing.
-pub fn data(seed: u64, blocks: u64) -> Bytes {
+pub(crate) fn data(seed: u64, blocks: u64) -> Bytes {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state ^= state << 13;

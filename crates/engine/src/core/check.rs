@@ -1,0 +1,97 @@
+//! What must hold of a checkpoint and of the log beside their checksums, so that nothing that stands on a drive, be it forged, makes
+//! the core look outside of the drive or count below zero.
+
+use super::recover::RecoverError;
+use super::{Core, Volume};
+use crate::service::OpError;
+use journal::LogOp;
+use map::{Root, Target, height_for};
+use store::{SECTOR_BYTES, Superblock};
+use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES};
+use world::DURABLE_ALIGNMENT;
+
+/// Numbers of groups and records do not come near this.
+const FAR: u64 = 1 << 62;
+
+/// The log position lies in the ring, and the runs of the manifest in segments.
+pub(crate) fn check_superblock(superblock: &Superblock) -> Result<(), RecoverError> {
+    let (geometry, log) = (&superblock.geometry, &superblock.log);
+    let is_position = log.head <= geometry.log_bytes && log.head.is_multiple_of(DURABLE_ALIGNMENT);
+    let are_numbers = [log.sequence, log.lsn, log.epoch, superblock.sequence].iter().all(|number| (1..FAR).contains(number));
+    let are_runs = superblock.manifest.iter().all(|run| {
+        let end = u64::from(run.sector()) * SECTOR_BYTES + u64::from(run.bytes());
+        run.segment() < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes
+    });
+    if is_position && are_numbers && are_runs { Ok(()) } else { Err(RecoverError::Damaged("the superblock")) }
+}
+
+impl Core {
+    /// Every place lies in a segment in use, and the segments count what is stored in them.
+    pub(crate) fn check_places(&self) -> Result<(), RecoverError> {
+        let mut found = vec![0u64; self.pool.segments().len()];
+        let mut add = |segment: u32, sector: u32, sectors: u32| -> Result<(), RecoverError> {
+            let is_inside = u64::from(sector) + u64::from(sectors) <= u64::from(self.geometry.segment_sectors());
+            let counted = found.get_mut(segment as usize).filter(|_| is_inside).ok_or(RecoverError::Damaged("a place"))?;
+            *counted += u64::from(sectors);
+            Ok(())
+        };
+        for slot in 0..self.map.slots.len() {
+            if let Some(place) = self.map.slots.number(slot).and_then(|slot| slot.place) {
+                add(place.segment, u32::from(place.sector), u32::from(place.sectors))?;
+            }
+        }
+        self.located().try_for_each(|at| add(at.segment, at.sector, at.sectors))?;
+        self.manifest_sectors().try_for_each(|(segment, sectors)| add(segment, 0, sectors))?;
+        let is_counted = self.pool.segments().iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
+        if is_counted { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }
+    }
+
+    /// The volumes begin where a volume can, and so do the pages that wait to be dropped.
+    pub(crate) fn check_roots(&self) -> Result<(), RecoverError> {
+        let is_page = |name, height: u8| {
+            let bytes = self.map.slots.get(name).and_then(|slot| slot.place).map(|place| u64::from(place.sectors) * SECTOR_BYTES);
+            bytes == Some(map::page_bytes(height) as u64)
+        };
+        let is_sound = |volume: &Volume| {
+            let Root { reference, height } = volume.root;
+            let is_root = match reference.target() {
+                Target::Page(name) => is_page(name, height),
+                Target::Data(_) => false,
+                _ => true,
+            };
+            is_root && is_size(volume.blocks) && height_for(volume.blocks / BLOCKS_PER_MAP_BLOCK) <= height
+        };
+        let are_drops = self.map.drops().all(|name| is_page(name, 0) || is_page(name, 1));
+        if are_drops && self.volumes.values().all(is_sound) { Ok(()) } else { Err(RecoverError::Damaged("the root of a volume")) }
+    }
+
+    /// A record of the log fits the state that it is replayed on.
+    pub(crate) fn check_record(&self, op: &LogOp) -> Result<(), RecoverError> {
+        let inside = |volume, start: Lba, blocks: u64| {
+            let range = BlockRange::new(start, blocks).map_err(|_| OpError::Malformed("a range without an end"))?;
+            self.inside(volume, range)
+        };
+        let checked = match op {
+            LogOp::Write { volume, lba, data } => inside(*volume, *lba, data.len() as u64 / BLOCK_BYTES),
+            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => self.inside(*volume, *range),
+            LogOp::Copy { source, from, destination, to } => {
+                let is_congruent = from.start().0.abs_diff(to.0).is_multiple_of(BLOCKS_PER_MAP_BLOCK)
+                    && from.start().0.is_multiple_of(BLOCKS_PER_MAP_BLOCK)
+                    && from.blocks().is_multiple_of(BLOCKS_PER_MAP_BLOCK);
+                let is_whole = if is_congruent { Ok(()) } else { Err(OpError::Malformed("a copy of parts of blocks")) };
+                is_whole.and(self.inside(*source, *from)).and(inside(*destination, *to, from.blocks()))
+            }
+            LogOp::Create { volume, .. } if self.volumes.contains_key(volume) => Err(OpError::VolumeExists(*volume)),
+            LogOp::Create { blocks, .. } if is_size(*blocks) => Ok(()),
+            LogOp::Resize { volume, blocks } if is_size(*blocks) => inside(*volume, Lba(0), 0),
+            LogOp::Create { .. } | LogOp::Resize { .. } => Err(OpError::Malformed("a volume of an impossible size")),
+            LogOp::Delete { volume } => inside(*volume, Lba(0), 0),
+            LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
+        };
+        checked.map_err(|error| RecoverError::Log(error.to_string()))
+    }
+}
+
+fn is_size(blocks: u64) -> bool {
+    blocks > 0 && blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK) && blocks <= MAX_VOLUME_BYTES / BLOCK_BYTES
+}
