@@ -108,7 +108,9 @@ impl Core {
         // Where a volume goes, there is room in the end for what the catalogue has to say of it.
         let is_giving_back = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
         let spare = record.iter().map(|op| self.spare_for(op)).max().unwrap_or_default();
-        if is_giving_back || spare == 0 || needed <= self.available_blocks(spare) {
+        // Room in the open segment is none for the pages of the map, which even a write of zeros may cost.
+        let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments());
+        if is_giving_back || spare == 0 || (has_pages && needed <= self.available_blocks(spare)) {
             return Room::Now;
         }
         let may_come = self.pool.may_grow()
