@@ -3,7 +3,6 @@
 use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
 use super::manifest::value_bytes;
 use super::plan::{Part, ReadPlan, patch, stored};
-use super::task::status_end;
 use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use bytes::{Bytes, BytesMut};
@@ -91,12 +90,11 @@ impl Core {
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => self.missing_in(*volume, *range, true, out),
             Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
             Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
-            Op::Status { volume, lba, .. } => {
-                if let Some(held) = self.volumes.get(volume) {
-                    let end = status_end(*lba, held.blocks);
-                    self.map.missing(&held.root, lba.0 / BLOCKS_PER_MAP_BLOCK, end, |_, _| false, out);
-                }
-            }
+            // What is told is what is known: only the leaf that is asked about has to be there.
+            Op::Status { volume, lba, .. } => match BlockRange::new(*lba, 1) {
+                Ok(range) => self.missing_in(*volume, range, false, out),
+                Err(_) => {}
+            },
             Op::Change(changes) => changes.iter().for_each(|change| {
                 if let Change::ResizeVolume { volume, blocks } = change {
                     self.missing_in_cut(*volume, *blocks, out);

@@ -74,7 +74,7 @@ impl Core {
     fn next_victim(&self) -> Option<u32> {
         // Moving takes room before it gives any.
         let kinds: &[Kind] = if self.pool.ready() > self.checkpoint_segments() + 1 { &[Kind::Data, Kind::Metadata] } else { &[Kind::Metadata] };
-        let victims = kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live()));
+        let victims = kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live(), self.geometry.segment_sectors()));
         victims.filter(|victim| !self.cleaner.has_given_up(*victim)).min_by_key(|victim| self.pool.segments()[*victim as usize].live)
     }
 

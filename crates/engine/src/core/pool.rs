@@ -241,10 +241,20 @@ impl Pool {
         self.is_exhausted = false;
     }
 
-    /// The sealed segment of that kind with the least alive, when that is at most `most` of `sectors`.
-    pub(crate) fn victim(&self, kind: Kind, most: u32) -> Option<u32> {
-        let sealed = self.segments.iter().enumerate().filter(|(_, segment)| segment.phase == Phase::Sealed && segment.kind == kind);
-        let candidates = sealed.filter(|(_, segment)| segment.live > 0 && segment.live <= most);
-        candidates.min_by_key(|(_, segment)| segment.live).map(|(index, _)| index as u32)
+    /// The sealed segment of that kind with the least alive, when that is at most `most` of its `sectors`. `None` where all that is dead
+    /// does not come to more than a segment: cleaning would only move the same bytes round and round.
+    pub(crate) fn victim(&self, kind: Kind, most: u32, sectors: u32) -> Option<u32> {
+        let (mut best, mut dead) = (None::<(u32, u32)>, 0u64);
+        for (index, segment) in self.segments.iter().enumerate() {
+            if segment.phase != Phase::Sealed || segment.kind != kind || segment.live == 0 {
+                continue;
+            }
+            dead += u64::from(sectors - segment.live);
+            if segment.live <= most && best.is_none_or(|(_, live)| segment.live < live) {
+                best = Some((index as u32, segment.live));
+            }
+        }
+        let is_worth_it = dead >= u64::from(sectors + sectors / 8);
+        best.filter(|_| is_worth_it).map(|(index, _)| index)
     }
 }

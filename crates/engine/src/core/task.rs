@@ -118,7 +118,13 @@ impl Core {
     fn step_task(&mut self, id: TaskId) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         loop {
-            match self.step(id, &mut task) {
+            let step = self.step(id, &mut task);
+            if let (Some(reason), false) = (&self.stopped, matches!(step, Step::Passed)) {
+                // Whoever stopped the core did not see this task among those that wait.
+                let reason = reason.clone();
+                return self.complete(task.tag, Err(OpError::Stopped(reason)));
+            }
+            match step {
                 Step::Again => {}
                 Step::Wait(wait) => {
                     task.wait = wait;
@@ -399,28 +405,40 @@ impl Core {
         }
     }
 
+    /// Runs of one state from `lba` on, as far as they are known without waiting, at least for the first MiB.
     fn status(&mut self, volume: VolumeId, lba: Lba, limit: usize) -> Vec<Extent> {
         let Some(held) = self.volumes.get(&volume).copied() else { return Vec::new() };
+        let limit = limit.max(1);
         let mut extents: Vec<Extent> = Vec::new();
-        let (first, end) = (lba.0 / BLOCKS_PER_MAP_BLOCK, status_end(lba, held.blocks));
-        self.map.visit(&held.root, first, end, &mut |block, blocks, reference| {
-            let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
-            let start = (block * BLOCKS_PER_MAP_BLOCK).max(lba.0);
-            let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else { return };
-            match extents.last_mut() {
-                Some(last) if last.state == state => {
-                    last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks()).unwrap_or(last.range);
-                }
-                _ => extents.push(Extent { range, state }),
+        let (mut first, end) = (lba.0 / BLOCKS_PER_MAP_BLOCK, status_end(lba, held.blocks));
+        // Leaf by leaf, so that a fragmented GiB is not walked to the end for a short answer.
+        while first < end && extents.len() <= limit {
+            let leaf_end = (first - first % map::span(0) + map::span(0)).min(end);
+            let mut missing = Vec::new();
+            self.map.missing(&held.root, first, leaf_end, |_, _| false, &mut missing);
+            if !missing.is_empty() {
+                break;
             }
-        });
-        extents.truncate(limit.max(1));
+            self.map.visit(&held.root, first, leaf_end, &mut |block, blocks, reference| {
+                let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
+                let start = (block * BLOCKS_PER_MAP_BLOCK).max(lba.0);
+                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else { return };
+                match extents.last_mut() {
+                    Some(last) if last.state == state => {
+                        last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks()).unwrap_or(last.range);
+                    }
+                    _ => extents.push(Extent { range, state }),
+                }
+            });
+            first = leaf_end;
+        }
+        extents.truncate(limit);
         extents
     }
 }
 
 /// Provisioning state is told as far as one page of the second level reaches, 1 GiB, so that one answer stays cheap.
-pub(crate) fn status_end(lba: Lba, blocks: u64) -> u64 {
+fn status_end(lba: Lba, blocks: u64) -> u64 {
     let first = lba.0 / BLOCKS_PER_MAP_BLOCK;
     (blocks / BLOCKS_PER_MAP_BLOCK).min(first - first % map::span(1) + map::span(1))
 }
