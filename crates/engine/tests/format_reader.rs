@@ -278,7 +278,7 @@ fn filled() -> (Memory, engine::Core) {
         write(0x0102, 16, data(1, 24)),
         write(0x0102, 4096, data(2, 9)),
         Op::Zero { volume: VolumeId(0x0102), range: range(64, 16) },
-        Op::WriteSame { volume: VolumeId(0x0102), range: range(80, 8), pattern: vec![1, 2, 3, 4].repeat(128).into() },
+        Op::WriteSame { volume: VolumeId(0x0102), range: range(80, 8), pattern: [1, 2, 3, 4].repeat(128).into() },
         Op::Copy { source: VolumeId(0x0102), from: range(16, 8), destination: VolumeId(7), to: Lba(2040) },
     ] {
         run(&mut core, &disk, op).unwrap();
