@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_sound_array_passes_and_every_access_is_crashed() {
-        let (searched, broken) = search::<Toy<SOUND>>(toy_setup::<Toy<SOUND>>(), &alphabet(), 2, 3, 2);
+        let (searched, broken) = search::<Toy<SOUND>>(toy_setup::<Toy<SOUND>>(), &alphabet(), 2, 5, 2);
         assert_eq!(broken, Vec::new());
         assert!(searched.crashes > 2 * searched.sequences, "{searched:?}");
     }

@@ -234,9 +234,11 @@ impl<S: Subject> Run<'_, S> {
         machine.notes = self.plan.is_traced.then(Vec::new);
         let pace = Pace::draw(&mut self.rng);
         let mut faults = self.faults();
+        // A new life begins with making segments ready: most of what goes wrong shall go wrong after that.
+        let at = self.rng.below(64) + self.rng.size(pace.operations * 3);
         match self.rng.below(10) {
-            0..4 => faults.crash_at = Some(self.rng.size(pace.operations * 3)),
-            4 => faults.error_at = Some(self.rng.size(pace.operations)),
+            0..4 => faults.crash_at = Some(at),
+            4 => faults.error_at = Some(at),
             5 => faults.bad = self.places(),
             6 => faults.rotten = self.places(),
             _ => {}

@@ -134,7 +134,7 @@ pub enum Expected {
     Done,
     /// [`Reply::Data`] of these blocks.
     Data(Vec<Content>),
-    /// [`Reply::Extents`] for these blocks and the ones after, at most `limit` extents.
+    /// [`Reply::Extents`] for some of these blocks from the first on, at most `limit` extents.
     Extents {
         /// The contents from the asked block to the volume's end.
         held: Vec<Content>,
@@ -357,9 +357,6 @@ fn judge_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
             extents.len(),
             held.len()
         ));
-    }
-    if extents.len() < limit.max(1) && covered < held.len() as u64 {
-        return Err(format!("{} extents end after {covered} of {} blocks", extents.len(), held.len()));
     }
     if extents.iter().any(|extent| extent.range.is_empty())
         || extents.windows(2).any(|two| two[0].range.end() != two[1].range.start())

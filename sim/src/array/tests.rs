@@ -12,19 +12,14 @@ fn the_engine_keeps_its_word_through_crashes() {
     let findings = execute::<Array>(&campaign(100, None), &|_, _| {});
     assert_eq!(findings.violations, Vec::new());
     let totals = findings.totals;
-    for (count, name) in [
-        (totals.refused, "refused"),
-        (totals.present, "present"),
-        (totals.absent, "absent"),
-        (totals.failures, "failures"),
-    ] {
+    for (count, name) in [(totals.present, "present"), (totals.absent, "absent"), (totals.failures, "failures")] {
         assert!(count > 0, "no {name} in {totals:?}");
     }
 }
 
 #[test]
 fn short_sequences_survive_a_crash_at_every_access() {
-    let (searched, broken) = search::<Array>(Setup::plain(), &alphabet(), 2, 9, 2);
+    let (searched, broken) = search::<Array>(Setup::plain(), &alphabet(), 2, 11, 2);
     assert_eq!(broken, Vec::new());
     assert!(searched.crashes > 3 * searched.sequences, "{searched:?}");
 }

@@ -10,7 +10,7 @@ fn first_violation<S: Subject>(runs: u64, plant: Option<Plant>) -> Option<(u64, 
 
 #[test]
 fn a_sound_array_breaks_no_promise() {
-    assert_eq!(first_violation::<Toy<SOUND>>(150, None), None);
+    assert_eq!(first_violation::<Toy<SOUND>>(80, None), None);
 }
 
 #[test]

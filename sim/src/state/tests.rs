@@ -58,7 +58,8 @@ fn extents_must_be_whole_and_true() {
     assert!(judge(&[mapped(0, 2), free(2, 2)]));
     assert!(judge(&[mapped(0, 4)]), "the array maps in larger units");
     assert!(!judge(&[mapped(0, 1), free(1, 3)]), "data is mapped");
-    assert!(!judge(&[mapped(0, 2)]), "the end is missing");
+    assert!(judge(&[mapped(0, 2)]), "the rest is for another question");
+    assert!(!judge(&[mapped(0, 2), free(2, 3)]), "there is no fifth block");
     assert!(!judge(&[mapped(0, 2), free(3, 1)]), "a gap");
     assert!(!judge(&[]));
 }
