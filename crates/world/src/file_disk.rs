@@ -32,7 +32,12 @@ impl FileDisk {
 
     /// Makes a new file; an error when it is there already.
     pub fn create(path: &Path, size: u64) -> Result<Self, DiskError> {
-        Self::with_flags(path, size, OFlags::CREATE | OFlags::EXCL)
+        let disk = Self::with_flags(path, size, OFlags::CREATE | OFlags::EXCL)?;
+        // The name of the file has to survive a power failure too, before anything in the file is promised to.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(disk_error)?;
+        rustix::fs::fsync(&folder).map_err(disk_error)?;
+        Ok(disk)
     }
 
     fn with_flags(path: &Path, size: u64, extra: OFlags) -> Result<Self, DiskError> {
