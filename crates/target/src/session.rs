@@ -142,6 +142,8 @@ impl Session {
         }
         if self.is_logging_out && self.tasks.is_empty() && self.backlog.is_empty() {
             self.is_logging_out = false;
+            // What the session held is free when the initiator hears that it is over.
+            self.view.close(&self.nexus);
             self.connection.complete_logout(&mut self.events);
             self.handle_events();
         }
@@ -188,6 +190,9 @@ impl Session {
 
     /// True when a command waits and there is room for it.
     pub(crate) fn can_go_on(&mut self) -> bool {
+        if self.closing.is_some() {
+            return false;
+        }
         let Some(command) = self.backlog.pop_front() else { return false };
         let can = self.has_room_for(&command);
         self.backlog.push_front(command);
