@@ -7,7 +7,9 @@ use engine::Service;
 use engine::model::ModelEngine;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use scsi::asc;
-use scsi::cdb::{CdbSize, Command, Transfer};
+use scsi::cdb::{CdbSize, Command, CopyResults, Transfer};
+use scsi::copy::{CopyList, CopyState, CopyStatus, ListIdUsage, Segment, build_copy_list};
+use scsi::inquiry::Naa;
 use std::sync::Arc;
 use support::{ALPHA, Array, BETA, Ended, Host};
 use target::{Class, Config};
@@ -168,4 +170,36 @@ async fn commands_are_counted_by_what_they_do() {
     assert_eq!(counts(Class::Read), (1, 0, 4096));
     assert_eq!(counts(Class::CompareAndWrite), (1, 1, 0));
     assert_eq!(counts(Class::Copy), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn an_aborted_copy_ends_between_two_segments_and_its_status_says_so() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 8)), vec![0x77; 4096]).await, GOOD);
+    let state = array.catalog.state();
+    let naa = Naa::from_serial(&state.volume("shared").expect("a volume").serial).expect("a serial number");
+    let segment = |to| Segment { source: 0, destination: 1, blocks: 8, source_lba: Lba(0), destination_lba: Lba(to) };
+    let list = CopyList::between(naa, naa, vec![segment(64), segment(128)]);
+    let list = build_copy_list(&CopyList { id: 5, usage: ListIdUsage::HoldData, ..list });
+    let copy = Command::ExtendedCopy { length: list.len() as u32 };
+    let status = Command::ReceiveCopyResults { action: CopyResults::CopyStatus, list: 5, allocation: 12 };
+    let told = |data: &[u8]| CopyStatus::from_bytes(data).map(|status| (status.state, status.segments));
+
+    array.gate.shut();
+    let stuck = host.submit(1, &copy, list.clone()).await;
+    array.gate.arrived(1).await;
+    assert_eq!(told(&host.run(1, status).await.data()), Some((CopyState::InProgress, 0)));
+    let abort = host.start_function(TaskFunction::AbortTask, 1, Some(stuck)).await;
+    assert!(host.is_open(abort).await);
+    array.gate.open();
+    assert_eq!(host.outcome_of(abort).await, TaskOutcome::Complete);
+    assert_eq!(told(&host.run(1, status).await.data()).map(|told| told.0), Some(CopyState::Failed));
+    assert_eq!(host.run(1, Command::Read(transfer(128, 8))).await.data(), vec![0; 4096], "the second segment");
+
+    assert_eq!(host.run_with(1, copy, list).await, GOOD);
+    assert_eq!(told(&host.run(1, status).await.data()), Some((CopyState::Done, 2)));
+    assert_eq!(host.run(1, Command::Read(transfer(128, 8))).await.data(), vec![0x77; 4096]);
+    let counters = array.target.counters(array.volume("shared")).get(Class::Copy);
+    assert_eq!((counters.commands, counters.errors, counters.bytes), (2, 1, 8192));
 }
