@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Memory, create, data, run, settle};
-use engine::{Change, Core, Op};
+use engine::{Change, Core, Op, OpError};
 use parking_lot::Mutex;
 use std::ops::Range;
 use store::Geometry;
@@ -244,4 +244,35 @@ fn a_forged_place_never_panics() {
 fn a_forged_log_never_panics() {
     let groups_of = groups(&image());
     fuzz(6, |image| { let all = groups(image); all[0].start..all[all.len() - 1].end }, |image| seal_log(image, &groups_of));
+}
+
+#[test]
+fn a_deleted_volume_whose_pages_cannot_be_read_is_left_alone_until_the_slow_timer() {
+    let mut image = image();
+    let page = slot_page(&image);
+    let mut damaged = 0;
+    for slot in 0..256 {
+        let word = u64::from_le_bytes(image[page + slot * 16..][..8].try_into().unwrap());
+        // Map pages are the things of 4 and 16 sectors.
+        if u32_at(&image, page + slot * 16 + 12) > 0 && [4, 16].contains(&(word >> 38 & 0x7F)) {
+            image[segment_byte(word as usize & 0x3F_FFFF, (word >> 22) as usize & 0xFFFF)] ^= 1;
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 1);
+    for group in groups(&image) {
+        image[group.start] = 0;
+    }
+    let disk = Memory(Mutex::new(image));
+    let (mut core, _) = Core::recover(&disk, None).unwrap();
+    assert_eq!(run(&mut core, &disk, Op::Read { volume: V, range: range(0, 8) }), Err(OpError::MediumError { lba: Lba(0) }));
+    run(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume: V }])).unwrap();
+    for _ in 0..3 {
+        core.retry_allocation();
+        settle(&mut core, &disk);
+    }
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    assert_eq!(core.stopped(), None);
+    assert!(Core::recover(&disk, None).is_ok());
 }

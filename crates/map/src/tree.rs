@@ -328,6 +328,12 @@ impl Map {
         self.drops.len()
     }
 
+    /// Puts the first page of the drop queue behind the others: it cannot be read now.
+    pub fn defer_drop(&mut self) {
+        let first = self.drops.pop_front();
+        self.drops.extend(first);
+    }
+
     /// Puts a page in the drop queue, as it stood there before a restart.
     pub fn restore_drop(&mut self, name: SlotName) {
         self.drops.push_back(name);

@@ -176,7 +176,13 @@ impl Core {
             }
             (false, _) => waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages)),
             // Only those who need this page suffer from it.
-            (true, None) => waiting.into_iter().for_each(|id| self.fail_on_medium(id)),
+            (true, None) => {
+                waiting.into_iter().for_each(|id| self.fail_on_medium(id));
+                if self.map.drops().next() == Some(name) {
+                    (self.is_drop_loading, self.is_drop_stuck) = (false, true);
+                    self.map.defer_drop();
+                }
+            }
         }
         if self.map.drops().next() == Some(name) {
             self.is_drop_loading = false;

@@ -126,6 +126,8 @@ pub struct Core {
     loading: FxHashMap<SlotName, Vec<TaskId>>,
     /// A page of the drop queue is being loaded.
     is_drop_loading: bool,
+    /// A page of the drop queue could not be read: dropping goes on when the slow timer says so.
+    is_drop_stuck: bool,
     ios: FxHashMap<IoId, Purpose>,
     next_io: IoId,
     chunk_writes: u32,
@@ -151,7 +153,7 @@ impl Core {
     /// True when [`Core::tick`] has work that nothing else will start.
     pub fn wants_tick(&self) -> bool {
         self.stopped.is_none()
-            && (self.map.drops_len() > 0
+            && (self.is_dropping()
                 || self.is_destage_due()
                 || self.is_checkpoint_due()
                 || self.is_cleaning_due()
@@ -174,8 +176,10 @@ impl Core {
         self.run();
     }
 
-    /// Asks the file system again for segments that it refused before. For a slow timer.
+    /// Asks the file system again for segments that it refused before, and the drive for pages that it could not read. For a slow
+    /// timer.
     pub fn retry_allocation(&mut self) {
+        self.is_drop_stuck = false;
         self.pool.retry_allocation();
     }
 
@@ -276,10 +280,15 @@ impl Core {
         }
     }
 
+    /// True while the drop queue gives space back.
+    fn is_dropping(&self) -> bool {
+        self.map.drops_len() > 0 && !self.is_drop_stuck
+    }
+
     /// Works off the drop queue, a bounded slice at a time.
     fn drop_some(&mut self) {
         const PAGES_PER_TICK: usize = 256;
-        if self.is_drop_loading {
+        if self.is_drop_loading || self.is_drop_stuck {
             return;
         }
         for _ in 0..PAGES_PER_TICK {

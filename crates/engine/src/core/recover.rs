@@ -170,6 +170,7 @@ impl Core {
             runnable: VecDeque::new(),
             loading: Default::default(),
             is_drop_loading: false,
+            is_drop_stuck: false,
             ios: Default::default(),
             next_io: 1,
             chunk_writes: 0,

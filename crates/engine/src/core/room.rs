@@ -115,7 +115,7 @@ impl Core {
         }
         let may_come = self.pool.may_grow()
             || self.pool.coming() > 0
-            || self.map.drops_len() > 0
+            || self.is_dropping()
             || self.pool.dead() > 0
             || self.can_clean(Kind::Data)
             || self.can_clean(Kind::Metadata);
