@@ -221,8 +221,9 @@ def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
             for lie in lists:
                 for cdb, width in ((unmap, 2), (xcopy, 4), (prout, 2), (select, 2)):
                     answer = c.command(cdb + len(lie).to_bytes(width, "big") + b"\0", lun=1, out=lie)
-                    if cdb is unmap and not any(lie[8:]) and answer.status == GOOD:
-                        continue  # no descriptor, or one of no blocks: nothing to do is no error (SBC-4 5.31)
+                    names_blocks = min(len(lie) - 8, int.from_bytes(lie[2:4], "big")) >= 16 and any(lie[8:])
+                    if cdb is unmap and not names_blocks and answer.status == GOOD:
+                        continue  # no whole descriptor, or one of no blocks: nothing to do is no error (SBC-4 5.31)
                     if cdb is prout and answer.status == RESERVATION_CONFLICT:
                         continue  # a list of the right length with a key that is not registered (SPC-4 5.13.6)
                     assert answer.status == CHECK_CONDITION, f"{cdb[0]:#04x} with a list of {len(lie)}: status {answer.status:#x}"
