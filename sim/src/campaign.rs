@@ -31,8 +31,12 @@ pub struct Findings {
     pub violations: Vec<(u64, Violation)>,
 }
 
-/// Executes the runs of a campaign. `progress` hears of every run that has ended: how many have, and the sums so far.
-pub fn execute<S: Subject>(campaign: &Campaign, progress: &(dyn Fn(u64, &Totals) + Sync)) -> Findings {
+/// Executes the runs of a campaign. `progress` hears of every run that has ended: the sums so
+/// far, and the promise that was broken, with the seed.
+pub fn execute<S: Subject>(
+    campaign: &Campaign,
+    progress: &(dyn Fn(&Totals, Option<(u64, &Violation)>) + Sync),
+) -> Findings {
     let next = AtomicU64::new(0);
     // The first run, by number, after which none is begun.
     let end = AtomicU64::new(campaign.runs);
@@ -51,7 +55,7 @@ pub fn execute<S: Subject>(campaign: &Campaign, progress: &(dyn Fn(u64, &Totals)
                 sums.add(&report.totals);
                 *sums
             };
-            progress(totals.runs, &totals);
+            progress(&totals, report.violation.as_ref().map(|violation| (plan.seed, violation)));
             let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
             ended.push((number, report.totals, report.violation));
             let mut broken: Vec<u64> =

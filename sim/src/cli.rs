@@ -2,6 +2,7 @@
 
 use crate::campaign::{Campaign, execute};
 use crate::exhaustive::{alphabet, search};
+use crate::history::Violation;
 use crate::run::{Plant, RunPlan, Totals, run, shrink};
 use crate::subject::Subject;
 use clap::{Parser, Subcommand};
@@ -94,7 +95,11 @@ where
 fn crash<S: Subject>(campaign: &Campaign) -> bool {
     let started = clock::now();
     let step = (campaign.runs / 20).max(1);
-    let progress = |ended: u64, totals: &Totals| {
+    let progress = |totals: &Totals, broken: Option<(u64, &Violation)>| {
+        if let Some((seed, violation)) = broken {
+            eprintln!("seed {seed}: {violation}");
+        }
+        let ended = totals.runs;
         if ended.is_multiple_of(step) {
             eprintln!("{ended} of {} runs, {} crashes, {} operations", campaign.runs, totals.crashes, totals.answered);
         }
