@@ -51,7 +51,7 @@ pub fn format_capacity(bytes: u64) -> String {
     while unit + 1 < UNITS.len() && bytes >> (10 * (unit + 1)) > 0 {
         unit += 1;
     }
-    if bytes % (1u64 << (10 * unit)) == 0 {
+    if bytes.is_multiple_of(1u64 << (10 * unit)) {
         return format!("{}{}", bytes >> (10 * unit), UNITS[unit]);
     }
     format!("{:.2}{}", bytes as f64 / (1u64 << (10 * unit)) as f64, UNITS[unit])
