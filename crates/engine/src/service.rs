@@ -51,7 +51,7 @@ pub enum Op {
         /// What to cover; any length.
         range: BlockRange,
     },
-    /// Deallocates the ranges; they read as zeros afterwards. Never fails for want of space.
+    /// Deallocates the ranges; they read as zeros afterwards. Needs no room for data: only a pool that is full of map pages refuses it.
     Unmap {
         /// The volume to unmap.
         volume: VolumeId,
@@ -91,7 +91,9 @@ pub enum Op {
         /// Expected bytes.
         data: Bytes,
     },
-    /// Copies as memmove does: the destination gets what the source held before the operation, even where they overlap.
+    /// Copies as memmove does: the destination gets what the source held before the operation, even where they overlap. Where both
+    /// ends stand at the same place of a 4 KiB block, up to 32 MiB are copied wholly or not at all, and any length where they stand at
+    /// the same place of a MiB. Other copies go in pieces, and an error may leave some of them done.
     Copy {
         /// Where to copy from.
         source: VolumeId,
@@ -182,7 +184,7 @@ pub enum Reply {
     Extents(Vec<Extent>),
 }
 
-/// Why a request was not done. Nothing of it was done then, unless said otherwise.
+/// Why a request was not done. Nothing of it was done then, except pieces of a copy that goes in pieces.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpError {
     /// No volume of that name.
