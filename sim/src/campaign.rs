@@ -31,12 +31,12 @@ pub struct Findings {
     pub violations: Vec<(u64, Violation)>,
 }
 
+/// Hears of a run that has ended: the sums so far, and the seed and the promise when one was broken.
+pub type Progress<'a> = dyn Fn(&Totals, Option<(u64, &Violation)>) + Sync + 'a;
+
 /// Executes the runs of a campaign. `progress` hears of every run that has ended: the sums so
 /// far, and the promise that was broken, with the seed.
-pub fn execute<S: Subject>(
-    campaign: &Campaign,
-    progress: &(dyn Fn(&Totals, Option<(u64, &Violation)>) + Sync),
-) -> Findings {
+pub fn execute<S: Subject>(campaign: &Campaign, progress: &Progress<'_>) -> Findings {
     let next = AtomicU64::new(0);
     // The first run, by number, after which none is begun.
     let end = AtomicU64::new(campaign.runs);
