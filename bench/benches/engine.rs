@@ -13,7 +13,7 @@ const GIB: u64 = 1 << 30;
 const MIB_BLOCKS: u64 = 2048;
 
 fn geometry() -> Geometry {
-    Geometry { capacity: 8 * GIB, log_bytes: 256 << 20, segment_bytes: 16 << 20 }.check().expect("a sound geometry")
+    Geometry { capacity: 4 * GIB, log_bytes: 256 << 20, segment_bytes: 16 << 20 }.check().expect("a sound geometry")
 }
 
 fn range(start: u64, blocks: u64) -> BlockRange {
@@ -74,8 +74,8 @@ fn database_page(seed: u64) -> Bytes {
 
 fn reads_and_writes(criterion: &mut Criterion) {
     let mut bench = Bench::new(geometry());
-    let volume = bench.create_volume(1, 2 * GIB);
-    bench.fill(volume, 2 * GIB);
+    let volume = bench.create_volume(1, GIB);
+    bench.fill(volume, GIB);
     let pages: Vec<Bytes> = (0..512).map(database_page).collect();
     let mut random = Random::new(3);
     let mut group = criterion.benchmark_group("4KiB");
@@ -86,7 +86,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
             let ops: Vec<Op> = (0..32)
                 .map(|_| {
                     let data = pages[random.below(512) as usize].clone();
-                    Op::Write { volume, lba: Lba(random.below(2 * GIB / 4096) * 8), data, fua: false }
+                    Op::Write { volume, lba: Lba(random.below(GIB / 4096) * 8), data, fua: false }
                 })
                 .collect();
             bench.run(ops)
@@ -94,7 +94,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
     });
     group.bench_function("read-qd32", |bencher| {
         bencher.iter(|| {
-            let ops: Vec<Op> = (0..32).map(|_| Op::Read { volume, range: range(random.below(2 * GIB / 4096) * 8, 8) }).collect();
+            let ops: Vec<Op> = (0..32).map(|_| Op::Read { volume, range: range(random.below(GIB / 4096) * 8, 8) }).collect();
             black_box(bench.run(ops))
         });
     });
@@ -103,7 +103,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
 
 /// A log of 2 GiB full of 4 KiB writes, read back.
 fn recovery(criterion: &mut Criterion) {
-    let geometry = Geometry { capacity: 12 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }.check().expect("a sound geometry");
+    let geometry = Geometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }.check().expect("a sound geometry");
     let mut bench = Bench::new(geometry);
     let volume = bench.create_volume(1, 2 * GIB);
     let mut random = Random::new(4);
