@@ -91,10 +91,11 @@ impl Core {
             Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
             Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
             // What is told is what is known: only the leaf that is asked about has to be there.
-            Op::Status { volume, lba, .. } => match BlockRange::new(*lba, 1) {
-                Ok(range) => self.missing_in(*volume, range, false, out),
-                Err(_) => {}
-            },
+            Op::Status { volume, lba, .. } => {
+                if let Ok(range) = BlockRange::new(*lba, 1) {
+                    self.missing_in(*volume, range, false, out);
+                }
+            }
             Op::Change(changes) => changes.iter().for_each(|change| {
                 if let Change::ResizeVolume { volume, blocks } = change {
                     self.missing_in_cut(*volume, *blocks, out);
