@@ -1,4 +1,5 @@
 //! The engine's budgets (ARCHITECTURE.md): the cost of each operation on one core, without drive and network.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads and writes its report")]
 
 use bench::{Bench, Random, noise};
 use bytes::Bytes;
