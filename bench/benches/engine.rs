@@ -95,7 +95,8 @@ fn reads_and_writes(criterion: &mut Criterion) {
     });
     group.bench_function("read-qd32", |bencher| {
         bencher.iter(|| {
-            let ops: Vec<Op> = (0..32).map(|_| Op::Read { volume, range: range(random.below(GIB / 4096) * 8, 8) }).collect();
+            let ops: Vec<Op> =
+                (0..32).map(|_| Op::Read { volume, range: range(random.below(GIB / 4096) * 8, 8) }).collect();
             black_box(bench.run(ops))
         });
     });
@@ -104,17 +105,26 @@ fn reads_and_writes(criterion: &mut Criterion) {
 
 /// A log of 2 GiB full of 4 KiB writes, read back.
 fn recovery(criterion: &mut Criterion) {
-    let geometry = Geometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }.check().expect("a sound geometry");
+    let geometry =
+        Geometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }.check().expect("a sound geometry");
     let mut bench = Bench::new(geometry);
     let volume = bench.create_volume(1, 2 * GIB);
     let mut random = Random::new(4);
     while bench.core.usage().log_used < 2 * GIB - (64 << 20) {
         let ops: Vec<Op> = (0..64)
-            .map(|_| Op::Write { volume, lba: Lba(random.below(GIB / 4096) * 8), data: noise(random.draw(), 4096), fua: false })
+            .map(|_| Op::Write {
+                volume,
+                lba: Lba(random.below(GIB / 4096) * 8),
+                data: noise(random.draw(), 4096),
+                fua: false,
+            })
             .collect();
         bench.run(ops);
         if bench.core.checkpoints() > 0 {
-            eprintln!("note: a checkpoint came before the log held 2 GiB; it holds {} MiB", bench.core.usage().log_used >> 20);
+            eprintln!(
+                "note: a checkpoint came before the log held 2 GiB; it holds {} MiB",
+                bench.core.usage().log_used >> 20
+            );
             break;
         }
     }
@@ -141,7 +151,8 @@ fn table() {
         ("recovery/log", "recovery with 2 GiB of log", 5e6),
     ];
     println!("\n{:34}{:>14}{:>14}{:>9}", "engine alone, one core", "measured us", "budget us", "");
-    let root = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/../target", env!("CARGO_MANIFEST_DIR")));
+    let root =
+        std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/../target", env!("CARGO_MANIFEST_DIR")));
     let mut rows = Vec::new();
     for (name, what, budget) in BUDGETS {
         let path = format!("{root}/criterion/{name}/new/estimates.json");
@@ -151,7 +162,9 @@ fn table() {
         let (measured, scale) = (nanoseconds / 1e3, if name.starts_with("4KiB") { 32.0 } else { 1.0 });
         let verdict = if measured <= budget { "ok" } else { "OVER" };
         println!("{what:34}{:>14.2}{:>14.2}{verdict:>9}", measured / scale, budget / scale);
-        rows.push(serde_json::json!({ "name": name, "measured_us": measured / scale, "is_within": measured <= budget }));
+        rows.push(
+            serde_json::json!({ "name": name, "measured_us": measured / scale, "is_within": measured <= budget }),
+        );
     }
     let path = format!("{root}/criterion/budgets.json");
     match std::fs::write(&path, serde_json::json!(rows).to_string()) {

@@ -218,7 +218,9 @@ impl Shared {
         inner.core.poll(&mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::Complete { tag, result } => found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result))),
+                Action::Complete { tag, result } => {
+                    found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)))
+                }
                 Action::Read(plan) => {
                     let waiter = inner.waiters.take(plan.tag());
                     found.plans.extend(waiter.map(|waiter| (plan, waiter)));
@@ -270,6 +272,7 @@ impl Shared {
     }
 
     fn work_in_background(&self) {
+        let mut waited = Duration::ZERO;
         while !self.is_ending.load(Ordering::Acquire) {
             let has_worked = self.locked(|core| {
                 core.tick();
@@ -284,7 +287,11 @@ impl Shared {
                 break;
             }
             let pause = if inner.core.wants_tick() { BUSY } else { IDLE };
-            if self.background.wait_for(&mut inner, pause).timed_out() && pause == IDLE {
+            if self.background.wait_for(&mut inner, pause).timed_out() {
+                waited += pause;
+            }
+            if waited >= IDLE {
+                waited = Duration::ZERO;
                 inner.core.retry_allocation();
             }
         }

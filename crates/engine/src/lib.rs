@@ -7,8 +7,11 @@ mod engine;
 pub mod model;
 mod service;
 
-pub use core::{Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage};
+pub use core::{
+    Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage,
+};
 pub use engine::Engine;
 pub use service::{
-    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
+    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space,
+    Tag, VolumeSpace, call,
 };

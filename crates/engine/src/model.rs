@@ -3,7 +3,10 @@
 //! It is what the simulator and property tests compare the engine with, and what the layers above use as an engine in
 //! their own tests. It has no log, no tree and no cleverness, on purpose.
 
-use crate::service::{Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace};
+use crate::service::{
+    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space,
+    Tag, VolumeSpace,
+};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -59,7 +62,9 @@ impl ModelVolume {
         if bytes == 0 || !bytes.is_multiple_of(BLOCK) {
             return Err(OpError::Malformed("length is not a whole number of blocks"));
         }
-        self.check(BlockRange::new(lba, (bytes / BLOCK) as u64).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?)
+        self.check(
+            BlockRange::new(lba, (bytes / BLOCK) as u64).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?,
+        )
     }
 
     fn check(&self, range: BlockRange) -> Result<BlockRange, OpError> {
@@ -164,8 +169,11 @@ impl Model {
     fn copy(&mut self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba) -> Result<Reply, OpError> {
         let source = self.volume(source)?;
         source.check(from)?;
-        let held: Vec<(u64, Box<[u8; BLOCK]>)> =
-            source.mapped.range(from.start().0..from.end().0).map(|(lba, block)| (lba - from.start().0, block.clone())).collect();
+        let held: Vec<(u64, Box<[u8; BLOCK]>)> = source
+            .mapped
+            .range(from.start().0..from.end().0)
+            .map(|(lba, block)| (lba - from.start().0, block.clone()))
+            .collect();
         let target = self.volume(destination)?;
         let range = BlockRange::new(to, from.blocks()).map_err(|_| OpError::OutOfRange { blocks: target.blocks })?;
         target.check(range)?;

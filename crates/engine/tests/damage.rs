@@ -173,8 +173,16 @@ fn a_flipped_bit_is_found_or_harmless() {
     let mut opened = 0;
     for round in 0..400 {
         let mut image = sound.clone();
-        let places =
-            [0..4096, 16384..20480, manifest(&sound), { let (_, page) = directory(&sound); page..page + 4096 }, slot_page(&sound)..slot_page(&sound) + 4096];
+        let places = [
+            0..4096,
+            16384..20480,
+            manifest(&sound),
+            {
+                let (_, page) = directory(&sound);
+                page..page + 4096
+            },
+            slot_page(&sound)..slot_page(&sound) + 4096,
+        ];
         let log = groups(&sound);
         let place = places.get(round % 6).cloned().unwrap_or(log[0].start..log[log.len() - 1].end);
         flip(&mut image, &mut rng, place);
@@ -227,7 +235,14 @@ fn a_forged_manifest_never_panics() {
 
 #[test]
 fn a_forged_slot_directory_never_panics() {
-    fuzz(4, |image| { let (_, page) = directory(image); page..page + 16 }, seal_directory);
+    fuzz(
+        4,
+        |image| {
+            let (_, page) = directory(image);
+            page..page + 16
+        },
+        seal_directory,
+    );
 }
 
 #[test]
@@ -235,7 +250,14 @@ fn a_forged_place_never_panics() {
     // Counts and generations are those of the references only: to check them takes a walk through the whole map, the auditor's work.
     for part in [0..5, 8..12] {
         for slot in 0..24 {
-            fuzz_rounds(20, slot, |image| slot_page(image) + slot as usize * 16 + part.start..slot_page(image) + slot as usize * 16 + part.end, seal_slots);
+            fuzz_rounds(
+                20,
+                slot,
+                |image| {
+                    slot_page(image) + slot as usize * 16 + part.start..slot_page(image) + slot as usize * 16 + part.end
+                },
+                seal_slots,
+            );
         }
     }
 }
@@ -243,7 +265,14 @@ fn a_forged_place_never_panics() {
 #[test]
 fn a_forged_log_never_panics() {
     let groups_of = groups(&image());
-    fuzz(6, |image| { let all = groups(image); all[0].start..all[all.len() - 1].end }, |image| seal_log(image, &groups_of));
+    fuzz(
+        6,
+        |image| {
+            let all = groups(image);
+            all[0].start..all[all.len() - 1].end
+        },
+        |image| seal_log(image, &groups_of),
+    );
 }
 
 #[test]
@@ -265,7 +294,10 @@ fn a_deleted_volume_whose_pages_cannot_be_read_is_left_alone_until_the_slow_time
     }
     let disk = Memory(Mutex::new(image));
     let (mut core, _) = Core::recover(&disk, None).unwrap();
-    assert_eq!(run(&mut core, &disk, Op::Read { volume: V, range: range(0, 8) }), Err(OpError::MediumError { lba: Lba(0) }));
+    assert_eq!(
+        run(&mut core, &disk, Op::Read { volume: V, range: range(0, 8) }),
+        Err(OpError::MediumError { lba: Lba(0) })
+    );
     run(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume: V }])).unwrap();
     for _ in 0..3 {
         core.retry_allocation();

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use store::Geometry;
 use units::{BlockRange, Lba, VolumeId};
 
-const SMALL: Geometry = Geometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
+const SMALL: Geometry =
+    Geometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
 const MEDIUM: Geometry = Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 
 /// Numbers off the front of some bytes.
@@ -64,7 +65,8 @@ impl Reader {
             drops: Vec::new(),
         };
         for run in 0..at(&reader.superblock, 12, 4) as usize {
-            let [segment, sector, bytes, crc] = [0, 4, 8, 12].map(|field| at(&reader.superblock, 240 + run * 16 + field, 4));
+            let [segment, sector, bytes, crc] =
+                [0, 4, 8, 12].map(|field| at(&reader.superblock, 240 + run * 16 + field, 4));
             let part = reader.stored(segment, sector, bytes, crc);
             reader.manifest.extend(part);
         }
@@ -97,7 +99,8 @@ impl Reader {
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
-            self.volumes.insert(name, Volume { blocks: input.number(8), root: input.number(8), height: input.number(8) });
+            self.volumes
+                .insert(name, Volume { blocks: input.number(8), root: input.number(8), height: input.number(8) });
         }
         for _ in 0..input.number(8) {
             let length = input.number(4) as usize;
@@ -144,7 +147,8 @@ impl Reader {
         let (mut reference, mut level) = (root, height);
         while reference >> 60 == 4 {
             let page = self.named(reference);
-            let (length, index) = if level == 0 { (2048, block % 256) } else { (8192, (block >> (10 * level - 2)) % 1024) };
+            let (length, index) =
+                if level == 0 { (2048, block % 256) } else { (8192, (block >> (10 * level - 2)) % 1024) };
             assert_eq!(page.len(), length);
             reference = at(&page, index as usize * 8, 8);
             level = level.saturating_sub(1);
@@ -167,13 +171,17 @@ impl Reader {
         while sector != 0xFFFF_FFFF {
             let summary = &self.image[(65536 + log_bytes + segment * segment_bytes + sector * 512) as usize..];
             assert_eq!(&summary[..8], b"IBIDSEG\0");
-            assert_eq!((at(summary, 8, 2), &summary[16..32], at(summary, 36, 4), at(summary, 40, 8)), (1, &ARRAY[..], segment, usage));
+            assert_eq!(
+                (at(summary, 8, 2), &summary[16..32], at(summary, 36, 4), at(summary, 40, 8)),
+                (1, &ARRAY[..], segment, usage)
+            );
             assert_eq!(u64::from(crc32c::crc32c(&summary[..52])), at(summary, 52, 4));
             let length = at(summary, 12, 4) as usize * 32;
             assert_eq!(u64::from(crc32c::crc32c(&summary[64..64 + length])), at(summary, 48, 4));
             entries.extend(summary[64..64 + length].chunks(32).map(|entry| {
                 let mut input = Input(entry);
-                let (item, sector, sectors, kind, crc) = (input.number(8), input.number(2), input.number(1), input.number(1), input.number(4));
+                let (item, sector, sectors, kind, crc) =
+                    (input.number(8), input.number(2), input.number(1), input.number(1), input.number(4));
                 (item, sector, sectors, kind, crc)
             }));
             let previous = at(summary, 32, 4);
@@ -331,7 +339,9 @@ fn summaries_list_what_the_slots_name() {
         let mut found = 0;
         for (item, sector, sectors, what, crc) in if kind == 0 { Vec::new() } else { reader.summaries(segment) } {
             assert!(sector + sectors < filled);
-            if what == 0 && let Some(slot) = live.remove(&(segment, sector)) {
+            if what == 0
+                && let Some(slot) = live.remove(&(segment, sector))
+            {
                 assert_eq!((item & !(0xF << 60), sectors, crc), slot);
                 found += sectors;
             }

@@ -52,7 +52,8 @@ impl Replay {
             if self.ring.room_for(bytes) != Some(at) {
                 continue;
             }
-            let group = if bytes > GROUP_ALIGNMENT { read(at, bytes as usize).map_err(ReplayError::Read)? } else { first };
+            let group =
+                if bytes > GROUP_ALIGNMENT { read(at, bytes as usize).map_err(ReplayError::Read)? } else { first };
             let Some(records) = header.records(&group) else { continue };
             let sequence = self.chain.sequence;
             let records = records.map_err(|cause| ReplayError::Malformed { sequence, cause })?;
@@ -60,7 +61,9 @@ impl Replay {
             header.advance(&mut self.chain);
             // The ring of a reader holds what it has read, so that a writer that goes on does not run over it.
             self.ring.take(sequence, bytes);
-            return Ok(Some(records.into_iter().enumerate().map(|(index, ops)| (Lsn(lsn.0 + index as u64), ops)).collect()));
+            return Ok(Some(
+                records.into_iter().enumerate().map(|(index, ops)| (Lsn(lsn.0 + index as u64), ops)).collect(),
+            ));
         }
         Ok(None)
     }

@@ -25,7 +25,9 @@ fn put(area: &mut [u8], offset: u64, parts: &[Bytes]) {
 
 fn read_all(area: &[u8], replay: &mut Replay) -> Vec<(Lsn, Vec<LogOp>)> {
     let mut all = Vec::new();
-    let mut read = |offset: u64, length: usize| Ok::<_, ()>(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length]));
+    let mut read = |offset: u64, length: usize| {
+        Ok::<_, ()>(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length]))
+    };
     while let Some(group) = replay.next(&mut read).unwrap() {
         all.extend(group);
     }
@@ -104,14 +106,28 @@ fn any_op() -> impl Strategy<Value = LogOp> {
     let volume = any::<u64>().prop_map(VolumeId);
     let bytes = proptest::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from);
     prop_oneof![
-        (volume.clone(), any::<u32>(), 1..4usize, any::<u8>())
-            .prop_map(|(volume, lba, blocks, byte)| LogOp::Write { volume, lba: Lba(lba.into()), data: vec![byte; blocks * 512].into() }),
-        (volume.clone(), range.clone(), prop_oneof![Just(Fill::Hole), Just(Fill::Zero), any::<u32>().prop_map(Fill::Word)])
+        (volume.clone(), any::<u32>(), 1..4usize, any::<u8>()).prop_map(|(volume, lba, blocks, byte)| LogOp::Write {
+            volume,
+            lba: Lba(lba.into()),
+            data: vec![byte; blocks * 512].into()
+        }),
+        (
+            volume.clone(),
+            range.clone(),
+            prop_oneof![Just(Fill::Hole), Just(Fill::Zero), any::<u32>().prop_map(Fill::Word)]
+        )
             .prop_map(|(volume, range, fill)| LogOp::Fill { volume, range, fill }),
-        (volume.clone(), range.clone(), any::<u8>())
-            .prop_map(|(volume, range, byte)| LogOp::Same { volume, range, pattern: vec![byte; 512].into() }),
-        (volume.clone(), range, volume.clone(), any::<u64>())
-            .prop_map(|(source, from, destination, to)| LogOp::Copy { source, from, destination, to: Lba(to) }),
+        (volume.clone(), range.clone(), any::<u8>()).prop_map(|(volume, range, byte)| LogOp::Same {
+            volume,
+            range,
+            pattern: vec![byte; 512].into()
+        }),
+        (volume.clone(), range, volume.clone(), any::<u64>()).prop_map(|(source, from, destination, to)| LogOp::Copy {
+            source,
+            from,
+            destination,
+            to: Lba(to)
+        }),
         (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Create { volume, blocks }),
         (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Resize { volume, blocks }),
         volume.prop_map(|volume| LogOp::Delete { volume }),

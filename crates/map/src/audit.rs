@@ -42,7 +42,11 @@ pub enum Violation {
 impl Map {
     /// Walks everything below `roots` (one entry per counted reference from outside the map) and below the drop queue. Pages that
     /// are not in memory are read by `load`.
-    pub fn audit(&self, roots: &[Ref], load: &mut dyn FnMut(SlotName) -> Option<Page>) -> Result<AuditReport, Violation> {
+    pub fn audit(
+        &self,
+        roots: &[Ref],
+        load: &mut dyn FnMut(SlotName) -> Option<Page>,
+    ) -> Result<AuditReport, Violation> {
         let mut found: FxHashMap<u64, (u32, bool)> = FxHashMap::default();
         let mut report = AuditReport::default();
         let mut todo: Vec<Ref> = roots.iter().copied().chain(self.drops().map(Ref::page)).collect();

@@ -2,9 +2,9 @@
 
 use crate::reference::{Ref, SlotName};
 use rustc_hash::FxHashMap;
-use zerocopy::byteorder::little_endian::U64;
 use std::cell::Cell;
 use zerocopy::FromBytes;
+use zerocopy::byteorder::little_endian::U64;
 
 /// References in a leaf: 1 MiB of volume.
 pub const LEAF_REFS: usize = 256;
@@ -101,7 +101,9 @@ impl PageCache {
     /// A page to change. It must be in memory; it counts as changed.
     #[inline]
     pub fn edit(&mut self, name: SlotName) -> &mut Page {
-        let Some(cached) = self.pages.get_mut(&name.slot) else { panic!("page {name:?} is edited while it is not in memory") };
+        let Some(cached) = self.pages.get_mut(&name.slot) else {
+            panic!("page {name:?} is edited while it is not in memory")
+        };
         if !cached.is_dirty {
             cached.is_dirty = true;
             self.dirty.push(name);
@@ -142,7 +144,9 @@ impl PageCache {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|name| {
             // The slot may have been freed since, or freed and taken again by another page.
-            let Some(cached) = self.pages.get_mut(&name.slot).filter(|cached| cached.name == *name) else { return false };
+            let Some(cached) = self.pages.get_mut(&name.slot).filter(|cached| cached.name == *name) else {
+                return false;
+            };
             let was_dirty = std::mem::take(&mut cached.is_dirty);
             cached.is_writing |= was_dirty;
             was_dirty

@@ -83,7 +83,8 @@ impl Ref {
     /// The meaning. Panics on a value that [`Ref::from_bits`] would have refused: pages are checked when they are read.
     #[inline]
     pub fn target(self) -> Target {
-        let name = SlotName { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
+        let name =
+            SlotName { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
         match self.0 >> KIND_SHIFT {
             KIND_HOLE => Target::Hole,
             KIND_ZERO => Target::Zero,
@@ -111,7 +112,9 @@ impl Ref {
         let unused = match bits >> KIND_SHIFT {
             KIND_HOLE | KIND_ZERO => (1 << KIND_SHIFT) - 1,
             KIND_PATTERN => ((1 << KIND_SHIFT) - 1) & !u64::from(u32::MAX),
-            KIND_DATA | KIND_PAGE => ((1 << KIND_SHIFT) - 1) & !(u64::from(GENERATION_MASK) << GENERATION_SHIFT | SLOT_MASK),
+            KIND_DATA | KIND_PAGE => {
+                ((1 << KIND_SHIFT) - 1) & !(u64::from(GENERATION_MASK) << GENERATION_SHIFT | SLOT_MASK)
+            }
             _ => return None,
         };
         (bits & unused == 0).then_some(Ref(bits))

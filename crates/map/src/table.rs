@@ -20,7 +20,12 @@ struct SlotPage {
 
 impl SlotPage {
     fn empty() -> Box<Self> {
-        Box::new(Self { slots: [SlotBytes::unused(); SLOTS_PER_PAGE], free: SLOTS_PER_PAGE as u16, first_free: 0, is_dirty: false })
+        Box::new(Self {
+            slots: [SlotBytes::unused(); SLOTS_PER_PAGE],
+            free: SLOTS_PER_PAGE as u16,
+            first_free: 0,
+            is_dirty: false,
+        })
     }
 }
 
@@ -139,7 +144,8 @@ impl SlotTable {
         let slot = self.at_mut(name);
         let old = slot.values();
         assert_eq!(old.count, 1, "slot {} is freed while it is referenced", name.slot);
-        *slot = SlotBytes::from(Slot { count: 0, generation: (old.generation + 1) & GENERATION_MASK, crc: 0, place: None });
+        *slot =
+            SlotBytes::from(Slot { count: 0, generation: (old.generation + 1) & GENERATION_MASK, crc: 0, place: None });
         let page = &mut self.pages[name.slot as usize / SLOTS_PER_PAGE];
         page.free += 1;
         page.first_free = page.first_free.min((name.slot % SLOTS_PER_PAGE as u64) as u16);

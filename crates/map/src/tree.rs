@@ -68,7 +68,14 @@ pub struct Map {
 impl Map {
     /// Lists the pages that are not in memory and without which the blocks `first..end` cannot be walked. `is_whole` tells,
     /// for a page that lies wholly in the range (its level and first block), that it will not be entered.
-    pub fn missing(&self, root: &Root, first: u64, end: u64, is_whole: impl Fn(u8, u64) -> bool, out: &mut Vec<SlotName>) {
+    pub fn missing(
+        &self,
+        root: &Root,
+        first: u64,
+        end: u64,
+        is_whole: impl Fn(u8, u64) -> bool,
+        out: &mut Vec<SlotName>,
+    ) {
         self.missing_below(root.reference, root.height, 0, (first, end), &is_whole, out);
     }
 
@@ -88,7 +95,14 @@ impl Map {
         let Some(page) = self.pages.get(name) else { return out.push(name) };
         if level > 0 {
             for index in touched(level, start, range) {
-                self.missing_below(page.refs[index], level - 1, start + index as u64 * entry_span(level), range, is_whole, out);
+                self.missing_below(
+                    page.refs[index],
+                    level - 1,
+                    start + index as u64 * entry_span(level),
+                    range,
+                    is_whole,
+                    out,
+                );
             }
         }
     }
@@ -98,7 +112,14 @@ impl Map {
         self.visit_below(root.reference, root.height, 0, (first, end), visit);
     }
 
-    fn visit_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), visit: &mut impl FnMut(u64, u64, Ref)) {
+    fn visit_below(
+        &mut self,
+        node: Ref,
+        level: u8,
+        start: u64,
+        range: (u64, u64),
+        visit: &mut impl FnMut(u64, u64, Ref),
+    ) {
         let Target::Page(name) = node.target() else {
             let from = range.0.max(start);
             return visit(from, range.1.min(start + span(level)) - from, node);
@@ -142,7 +163,8 @@ impl Map {
             if level == 0 {
                 self.release(std::mem::replace(&mut refs[index], fill));
             } else {
-                refs[index] = self.fill_below(refs[index], level - 1, start + index as u64 * entry_span(level), range, fill);
+                refs[index] =
+                    self.fill_below(refs[index], level - 1, start + index as u64 * entry_span(level), range, fill);
             }
         }
         self.pages.edit(name).refs = refs;
@@ -159,7 +181,15 @@ impl Map {
         alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
     }
 
-    fn spread_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), block: Ref, alike: &mut Vec<Option<Ref>>) -> Ref {
+    fn spread_below(
+        &mut self,
+        node: Ref,
+        level: u8,
+        start: u64,
+        range: (u64, u64),
+        block: Ref,
+        alike: &mut Vec<Option<Ref>>,
+    ) -> Ref {
         if range.0 <= start && start + span(level) <= range.1 {
             self.release(node);
             let page = self.alike(level, block, alike);
@@ -346,9 +376,23 @@ impl Map {
 
     /// Collects counted references to the blocks `first..end`, to be stored from block `to` on of a tree of `to_height`: whole
     /// pages where both ends have the same place in their page, else block by block. On an error nothing stays counted.
-    pub fn collect(&mut self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> Result<Vec<Piece>, TooManyReferences> {
+    pub fn collect(
+        &mut self,
+        root: &Root,
+        first: u64,
+        end: u64,
+        to: u64,
+        to_height: u8,
+    ) -> Result<Vec<Piece>, TooManyReferences> {
         let mut pieces = Vec::new();
-        self.collect_below(root.reference, root.height, 0, (first, end), &|level, start| shares(level, start, first, to, to_height), &mut pieces);
+        self.collect_below(
+            root.reference,
+            root.height,
+            0,
+            (first, end),
+            &|level, start| shares(level, start, first, to, to_height),
+            &mut pieces,
+        );
         for (done, piece) in pieces.iter().enumerate() {
             let is_countable = match piece.reference.target() {
                 Target::Data(name) | Target::Page(name) => {
@@ -367,7 +411,14 @@ impl Map {
     /// True when [`Map::collect`] would succeed.
     pub fn can_collect(&self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> bool {
         let mut pieces = Vec::new();
-        self.collect_below(root.reference, root.height, 0, (first, end), &|level, start| shares(level, start, first, to, to_height), &mut pieces);
+        self.collect_below(
+            root.reference,
+            root.height,
+            0,
+            (first, end),
+            &|level, start| shares(level, start, first, to, to_height),
+            &mut pieces,
+        );
         pieces.iter().all(|piece| match piece.reference.target() {
             Target::Data(name) | Target::Page(name) => self.slots.count(name) < u32::MAX - COUNT_HEADROOM,
             _ => true,
@@ -425,7 +476,9 @@ impl Map {
             }
             run.clear();
             let room = (span(0) - at % span(0)) as usize;
-            while let Some(next) = rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), Target::Page(_))) {
+            while let Some(next) =
+                rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), Target::Page(_)))
+            {
                 let take = (next.blocks - done).min((room - run.len()) as u64);
                 run.extend(std::iter::repeat_n(next.reference, take as usize));
                 (rest, done) = advance(rest, done + take);

@@ -15,7 +15,11 @@ const BLOCKS: u64 = 3 * 256 + 100;
 
 impl Bench {
     fn new() -> Self {
-        Self { map: Map::default(), roots: vec![Root::empty(BLOCKS); 2], plain: vec![vec![Ref::HOLE; BLOCKS as usize]; 2] }
+        Self {
+            map: Map::default(),
+            roots: vec![Root::empty(BLOCKS); 2],
+            plain: vec![vec![Ref::HOLE; BLOCKS as usize]; 2],
+        }
     }
 
     fn write(&mut self, volume: usize, block: u64) {

@@ -4,14 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod geometry;
-mod superblock;
 mod summary;
+mod superblock;
 mod writer;
 
 pub use geometry::{Geometry, GeometryError, SECTOR_BYTES, SUPERBLOCK_AREA_BYTES};
-pub use superblock::{
-    LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock, SuperblockError,
-    superblock_offset,
-};
 pub use summary::{Entry, Item, SummaryId, decode_summary, encode_summary, summary_bytes};
+pub use superblock::{
+    LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,
+    SuperblockError, superblock_offset,
+};
 pub use writer::{CHUNK_BYTES, Chunk, Fill, SegmentWriter};

@@ -63,9 +63,16 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("4K", 4096), ("4k", 4096), ("64GiB", 64 << 30), ("1.5T", 3 << 39), ("2 MB", 2 << 20), ("4P", 4 << 50)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("4K", 4096),
+            ("4k", 4096),
+            ("64GiB", 64 << 30),
+            ("1.5T", 3 << 39),
+            ("2 MB", 2 << 20),
+            ("4P", 4 << 50),
+        ] {
             assert_eq!(parse_capacity(text), Ok(bytes), "{text}");
         }
     }

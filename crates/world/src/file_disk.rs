@@ -35,7 +35,8 @@ impl FileDisk {
         let disk = Self::with_flags(path, size, OFlags::CREATE | OFlags::EXCL)?;
         // The name of the file has to survive a power failure too, before anything in the file is promised to.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(disk_error)?;
+        let folder = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(disk_error)?;
         rustix::fs::fsync(&folder).map_err(disk_error)?;
         Ok(disk)
     }
@@ -58,7 +59,13 @@ impl FileDisk {
         if !is_block_device && length < size {
             rustix::fs::ftruncate(&cached, size).map_err(disk_error)?;
         }
-        Ok(Self { cached, direct, is_block_device, size, bounce: Mutex::new(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize]) })
+        Ok(Self {
+            cached,
+            direct,
+            is_block_device,
+            size,
+            bounce: Mutex::new(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize]),
+        })
     }
 
     fn write_durable(&self, mut offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
@@ -85,7 +92,8 @@ impl FileDisk {
         let fd = self.direct.as_ref().unwrap_or(&self.cached);
         let mut done = 0;
         while done < data.len() {
-            match rustix::io::pwritev2(fd, &[IoSlice::new(&data[done..])], offset + done as u64, ReadWriteFlags::DSYNC) {
+            match rustix::io::pwritev2(fd, &[IoSlice::new(&data[done..])], offset + done as u64, ReadWriteFlags::DSYNC)
+            {
                 Ok(0) => return Err(DiskError::Io("nothing was written".into())),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
@@ -127,7 +135,10 @@ impl Disk for FileDisk {
 
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        assert!(offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size), "write past the end of the drive");
+        assert!(
+            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size),
+            "write past the end of the drive"
+        );
         if durability == Durability::Durable {
             assert!(offset.is_multiple_of(DURABLE_ALIGNMENT) && (bytes as u64).is_multiple_of(DURABLE_ALIGNMENT));
             return self.write_durable(offset, parts);

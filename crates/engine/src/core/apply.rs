@@ -84,10 +84,14 @@ impl Core {
         match op {
             Op::Read { volume, range } => self.missing_in(*volume, *range, false, out),
             Op::Write { volume, lba, data, .. } => self.missing_in_payload(*volume, *lba, data, true, out),
-            Op::CompareAndWrite { volume, lba, write: data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
+            Op::CompareAndWrite { volume, lba, write: data, .. }
+            | Op::Or { volume, lba, data, .. }
+            | Op::Compare { volume, lba, data } => {
                 self.missing_in_payload(*volume, *lba, data, false, out);
             }
-            Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => self.missing_in(*volume, *range, true, out),
+            Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
+                self.missing_in(*volume, *range, true, out)
+            }
             Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
             Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
             // What is told is what is known: only the leaf that is asked about has to be there.
@@ -114,8 +118,12 @@ impl Core {
         let out = &mut missing;
         match op {
             LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, true, out),
-            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => self.missing_in(*volume, *range, true, out),
-            LogOp::Copy { source, from, destination, to } => self.missing_in_copy(*source, *from, *destination, *to, out),
+            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
+                self.missing_in(*volume, *range, true, out)
+            }
+            LogOp::Copy { source, from, destination, to } => {
+                self.missing_in_copy(*source, *from, *destination, *to, out)
+            }
             LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, out),
             LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }
@@ -138,7 +146,14 @@ impl Core {
     }
 
     /// Pages for the step of a copy that whole blocks are copied in: both ranges are aligned to blocks.
-    pub(crate) fn missing_in_copy(&self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba, out: &mut Vec<SlotName>) {
+    pub(crate) fn missing_in_copy(
+        &self,
+        source: VolumeId,
+        from: BlockRange,
+        destination: VolumeId,
+        to: Lba,
+        out: &mut Vec<SlotName>,
+    ) {
         let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
         let (first, end) = touched_blocks(from);
         let target = to.0 / BLOCKS_PER_MAP_BLOCK;
@@ -380,17 +395,19 @@ impl Core {
                 Target::Data(name) => match dirty.get(name) {
                     Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
                     Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
-                    Some(DirtyBlock { data, mask, base, .. }) => match (base.and_then(|base| dirty.get(base)), base.and_then(on_drive)) {
-                        // The block below is on its way to another segment: what its place names may not be written yet.
-                        (Some(below), _) if below.is_damaged => Part::Damaged,
-                        (Some(below), _) => {
-                            let mut whole = BytesMut::from(&below.data[..]);
-                            patch(&mut whole, data, *mask);
-                            Part::Memory(whole.freeze())
+                    Some(DirtyBlock { data, mask, base, .. }) => {
+                        match (base.and_then(|base| dirty.get(base)), base.and_then(on_drive)) {
+                            // The block below is on its way to another segment: what its place names may not be written yet.
+                            (Some(below), _) if below.is_damaged => Part::Damaged,
+                            (Some(below), _) => {
+                                let mut whole = BytesMut::from(&below.data[..]);
+                                patch(&mut whole, data, *mask);
+                                Part::Memory(whole.freeze())
+                            }
+                            (None, Some(run)) => Part::Patched { base: run, newer: data.clone(), mask: *mask },
+                            (None, None) => Part::Damaged,
                         }
-                        (None, Some(run)) => Part::Patched { base: run, newer: data.clone(), mask: *mask },
-                        (None, None) => Part::Damaged,
-                    },
+                    }
                     None => on_drive(name).map_or(Part::Damaged, Part::Disk),
                 },
             };

@@ -17,7 +17,8 @@ const FAR: u64 = 1 << 62;
 pub(crate) fn check_superblock(superblock: &Superblock) -> Result<(), RecoverError> {
     let (geometry, log) = (&superblock.geometry, &superblock.log);
     let is_position = log.head <= geometry.log_bytes && log.head.is_multiple_of(DURABLE_ALIGNMENT);
-    let are_numbers = [log.sequence, log.lsn, log.epoch, superblock.sequence].iter().all(|number| (1..FAR).contains(number));
+    let are_numbers =
+        [log.sequence, log.lsn, log.epoch, superblock.sequence].iter().all(|number| (1..FAR).contains(number));
     let are_runs = superblock.manifest.iter().all(|run| {
         let end = u64::from(run.sector()) * SECTOR_BYTES + u64::from(run.bytes());
         run.segment() < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes
@@ -31,7 +32,8 @@ impl Core {
         let mut found = vec![0u64; self.pool.segments().len()];
         let mut add = |segment: u32, sector: u32, sectors: u32| -> Result<(), RecoverError> {
             let is_inside = u64::from(sector) + u64::from(sectors) <= u64::from(self.geometry.segment_sectors());
-            let counted = found.get_mut(segment as usize).filter(|_| is_inside).ok_or(RecoverError::Damaged("a place"))?;
+            let counted =
+                found.get_mut(segment as usize).filter(|_| is_inside).ok_or(RecoverError::Damaged("a place"))?;
             *counted += u64::from(sectors);
             Ok(())
         };
@@ -42,14 +44,20 @@ impl Core {
         }
         self.located().try_for_each(|at| add(at.segment, at.sector, at.sectors))?;
         self.manifest_sectors().try_for_each(|(segment, sectors)| add(segment, 0, sectors))?;
-        let is_counted = self.pool.segments().iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
+        let is_counted =
+            self.pool.segments().iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
         if is_counted { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }
     }
 
     /// The volumes begin where a volume can, and so do the pages that wait to be dropped.
     pub(crate) fn check_roots(&self) -> Result<(), RecoverError> {
         let is_page = |name, height: u8| {
-            let bytes = self.map.slots.get(name).and_then(|slot| slot.place).map(|place| u64::from(place.sectors) * SECTOR_BYTES);
+            let bytes = self
+                .map
+                .slots
+                .get(name)
+                .and_then(|slot| slot.place)
+                .map(|place| u64::from(place.sectors) * SECTOR_BYTES);
             bytes == Some(map::page_bytes(height) as u64)
         };
         let is_sound = |volume: &Volume| {
@@ -62,7 +70,11 @@ impl Core {
             is_root && is_size(volume.blocks) && height_for(volume.blocks / BLOCKS_PER_MAP_BLOCK) <= height
         };
         let are_drops = self.map.drops().all(|name| is_page(name, 0) || is_page(name, 1));
-        if are_drops && self.volumes.values().all(is_sound) { Ok(()) } else { Err(RecoverError::Damaged("the root of a volume")) }
+        if are_drops && self.volumes.values().all(is_sound) {
+            Ok(())
+        } else {
+            Err(RecoverError::Damaged("the root of a volume"))
+        }
     }
 
     /// A record of the log fits the state that it is replayed on.

@@ -136,7 +136,8 @@ impl Core {
             self.kick();
         }
         // Segments that come soon are waited for: a checkpoint that has begun must find room.
-        let has_room = self.pool.ready() >= self.checkpoint_segments() || !(self.pool.may_grow() || self.pool.coming() > 0);
+        let has_room =
+            self.pool.ready() >= self.checkpoint_segments() || !(self.pool.may_grow() || self.pool.coming() > 0);
         if self.checkpoint.phase == Phase::Barrier && self.dirty.unplaced() == 0 && self.log.gathered == 0 && has_room {
             match self.freeze() {
                 Some(()) => self.checkpoint.phase = Phase::Writing,
@@ -197,7 +198,8 @@ impl Core {
         self.slot_directory.resize(self.map.slots.pages() as usize, Located::default());
         for page in self.map.slots.take_dirty() {
             let bytes = self.map.slots.page_bytes(page).to_vec();
-            let located = self.store_located(Item::SlotPage(u64::from(page)), &bytes, self.slot_directory[page as usize])?;
+            let located =
+                self.store_located(Item::SlotPage(u64::from(page)), &bytes, self.slot_directory[page as usize])?;
             self.slot_directory[page as usize] = located;
             directory.insert(page as usize / LOCATIONS_PER_PAGE);
         }
@@ -222,7 +224,12 @@ impl Core {
         if before.sectors > 0 {
             self.pool.dead_sectors(before.segment, before.sectors);
         }
-        Some(Located { segment: place.segment, sector: u32::from(place.sector), sectors: u32::from(place.sectors), crc })
+        Some(Located {
+            segment: place.segment,
+            sector: u32::from(place.sector),
+            sectors: u32::from(place.sectors),
+            crc,
+        })
     }
 
     fn append_metadata(&mut self, item: Item, bytes: &[u8], crc: u32) -> Option<Place> {

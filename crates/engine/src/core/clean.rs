@@ -73,9 +73,16 @@ impl Core {
 
     fn next_victim(&self) -> Option<u32> {
         // Moving takes room before it gives any.
-        let kinds: &[Kind] = if self.pool.ready() > self.checkpoint_segments() + 1 { &[Kind::Data, Kind::Metadata] } else { &[Kind::Metadata] };
-        let victims = kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live(), self.geometry.segment_sectors()));
-        victims.filter(|victim| !self.cleaner.has_given_up(*victim)).min_by_key(|victim| self.pool.segments()[*victim as usize].live)
+        let kinds: &[Kind] = if self.pool.ready() > self.checkpoint_segments() + 1 {
+            &[Kind::Data, Kind::Metadata]
+        } else {
+            &[Kind::Metadata]
+        };
+        let victims =
+            kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live(), self.geometry.segment_sectors()));
+        victims
+            .filter(|victim| !self.cleaner.has_given_up(*victim))
+            .min_by_key(|victim| self.pool.segments()[*victim as usize].live)
     }
 
     pub(crate) fn clean(&mut self) {
@@ -87,7 +94,10 @@ impl Core {
         let sectors = self.pool.segments()[victim as usize].sectors;
         self.cleaner.state = State::Reading;
         let offset = self.geometry.segment_start(victim);
-        self.start_io(Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize }, Purpose::Victim { segment: victim });
+        self.start_io(
+            Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize },
+            Purpose::Victim { segment: victim },
+        );
     }
 
     pub(crate) fn victim_read(&mut self, victim: u32, bytes: Option<Bytes>) {
@@ -100,7 +110,9 @@ impl Core {
         for entry in entries {
             let from = usize::from(entry.sector) * SECTOR_BYTES as usize;
             let to = from + usize::from(entry.sectors) * SECTOR_BYTES as usize;
-            let Some(stored) = bytes.get(from..to).filter(|stored| crc32c::crc32c(stored) == entry.crc) else { continue };
+            let Some(stored) = bytes.get(from..to).filter(|stored| crc32c::crc32c(stored) == entry.crc) else {
+                continue;
+            };
             match entry.item {
                 Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
                     Some(Target::Data(name)) => self.move_block(name, stored),

@@ -37,14 +37,14 @@ impl Core {
             return;
         }
         let is_pressed = self.is_pressed();
-        let floor = if is_pressed { 0 } else { self.destage_threshold() / 2 };
-        while self.chunk_writes < MAX_CHUNK_WRITES && self.dirty.unplaced() * MAP_BLOCK_BYTES > floor {
+        let floor = self.destage_threshold() / 2;
+        while self.chunk_writes < MAX_CHUNK_WRITES && (is_pressed || self.dirty.unplaced() * MAP_BLOCK_BYTES > floor) {
             let Some(name) = self.dirty.next() else { break };
             if !self.place_block(name) {
                 break;
             }
         }
-        if is_pressed && !self.dirty.has_waiting() {
+        if is_pressed && self.chunk_writes < MAX_CHUNK_WRITES {
             self.cut_data_chunk();
         }
     }
@@ -108,7 +108,10 @@ impl Core {
         });
         let names = names.collect();
         self.chunk_writes += 1;
-        self.start_io(Io::Write { offset, data: vec![data], durability: Durability::Volatile }, Purpose::Chunk { names, instants: self.checkpoint.instants });
+        self.start_io(
+            Io::Write { offset, data: vec![data], durability: Durability::Volatile },
+            Purpose::Chunk { names, instants: self.checkpoint.instants },
+        );
     }
 
     /// A chunk of data can be read from the drive now.
@@ -126,7 +129,12 @@ impl Core {
         let Some(base) = self.dirty.get(name).and_then(|block| block.base) else { return };
         let slot = self.map.slots.get(base);
         // The block below may itself be on its way to another segment: it is in memory then.
-        if let Some(whole) = self.dirty.get(base).filter(|block| block.mask == ALL_SECTORS && !block.is_damaged).map(|block| block.data.clone()) {
+        if let Some(whole) = self
+            .dirty
+            .get(base)
+            .filter(|block| block.mask == ALL_SECTORS && !block.is_damaged)
+            .map(|block| block.data.clone())
+        {
             if let Some(block) = self.dirty.get_mut(name) {
                 block.stage = Stage::Filling;
             }

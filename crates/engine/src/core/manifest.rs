@@ -132,7 +132,14 @@ fn decode_segment(input: &mut Bytes) -> Option<Segment> {
     let (live, sectors, summary) = (get_u32(input)?, get_u32(input)?, get_u32(input)?);
     let usage = get_u64(input)?;
     // What was being filled is not filled further: one segment of each kind begins anew.
-    Some(Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary: (summary != NO_SUMMARY).then_some(summary) })
+    Some(Segment {
+        kind,
+        phase: Phase::Sealed,
+        live,
+        usage,
+        sectors,
+        summary: (summary != NO_SUMMARY).then_some(summary),
+    })
 }
 
 fn take(input: &mut Bytes, length: usize) -> Option<Bytes> {

@@ -195,7 +195,11 @@ impl Core {
             return self.stop("the log has no room for a group that was admitted");
         };
         self.log.in_flight = true;
-        let io = Io::Write { offset: self.geometry.log_start() + offset, data: group.parts, durability: world::Durability::Durable };
+        let io = Io::Write {
+            offset: self.geometry.log_start() + offset,
+            data: group.parts,
+            durability: world::Durability::Durable,
+        };
         self.start_io(io, Purpose::Log { last: group.last_lsn });
     }
 

@@ -82,7 +82,8 @@ impl ReadPlan {
         let at = ((from - self.range.start().0) * BLOCK_BYTES) as usize;
         let length = ((to - from) * BLOCK_BYTES) as usize;
         let skip = ((from - start) * BLOCK_BYTES) as usize;
-        if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) = (self.pieces.last_mut(), &part)
+        if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) =
+            (self.pieces.last_mut(), &part)
             && last.offset + (last.crcs.len() * MAP_BLOCK) as u64 == next.offset
         {
             last.crcs.extend_from_slice(&next.crcs);
@@ -138,7 +139,9 @@ impl ReadPlan {
             Part::Damaged => return Err(self.medium_error(piece.at)),
             Part::Word(word) => out.chunks_exact_mut(4).for_each(|chunk| chunk.copy_from_slice(&word.to_le_bytes())),
             Part::Memory(bytes) => out.copy_from_slice(&bytes[piece.skip..piece.skip + piece.length]),
-            Part::Disk(run) if out.len() == run.crcs.len() * MAP_BLOCK => return self.read_run(piece.at, run, out, read),
+            Part::Disk(run) if out.len() == run.crcs.len() * MAP_BLOCK => {
+                return self.read_run(piece.at, run, out, read);
+            }
             Part::Disk(run) => {
                 let mut whole = vec![0; run.crcs.len() * MAP_BLOCK];
                 if !self.read_run(piece.at, run, &mut whole, read)? {

@@ -67,9 +67,14 @@ impl Pool {
 
     /// The pool as a manifest has it.
     pub(crate) fn restore(segments: Vec<Segment>, next_usage: u64) -> Self {
-        let unallocated = (0..segments.len() as u32).filter(|segment| segments[*segment as usize].phase == Phase::Free).collect();
+        let unallocated =
+            (0..segments.len() as u32).filter(|segment| segments[*segment as usize].phase == Phase::Free).collect();
         let live = |only: Option<Kind>| {
-            segments.iter().filter(|segment| only.is_none_or(|kind| segment.kind == kind)).map(|segment| u64::from(segment.live)).sum()
+            segments
+                .iter()
+                .filter(|segment| only.is_none_or(|kind| segment.kind == kind))
+                .map(|segment| u64::from(segment.live))
+                .sum()
         };
         let (live_sectors, live_data_sectors) = (live(None), live(Some(Kind::Data)));
         Self {

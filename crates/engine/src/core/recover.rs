@@ -9,7 +9,9 @@ use bytes::Bytes;
 use journal::{Chain, LogOp, Replay, ReplayError};
 use map::{Map, SLOT_PAGE_BYTES};
 use std::collections::{BTreeSet, VecDeque};
-use store::{Geometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset};
+use store::{
+    Geometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset,
+};
 use thiserror::Error;
 use units::Lsn;
 use world::{Disk, DiskError, Durability};
@@ -86,7 +88,8 @@ impl Core {
             directory: Vec::new(),
             drops: Vec::new(),
         };
-        let superblock = Superblock { array, sequence: 0, geometry: *geometry, log: position(&chain), manifest: Vec::new() };
+        let superblock =
+            Superblock { array, sequence: 0, geometry: *geometry, log: position(&chain), manifest: Vec::new() };
         let (mut core, _) = Self::assemble(&superblock, manifest, Options::for_geometry(geometry));
         core.begin_log(replay);
         core.request_checkpoint();
@@ -197,7 +200,8 @@ impl Core {
             return Err(RecoverError::Damaged("the slot directory"));
         }
         for located in self.slot_directory.clone() {
-            let is_sound = read_located(disk, &self.geometry, located, SLOT_PAGE_BYTES).is_some_and(|bytes| self.map.slots.load_page(&bytes));
+            let is_sound = read_located(disk, &self.geometry, located, SLOT_PAGE_BYTES)
+                .is_some_and(|bytes| self.map.slots.load_page(&bytes));
             if !is_sound {
                 return Err(RecoverError::Damaged("a page of the slot table"));
             }
@@ -312,17 +316,17 @@ pub(crate) fn perform(disk: &dyn Disk, io: &Io) -> Result<Bytes, DiskError> {
 
 fn chain_at(superblock: &Superblock) -> Chain {
     let log = &superblock.log;
-    Chain { array: superblock.array, epoch: log.epoch, sequence: log.sequence, lsn: Lsn(log.lsn), previous: log.previous }
+    Chain {
+        array: superblock.array,
+        epoch: log.epoch,
+        sequence: log.sequence,
+        lsn: Lsn(log.lsn),
+        previous: log.previous,
+    }
 }
 
 fn position(chain: &Chain) -> LogPosition {
-    LogPosition {
-        head: 0,
-        sequence: chain.sequence,
-        lsn: chain.lsn.0,
-        epoch: chain.epoch,
-        previous: chain.previous,
-    }
+    LogPosition { head: 0, sequence: chain.sequence, lsn: chain.lsn.0, epoch: chain.epoch, previous: chain.previous }
 }
 
 /// Zeros over the log's area: a file system then has it written once, and flushes of the log need no change of its own metadata.

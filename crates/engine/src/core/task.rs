@@ -49,6 +49,8 @@ pub(crate) struct Task {
     fetched: SmallVec<[Bytes; 2]>,
     /// Blocks of a copy that earlier steps have done.
     copied: u64,
+    /// Why a copy ends before its end. It is told when the pieces that are done are durable: until then nobody may see them.
+    failure: Option<OpError>,
 }
 
 /// What a step came to.
@@ -81,7 +83,16 @@ impl Core {
         let id = self.next_task;
         self.next_task += 1;
         let claims = claims_of(&op);
-        let task = Task { tag, op, wait: Wait::Turn, claims, is_holding: false, fetched: SmallVec::new(), copied: 0 };
+        let task = Task {
+            tag,
+            op,
+            wait: Wait::Turn,
+            claims,
+            is_holding: false,
+            fetched: SmallVec::new(),
+            copied: 0,
+            failure: None,
+        };
         self.tasks.insert(id, task);
         self.step_task(id);
         self.run();
@@ -103,6 +114,7 @@ impl Core {
             is_holding: false,
             fetched: SmallVec::new(),
             copied: 0,
+            failure: None,
         };
         self.tasks.insert(id, task);
         self.commit_waiters.push_back((last, id));
@@ -132,23 +144,31 @@ impl Core {
                     return;
                 }
                 Step::Passed => return self.let_go(&mut task),
+                Step::Answered(Err(error)) if task.copied > 0 && !self.options.write_cache => {
+                    task.failure = Some(error);
+                    return self.await_commit(id, task);
+                }
                 Step::Answered(result) => {
                     self.complete(task.tag, result);
                     return self.let_go(&mut task);
                 }
-                Step::Sequenced => {
-                    let last = self.log.last();
-                    if self.options.write_cache && !has_fua(&task.op) {
-                        self.complete(task.tag, Ok(Reply::Done));
-                        return self.let_go(&mut task);
-                    }
-                    self.commit_waiters.push_back((last, id));
-                    task.wait = Wait::Commit;
-                    self.tasks.insert(id, task);
-                    return;
+                Step::Sequenced if self.options.write_cache && !has_fua(&task.op) => {
+                    self.complete(task.tag, Ok(Reply::Done));
+                    return self.let_go(&mut task);
                 }
+                Step::Sequenced => return self.await_commit(id, task),
             }
         }
+    }
+
+    /// Parks a task until everything that is sequenced now is durable.
+    fn await_commit(&mut self, id: TaskId, mut task: Task) {
+        task.wait = Wait::Commit;
+        self.tasks.insert(id, task);
+        if self.log.durable >= self.log.last() {
+            return self.committed(id);
+        }
+        self.commit_waiters.push_back((self.log.last(), id));
     }
 
     fn step(&mut self, id: TaskId, task: &mut Task) -> Step {
@@ -244,9 +264,9 @@ impl Core {
             range.map(|range| (volume, range)).into_iter().collect()
         };
         match &task.op {
-            Op::CompareAndWrite { volume, lba, compare: data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
-                covered(*volume, *lba, data)
-            }
+            Op::CompareAndWrite { volume, lba, compare: data, .. }
+            | Op::Or { volume, lba, data, .. }
+            | Op::Compare { volume, lba, data } => covered(*volume, *lba, data),
             Op::Copy { source, from, to, destination } => {
                 let step = copy_step(source == destination, *from, *to, task.copied, self.copy_data_step());
                 step.data_from().map(|range| (*source, range)).collect()
@@ -259,7 +279,9 @@ impl Core {
     fn record(&self, task: &mut Task) -> Result<(Vec<LogOp>, bool), Result<Reply, OpError>> {
         let single = |op: LogOp| Ok((vec![op], true));
         match &task.op {
-            Op::Write { volume, lba, data, .. } => single(LogOp::Write { volume: *volume, lba: *lba, data: data.clone() }),
+            Op::Write { volume, lba, data, .. } => {
+                single(LogOp::Write { volume: *volume, lba: *lba, data: data.clone() })
+            }
             Op::WriteSame { volume, range, pattern } if !range.is_empty() => single(match fill_of(pattern) {
                 Some(fill) => LogOp::Fill { volume: *volume, range: *range, fill },
                 None => LogOp::Same { volume: *volume, range: *range, pattern: pattern.clone() },
@@ -269,7 +291,10 @@ impl Core {
             }
             Op::Unmap { volume, ranges } => {
                 let ranges = ranges.iter().filter(|range| !range.is_empty());
-                Ok((ranges.map(|range| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole }).collect(), true))
+                Ok((
+                    ranges.map(|range| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole }).collect(),
+                    true,
+                ))
             }
             Op::Compare { data, .. } => Err(compare(&task.fetched[0], data).map(|()| Reply::Done)),
             Op::CompareAndWrite { volume, lba, compare: expected, write, .. } => {
@@ -317,7 +342,8 @@ impl Core {
         if !self.locks.is_free(claims) {
             return true;
         }
-        let overlaps = |earlier: &[Claim]| earlier.iter().any(|earlier| claims.iter().any(|claim| claim.overlaps(earlier)));
+        let overlaps =
+            |earlier: &[Claim]| earlier.iter().any(|earlier| claims.iter().any(|claim| claim.overlaps(earlier)));
         match waiting {
             Some(waiting) => overlaps(waiting),
             None => self.lock_waiters.iter().any(|id| self.tasks.get(id).is_some_and(|task| overlaps(&task.claims))),
@@ -327,7 +353,8 @@ impl Core {
     /// A change is durable.
     pub(crate) fn committed(&mut self, id: TaskId) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
-        self.complete(task.tag, Ok(Reply::Done));
+        let result = task.failure.take().map_or(Ok(Reply::Done), Err);
+        self.complete(task.tag, result);
         self.let_go(&mut task);
     }
 
@@ -422,10 +449,13 @@ impl Core {
             self.map.visit(&held.root, first, leaf_end, &mut |block, blocks, reference| {
                 let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
                 let start = (block * BLOCKS_PER_MAP_BLOCK).max(lba.0);
-                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else { return };
+                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else {
+                    return;
+                };
                 match extents.last_mut() {
                     Some(last) if last.state == state => {
-                        last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks()).unwrap_or(last.range);
+                        last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks())
+                            .unwrap_or(last.range);
                     }
                     _ => extents.push(Extent { range, state }),
                 }
@@ -458,7 +488,9 @@ fn is_reader(op: &Op) -> bool {
 
 fn claims_of(op: &Op) -> Claims {
     let mut claims = Claims::new();
-    let mut add = |volume: VolumeId, start: u64, blocks: u64| add_claim(&mut claims, Claim { volume, start, end: start + blocks });
+    let mut add = |volume: VolumeId, start: u64, blocks: u64| {
+        add_claim(&mut claims, Claim { volume, start, end: start + blocks })
+    };
     match op {
         Op::Read { volume, range } | Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
             add(*volume, range.start().0, range.blocks());
@@ -471,7 +503,8 @@ fn claims_of(op: &Op) -> Claims {
         Op::Copy { source, from, destination, to } => {
             add(*destination, to.0, from.blocks());
             // A copy that fetches must find the same source when it is sequenced.
-            let is_fetching = copy_step(source == destination, *from, *to, 0, COPY_DATA_STEP_BLOCKS).data_from().next().is_some();
+            let is_fetching =
+                copy_step(source == destination, *from, *to, 0, COPY_DATA_STEP_BLOCKS).data_from().next().is_some();
             if is_fetching || from.blocks() > COPY_STEP_BLOCKS {
                 add(*source, from.start().0, from.blocks());
             }
@@ -479,7 +512,10 @@ fn claims_of(op: &Op) -> Claims {
         Op::Status { volume, lba, .. } => add(*volume, lba.0, 1),
         Op::Change(changes) => {
             for change in changes {
-                if let Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } = change {
+                if let Change::CreateVolume { volume, .. }
+                | Change::DeleteVolume { volume }
+                | Change::ResizeVolume { volume, .. } = change
+                {
                     add_claim(&mut claims, Claim::whole(*volume));
                 }
             }
@@ -532,7 +568,8 @@ impl CopyStep {
     /// The middle first: the edges are in memory already, and it may read where they go.
     fn record(&self, source: VolumeId, destination: VolumeId, fetched: SmallVec<[Bytes; 2]>) -> Vec<LogOp> {
         let middle = self.middle.map(|(from, to)| LogOp::Copy { source, from, destination, to });
-        let edges = self.edges.iter().zip(fetched).map(|((_, to), data)| LogOp::Write { volume: destination, lba: *to, data });
+        let edges =
+            self.edges.iter().zip(fetched).map(|((_, to), data)| LogOp::Write { volume: destination, lba: *to, data });
         middle.into_iter().chain(edges).collect()
     }
 }

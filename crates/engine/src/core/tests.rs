@@ -53,7 +53,8 @@ impl Bench {
         let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]));
         Core::create(&disk, &geometry(), [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, None).unwrap();
-        let mut bench = Self { disk, core, model: Model::default(), tag: 0, options: Options::for_geometry(&geometry()) };
+        let mut bench =
+            Self { disk, core, model: Model::default(), tag: 0, options: Options::for_geometry(&geometry()) };
         for volume in [1, 2] {
             bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(volume), blocks: SIZE }]));
         }
@@ -132,7 +133,9 @@ const V2: VolumeId = VolumeId(2);
 #[test]
 fn writes_of_every_alignment_are_read_back() {
     let mut bench = Bench::new();
-    for (seed, (lba, blocks)) in [(0, 8), (3, 1), (5, 20), (2040, 16), (2047, 2), (16, 64), (6940, 4)].into_iter().enumerate() {
+    for (seed, (lba, blocks)) in
+        [(0, 8), (3, 1), (5, 20), (2040, 16), (2047, 2), (16, 64), (6940, 4)].into_iter().enumerate()
+    {
         bench.both(Op::Write { volume: V1, lba: Lba(lba), data: data(seed as u64, blocks), fua: false });
         bench.check();
     }
@@ -169,7 +172,10 @@ fn the_four_offloads_match_the_model() {
 fn volumes_come_and_go_and_change_their_size() {
     let mut bench = Bench::new();
     bench.both(Op::Write { volume: V1, lba: Lba(6000), data: data(1, 250), fua: false });
-    bench.both(Op::Change(vec![Change::ResizeVolume { volume: V1, blocks: 6160 }, Change::Put { key: b"k".to_vec(), value: b"v".to_vec() }]));
+    bench.both(Op::Change(vec![
+        Change::ResizeVolume { volume: V1, blocks: 6160 },
+        Change::Put { key: b"k".to_vec(), value: b"v".to_vec() },
+    ]));
     bench.both(Op::Change(vec![Change::ResizeVolume { volume: V1, blocks: 3 << 20 }]));
     bench.both(Op::Read { volume: V1, range: range(6000, 1000) });
     bench.both(Op::Change(vec![Change::DeleteVolume { volume: V2 }]));

@@ -18,9 +18,9 @@ impl Core {
                 }
                 self.inside(*volume, *range)
             }
-            Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
-                self.payload(*volume, *lba, data)
-            }
+            Op::Write { volume, lba, data, .. }
+            | Op::Or { volume, lba, data, .. }
+            | Op::Compare { volume, lba, data } => self.payload(*volume, *lba, data),
             Op::WriteSame { volume, range, pattern } => {
                 if pattern.len() as u64 != BLOCK_BYTES {
                     return Err(OpError::Malformed("pattern is not one block"));

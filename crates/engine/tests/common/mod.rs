@@ -1,8 +1,8 @@
 //! A drive in memory, and a loop that drives the core on it.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
 use bytes::Bytes;
+use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use store::Geometry;
