@@ -219,7 +219,7 @@ impl Shared {
         for action in actions.drain(..) {
             match action {
                 Action::Complete { tag, result } => {
-                    found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)))
+                    found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)));
                 }
                 Action::Read(plan) => {
                     let waiter = inner.waiters.take(plan.tag());

@@ -90,7 +90,7 @@ impl Core {
                 self.missing_in_payload(*volume, *lba, data, false, out);
             }
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
-                self.missing_in(*volume, *range, true, out)
+                self.missing_in(*volume, *range, true, out);
             }
             Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
             Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
@@ -119,10 +119,10 @@ impl Core {
         match op {
             LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, true, out),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
-                self.missing_in(*volume, *range, true, out)
+                self.missing_in(*volume, *range, true, out);
             }
             LogOp::Copy { source, from, destination, to } => {
-                self.missing_in_copy(*source, *from, *destination, *to, out)
+                self.missing_in_copy(*source, *from, *destination, *to, out);
             }
             LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, out),
             LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}

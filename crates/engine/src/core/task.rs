@@ -489,7 +489,7 @@ fn is_reader(op: &Op) -> bool {
 fn claims_of(op: &Op) -> Claims {
     let mut claims = Claims::new();
     let mut add = |volume: VolumeId, start: u64, blocks: u64| {
-        add_claim(&mut claims, Claim { volume, start, end: start + blocks })
+        add_claim(&mut claims, Claim { volume, start, end: start + blocks });
     };
     match op {
         Op::Read { volume, range } | Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
