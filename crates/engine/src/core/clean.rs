@@ -39,10 +39,6 @@ impl Cleaner {
         self.state == State::Moving
     }
 
-    pub(crate) fn has_given_up(&self, segment: u32) -> bool {
-        self.given_up.contains(&segment)
-    }
-
     pub(crate) fn is_waiting_for_checkpoint(&self) -> bool {
         self.has_marked_pages && self.state == State::Idle
     }
@@ -78,11 +74,14 @@ impl Core {
         } else {
             &[Kind::Metadata]
         };
-        let victims =
-            kinds.iter().filter_map(|kind| self.pool.victim(*kind, self.most_live(), self.geometry.segment_sectors()));
-        victims
-            .filter(|victim| !self.cleaner.has_given_up(*victim))
-            .min_by_key(|victim| self.pool.segments()[*victim as usize].live)
+        let victims = kinds.iter().filter_map(|kind| self.victim(*kind));
+        victims.min_by_key(|victim| self.pool.segments()[*victim as usize].live)
+    }
+
+    /// The segment of that kind that is best cleaned, if that pays.
+    pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
+        let sectors = self.geometry.segment_sectors();
+        self.pool.victim(kind, self.most_live(), sectors, |segment| self.cleaner.given_up.contains(&segment))
     }
 
     pub(crate) fn clean(&mut self) {

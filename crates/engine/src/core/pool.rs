@@ -246,16 +246,17 @@ impl Pool {
         self.is_exhausted = false;
     }
 
-    /// The sealed segment of that kind with the least alive, when that is at most `most` of its `sectors`. `None` where all that is dead
+    /// The sealed segment of that kind with the least alive, those that `is_left_out` names aside, when that is at most `most` of its `sectors`. `None` where all that is dead
     /// does not come to more than a segment: cleaning would only move the same bytes round and round.
-    pub(crate) fn victim(&self, kind: Kind, most: u32, sectors: u32) -> Option<u32> {
+    pub(crate) fn victim(&self, kind: Kind, most: u32, sectors: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
         let (mut best, mut dead) = (None::<(u32, u32)>, 0u64);
         for (index, segment) in self.segments.iter().enumerate() {
             if segment.phase != Phase::Sealed || segment.kind != kind || segment.live == 0 {
                 continue;
             }
             dead += u64::from(sectors - segment.live);
-            if segment.live <= most && best.is_none_or(|(_, live)| segment.live < live) {
+            let is_eligible = segment.live <= most && !is_left_out(index as u32);
+            if is_eligible && best.is_none_or(|(_, live)| segment.live < live) {
                 best = Some((index as u32, segment.live));
             }
         }

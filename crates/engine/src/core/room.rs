@@ -157,11 +157,7 @@ impl Core {
 
     /// True when a segment of that kind is worth cleaning, or is being cleaned.
     pub(crate) fn can_clean(&self, kind: Kind) -> bool {
-        self.cleaner.is_busy()
-            || self
-                .pool
-                .victim(kind, self.most_live(), self.geometry.segment_sectors())
-                .is_some_and(|victim| !self.cleaner.has_given_up(victim))
+        self.cleaner.is_busy() || self.victim(kind).is_some()
     }
 
     /// Live sectors beyond which cleaning a segment does not pay.
