@@ -268,3 +268,41 @@ fn a_full_pool_refuses_data_and_takes_everything_else() {
     }
     bench.restart();
 }
+
+/// The answers that the core gives now, with nothing of its I/O done.
+fn answers(core: &mut Core) -> Vec<Tag> {
+    let mut actions = Vec::new();
+    core.poll(&mut actions);
+    let tags = actions.iter().filter_map(|action| match action {
+        Action::Complete { tag, result: Ok(_) } => Some(*tag),
+        _ => None,
+    });
+    let tags = tags.collect();
+    core.actions.extend(actions.into_iter().filter(|action| matches!(action, Action::Io { .. })));
+    tags
+}
+
+#[test]
+fn a_write_cache_answers_before_the_flush_and_a_flush_waits_for_it() {
+    let mut bench = Bench::new();
+    bench.options.write_cache = true;
+    bench.restart();
+    let write = |lba: u64, seed: u64, fua: bool| Op::Write { volume: V1, lba: Lba(lba), data: data(seed, 8), fua };
+    bench.core.submit(write(0, 1, false), 1001);
+    assert_eq!(answers(&mut bench.core), [1001], "answered while it is in memory only");
+    bench.core.submit(Op::Flush, 1002);
+    assert_eq!(answers(&mut bench.core), [0; 0], "a flush is not answered before the log is on the drive");
+    assert_eq!(bench.settle(1002), Some(Ok(Reply::Done)));
+    bench.core.submit(write(8, 2, true), 1003);
+    assert_eq!(answers(&mut bench.core), [0; 0], "nor is a write with FUA");
+    assert_eq!(bench.settle(1003), Some(Ok(Reply::Done)));
+    bench.core.submit(write(16, 3, false), 1004);
+    assert_eq!(answers(&mut bench.core), [1004]);
+    // The power fails: what was neither flushed nor forced may be gone, what was is there.
+    let (core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
+    bench.core = core;
+    for (lba, held) in [(0, data(1, 8)), (8, data(2, 8)), (16, Bytes::from(vec![0; 4096]))] {
+        bench.core.submit(Op::Read { volume: V1, range: range(lba, 8) }, 2000 + lba);
+        assert_eq!(bench.settle(2000 + lba), Some(Ok(Reply::Data(held))), "LBA {lba}");
+    }
+}
