@@ -89,14 +89,16 @@ impl FileDisk {
     }
 
     fn write_through(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
-        let fd = self.direct.as_ref().unwrap_or(&self.cached);
+        let mut fd = self.direct.as_ref().unwrap_or(&self.cached);
         let mut done = 0;
         while done < data.len() {
-            match rustix::io::pwritev2(fd, &[IoSlice::new(&data[done..])], offset + done as u64, ReadWriteFlags::DSYNC)
-            {
+            let part = IoSlice::new(&data[done..]);
+            match rustix::io::pwritev2(fd, &[part], offset + done as u64, ReadWriteFlags::DSYNC) {
                 Ok(0) => return Err(DiskError::Io("nothing was written".into())),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
+                // A file system may open with O_DIRECT and then want another alignment. Nothing was written: through the page cache.
+                Err(Errno::INVAL) if !std::ptr::eq(fd, &self.cached) => fd = &self.cached,
                 Err(error) => return Err(disk_error(error)),
             }
         }
