@@ -150,6 +150,11 @@ proptest! {
 
     #[test]
     fn bytes_from_anywhere_do_no_harm(data in proptest::collection::vec(any::<u8>(), 0..400)) {
-        fuzz_record(&data);
+        fuzzing::fuzz_record(&data);
+    }
+
+    #[test]
+    fn a_damaged_log_gives_a_beginning_of_itself(data in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fuzzing::fuzz_replay(&data);
     }
 }
