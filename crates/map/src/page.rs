@@ -130,13 +130,13 @@ impl PageCache {
         assert!(self.pages.insert(name.slot, cached).is_none(), "page {name:?} is in memory twice");
     }
 
-    /// Forgets a page that nobody references any more.
-    pub fn remove(&mut self, name: SlotName) {
-        if let Some(cached) = self.pages.remove(&name.slot) {
-            let bytes = cached.page.stored_bytes() as u64;
-            self.bytes -= bytes;
-            self.dirty_bytes -= if cached.is_dirty { bytes } else { 0 };
-        }
+    /// Takes out a page that nobody references any more.
+    pub fn remove(&mut self, name: SlotName) -> Option<Page> {
+        let cached = self.pages.remove(&name.slot)?;
+        let bytes = cached.page.stored_bytes() as u64;
+        self.bytes -= bytes;
+        self.dirty_bytes -= if cached.is_dirty { bytes } else { 0 };
+        Some(cached.page)
     }
 
     /// The changed pages, in the order of their first change. They count as clean, and as being written, from now on.

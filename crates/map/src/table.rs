@@ -124,19 +124,26 @@ impl SlotTable {
     #[inline]
     #[must_use]
     pub fn count_up(&mut self, name: SlotName) -> bool {
+        self.count_up_by(name, 1)
+    }
+
+    /// Counts so many more references. False, and nothing is done, when the count would pass its end.
+    #[inline]
+    #[must_use]
+    pub fn count_up_by(&mut self, name: SlotName, references: u32) -> bool {
         let slot = self.at_mut(name);
         assert!(slot.count() > 0, "slot {} is referenced while it is free", name.slot);
-        let Some(next) = slot.count().checked_add(1) else { return false };
+        let Some(next) = slot.count().checked_add(references) else { return false };
         slot.set_count(next);
         true
     }
 
-    /// Counts one reference less where others are left; at the last one, use [`SlotTable::free`].
+    /// Counts so many references less where others are left; at the last one, use [`SlotTable::free`].
     #[inline]
-    pub fn count_down(&mut self, name: SlotName) {
+    pub fn count_down(&mut self, name: SlotName, references: u32) {
         let slot = self.at_mut(name);
-        assert!(slot.count() > 1, "the last reference to slot {} is dropped without freeing it", name.slot);
-        slot.set_count(slot.count() - 1);
+        assert!(slot.count() > references, "the last reference to slot {} is dropped without freeing it", name.slot);
+        slot.set_count(slot.count() - references);
     }
 
     /// Drops the last reference and frees the slot; its next user gets another generation. Gives the place that it had.
@@ -211,7 +218,7 @@ mod tests {
         let mut table = SlotTable::default();
         let first = table.take();
         assert!(table.count_up(first));
-        table.count_down(first);
+        table.count_down(first, 1);
         assert_eq!(table.free(first), None);
         assert_eq!(table.get(first), None, "the old name is dead");
         let again = table.take();

@@ -218,7 +218,10 @@ impl Map {
         }
         let entry = if level == 0 { block } else { self.alike(level - 1, block, alike) };
         let page = Page::filled(level, entry);
-        page.refs.iter().for_each(|entry| self.share(*entry));
+        if let Target::Data(name) | Target::Page(name) = entry.target() {
+            let is_counted = self.slots.count_up_by(name, page.refs.len() as u32);
+            assert!(is_counted, "a new block met the end of its count");
+        }
         let name = self.slots.take();
         self.pages.insert_new(name, page);
         alike[usize::from(level)] = Some(Ref::page(name));
@@ -301,7 +304,7 @@ impl Map {
                     let counted = self.count_up(*child);
                     assert!(counted, "a count has met its end in spite of the headroom");
                 });
-                self.slots.count_down(name);
+                self.slots.count_down(name, 1);
                 page
             }
             _ => Page::filled(level, node),
@@ -323,7 +326,7 @@ impl Map {
     /// Drops one reference. A block that loses its last one is freed; a page waits in the queue of [`Map::drop_next`].
     pub fn release(&mut self, reference: Ref) {
         match reference.target() {
-            Target::Data(name) | Target::Page(name) if self.slots.count(name) > 1 => self.slots.count_down(name),
+            Target::Data(name) | Target::Page(name) if self.slots.count(name) > 1 => self.slots.count_down(name, 1),
             Target::Data(name) => {
                 let place = self.slots.free(name);
                 self.freed.push(Freed { name, place });
@@ -334,15 +337,25 @@ impl Map {
         }
     }
 
+    /// Drops so many references of one kind.
+    fn release_run(&mut self, reference: Ref, references: u32) {
+        match reference.target() {
+            Target::Data(name) | Target::Page(name) if self.slots.count(name) > references => {
+                self.slots.count_down(name, references);
+            }
+            Target::Data(_) | Target::Page(_) => (0..references).for_each(|_| self.release(reference)),
+            _ => {}
+        }
+    }
+
     /// Works off one page of the drop queue: releases what it references and frees it. `Ok(false)` when the queue is empty;
     /// `Err` names the page when it has to be read first.
     pub fn drop_next(&mut self) -> Result<bool, SlotName> {
         let Some(name) = self.drops.front().copied() else { return Ok(false) };
-        let Some(page) = self.pages.get(name) else { return Err(name) };
-        let refs = page.refs.clone();
+        let Some(page) = self.pages.remove(name) else { return Err(name) };
         self.drops.pop_front();
-        refs.iter().for_each(|child| self.release(*child));
-        self.pages.remove(name);
+        // Children that are alike go together: a filled leaf is one step.
+        page.refs.chunk_by(|a, b| a == b).for_each(|run| self.release_run(run[0], run.len() as u32));
         let place = self.slots.free(name);
         self.freed.push(Freed { name, place });
         Ok(true)
