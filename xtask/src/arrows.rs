@@ -48,6 +48,7 @@ const PARTS: &[Part] = &[
     },
     // The host's side: an independent witness, which never links the engine.
     part("initiator", &["units", "world", "scsi", "iscsi"]),
+    part("vdisk", &["units", "world"]),
     part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator"]),
     // Around them.
     part("sim", &["units", "world", "store", "journal", "map", "engine"]),

@@ -1,0 +1,15 @@
+//! What ESXi does with a datastore: virtual disks of three formats, the data mover that copies and zeroes them with the
+//! array's help or without, virtual machines that use them, and the UNMAP that gives their space back.
+//!
+//! [`Descriptor`] is the text of a `.vmdk`; [`Format`] how its blocks are provided; [`offload`] the rules that forbid
+//! EXTENDED COPY; [`transfer`] the sizes of commands; [`reclaim`] the rules of `esxcli storage vmfs unmap`.
+#![forbid(unsafe_code)]
+
+pub mod descriptor;
+mod format;
+pub mod offload;
+pub mod reclaim;
+pub mod transfer;
+
+pub use descriptor::Descriptor;
+pub use format::{Format, FormatError};
