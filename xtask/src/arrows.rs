@@ -49,7 +49,9 @@ const PARTS: &[Part] = &[
     // The host's side: an independent witness, which never links the engine.
     part("initiator", &["units", "world", "scsi", "iscsi"]),
     part("vdisk", &["units", "world"]),
-    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator"]),
+    part("device", &["units", "world", "scsi", "initiator"]),
+    part("esxhost", &["units", "world", "scsi", "initiator", "device"]),
+    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "esxhost"]),
     // Around them.
     part("sim", &["units", "world", "store", "journal", "map", "engine"]),
     part("bench", &["units", "world", "store", "journal", "map", "engine", "initiator"]),

@@ -1,0 +1,340 @@
+//! What a host did to its devices: the numbers behind esxtop's columns, and latencies as distributions.
+
+use crate::vaai::Primitive;
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Commands of one offload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadCount {
+    /// Commands that were done.
+    pub done: u64,
+    /// Commands that were not: refused, failed, or (ATS) a miscompare.
+    pub failed: u64,
+    /// Bytes described by those that were done.
+    pub bytes: u64,
+    /// Time of those that were done, in nanoseconds, summed.
+    pub done_ns: u64,
+    /// Time of those that were not, in nanoseconds, summed.
+    pub failed_ns: u64,
+}
+
+/// All numbers of one device, since its counters began. They only grow (but for [`active`](Self::active)), so that the
+/// difference of two is what happened in between, and the sum over processes is the host's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountersSnapshot {
+    /// READ commands.
+    pub reads: u64,
+    /// WRITE commands.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Time of READ commands, in nanoseconds, summed.
+    pub read_ns: u64,
+    /// Time of WRITE commands, in nanoseconds, summed.
+    pub write_ns: u64,
+    /// READ and WRITE commands that failed.
+    pub errors: u64,
+    /// COMPARE AND WRITE; a miscompare counts as failed.
+    pub ats: OffloadCount,
+    /// EXTENDED COPY from this device.
+    pub clone_read: OffloadCount,
+    /// EXTENDED COPY to this device. Failed ones are counted at the source only.
+    pub clone_write: OffloadCount,
+    /// WRITE SAME.
+    pub zero: OffloadCount,
+    /// UNMAP.
+    pub delete: OffloadCount,
+    /// RESERVE commands that were done.
+    pub reservations: u64,
+    /// Commands that ended in a reservation conflict.
+    pub conflicts: u64,
+    /// Commands that no path answered in time, or that were ended.
+    pub aborts: u64,
+    /// Commands open now: the one number that also falls.
+    pub active: u64,
+}
+
+impl OffloadCount {
+    fn combine(&self, other: &Self, f: fn(u64, u64) -> u64) -> Self {
+        Self {
+            done: f(self.done, other.done),
+            failed: f(self.failed, other.failed),
+            bytes: f(self.bytes, other.bytes),
+            done_ns: f(self.done_ns, other.done_ns),
+            failed_ns: f(self.failed_ns, other.failed_ns),
+        }
+    }
+}
+
+impl CountersSnapshot {
+    /// READ and WRITE and all offloads: what esxtop counts as commands.
+    pub fn commands(&self) -> u64 {
+        let offloads = [self.ats, self.clone_read, self.zero, self.delete];
+        offloads.iter().fold(self.reads + self.writes, |sum, offload| sum + offload.done + offload.failed)
+    }
+
+    /// What happened since `earlier`. Open commands are those of now.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self { active: self.active, ..self.combine(earlier, u64::saturating_sub) }
+    }
+
+    /// Both together, as of two processes of one host.
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combine(other, u64::saturating_add)
+    }
+
+    fn combine(&self, other: &Self, f: fn(u64, u64) -> u64) -> Self {
+        Self {
+            reads: f(self.reads, other.reads),
+            writes: f(self.writes, other.writes),
+            read_bytes: f(self.read_bytes, other.read_bytes),
+            write_bytes: f(self.write_bytes, other.write_bytes),
+            read_ns: f(self.read_ns, other.read_ns),
+            write_ns: f(self.write_ns, other.write_ns),
+            errors: f(self.errors, other.errors),
+            ats: self.ats.combine(&other.ats, f),
+            clone_read: self.clone_read.combine(&other.clone_read, f),
+            clone_write: self.clone_write.combine(&other.clone_write, f),
+            zero: self.zero.combine(&other.zero, f),
+            delete: self.delete.combine(&other.delete, f),
+            reservations: f(self.reservations, other.reservations),
+            conflicts: f(self.conflicts, other.conflicts),
+            aborts: f(self.aborts, other.aborts),
+            active: f(self.active, other.active),
+        }
+    }
+}
+
+/// Latencies in nanoseconds by kind of command, as distributions with two significant digits.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// READ.
+    pub read: Histogram<u64>,
+    /// WRITE.
+    pub write: Histogram<u64>,
+    /// COMPARE AND WRITE.
+    pub ats: Histogram<u64>,
+    /// EXTENDED COPY.
+    pub clone: Histogram<u64>,
+    /// WRITE SAME.
+    pub zero: Histogram<u64>,
+    /// UNMAP.
+    pub delete: Histogram<u64>,
+}
+
+/// Significant digits of a latency: one part in a hundred is finer than what a busy machine repeats.
+const DIGITS: u8 = 2;
+
+impl Default for Latencies {
+    fn default() -> Self {
+        // Histograms that resize themselves begin small: hosts have many devices, and few see every command.
+        let new = || Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("0 to 5 digits are possible"));
+        Self { read: new(), write: new(), ats: new(), clone: new(), zero: new(), delete: new() }
+    }
+}
+
+impl Latencies {
+    fn offload(&mut self, primitive: Primitive) -> &mut Histogram<u64> {
+        match primitive {
+            Primitive::Ats => &mut self.ats,
+            Primitive::Clone => &mut self.clone,
+            Primitive::Zero => &mut self.zero,
+            Primitive::Delete => &mut self.delete,
+        }
+    }
+}
+
+/// The counters of one device on one host.
+#[derive(Debug, Default)]
+pub struct Counters {
+    inner: Mutex<(CountersSnapshot, Latencies)>,
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn record(histogram: &mut Histogram<u64>, ns: u64) {
+    // The histogram grows to hold any 64-bit value.
+    let _ = histogram.record(ns.max(1));
+}
+
+impl Counters {
+    /// The numbers of now.
+    pub fn snapshot(&self) -> CountersSnapshot {
+        self.inner.lock().0
+    }
+
+    /// The distributions of now.
+    pub fn latencies(&self) -> Latencies {
+        self.inner.lock().1.clone()
+    }
+
+    /// A command is sent.
+    pub(crate) fn begin(&self) {
+        self.inner.lock().0.active += 1;
+    }
+
+    /// A command has its answer, or never will.
+    pub(crate) fn end(&self) {
+        let active = &mut self.inner.lock().0.active;
+        *active = active.saturating_sub(1);
+    }
+
+    /// A READ of `bytes` bytes ended.
+    pub(crate) fn read(&self, bytes: u64, time: Duration, done: bool) {
+        let (numbers, latencies) = &mut *self.inner.lock();
+        if !done {
+            numbers.errors += 1;
+            return;
+        }
+        numbers.reads += 1;
+        numbers.read_bytes += bytes;
+        numbers.read_ns += nanos(time);
+        record(&mut latencies.read, nanos(time));
+    }
+
+    /// A WRITE of `bytes` bytes ended.
+    pub(crate) fn write(&self, bytes: u64, time: Duration, done: bool) {
+        let (numbers, latencies) = &mut *self.inner.lock();
+        if !done {
+            numbers.errors += 1;
+            return;
+        }
+        numbers.writes += 1;
+        numbers.write_bytes += bytes;
+        numbers.write_ns += nanos(time);
+        record(&mut latencies.write, nanos(time));
+    }
+
+    /// An offload that describes `bytes` bytes ended; of copies, at the source.
+    pub(crate) fn offload(&self, primitive: Primitive, bytes: u64, time: Duration, done: bool) {
+        let (numbers, latencies) = &mut *self.inner.lock();
+        let count = match primitive {
+            Primitive::Ats => &mut numbers.ats,
+            Primitive::Clone => &mut numbers.clone_read,
+            Primitive::Zero => &mut numbers.zero,
+            Primitive::Delete => &mut numbers.delete,
+        };
+        let ns = nanos(time);
+        if done {
+            (count.done, count.bytes, count.done_ns) = (count.done + 1, count.bytes + bytes, count.done_ns + ns);
+            record(latencies.offload(primitive), ns);
+        } else {
+            (count.failed, count.failed_ns) = (count.failed + 1, count.failed_ns + ns);
+        }
+    }
+
+    /// A copy of `bytes` bytes to this device was done.
+    pub(crate) fn copied_here(&self, bytes: u64, time: Duration) {
+        let count = &mut self.inner.lock().0.clone_write;
+        (count.done, count.bytes, count.done_ns) = (count.done + 1, count.bytes + bytes, count.done_ns + nanos(time));
+    }
+
+    /// A RESERVE was done.
+    pub(crate) fn reserved(&self) {
+        self.inner.lock().0.reservations += 1;
+    }
+
+    /// A command met a reservation.
+    pub(crate) fn conflict(&self) {
+        self.inner.lock().0.conflicts += 1;
+    }
+
+    /// A command was given up.
+    pub(crate) fn aborted(&self) {
+        self.inner.lock().0.aborts += 1;
+    }
+}
+
+/// The counters of all devices of one host, by name. A copy counts at both its ends, so the ends must know each other's
+/// counters: devices that are opened with the same `Statistics` do.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics(Arc<Mutex<BTreeMap<String, Arc<Counters>>>>);
+
+impl Statistics {
+    /// The counters of the device with this name; the first to ask begins them.
+    pub fn device(&self, name: &str) -> Arc<Counters> {
+        self.0.lock().entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The counters of the device with this name, if it has any.
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<Counters>> {
+        self.0.lock().get(name).cloned()
+    }
+
+    /// All numbers of now, by device name.
+    pub fn snapshot(&self) -> BTreeMap<String, CountersSnapshot> {
+        self.0.lock().iter().map(|(name, counters)| (name.clone(), counters.snapshot())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_happened_between_two_looks_is_their_difference() {
+        let counters = Counters::default();
+        counters.read(512, MS, true);
+        counters.offload(Primitive::Ats, 512, MS, true);
+        let first = counters.snapshot();
+        counters.begin();
+        counters.read(1024, 2 * MS, true);
+        counters.read(1024, MS, false);
+        counters.write(4096, MS, true);
+        counters.offload(Primitive::Ats, 512, 3 * MS, false);
+        counters.offload(Primitive::Clone, 1 << 20, MS, true);
+        let between = counters.snapshot().since(&first);
+        let ats = OffloadCount { failed: 1, failed_ns: 3_000_000, ..OffloadCount::default() };
+        let clone_read = OffloadCount { done: 1, bytes: 1 << 20, done_ns: 1_000_000, ..OffloadCount::default() };
+        let expected = CountersSnapshot {
+            reads: 1,
+            read_bytes: 1024,
+            read_ns: 2_000_000,
+            errors: 1,
+            writes: 1,
+            write_bytes: 4096,
+            write_ns: 1_000_000,
+            active: 1,
+            ats,
+            clone_read,
+            ..CountersSnapshot::default()
+        };
+        assert_eq!(between, expected);
+        assert_eq!(between.commands(), 4);
+        assert_eq!(first.plus(&between).reads, 2);
+        counters.end();
+        counters.end();
+        assert_eq!(counters.snapshot().active, 0);
+    }
+
+    #[test]
+    fn latencies_are_kept_by_kind() {
+        let counters = Counters::default();
+        (1..=100).for_each(|ms| counters.write(512, ms * MS, true));
+        counters.offload(Primitive::Zero, 512, 7 * MS, true);
+        let latencies = counters.latencies();
+        let median = latencies.write.value_at_quantile(0.5) as f64 / 1e6;
+        assert!((49.0..=51.0).contains(&median), "{median} ms");
+        assert_eq!((latencies.write.len(), latencies.zero.len(), latencies.read.len()), (100, 1, 0));
+    }
+
+    #[test]
+    fn one_name_has_one_set_of_counters() {
+        let statistics = Statistics::default();
+        assert!(statistics.known("naa.1").is_none());
+        statistics.device("naa.1").copied_here(7, MS);
+        assert_eq!(statistics.snapshot()["naa.1"].clone_write.bytes, 7);
+        assert!(statistics.known("naa.1").is_some());
+    }
+}

@@ -1,0 +1,123 @@
+//! What a host can ask of a logical unit.
+
+use crate::counters::{CountersSnapshot, Latencies};
+use crate::error::DiskError;
+use crate::identity::DiskIdentity;
+use crate::vaai::{Primitive, VaaiStatus};
+use bytes::Bytes;
+use initiator::CopyRun;
+use scsi::lba_status::Provisioning;
+use std::future::Future;
+use std::pin::Pin;
+
+/// The answer to a command, when it comes.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DiskError>> + Send + 'a>>;
+
+/// How a COMPARE AND WRITE ended that the device executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// The blocks were as they should be, and are written.
+    Written,
+    /// They were not, and stay as they are.
+    Miscompare {
+        /// Offset in bytes of the first byte that differs, as far as the device told it (SBC-4 5.3); else 0.
+        offset: u64,
+    },
+}
+
+/// A run of blocks and what holds them (GET LBA STATUS, SBC-4 5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks, at least one.
+    pub blocks: u64,
+    /// Whether they hold data.
+    pub provisioning: Provisioning,
+}
+
+/// How much one command may ask for, in blocks of the device. What the device does not tell is filled in with what the
+/// command's fields can say, so every limit is a number to reckon with and none is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// READ and WRITE.
+    pub transfer_blocks: u32,
+    /// COMPARE AND WRITE, 1 to 255.
+    pub compare_blocks: u32,
+    /// WRITE SAME.
+    pub write_same_blocks: u64,
+    /// UNMAP, all its ranges together.
+    pub unmap_blocks: u64,
+    /// Ranges of one UNMAP.
+    pub unmap_ranges: usize,
+    /// EXTENDED COPY, all its runs together.
+    pub copy_blocks: u64,
+    /// Runs of one EXTENDED COPY, each no longer than [`copy_run_blocks`](Self::copy_run_blocks).
+    pub copy_runs: usize,
+    /// Blocks of one run of an EXTENDED COPY.
+    pub copy_run_blocks: u64,
+}
+
+/// A logical unit as one host sees it. The same unit opened by another host is another value.
+///
+/// Every call is one SCSI command (and the retries that a host's driver makes by itself). Data are whole blocks; a
+/// length of no whole blocks is [`DiskError::Length`]. A command that ends in an error of the transport
+/// ([`DiskError::PathsDown`], [`DiskError::TimedOut`]) may or may not have been done.
+///
+/// Safe to use from many tasks at once; commands that are open together may be done in any order.
+pub trait SharedDisk: Send + Sync {
+    /// Who it is, and how large.
+    fn identity(&self) -> &DiskIdentity;
+
+    /// READ(16).
+    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes>;
+
+    /// WRITE(16). Answered when the data are durable on an array, or in the cache of a device that has one: see
+    /// [`synchronize`](Self::synchronize).
+    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()>;
+
+    /// COMPARE AND WRITE, the primitive ATS: writes `write` where `compare` is found, at once for all hosts. Both have the
+    /// same length. A miscompare is an answer, not an error.
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared>;
+
+    /// WRITE SAME(16), the primitive Zero: `pattern`, one block, on each of `blocks` blocks.
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()>;
+
+    /// UNMAP, the primitive Delete: runs of blocks as (first, count), in one command.
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()>;
+
+    /// EXTENDED COPY, the primitive Clone, from this unit to `destination` (which may be this one), in one command.
+    fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()>;
+
+    /// RESERVE(6): the whole unit for this host. Others get [`DiskError::ReservationConflict`].
+    fn reserve(&self) -> Answer<'_, ()>;
+
+    /// RELEASE(6). No error when this host holds nothing.
+    fn release(&self) -> Answer<'_, ()>;
+
+    /// LOGICAL UNIT RESET: ends what is open and takes the reservation from whoever has it, as a host does that finds
+    /// the reservation of a dead one.
+    fn reset(&self) -> Answer<'_, ()>;
+
+    /// SYNCHRONIZE CACHE of the whole unit.
+    fn synchronize(&self) -> Answer<'_, ()>;
+
+    /// GET LBA STATUS: runs from `lba` on, as many as one answer holds; the first begins at `lba`.
+    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>>;
+
+    /// What is known of its offloads.
+    fn vaai(&self) -> VaaiStatus;
+
+    /// Switches one offload on or off for this device on this host. Off, its calls end at once in
+    /// [`DiskError::Unsupported`].
+    fn enable(&self, primitive: Primitive, enabled: bool);
+
+    /// How much one command may ask for.
+    fn limits(&self) -> Limits;
+
+    /// What was done through this handle's host since it was opened.
+    fn counters(&self) -> CountersSnapshot;
+
+    /// The same as distributions.
+    fn latencies(&self) -> Latencies;
+}

@@ -1,0 +1,66 @@
+//! The names of a logical unit.
+
+use scsi::inquiry::{Designator, DesignatorKind};
+use std::fmt::Write as _;
+
+/// Who a logical unit is, as it told when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskIdentity {
+    /// The name that ESXi gives it: `naa.`, `eui.` or `t10.` and the designator, or `mpx.` for a unit without a name.
+    pub name: String,
+    /// The designator that copies find it by (SPC-4 7.8.6); none when it told none that fits in a copy descriptor.
+    pub designator: Option<Designator>,
+    /// T10 VENDOR IDENTIFICATION.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL.
+    pub revision: String,
+    /// UNIT SERIAL NUMBER; empty when it told none.
+    pub serial: String,
+    /// The array: the iSCSI name of the target. Units of one array may be copied to each other.
+    pub array: String,
+    /// Bytes in a block.
+    pub block_bytes: u32,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl DiskIdentity {
+    /// The size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.saturating_mul(u64::from(self.block_bytes))
+    }
+}
+
+/// ESXi's name of a device with this designator: `naa.624a…` for NAA, `eui.…` for EUI-64, `t10.…` for T10 vendor
+/// identifications, where each space is an underscore.
+pub(crate) fn esxi_name(designator: &Designator) -> String {
+    let hex = |prefix: &str| {
+        designator.bytes.iter().fold(prefix.to_owned(), |mut name, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        })
+    };
+    match designator.kind {
+        DesignatorKind::Naa => hex("naa."),
+        DesignatorKind::Eui64 => hex("eui."),
+        _ => format!("t10.{}", String::from_utf8_lossy(&designator.bytes).trim_end().replace(' ', "_")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scsi::inquiry::Naa;
+
+    #[test]
+    fn names_are_esxis() {
+        let naa = Naa([0x62, 0x4a, 0x93, 0x70, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xab, 0xcd]);
+        assert_eq!(esxi_name(&Designator::naa(naa)), "naa.624a937000010203040506070809abcd");
+        let vendor =
+            Designator { kind: DesignatorKind::T10Vendor, names_port: false, bytes: b"IET     00010001 ".to_vec() };
+        assert_eq!(esxi_name(&vendor), "t10.IET_____00010001");
+    }
+}
