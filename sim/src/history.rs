@@ -259,16 +259,23 @@ pub(crate) fn footprint(op: &Op) -> Footprint {
         Op::Copy { source, from, destination, to } => {
             (of(source, from), vec![(*destination, to.0, to.0.saturating_add(from.blocks()))])
         }
-        Op::Change(changes) => (Vec::new(), changes.iter().map(footprint_of_change).collect()),
+        Op::Change(changes) => {
+            let sources = changes.iter().filter_map(|change| match change {
+                Change::CopyVolume { source, .. } => Some((*source, 0, u64::MAX)),
+                _ => None,
+            });
+            (sources.collect(), changes.iter().map(footprint_of_change).collect())
+        }
     };
     Footprint { reads, writes }
 }
 
 fn footprint_of_change(change: &Change) -> (VolumeId, u64, u64) {
     match change {
-        Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } => {
-            (*volume, 0, u64::MAX)
-        }
+        Change::CreateVolume { volume, .. }
+        | Change::DeleteVolume { volume }
+        | Change::ResizeVolume { volume, .. }
+        | Change::CopyVolume { destination: volume, .. } => (*volume, 0, u64::MAX),
         Change::Put { .. } | Change::Remove { .. } => (VALUES, 0, 1),
     }
 }
@@ -378,6 +385,7 @@ fn describe_change(change: &Change) -> String {
         Change::CreateVolume { volume, blocks } => format!("create {volume} of {blocks}"),
         Change::DeleteVolume { volume } => format!("delete {volume}"),
         Change::ResizeVolume { volume, blocks } => format!("resize {volume} to {blocks}"),
+        Change::CopyVolume { source, destination } => format!("copy {source} whole to {destination}"),
         Change::Put { key, value } => format!("put {} ({} bytes)", String::from_utf8_lossy(key), value.len()),
         Change::Remove { key } => format!("remove {}", String::from_utf8_lossy(key)),
     }

@@ -188,7 +188,8 @@ impl Mix {
         let fresh = rng.between(1, spare.clamp(1, 64));
         let mut changes = vec![match rng.below(10) {
             0..4 if spare > 0 && ids.len() < 5 => create(next_volume, odd(rng, fresh)),
-            0..6 if ids.len() > 1 => Change::DeleteVolume { volume: rng.pick(&ids) },
+            0..5 if ids.len() > 1 => Change::DeleteVolume { volume: rng.pick(&ids) },
+            5..7 if !ids.is_empty() => copy_volume(rng, &ids, next_volume, spare > 64),
             _ => {
                 let volume = rng.pick(&ids);
                 let now = state.volumes.get(&volume).map_or(1, |volume| volume.blocks.div_ceil(LEAF_BLOCKS));
@@ -243,6 +244,17 @@ fn expected(rng: &mut Rng, volume: &Volume, contents: &Contents, range: BlockRan
         data[at] ^= 1 << rng.below(8);
     }
     data.into()
+}
+
+/// A snapshot or a clone where there is room for another volume, else a restore of one from another.
+fn copy_volume(rng: &mut Rng, ids: &[VolumeId], next_volume: &mut u64, has_room: bool) -> Change {
+    let source = rng.pick(ids);
+    let others: Vec<VolumeId> = ids.iter().copied().filter(|id| *id != source).collect();
+    if (has_room && ids.len() < 8 && rng.percent(60)) || others.is_empty() {
+        *next_volume += 1;
+        return Change::CopyVolume { source, destination: VolumeId(*next_volume) };
+    }
+    Change::CopyVolume { source, destination: rng.pick(&others) }
 }
 
 fn create(next_volume: &mut u64, blocks: u64) -> Change {

@@ -293,6 +293,10 @@ impl State {
                     next.volumes.remove(volume).ok_or(OpError::NoSuchVolume(*volume))?;
                 }
                 Change::ResizeVolume { volume, blocks } => next.volume(*volume)?.resize(*blocks),
+                Change::CopyVolume { source, destination } => {
+                    let held = next.volume(*source)?.clone();
+                    next.volumes.insert(*destination, held);
+                }
                 Change::Put { key, value } => {
                     next.values.insert(key.clone(), value.clone());
                 }

@@ -279,6 +279,7 @@ fn encode(op: &Op, out: &mut Vec<u8>) {
                     Change::CreateVolume { volume, blocks } => words(out, &[1, volume.0, *blocks]),
                     Change::DeleteVolume { volume } => words(out, &[2, volume.0]),
                     Change::ResizeVolume { volume, blocks } => words(out, &[3, volume.0, *blocks]),
+                    Change::CopyVolume { source, destination } => words(out, &[6, source.0, destination.0]),
                     Change::Put { key, value } => {
                         words(out, &[4]);
                         blob(out, key);
@@ -337,6 +338,7 @@ fn decode_change(rest: &mut &[u8]) -> Option<Change> {
         3 => Change::ResizeVolume { volume: VolumeId(word(rest)?), blocks: word(rest)? },
         4 => Change::Put { key: bytes(rest)?, value: bytes(rest)? },
         5 => Change::Remove { key: bytes(rest)? },
+        6 => Change::CopyVolume { source: VolumeId(word(rest)?), destination: VolumeId(word(rest)?) },
         _ => return None,
     })
 }

@@ -6,7 +6,7 @@ mod storage;
 
 use crate::{Catalog, CatalogError, Founding, HostEdit};
 use engine::model::ModelEngine;
-use engine::{Op, OpError, Service, Sink, Space, Tag, VolumeSpace};
+use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,5 +81,21 @@ impl Service for Failing {
 
     fn write_cache(&self) -> bool {
         false
+    }
+
+    fn census(&self, owner: &dyn Fn(units::VolumeId) -> Owner) -> Option<Census> {
+        self.inner.census(owner)
+    }
+
+    fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        self.inner.grow(capacity)
+    }
+
+    fn scrub(&self, bytes_per_second: u64) {
+        self.inner.scrub(bytes_per_second);
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
     }
 }

@@ -8,7 +8,7 @@
 //! * the *background* thread destages, takes checkpoints and cleans.
 
 use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, perform};
-use crate::service::{Op, OpError, Reply, Service, Sink, Space, Tag, VolumeSpace};
+use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -332,5 +332,19 @@ impl Service for Engine {
 
     fn write_cache(&self) -> bool {
         self.shared.has_write_cache
+    }
+
+    fn census(&self, _: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+        None
+    }
+
+    fn grow(&self, _: u64) -> Result<(), OpError> {
+        Err(OpError::Malformed("the pool cannot grow yet"))
+    }
+
+    fn scrub(&self, _: u64) {}
+
+    fn health(&self) -> Health {
+        Health::default()
     }
 }

@@ -12,6 +12,6 @@ pub use core::{
 };
 pub use engine::Engine;
 pub use service::{
-    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space,
-    Tag, VolumeSpace, call,
+    Census, Change, Damage, Extent, FamilySpace, Health, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Owner,
+    Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
 };

@@ -4,8 +4,8 @@
 //! their own tests. It has no log, no tree and no cleverness, on purpose.
 
 use crate::service::{
-    Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply, Service, Sink, Space,
-    Tag, VolumeSpace,
+    Census, Change, Extent, Health, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Owner, Provisioning, Reply,
+    Service, Sink, Space, Tag, VolumeSpace,
 };
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -200,6 +200,13 @@ impl Model {
                     volume.mapped.split_off(blocks);
                     volume.blocks = *blocks;
                 }
+                Change::CopyVolume { source, destination } => {
+                    if source == destination {
+                        return Err(OpError::Malformed("a volume is copied onto itself"));
+                    }
+                    let held = next.volume(*source)?.clone();
+                    next.volumes.insert(*destination, held);
+                }
                 Change::Put { key, value } => {
                     next.values.insert(key.clone(), value.clone());
                 }
@@ -235,16 +242,43 @@ impl Service for ModelEngine {
 
     fn space(&self) -> Space {
         let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * BLOCK_BYTES).sum();
-        Space { capacity: u64::MAX, used: data, data, data_stored: data }
+        let unique = data;
+        Space { capacity: u64::MAX, used: data, data, unique, shared: 0, system: 0, written: data, data_stored: data }
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         let model = self.0.lock();
         let volume = model.volumes.get(&volume)?;
-        Some(VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES })
+        let written = volume.mapped.len() as u64 * BLOCK_BYTES;
+        Some(VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES, written })
     }
 
     fn write_cache(&self) -> bool {
         false
+    }
+
+    /// The model stores every volume for itself: nothing is shared.
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+        let model = self.0.lock();
+        let mut census = Census::default();
+        for (name, volume) in &model.volumes {
+            let Owner { family, is_snapshot } = owner(*name);
+            let space = census.families.entry(family).or_default();
+            let bytes = volume.mapped.len() as u64 * BLOCK_BYTES;
+            *(if is_snapshot { &mut space.snapshots } else { &mut space.unique }) += bytes;
+        }
+        Some(census)
+    }
+
+    /// The model has room for everything.
+    fn grow(&self, _: u64) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    /// Memory is not checked.
+    fn scrub(&self, _: u64) {}
+
+    fn health(&self) -> Health {
+        Health::default()
     }
 }

@@ -141,6 +141,15 @@ pub enum Change {
         /// New size in 512-byte blocks, a multiple of 8.
         blocks: u64,
     },
+    /// Makes `destination` hold exactly what `source` holds at this instant, in its size: a snapshot, a clone, a restore. It comes
+    /// into being where there is none, and loses what it held where there is one. Costs the same for any size: the two share
+    /// their map until one of them is written.
+    CopyVolume {
+        /// Whose content.
+        source: VolumeId,
+        /// Who gets it; not the source.
+        destination: VolumeId,
+    },
     /// Stores a value of the catalogue; the engine does not know what it means.
     Put {
         /// At most 255 bytes.
@@ -231,24 +240,91 @@ pub trait Sink: Send + Sync {
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>);
 }
 
-/// How full the pool is, in bytes.
+/// How full the pool is, in bytes. Exact at the moment of asking, and read in constant time.
+///
+/// `system + unique + shared = used`, and `used + free = capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// What the pool can hold, metadata included.
     pub capacity: u64,
     /// What data and metadata occupy.
     pub used: u64,
-    /// Live data blocks, as stored.
+    /// Live data as stored: reduced. `unique + shared`.
     pub data: u64,
+    /// Of that, what one reference of the map names.
+    pub unique: u64,
+    /// Of that, what several references of the map name: found equal when it was written, or copied by EXTENDED COPY.
+    pub shared: u64,
+    /// Metadata: the map, the slot table, checkpoints; and the reserve's share that is in use.
+    pub system: u64,
+    /// What hosts see as written in all volumes, in bytes before reduction: mapped blocks, zeros that were written included.
+    pub written: u64,
     /// Data written by hosts and stored by the engine since it was opened: metadata copies add nothing to it.
     pub data_stored: u64,
 }
 
-/// What one volume holds.
+impl Space {
+    /// What is not in use.
+    pub fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.used)
+    }
+}
+
+/// What one volume holds, in bytes. Exact and in constant time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeSpace {
-    /// Its size in bytes.
+    /// Its size.
     pub provisioned: u64,
+    /// Mapped blocks, before reduction.
+    pub written: u64,
+}
+
+/// Who answers for the data of a volume in a [`Census`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The volume that the space is told of: itself, or the one that a snapshot was taken of.
+    pub family: VolumeId,
+    /// True for a snapshot.
+    pub is_snapshot: bool,
+}
+
+/// What belongs to whom, counted block by block at one instant. Every stored byte is in exactly one figure:
+/// the sum of `unique` and `snapshots` over all families, and `shared`, is the data of the array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// By family.
+    pub families: std::collections::BTreeMap<VolumeId, FamilySpace>,
+    /// Stored bytes that more than one family holds.
+    pub shared: u64,
+}
+
+/// The space of a volume and its snapshots, as stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FamilySpace {
+    /// Held by the volume and by no other family.
+    pub unique: u64,
+    /// Held only by its snapshots.
+    pub snapshots: u64,
+}
+
+/// A block that could not be read as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// What it is, and where it stands on the drive, in words.
+    pub what: String,
+}
+
+/// What is known of the soundness of what is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// A scrub is under way.
+    pub is_scrubbing: bool,
+    /// Bytes that the present scrub has checked, or the last one.
+    pub scrubbed: u64,
+    /// Scrubs that were completed since the array was opened.
+    pub scrubs: u64,
+    /// Damage that is known and not mended, newest last; at most 1000 are kept.
+    pub damage: Vec<Damage>,
 }
 
 /// The engine as those above see it.
@@ -267,6 +343,15 @@ pub trait Service: Send + Sync {
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace>;
     /// True when writes are acknowledged before they are durable.
     fn write_cache(&self) -> bool;
+    /// Counts what belongs to whom: reads the whole map, so for a background thread. `None` where it could not be read, or the
+    /// engine is ending.
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census>;
+    /// Makes the pool larger, to `capacity` bytes, while it serves. The drive has to have that size already. Blocks.
+    fn grow(&self, capacity: u64) -> Result<(), OpError>;
+    /// Checks everything that is stored against its checksum, at most so many bytes a second, in the background.
+    fn scrub(&self, bytes_per_second: u64);
+    /// What scrubs and reads have found.
+    fn health(&self) -> Health;
 }
 
 /// Submits one request and blocks the calling thread until it is answered. Not for use on a runtime's own threads.

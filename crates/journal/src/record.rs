@@ -76,6 +76,13 @@ pub enum LogOp {
         /// Its size in blocks.
         blocks: u64,
     },
+    /// A volume came to hold exactly what another one held, and came into being where there was none.
+    CopyVolume {
+        /// Whose content.
+        source: VolumeId,
+        /// Who got it.
+        destination: VolumeId,
+    },
     /// A value of the catalogue was stored.
     Put {
         /// Its key.
@@ -104,6 +111,7 @@ const DELETE: u8 = 6;
 const RESIZE: u8 = 7;
 const PUT: u8 = 8;
 const REMOVE: u8 = 9;
+const COPY_VOLUME: u8 = 10;
 
 const FILL_HOLE: u8 = 0;
 const FILL_ZERO: u8 = 1;
@@ -164,6 +172,7 @@ fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
         LogOp::Create { volume, blocks } => put_volume(out, CREATE, *volume, Some(*blocks)),
         LogOp::Delete { volume } => put_volume(out, DELETE, *volume, None),
         LogOp::Resize { volume, blocks } => put_volume(out, RESIZE, *volume, Some(*blocks)),
+        LogOp::CopyVolume { source, destination } => put_volume(out, COPY_VOLUME, *source, Some(destination.0)),
         LogOp::Put { key, value } => {
             out.put_u8(PUT);
             put_bytes(out, key);
@@ -184,11 +193,12 @@ fn put_range(out: &mut BytesMut, volume: VolumeId, range: BlockRange) {
     out.put_u64_le(range.blocks());
 }
 
-fn put_volume(out: &mut BytesMut, code: u8, volume: VolumeId, blocks: Option<u64>) {
+/// An operation on a volume, with a size, or with another volume.
+fn put_volume(out: &mut BytesMut, code: u8, volume: VolumeId, second: Option<u64>) {
     out.put_u8(code);
     out.put_u64_le(volume.0);
-    if let Some(blocks) = blocks {
-        out.put_u64_le(blocks);
+    if let Some(second) = second {
+        out.put_u64_le(second);
     }
 }
 
@@ -238,6 +248,7 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
         CREATE => LogOp::Create { volume: VolumeId(take_u64(body)?), blocks: take_u64(body)? },
         DELETE => LogOp::Delete { volume: VolumeId(take_u64(body)?) },
         RESIZE => LogOp::Resize { volume: VolumeId(take_u64(body)?), blocks: take_u64(body)? },
+        COPY_VOLUME => LogOp::CopyVolume { source: VolumeId(take_u64(body)?), destination: VolumeId(take_u64(body)?) },
         PUT => LogOp::Put { key: take_bytes(body)?, value: take_bytes(body)? },
         REMOVE => LogOp::Remove { key: take_bytes(body)? },
         _ => return Err(MalformedRecord("an unknown operation")),

@@ -130,6 +130,7 @@ fn any_op() -> impl Strategy<Value = LogOp> {
         }),
         (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Create { volume, blocks }),
         (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Resize { volume, blocks }),
+        (volume.clone(), any::<u64>()).prop_map(|(source, to)| LogOp::CopyVolume { source, destination: VolumeId(to) }),
         volume.prop_map(|volume| LogOp::Delete { volume }),
         (bytes.clone(), bytes.clone()).prop_map(|(key, value)| LogOp::Put { key, value }),
         bytes.prop_map(|key| LogOp::Remove { key }),

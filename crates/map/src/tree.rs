@@ -432,10 +432,15 @@ impl Map {
             &|level, start| shares(level, start, first, to, to_height),
             &mut pieces,
         );
-        pieces.iter().all(|piece| match piece.reference.target() {
+        pieces.iter().all(|piece| self.is_shareable(piece.reference))
+    }
+
+    /// True when one more reference can be counted, with the headroom that copy-on-write needs left.
+    pub fn is_shareable(&self, reference: Ref) -> bool {
+        match reference.target() {
             Target::Data(name) | Target::Page(name) => self.slots.count(name) < u32::MAX - COUNT_HEADROOM,
             _ => true,
-        })
+        }
     }
 
     fn collect_below(

@@ -125,7 +125,11 @@ impl Core {
                 self.missing_in_copy(*source, *from, *destination, *to, out);
             }
             LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, out),
-            LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
+            LogOp::Create { .. }
+            | LogOp::Delete { .. }
+            | LogOp::CopyVolume { .. }
+            | LogOp::Put { .. }
+            | LogOp::Remove { .. } => {}
         }
         missing
     }
@@ -175,6 +179,12 @@ impl Core {
     /// Refuses a record whose copies would count beyond the end of a count.
     pub(crate) fn check_shareable(&mut self, record: &[LogOp]) -> Result<(), OpError> {
         for op in record {
+            if let LogOp::CopyVolume { source, .. } = op
+                && let Some(source) = self.root(*source)
+                && !self.map.is_shareable(source.reference)
+            {
+                return Err(OpError::Malformed("a volume has as many copies as can be counted"));
+            }
             let LogOp::Copy { source, from, destination, to } = op else { continue };
             let (Some(source), Some(root)) = (self.root(*source), self.root(*destination)) else { continue };
             let (first, end) = touched_blocks(*from);
@@ -203,6 +213,7 @@ impl Core {
                 }
             }
             LogOp::Resize { volume, blocks } => self.apply_resize(*volume, *blocks),
+            LogOp::CopyVolume { source, destination } => self.apply_copy_volume(*source, *destination),
             LogOp::Put { key, value } => {
                 self.values_bytes += value_bytes(key, value);
                 if let Some(before) = self.values.insert(key.clone(), value.clone()) {
@@ -314,6 +325,17 @@ impl Core {
             self.map.grow(&mut root, blocks / BLOCKS_PER_MAP_BLOCK);
         }
         self.volumes.insert(volume, Volume { blocks, root });
+    }
+
+    /// Two volumes share a map from its root on; the first write to either makes its own path.
+    fn apply_copy_volume(&mut self, source: VolumeId, destination: VolumeId) {
+        let Some(held) = self.volumes.get(&source).copied() else { return };
+        if !self.map.count_up(held.root.reference) {
+            return self.stop("a map is shared as often as can be counted");
+        }
+        if let Some(before) = self.volumes.insert(destination, held) {
+            self.map.release(before.root.reference);
+        }
     }
 
     /// Sets the sectors of `mask` of one block. Where the rest of the block is stored, it stays there until destage: the new

@@ -98,6 +98,10 @@ impl Core {
             LogOp::Resize { volume, blocks } if is_size(*blocks) => inside(*volume, Lba(0), 0),
             LogOp::Create { .. } | LogOp::Resize { .. } => Err(OpError::Malformed("a volume of an impossible size")),
             LogOp::Delete { volume } => inside(*volume, Lba(0), 0),
+            LogOp::CopyVolume { source, destination } if source == destination => {
+                Err(OpError::Malformed("a volume is copied onto itself"))
+            }
+            LogOp::CopyVolume { source, .. } => inside(*source, Lba(0), 0),
             LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
         };
         checked.map_err(|error| RecoverError::Log(error.to_string()))

@@ -226,13 +226,17 @@ impl Core {
             capacity: self.pool.segments().len() as u64 * self.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,
             data: data * SECTOR_BYTES + dirty,
+            unique: data * SECTOR_BYTES + dirty,
+            shared: 0,
+            system: (live - data) * SECTOR_BYTES,
+            written: 0,
             data_stored: self.data_stored,
         }
     }
 
     /// What a volume holds.
     pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
-        self.volumes.get(&volume).map(|volume| VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES })
+        self.volumes.get(&volume).map(|volume| VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES, written: 0 })
     }
 
     /// True when writes are acknowledged before they are durable.

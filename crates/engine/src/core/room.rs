@@ -133,7 +133,7 @@ impl Core {
         match op {
             LogOp::Write { .. } | LogOp::Same { .. } => self.reserve(),
             LogOp::Fill { fill: Fill::Hole, .. } => self.reserve().min(checkpoint + 1),
-            LogOp::Fill { .. } | LogOp::Copy { .. } => self.reserve().min(2 * checkpoint),
+            LogOp::Fill { .. } | LogOp::Copy { .. } | LogOp::CopyVolume { .. } => self.reserve().min(2 * checkpoint),
             LogOp::Put { .. } | LogOp::Create { .. } => self.reserve().min(checkpoint + 1),
             LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
         }
@@ -203,7 +203,7 @@ fn blocks_needed(op: &LogOp) -> u64 {
         }
         LogOp::Same { .. } => 3,
         LogOp::Fill { .. } => 1 + blocks_touched(op),
-        LogOp::Copy { .. } | LogOp::Put { .. } | LogOp::Create { .. } => 1,
+        LogOp::Copy { .. } | LogOp::CopyVolume { .. } | LogOp::Put { .. } | LogOp::Create { .. } => 1,
         LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
     }
 }

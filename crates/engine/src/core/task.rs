@@ -514,7 +514,8 @@ fn claims_of(op: &Op) -> Claims {
             for change in changes {
                 if let Change::CreateVolume { volume, .. }
                 | Change::DeleteVolume { volume }
-                | Change::ResizeVolume { volume, .. } = change
+                | Change::ResizeVolume { volume, .. }
+                | Change::CopyVolume { destination: volume, .. } = change
                 {
                     add_claim(&mut claims, Claim::whole(*volume));
                 }
@@ -593,6 +594,7 @@ fn log_change(change: &Change) -> LogOp {
         Change::CreateVolume { volume, blocks } => LogOp::Create { volume: *volume, blocks: *blocks },
         Change::DeleteVolume { volume } => LogOp::Delete { volume: *volume },
         Change::ResizeVolume { volume, blocks } => LogOp::Resize { volume: *volume, blocks: *blocks },
+        Change::CopyVolume { source, destination } => LogOp::CopyVolume { source: *source, destination: *destination },
         Change::Put { key, value } => {
             LogOp::Put { key: Bytes::copy_from_slice(key), value: Bytes::copy_from_slice(value) }
         }

@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES, VolumeId};
 
 const MAX_KEY_BYTES: usize = 255;
@@ -83,6 +83,7 @@ impl Core {
     fn validate_changes(&self, changes: &[Change]) -> Result<(), OpError> {
         // What the changes before have made of the volumes that they name.
         let mut made: BTreeMap<VolumeId, bool> = BTreeMap::new();
+        let mut copied: BTreeSet<VolumeId> = BTreeSet::new();
         let mut payload = 0;
         for change in changes {
             match change {
@@ -101,9 +102,23 @@ impl Core {
                 }
                 Change::ResizeVolume { volume, blocks } => {
                     check_size(*blocks)?;
+                    // The pages to cut would be those of a map that it does not have yet.
+                    if copied.contains(volume) {
+                        return Err(OpError::Malformed("a volume is resized in the change that copies to it"));
+                    }
                     if !made.get(volume).copied().unwrap_or(self.volumes.contains_key(volume)) {
                         return Err(OpError::NoSuchVolume(*volume));
                     }
+                }
+                Change::CopyVolume { source, destination } => {
+                    if source == destination {
+                        return Err(OpError::Malformed("a volume is copied onto itself"));
+                    }
+                    if !made.get(source).copied().unwrap_or(self.volumes.contains_key(source)) {
+                        return Err(OpError::NoSuchVolume(*source));
+                    }
+                    made.insert(*destination, true);
+                    copied.insert(*destination);
                 }
                 Change::Put { key, value } => {
                     if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {

@@ -1,6 +1,6 @@
 //! An engine whose writes and copies wait at a gate until the test opens it.
 
-use engine::{Op, Service, Sink, Space, Tag, VolumeSpace};
+use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -93,5 +93,21 @@ impl Service for Gate {
 
     fn write_cache(&self) -> bool {
         self.engine.write_cache()
+    }
+
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+        self.engine.census(owner)
+    }
+
+    fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        self.engine.grow(capacity)
+    }
+
+    fn scrub(&self, bytes_per_second: u64) {
+        self.engine.scrub(bytes_per_second);
+    }
+
+    fn health(&self) -> Health {
+        self.engine.health()
     }
 }
