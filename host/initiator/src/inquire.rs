@@ -11,6 +11,7 @@ use scsi::inquiry::{Designator, DesignatorKind, parse_designators};
 use scsi::lba_status::{StatusRun, parse_lba_status};
 use scsi::lun::parse_report_luns;
 use scsi::persistent_reservation::{InAction, ReservationType, parse_keys, parse_reservation};
+use scsi::port_groups::{PortGroup, parse_port_groups};
 use scsi::{Capacity, Command, Lun};
 
 /// Room for an INQUIRY answer.
@@ -125,6 +126,25 @@ impl Session {
         sensible(CopyStatus::from_bytes(&data), "RECEIVE COPY RESULTS")
     }
 
+    /// UNIT SERIAL NUMBER (SPC-4 7.8.15); nothing where the unit tells none.
+    pub async fn unit_serial(&mut self, lun: Lun) -> Result<Option<String>, RunError> {
+        let page = optional(self.vpd(lun, vpd::UNIT_SERIAL_NUMBER).await)?;
+        let text = page.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        Ok(text.filter(|serial| !serial.is_empty()))
+    }
+
+    /// The target port group that this session goes through, and the group's state for the unit (SPC-4 5.15, 6.37);
+    /// nothing where the unit knows no such groups: then every path is as good as another.
+    pub async fn port_group(&mut self, lun: Lun) -> Result<Option<PortGroup>, RunError> {
+        let page = optional(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
+        let Some(own) = own_group(&parse_designators(&page)) else { return Ok(None) };
+        let command = Command::ReportTargetPortGroups { extended: false, allocation: 4096 };
+        let Some(data) = optional(self.run(Request::new(lun, &command)).await)? else { return Ok(None) };
+        let length = data.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        let told = data.get(..length.saturating_add(4)).unwrap_or(&data);
+        Ok(parse_port_groups(told).and_then(|groups| groups.into_iter().find(|group| group.id == own)))
+    }
+
     /// Asks a logical unit for all that its user must know: readiness, capacity, limits and name.
     pub async fn open_unit(&mut self, lun: Lun) -> Result<LogicalUnit, RunError> {
         self.run(Request::new(lun, &Command::TestUnitReady)).await?;
@@ -137,6 +157,7 @@ impl Session {
             limits.max_transfer = u64::from(page.max_transfer);
             limits.max_write_same = page.max_write_same;
             limits.max_unmap_blocks = if page.max_unmap_blocks == u32::MAX { 0 } else { page.max_unmap_blocks };
+            limits.max_unmap_runs = if page.max_unmap_descriptors == u32::MAX { 0 } else { page.max_unmap_descriptors };
             limits.compare_and_write = page.compare_and_write;
         }
         if pages.contains(&vpd::LOGICAL_BLOCK_PROVISIONING) {
@@ -159,6 +180,12 @@ impl Session {
             name,
         })
     }
+}
+
+/// The group of the port that told these designators.
+fn own_group(designators: &[Designator]) -> Option<u16> {
+    let group = designators.iter().find(|designator| designator.kind == DesignatorKind::PortGroup)?;
+    Some(u16::from_be_bytes(*group.bytes.last_chunk()?))
 }
 
 /// The name that a copy manager is most likely to know a unit by: NAA before EUI-64 before T10 vendor.
@@ -188,6 +215,14 @@ mod tests {
         assert_eq!((inquiry.vendor.as_str(), inquiry.product.as_str()), ("IBID", "IBID Volume"));
         assert!(inquiry.third_party_copy);
         assert_eq!(Inquiry::parse(&bytes[..35]), None);
+    }
+
+    #[test]
+    fn a_port_tells_its_group() {
+        let group = Designator { kind: DesignatorKind::PortGroup, names_port: true, bytes: vec![0, 0, 1, 2] };
+        assert_eq!(own_group(&[Designator::naa(Naa([6; 16])), group.clone()]), Some(0x0102));
+        assert_eq!(own_group(&[Designator { bytes: vec![1], ..group }]), None);
+        assert_eq!(own_group(&[]), None);
     }
 
     #[test]

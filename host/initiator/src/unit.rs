@@ -19,6 +19,8 @@ pub struct Limits {
     pub max_write_same: u64,
     /// Blocks of an UNMAP; 0 where none is told.
     pub max_unmap_blocks: u32,
+    /// Runs of an UNMAP; 0 where none is told.
+    pub max_unmap_runs: u32,
     /// Blocks of a COMPARE AND WRITE; 0 where there is no such command.
     pub compare_and_write: u8,
     /// LBPU: there is UNMAP (SBC-4 6.6.7).

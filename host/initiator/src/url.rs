@@ -161,6 +161,17 @@ fn parse_query(query: &str) -> Result<Option<Credentials>, UrlError> {
     }
 }
 
+impl Url {
+    /// The URL with its secrets, which reads back as the same: for a file of the owner's, never for a log.
+    pub fn with_secrets(&self) -> String {
+        let login = self.credentials.as_ref().map_or(String::new(), |own| format!("{}%{}@", own.user, own.secret));
+        let query = self.target_credentials.as_ref().map_or(String::new(), |target| {
+            format!("?target_user={}&target_password={}", target.user, target.secret)
+        });
+        format!("iscsi://{login}{}/{}/{}{query}", self.portal, self.target, self.lun)
+    }
+}
+
 impl fmt::Display for Url {
     /// The URL without secrets: what may stand in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,6 +193,7 @@ mod tests {
         assert_eq!(url.target_credentials, Some(Credentials { user: "you".into(), secret: "s".into() }));
         assert_eq!(url.to_string(), "iscsi://host:3261/iqn.2026-11.org:array/7");
         assert!(!format!("{url:?}").contains("p@ss"));
+        assert_eq!(url.with_secrets().parse(), Ok(url));
     }
 
     #[test]
