@@ -23,10 +23,11 @@ const PARTS: &[Part] = &[
     part("scsi", &["units"]),
     part("iscsi", &["units", "scsi"]),
     // The engine.
+    part("reduce", &["units"]),
     part("store", &["units", "world"]),
     part("journal", &["units", "world"]),
     part("map", &["units", "store"]),
-    part("engine", &["units", "world", "store", "journal", "map"]),
+    part("engine", &["units", "world", "reduce", "store", "journal", "map"]),
     // The array.
     part("catalog", &["units", "engine"]),
     Part {
@@ -48,18 +49,20 @@ const PARTS: &[Part] = &[
     },
     // The host's side: an independent witness, which never links the engine.
     part("initiator", &["units", "world", "scsi", "iscsi"]),
-    part("vdisk", &["units", "world"]),
+    part("vdisk", &["units", "world", "device"]),
     part("device", &["units", "world", "scsi", "initiator"]),
+    part("datastore", &["units", "world", "device"]),
     part("esxhost", &["units", "world", "scsi", "initiator", "device"]),
-    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "esxhost"]),
+    part("lab", &["units", "world", "scsi", "initiator", "device", "esxhost", "vdisk"]),
+    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost"]),
     // Around them.
     part("sim", &["units", "world", "store", "journal", "map", "engine"]),
-    part("bench", &["units", "world", "store", "journal", "map", "engine", "initiator"]),
+    part("bench", &["units", "world", "reduce", "store", "journal", "map", "engine", "initiator"]),
     part("xtask", &[]),
 ];
 
 /// Crates that are pure, and what they may not link for it.
-const PURE: &[&str] = &["units", "scsi", "iscsi", "map", "api"];
+const PURE: &[&str] = &["units", "scsi", "iscsi", "reduce", "map", "api"];
 const OUTSIDE: &[&str] = &["tokio", "rustix", "libc", "getrandom", "rand", "mio", "socket2", "io-uring"];
 
 #[derive(Deserialize)]

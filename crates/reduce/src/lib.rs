@@ -1,0 +1,20 @@
+//! Nothing is stored twice: fingerprints, the index of what is stored already, and compression.
+//!
+//! Pure: no I/O, no clock, no threads. Everything here is either a hint (the index may forget and may be wrong: whoever shares a block
+//! compares its bytes first) or checked when it is read ([`unpack`] refuses what [`pack`] did not make).
+#![forbid(unsafe_code)]
+
+mod fingerprint;
+mod index;
+mod neighbours;
+mod probe;
+mod unit;
+
+pub use fingerprint::fingerprint;
+pub use index::{Candidates, Index, IndexCounters, is_sample};
+pub use neighbours::Neighbours;
+pub use probe::looks_compressible;
+pub use unit::{Damaged, MAX_UNIT_BLOCKS, Scratch, UNIT_HEADER_BYTES, is_packed, pack, pack_dense, unpack};
+
+/// Bytes of a block of data: what is fingerprinted, shared and referenced.
+pub const BLOCK_BYTES: usize = 4096;

@@ -1,0 +1,116 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Bytes that look random, the same for the same seed (splitmix64).
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let words = std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    });
+    words.flat_map(u64::to_le_bytes).take(length).collect()
+}
+
+/// A block of which so many bytes are random and the others one letter.
+fn block(seed: u64, random: usize) -> Bytes {
+    let mut bytes = vec![b'x'; BLOCK_BYTES];
+    bytes[..random].copy_from_slice(&noise(seed, random));
+    bytes.into()
+}
+
+fn joined(blocks: &[Bytes]) -> Vec<u8> {
+    blocks.concat()
+}
+
+#[test]
+fn golden_bytes() {
+    let unit = pack(&[Bytes::from_static(&[b'x'; BLOCK_BYTES])], &mut Scratch::default()).unwrap();
+    assert_eq!(unit.len(), 512);
+    // One literal, a match of 4090 at distance 1 (15 + 15 × 255 + 246 + the least of 4), five literals.
+    let mut expected = vec![1, 1, 34, 0, 0, 0, 0, 0, 0x1F, b'x', 1, 0];
+    expected.extend([255; 15]);
+    expected.extend([246, 0x50, b'x', b'x', b'x', b'x', b'x']);
+    expected.resize(512, 0);
+    assert_eq!(unit[..], expected[..]);
+}
+
+#[test]
+fn what_saves_no_sector_is_not_packed() {
+    let mut scratch = Scratch::default();
+    assert_eq!(pack(&[noise(1, BLOCK_BYTES).into()], &mut scratch), None);
+    assert_eq!(pack_dense(&[noise(1, BLOCK_BYTES).into()], &mut scratch), None);
+    assert_eq!(pack(&[block(1, 4000)], &mut scratch), None);
+    let unit = pack(&[block(1, 3400)], &mut scratch).unwrap();
+    assert_eq!(unit.len(), 7 * 512);
+    assert!(is_packed(1, 7) && !is_packed(1, 8));
+}
+
+#[test]
+fn a_full_unit_of_the_worst_data_fits_the_scratch() {
+    let mut scratch = Scratch::default();
+    // The last block is compressible, so that the probe lets all of them through.
+    let blocks: Vec<Bytes> = (0..8).map(|seed| block(seed, if seed == 7 { 100 } else { BLOCK_BYTES })).collect();
+    for unit in [pack(&blocks, &mut scratch).unwrap(), pack_dense(&blocks, &mut scratch).unwrap()] {
+        assert_eq!(unpack(&unit, 8).unwrap(), joined(&blocks));
+        assert_eq!(unpack(&unit, 7), Err(Damaged::Header));
+        assert_eq!(unpack(&unit[..unit.len() - 600], 8), Err(Damaged::Header));
+    }
+}
+
+#[test]
+fn every_damaged_header_is_refused() {
+    let blocks = [block(1, 500), block(2, 500)];
+    let unit = pack(&blocks, &mut Scratch::default()).unwrap();
+    for at in 0..UNIT_HEADER_BYTES {
+        for bit in 0..8 {
+            let mut damaged = unit.to_vec();
+            damaged[at] ^= 1 << bit;
+            assert!(unpack(&damaged, 2).is_err(), "bit {bit} of byte {at}");
+        }
+    }
+    for blocks in [0, 1, 9, usize::MAX] {
+        assert_eq!(unpack(&unit, blocks), Err(Damaged::Header));
+    }
+}
+
+proptest! {
+    #[test]
+    fn units_survive_the_round_trip(parts in prop::collection::vec((any::<u64>(), 0..=BLOCK_BYTES), 1..=MAX_UNIT_BLOCKS), is_dense: bool) {
+        let blocks: Vec<Bytes> = parts.iter().map(|(seed, random)| block(*seed, *random)).collect();
+        let mut scratch = Scratch::default();
+        let packed = if is_dense { pack_dense(&blocks, &mut scratch) } else { pack(&blocks, &mut scratch) };
+        if let Some(unit) = packed {
+            prop_assert!(unit.len() % SECTOR_BYTES == 0 && is_packed(blocks.len(), unit.len() / SECTOR_BYTES));
+            prop_assert_eq!(unpack(&unit, blocks.len()).unwrap(), joined(&blocks));
+        } else {
+            prop_assert!(parts.iter().any(|(_, random)| *random > 3000));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..700), codec in 0..4u8, blocks in 0..10u8) {
+        if bytes.len() >= UNIT_HEADER_BYTES {
+            let length = (bytes.len() as u16).to_le_bytes();
+            bytes[..UNIT_HEADER_BYTES].copy_from_slice(&[codec, blocks, length[0], length[1], 0, 0, 0, 0]);
+        }
+        if let Ok(plain) = unpack(&bytes, usize::from(blocks)) {
+            prop_assert_eq!(plain.len(), usize::from(blocks) * BLOCK_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_damaged_unit_is_read_or_refused(seed: u64, at in 0..4000usize, bit in 0..8u32, is_dense: bool) {
+        let blocks = [block(seed, 1000), block(seed ^ 1, 2000)];
+        let mut scratch = Scratch::default();
+        let unit = if is_dense { pack_dense(&blocks, &mut scratch) } else { pack(&blocks, &mut scratch) };
+        let mut damaged = unit.unwrap().to_vec();
+        let at = at % damaged.len();
+        damaged[at] ^= 1 << bit;
+        if let Ok(plain) = unpack(&damaged, 2) {
+            prop_assert_eq!(plain.len(), 2 * BLOCK_BYTES);
+        }
+    }
+}
