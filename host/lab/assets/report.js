@@ -1,0 +1,163 @@
+// Draws the plots of the report with uPlot. The text is in the page already; without this script only the curves are missing.
+"use strict";
+(() => {
+  const report = JSON.parse(document.getElementById("report").textContent);
+  const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const colour = role => css(role === "without" ? "--without" : role === "with" ? "--with" : `--n${2 + ((role.nth ?? 2) - 2 + 6) % 6}`);
+  const font = (size, weight = 400) => `${weight} ${size}px ${css("--sans")}`;
+
+  // Numbers as the text of the report has them: three digits that count, thousands apart.
+  const group = text => text.replace(/^(-?)(\d{5,})/, (_, sign, digits) => sign + digits.replace(/\B(?=(\d{3})+$)/g, "\u202f"));
+  const number = v => {
+    const a = Math.abs(v), digits = a >= 99.95 || v === 0 ? 0 : a >= 9.995 ? 1 : a >= 0.0995 ? 2 : 3;
+    return group(v.toFixed(digits).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
+  };
+  const seconds = v => {
+    const a = Math.abs(v);
+    if (a === 0) return "0 s";
+    if (a < 1e-3) return `${number(v * 1e6)} µs`;
+    if (a < 1) return `${number(v * 1e3)} ms`;
+    if (a < 119.5) return `${number(v)} s`;
+    return `${Math.trunc(Math.round(v) / 60)} min ${Math.round(a) % 60} s`;
+  };
+  const show = (v, unit) => v == null ? "–" : {
+    seconds: () => seconds(v), milliseconds: () => seconds(v / 1e3), per_second: () => `${number(v)} /s`, mib_per_second: () => `${number(v)} MiB/s`,
+    count: () => number(v), times: () => `${number(v)}×`, percent: () => `${number(v)} %`,
+  }[unit]();
+
+  // Every series on one x: the union of all, and nothing where a series has no point.
+  function align(series, shift) {
+    const xs = [...new Set(series.flatMap((s, i) => s.points.map(p => shift(p.x, i))))].sort((a, b) => a - b);
+    const at = new Map(xs.map((x, i) => [x, i]));
+    const columns = series.map((s, i) => {
+      const column = { y: Array(xs.length).fill(null), ends: Array(xs.length).fill(null) };
+      for (const p of s.points) { column.y[at.get(shift(p.x, i))] = p.y; column.ends[at.get(shift(p.x, i))] = p.ends; }
+      return column;
+    });
+    return { xs, columns };
+  }
+
+  const axis = (label, over) => ({ label, labelSize: label ? 22 : 0, labelFont: font(12), font: font(12), stroke: css("--soft"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, ...over });
+
+  function whiskers(u, columns, xs, shape) {
+    const { ctx } = u, ratio = devicePixelRatio;
+    ctx.save();
+    ctx.lineWidth = 1.3 * ratio;
+    columns.forEach((column, i) => {
+      if (!u.series[i + 1].show) return;
+      ctx.strokeStyle = shape === "bars" ? css("--ink") : u.series[i + 1].stroke(u, i + 1);
+      column.ends.forEach((ends, k) => {
+        if (!ends) return;
+        const x = Math.round(u.valToPos(xs[k], "x", true)), cap = 3.5 * ratio;
+        const [low, high] = ends.map(v => u.valToPos(Math.max(v, u.scales.y.min), "y", true));
+        ctx.beginPath();
+        ctx.moveTo(x, low); ctx.lineTo(x, high);
+        ctx.moveTo(x - cap, low); ctx.lineTo(x + cap, low); ctx.moveTo(x - cap, high); ctx.lineTo(x + cap, high);
+        ctx.stroke();
+      });
+    });
+    ctx.restore();
+  }
+
+  function labels(u, columns, xs, unit) {
+    const { ctx } = u, ratio = devicePixelRatio;
+    const shown = columns.reduce((n, c) => n + c.y.filter(v => v != null).length, 0);
+    const room = u.bbox.width / ratio / Math.max(shown, 1);
+    ctx.save();
+    ctx.textAlign = "center"; ctx.textBaseline = "bottom"; ctx.fillStyle = css("--ink");
+    ctx.font = font((room < 44 ? 9.5 : room < 58 ? 10.5 : 12) * ratio, 600);
+    columns.forEach((column, i) => u.series[i + 1].show && column.y.forEach((v, k) => {
+      if (v == null) return;
+      const top = Math.max(v, column.ends?.[k]?.[1] ?? v);
+      ctx.fillText(show(v, unit), u.valToPos(xs[k], "x", true), u.valToPos(top, "y", true) - 4 * ratio);
+    }));
+    ctx.restore();
+  }
+
+  function bands(u, plot) {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    ctx.save();
+    for (const band of plot.bands) {
+      const left = Math.max(u.valToPos(band.from, "x", true), bbox.left), right = Math.min(u.valToPos(band.to, "x", true), bbox.left + bbox.width);
+      ctx.fillStyle = css("--tint");
+      ctx.fillRect(left, bbox.top, right - left, bbox.height);
+      ctx.fillStyle = css("--soft"); ctx.font = font(11 * ratio); ctx.textAlign = "right"; ctx.textBaseline = "top";
+      ctx.fillText(band.name, right - 4 * ratio, bbox.top + 4 * ratio);
+    }
+    ctx.restore();
+  }
+
+  function scaleY(plot) {
+    if (plot.y.log) return { distr: 3 };
+    return { range: (u, _, max) => [0, (max || 1) * 1.16] };
+  }
+
+  function options(plot, box, data) {
+    const { xs, columns } = data, isBars = plot.shape === "bars";
+    const small = box.closest(".published") != null;
+    const height = isBars ? (small ? 190 : 250) : small ? 200 : 280;
+    // The spread is drawn whole: a scale that knows only medians would cut it.
+    const highest = Math.max(0, ...columns.flatMap(c => c.ends.filter(Boolean).map(e => e[1])), ...columns.flatMap(c => c.y.filter(v => v != null)));
+    const y = scaleY(plot);
+    if (y.range) { const range = y.range; y.range = (u, min) => range(u, min, highest); }
+    const series = plot.series.map((s, i) => {
+      const stroke = () => colour(s.role);
+      const common = { label: s.name, stroke, value: (u, v) => show(v, plot.y.unit) };
+      if (isBars) return { ...common, fill: stroke, width: 0, paths: uPlot.paths.bars({ size: [0.9, 84], radius: 0.06 }), points: { show: false } };
+      const time = plot.shape === "time";
+      return { ...common, width: time ? 1.6 : 2.2, spanGaps: true, fill: time && plot.series.length < 3 ? () => `color-mix(in srgb, ${colour(s.role)} 9%, transparent)` : undefined, points: { show: !time, size: 6, fill: stroke } };
+    });
+    const places = plot.places.length;
+    const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : { time: false, distr: plot.x.log ? 3 : 1 };
+    const xAxis = isBars
+      ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => plot.places, grid: { show: false }, size: 30 })
+      : axis(plot.x.label, { values: (u, v) => v.map(t => t == null ? null : plot.x.unit === "count" ? number(t) : show(t, plot.x.unit)) });
+    return {
+      width: Math.max(box.clientWidth, 200), height, series: [{ label: plot.x.label || "at", value: (u, v) => show(v, plot.x.unit) }, ...series],
+      scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 66, values: (u, v) => v.map(t => t == null ? null : show(t, plot.y.unit)) })],
+      legend: { live: !isBars, show: !(isBars && plot.series.length === 1) }, cursor: { show: !isBars, drag: { x: !isBars, y: false }, points: { size: 8 } },
+      padding: [12, 12, 0, 0],
+      hooks: {
+        drawClear: [u => bands(u, plot)],
+        draw: [u => whiskers(u, columns, xs, plot.shape), ...(isBars ? [u => labels(u, columns, xs, plot.y.unit)] : [])],
+      },
+    };
+  }
+
+  const drawn = new Map();
+  function draw(box) {
+    const [at, whose, index] = box.dataset.plot.split(".");
+    const plot = report.outcomes[at][whose].plots[index];
+    const width = 0.8 / plot.series.length;
+    const shift = plot.shape === "bars" ? (x, i) => +(x + (i - (plot.series.length - 1) / 2) * width).toFixed(6) : x => x;
+    const data = align(plot.series, shift);
+    drawn.get(box)?.destroy();
+    box.classList.toggle("bars", plot.shape === "bars");
+    drawn.set(box, new uPlot(options(plot, box, data), [data.xs, ...data.columns.map(c => c.y)], box));
+  }
+
+  const boxes = [...document.querySelectorAll("[data-plot]")];
+  const all = () => { boxes.forEach(draw); document.documentElement.dataset.drawn = `${drawn.size}/${boxes.length}`; };
+  all();
+
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; all(); } });
+  const root = document.documentElement.dataset, dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", all);
+  document.getElementById("theme").addEventListener("click", () => {
+    const now = root.theme ?? (dark.matches ? "dark" : "light");
+    root.theme = now === "dark" ? "light" : "dark";
+    all();
+  });
+  // Paper is white, whatever the screen is.
+  let before;
+  addEventListener("beforeprint", () => { before = root.theme; root.theme = "light"; all(); });
+  addEventListener("afterprint", () => { if (before) root.theme = before; else delete root.theme; all(); });
+
+  for (const time of document.querySelectorAll("time[data-ms]")) {
+    time.textContent = new Date(+time.dataset.ms).toLocaleString(undefined, { dateStyle: "long", timeStyle: "short" });
+  }
+  const links = new Map([...document.querySelectorAll("nav a")].map(a => [a.hash.slice(1), a]));
+  const seen = new IntersectionObserver(entries => entries.forEach(e => links.get(e.target.id)?.classList.toggle("here", e.isIntersecting)), { rootMargin: "-40% 0px -55% 0px" });
+  document.querySelectorAll(".experiment").forEach(section => seen.observe(section));
+})();

@@ -1,0 +1,133 @@
+//! The machine the lab ran on and how busy it was: a measurement beside a compiler is another one.
+
+use serde::Serialize;
+use std::path::Path;
+
+/// Files of /proc are short.
+const PROC_BYTES: u64 = 1 << 20;
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Processors that this process may use.
+    pub cpus: usize,
+    /// The processor's name; empty where the system does not tell.
+    pub processor: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Main memory in bytes; 0 where the system does not tell.
+    pub memory: u64,
+}
+
+impl Machine {
+    /// Asks the system.
+    pub fn here() -> Self {
+        let processor = field(&proc("cpuinfo"), "model name").unwrap_or_default();
+        let memory = field(&proc("meminfo"), "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        Self {
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            processor,
+            kernel: proc("sys/kernel/osrelease").trim().to_owned(),
+            memory: memory.unwrap_or(0) * 1024,
+        }
+    }
+}
+
+/// How busy the machine was while an experiment ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// Load average of the last minute when it began.
+    pub before: f64,
+    /// And when it ended.
+    pub after: f64,
+    /// Share of all processors' time that was not idle, in percent, the lab and its target included.
+    pub busy: f64,
+    /// Share that the hypervisor gave to others, in percent.
+    pub steal: f64,
+}
+
+/// A measurement of the load that has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    average: f64,
+    ticks: Ticks,
+}
+
+impl Watch {
+    /// Begins.
+    pub fn begin() -> Self {
+        Self { average: average(&proc("loadavg")), ticks: Ticks::parse(&proc("stat")) }
+    }
+
+    /// What the load was since the beginning.
+    pub fn end(&self) -> Load {
+        load(self, average(&proc("loadavg")), Ticks::parse(&proc("stat")))
+    }
+}
+
+fn load(begin: &Watch, after: f64, ticks: Ticks) -> Load {
+    let all = ticks.all.saturating_sub(begin.ticks.all);
+    let percent = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / all.max(1) as f64;
+    let busy = if all == 0 { 0.0 } else { 100.0 - percent(ticks.idle, begin.ticks.idle) };
+    Load { before: begin.average, after, busy, steal: percent(ticks.steal, begin.ticks.steal) }
+}
+
+/// Time of all processors since boot, in the kernel's ticks (proc_stat(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks {
+    all: u64,
+    idle: u64,
+    steal: u64,
+}
+
+impl Ticks {
+    fn parse(stat: &str) -> Self {
+        let line = stat.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; guest time, which follows, is in user already.
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        Self { all: (0..8).map(at).sum(), idle: at(3) + at(4), steal: at(7) }
+    }
+}
+
+fn average(loadavg: &str) -> f64 {
+    loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start().strip_prefix(':')?.trim().to_owned()))
+}
+
+/// A file of /proc; empty on a system that has none.
+fn proc(name: &str) -> String {
+    world::files::read_text(&Path::new("/proc").join(name), PROC_BYTES).ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_and_waiting_are_not_busy() {
+        let before = Ticks::parse("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
+        assert_eq!(before, Ticks { all: 1000, idle: 800, steal: 0 });
+        let after = Ticks::parse("cpu  140 0 130 900 100 0 0 30 0 0\n");
+        let seen = load(&Watch { average: 0.5, ticks: before }, 1.5, after);
+        assert_eq!(after.all - before.all, 300);
+        assert!((seen.busy - 100.0 / 3.0).abs() < 1e-9 && (seen.steal - 10.0).abs() < 1e-9, "{seen:?}");
+        assert_eq!((seen.before, seen.after), (0.5, 1.5));
+    }
+
+    #[test]
+    fn a_system_without_proc_tells_nothing() {
+        assert_eq!(Ticks::parse(""), Ticks::default());
+        assert_eq!(average(""), 0.0);
+        assert_eq!(load(&Watch { average: 0.0, ticks: Ticks::default() }, 0.0, Ticks::default()).busy, 0.0);
+    }
+
+    #[test]
+    fn fields_are_found_by_name() {
+        assert_eq!(field("MemFree: 1 kB\nMemTotal:   42 kB\n", "MemTotal").as_deref(), Some("42 kB"));
+        assert_eq!(field("model name\t: Z80\n", "model name").as_deref(), Some("Z80"));
+    }
+}

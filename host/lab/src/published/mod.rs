@@ -1,0 +1,284 @@
+//! What the documents say, in their own words (shortened) and numbers, with the place. Nothing is read off a chart: where
+//! the documents draw a curve without giving its numbers, there are words here and no plot.
+
+mod figures;
+
+use crate::results::Plot;
+use serde::Serialize;
+
+/// One of the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Document {
+    /// VMware Storage APIs for Array Integration with the Pure Storage FlashArray: the guide, and its edition of 2015.
+    Guide,
+    /// What's New in Purity 5.1: WRITE SAME Handling Improvement.
+    WriteSame,
+    /// Deeper dive on vSphere UNMAP block count with Pure Storage.
+    Unmap,
+}
+
+impl Document {
+    /// Its title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Guide => "VMware Storage APIs for Array Integration with the Pure Storage FlashArray (2015)",
+            Self::WriteSame => "What’s New in Purity 5.1: WRITE SAME Handling Improvement",
+            Self::Unmap => "Deeper dive on vSphere UNMAP block count with Pure Storage",
+        }
+    }
+}
+
+/// A passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quote {
+    /// Its words.
+    pub text: &'static str,
+    /// Where they stand.
+    pub document: Document,
+    /// The section of the document.
+    pub section: &'static str,
+}
+
+/// What the documents say about one experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Published {
+    /// The passages.
+    pub quotes: Vec<Quote>,
+    /// Their numbers, drawn.
+    pub plots: Vec<Plot>,
+}
+
+/// What is published about the experiment `id`, `L1` to `L11`; nothing about any other.
+pub fn about(id: &str) -> Published {
+    Published { quotes: quotes(id).to_vec(), plots: figures::plots(id) }
+}
+
+const fn guide(section: &'static str, text: &'static str) -> Quote {
+    Quote { text, document: Document::Guide, section }
+}
+
+const fn write_same(section: &'static str, text: &'static str) -> Quote {
+    Quote { text, document: Document::WriteSame, section }
+}
+
+const fn unmap(text: &'static str) -> Quote {
+    Quote { text, document: Document::Unmap, section: "the tests" }
+}
+
+fn quotes(id: &str) -> &'static [Quote] {
+    match id {
+        "L1" => &BOOT_STORM,
+        "L2" => &DEPLOY,
+        "L3" => &SIMULTANEOUS,
+        "L4" => &MIGRATION,
+        "L5" => &DISK_TYPES,
+        "L6" => &TRANSFER_SIZE,
+        "L7" => &EAGER_ZEROED,
+        "L8" => &ONE_TERABYTE,
+        "L9" => &FIRST_WRITES,
+        "L10" => &BLOCK_COUNT,
+        "L11" => &UNDER_LOAD,
+        _ => &[],
+    }
+}
+
+const BOOT_STORM: [Quote; 2] = [
+    guide(
+        "Hardware Assisted Locking",
+        "A virtual machine ran a workload across five virtual disks residing on the same datastore as 150 virtual \
+         machines that were all powered-on simultaneously.",
+    ),
+    guide(
+        "Hardware Assisted Locking",
+        "With hardware assisted locking disabled the workload is deeply disrupted, resulting in inconsistent and \
+         inferior performance during the boot storm. Both the IOPS and throughput vary wildly throughout the test. When \
+         hardware assisted locking is enabled the disruption is almost entirely gone and the workload proceeds \
+         essentially unfettered.",
+    ),
+];
+
+const DEPLOY: [Quote; 2] = [
+    guide("Full Copy", "One zeroedthick 100 GB virtual disk containing 50 GB of data."),
+    guide(
+        "Deploy from Template",
+        "The deployment operation time was reduced from over two minutes down to seven seconds.",
+    ),
+];
+
+const SIMULTANEOUS: [Quote; 2] = [
+    guide(
+        "Simultaneous Deploy from Template Operations",
+        "It took 4.5 minutes for the deployment of 16 VMs with XCOPY disabled to complete and it only took 35 seconds \
+         when XCOPY was enabled. For an improvement of about 8x. A single VM deployment improvement was about 5x so the \
+         efficiency gains actually improve as deployment concurrency is scaled up.",
+    ),
+    guide(
+        "Simultaneous Deploy from Template Operations",
+        "Non-XCOPY based deployment characteristics (throughput/IOPS/duration) increase in an almost linear fashion \
+         along with an increased VM count, while XCOPY-based deployment characteristics increase at a much slower \
+         comparative rate.",
+    ),
+];
+
+const MIGRATION: [Quote; 2] = [
+    guide(
+        "Storage vMotion",
+        "1. Powered-off virtual machine. 2. Powered-on virtual machine, but mostly idle. 3. Powered-on virtual machine \
+         running a workload. 32 KB I/O size, mostly random, heavy on writes.",
+    ),
+    guide(
+        "Storage vMotion",
+        "Both a “live” (powered-on) Storage vMotion and a powered-off migration can equally benefit from XCOPY \
+         acceleration. The presence of a workload slows down the operation somewhat but nevertheless a substantial \
+         benefit can still be observed.",
+    ),
+];
+
+const DISK_TYPES: [Quote; 3] = [
+    guide(
+        "Virtual Disk Type Effect on XCOPY Performance",
+        "All virtual machines contained the same 75 GB of data in one disk.",
+    ),
+    guide(
+        "Virtual Disk Type Effect on XCOPY Performance",
+        "XCOPY sessions involving thin virtual disks ignore the configured setting of the MaxHWTransferSize. Instead, it \
+         would use the block size of the VMFS, which is 1 MB. This markedly slows down XCOPY sessions.",
+    ),
+    guide(
+        "Virtual Disk Type Effect on XCOPY Performance",
+        "In vSphere 6.x, the difference between deployment time is gone across the three types of virtual disks.",
+    ),
+];
+
+const TRANSFER_SIZE: [Quote; 2] = [
+    guide(
+        "Full Copy",
+        "The default value for this setting is 4 MB. This means that any given XCOPY SCSI command sent from that ESXi \
+         host cannot exceed 4 MB of described data.",
+    ),
+    guide(
+        "Full Copy",
+        "If more data can be described in a given XCOPY command, less commands overall need to be sent and will \
+         subsequently take less time for the total operation to complete. For this reason Pure Storage recommends \
+         setting the transfer size to the maximum value of 16 MB.",
+    ),
+];
+
+const EAGER_ZEROED: [Quote; 2] = [
+    guide(
+        "Deploying Eagerzeroedthick Virtual Disks",
+        "The enabling of WRITE SAME, on average, reduces the deployment time of these types of virtual disks to about 6x \
+         faster regardless of the size.",
+    ),
+    guide(
+        "Deploying Eagerzeroedthick Virtual Disks",
+        "The deployment duration of an eagerzeroedthick virtual disk without WRITE SAME increased almost linearly with \
+         the added number of virtual disks (taking 3.5x longer with 4x more disks). When WRITE SAME was enabled, the \
+         increase wasn't even twofold (taking 1.6x times longer with 4x more disks).",
+    ),
+];
+
+const ONE_TERABYTE: [Quote; 3] = [
+    write_same(
+        "Create EagerZeroedThick Disks",
+        "A new 1 TB eagerzeroedthick virtual disk takes 17 minutes and 6 seconds to complete. 1 GB/s of writes going on \
+         the entire time.",
+    ),
+    write_same(
+        "Create EagerZeroedThick Disks",
+        "Time to re-enable WRITE SAME. Took 3 minutes 47 seconds. The WRITE SAME throughput averages around 5 GB/s.",
+    ),
+    write_same(
+        "Create EagerZeroedThick Disks",
+        "Purity 5.1: 1 minute and 10 seconds. The WRITE SAME throughput jumped through the roof to average around 15 GB/s.",
+    ),
+];
+
+const FIRST_WRITES: [Quote; 4] = [
+    guide(
+        "Zero-On-New-Write Performance",
+        "The latency overhead of zeroing-on-demand with WRITE SAME disabled is about 30%. The latency overhead is reduced \
+         from 30% to 20% when WRITE SAME is enabled.",
+    ),
+    guide(
+        "Zero-On-New-Write Performance",
+        "The IOPS and throughput reduction caused by zeroing-on-demand with WRITE SAME disabled is about 23%. It is \
+         reduced from 23% to 17% when WRITE SAME is enabled.",
+    ),
+    write_same(
+        "Zeroing on demand",
+        "100% sequential write 32 KB I/O size with 32 outstanding I/Os against a thin virtual disk until the 20 GB virtual \
+         disk became fully allocated. The latency for the first 40 seconds was around 2.25 ms. Once the 20 GB was fully \
+         allocated the average latency dropped to .7 ms.",
+    ),
+    write_same(
+        "Zeroing on demand",
+        "The allocation penalty period is shorter, 30 seconds instead of 40. The latency during the allocation period is \
+         lower, 1.6 ms instead of 2.25.",
+    ),
+];
+
+const BLOCK_COUNT: [Quote; 3] = [
+    unmap(
+        "1 TB, 4 TB and 8 TB; 70+ individual tests (each test repeated five times to get an average) of different UNMAP \
+         block counts. Starting with a default of 200, then 400, then 1000, 2000, 3000 etc. until 69,000; then 100,000 and \
+         256,000.",
+    ),
+    unmap(
+        "Very small block counts cause the UNMAP duration to be quite long and dramatically decreases as the block count \
+         increases, but at a certain point duration improvement essentially disappears. At around 60,000 block counts the \
+         improvement is almost imperceptible.",
+    ),
+    guide(
+        "UNMAP Operation Duration",
+        "All increments show great improvement in UNMAP operation duration as the block count increases from 200 (default) \
+         to about 40,000. At this point, increases in reclaim times start to display diminishing returns.",
+    ),
+];
+
+const UNDER_LOAD: [Quote; 3] = [
+    unmap(
+        "There was a performance impact to the workload when: UNMAP was issued from the same host to the same datastore as \
+         the workload when that workload was running to regions of a thin or zeroedthick virtual disk that had not yet \
+         been initialized.",
+    ),
+    unmap(
+        "Impacts were only present with WRITES. If the workload was all READS no impact was noted. Once the regions of the \
+         virtual disks had been initialized by the workload the performance impact went away.",
+    ),
+    unmap(
+        "When I issued UNMAP using the default block count the CPU usage went up around .5%. When I used a high block count \
+         of 60,000 the CPU usage went up 2.5% but for a much, much shorter time.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDS: [&str; 11] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"];
+
+    #[test]
+    fn every_experiment_has_words_of_the_documents() {
+        for id in IDS {
+            assert!(!about(id).quotes.is_empty(), "{id}");
+        }
+        assert_eq!(about("L12"), Published::default());
+    }
+
+    #[test]
+    fn what_is_drawn_is_drawn_whole() {
+        for id in IDS {
+            for plot in about(id).plots {
+                assert!(plot.is_drawn(), "{id}: {}", plot.title);
+                let place = |x: f64| plot.places.get(x as usize).is_some();
+                assert!(
+                    plot.series.iter().flat_map(|s| &s.points).all(|p| p.y > 0.0 && place(p.x)),
+                    "{id}: {}",
+                    plot.title
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Every number on a line of its own (RFC 4180), for spreadsheets and scripts.
+
+use crate::results::Report;
+
+pub(super) fn render(report: &Report) -> String {
+    let mut text = String::from("experiment,name,case,setting,repetition,measure,unit,value\r\n");
+    for outcome in &report.outcomes {
+        for sample in &outcome.findings.samples.0 {
+            let unit = serde_json::to_value(sample.unit).ok().and_then(|unit| Some(unit.as_str()?.to_owned()));
+            let fields = [
+                outcome.id.clone(),
+                outcome.name.clone(),
+                sample.case.clone(),
+                sample.setting.clone(),
+                sample.repetition.to_string(),
+                sample.measure.clone(),
+                unit.unwrap_or_default(),
+                sample.value.to_string(),
+            ];
+            text += &fields.map(|field| quoted(&field)).join(",");
+            text += "\r\n";
+        }
+    }
+    text
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn a_line_for_each_sample_and_commas_are_quoted() {
+        let report = report();
+        let text = render(&report);
+        let samples: usize = report.outcomes.iter().map(|o| o.findings.samples.0.len()).sum();
+        assert!(samples > 0);
+        assert_eq!(text.lines().count(), samples + 1);
+        assert!(text.contains("L2,deploy,,XCOPY off,0,time,seconds,"), "{text}");
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+    }
+}

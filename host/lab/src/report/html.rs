@@ -1,0 +1,158 @@
+//! The page: its head, the overview and the foot. [`section`](super::section) makes what is between.
+
+use super::section;
+use crate::results::{Ending, Figure, Note, Outcome, Report, Unit};
+use crate::words;
+
+const STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
+
+/// Text as it stands between tags or in a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The report as one page that refers to nothing outside itself.
+pub(super) fn render(report: &Report) -> String {
+    let title = format!("Ibid lab: {}", report.subject.identity);
+    let sections: String =
+        report.outcomes.iter().enumerate().map(|(at, outcome)| section::render(at, outcome)).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{UPLOT_STYLE}\n{STYLE}</style>\n</head>\n<body>\n{head}\n<main>\n{overview}\n{sections}</main>\n{foot}\n\
+         <script type=\"application/json\" id=\"report\">{data}</script>\n\
+         <script>\n/*\n{UPLOT_LICENCE}*/\n{UPLOT}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        title = escape(&title),
+        head = head(report),
+        overview = overview(report),
+        foot = foot(report),
+        data = data(report),
+    )
+}
+
+/// The report as JSON that cannot end its script element.
+fn data(report: &Report) -> String {
+    serde_json::to_string(report).unwrap_or_default().replace("</", "<\\/").replace("<!--", "<\\u0021--")
+}
+
+fn head(report: &Report) -> String {
+    let links: String = report
+        .outcomes
+        .iter()
+        .map(|o| format!("<a href=\"#{0}\" title=\"{1}\">{0}</a>", escape(&o.id), escape(&o.title)))
+        .collect();
+    format!(
+        "<header><div class=\"bar\"><a class=\"mark\" href=\"#top\">Ibid<b>.</b> <span>lab</span></a><nav>{links}</nav>\
+         <button id=\"theme\" type=\"button\" title=\"light or dark\" aria-label=\"light or dark\">◐</button></div></header>"
+    )
+}
+
+fn overview(report: &Report) -> String {
+    let subject = &report.subject;
+    let machine = &report.machine;
+    let facts = [
+        ("target", if subject.own { "a fresh array, started by the lab".to_owned() } else { subject.target.clone() }),
+        ("portals", subject.portals.join(", ")),
+        ("disks", subject.disks.join(", ")),
+        ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
+        ("memory, kernel", format!("{}, Linux {}", words::bytes(machine.memory), machine.kernel)),
+        ("scale", scale(report)),
+    ];
+    let facts: String =
+        facts.iter().map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(text))).collect();
+    let widest = report.outcomes.iter().filter_map(|o| ratio(o.findings.figures.first()?)).fold(10.0, f64::max);
+    let rows: String = report.outcomes.iter().map(|outcome| row(outcome, widest)).collect();
+    format!(
+        "<section id=\"top\" class=\"overview\"><p class=\"kicker\">Five documents, measured again</p>\
+         <h1>{identity}</h1><p class=\"when\"><time data-ms=\"{begun}\">{date}</time>, {secs}</p>\
+         <dl class=\"facts\">{facts}</dl>\
+         <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>seen here</th><th class=\"scale\"></th>\
+         <th>documents</th><th></th></tr></thead><tbody>{rows}</tbody></table></section>\n",
+        identity = escape(&subject.identity),
+        begun = report.begun,
+        date = date(report.begun),
+        secs = words::seconds(report.secs),
+    )
+}
+
+fn scale(report: &Report) -> String {
+    let sizes = if report.scale == "paper" { "the documents’ sizes" } else { "sizes that fit a small machine" };
+    format!("{}: {sizes}; {} repetitions", report.scale, report.repetitions)
+}
+
+/// What a figure is as a ratio, when it is one.
+fn ratio(figure: &Figure) -> Option<f64> {
+    (figure.unit == Unit::Times).then_some(figure.measured?)
+}
+
+fn row(outcome: &Outcome, widest: f64) -> String {
+    let figure = outcome.findings.figures.first();
+    let unit = figure.map_or(Unit::Count, |f| f.unit);
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| words::show(value, unit));
+    let seen = figure.map_or_else(String::new, |f| {
+        format!("<b>{}</b> <span class=\"dim\">{}</span>", number(f.measured), escape(&f.name))
+    });
+    let (class, verdict) = verdict(outcome);
+    format!(
+        "<tr><td class=\"id\"><a href=\"#{id}\">{id}</a></td><td><a href=\"#{id}\">{title}</a></td><td>{seen}</td>\
+         <td class=\"scale\">{bar}</td><td>{published}</td><td><span class=\"chip {class}\">{verdict}</span></td></tr>",
+        id = escape(&outcome.id),
+        title = escape(&outcome.title),
+        bar = figure.map_or_else(String::new, |f| bar(f, widest)),
+        published = number(figure.and_then(|f| f.published)),
+    )
+}
+
+/// A ratio on a logarithmic scale from 1 to `widest`, with a mark where the documents' is.
+fn bar(figure: &Figure, widest: f64) -> String {
+    let Some(measured) = ratio(figure) else { return String::new() };
+    let place = |value: f64| (100.0 * value.max(1.0).ln() / widest.ln()).clamp(0.0, 100.0);
+    let mark =
+        figure.published.map_or_else(String::new, |value| format!("<u style=\"left:{:.1}%\"></u>", place(value)));
+    format!("<i class=\"ratio\"><b style=\"width:{:.1}%\"></b>{mark}</i>", place(measured).max(0.7))
+}
+
+/// The judgement of an experiment: a class and a word.
+pub(super) fn verdict(outcome: &Outcome) -> (&'static str, &'static str) {
+    let goals: Vec<bool> = outcome.findings.figures.iter().filter_map(Figure::is_met).collect();
+    let fallback = outcome.findings.notes.iter().any(|note| matches!(note, Note::Unsupported(_)));
+    match &outcome.ending {
+        Ending::Failed(_) => ("bad", "failed"),
+        Ending::NotPossible(_) => ("dull", "not possible"),
+        Ending::Done if fallback => ("warn", "fall-back measured"),
+        Ending::Done if goals.is_empty() => ("plain", "measured"),
+        Ending::Done if goals.iter().all(|met| *met) => ("good", "goal met"),
+        Ending::Done => ("bad", "goal missed"),
+    }
+}
+
+fn foot(report: &Report) -> String {
+    format!(
+        "<footer><p>Medians over the repetitions; whiskers and brackets show the least and the greatest. Settings are \
+         measured in turn, within one run, so that what else the machine does falls on all of them. Blue is without the \
+         offload and orange with it, as in the documents’ own charts. Every number is in <a href=\"samples.csv\">samples.csv</a>, \
+         everything in <a href=\"report.json\">report.json</a>.</p>\
+         <p>ibid-host {} · plots by <a href=\"https://github.com/leeoniya/uPlot\">uPlot</a> (MIT), within this file</p></footer>",
+        escape(&report.version)
+    )
+}
+
+/// `2026-11-22 00:07 UTC` of milliseconds since 1970, by the proleptic Gregorian calendar.
+pub(super) fn date(millis: u64) -> String {
+    let minutes = millis / 60_000;
+    let (days, minute) = (minutes / 1440, minutes % 1440);
+    // Days are counted from 0000-03-01, so that the leap day is the last of its year.
+    let from_march = days + 719_468;
+    let (era, day_of_era) = (from_march / 146_097, from_march % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minute / 60, minute % 60)
+}

@@ -1,0 +1,150 @@
+//! One experiment on the page: what was seen beside what was published, the reasons, and every number.
+
+use super::html::{escape, verdict};
+use crate::published::{Published, Quote};
+use crate::results::{Ending, Figure, Findings, Note, Outcome, Plot};
+use crate::words;
+use std::fmt::Write;
+
+/// The section of the experiment that is the `at`th of the report.
+pub(super) fn render(at: usize, outcome: &Outcome) -> String {
+    let (class, word) = verdict(outcome);
+    let findings = &outcome.findings;
+    let ending = match &outcome.ending {
+        Ending::Done => String::new(),
+        Ending::NotPossible(reason) => note("dull", "Not possible with this target", reason),
+        Ending::Failed(reason) => note("bad", "It failed", reason),
+    };
+    format!(
+        "<section class=\"experiment\" id=\"{id}\"><h2><span class=\"id\">{id}</span> {title} \
+         <span class=\"chip {class}\">{word}</span></h2>\n<p class=\"question\">{question}</p>{ending}{notes}\n\
+         <div class=\"pair\"><div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}</div>\n\
+         <aside class=\"published\"><h3>Published</h3>{published}</aside></div>\n{figures}{prose}{table}\n\
+         <p class=\"load\">{load}</p></section>\n",
+        id = escape(&outcome.id),
+        title = escape(&outcome.title),
+        question = escape(&outcome.question),
+        notes = notes(&findings.notes),
+        setup = escape(&findings.setup),
+        plots = plots(at, "findings", &findings.plots),
+        published = published(at, &outcome.published),
+        figures = figures(&findings.figures),
+        prose = prose(findings),
+        table = table(outcome),
+        load = load(outcome),
+    )
+}
+
+fn note(class: &str, title: &str, text: &str) -> String {
+    format!("<p class=\"note {class}\"><b>{title}.</b> {}</p>", escape(text))
+}
+
+fn notes(notes: &[Note]) -> String {
+    let shown = |n: &Note| match n {
+        Note::Unsupported(text) => note("warn", "Not offered by this target", text),
+        Note::Reckoned(text) => note("dull", "Reckoned in part", text),
+        Note::LeftOut(text) => note("dull", "Left out", text),
+    };
+    notes.iter().map(shown).collect()
+}
+
+/// Places for the script to draw in: `whose` says which list of plots of the outcome is meant.
+fn plots(at: usize, whose: &str, plots: &[Plot]) -> String {
+    let drawn = plots.iter().enumerate().filter(|(_, plot)| plot.is_drawn());
+    drawn
+        .map(|(index, plot)| {
+            format!(
+                "<figure><figcaption>{}</figcaption><div class=\"plot\" data-plot=\"{at}.{whose}.{index}\"></div></figure>",
+                escape(&plot.title)
+            )
+        })
+        .collect()
+}
+
+fn published(at: usize, published: &Published) -> String {
+    let quote = |q: &Quote| {
+        format!(
+            "<blockquote>{}<cite>{}, <i>{}</i></cite></blockquote>",
+            escape(q.text),
+            escape(q.document.title()),
+            escape(q.section)
+        )
+    };
+    plots(at, "published", &published.plots) + &published.quotes.iter().map(quote).collect::<String>()
+}
+
+fn figures(figures: &[Figure]) -> String {
+    let mut html = String::from("<div class=\"figures\">");
+    for figure in figures {
+        let class = match figure.is_met() {
+            Some(true) => "good",
+            Some(false) => "bad",
+            None => "plain",
+        };
+        let value = figure.measured.map_or_else(|| "–".to_owned(), |value| words::show(value, figure.unit));
+        let published = figure.published.map(|value| format!("documents {}", words::show(value, figure.unit)));
+        let goal = figure.goal.map(|goal| format!("goal {}", words::goal(goal, figure.unit)));
+        let beside = [published, goal].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+        // Writing to a String cannot fail.
+        let _ = write!(
+            html,
+            "<div class=\"figure {class}\"><b>{value}</b><span>{}</span><small>{beside}</small></div>",
+            escape(&figure.name)
+        );
+    }
+    html + "</div>\n"
+}
+
+fn prose(findings: &Findings) -> String {
+    let paragraphs = |texts: &[String]| texts.iter().map(|text| format!("<p>{}</p>", escape(text))).collect::<String>();
+    let part = |title: &str, body: String| {
+        if body.is_empty() { body } else { format!("<div><h4>{title}</h4>{body}</div>") }
+    };
+    let expected =
+        if findings.expected.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&findings.expected)) };
+    let parts = [
+        part("Expected", expected),
+        part("Seen", paragraphs(&findings.seen)),
+        part("Why it differs", paragraphs(&findings.why)),
+    ];
+    format!("<div class=\"prose\">{}</div>\n", parts.concat())
+}
+
+fn table(outcome: &Outcome) -> String {
+    let summaries = outcome.findings.samples.summaries();
+    if summaries.is_empty() {
+        return String::new();
+    }
+    let row = |s: &crate::results::Summary| {
+        format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td></tr>",
+            escape(&s.case),
+            escape(&s.setting),
+            escape(&s.measure),
+            words::show(s.spread.median, s.unit),
+            words::show(s.spread.low, s.unit),
+            words::show(s.spread.high, s.unit),
+            s.spread.count,
+        )
+    };
+    format!(
+        "<details><summary>All {} measures</summary><table class=\"numbers\"><thead><tr><th>case</th><th>setting</th>\
+         <th>measure</th><th class=\"n\">median</th><th class=\"n\">least</th><th class=\"n\">greatest</th>\
+         <th class=\"n\">runs</th></tr></thead><tbody>{}</tbody></table></details>",
+        summaries.len(),
+        summaries.iter().map(row).collect::<String>()
+    )
+}
+
+fn load(outcome: &Outcome) -> String {
+    let load = outcome.load;
+    format!(
+        "Took {}. Machine meanwhile: {} % busy, {} % taken by the hypervisor, load {} before and {} after.",
+        words::seconds(outcome.secs),
+        words::number(load.busy.round()),
+        words::number(load.steal),
+        words::number(load.before),
+        words::number(load.after)
+    )
+}

@@ -1,0 +1,225 @@
+use super::*;
+use crate::machine::{Load, Machine};
+use crate::published;
+use crate::results::*;
+use crate::stats::Spread;
+
+fn bars(title: &str, places: &[&str], series: &[(&str, Role, &[f64])]) -> Plot {
+    let point = |(x, y): (usize, &f64)| Point { x: x as f64, y: *y, ends: Some((y * 0.9, y * 1.15)) };
+    Plot {
+        title: title.to_owned(),
+        shape: Shape::Bars,
+        x: Axis::linear("", Unit::Count),
+        y: Axis::linear("duration", Unit::Seconds),
+        places: places.iter().map(|place| (*place).to_owned()).collect(),
+        series: series
+            .iter()
+            .map(|(name, role, y)| Series {
+                name: (*name).to_owned(),
+                role: *role,
+                points: y.iter().enumerate().map(point).collect(),
+            })
+            .collect(),
+        bands: Vec::new(),
+    }
+}
+
+fn curve() -> Plot {
+    let points = |free: f64| {
+        let time = |count: f64| Point::spread(count, Spread::of([free / count, free / count * 1.1 + 1.0]).unwrap());
+        [200.0, 400.0, 1000.0, 5000.0, 20_000.0, 60_000.0, 100_000.0].map(time).to_vec()
+    };
+    let series = [("1 TB free", 1.0e4), ("4 TB free", 4.0e4), ("8 TB free", 8.0e4)];
+    Plot {
+        title: "UNMAP duration against block count".to_owned(),
+        shape: Shape::Lines,
+        x: Axis::log("blocks per iteration", Unit::Count),
+        y: Axis::log("duration", Unit::Seconds),
+        places: Vec::new(),
+        series: series
+            .iter()
+            .enumerate()
+            .map(|(n, (name, free))| Series {
+                name: (*name).to_owned(),
+                role: Role::Nth(n as u8 + 2),
+                points: points(*free),
+            })
+            .collect(),
+        bands: vec![Band { from: 40_000.0, to: 60_000.0, name: "documents: no more gain".to_owned() }],
+    }
+}
+
+fn storm() -> Plot {
+    let wave = |off: bool| {
+        let y = |t: u32| {
+            if off && t % 4 != 0 { f64::from(t * 37 % 11) * 120.0 } else { 4100.0 + f64::from(t * 13 % 7) * 40.0 }
+        };
+        (0..80).map(|t| Point::plain(f64::from(t) / 4.0, y(t))).collect()
+    };
+    Plot {
+        title: "IOPS of the workload during the boot storm".to_owned(),
+        shape: Shape::Time,
+        x: Axis::linear("time", Unit::Seconds),
+        y: Axis::linear("IOPS", Unit::PerSecond),
+        places: Vec::new(),
+        series: vec![
+            Series { name: "ATS off".into(), role: Role::Without, points: wave(true) },
+            Series { name: "ATS on".into(), role: Role::With, points: wave(false) },
+        ],
+        bands: vec![Band { from: 5.0, to: 15.0, name: "boot storm".to_owned() }],
+    }
+}
+
+fn outcome(id: &str, name: &str, title: &str, findings: Findings) -> Outcome {
+    Outcome {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        title: title.to_owned(),
+        question: "What does the offload save, and does it disturb <others>?".to_owned(),
+        published: published::about(id),
+        ending: Ending::Done,
+        findings,
+        load: Load { before: 0.4, after: 1.9, busy: 71.0, steal: 0.2 },
+        secs: 42.0,
+    }
+}
+
+fn figure(name: &str, measured: f64, published: Option<f64>, goal: Option<Goal>) -> Figure {
+    Figure { name: name.to_owned(), unit: Unit::Times, measured: Some(measured), published, goal }
+}
+
+/// A report of made-up numbers with everything that a report can hold.
+pub(crate) fn report() -> Report {
+    let mut samples = Samples::default();
+    for (repetition, (off, on)) in [(41.0, 0.9), (38.5, 1.2), (43.0, 1.0)].into_iter().enumerate() {
+        samples.push(key("", "XCOPY off", "time"), repetition as u32, Unit::Seconds, off);
+        samples.push(key("", "XCOPY on", "time"), repetition as u32, Unit::Seconds, on);
+    }
+    let deploy = Findings {
+        setup: "4 GiB disk, 2 GiB of data".to_owned(),
+        samples,
+        plots: vec![bars(
+            "Duration",
+            &["one VM"],
+            &[("XCOPY off", Role::Without, &[41.0]), ("XCOPY on", Role::With, &[1.0])],
+        )],
+        figures: vec![
+            figure("faster with XCOPY", 41.0, Some(17.1), Some(Goal::AtLeast(20.0))),
+            Figure { unit: Unit::Seconds, ..figure("with XCOPY", 1.0, Some(7.0), Some(Goal::AtMost(0.5))) },
+        ],
+        expected: "Seconds instead of minutes.".to_owned(),
+        seen: vec!["41 s without, 1 s with: 41 times faster.".to_owned()],
+        why: vec!["The 3 200 commands took 0.3 ms each; the documents’ host sent its own at a lower rate.".to_owned()],
+        ..Findings::default()
+    };
+    let disks: [&[f64]; 2] = [&[2.0, 4.1, 8.3, 16.5], &[0.3, 0.6, 1.3, 2.6]];
+    let sizes = ["1 GiB", "2 GiB", "4 GiB", "8 GiB"];
+    let eager = Findings {
+        plots: vec![bars(
+            "Creation",
+            &sizes,
+            &[("WRITE SAME off", Role::Without, disks[0]), ("WRITE SAME on", Role::With, disks[1])],
+        )],
+        figures: vec![figure("four at once over one", 1.4, Some(1.6), Some(Goal::AtMost(1.6)))],
+        ..Findings::default()
+    };
+    let unsupported = Note::Unsupported("EXTENDED COPY is not offered: the host copied by itself </script>".to_owned());
+    Report {
+        version: "0.1.0".to_owned(),
+        scale: "small".to_owned(),
+        begun: 1_795_000_000_000,
+        secs: 431.0,
+        repetitions: 3,
+        subject: Subject {
+            identity: "IBID VIRTUAL-DISK 0001".to_owned(),
+            target: "iqn.2026-11.org.example:array".to_owned(),
+            portals: vec!["127.0.0.1:3260".to_owned()],
+            disks: vec!["LUN 1, 2 TiB".to_owned()],
+            own: true,
+        },
+        machine: Machine { cpus: 2, processor: "Example 3000".into(), kernel: "6.1".into(), memory: 8 << 30 },
+        outcomes: vec![
+            outcome(
+                "L1",
+                "boot-storm",
+                "Boot storm",
+                Findings {
+                    plots: vec![storm()],
+                    figures: vec![figure("less variation with ATS", 6.2, None, Some(Goal::AtLeast(3.0)))],
+                    ..Findings::default()
+                },
+            ),
+            outcome("L2", "deploy", "Deploy from template", deploy),
+            outcome("L5", "disk-type", "Disk type", Findings { notes: vec![unsupported], ..Findings::default() }),
+            outcome("L7", "eager-zeroed", "Eagerzeroedthick disks", eager),
+            outcome("L8", "terabyte", "One terabyte", Findings::default()),
+            outcome(
+                "L10",
+                "block-count",
+                "UNMAP block count",
+                Findings { plots: vec![curve()], ..Findings::default() },
+            ),
+            Outcome {
+                ending: Ending::NotPossible("it needs a second disk".to_owned()),
+                ..outcome("L11", "unmap-load", "UNMAP under load", Findings::default())
+            },
+        ],
+    }
+}
+
+#[test]
+fn the_page_refers_to_nothing_outside_itself() {
+    let [_, _, html] = render(&report());
+    for outside in ["<link", "src=\"", "url(", "@import", "fetch(", "XMLHttpRequest"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    assert!(html.contains("The MIT License"));
+}
+
+#[test]
+fn data_cannot_end_the_script_they_stand_in() {
+    let [json, _, html] = render(&report());
+    assert!(json.contains("itself </script>"));
+    // Two scripts and the data: a fourth end would be one of the data.
+    assert_eq!(html.matches("</script>").count(), 3);
+    assert!(html.contains("disturb &lt;others&gt;?"));
+}
+
+#[test]
+fn every_plot_has_its_place() {
+    let report = report();
+    let [_, _, html] = render(&report);
+    let plots = |o: &Outcome| o.findings.plots.len() + o.published.plots.len();
+    assert_eq!(html.matches("data-plot=").count(), report.outcomes.iter().map(plots).sum::<usize>());
+}
+
+#[test]
+fn an_experiment_is_judged_by_its_goals_and_its_ending() {
+    let report = report();
+    let words: Vec<&str> = report.outcomes.iter().map(|o| html::verdict(o).1).collect();
+    let expected =
+        ["goal met", "goal missed", "fall-back measured", "goal met", "measured", "measured", "not possible"];
+    assert_eq!(words, expected);
+}
+
+#[test]
+fn a_date_is_that_of_the_calendar() {
+    assert_eq!(html::date(0), "1970-01-01 00:00 UTC");
+    assert_eq!(html::date(951_782_400_000), "2000-02-29 00:00 UTC");
+    assert_eq!(html::date(1_795_305_660_000), "2026-11-22 00:01 UTC");
+}
+
+/// `LAB_REPORT=DIR cargo test -p lab` leaves the made-up report there, to be looked at in a browser.
+#[test]
+fn a_report_is_three_files() {
+    let directory = std::env::var_os("LAB_REPORT")
+        .map_or_else(|| std::env::temp_dir().join(format!("lab-report-{}", std::process::id())), PathBuf::from);
+    let page = write(&report(), &directory).unwrap();
+    let written = files::read_text(&page, 8 << 20).unwrap().unwrap();
+    assert_eq!(written, render(&report())[2]);
+    if std::env::var_os("LAB_REPORT").is_none() {
+        for name in FILES {
+            files::remove(&directory.join(name)).unwrap();
+        }
+    }
+}

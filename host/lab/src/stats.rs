@@ -1,0 +1,84 @@
+//! Statistics that a handful of repetitions can bear: the median, and the least and greatest as the spread.
+
+use serde::{Deserialize, Serialize};
+
+/// A measure over its repetitions. Of three to five repetitions quartiles would say no more than the ends do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median; the mean of the middle two where their number is even.
+    pub median: f64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Spread {
+    /// The spread of `values`; nothing where there are none. Values that are no numbers are left out.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let upper = *values.get(middle)?;
+        let lower = if values.len().is_multiple_of(2) { *values.get(middle - 1)? } else { upper };
+        Some(Self { median: f64::midpoint(lower, upper), low, high, count: values.len() })
+    }
+}
+
+/// The mean; nothing of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The coefficient of variation: standard deviation over mean, of the values themselves and not of a population they
+/// stand for. Nothing where the mean is 0 or there are fewer than two.
+pub fn variation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean != 0.0 && values.len() > 1)?;
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    Some(square.sqrt() / mean)
+}
+
+/// The slope of the straight line through `points` with the least squares: how much y grows as x grows by one.
+pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let square = points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>();
+    let cross = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();
+    (square > 0.0).then(|| cross / square)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
+        assert_eq!(spread, Spread { median: 2.5, low: 1.0, high: 4.0, count: 4 });
+        assert_eq!(Spread::of([7.0, 9.0, 8.0]).unwrap().median, 8.0);
+        assert_eq!(Spread::of([5.0]).unwrap().median, 5.0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_counted() {
+        assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
+        assert_eq!(Spread::of([1.0, f64::NAN]).unwrap().count, 1);
+    }
+
+    #[test]
+    fn a_steady_rate_does_not_vary_and_a_halting_one_does() {
+        assert_eq!(variation(&[5.0, 5.0, 5.0]), Some(0.0));
+        assert_eq!(variation(&[0.0, 10.0]), Some(1.0));
+        assert_eq!(variation(&[0.0, 0.0]), None);
+        assert_eq!(variation(&[3.0]), None);
+    }
+
+    #[test]
+    fn the_slope_is_that_of_the_line() {
+        assert_eq!(slope(&[(1.0, 3.0), (2.0, 5.0), (3.0, 7.0)]), Some(2.0));
+        assert_eq!(slope(&[(1.0, 3.0), (1.0, 5.0)]), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Numbers as people read them.
+
+use crate::results::{Goal, Unit};
+use crate::stats::Spread;
+
+/// A value with its unit: `120 ms`, `3 min 47 s`, `5.4 GiB/s`, `12 300 /s`, `7.9×`.
+pub fn show(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => seconds(value),
+        Unit::Milliseconds => seconds(value / 1000.0),
+        Unit::MibPerSecond if value.abs() >= 10_240.0 => format!("{} GiB/s", number(value / 1024.0)),
+        Unit::PerSecond | Unit::MibPerSecond => format!("{} {}", number(value), unit.sign()),
+        Unit::Percent => format!("{} %", number(value)),
+        Unit::Times => format!("{}×", number(value)),
+        Unit::Count => number(value),
+    }
+}
+
+/// A time.
+pub fn seconds(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0 s".to_owned(),
+        v if v < 0.001 => format!("{} µs", number(value * 1e6)),
+        v if v < 1.0 => format!("{} ms", number(value * 1e3)),
+        v if v < 119.5 => format!("{} s", number(value)),
+        _ => {
+            let whole = value.round();
+            format!("{} min {} s", (whole / 60.0).trunc(), whole.abs() % 60.0)
+        }
+    }
+}
+
+/// A number with three digits that count, its thousands apart.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.0995 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let part = part.trim_end_matches('0');
+    let whole = thousands(whole);
+    if part.is_empty() { whole } else { format!("{whole}.{part}") }
+}
+
+/// Thousands with a thin space between, from ten thousand on.
+fn thousands(whole: &str) -> String {
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    if digits.len() < 5 {
+        return whole.to_owned();
+    }
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    format!("{sign}{}", groups.join("\u{202f}"))
+}
+
+/// A median with its ends: `2.1 s (1.9 s to 2.4 s)`.
+pub fn spread(spread: Spread, unit: Unit) -> String {
+    if spread.count < 2 {
+        return show(spread.median, unit);
+    }
+    format!("{} ({} to {})", show(spread.median, unit), show(spread.low, unit), show(spread.high, unit))
+}
+
+/// What a figure must be: `≥ 20×`.
+pub fn goal(goal: Goal, unit: Unit) -> String {
+    match goal {
+        Goal::AtLeast(limit) => format!("≥ {}", show(limit, unit)),
+        Goal::AtMost(limit) => format!("≤ {}", show(limit, unit)),
+    }
+}
+
+/// Bytes: `64 GiB`, `1.5 TiB`.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..UNITS.len() - 1).take_while(|power| value >> (10 * (power + 1)) > 0).count();
+    format!("{} {}", number(value as f64 / (1u64 << (10 * power)) as f64), UNITS[power])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_the_documents_tell_them() {
+        for (value, text) in [
+            (0.0000042, "4.2 µs"),
+            (0.12, "120 ms"),
+            (7.0, "7 s"),
+            (35.42, "35.4 s"),
+            (227.0, "3 min 47 s"),
+            (1026.0, "17 min 6 s"),
+            (119.6, "2 min 0 s"),
+        ] {
+            assert_eq!(seconds(value), text);
+        }
+    }
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.04567, "0.046"),
+            (1.0, "1"),
+            (1.6, "1.6"),
+            (7.899, "7.9"),
+            (99.99, "100"),
+            (1026.4, "1026"),
+            (-1234.5, "-1234"),
+            (1_048_576.0, "1\u{202f}048\u{202f}576"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_in_powers_of_two() {
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(1 << 40), "1 TiB");
+        assert_eq!(bytes(3 << 29), "1.5 GiB");
+        assert_eq!(bytes(4096 << 40), "4096 TiB");
+    }
+
+    #[test]
+    fn a_spread_of_one_is_a_value() {
+        assert_eq!(spread(Spread::of([2.0]).unwrap(), Unit::Seconds), "2 s");
+        assert_eq!(spread(Spread::of([2.0, 3.0, 1.0]).unwrap(), Unit::Seconds), "2 s (1 s to 3 s)");
+    }
+}
