@@ -7,9 +7,14 @@
 
 pub mod descriptor;
 mod format;
+mod layout;
+mod locks;
+mod mover;
 pub mod offload;
 pub mod reclaim;
 pub mod transfer;
+pub mod vmx;
 
 pub use descriptor::Descriptor;
 pub use format::{Format, FormatError};
+pub use mover::{ByHost, MoverSettings, Sent, Work};

@@ -1,0 +1,71 @@
+use super::*;
+use proptest::prelude::*;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// True when the lock can be had without waiting.
+async fn free(locks: &RangeLocks, range: Range<u64>, mode: Mode) -> bool {
+    timeout(Duration::ZERO, locks.lock(range, mode)).await.is_ok()
+}
+
+#[tokio::test]
+async fn writers_share_and_a_copier_waits_for_them() {
+    let locks = RangeLocks::default();
+    let writer = locks.lock(0..10, Mode::Shared).await;
+    assert!(free(&locks, 5..15, Mode::Shared).await);
+    assert!(!free(&locks, 9..20, Mode::Exclusive).await);
+    assert!(free(&locks, 10..20, Mode::Exclusive).await, "they do not touch");
+    drop(writer);
+    assert!(free(&locks, 9..20, Mode::Exclusive).await);
+}
+
+#[tokio::test]
+async fn a_writer_does_not_overtake_a_copier_that_waits() {
+    let locks = RangeLocks::default();
+    let first = locks.lock(0..10, Mode::Shared).await;
+    let copier = locks.lock(0..10, Mode::Exclusive);
+    tokio::pin!(copier);
+    assert!(timeout(Duration::ZERO, &mut copier).await.is_err());
+    assert!(!free(&locks, 0..10, Mode::Shared).await);
+    drop(first);
+    let held = copier.await;
+    assert!(!free(&locks, 0..10, Mode::Shared).await);
+    drop(held);
+    assert!(free(&locks, 0..10, Mode::Shared).await);
+}
+
+#[tokio::test]
+async fn who_gives_up_waiting_is_in_nobodys_way() {
+    let locks = RangeLocks::default();
+    let held = locks.lock(0..10, Mode::Shared).await;
+    assert!(!free(&locks, 0..10, Mode::Exclusive).await);
+    assert!(free(&locks, 0..10, Mode::Shared).await, "the exclusive request was dropped");
+    drop(held);
+    assert!(locks.table().requests.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_two_that_conflict_hold_and_nobody_starves(
+        steps in proptest::collection::vec((0u64..40, 1u64..12, any::<bool>(), 0usize..6), 1..80),
+    ) {
+        let mut table = Table::default();
+        for (start, length, exclusive, end) in steps {
+            let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+            table.ask(start..start + length, mode);
+            // Now and then the oldest holders leave.
+            for _ in 0..end / 2 {
+                let oldest = table.requests.iter().find(|request| request.granted).map(|request| request.id);
+                if let Some(id) = oldest {
+                    table.end(id);
+                }
+            }
+            let held: Vec<_> = table.requests.iter().filter(|request| request.granted).collect();
+            for (i, a) in held.iter().enumerate() {
+                prop_assert!(held[i + 1..].iter().all(|b| !a.conflicts(b)));
+            }
+            // The first in the row always holds: nothing is before it.
+            prop_assert!(table.requests.first().is_none_or(|request| request.granted));
+        }
+    }
+}
