@@ -162,15 +162,17 @@ impl History {
         Ok(())
     }
 
-    /// A copy in pieces is logged piece by piece: another copy may have taken its source from between two of them.
+    /// A copy in pieces is logged piece by piece: another copy, or a snapshot, may have taken its source from between two of them.
     fn copy_from_pieces(&mut self, entry: &Entry, next: &mut State) {
-        let Op::Copy { from, destination, to, .. } = &entry.op else {
-            return;
+        let Footprint { reads, writes } = footprint(&entry.op);
+        let is_copying = match &entry.op {
+            Op::Copy { .. } => true,
+            Op::Change(changes) => changes.iter().any(|change| matches!(change, Change::CopyVolume { .. })),
+            _ => false,
         };
-        let reads = footprint(&entry.op).reads;
         let under_way = |other: &&Entry| is_in_pieces(&other.op) && meet(&reads, &footprint(&other.op).writes);
         let pieces: Vec<Op> = self.pending.iter().filter(under_way).map(|other| other.op.clone()).collect();
-        if pieces.is_empty() {
+        if !is_copying || pieces.is_empty() {
             return;
         }
         let mut between = self.base.clone();
@@ -178,8 +180,11 @@ impl History {
         if between.apply(&mut self.contents, &entry.op, None).is_err() {
             return;
         }
-        if let (Some(copied), Some(target)) = (between.volumes.get(destination), next.volumes.get_mut(destination)) {
-            target.write(to.0, &copied.read(span(to.0, from.blocks())));
+        for (volume, from, to) in writes {
+            if let (Some(copied), Some(target)) = (between.volumes.get(&volume), next.volumes.get_mut(&volume)) {
+                let to = to.min(target.blocks);
+                target.write(from, &copied.read(span(from, to.saturating_sub(from))));
+            }
         }
     }
 

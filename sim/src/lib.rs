@@ -24,6 +24,7 @@ pub mod array;
 pub mod campaign;
 pub mod cli;
 pub mod content;
+pub mod data;
 pub mod disk;
 pub mod exhaustive;
 pub mod history;

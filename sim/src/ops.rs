@@ -1,6 +1,7 @@
 //! Operations by chance: aligned and not, tiny and wide, overlapping, wrong, and with every kind of content.
 
 use crate::content::{BLOCK, Contents};
+use crate::data::Palette;
 use crate::rng::Rng;
 use crate::state::{LEAF_BLOCKS, State, Volume, span};
 use bytes::Bytes;
@@ -14,14 +15,33 @@ pub struct Mix {
     weights: [u64; KINDS.len()],
     /// The most blocks of a write.
     max_write: u64,
+    /// Percent of writes that have that length, and go anywhere: how a pool fills up.
+    large: u64,
     /// The most leaves of all volumes together.
     max_leaves: u64,
     /// Percent of accesses that go to the first blocks of a volume.
     hot: u64,
     /// Percent of ranges that begin and end on 4 KiB.
     aligned: u64,
-    /// Percent of contents that cost no space.
-    cheap: u64,
+    /// The most volumes, snapshots included.
+    most_volumes: usize,
+    /// What is written.
+    palette: Palette,
+}
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Temper {
+    /// Something of everything.
+    Usual,
+    /// Weights by chance.
+    Odd,
+    /// Writes until nothing more fits.
+    Filling,
+    /// The same few blocks again and again, in a pool that is full.
+    Overwriting,
+    /// Snapshots, clones and restores.
+    Cloning,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +59,10 @@ enum Kind {
     Flush,
     Admin,
     Value,
+    Snapshot,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Write,
     Kind::Read,
     Kind::Copy,
@@ -55,32 +76,55 @@ const KINDS: [Kind; 13] = [
     Kind::Flush,
     Kind::Admin,
     Kind::Value,
+    Kind::Snapshot,
 ];
-const USUAL: [u64; KINDS.len()] = [30, 12, 12, 8, 5, 5, 6, 3, 2, 3, 2, 3, 4];
+const USUAL: [u64; KINDS.len()] = [30, 12, 12, 8, 5, 5, 6, 3, 2, 3, 2, 3, 4, 4];
+const OVERWRITING: [u64; KINDS.len()] = [150, 5, 6, 3, 2, 4, 6, 3, 1, 1, 2, 2, 2, 4];
+const CLONING: [u64; KINDS.len()] = [30, 8, 8, 5, 3, 3, 4, 2, 1, 2, 1, 8, 3, 30];
 
 impl Mix {
     /// A mix by chance.
     pub fn draw(rng: &mut Rng, max_write: u64) -> Self {
-        let mut weights =
-            if rng.percent(40) { USUAL } else { USUAL.map(|usual| usual * rng.pick(&[0, 1, 1, 3, 10]) + 1) };
-        let is_filling = rng.percent(25);
-        if is_filling {
+        let temper = match rng.below(100) {
+            0..30 => Temper::Usual,
+            30..50 => Temper::Odd,
+            50..65 => Temper::Filling,
+            65..80 => Temper::Overwriting,
+            _ => Temper::Cloning,
+        };
+        let mut odd = |base: [u64; KINDS.len()]| base.map(|usual| usual * rng.pick(&[0, 1, 1, 3, 10]) + 1);
+        let mut weights = match temper {
+            Temper::Usual => USUAL,
+            Temper::Odd => odd(USUAL),
+            Temper::Filling => odd(USUAL),
+            Temper::Overwriting => OVERWRITING,
+            Temper::Cloning => CLONING,
+        };
+        let is_filling = matches!(temper, Temper::Filling | Temper::Overwriting);
+        if temper == Temper::Filling {
             weights[0] *= 5;
         }
         Self {
             weights,
             max_write: if !is_filling && rng.percent(70) { max_write.min(64) } else { max_write },
-            max_leaves: rng.pick(&[4, 4, 6, 8, 8, 12, 16, 24, 64]),
-            hot: rng.pick(&[0, 30, 60, 90]),
+            large: if is_filling { rng.pick(&[20, 50, 80]) } else { 0 },
+            max_leaves: match temper {
+                Temper::Cloning => rng.pick(&[8, 16, 24, 40]),
+                _ => rng.pick(&[4, 4, 6, 8, 8, 12, 16, 24, 64]),
+            },
+            hot: if temper == Temper::Overwriting { rng.pick(&[60, 90, 100]) } else { rng.pick(&[0, 30, 60, 90]) },
             aligned: rng.pick(&[0, 30, 70, 100]),
-            cheap: rng.pick(&[0, 10, 50]),
+            most_volumes: if temper == Temper::Cloning { rng.between(6, 24) as usize } else { 8 },
+            palette: Palette::draw(rng),
         }
     }
 
     /// The operation that makes the first volumes.
     pub fn first(&self, rng: &mut Rng, next_volume: &mut u64) -> Op {
         let count = rng.between(1, 3);
-        let leaves = (self.max_leaves / count).max(1);
+        // Where volumes are cloned, each is small: every block of all of them is read after every crash.
+        let share = if self.most_volumes > 8 { self.most_volumes as u64 / 2 } else { count };
+        let leaves = (self.max_leaves / share).max(1);
         Op::Change((0..count).map(|_| create(next_volume, leaves * LEAF_BLOCKS)).collect())
     }
 
@@ -92,10 +136,16 @@ impl Mix {
             return self.first(rng, next_volume);
         };
         let id = if rng.percent(1) { VolumeId(*next_volume + rng.below(3)) } else { *id };
+        let data = |rng: &mut Rng, blocks| self.palette.data(rng, blocks, state, contents);
         match kind {
             Kind::Write => {
-                let range = self.range(rng, volume, self.max_write);
-                Op::Write { volume: id, lba: range.start(), data: self.data(rng, range.blocks()), fua: rng.percent(10) }
+                let mut range = self.range(rng, volume, self.max_write);
+                if rng.percent(self.large) {
+                    let blocks = self.max_write.min(volume.blocks);
+                    let start = rng.between(0, volume.blocks - blocks);
+                    range = span(start - start % BLOCKS_PER_MAP_BLOCK, blocks);
+                }
+                Op::Write { volume: id, lba: range.start(), data: data(rng, range.blocks()), fua: rng.percent(10) }
             }
             Kind::Read => Op::Read { volume: id, range: self.range(rng, volume, 2 * LEAF_BLOCKS) },
             Kind::Copy => {
@@ -110,12 +160,12 @@ impl Mix {
             Kind::Zero => Op::Zero { volume: id, range: self.range(rng, volume, volume.blocks) },
             Kind::WriteSame => {
                 let range = self.range(rng, volume, volume.blocks);
-                Op::WriteSame { volume: id, range, pattern: self.data(rng, 1) }
+                Op::WriteSame { volume: id, range, pattern: data(rng, 1) }
             }
             Kind::CompareAndWrite => {
                 let range = self.range(rng, volume, self.max_write.min(MAX_COMPARE_BLOCKS));
                 let compare = expected(rng, volume, contents, range);
-                let mut write = self.data(rng, range.blocks());
+                let mut write = data(rng, range.blocks());
                 if rng.percent(1) {
                     write = write.slice(..write.len() - BLOCK);
                 }
@@ -123,7 +173,7 @@ impl Mix {
             }
             Kind::Or => {
                 let range = self.range(rng, volume, self.max_write.min(64));
-                Op::Or { volume: id, lba: range.start(), data: self.data(rng, range.blocks()), fua: rng.percent(10) }
+                Op::Or { volume: id, lba: range.start(), data: data(rng, range.blocks()), fua: rng.percent(10) }
             }
             Kind::Compare => {
                 let range = self.range(rng, volume, self.max_write);
@@ -136,6 +186,7 @@ impl Mix {
             Kind::Flush => Op::Flush,
             Kind::Admin => self.admin(rng, state, next_volume),
             Kind::Value => Op::Change((0..rng.size(3)).map(|_| value(rng)).collect()),
+            Kind::Snapshot => self.snapshot(rng, state, next_volume),
         }
     }
 
@@ -189,7 +240,6 @@ impl Mix {
         let mut changes = vec![match rng.below(10) {
             0..4 if spare > 0 && ids.len() < 5 => create(next_volume, odd(rng, fresh)),
             0..5 if ids.len() > 1 => Change::DeleteVolume { volume: rng.pick(&ids) },
-            5..7 if !ids.is_empty() => copy_volume(rng, &ids, next_volume, spare > 64),
             _ => {
                 let volume = rng.pick(&ids);
                 let now = state.volumes.get(&volume).map_or(1, |volume| volume.blocks.div_ceil(LEAF_BLOCKS));
@@ -206,33 +256,62 @@ impl Mix {
         Op::Change(changes)
     }
 
-    /// Contents for so many blocks.
-    fn data(&self, rng: &mut Rng, blocks: u64) -> Bytes {
-        let mut data = vec![0; blocks as usize * BLOCK];
-        if !rng.percent(self.cheap) {
-            rng.fill(&mut data);
-            return data.into();
+    /// Copies of whole volumes at one instant: a snapshot, a clone, a restore, a group of them; one that keeps what it overwrites.
+    fn snapshot(&self, rng: &mut Rng, state: &State, next_volume: &mut u64) -> Op {
+        let ids: Vec<VolumeId> = state.volumes.keys().copied().collect();
+        let leaves = |id: &VolumeId| state.volumes.get(id).map_or(0, |volume| volume.blocks.div_ceil(LEAF_BLOCKS));
+        let mut spare = self.max_leaves.saturating_sub(ids.iter().map(leaves).sum());
+        let mut room = self.most_volumes.saturating_sub(ids.len());
+        // The first volumes are those that hosts write; the snapshots of one of them come from it as often as from each other.
+        let source = if rng.percent(60) { ids[0] } else { rng.pick(&ids) };
+        let mut changes = Vec::new();
+        let mut fresh = |from: VolumeId, changes: &mut Vec<Change>| {
+            let is_possible = room > 0 && leaves(&from) <= spare;
+            if is_possible {
+                room -= 1;
+                spare -= leaves(&from);
+                *next_volume += 1;
+                changes.push(Change::CopyVolume { source: from, destination: VolumeId(*next_volume) });
+            }
+            is_possible
+        };
+        let others: Vec<VolumeId> = ids.iter().copied().filter(|id| *id != source).collect();
+        match rng.below(10) {
+            0..4 => {
+                fresh(source, &mut changes);
+            }
+            4 => ids.iter().for_each(|id| {
+                fresh(*id, &mut changes);
+            }),
+            5..7 if !others.is_empty() => {
+                let destination = rng.pick(&others);
+                // What is overwritten stays, under a new name.
+                if rng.percent(50) {
+                    fresh(destination, &mut changes);
+                }
+                changes.push(Change::CopyVolume { source, destination });
+            }
+            7 if !others.is_empty() => {
+                let victim = rng.pick(&others);
+                fresh(victim, &mut changes);
+                changes.push(Change::DeleteVolume { volume: victim });
+            }
+            8 if ids.len() > 2 => {
+                // The eradication of several at once.
+                let count = rng.between(1, ids.len() as u64 - 1) as usize;
+                let volumes = ids.iter().rev().take(count);
+                changes.extend(volumes.map(|volume| Change::DeleteVolume { volume: *volume }));
+            }
+            _ => {}
         }
-        match rng.below(5) {
-            0 => {}
-            1 => {
-                let word = (rng.bits() as u32).to_le_bytes();
-                data.chunks_exact_mut(4).for_each(|place| place.copy_from_slice(&word));
-            }
-            2 => data.fill(rng.pick(&[0x00, 0x55, 0xff])),
-            3 => {
-                // Blocks equal to each other and to those of other writes.
-                let mut block = [0; BLOCK];
-                Rng::new(rng.below(4)).fill(&mut block);
-                data.chunks_exact_mut(BLOCK).for_each(|place| place.copy_from_slice(&block));
-            }
-            _ => {
-                // Zeros but for a few blocks.
-                let at = rng.index(blocks as usize) * BLOCK;
-                rng.fill(&mut data[at..at + BLOCK]);
-            }
+        if changes.is_empty() && !others.is_empty() {
+            // No room for another: an old one goes.
+            changes.push(Change::DeleteVolume { volume: rng.pick(&others) });
         }
-        data.into()
+        if changes.is_empty() || rng.percent(30) {
+            changes.push(value(rng));
+        }
+        Op::Change(changes)
     }
 }
 
@@ -244,17 +323,6 @@ fn expected(rng: &mut Rng, volume: &Volume, contents: &Contents, range: BlockRan
         data[at] ^= 1 << rng.below(8);
     }
     data.into()
-}
-
-/// A snapshot or a clone where there is room for another volume, else a restore of one from another.
-fn copy_volume(rng: &mut Rng, ids: &[VolumeId], next_volume: &mut u64, has_room: bool) -> Change {
-    let source = rng.pick(ids);
-    let others: Vec<VolumeId> = ids.iter().copied().filter(|id| *id != source).collect();
-    if (has_room && ids.len() < 8 && rng.percent(60)) || others.is_empty() {
-        *next_volume += 1;
-        return Change::CopyVolume { source, destination: VolumeId(*next_volume) };
-    }
-    Change::CopyVolume { source, destination: rng.pick(&others) }
 }
 
 fn create(next_volume: &mut u64, blocks: u64) -> Change {

@@ -16,7 +16,7 @@ use units::VolumeId;
 pub const MAX_UNDECIDED: usize = 12;
 
 /// The most pairs of them whose order is open.
-const MAX_OPEN_PAIRS: usize = 5;
+const MAX_OPEN_PAIRS: usize = 8;
 
 /// What became of the unanswered operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
