@@ -137,7 +137,7 @@ impl Reader {
         assert_ne!(count, 0);
         assert_eq!(word >> 45 & 0x3FFF, reference >> 40 & 0x3FFF, "generation");
         assert_eq!(word >> 59, 0);
-        self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, (word >> 38 & 0x7F) * 512, crc)
+        self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, ((word >> 38 & 0x3F) + 1) * 512, crc)
     }
 
     /// A block of 4 KiB, and the kind of the reference to it.
@@ -173,7 +173,7 @@ impl Reader {
             assert_eq!(&summary[..8], b"IBIDSEG\0");
             assert_eq!(
                 (at(summary, 8, 2), &summary[16..32], at(summary, 36, 4), at(summary, 40, 8)),
-                (1, &ARRAY[..], segment, usage)
+                (2, &ARRAY[..], segment, usage)
             );
             assert_eq!(u64::from(crc32c::crc32c(&summary[..52])), at(summary, 52, 4));
             let length = at(summary, 12, 4) as usize * 32;
@@ -228,7 +228,7 @@ fn choose(image: &[u8]) -> Vec<u8> {
             && at(&bytes, 4080, 4) == u64::from(crc32c::crc32c(&bytes[..4080]))
             && at(&bytes, 10, 2) == copy as u64;
         if is_sound {
-            assert_eq!(at(&bytes, 8, 2), 1);
+            assert_eq!(at(&bytes, 8, 2), 2);
             // What differs between copies is not part of their content.
             bytes[10..12].fill(0);
             bytes[4080..4084].fill(0);
@@ -263,7 +263,7 @@ fn golden_bytes_of_a_new_array() {
     // No page of the directory, no drop.
     manifest.extend([0; 16]);
     assert_eq!(reader.manifest, manifest);
-    let mut superblock = b"IBIDSUP\0\x01\0\0\0\x01\0\0\0an array's name.".to_vec();
+    let mut superblock = b"IBIDSUP\0\x02\0\0\0\x01\0\0\0an array's name.".to_vec();
     // Sequence; capacity, log, segment; head, sequence, LSN and epoch of the log.
     for number in [1, SMALL.capacity, SMALL.log_bytes, SMALL.segment_bytes, 0, 1, 1, 2u64] {
         superblock.extend(number.to_le_bytes());
@@ -330,7 +330,7 @@ fn summaries_list_what_the_slots_name() {
         assert_eq!(at(slot, 12, 4) == 0, word & 0x3F_FFFF == 0x3F_FFFF, "slot {number}");
         if at(slot, 12, 4) > 0 {
             let name = number as u64 | (word >> 45 & 0x3FFF) << 40;
-            live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF), (name, word >> 38 & 0x7F, at(slot, 8, 4)));
+            live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF), (name, (word >> 38 & 0x3F) + 1, at(slot, 8, 4)));
         }
     }
     assert!(live.len() > 6);

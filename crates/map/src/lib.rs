@@ -19,6 +19,6 @@ mod tree_tests;
 pub use audit::{AuditReport, Violation};
 pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, SLOT_BITS, SlotName, Target};
-pub use slot::{Place, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes};
+pub use slot::{MAX_PLACE_SECTORS, MAX_UNIT_BLOCKS, Place, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes};
 pub use table::{SLOT_PAGE_BYTES, SlotTable};
 pub use tree::{Freed, Map, Piece, Root, TooManyReferences, shares};

@@ -231,7 +231,7 @@ mod tests {
         let mut table = SlotTable::default();
         let names: Vec<_> = (0..300).map(|_| table.take()).collect();
         for name in &names {
-            table.set_place(*name, Place { segment: 1, sector: name.slot as u16, sectors: 8 }, 77);
+            table.set_place(*name, Place::single(1, name.slot as u16, 8), 77);
         }
         table.free(names[7]);
         assert_eq!(table.take_dirty(), [0, 1]);

@@ -93,6 +93,16 @@ impl Geometry {
         self.segments_start() + u64::from(segment) * self.segment_bytes
     }
 
+    /// Sectors of a segment of metadata that are filled; the upper half repeats them.
+    pub fn metadata_sectors(&self) -> u32 {
+        self.segment_sectors() / 2
+    }
+
+    /// Where what a segment of metadata holds at byte `offset` of the drive stands a second time.
+    pub fn twin(&self, offset: u64) -> u64 {
+        offset + self.segment_bytes / 2
+    }
+
     /// First byte of a sector of a segment.
     pub fn sector_start(&self, segment: u32, sector: u32) -> u64 {
         assert!(sector < self.segment_sectors(), "sector {sector} lies outside its segment");

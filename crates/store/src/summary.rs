@@ -1,10 +1,10 @@
 //! Summaries: what a segment holds. Every chunk written to a segment ends with one, linked to the one before.
 
-use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDSEG\0";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// What an entry of a summary is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Item {
 const KIND_SLOT: u8 = 0;
 const KIND_SLOT_PAGE: u8 = 1;
 const KIND_DIRECTORY_PAGE: u8 = 2;
+const INDEX_SHIFT: u32 = 2;
+const BLOCKS_SHIFT: u32 = 5;
 
 /// One thing that a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +30,23 @@ pub struct Entry {
     pub item: Item,
     /// First sector within the segment.
     pub sector: u16,
-    /// Length in sectors.
+    /// Length in sectors of what stands there: for a block, its whole unit.
     pub sectors: u8,
+    /// Which block of its unit, below `blocks`.
+    pub index: u8,
+    /// Blocks in the unit, 1 to 8; 1 for everything but blocks of data.
+    pub blocks: u8,
     /// CRC32C of the stored bytes.
     pub crc: u32,
+    /// xxh3-128 of a block's content; 0 for everything else.
+    pub fingerprint: u128,
+}
+
+impl Entry {
+    /// What is stored for itself and has no fingerprint: a page.
+    pub fn single(item: Item, sector: u16, sectors: u8, crc: u32) -> Self {
+        Self { item, sector, sectors, index: 0, blocks: 1, crc, fingerprint: 0 }
+    }
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -40,10 +55,10 @@ struct EntryBytes {
     item: U64,
     sector: U16,
     sectors: u8,
+    /// Bits 0-1: what it is; 2-4: index in the unit; 5-7: blocks in the unit, less one.
     kind: u8,
     crc: U32,
-    /// Place of the 128-bit content fingerprint; zero: not computed.
-    fingerprint: [u8; 16],
+    fingerprint: U128,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -96,7 +111,9 @@ pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[Entry]) -
             Item::DirectoryPage(number) => (KIND_DIRECTORY_PAGE, number),
         };
         let (sector, crc) = (entry.sector.into(), entry.crc.into());
-        let bytes = EntryBytes { item: item.into(), sector, sectors: entry.sectors, kind, crc, fingerprint: [0; 16] };
+        let kind = kind | entry.index << INDEX_SHIFT | (entry.blocks - 1) << BLOCKS_SHIFT;
+        let fingerprint = entry.fingerprint.into();
+        let bytes = EntryBytes { item: item.into(), sector, sectors: entry.sectors, kind, crc, fingerprint };
         slot.copy_from_slice(bytes.as_bytes());
     }
     let mut header = HeaderBytes {
@@ -132,13 +149,15 @@ pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<Entry>, Option
     }
     let entries = stored.chunks_exact(ENTRY_BYTES).map(|bytes| {
         let stored = EntryBytes::read_from_bytes(bytes).ok()?;
-        let item = match stored.kind {
+        let (index, blocks) = ((stored.kind >> INDEX_SHIFT) & 7, (stored.kind >> BLOCKS_SHIFT) + 1);
+        let item = match stored.kind & 3 {
             KIND_SLOT => Item::Slot(stored.item.get()),
             KIND_SLOT_PAGE => Item::SlotPage(stored.item.get()),
             KIND_DIRECTORY_PAGE => Item::DirectoryPage(stored.item.get()),
             _ => return None,
         };
-        Some(Entry { item, sector: stored.sector.get(), sectors: stored.sectors, crc: stored.crc.get() })
+        let (sector, crc, fingerprint) = (stored.sector.get(), stored.crc.get(), stored.fingerprint.get());
+        (index < blocks).then_some(Entry { item, sector, sectors: stored.sectors, index, blocks, crc, fingerprint })
     });
     let previous = header.previous.get();
     Some((entries.collect::<Option<_>>()?, (previous != NO_PREVIOUS).then_some(previous)))
@@ -152,9 +171,14 @@ mod tests {
 
     fn entries() -> Vec<Entry> {
         vec![
-            Entry { item: Item::Slot(0x3000_0000_0000_0005), sector: 0, sectors: 8, crc: 1 },
-            Entry { item: Item::SlotPage(6), sector: 8, sectors: 8, crc: 2 },
-            Entry { item: Item::DirectoryPage(7), sector: 16, sectors: 8, crc: 3 },
+            Entry {
+                index: 2,
+                blocks: 4,
+                fingerprint: 0x0102,
+                ..Entry::single(Item::Slot(0x3000_0000_0000_0005), 0, 8, 1)
+            },
+            Entry::single(Item::SlotPage(6), 8, 8, 2),
+            Entry::single(Item::DirectoryPage(7), 16, 8, 3),
         ]
     }
 
@@ -163,9 +187,10 @@ mod tests {
         let bytes = encode_summary(ID, None, &entries());
         assert_eq!(bytes.len(), 512);
         assert_eq!(&bytes[..8], b"IBIDSEG\0");
-        assert_eq!(bytes[8..16], [1, 0, 0, 0, 3, 0, 0, 0]);
+        assert_eq!(bytes[8..16], [2, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes[32..48], [0xFF, 0xFF, 0xFF, 0xFF, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes[64..80], [5, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 8, 0, 1, 0, 0, 0]);
+        assert_eq!(bytes[64..80], [5, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 8, 0x68, 1, 0, 0, 0]);
+        assert_eq!(bytes[80..84], [2, 1, 0, 0]);
         assert_eq!(bytes[96..112], [6, 0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 1, 2, 0, 0, 0]);
     }
 

@@ -15,7 +15,7 @@ pub const SUPERBLOCK_QUORUM: usize = 2;
 pub const MAX_MANIFEST_RUNS: usize = 240;
 
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const COPY_STRIDE: u64 = 16384;
 
 /// A run of bytes within one segment, a part of the manifest.
@@ -235,7 +235,7 @@ mod tests {
     fn golden_bytes() {
         let bytes = superblock(0x0A).encode(2);
         assert_eq!(&bytes[..8], b"IBIDSUP\0");
-        assert_eq!(bytes[8..16], [1, 0, 2, 0, 2, 0, 0, 0]);
+        assert_eq!(bytes[8..16], [2, 0, 2, 0, 2, 0, 0, 0]);
         assert_eq!(&bytes[16..32], b"sixteen bytes id");
         assert_eq!(bytes[32..48], [10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
         assert_eq!(bytes[96..100], [9, 0, 0, 0]);

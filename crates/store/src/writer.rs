@@ -36,14 +36,17 @@ pub struct SegmentWriter {
     fill: Fill,
     array: [u8; 16],
     geometry: Geometry,
+    /// Sectors that may be filled.
+    limit: u32,
     chunk: BytesMut,
     entries: Vec<Entry>,
 }
 
 impl SegmentWriter {
-    /// Goes on, or begins, at `fill`.
-    pub fn new(array: [u8; 16], geometry: Geometry, fill: Fill) -> Self {
-        Self { fill, array, geometry, chunk: BytesMut::new(), entries: Vec::new() }
+    /// Goes on, or begins, at `fill`, and fills the segment up to `limit` sectors.
+    pub fn new(array: [u8; 16], geometry: Geometry, fill: Fill, limit: u32) -> Self {
+        assert!(limit <= geometry.segment_sectors());
+        Self { fill, array, geometry, limit, chunk: BytesMut::new(), entries: Vec::new() }
     }
 
     /// Where it stands. Valid between chunks.
@@ -59,15 +62,38 @@ impl SegmentWriter {
 
     /// Sectors that the segment still takes, the summary of the open chunk and that of one more entry deducted.
     pub fn room(&self) -> u32 {
-        let summary = summary_bytes(self.entries.len() + 1) as u32 / SECTOR_BYTES as u32;
-        let open = (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
-        (self.geometry.segment_sectors() - self.fill.sectors).saturating_sub(open + summary)
+        self.room_with(1)
     }
 
-    /// Appends `bytes`, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
+    fn room_with(&self, entries: usize) -> u32 {
+        let summary = summary_bytes(self.entries.len() + entries) as u32 / SECTOR_BYTES as u32;
+        let open = (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        (self.limit - self.fill.sectors).saturating_sub(open + summary)
+    }
+
+    /// Appends a page, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
     pub fn append(&mut self, item: Item, bytes: &[u8], crc: u32) -> Option<(u16, u8)> {
+        let (sector, sectors) = self.append_bytes(bytes, 1)?;
+        self.entries.push(Entry::single(item, sector, sectors, crc));
+        Some((sector, sectors))
+    }
+
+    /// Appends a unit of the blocks that `items` names, with their fingerprints.
+    pub fn append_unit(&mut self, items: &[(Item, u128)], bytes: &[u8], crc: u32) -> Option<(u16, u8)> {
+        let (sector, sectors) = self.append_bytes(bytes, items.len())?;
+        let blocks = items.len() as u8;
+        self.entries.extend(items.iter().zip(0..).map(|(&(item, fingerprint), index)| Entry {
+            index,
+            blocks,
+            fingerprint,
+            ..Entry::single(item, sector, sectors, crc)
+        }));
+        Some((sector, sectors))
+    }
+
+    fn append_bytes(&mut self, bytes: &[u8], entries: usize) -> Option<(u16, u8)> {
         let sectors = bytes.len().div_ceil(SECTOR_BYTES as usize);
-        if sectors as u32 > self.room() {
+        if sectors as u32 > self.room_with(entries) {
             return None;
         }
         let sector = self.fill.sectors + (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
@@ -77,7 +103,6 @@ impl SegmentWriter {
         }
         self.chunk.put_slice(bytes);
         self.chunk.put_bytes(0, usize::from(sectors) * SECTOR_BYTES as usize - bytes.len());
-        self.entries.push(Entry { item, sector, sectors, crc });
         Some((sector, sectors))
     }
 
@@ -104,7 +129,7 @@ impl SegmentWriter {
         let data = self.chunk.split().freeze();
         self.fill.sectors += (data.len() as u64 / SECTOR_BYTES) as u32;
         self.fill.summary = Some(summary);
-        assert!(self.fill.sectors <= self.geometry.segment_sectors());
+        assert!(self.fill.sectors <= self.limit);
         Some(Chunk { offset, data, entries })
     }
 
@@ -130,7 +155,7 @@ mod tests {
     fn chunks_follow_each_other_and_are_linked() {
         let geometry = Geometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
         let fill = Fill { segment: 2, usage: 5, sectors: 0, summary: None };
-        let mut writer = SegmentWriter::new([1; 16], geometry, fill);
+        let mut writer = SegmentWriter::new([1; 16], geometry, fill, 128);
         let id = SummaryId { array: [1; 16], segment: 2, usage: 5 };
         assert_eq!(writer.append(Item::Slot(1), &[7; 4096], 11), Some((0, 8)));
         assert_eq!(writer.append(Item::Slot(2), &[8; 600], 12), Some((8, 2)));

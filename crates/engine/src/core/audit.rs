@@ -1,6 +1,7 @@
 //! The auditor: every count and every byte of the pool's accounting, made anew and compared.
 
 use super::Core;
+use super::recover::read_metadata;
 use map::{AuditReport, Page, Ref, SlotName, Violation};
 use thiserror::Error;
 use units::Lsn;
@@ -55,7 +56,7 @@ impl Core {
         let mut found = vec![0u32; self.pool.segments().len()];
         for slot in 0..self.map.slots.len() {
             if let Some(place) = self.map.slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {
-                found[place.segment as usize] += u32::from(place.sectors);
+                found[place.segment as usize] += place.share();
             }
         }
         self.located().for_each(|located| found[located.segment as usize] += located.sectors);
@@ -72,9 +73,15 @@ impl Core {
     pub(crate) fn read_page(&self, disk: &dyn Disk, name: SlotName) -> Option<Page> {
         let slot = self.map.slots.get(name)?;
         let place = slot.place?;
-        let mut bytes = vec![0; usize::from(place.sectors) * store::SECTOR_BYTES as usize];
-        disk.read_at(self.geometry.sector_start(place.segment, u32::from(place.sector)), &mut bytes).ok()?;
-        (crc32c::crc32c(&bytes) == slot.crc).then(|| Page::decode(&bytes))?
+        let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
+        let bytes = read_metadata(
+            disk,
+            &self.geometry,
+            offset,
+            usize::from(place.sectors) * store::SECTOR_BYTES as usize,
+            slot.crc,
+        )?;
+        Page::decode(&bytes)
     }
 
     /// How far things have come.

@@ -21,7 +21,7 @@ pub(crate) fn check_superblock(superblock: &Superblock) -> Result<(), RecoverErr
         [log.sequence, log.lsn, log.epoch, superblock.sequence].iter().all(|number| (1..FAR).contains(number));
     let are_runs = superblock.manifest.iter().all(|run| {
         let end = u64::from(run.sector()) * SECTOR_BYTES + u64::from(run.bytes());
-        run.segment() < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes
+        run.segment() < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes / 2
     });
     if is_position && are_numbers && are_runs { Ok(()) } else { Err(RecoverError::Damaged("the superblock")) }
 }
@@ -30,20 +30,20 @@ impl Core {
     /// Every place lies in a segment in use, and the segments count what is stored in them.
     pub(crate) fn check_places(&self) -> Result<(), RecoverError> {
         let mut found = vec![0u64; self.pool.segments().len()];
-        let mut add = |segment: u32, sector: u32, sectors: u32| -> Result<(), RecoverError> {
+        let mut add = |segment: u32, sector: u32, sectors: u32, share: u32| -> Result<(), RecoverError> {
             let is_inside = u64::from(sector) + u64::from(sectors) <= u64::from(self.geometry.segment_sectors());
             let counted =
                 found.get_mut(segment as usize).filter(|_| is_inside).ok_or(RecoverError::Damaged("a place"))?;
-            *counted += u64::from(sectors);
+            *counted += u64::from(share);
             Ok(())
         };
         for slot in 0..self.map.slots.len() {
             if let Some(place) = self.map.slots.number(slot).and_then(|slot| slot.place) {
-                add(place.segment, u32::from(place.sector), u32::from(place.sectors))?;
+                add(place.segment, u32::from(place.sector), u32::from(place.sectors), place.share())?;
             }
         }
-        self.located().try_for_each(|at| add(at.segment, at.sector, at.sectors))?;
-        self.manifest_sectors().try_for_each(|(segment, sectors)| add(segment, 0, sectors))?;
+        self.located().try_for_each(|at| add(at.segment, at.sector, at.sectors, at.sectors))?;
+        self.manifest_sectors().try_for_each(|(segment, sectors)| add(segment, 0, sectors, sectors))?;
         let is_counted =
             self.pool.segments().iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
         if is_counted { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }

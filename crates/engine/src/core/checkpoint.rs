@@ -241,7 +241,7 @@ impl Core {
                 if writer.is_due() {
                     self.cut_metadata_chunk();
                 }
-                return Some(Place { segment, sector, sectors });
+                return Some(Place::single(segment, sector, sectors));
             }
             self.next_metadata_segment()?;
         }
@@ -254,7 +254,8 @@ impl Core {
             self.pool.seal(writer.fill());
         }
         let fill = self.pool.open(Kind::Metadata, 0)?;
-        self.metadata_writer = Some(SegmentWriter::new(self.array, self.geometry, fill));
+        let limit = self.geometry.metadata_sectors();
+        self.metadata_writer = Some(SegmentWriter::new(self.array, self.geometry, fill, limit));
         Some(())
     }
 
@@ -266,9 +267,13 @@ impl Core {
         self.write_metadata(offset, data);
     }
 
+    /// Metadata is written twice, half a segment apart: one bad sector loses none of it.
     fn write_metadata(&mut self, offset: u64, data: Bytes) {
-        self.checkpoint.writes += 1;
-        self.start_io(Io::Write { offset, data: vec![data], durability: Durability::Volatile }, Purpose::Metadata);
+        for offset in [offset, self.geometry.twin(offset)] {
+            self.checkpoint.writes += 1;
+            let data = vec![data.clone()];
+            self.start_io(Io::Write { offset, data, durability: Durability::Volatile }, Purpose::Metadata);
+        }
     }
 
     /// Stores the manifest in as many runs as the segments make of it.

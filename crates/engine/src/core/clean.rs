@@ -80,8 +80,8 @@ impl Core {
 
     /// The segment of that kind that is best cleaned, if that pays.
     pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
-        let sectors = self.geometry.segment_sectors();
-        self.pool.victim(kind, self.most_live(), sectors, |segment| self.cleaner.given_up.contains(&segment))
+        let sectors = self.filled_sectors(kind);
+        self.pool.victim(kind, self.most_live(kind), sectors, |segment| self.cleaner.given_up.contains(&segment))
     }
 
     pub(crate) fn clean(&mut self) {
@@ -165,7 +165,8 @@ impl Core {
     }
 
     fn is_live(&self, segment: u32, entry: &Entry) -> bool {
-        let place = Place { segment, sector: entry.sector, sectors: entry.sectors };
+        let Entry { sector, sectors, index, blocks, .. } = *entry;
+        let place = Place { segment, sector, sectors, index, blocks };
         let is_located = |located: Option<&super::checkpoint::Located>| {
             located.is_some_and(|at| (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0)
         };

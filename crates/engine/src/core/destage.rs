@@ -80,7 +80,7 @@ impl Core {
         loop {
             if let Some(writer) = &mut self.data_writer {
                 if let Some((sector, sectors)) = writer.append(item, data, crc) {
-                    return Some(Place { segment: writer.segment(), sector, sectors });
+                    return Some(Place::single(writer.segment(), sector, sectors));
                 }
                 self.cut_data_chunk();
                 if let Some(writer) = self.data_writer.take() {
@@ -89,7 +89,8 @@ impl Core {
             }
             // What is acknowledged must be stored: it may take of the reserve all but the room of one checkpoint.
             let fill = self.pool.open(Kind::Data, self.checkpoint_segments())?;
-            self.data_writer = Some(SegmentWriter::new(self.array, self.geometry, fill));
+            let limit = self.geometry.segment_sectors();
+            self.data_writer = Some(SegmentWriter::new(self.array, self.geometry, fill, limit));
         }
     }
 

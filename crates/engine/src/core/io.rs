@@ -82,8 +82,8 @@ pub(crate) enum Purpose {
     Chunk { names: Vec<SlotName>, instants: u64 },
     /// Part of a checkpoint.
     Metadata,
-    /// A map page.
-    Page { name: SlotName, place: Place },
+    /// A map page, or its second copy where the first one is damaged.
+    Page { name: SlotName, place: Place, is_twin: bool },
     /// The block below a partly written one.
     Base { name: SlotName, crc: u32, _pin: Arc<()> },
     /// The flush of a checkpoint.
@@ -111,7 +111,7 @@ impl Core {
             return;
         }
         match (purpose, result) {
-            (Purpose::Page { name, place }, result) => self.page_loaded(name, place, result.ok()),
+            (Purpose::Page { name, place, is_twin }, result) => self.page_loaded(name, place, is_twin, result.ok()),
             (Purpose::Base { name, crc, .. }, result) => self.base_loaded(name, crc, result.ok()),
             (Purpose::Allocate { segment }, result) => self.pool.allocated(segment, result.is_ok()),
             (Purpose::Victim { segment }, result) => self.victim_read(segment, result.ok()),
@@ -158,20 +158,29 @@ impl Core {
         self.loading.insert(name, task.into_iter().collect());
         let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
         let bytes = usize::from(place.sectors) * store::SECTOR_BYTES as usize;
-        self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place });
+        self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place, is_twin: false });
     }
 
-    fn page_loaded(&mut self, name: SlotName, place: Place, bytes: Option<Bytes>) {
-        let waiting = self.loading.remove(&name).unwrap_or_default();
+    fn page_loaded(&mut self, name: SlotName, place: Place, is_twin: bool, bytes: Option<Bytes>) {
         let slot = self.map.slots.get(name);
         // Meanwhile it may have been freed, or have come into memory and moved: then nobody needs these bytes, and whoever waits
         // for them looks again.
         let is_current = slot.is_some_and(|slot| slot.place == Some(place)) && !self.map.pages.contains(name);
         let crc = slot.map(|slot| slot.crc);
         let page = bytes.filter(|bytes| Some(crc32c::crc32c(bytes)) == crc).and_then(|bytes| Page::decode(&bytes));
+        if let (true, None, false) = (is_current, &page, is_twin) {
+            let offset = self.geometry.twin(self.geometry.sector_start(place.segment, u32::from(place.sector)));
+            let bytes = usize::from(place.sectors) * store::SECTOR_BYTES as usize;
+            return self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place, is_twin: true });
+        }
+        let waiting = self.loading.remove(&name).unwrap_or_default();
         match (is_current, page) {
             (true, Some(page)) => {
                 self.map.pages.insert_stored(name, page);
+                if is_twin {
+                    // The next checkpoint stores both copies anew.
+                    self.map.pages.edit(name);
+                }
                 waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages));
             }
             (false, _) => waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages)),

@@ -174,12 +174,12 @@ impl Pool {
     }
 
     pub(crate) fn place_alive(&mut self, place: Place) {
-        self.alive(place.segment, u32::from(place.sectors));
+        self.alive(place.segment, place.share());
     }
 
     pub(crate) fn place_dead(&mut self, place: Option<Place>) {
         if let Some(place) = place {
-            self.dead_sectors(place.segment, u32::from(place.sectors));
+            self.dead_sectors(place.segment, place.share());
         }
     }
 

@@ -357,12 +357,9 @@ fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, R
     let damaged = RecoverError::Damaged("the manifest");
     let mut all = Vec::new();
     for run in &superblock.manifest {
-        let mut bytes = vec![0; run.bytes() as usize];
-        disk.read_at(superblock.geometry.sector_start(run.segment(), run.sector()), &mut bytes)?;
-        if crc32c::crc32c(&bytes) != run.crc() {
-            return Err(damaged);
-        }
-        all.append(&mut bytes);
+        let offset = superblock.geometry.sector_start(run.segment(), run.sector());
+        let bytes = read_metadata(disk, &superblock.geometry, offset, run.bytes() as usize, run.crc());
+        all.extend_from_slice(&bytes.ok_or(damaged.clone())?);
     }
     let manifest = manifest::decode(all.into()).ok_or(damaged.clone())?;
     if manifest.segments.len() == superblock.geometry.segments() as usize { Ok(manifest) } else { Err(damaged) }
@@ -372,7 +369,20 @@ fn read_located(disk: &dyn Disk, geometry: &Geometry, located: Located, length: 
     if located.segment >= geometry.segments() || located.sector >= geometry.segment_sectors() {
         return None;
     }
-    let mut bytes = vec![0; length];
-    disk.read_at(geometry.sector_start(located.segment, located.sector), &mut bytes).ok()?;
-    (crc32c::crc32c(&bytes) == located.crc).then(|| bytes.into())
+    read_metadata(disk, geometry, geometry.sector_start(located.segment, located.sector), length, located.crc)
+}
+
+/// Metadata with that checksum, from the one of its two copies that is sound.
+pub(crate) fn read_metadata(
+    disk: &dyn Disk,
+    geometry: &Geometry,
+    offset: u64,
+    length: usize,
+    crc: u32,
+) -> Option<Bytes> {
+    [offset, geometry.twin(offset)].into_iter().find_map(|offset| {
+        let mut bytes = vec![0; length];
+        disk.read_at(offset, &mut bytes).ok()?;
+        (crc32c::crc32c(&bytes) == crc).then(|| bytes.into())
+    })
 }

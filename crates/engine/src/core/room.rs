@@ -8,7 +8,7 @@ use map::SLOT_PAGE_BYTES;
 use units::{BLOCK_BYTES, MAP_BLOCK_BYTES};
 
 /// The most bytes that a checkpoint stores at one instant, in a large array.
-const MAX_METADATA_BUDGET: u64 = 128 << 20;
+const MAX_METADATA_BUDGET: u64 = 64 << 20;
 /// Bytes of a record beside its payload, rounded up.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 /// Sectors of a data block.
@@ -37,8 +37,8 @@ impl Core {
     /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
     pub(crate) fn metadata_budget(&self) -> u64 {
         let segments = u64::from(self.geometry.segments());
-        let most = MAX_METADATA_BUDGET.min(segments / 16 * self.geometry.segment_bytes);
-        (self.geometry.capacity / 128).max(self.geometry.segment_bytes).min(most)
+        let most = MAX_METADATA_BUDGET.min(segments * self.geometry.segment_bytes / 32);
+        (self.geometry.capacity / 256).max(self.geometry.segment_bytes / 2).min(most)
     }
 
     /// The most bytes of metadata that a checkpoint would store now: every changed page gets a new place, which changes its slot too.
@@ -58,7 +58,8 @@ impl Core {
     /// Segments that one checkpoint may take: changed metadata up to where changes stop, the manifest, what the cleaner adds
     /// at last, and the waste at the ends of segments.
     pub(crate) fn checkpoint_segments(&self) -> u64 {
-        (2 * self.metadata_budget() + self.manifest_bytes()).div_ceil(self.geometry.segment_bytes) + 2
+        // All of it is stored twice.
+        (2 * (2 * self.metadata_budget() + self.manifest_bytes())).div_ceil(self.geometry.segment_bytes) + 2
     }
 
     /// The length of the manifest, rounded up; the drop queue, which is short when changes stop, not counted.
@@ -161,8 +162,16 @@ impl Core {
     }
 
     /// Live sectors beyond which cleaning a segment does not pay.
-    pub(crate) fn most_live(&self) -> u32 {
-        self.geometry.segment_sectors() / 4 * 3
+    pub(crate) fn most_live(&self, kind: Kind) -> u32 {
+        self.filled_sectors(kind) / 4 * 3
+    }
+
+    /// Sectors of a segment of that kind that can be alive.
+    pub(crate) fn filled_sectors(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Data => self.geometry.segment_sectors(),
+            Kind::Metadata => self.geometry.metadata_sectors(),
+        }
     }
 
     /// Checks that the pool's counters are the sums over its segments. For the auditor.
