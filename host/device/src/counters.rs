@@ -23,7 +23,7 @@ pub struct OffloadCount {
     pub failed_ns: u64,
 }
 
-/// All numbers of one device, since its counters began. They only grow (but for [`active`](Self::active)), so that the
+/// All numbers of one device, since its counters began. They only grow (but for the last two), so that the
 /// difference of two is what happened in between, and the sum over processes is the host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountersSnapshot {
@@ -57,8 +57,10 @@ pub struct CountersSnapshot {
     pub conflicts: u64,
     /// Commands that no path answered in time, or that were ended.
     pub aborts: u64,
-    /// Commands open now: the one number that also falls.
+    /// Commands open now. This number and the next also fall.
     pub active: u64,
+    /// Commands that wait for room in the queue now.
+    pub queued: u64,
 }
 
 impl OffloadCount {
@@ -80,9 +82,9 @@ impl CountersSnapshot {
         offloads.iter().fold(self.reads + self.writes, |sum, offload| sum + offload.done + offload.failed)
     }
 
-    /// What happened since `earlier`. Open commands are those of now.
+    /// What happened since `earlier`. Open and waiting commands are those of now.
     pub fn since(&self, earlier: &Self) -> Self {
-        Self { active: self.active, ..self.combine(earlier, u64::saturating_sub) }
+        Self { active: self.active, queued: self.queued, ..self.combine(earlier, u64::saturating_sub) }
     }
 
     /// Both together, as of two processes of one host.
@@ -108,6 +110,7 @@ impl CountersSnapshot {
             conflicts: f(self.conflicts, other.conflicts),
             aborts: f(self.aborts, other.aborts),
             active: f(self.active, other.active),
+            queued: f(self.queued, other.queued),
         }
     }
 }
@@ -177,15 +180,14 @@ impl Counters {
         self.inner.lock().1.clone()
     }
 
-    /// A command is sent.
-    pub(crate) fn begin(&self) {
-        self.inner.lock().0.active += 1;
+    /// A command comes to the queue, and leaves it when the guard is dropped.
+    pub(crate) fn wait(&self) -> Gauge<'_> {
+        Gauge::raise(self, |numbers| &mut numbers.queued)
     }
 
-    /// A command has its answer, or never will.
-    pub(crate) fn end(&self) {
-        let active = &mut self.inner.lock().0.active;
-        *active = active.saturating_sub(1);
+    /// A command is sent, and has its answer, or never will, when the guard is dropped.
+    pub(crate) fn begin(&self) -> Gauge<'_> {
+        Gauge::raise(self, |numbers| &mut numbers.active)
     }
 
     /// A READ of `bytes` bytes ended.
@@ -254,6 +256,28 @@ impl Counters {
     }
 }
 
+/// Counts something that is going on, for as long as it lives: also when the caller loses interest and drops the future.
+#[derive(Debug)]
+pub(crate) struct Gauge<'a> {
+    counters: &'a Counters,
+    of: fn(&mut CountersSnapshot) -> &mut u64,
+}
+
+impl<'a> Gauge<'a> {
+    fn raise(counters: &'a Counters, of: fn(&mut CountersSnapshot) -> &mut u64) -> Self {
+        *of(&mut counters.inner.lock().0) += 1;
+        Self { counters, of }
+    }
+}
+
+impl Drop for Gauge<'_> {
+    fn drop(&mut self) {
+        let inner = &mut *self.counters.inner.lock();
+        let number = (self.of)(&mut inner.0);
+        *number = number.saturating_sub(1);
+    }
+}
+
 /// The counters of all devices of one host, by name. A copy counts at both its ends, so the ends must know each other's
 /// counters: devices that are opened with the same `Statistics` do.
 #[derive(Clone, Debug, Default)]
@@ -288,7 +312,7 @@ mod tests {
         counters.read(512, MS, true);
         counters.offload(Primitive::Ats, 512, MS, true);
         let first = counters.snapshot();
-        counters.begin();
+        let open = counters.begin();
         counters.read(1024, 2 * MS, true);
         counters.read(1024, MS, false);
         counters.write(4096, MS, true);
@@ -313,8 +337,7 @@ mod tests {
         assert_eq!(between, expected);
         assert_eq!(between.commands(), 4);
         assert_eq!(first.plus(&between).reads, 2);
-        counters.end();
-        counters.end();
+        drop(open);
         assert_eq!(counters.snapshot().active, 0);
     }
 

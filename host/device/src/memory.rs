@@ -274,14 +274,14 @@ impl MemoryDisk {
             return Err(DiskError::Unsupported(primitive));
         }
         let begun = clock::now();
-        self.counters.begin();
+        let open = self.counters.begin();
         let result = self
             .send(operation, |volumes| {
                 let own = volume(volumes, &self.identity.name)?;
                 if own.refused.contains(&primitive) { Err(DiskError::Unsupported(primitive)) } else { effect(volumes) }
             })
             .await;
-        self.counters.end();
+        drop(open);
         match &result {
             Ok(value) => {
                 self.vaai.lock().learn(primitive, true);
@@ -328,7 +328,7 @@ impl SharedDisk for MemoryDisk {
     fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
         Box::pin(async move {
             let begun = clock::now();
-            self.counters.begin();
+            let open = self.counters.begin();
             let result = self
                 .send(Operation::Read(lba, blocks.into()), |volumes| {
                     let own = volume(volumes, &self.identity.name)?;
@@ -339,7 +339,7 @@ impl SharedDisk for MemoryDisk {
                     }
                 })
                 .await;
-            self.counters.end();
+            drop(open);
             self.counters.read(self.bytes(blocks.into()), begun.elapsed(), result.is_ok());
             result
         })
@@ -349,13 +349,13 @@ impl SharedDisk for MemoryDisk {
         Box::pin(async move {
             let blocks = self.blocks_of(&data)?;
             let begun = clock::now();
-            self.counters.begin();
+            let open = self.counters.begin();
             let result = self
                 .send(Operation::Write(lba, blocks), |volumes| {
                     volume(volumes, &self.identity.name)?.medium.write(lba, &data)
                 })
                 .await;
-            self.counters.end();
+            drop(open);
             self.counters.write(self.bytes(blocks), begun.elapsed(), result.is_ok());
             result
         })

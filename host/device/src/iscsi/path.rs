@@ -1,0 +1,373 @@
+//! One path: a session with one target port, owned by a task of its own, which logs in again when it is lost.
+
+use super::policy::PathState;
+use super::probe::{Probe, probe};
+use super::retry::RetryRules;
+use crate::error::DiskError;
+use initiator::{Completion, Config, Portal, Request, Session, SessionError};
+use iscsi::pdu::{TaskFunction, TaskOutcome};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use scsi::Lun;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+use world::clock;
+
+/// How often a path looks whether something takes too long.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Where a path leads.
+#[derive(Clone, Debug)]
+pub struct PathConfig {
+    /// How to log in.
+    pub config: Config,
+    /// The logical unit behind the port.
+    pub lun: Lun,
+}
+
+/// A path as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathStatus {
+    /// Address of the port.
+    pub portal: Portal,
+    /// Name of the target.
+    pub target: String,
+    /// The logical unit behind it.
+    pub lun: Lun,
+    /// What it is good for.
+    pub state: PathState,
+    /// Target port group, where the unit has them.
+    pub group: Option<u16>,
+    /// Commands that took this path.
+    pub commands: u64,
+    /// Why it is dead.
+    pub trouble: Option<String>,
+}
+
+/// What became of a command on a path.
+pub(super) enum Outcome {
+    /// It was answered.
+    Answered(Completion),
+    /// It never left.
+    NotSent,
+    /// The session ended, or the target would not answer even an abort: it may have been done.
+    Lost,
+}
+
+enum Work {
+    Command(Request, oneshot::Sender<Outcome>),
+    /// Find out again what the port is good for.
+    AskPort,
+    /// LOGICAL UNIT RESET.
+    Reset(oneshot::Sender<TaskOutcome>),
+    Leave,
+}
+
+/// The disk's end of a path.
+pub(super) struct Path {
+    work: mpsc::UnboundedSender<Work>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    place: PathConfig,
+    now: Mutex<Now>,
+    /// Tells that some path's state has changed.
+    changed: Arc<watch::Sender<u64>>,
+}
+
+#[derive(Default)]
+struct Now {
+    state: PathState,
+    group: Option<u16>,
+    commands: u64,
+    trouble: Option<String>,
+}
+
+impl Path {
+    /// Starts a path with a session that is there already, or none. It must lead to the unit called `name`.
+    pub(super) fn start(
+        place: PathConfig,
+        name: &str,
+        first: Result<(Session, Probe), String>,
+        rules: RetryRules,
+        changed: Arc<watch::Sender<u64>>,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
+        // The number of waiting commands has a limit: the disk's queue depth.
+        let (work, receiver) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared { place, now: Mutex::default(), changed });
+        let session = match first {
+            Ok((session, probe)) => {
+                shared.set(probe.state, probe.group, None);
+                Some(session)
+            }
+            Err(trouble) => {
+                shared.set(PathState::Dead, None, Some(trouble));
+                None
+            }
+        };
+        let task = Task { shared: shared.clone(), name: name.to_owned(), work: receiver, rules };
+        (Self { work, shared }, tokio::spawn(task.live(session)))
+    }
+
+    /// Sends a command down the path.
+    pub(super) async fn run(&self, mut request: Request) -> Outcome {
+        request.lun = self.shared.place.lun;
+        self.shared.now.lock().commands += 1;
+        let (sender, receiver) = oneshot::channel();
+        if self.work.send(Work::Command(request, sender)).is_err() {
+            return Outcome::NotSent;
+        }
+        receiver.await.unwrap_or(Outcome::Lost)
+    }
+
+    pub(super) fn ask_port(&self) {
+        // A path whose task has ended is dead, and that is known.
+        let _ = self.work.send(Work::AskPort);
+    }
+
+    /// Resets the unit.
+    pub(super) async fn reset(&self) -> Result<(), DiskError> {
+        let (sender, receiver) = oneshot::channel();
+        // A path that dies drops the sender, and is in doubt for it.
+        let _ = self.work.send(Work::Reset(sender));
+        match receiver.await {
+            Ok(TaskOutcome::Complete) => Ok(()),
+            Ok(_) => Err(DiskError::Nonsense),
+            Err(_) => Err(DiskError::TimedOut),
+        }
+    }
+
+    /// Logs out. Whatever is sent afterwards is not.
+    pub(super) fn leave(&self) {
+        // The same.
+        let _ = self.work.send(Work::Leave);
+    }
+
+    pub(super) fn state(&self) -> PathState {
+        self.shared.now.lock().state
+    }
+
+    pub(super) fn status(&self) -> PathStatus {
+        let (place, now) = (&self.shared.place, self.shared.now.lock());
+        PathStatus {
+            portal: place.config.portal.clone(),
+            target: place.config.target.clone(),
+            lun: place.lun,
+            state: now.state,
+            group: now.group,
+            commands: now.commands,
+            trouble: now.trouble.clone(),
+        }
+    }
+}
+
+impl Shared {
+    fn set(&self, state: PathState, group: Option<u16>, trouble: Option<String>) {
+        {
+            let mut now = self.now.lock();
+            (now.state, now.trouble) = (state, trouble);
+            now.group = group.or(now.group);
+        }
+        self.changed.send_modify(|version| *version = version.wrapping_add(1));
+    }
+}
+
+/// The owner of a path's session.
+struct Task {
+    shared: Arc<Shared>,
+    name: String,
+    work: mpsc::UnboundedReceiver<Work>,
+    rules: RetryRules,
+}
+
+/// Why a session is no longer served.
+enum End {
+    Left,
+    Lost(SessionError),
+}
+
+struct Open {
+    answer: oneshot::Sender<Outcome>,
+    deadline: Instant,
+}
+
+impl Task {
+    async fn live(mut self, mut session: Option<Session>) {
+        let mut pause = self.rules.first_reconnect;
+        loop {
+            if let Some(session) = session.take() {
+                pause = self.rules.first_reconnect;
+                match self.serve(session).await {
+                    End::Left => {
+                        self.shared.set(PathState::Dead, None, Some("logged out".to_owned()));
+                        return;
+                    }
+                    End::Lost(error) => self.shared.set(PathState::Dead, None, Some(error.to_string())),
+                }
+            } else if !self.idle(pause).await {
+                return;
+            } else {
+                pause = (pause * 2).min(self.rules.longest_reconnect);
+            }
+            session = self.log_in().await;
+        }
+    }
+
+    /// Waits before the next attempt, and sends back what comes; false when the path is no longer wanted.
+    async fn idle(&mut self, pause: Duration) -> bool {
+        let end = tokio::time::sleep(pause);
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                () = &mut end => return true,
+                work = self.work.recv() => match work {
+                    Some(Work::Command(_, answer)) => {
+                        // Who asked may be gone.
+                        let _ = answer.send(Outcome::NotSent);
+                    }
+                    Some(Work::AskPort | Work::Reset(_)) => {}
+                    Some(Work::Leave) | None => return false,
+                },
+            }
+        }
+    }
+
+    async fn log_in(&mut self) -> Option<Session> {
+        let place = &self.shared.place;
+        let attempt = tokio::time::timeout(self.rules.ping_timeout, probe(place)).await;
+        let trouble = match attempt {
+            Err(_) => "the login took too long".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok((_, probe))) if probe.identity.name != self.name => {
+                format!("the path leads to {} now", probe.identity.name)
+            }
+            Ok(Ok((session, probe))) => {
+                self.shared.set(probe.state, probe.group, None);
+                return Some(session);
+            }
+        };
+        self.shared.set(PathState::Dead, None, Some(trouble));
+        None
+    }
+
+    async fn serve(&mut self, mut session: Session) -> End {
+        let mut open: FxHashMap<u64, Open> = FxHashMap::default();
+        let end = self.exchange(&mut session, &mut open).await;
+        for (_, Open { answer, .. }) in open.drain() {
+            let _ = answer.send(Outcome::Lost);
+        }
+        if matches!(end, End::Left) {
+            // Good-bye; that the target may not hear it changes nothing.
+            let _ = tokio::time::timeout(self.rules.ping_timeout, session.logout()).await;
+        }
+        end
+    }
+
+    /// Carries commands out and answers in.
+    async fn exchange(&mut self, session: &mut Session, open: &mut FxHashMap<u64, Open>) -> End {
+        let mut token = 0u64;
+        let mut watch = tokio::time::interval(WATCH_INTERVAL);
+        let mut heard = clock::now();
+        loop {
+            tokio::select! {
+                work = self.work.recv() => {
+                    // All that waits goes out in one write.
+                    let mut next = work.ok_or(());
+                    while let Ok(work) = next {
+                        match work {
+                            Work::Command(request, answer) => {
+                                token += 1;
+                                let deadline = clock::now() + self.rules.command_timeout;
+                                open.insert(token, Open { answer, deadline });
+                                session.submit(request, token);
+                            }
+                            Work::AskPort => {
+                                if let Err(error) = self.ask_port(session).await {
+                                    return End::Lost(error);
+                                }
+                            }
+                            Work::Reset(answer) => match self.reset(session).await {
+                                Ok(outcome) => drop(answer.send(outcome)),
+                                Err(error) => return End::Lost(error),
+                            },
+                            Work::Leave => return End::Left,
+                        }
+                        next = self.work.try_recv().map_err(|_| ());
+                    }
+                    if self.work.is_closed() && self.work.is_empty() {
+                        return End::Left;
+                    }
+                }
+                completion = session.next() => {
+                    heard = clock::now();
+                    match completion {
+                        Ok(completion) => answer(open, completion),
+                        Err(error) => return End::Lost(error),
+                    }
+                    while let Some(completion) = session.try_next() {
+                        answer(open, completion);
+                    }
+                }
+                _ = watch.tick(), if !open.is_empty() => {
+                    if let Err(error) = self.look_after(session, open, &mut heard).await {
+                        return End::Lost(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn reset(&self, session: &mut Session) -> Result<TaskOutcome, SessionError> {
+        let reset = session.manage_tasks(TaskFunction::LogicalUnitReset, self.shared.place.lun, None);
+        tokio::time::timeout(self.rules.ping_timeout, reset).await.map_err(|_| SessionError::Timeout)?
+    }
+
+    /// Finds out what the port is good for.
+    async fn ask_port(&self, session: &mut Session) -> Result<(), SessionError> {
+        let asked = tokio::time::timeout(self.rules.ping_timeout, session.port_group(self.shared.place.lun)).await;
+        match asked.map_err(|_| SessionError::Timeout)? {
+            Ok(Some(group)) => self.shared.set(PathState::of(group.state), Some(group.id), None),
+            Ok(None) => self.shared.set(PathState::Active, None, None),
+            Err(initiator::RunError::Session(error)) => return Err(error),
+            // It answers, and will say at the next command what it has against it.
+            Err(initiator::RunError::Refused(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// Aborts what takes too long, and asks a silent target whether it lives.
+    async fn look_after(
+        &self,
+        session: &mut Session,
+        open: &mut FxHashMap<u64, Open>,
+        heard: &mut Instant,
+    ) -> Result<(), SessionError> {
+        let now = clock::now();
+        let late = open.iter().filter(|(_, command)| command.deadline <= now).map(|(token, _)| *token).min();
+        if let Some(token) = late {
+            let abort = session.manage_tasks(TaskFunction::AbortTask, self.shared.place.lun, Some(token));
+            tokio::time::timeout(self.rules.ping_timeout, abort).await.map_err(|_| SessionError::Timeout)??;
+            while let Some(completion) = session.try_next() {
+                answer(open, completion);
+            }
+            // RFC 7143 11.6.1: a task that was neither answered nor ended may still be alive, and only the end of the
+            // session ends it for certain.
+            return if open.contains_key(&token) { Err(SessionError::Timeout) } else { Ok(()) };
+        }
+        if now.duration_since(*heard) >= self.rules.ping_after {
+            let ping = session.ping(bytes::Bytes::from_static(b"are you there"));
+            tokio::time::timeout(self.rules.ping_timeout, ping).await.map_err(|_| SessionError::Timeout)??;
+            *heard = clock::now();
+        }
+        Ok(())
+    }
+}
+
+fn answer(open: &mut FxHashMap<u64, Open>, completion: Completion) {
+    if let Some(Open { answer, .. }) = open.remove(&completion.token) {
+        // Who asked may be gone.
+        let _ = answer.send(Outcome::Answered(completion));
+    }
+}

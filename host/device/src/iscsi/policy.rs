@@ -1,0 +1,204 @@
+//! Which path the next command takes: ESXi's path selection policies, as a value.
+
+use scsi::port_groups::AccessState;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The I/O limit of round robin that the described array asks for.
+pub const BEST_IO_LIMIT: u32 = 1;
+
+/// A path selection policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathPolicy {
+    /// `VMW_PSP_RR`: the paths take turns.
+    RoundRobin {
+        /// Commands on one path before the next one's turn, at least 1. ESXi's own default is 1000.
+        iops: u32,
+    },
+    /// `VMW_PSP_FIXED`: one path while it lives, by its number from 0.
+    Fixed {
+        /// The path.
+        preferred: usize,
+    },
+    /// `VMW_PSP_MRU`: the path used last, until it dies.
+    MostRecentlyUsed,
+}
+
+impl PathPolicy {
+    /// ESXi's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RoundRobin { .. } => "VMW_PSP_RR",
+            Self::Fixed { .. } => "VMW_PSP_FIXED",
+            Self::MostRecentlyUsed => "VMW_PSP_MRU",
+        }
+    }
+}
+
+impl Default for PathPolicy {
+    fn default() -> Self {
+        Self::RoundRobin { iops: BEST_IO_LIMIT }
+    }
+}
+
+impl fmt::Display for PathPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{0}' is no path selection policy: VMW_PSP_RR, VMW_PSP_FIXED and VMW_PSP_MRU are")]
+pub struct UnknownPolicy(String);
+
+impl FromStr for PathPolicy {
+    type Err = UnknownPolicy;
+
+    /// A policy by ESXi's name, with its defaults.
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        match name {
+            "VMW_PSP_RR" => Ok(Self::default()),
+            "VMW_PSP_FIXED" => Ok(Self::Fixed { preferred: 0 }),
+            "VMW_PSP_MRU" => Ok(Self::MostRecentlyUsed),
+            _ => Err(UnknownPolicy(name.to_owned())),
+        }
+    }
+}
+
+/// What a path is good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathState {
+    /// No session.
+    #[default]
+    Dead,
+    /// A session to a port that takes no data commands now.
+    Standby,
+    /// A longer way to the unit.
+    Unoptimized,
+    /// A way to the unit.
+    Active,
+}
+
+impl PathState {
+    /// What a port in this state is good for.
+    pub(super) fn of(access: AccessState) -> Self {
+        match access {
+            AccessState::ActiveOptimized => Self::Active,
+            AccessState::ActiveNonOptimized => Self::Unoptimized,
+            AccessState::Standby | AccessState::Unavailable | AccessState::Transitioning => Self::Standby,
+        }
+    }
+}
+
+impl fmt::Display for PathState {
+    /// ESXi's word.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dead => "dead",
+            Self::Standby => "standby",
+            Self::Unoptimized => "active unoptimized",
+            Self::Active => "active",
+        })
+    }
+}
+
+/// Chooses paths by a policy.
+#[derive(Debug)]
+pub(super) struct Selector {
+    policy: PathPolicy,
+    current: usize,
+    sent: u32,
+}
+
+impl Selector {
+    pub(super) fn new(policy: PathPolicy) -> Self {
+        Self { policy, current: 0, sent: 0 }
+    }
+
+    pub(super) fn policy(&self) -> PathPolicy {
+        self.policy
+    }
+
+    pub(super) fn set_policy(&mut self, policy: PathPolicy) {
+        (self.policy, self.sent) = (policy, 0);
+    }
+
+    /// The path of the last command.
+    pub(super) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// The path for the next command: among the best that live, by the policy; none when no path can take it.
+    pub(super) fn pick(&mut self, states: &[PathState]) -> Option<usize> {
+        let best = *states.iter().max()?;
+        if best < PathState::Unoptimized {
+            return None;
+        }
+        let good = |path: usize| states.get(path) == Some(&best);
+        let next = |from: usize| (0..states.len()).map(|step| (from + step) % states.len()).find(|path| good(*path));
+        let chosen = match self.policy {
+            PathPolicy::RoundRobin { iops } if self.sent >= iops.max(1) => next(self.current + 1),
+            PathPolicy::Fixed { preferred } if good(preferred) => Some(preferred),
+            _ => next(self.current),
+        }?;
+        self.sent = if chosen == self.current && self.sent < self.limit() { self.sent + 1 } else { 1 };
+        self.current = chosen;
+        Some(chosen)
+    }
+
+    fn limit(&self) -> u32 {
+        match self.policy {
+            PathPolicy::RoundRobin { iops } => iops.max(1),
+            _ => u32::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathState::{Active, Dead, Standby, Unoptimized};
+    use super::*;
+
+    fn picks(selector: &mut Selector, states: &[PathState], count: usize) -> Vec<usize> {
+        (0..count).map(|_| selector.pick(states).unwrap()).collect()
+    }
+
+    #[test]
+    fn round_robin_changes_after_its_limit() {
+        let mut one = Selector::new(PathPolicy::default());
+        assert_eq!(picks(&mut one, &[Active; 3], 7), [0, 1, 2, 0, 1, 2, 0]);
+        let mut three = Selector::new(PathPolicy::RoundRobin { iops: 3 });
+        assert_eq!(picks(&mut three, &[Active; 2], 8), [0, 0, 0, 1, 1, 1, 0, 0]);
+        assert_eq!(picks(&mut one, &[Active], 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn only_the_best_paths_are_used() {
+        let mut selector = Selector::new(PathPolicy::default());
+        assert_eq!(picks(&mut selector, &[Unoptimized, Active, Dead, Active], 4), [1, 3, 1, 3]);
+        assert_eq!(picks(&mut selector, &[Unoptimized, Standby, Dead, Unoptimized], 2), [0, 3]);
+        assert_eq!(selector.pick(&[Standby, Dead]), None);
+        assert_eq!(selector.pick(&[]), None);
+    }
+
+    #[test]
+    fn fixed_goes_back_and_mru_stays() {
+        let mut fixed = Selector::new(PathPolicy::Fixed { preferred: 1 });
+        let mut mru = Selector::new(PathPolicy::MostRecentlyUsed);
+        assert_eq!((picks(&mut fixed, &[Active; 2], 2), picks(&mut mru, &[Active; 2], 2)), (vec![1, 1], vec![0, 0]));
+        assert_eq!((fixed.pick(&[Active, Dead]), mru.pick(&[Dead, Active])), (Some(0), Some(1)));
+        assert_eq!((fixed.pick(&[Active; 2]), mru.pick(&[Active; 2])), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn policies_have_esxis_names() {
+        for policy in [PathPolicy::default(), PathPolicy::Fixed { preferred: 0 }, PathPolicy::MostRecentlyUsed] {
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert!("VMW_PSP_XX".parse::<PathPolicy>().is_err());
+    }
+}
