@@ -1,0 +1,126 @@
+//! A cluster: some of the descriptors, pages or blocks, which of them are taken, and the lock for changing that.
+
+use super::geometry::{Geometry, Resource};
+use super::lock::{Guarded, Kind, LockHeader};
+use super::{Image, geometry::MAX_PER_CLUSTER};
+use crate::VolumeUuid;
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const BITMAP_BYTES: usize = MAX_PER_CLUSTER as usize / 8;
+
+/// The sector of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Cluster {
+    lock: LockHeader,
+    total: U32,
+    free: U32,
+    reserved: [u8; 56],
+    /// Bit `n % 8` of byte `n / 8` is set when the `n`th thing is taken.
+    bitmap: [u8; BITMAP_BYTES],
+    unused: [u8; 124],
+    crc: U32,
+}
+
+const _: () = assert!(size_of::<Cluster>() == super::SECTOR_BYTES);
+
+impl Guarded for Cluster {
+    fn lock(&self) -> &LockHeader {
+        &self.lock
+    }
+
+    fn lock_mut(&mut self) -> &mut LockHeader {
+        &mut self.lock
+    }
+}
+
+/// The kind of a resource's clusters.
+pub(crate) fn kind_of(resource: Resource) -> Kind {
+    match resource {
+        Resource::Descriptors => Kind::DescriptorCluster,
+        Resource::Pages => Kind::PageCluster,
+        Resource::Blocks => Kind::BlockCluster,
+    }
+}
+
+impl Cluster {
+    /// Cluster `index` of a resource, all of it free.
+    pub(crate) fn new(resource: Resource, index: u32, geometry: &Geometry, volume: VolumeUuid) -> Self {
+        let total = geometry.in_cluster(resource, index);
+        Self {
+            lock: LockHeader::new(kind_of(resource), index, volume),
+            total: total.into(),
+            free: total.into(),
+            reserved: [0; 56],
+            bitmap: [0; BITMAP_BYTES],
+            unused: [0; 124],
+            crc: U32::ZERO,
+        }
+    }
+
+    /// Cluster `index` of a resource, if that is what the sector holds.
+    pub(crate) fn load(
+        image: &Image,
+        resource: Resource,
+        index: u32,
+        geometry: &Geometry,
+        volume: VolumeUuid,
+    ) -> Option<Self> {
+        let cluster = Self::decode(image, kind_of(resource), index, volume)?;
+        (cluster.total.get() == geometry.in_cluster(resource, index) && cluster.free.get() <= cluster.total.get())
+            .then_some(cluster)
+    }
+
+    /// Things in it.
+    pub(crate) fn total(&self) -> u32 {
+        self.total.get()
+    }
+
+    /// How many are free, by its own account.
+    pub(crate) fn free(&self) -> u32 {
+        self.free.get()
+    }
+
+    /// How many are free, counted.
+    pub(crate) fn count_free(&self) -> u32 {
+        (0..self.total()).filter(|bit| !self.is_taken(*bit)).count() as u32
+    }
+
+    /// Whether the `bit`th thing is taken.
+    pub(crate) fn is_taken(&self, bit: u32) -> bool {
+        self.bitmap.get(bit as usize / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0)
+    }
+
+    /// Takes the `bit`th thing; false when it was taken, or is none of the cluster's.
+    pub(crate) fn take(&mut self, bit: u32) -> bool {
+        if bit >= self.total() || self.is_taken(bit) {
+            return false;
+        }
+        self.bitmap[bit as usize / 8] |= 1 << (bit % 8);
+        self.free = self.free().saturating_sub(1).into();
+        true
+    }
+
+    /// Gives the `bit`th thing back; false when it was free, or is none of the cluster's.
+    pub(crate) fn give(&mut self, bit: u32) -> bool {
+        if bit >= self.total() || !self.is_taken(bit) {
+            return false;
+        }
+        self.bitmap[bit as usize / 8] &= !(1 << (bit % 8));
+        self.free = (self.free() + 1).into();
+        true
+    }
+
+    /// Sets the count of free things to what the bitmap says.
+    pub(crate) fn recount(&mut self) {
+        self.free = self.count_free().into();
+    }
+
+    /// The first run of free things from `from` on, at most `most` long: its first and its length.
+    pub(crate) fn free_run(&self, from: u32, most: u32) -> Option<(u32, u32)> {
+        let first = (from..self.total()).find(|bit| !self.is_taken(*bit))?;
+        let length = (first..self.total()).take(most as usize).take_while(|bit| !self.is_taken(*bit)).count();
+        (length > 0).then_some((first, length as u32))
+    }
+}

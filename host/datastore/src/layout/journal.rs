@@ -1,0 +1,160 @@
+//! A host's journal: the one change of metadata that it is making, so that another host can finish it.
+//!
+//! A record holds the new content of sectors that carry a lock (*guards*) and of pages. It is written whole before anything
+//! else. What has a guard that is as the record says (same owner, same generation) has not been applied yet; every other
+//! part has. So a record may be applied any number of times, and is never cleared.
+
+use super::{PAGE_BYTES, SECTOR_BYTES, VERSION};
+use crate::VolumeUuid;
+use bytes::{Bytes, BytesMut};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 8] = *b"IBIDJN\0\0";
+/// Bytes before the images.
+pub(crate) const HEADER_BYTES: usize = 4096;
+/// The most parts of a record.
+pub(crate) const MAX_PARTS: usize = 168;
+const GUARD: u8 = 1;
+const PAGE: u8 = 2;
+const CONDITION: u8 = 3;
+
+/// One thing that a record changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A sector with a lock, that lock's generation before, and the sector's content after. Without content it is not
+    /// changed: pages depend on it.
+    Guard { sector: u64, generation: u64, image: Option<Bytes> },
+    /// A page, its content after, and which part is its guard.
+    Page { sector: u64, guard: u16, image: Bytes },
+}
+
+/// What a host's journal holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) slot: u16,
+    /// The generation of the slot: records of former lives mean nothing.
+    pub(crate) incarnation: u64,
+    pub(crate) sequence: u64,
+    pub(crate) parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct PartBytes {
+    sector: U64,
+    generation: U64,
+    kind: u8,
+    reserved: u8,
+    guard: U16,
+    unused: U32,
+}
+
+const _: () = assert!(size_of::<PartBytes>() == 24);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct HeaderBytes {
+    magic: [u8; 8],
+    version: U16,
+    slot: U16,
+    parts: U16,
+    reserved: U16,
+    incarnation: U64,
+    sequence: U64,
+    volume: [u8; 16],
+    images: U32,
+    images_crc: U32,
+    unused: U32,
+    crc: U32,
+    entries: [PartBytes; MAX_PARTS],
+}
+
+const _: () = assert!(size_of::<HeaderBytes>() == HEADER_BYTES);
+const CRC_AT: usize = std::mem::offset_of!(HeaderBytes, crc);
+
+/// Bytes that a record with so many sectors and pages takes.
+pub(crate) fn record_bytes(guards: usize, pages: usize) -> usize {
+    HEADER_BYTES + guards * SECTOR_BYTES + pages * PAGE_BYTES
+}
+
+fn header_crc(header: &[u8]) -> u32 {
+    let mut bare = [0; HEADER_BYTES];
+    bare.copy_from_slice(&header[..HEADER_BYTES]);
+    bare[CRC_AT..CRC_AT + 4].fill(0);
+    crc32c::crc32c(&bare)
+}
+
+impl Record {
+    /// The record's bytes; `None` when it has more parts than the header can tell.
+    pub(crate) fn encode(&self, volume: VolumeUuid) -> Option<Bytes> {
+        let mut header = HeaderBytes::new_zeroed();
+        let mut images = BytesMut::new();
+        for (place, part) in header.entries.iter_mut().zip(&self.parts) {
+            match part {
+                Part::Guard { sector, generation, image } => {
+                    place.sector = (*sector).into();
+                    place.generation = (*generation).into();
+                    place.kind = if image.is_some() { GUARD } else { CONDITION };
+                    images.extend_from_slice(image.as_deref().unwrap_or_default());
+                }
+                Part::Page { sector, guard, image } => {
+                    place.sector = (*sector).into();
+                    place.guard = (*guard).into();
+                    place.kind = PAGE;
+                    images.extend_from_slice(image);
+                }
+            }
+        }
+        header.magic = MAGIC;
+        header.version = VERSION.into();
+        header.slot = self.slot.into();
+        header.parts = u16::try_from(self.parts.len()).ok().filter(|parts| usize::from(*parts) <= MAX_PARTS)?.into();
+        header.incarnation = self.incarnation.into();
+        header.sequence = self.sequence.into();
+        header.volume = volume.0;
+        header.images = u32::try_from(images.len()).ok()?.into();
+        header.images_crc = crc32c::crc32c(&images).into();
+        let mut bytes = BytesMut::from(header.as_bytes());
+        let crc = header_crc(&bytes);
+        bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes.extend_from_slice(&images);
+        Some(bytes.freeze())
+    }
+
+    /// What a journal holds. `None` when there is no whole record: nothing was begun, or it was not written to its end,
+    /// and then nothing of it was applied.
+    pub(crate) fn decode(journal: &Bytes, volume: VolumeUuid) -> Option<Self> {
+        let header = HeaderBytes::ref_from_bytes(journal.get(..HEADER_BYTES)?).ok()?;
+        let known = header.magic == MAGIC && header.version.get() == VERSION && header.volume == volume.0;
+        if !known || header_crc(journal) != header.crc.get() {
+            return None;
+        }
+        let images = journal.get(HEADER_BYTES..HEADER_BYTES + header.images.get() as usize)?;
+        if crc32c::crc32c(images) != header.images_crc.get() {
+            return None;
+        }
+        let mut at = HEADER_BYTES;
+        let mut next = |bytes: usize| {
+            let image = (at + bytes <= HEADER_BYTES + images.len()).then(|| journal.slice(at..at + bytes));
+            at += bytes;
+            image
+        };
+        let mut parts = Vec::new();
+        for entry in header.entries.get(..usize::from(header.parts.get()))? {
+            let (sector, generation) = (entry.sector.get(), entry.generation.get());
+            parts.push(match entry.kind {
+                GUARD => Part::Guard { sector, generation, image: Some(next(SECTOR_BYTES)?) },
+                CONDITION => Part::Guard { sector, generation, image: None },
+                PAGE => Part::Page { sector, guard: entry.guard.get(), image: next(PAGE_BYTES)? },
+                _ => return None,
+            });
+        }
+        Some(Self {
+            slot: header.slot.get(),
+            incarnation: header.incarnation.get(),
+            sequence: header.sequence.get(),
+            parts,
+        })
+    }
+}

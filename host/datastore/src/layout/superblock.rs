@@ -1,0 +1,102 @@
+//! The superblock: what the datastore is. Written once, when it is made; a copy lies half a block behind it.
+
+use super::geometry::Geometry;
+use super::{Image, VERSION, is_sealed, seal};
+use crate::{Mode, VolumeUuid};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 8] = *b"IBIDDS\0\0";
+/// The longest label, in bytes.
+pub const MAX_LABEL_BYTES: usize = 127;
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) uuid: VolumeUuid,
+    pub(crate) label: String,
+    pub(crate) mode: Mode,
+    /// When it was made: milliseconds since 1970.
+    pub(crate) created: u64,
+    /// First sector of the partition on the device, as it was made.
+    pub(crate) partition_lba: u64,
+    pub(crate) geometry: Geometry,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct SuperblockBytes {
+    magic: [u8; 8],
+    version: U16,
+    mode: u8,
+    label_bytes: u8,
+    block_bytes: U32,
+    uuid: [u8; 16],
+    created: U64,
+    partition_lba: U64,
+    sectors: U64,
+    journal_sectors: U32,
+    descriptors: U32,
+    pages: U32,
+    blocks: U32,
+    blocks_per_cluster: U32,
+    reserved: [u8; 20],
+    label: [u8; 128],
+    unused: [u8; 284],
+    crc: U32,
+}
+
+const _: () = assert!(size_of::<SuperblockBytes>() == super::SECTOR_BYTES);
+
+impl Superblock {
+    /// The sector. A label that is too long is cut; `Datastore::format` refuses it before.
+    pub(crate) fn encode(&self) -> Image {
+        let mut bytes = SuperblockBytes::new_zeroed();
+        let length = self.label.len().min(MAX_LABEL_BYTES);
+        bytes.magic = MAGIC;
+        bytes.version = VERSION.into();
+        bytes.mode = self.mode.number();
+        bytes.label_bytes = length as u8;
+        bytes.block_bytes = (super::BLOCK_BYTES as u32).into();
+        bytes.uuid = self.uuid.0;
+        bytes.created = self.created.into();
+        bytes.partition_lba = self.partition_lba.into();
+        bytes.sectors = self.geometry.sectors.into();
+        bytes.journal_sectors = self.geometry.journal_sectors.into();
+        bytes.descriptors = self.geometry.descriptors.into();
+        bytes.pages = self.geometry.pages.into();
+        bytes.blocks = self.geometry.blocks.into();
+        bytes.blocks_per_cluster = self.geometry.blocks_per_cluster.into();
+        bytes.label[..length].copy_from_slice(&self.label.as_bytes()[..length]);
+        let mut image = super::image_of(bytes.as_bytes());
+        seal(&mut image);
+        image
+    }
+
+    /// What a sector says; `None` when it is no superblock of ours, or one that is damaged.
+    pub(crate) fn decode(image: &Image) -> Option<Self> {
+        let bytes = SuperblockBytes::ref_from_bytes(image).ok()?;
+        let known = bytes.magic == MAGIC && bytes.version.get() == VERSION && is_sealed(image);
+        if !known || u64::from(bytes.block_bytes.get()) != super::BLOCK_BYTES {
+            return None;
+        }
+        let label = bytes.label.get(..usize::from(bytes.label_bytes))?;
+        let geometry = Geometry {
+            sectors: bytes.sectors.get(),
+            journal_sectors: bytes.journal_sectors.get(),
+            descriptors: bytes.descriptors.get(),
+            pages: bytes.pages.get(),
+            blocks: bytes.blocks.get(),
+            blocks_per_cluster: bytes.blocks_per_cluster.get(),
+        };
+        geometry.is_sound().then_some(())?;
+        Some(Self {
+            uuid: VolumeUuid(bytes.uuid),
+            label: String::from_utf8(label.to_vec()).ok()?,
+            mode: Mode::of_number(bytes.mode)?,
+            created: bytes.created.get(),
+            partition_lba: bytes.partition_lba.get(),
+            geometry,
+        })
+    }
+}

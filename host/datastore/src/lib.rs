@@ -1,0 +1,19 @@
+//! The shared datastore: a cluster file system on one LUN, with the behaviour that VMFS shows to an array. Blocks of 1 MiB;
+//! metadata in sectors that each carry their own lock; a heartbeat for each host; locks taken by ATS (COMPARE AND WRITE,
+//! SBC-4 5.3) or under a reservation of the whole LUN. The bytes are described in `docs/datastore-format.md`.
+#![forbid(unsafe_code)]
+
+mod error;
+mod layout;
+mod runtime;
+mod volume;
+
+pub use error::{Error, Result};
+pub use layout::descriptor::FileKind;
+pub use layout::gpt::DEFAULT_PARTITION_LBA;
+pub use layout::lock::Owner;
+pub use layout::page::MAX_FILE_NAME_BYTES;
+pub use layout::superblock::MAX_LABEL_BYTES;
+pub use layout::{BLOCK_BYTES, BLOCK_SECTORS, MAX_HOSTS, SECTOR_BYTES};
+pub use runtime::{Runtime, Task, TokioRuntime};
+pub use volume::{Mode, VolumeUuid};

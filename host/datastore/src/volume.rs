@@ -1,0 +1,96 @@
+//! What names a datastore.
+
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The UUID of a datastore, written as ESXi writes it: `51f5bd4e-3f5a8c12-9b77-000c29d1b8aa`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VolumeUuid(pub [u8; 16]);
+
+impl fmt::Display for VolumeUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.0.iter().enumerate() {
+            if matches!(at, 4 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A text is no UUID of a datastore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a datastore's UUID looks like 51f5bd4e-3f5a8c12-9b77-000c29d1b8aa")]
+pub struct UuidError;
+
+impl FromStr for VolumeUuid {
+    type Err = UuidError;
+
+    fn from_str(text: &str) -> Result<Self, UuidError> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+        let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8).ok_or(UuidError);
+        if digits.len() != 32 {
+            return Err(UuidError);
+        }
+        let mut uuid = [0; 16];
+        for (place, pair) in uuid.iter_mut().zip(digits.chunks_exact(2)) {
+            *place = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Ok(Self(uuid))
+    }
+}
+
+/// Which VMFS a datastore behaves as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// VMFS 5: up to 8 readers of a file; space comes back by command; thin copies by 1 MB.
+    V5,
+    /// VMFS 6: up to 32 readers of a file; space may come back by itself.
+    V6,
+}
+
+impl Mode {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::V5 => 5,
+            Self::V6 => 6,
+        }
+    }
+
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
+        match number {
+            5 => Some(Self::V5),
+            6 => Some(Self::V6),
+            _ => None,
+        }
+    }
+
+    /// Hosts that may read a file at once.
+    pub(crate) fn readers(self) -> usize {
+        match self {
+            Self::V5 => 8,
+            Self::V6 => crate::layout::descriptor::READERS,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VMFS-{}", self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_read_as_they_are_written() {
+        let uuid = VolumeUuid(*b"\x51\xf5\xbd\x4e\x3f\x5a\x8c\x12\x9b\x77\x00\x0c\x29\xd1\xb8\xaa");
+        assert_eq!(uuid.to_string(), "51f5bd4e-3f5a8c12-9b77-000c29d1b8aa");
+        assert_eq!(uuid.to_string().parse(), Ok(uuid));
+        assert_eq!("51f5bd4e".parse::<VolumeUuid>(), Err(UuidError));
+    }
+}
