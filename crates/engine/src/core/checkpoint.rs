@@ -175,7 +175,7 @@ impl Core {
             log: position,
             manifest: self.manifest_runs.clone(),
         });
-        self.cleaner.checkpointed();
+        self.cleaner.checkpointed(self.pool.used(), self.pool.live_sectors().0);
         Some(())
     }
 

@@ -28,7 +28,17 @@ pub(crate) struct Cleaner {
     /// Pages were marked as changed; the next checkpoint moves them.
     has_marked_pages: bool,
     segments_cleaned: u64,
+    /// Segments in use when the first victim since the last checkpoint was chosen.
+    used_before: Option<u64>,
+    /// Checkpoints in a row after which cleaning had freed nothing.
+    fruitless: u32,
+    /// Live sectors when cleaning was found to be fruitless. It is tried again when there are fewer by a segment.
+    live_then: Option<u64>,
 }
+
+/// After so many checkpoints without a gain, cleaning rests: moving pages changes slots, whose pages move too, and nearly full
+/// segments can go round and round for ever.
+const MOST_FRUITLESS: u32 = 3;
 
 impl Cleaner {
     pub(crate) fn is_busy(&self) -> bool {
@@ -43,7 +53,12 @@ impl Cleaner {
         self.has_marked_pages && self.state == State::Idle
     }
 
-    pub(crate) fn checkpointed(&mut self) {
+    /// A checkpoint has come about, after which so many segments are in use and so many sectors alive.
+    pub(crate) fn checkpointed(&mut self, used: u64, live: u64) {
+        if let Some(before) = self.used_before.take() {
+            self.fruitless = if used < before { 0 } else { self.fruitless + 1 };
+            self.live_then = (self.fruitless >= MOST_FRUITLESS).then_some(live);
+        }
         self.has_marked_pages = false;
         self.given_up.clear();
         if self.state == State::Moving {
@@ -80,6 +95,11 @@ impl Core {
 
     /// The segment of that kind that is best cleaned, if that pays.
     pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
+        let (live, _) = self.pool.live_sectors();
+        let segment = u64::from(self.geometry.segment_sectors());
+        if self.cleaner.live_then.is_some_and(|then| live + segment > then) {
+            return None;
+        }
         let sectors = self.filled_sectors(kind);
         self.pool.victim(kind, self.most_live(kind), sectors, |segment| self.cleaner.given_up.contains(&segment))
     }
@@ -92,6 +112,8 @@ impl Core {
         let Some(victim) = self.next_victim().filter(|_| self.is_short_of_space()) else { return };
         let sectors = self.pool.segments()[victim as usize].sectors;
         self.cleaner.state = State::Reading;
+        let used = self.pool.used();
+        self.cleaner.used_before.get_or_insert(used);
         let offset = self.geometry.segment_start(victim);
         self.start_io(
             Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize },

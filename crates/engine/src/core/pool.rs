@@ -120,6 +120,11 @@ impl Pool {
         (self.dying.len() + self.pinned.iter().map(|(_, segments)| segments.len()).sum::<usize>()) as u64
     }
 
+    /// Segments that hold something.
+    pub(crate) fn used(&self) -> u64 {
+        self.segments.iter().filter(|segment| segment.live > 0 || segment.phase == Phase::Open).count() as u64
+    }
+
     /// Sealed segments that nothing references, not counted in [`Pool::coming`] yet.
     pub(crate) fn dead(&self) -> u64 {
         self.segments.iter().filter(|segment| segment.phase == Phase::Sealed && segment.live == 0).count() as u64
@@ -246,21 +251,25 @@ impl Pool {
         self.is_exhausted = false;
     }
 
-    /// The sealed segment of that kind with the least alive, those that `is_left_out` names aside, when that is at most `most` of its `sectors`. `None` where all that is dead
-    /// does not come to more than a segment: cleaning would only move the same bytes round and round.
+    /// The sealed segment of that kind with the least alive, those that `is_left_out` names aside, when that is at most `most` of
+    /// its `sectors`. `None` where moving all such segments together would not free one: that would only move the same bytes
+    /// round and round. An eighth of what is filled anew is taken to be lost to summaries and ends.
     pub(crate) fn victim(&self, kind: Kind, most: u32, sectors: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
-        let (mut best, mut dead) = (None::<(u32, u32)>, 0u64);
+        let (mut best, mut live, mut victims) = (None::<(u32, u32)>, 0u64, 0u64);
         for (index, segment) in self.segments.iter().enumerate() {
-            if segment.phase != Phase::Sealed || segment.kind != kind || segment.live == 0 {
-                continue;
-            }
-            dead += u64::from(sectors - segment.live);
-            let is_eligible = segment.live <= most && !is_left_out(index as u32);
-            if is_eligible && best.is_none_or(|(_, live)| segment.live < live) {
-                best = Some((index as u32, segment.live));
+            let is_eligible = segment.phase == Phase::Sealed
+                && segment.kind == kind
+                && (1..=most).contains(&segment.live)
+                && !is_left_out(index as u32);
+            if is_eligible {
+                victims += 1;
+                live += u64::from(segment.live);
+                if best.is_none_or(|(_, least)| segment.live < least) {
+                    best = Some((index as u32, segment.live));
+                }
             }
         }
-        let is_worth_it = dead >= u64::from(sectors + sectors / 8);
-        best.filter(|_| is_worth_it).map(|(index, _)| index)
+        let room = victims.saturating_sub(1) * u64::from(sectors - sectors / 8);
+        best.filter(|_| live <= room).map(|(index, _)| index)
     }
 }

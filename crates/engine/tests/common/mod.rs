@@ -71,7 +71,7 @@ pub(crate) fn settle(core: &mut Core, disk: &Memory) -> Answers {
             }
         }
     }
-    panic!("the core never comes to rest");
+    panic!("the core never comes to rest: {:?}", core.usage());
 }
 
 fn perform(disk: &Memory, io: &Io) -> Result<Bytes, DiskError> {
