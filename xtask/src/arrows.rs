@@ -27,7 +27,8 @@ const PARTS: &[Part] = &[
     part("store", &["units", "world"]),
     part("journal", &["units", "world"]),
     part("map", &["units", "store"]),
-    part("engine", &["units", "world", "reduce", "store", "journal", "map"]),
+    part("fsck", &["units", "world", "reduce", "store", "journal", "map"]),
+    part("engine", &["units", "world", "reduce", "store", "journal", "map", "fsck"]),
     // The array.
     part("catalog", &["units", "engine"]),
     Part {
@@ -44,7 +45,7 @@ const PARTS: &[Part] = &[
     part("client", &["units", "api"]),
     Part {
         name: "ibid",
-        may_use: &["units", "world", "store", "engine", "catalog", "target", "api", "rest", "client"],
+        may_use: &["units", "world", "store", "fsck", "engine", "catalog", "target", "api", "rest", "client"],
         may_test_with: &["scsi", "iscsi", "initiator"],
     },
     // The host's side: an independent witness, which never links the engine.
@@ -56,7 +57,7 @@ const PARTS: &[Part] = &[
     part("lab", &["units", "world", "scsi", "initiator", "device", "esxhost", "vdisk"]),
     part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost"]),
     // Around them.
-    part("sim", &["units", "world", "store", "journal", "map", "engine"]),
+    part("sim", &["units", "world", "store", "journal", "map", "fsck", "engine"]),
     part("bench", &["units", "world", "reduce", "store", "journal", "map", "engine", "initiator"]),
     part("xtask", &[]),
 ];
