@@ -1,17 +1,22 @@
 //! Is it worth trying to compress? A look at a small part of the data, for a small part of what compressing it would cost.
 //!
 //! Two signs, because each is blind where the other sees: bytes that are unevenly frequent (text, numbers, sparse pages), and eight-byte words
-//! that come again (records of random content, padding). Data that are encrypted or compressed already show neither.
+//! that come again (records of random content, padding). Data that are encrypted or compressed already show neither. More is not worth
+//! looking for: the compressor itself hurries over what it cannot compress.
 
 use crate::BLOCK_BYTES;
 
-/// Slices looked at in every block, and their length in bytes.
+/// Slices whose bytes are counted in every block, and their length.
 const SLICES: usize = 4;
 const SLICE_BYTES: usize = 64;
-/// Of the eight-byte words of a block, one in so many is remembered (the same ones wherever they stand).
-const WORD_SHARE_BITS: u32 = 6;
-/// Remembered words, by their hash.
-const SEEN: usize = 64;
+/// From one slice to the next: the last one ends with the block.
+const SLICE_STEP: usize = (BLOCK_BYTES - SLICE_BYTES) / (SLICES - 1);
+/// From one word that is remembered to the next.
+const WORD_STEP: usize = 64;
+/// Words that are remembered, by their hash: as many as a full unit has.
+const SEEN_BITS: u32 = 9;
+/// So many words that were there before are no accident, and a saving of a sector is near.
+const REPEATS: u32 = 4;
 
 /// True when a unit of these blocks (each of 4096 bytes) may well become smaller. One block that shows a sign is enough: the
 /// compressor itself runs quickly over the others.
@@ -24,8 +29,7 @@ fn is_uneven(block: &[u8]) -> bool {
     let mut counts = [0u16; 256];
     let mut taken = 0u32;
     for slice in 0..SLICES {
-        let at = slice * (BLOCK_BYTES / SLICES) + slice * SLICE_BYTES;
-        let Some(bytes) = block.get(at..at + SLICE_BYTES) else { continue };
+        let Some(bytes) = block.get(slice * SLICE_STEP..slice * SLICE_STEP + SLICE_BYTES) else { continue };
         bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
         taken += SLICE_BYTES as u32;
     }
@@ -34,23 +38,19 @@ fn is_uneven(block: &[u8]) -> bool {
     squares > (taken + taken * taken / 256) * 3 / 2
 }
 
-/// True when an eight-byte word comes twice, among those that are sampled by their value.
+/// True when words at the same places of a 64-byte grid come again.
 fn repeats_words<B: AsRef<[u8]>>(blocks: &[B]) -> bool {
-    let mut seen = [0u64; SEEN];
+    let mut seen = [0u64; 1 << SEEN_BITS];
+    let mut repeats = 0;
     for block in blocks {
         let (words, _) = block.as_ref().as_chunks::<8>();
-        for word in words {
+        for word in words.iter().step_by(WORD_STEP / 8) {
             let hash = u64::from_le_bytes(*word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            if hash >> (64 - WORD_SHARE_BITS) == 1 {
-                let place = &mut seen[(hash >> 32) as usize % SEEN];
-                if *place == hash {
-                    return true;
-                }
-                *place = hash;
-            }
+            let before = std::mem::replace(&mut seen[(hash >> (64 - SEEN_BITS)) as usize], hash);
+            repeats += u32::from(before == hash);
         }
     }
-    false
+    repeats >= REPEATS
 }
 
 #[cfg(test)]
@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn text_numbers_and_sparse_pages_do() {
-        let text: Vec<u8> = b"All work and no play makes Jack a dull boy. ".iter().copied().cycle().take(BLOCK_BYTES).collect();
+        let text: Vec<u8> =
+            b"All work and no play makes Jack a dull boy. ".iter().copied().cycle().take(BLOCK_BYTES).collect();
         let numbers: Vec<u8> = (0..1024u32).flat_map(|number| (number * 7).to_le_bytes()).collect();
         let mut sparse = vec![0; BLOCK_BYTES];
         sparse[..1024].copy_from_slice(&noise(1, 1024));

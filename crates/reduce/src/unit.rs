@@ -60,7 +60,7 @@ impl Default for Scratch {
         Self {
             plain: Vec::with_capacity(MAX_UNIT_BYTES),
             packed: vec![0; packed],
-            table: CompressTable::small(),
+            table: CompressTable::large(),
             dense: None,
         }
     }
@@ -124,7 +124,8 @@ pub fn is_packed(blocks: usize, sectors: usize) -> bool {
 /// not a unit of so many blocks is refused, and no more memory is taken than the blocks need.
 pub fn unpack(stored: &[u8], blocks: usize) -> Result<Bytes, Damaged> {
     let (header, _) = HeaderBytes::ref_from_prefix(stored).map_err(|_| Damaged::Header)?;
-    let is_sound = (1..=MAX_UNIT_BLOCKS).contains(&blocks) && usize::from(header.blocks) == blocks && header.reserved == U32::ZERO;
+    let is_sound =
+        (1..=MAX_UNIT_BLOCKS).contains(&blocks) && usize::from(header.blocks) == blocks && header.reserved == U32::ZERO;
     let stream = stored.get(UNIT_HEADER_BYTES..usize::from(header.length.get())).ok_or(Damaged::Header)?;
     if !is_sound {
         return Err(Damaged::Header);

@@ -29,10 +29,10 @@ fn joined(blocks: &[Bytes]) -> Vec<u8> {
 fn golden_bytes() {
     let unit = pack(&[Bytes::from_static(&[b'x'; BLOCK_BYTES])], &mut Scratch::default()).unwrap();
     assert_eq!(unit.len(), 512);
-    // One literal, a match of 4090 at distance 1 (15 + 15 × 255 + 246 + the least of 4), five literals.
-    let mut expected = vec![1, 1, 34, 0, 0, 0, 0, 0, 0x1F, b'x', 1, 0];
+    // One literal, a match of 4089 at distance 1 (15 + 15 × 255 + 245 + the least of 4), six literals.
+    let mut expected = vec![1, 1, 35, 0, 0, 0, 0, 0, 0x1F, b'x', 1, 0];
     expected.extend([255; 15]);
-    expected.extend([246, 0x50, b'x', b'x', b'x', b'x', b'x']);
+    expected.extend([245, 0x60, b'x', b'x', b'x', b'x', b'x', b'x']);
     expected.resize(512, 0);
     assert_eq!(unit[..], expected[..]);
 }

@@ -1,0 +1,67 @@
+//! What reduction costs: fingerprint, index, probe, compression and back, for one block and for a full unit.
+
+use bench::{Random, database_like, noise};
+use bytes::Bytes;
+use criterion::{BenchmarkId, Criterion, Throughput};
+use reduce::{Index, Scratch, fingerprint, looks_compressible, pack, pack_dense, unpack};
+use std::hint::black_box;
+use std::time::Duration;
+
+const BLOCKS: usize = 1024;
+
+/// Gives the next so many blocks, round and round.
+fn rotate<'a>(blocks: &'a [Bytes], length: usize) -> impl FnMut() -> &'a [Bytes] {
+    let mut at = 0;
+    move || {
+        at = (at + length) % blocks.len();
+        &blocks[at..at + length]
+    }
+}
+
+fn units(criterion: &mut Criterion) {
+    let database = database_like(1, BLOCKS);
+    let random: Vec<Bytes> = (0..BLOCKS as u64).map(|seed| noise(seed, 4096)).collect();
+    let mut scratch = Scratch::default();
+    for (name, blocks) in [("database", &database), ("incompressible", &random)] {
+        let mut group = criterion.benchmark_group(name);
+        for length in [1, 8] {
+            let id = |what| BenchmarkId::new(what, format!("{}KiB", length * 4));
+            group.throughput(Throughput::Bytes(length as u64 * 4096));
+            let mut next = rotate(blocks, length);
+            group.bench_function(id("probe"), |bencher| bencher.iter(|| looks_compressible(black_box(next()))));
+            group.bench_function(id("pack"), |bencher| bencher.iter(|| pack(next(), &mut scratch)));
+            group.bench_function(id("pack-dense"), |bencher| bencher.iter(|| pack_dense(next(), &mut scratch)));
+            if let Some(unit) = pack(next(), &mut scratch) {
+                println!("{name}, {length} blocks: {:.2} to 1", length as f64 * 4096.0 / unit.len() as f64);
+                group.bench_function(id("unpack"), |bencher| bencher.iter(|| unpack(black_box(&unit), length)));
+            }
+            if let Some(unit) = pack_dense(next(), &mut scratch) {
+                group.bench_function(id("unpack-dense"), |bencher| bencher.iter(|| unpack(black_box(&unit), length)));
+            }
+        }
+        group.finish();
+    }
+}
+
+/// Random fingerprints against an index of 45 million entries: each look-up is a miss of the processor's caches.
+fn index(criterion: &mut Criterion) {
+    const ENTRIES: u64 = 45_000_000;
+    let mut random = Random::new(1);
+    let block = noise(1, 4096);
+    criterion.bench_function("fingerprint", |bencher| bencher.iter(|| fingerprint(black_box(&block))));
+    let mut draw = move || u128::from(random.draw()) << 64 | u128::from(random.draw());
+    let mut index = Index::new(ENTRIES * 8);
+    (0..ENTRIES * 4 / 5).for_each(|slot| index.insert(draw(), slot));
+    criterion.bench_function("index-lookup", |bencher| bencher.iter(|| index.lookup(draw())));
+    criterion.bench_function("index-insert", |bencher| bencher.iter(|| index.insert(draw(), 1)));
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .configure_from_args()
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_secs(1));
+    units(&mut criterion);
+    index(&mut criterion);
+    criterion.final_summary();
+}
