@@ -9,7 +9,9 @@ pub mod files;
 pub mod lock;
 pub mod net;
 pub mod random;
+mod temporary;
 
 pub use append::AppendFile;
 pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 pub use file_disk::FileDisk;
+pub use temporary::TemporaryDirectory;

@@ -5,9 +5,16 @@
 //! documents say, with the place; [`report`] writes JSON, CSV and one HTML file that needs no network.
 #![forbid(unsafe_code)]
 
+pub mod array;
+mod error;
+pub mod load;
 pub mod machine;
+pub mod pattern;
 pub mod published;
 pub mod report;
 pub mod results;
+pub mod site;
 pub mod stats;
 pub mod words;
+
+pub use error::LabError;

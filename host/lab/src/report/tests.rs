@@ -52,7 +52,11 @@ fn curve() -> Plot {
 fn storm() -> Plot {
     let wave = |off: bool| {
         let y = |t: u32| {
-            if off && t % 4 != 0 { f64::from(t * 37 % 11) * 120.0 } else { 4100.0 + f64::from(t * 13 % 7) * 40.0 }
+            if off && !t.is_multiple_of(4) {
+                f64::from(t * 37 % 11) * 120.0
+            } else {
+                4100.0 + f64::from(t * 13 % 7) * 40.0
+            }
         };
         (0..80).map(|t| Point::plain(f64::from(t) / 4.0, y(t))).collect()
     };

@@ -1,0 +1,142 @@
+//! A fresh array for one run of the lab: `ibid serve` on loopback, in a directory that goes with it, administered by the
+//! words that anybody would use.
+
+use crate::error::LabError;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use world::TemporaryDirectory;
+use world::files;
+
+/// How long the array may take to be ready: the first start lays out its disk.
+const START: Duration = Duration::from_secs(180);
+/// Lines of the array's own words that are kept for an error.
+const LINES: usize = 12;
+/// The longest `endpoints.json` that is read.
+const ENDPOINTS_BYTES: u64 = 1 << 16;
+
+/// A running array. It is killed, and its data removed, when this value is dropped.
+pub struct OwnArray {
+    program: PathBuf,
+    // Dropped in this order: the process before its directory.
+    _process: Child,
+    directory: TemporaryDirectory,
+    /// Its portals, `host:port`.
+    pub portals: Vec<String>,
+}
+
+impl OwnArray {
+    /// Starts `program` with a store of `capacity` (as people write it) and two portals, below `scratch` where one is
+    /// given.
+    pub async fn start(program: &Path, scratch: Option<&Path>, capacity: &str) -> Result<Self, LabError> {
+        let directory = TemporaryDirectory::new(scratch, "ibid-lab")?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--data").arg(directory.path()).args(["--capacity", capacity]);
+        for _ in 0..2 {
+            command.args(["--iscsi", "127.0.0.1:0"]);
+        }
+        command.args(["--api", "127.0.0.1:0"]);
+        // A Ctrl-C on the terminal is for the lab, which stops the array itself.
+        command.process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let failed = |said: String| LabError::Array { what: format!("{} serve", program.display()), said };
+        let mut process = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let stdout = process.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
+        let mut lines = BufReader::new(stdout).lines();
+        match tokio::time::timeout(START, ready(&mut lines)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(said)) => return Err(failed(said)),
+            Err(_) => return Err(failed(format!("it is not ready after {} s", START.as_secs()))),
+        }
+        // Nobody reads what it says from now on; a full pipe must not stop it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let endpoints = files::read_text(&directory.path().join("endpoints.json"), ENDPOINTS_BYTES)?;
+        let portals = portals(&endpoints.unwrap_or_default());
+        if portals.is_empty() {
+            return Err(failed("it names no portal in endpoints.json".to_owned()));
+        }
+        Ok(Self { program: program.to_owned(), _process: process, directory, portals })
+    }
+
+    /// Makes a thin volume and shows it to everybody as `lun`.
+    pub async fn volume(&self, name: &str, size: &str, lun: u16) -> Result<(), LabError> {
+        let lun = lun.to_string();
+        self.admin(&["volume", "create", name, "--size", size]).await?;
+        self.admin(&["host", "connect", "lab", name, "--lun", &lun]).await
+    }
+
+    /// Admits any initiator.
+    pub async fn admit(&self) -> Result<(), LabError> {
+        self.admin(&["host", "create", "lab", "--iqn", "*"]).await
+    }
+
+    async fn admin(&self, words: &[&str]) -> Result<(), LabError> {
+        let data = [OsStr::new("--data"), self.directory.path().as_os_str(), OsStr::new("--json")];
+        let failed = |said: String| LabError::Array { what: format!("ibid {}", words.join(" ")), said };
+        let command = Command::new(&self.program).args(words).args(data).stdin(Stdio::null()).output();
+        let output = command.await.map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+/// Reads until the array says that it serves; what it said instead when it ends before that.
+async fn ready(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<(), String> {
+    let mut said: Vec<String> = Vec::new();
+    while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
+        if line == "ready" {
+            return Ok(());
+        }
+        said.push(line);
+        if said.len() > LINES {
+            said.remove(0);
+        }
+    }
+    Err(format!("it ended before it was ready\n{}", said.join("\n")))
+}
+
+/// The portals of `endpoints.json`.
+fn portals(endpoints: &str) -> Vec<String> {
+    let value: serde_json::Value = serde_json::from_str(endpoints).unwrap_or_default();
+    let list = value.get("iscsi").and_then(|list| list.as_array()).cloned().unwrap_or_default();
+    list.iter().filter_map(|portal| portal.as_str().map(str::to_owned)).collect()
+}
+
+/// Where the program `ibid` is: the one that was named, or the one that stands beside this program.
+pub fn find_program(named: Option<&Path>) -> Result<PathBuf, LabError> {
+    let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("ibid"));
+    let path = named.map(Path::to_path_buf).or_else(beside).unwrap_or_default();
+    if files::exists(&path)? {
+        return Ok(path);
+    }
+    let message = format!("there is no program {} to start an array with", path.display());
+    Err(LabError::usage(
+        message,
+        "name it with --ibid PATH, build it with `make build`, or measure another array with --target URL",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portals_are_those_that_were_bound() {
+        let text = r#"{"api":"127.0.0.1:1","iscsi":["127.0.0.1:2","127.0.0.1:3"]}"#;
+        assert_eq!(portals(text), ["127.0.0.1:2", "127.0.0.1:3"]);
+        assert_eq!(portals("{}"), Vec::<String>::new());
+        assert_eq!(portals("no JSON"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_what_to_do() {
+        let error = find_program(Some(Path::new("/nowhere/ibid"))).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/ibid"));
+        assert!(matches!(error, LabError::Usage { hint, .. } if hint.contains("--target")));
+    }
+}

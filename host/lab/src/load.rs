@@ -1,0 +1,284 @@
+//! Loads on a virtual disk, as the documents describe them: so many operations open at a time, each followed by the next.
+
+use crate::error::LabError;
+use crate::pattern::{Pattern, mix};
+use crate::results::Point;
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use hdrhistogram::Histogram;
+use std::cell::RefCell;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+use world::clock;
+
+/// Longest latency that is told apart, in nanoseconds: a minute.
+const MAX_NS: u64 = 60_000_000_000;
+/// What a curve over time counts together.
+pub const TICK: Duration = Duration::from_millis(250);
+
+/// What a load runs on: a virtual disk, as its guest sees it.
+pub trait Guest {
+    /// Reads `bytes` at `offset`.
+    fn read(&self, offset: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>>;
+    /// Writes `data` at `offset`.
+    fn write(&self, offset: u64, data: Bytes) -> Pin<Box<dyn Future<Output = Result<(), LabError>> + '_>>;
+}
+
+/// A kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Bytes of an operation.
+    pub bytes: u32,
+    /// Operations of a hundred that go to a random place; the others follow one another.
+    pub random_percent: u8,
+    /// Operations of a hundred that write.
+    pub write_percent: u8,
+    /// Operations open at a time.
+    pub outstanding: usize,
+}
+
+impl Profile {
+    /// First writes: 32 KB, one after the other ([W]: 32 outstanding).
+    pub const SEQUENTIAL: Self = Self { bytes: 32 << 10, random_percent: 0, write_percent: 100, outstanding: 32 };
+    /// A virtual machine at work: "32 KB I/O size, mostly random, heavy on writes" ([G], Storage vMotion).
+    pub const BUSY: Self = Self { bytes: 32 << 10, random_percent: 80, write_percent: 70, outstanding: 8 };
+    /// What a guest reads to boot: small, random, one at a time.
+    pub const BOOT: Self = Self { bytes: 16 << 10, random_percent: 90, write_percent: 5, outstanding: 1 };
+    /// The same place again and again.
+    pub const READS: Self = Self { bytes: 32 << 10, random_percent: 80, write_percent: 0, outstanding: 8 };
+}
+
+/// When a load ends.
+#[derive(Clone, Copy)]
+pub enum End<'a> {
+    /// After this time.
+    After(Duration),
+    /// After so many operations.
+    Operations(u64),
+    /// When this says so.
+    When(&'a dyn Fn() -> bool),
+}
+
+/// What a load saw.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Operations that were done.
+    pub operations: u64,
+    /// How long it ran.
+    pub time: Duration,
+    /// Bytes of an operation.
+    pub bytes: u32,
+    /// Latencies, in nanoseconds.
+    pub latencies: Histogram<u64>,
+    /// Operations that ended in each [`TICK`].
+    pub ticks: Vec<u64>,
+}
+
+impl Seen {
+    fn new(bytes: u32) -> Result<Self, LabError> {
+        let latencies = Histogram::new_with_bounds(1, MAX_NS, 3).map_err(|error| LabError::Wrong(error.to_string()))?;
+        Ok(Self { operations: 0, time: Duration::ZERO, bytes, latencies, ticks: Vec::new() })
+    }
+
+    fn note(&mut self, begun: Instant, operation: Instant, now: Instant) {
+        self.operations += 1;
+        let latency = u64::try_from(now.duration_since(operation).as_nanos()).unwrap_or(MAX_NS);
+        self.latencies.saturating_record(latency.max(1));
+        let tick = (now.duration_since(begun).as_millis() / TICK.as_millis()) as usize;
+        if self.ticks.len() <= tick {
+            self.ticks.resize(tick + 1, 0);
+        }
+        self.ticks[tick] += 1;
+    }
+
+    /// Operations per second.
+    pub fn iops(&self) -> f64 {
+        self.operations as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+
+    /// Mebibytes per second.
+    pub fn mib_s(&self) -> f64 {
+        self.iops() * f64::from(self.bytes) / f64::from(1 << 20)
+    }
+
+    /// The mean latency in milliseconds.
+    pub fn mean_ms(&self) -> f64 {
+        self.latencies.mean() / 1e6
+    }
+
+    /// The latency that `quantile` of all operations did not pass, in milliseconds.
+    pub fn quantile_ms(&self, quantile: f64) -> f64 {
+        self.latencies.value_at_quantile(quantile) as f64 / 1e6
+    }
+
+    /// Operations per second in each whole tick, without the last, which ended early.
+    pub fn rates(&self) -> Vec<f64> {
+        let whole = self.ticks.len().saturating_sub(1);
+        self.ticks[..whole].iter().map(|count| *count as f64 / TICK.as_secs_f64()).collect()
+    }
+
+    /// The same over time, in seconds.
+    pub fn curve(&self) -> Vec<Point> {
+        let at = |index: usize| index as f64 * TICK.as_secs_f64();
+        self.rates().into_iter().enumerate().map(|(index, rate)| Point::plain(at(index), rate)).collect()
+    }
+}
+
+/// What the open operations of one load share.
+struct Shared<'a> {
+    profile: Profile,
+    span: Range<u64>,
+    end: End<'a>,
+    begun: Instant,
+    started: u64,
+    follows: u64,
+    seen: Seen,
+}
+
+impl Shared<'_> {
+    /// The next operation: where, and whether it writes. Nothing when it is over.
+    fn next(&mut self) -> Option<(u64, bool)> {
+        let over = match self.end {
+            End::After(time) => clock::now().duration_since(self.begun) >= time,
+            End::Operations(most) => self.started >= most,
+            End::When(stop) => stop(),
+        };
+        if over {
+            return None;
+        }
+        let chance = mix(self.started.wrapping_add(0x1ab));
+        self.started += 1;
+        let step = u64::from(self.profile.bytes);
+        let places = ((self.span.end - self.span.start) / step).max(1);
+        let place = if chance % 100 < u64::from(self.profile.random_percent) {
+            (chance >> 20) % places
+        } else {
+            self.follows += 1;
+            (self.follows - 1) % places
+        };
+        Some((self.span.start + place * step, (chance >> 8) % 100 < u64::from(self.profile.write_percent)))
+    }
+}
+
+/// Runs a load on `span` of a guest's disk, writing the data of `pattern`.
+pub async fn run(
+    guest: &dyn Guest,
+    profile: Profile,
+    span: Range<u64>,
+    pattern: &Pattern,
+    end: End<'_>,
+) -> Result<Seen, LabError> {
+    let begun = clock::now();
+    let seen = Seen::new(profile.bytes)?;
+    let shared = RefCell::new(Shared { profile, span, end, begun, started: 0, follows: 0, seen });
+    let slot = || async {
+        loop {
+            let next = shared.borrow_mut().next();
+            let Some((offset, writes)) = next else { return Ok::<(), LabError>(()) };
+            let operation = clock::now();
+            if writes {
+                guest.write(offset, pattern.data(offset, profile.bytes as usize)).await?;
+            } else {
+                guest.read(offset, profile.bytes).await?;
+            }
+            shared.borrow_mut().seen.note(begun, operation, clock::now());
+        }
+    };
+    try_join_all((0..profile.outstanding.max(1)).map(|_| slot())).await?;
+    let mut seen = shared.into_inner().seen;
+    seen.time = clock::now().duration_since(begun);
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::Recipe;
+    use std::cell::Cell;
+
+    /// Takes note of what it is asked.
+    #[derive(Default)]
+    struct Notes {
+        writes: RefCell<Vec<u64>>,
+        reads: Cell<u64>,
+        open: Cell<usize>,
+        most: Cell<usize>,
+    }
+
+    impl Notes {
+        async fn pass(&self) {
+            self.open.set(self.open.get() + 1);
+            self.most.set(self.most.get().max(self.open.get()));
+            tokio::task::yield_now().await;
+            self.open.set(self.open.get() - 1);
+        }
+    }
+
+    impl Guest for Notes {
+        fn read(&self, _: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>> {
+            Box::pin(async move {
+                self.reads.set(self.reads.get() + 1);
+                self.pass().await;
+                Ok(Bytes::from(vec![0; bytes as usize]))
+            })
+        }
+
+        fn write(&self, offset: u64, _: Bytes) -> Pin<Box<dyn Future<Output = Result<(), LabError>> + '_>> {
+            Box::pin(async move {
+                self.writes.borrow_mut().push(offset);
+                self.pass().await;
+                Ok(())
+            })
+        }
+    }
+
+    fn pattern() -> Pattern {
+        Pattern::new(Recipe::NOISE, 1)
+    }
+
+    #[tokio::test]
+    async fn sequential_writes_cover_the_span_once_in_order() {
+        let notes = Notes::default();
+        let seen =
+            run(&notes, Profile::SEQUENTIAL, 65_536..65_536 * 17, &pattern(), End::Operations(32)).await.unwrap();
+        let expected: Vec<u64> = (0..32).map(|n| 65_536 + n * 32_768).collect();
+        assert_eq!(*notes.writes.borrow(), expected);
+        assert_eq!((seen.operations, notes.reads.get(), notes.most.get()), (32, 0, 32));
+        assert_eq!(seen.latencies.len(), 32);
+    }
+
+    #[tokio::test]
+    async fn a_busy_machine_writes_more_than_it_reads_and_all_over_its_disk() {
+        let notes = Notes::default();
+        let seen = run(&notes, Profile::BUSY, 0..1 << 30, &pattern(), End::Operations(2000)).await.unwrap();
+        let writes = notes.writes.borrow();
+        assert_eq!(seen.operations, 2000);
+        assert!((1300..1500).contains(&writes.len()), "{} of 2000 write", writes.len());
+        assert!(writes.iter().any(|offset| *offset > 900 << 20));
+        assert!(writes.iter().all(|offset| offset % 32_768 == 0 && *offset < 1 << 30));
+        assert_eq!(notes.most.get(), Profile::BUSY.outstanding);
+    }
+
+    #[tokio::test]
+    async fn a_load_ends_when_it_is_told() {
+        let notes = Notes::default();
+        let stop = || notes.reads.get() >= 100;
+        let seen = run(&notes, Profile::READS, 0..1 << 20, &pattern(), End::When(&stop)).await.unwrap();
+        assert!((100..=108).contains(&seen.operations), "{}", seen.operations);
+    }
+
+    #[test]
+    fn a_curve_leaves_out_the_tick_that_ended_early() {
+        let mut seen = Seen::new(4096).unwrap();
+        let begun = clock::now();
+        for tick in [0u32, 0, 1, 3] {
+            let now = begun + TICK * tick;
+            seen.note(begun, now, now + Duration::from_millis(1));
+        }
+        assert_eq!(seen.rates(), [8.0, 4.0, 0.0]);
+        assert_eq!(seen.curve()[2], Point::plain(0.5, 0.0));
+        assert!((seen.mean_ms() - 1.0).abs() < 0.01);
+    }
+}

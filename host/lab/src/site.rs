@@ -1,0 +1,208 @@
+//! What is measured: a target, its portals, and the disks that the lab may use.
+
+use crate::array::OwnArray;
+use crate::error::LabError;
+use crate::results::Subject;
+use crate::words;
+use device::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
+use initiator::{Config, Inquiry, Session, Url};
+use scsi::Lun;
+use std::sync::Arc;
+
+/// The initiator name of a host of the lab.
+fn initiator(host: &str) -> String {
+    format!("iqn.2026-11.org.ibid:lab-{host}")
+}
+
+/// A disk of the target.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its number.
+    pub lun: Lun,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A target and its disks.
+pub struct Site {
+    urls: Vec<Url>,
+    /// The disks, in the order in which experiments take them.
+    pub places: Vec<Place>,
+    /// What a report says of it.
+    pub subject: Subject,
+    /// The array, when the lab started it.
+    _own: Option<OwnArray>,
+}
+
+impl Site {
+    /// Looks at a target. A URL with a LUN means that disk; one without means all disks of the target, by REPORT LUNS; one
+    /// without a target means the first target that the portal tells of. Several URLs must lead to one target.
+    pub async fn survey(targets: &[String], own: Option<OwnArray>) -> Result<Self, LabError> {
+        let mut urls: Vec<(Url, bool)> = Vec::new();
+        for text in targets {
+            let mut url: Url = text.parse()?;
+            if url.target.is_empty() {
+                url = discovered(url).await?;
+            }
+            urls.push((url, names_lun(text)));
+        }
+        let Some((first, _)) = urls.first().cloned() else {
+            return Err(LabError::usage("no target is given", "name one with --target iscsi://host:port/iqn"));
+        };
+        if let Some((other, _)) = urls.iter().find(|(url, _)| url.target != first.target) {
+            let message = format!("{} and {} are two targets", first.target, other.target);
+            return Err(LabError::usage(message, "the lab measures one target at a time"));
+        }
+        let mut session = Session::connect(&Config::new(&initiator("survey"), &first)).await?;
+        let named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
+        let luns = if named.is_empty() { ask("REPORT LUNS", session.report_luns().await)? } else { named };
+        let (mut places, mut identity) = (Vec::new(), String::new());
+        for lun in luns {
+            let inquiry = ask(&format!("INQUIRY of LUN {lun}"), session.inquiry(lun).await)?;
+            // 0: a disk, and it is there. tgt, for one, has a controller at LUN 0.
+            if inquiry.peripheral != 0 {
+                continue;
+            }
+            let unit = ask(&format!("LUN {lun}"), session.open_unit(lun).await)?;
+            if identity.is_empty() {
+                identity = name_of(&inquiry);
+            }
+            places.push(Place { lun, bytes: unit.blocks.saturating_mul(u64::from(unit.block_bytes)) });
+        }
+        if places.is_empty() {
+            let message = format!("{} shows no disk to {}", first.target, initiator("survey"));
+            return Err(LabError::usage(message, "connect volumes to this initiator, or to any (--iqn '*')"));
+        }
+        let mut ports: Vec<Url> = Vec::new();
+        for (url, _) in urls {
+            if ports.iter().all(|port| port.portal != url.portal) {
+                ports.push(url);
+            }
+        }
+        let subject = Subject {
+            identity,
+            target: first.target,
+            portals: ports.iter().map(|url| url.portal.to_string()).collect(),
+            disks: places.iter().map(|place| format!("LUN {}: {}", place.lun, words::bytes(place.bytes))).collect(),
+            own: own.is_some(),
+        };
+        Ok(Self { urls: ports, places, subject, _own: own })
+    }
+
+    /// Opens the disk that is the `at`th, for a host of this name, with a path through every portal.
+    pub async fn open(&self, at: usize, host: &str, statistics: &Statistics) -> Result<Arc<IscsiDisk>, LabError> {
+        let place = self.place(at)?;
+        let path = |url: &Url| {
+            let url = Url { lun: place.lun, ..url.clone() };
+            PathConfig { config: Config::new(&initiator(host), &url), lun: place.lun }
+        };
+        let options = DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() };
+        Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
+    }
+
+    /// The `at`th disk; an experiment that needs more than there are is not possible.
+    pub fn place(&self, at: usize) -> Result<&Place, LabError> {
+        let short =
+            || LabError::NotPossible(format!("it needs {} disks, and the target shows {}", at + 1, self.places.len()));
+        self.places.get(at).ok_or_else(short)
+    }
+}
+
+/// Takes what is on a disk away, so that an experiment begins with nothing: by UNMAP where the disk has it, else by zeros
+/// over its first `head` bytes, where the structures are that make old data seem to be a datastore.
+pub async fn clear(disk: &dyn SharedDisk, head: u64) -> Result<(), LabError> {
+    let (blocks, limits) = (disk.identity().blocks, disk.limits());
+    let mut at = 0;
+    while at < blocks && disk.vaai().is_usable(device::Primitive::Delete) {
+        let count = limits.unmap_blocks.min(blocks - at);
+        match disk.unmap(vec![(at, count)]).await {
+            Ok(()) => at += count,
+            Err(error) if error.is_refusal() => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let block = u64::from(disk.identity().block_bytes);
+    let zeros = bytes::Bytes::from(vec![0; 1 << 20]);
+    let step = (zeros.len() as u64 / block).min(u64::from(limits.transfer_blocks));
+    let mut at = 0;
+    while at < (head / block).min(blocks) {
+        let count = step.min(blocks - at);
+        let length = usize::try_from(count * block).unwrap_or(0);
+        disk.write(at, zeros.slice(..length)).await?;
+        at += count;
+    }
+    Ok(())
+}
+
+/// True when there is nothing in the first `head` bytes of a disk but zeros.
+pub async fn is_empty(disk: &dyn SharedDisk, head: u64) -> Result<bool, LabError> {
+    let block = u64::from(disk.identity().block_bytes);
+    let step = u64::from(disk.limits().transfer_blocks).min((1 << 20) / block);
+    let (mut at, end) = (0, (head / block).min(disk.identity().blocks));
+    while at < end {
+        let count = step.min(end - at);
+        let data = disk.read(at, u32::try_from(count).unwrap_or(u32::MAX)).await?;
+        if data.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += count;
+    }
+    Ok(true)
+}
+
+fn ask<T>(what: &str, result: Result<T, initiator::RunError>) -> Result<T, LabError> {
+    result.map_err(|error| LabError::Ask { what: what.to_owned(), error })
+}
+
+fn name_of(inquiry: &Inquiry) -> String {
+    [&inquiry.vendor, &inquiry.product, &inquiry.revision].map(String::as_str).join(" ").trim().to_owned()
+}
+
+/// True when the URL has a part for the LUN; without one it means all of them.
+fn names_lun(text: &str) -> bool {
+    let path = text.split_once("//").map_or("", |(_, rest)| rest.split(['?']).next().unwrap_or_default());
+    path.split('/').nth(2).is_some_and(|lun| !lun.is_empty())
+}
+
+/// The first target that a portal tells of.
+async fn discovered(url: Url) -> Result<Url, LabError> {
+    let records = Session::discover(&Config::new(&initiator("survey"), &url)).await?;
+    let Some(record) = records.into_iter().next() else {
+        let message = format!("{} tells of no target", url.portal);
+        return Err(LabError::usage(message, "name the target: iscsi://host:port/iqn"));
+    };
+    Ok(Url { target: record.name, ..url })
+}
+
+/// The URL of a portal, to find the target behind it.
+pub fn portal_url(portal: &str) -> String {
+    format!("iscsi://{portal}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::MemoryArray;
+
+    #[test]
+    fn a_url_without_a_lun_means_all_of_them() {
+        assert!(names_lun("iscsi://h:1/iqn.2026-11.a:b/0"));
+        assert!(!names_lun("iscsi://h:1/iqn.2026-11.a:b/"));
+        assert!(!names_lun("iscsi://h:1/iqn.2026-11.a:b?target_user=x/y/z"));
+        assert!(!names_lun("iscsi://h:1"));
+    }
+
+    #[tokio::test]
+    async fn a_cleared_disk_is_empty_with_unmap_and_without() {
+        for refused in [false, true] {
+            let array = MemoryArray::new("iqn.2026-11.org.example:array");
+            let name = array.create(65_536);
+            array.refuse(&name, device::Primitive::Delete, refused);
+            let disk = array.open(&name, "esx01").unwrap();
+            disk.write(4096, bytes::Bytes::from(vec![7; 4096])).await.unwrap();
+            assert!(!is_empty(&disk, 4 << 20).await.unwrap());
+            clear(&disk, 4 << 20).await.unwrap();
+            assert!(is_empty(&disk, 4 << 20).await.unwrap(), "refused: {refused}");
+        }
+    }
+}
