@@ -50,7 +50,7 @@ const PARTS: &[Part] = &[
     },
     // The host's side: an independent witness, which never links the engine.
     part("initiator", &["units", "world", "scsi", "iscsi"]),
-    part("vdisk", &["units", "world", "device"]),
+    part("vdisk", &["units", "world", "device", "datastore"]),
     part("device", &["units", "world", "scsi", "iscsi", "initiator"]),
     part("datastore", &["units", "world", "device"]),
     part("esxhost", &["units", "world", "scsi", "initiator", "device"]),

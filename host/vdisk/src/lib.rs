@@ -5,10 +5,16 @@
 //! EXTENDED COPY; [`transfer`] the sizes of commands; [`reclaim`] the rules of `esxcli storage vmfs unmap`.
 #![forbid(unsafe_code)]
 
+mod content;
+mod copy;
 pub mod descriptor;
+mod error;
+mod flat;
 mod format;
 mod layout;
+mod live;
 mod locks;
+mod map;
 mod mover;
 pub mod offload;
 pub mod reclaim;
@@ -16,5 +22,6 @@ pub mod transfer;
 pub mod vmx;
 
 pub use descriptor::Descriptor;
+pub use error::{Error, Result};
 pub use format::{Format, FormatError};
 pub use mover::{ByHost, MoverSettings, Sent, Work};

@@ -90,6 +90,11 @@ impl Mover {
         Self { settings, work: WorkMeter::default(), refused: AtomicBool::new(false) }
     }
 
+    /// What it is allowed to do.
+    pub(crate) fn settings(&self) -> MoverSettings {
+        self.settings
+    }
+
     /// Zeroes runs of blocks of a disk, as (first, count), in pieces of 1 MiB, which is how ESXi zeroes.
     pub(crate) async fn zero(
         &self,
@@ -100,7 +105,8 @@ impl Mover {
         let block = u64::from(disk.identity().block_bytes);
         let step = BLOCK_BYTES.min(disk.limits().write_same_blocks.saturating_mul(block)) / block;
         let zeros = Bytes::from(vec![0; usize::try_from(BLOCK_BYTES).unwrap_or(0)]);
-        let cut = runs.iter().flat_map(|(lba, blocks)| pieces(*blocks, step).map(move |(at, n)| (lba + at, n)));
+        let cut = runs.iter().copied();
+        let cut = cut.flat_map(move |(lba, blocks)| pieces(blocks, step).map(move |(at, n)| (lba + at, n)));
         let by_array = self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero);
         let open = if by_array { OFFLOADS_OPEN } else { TRANSFERS_OPEN };
         let zeros = &zeros;
@@ -226,7 +232,7 @@ impl Mover {
         let most = source.limits().transfer_blocks.min(destination.limits().transfer_blocks);
         let bytes = if small { SMALL_TRANSFER_BYTES } else { TRANSFER_BYTES };
         let step = (bytes / block).min(most.into()).max(1);
-        let runs = joints.iter().flat_map(|joint| {
+        let runs = joints.iter().copied().flat_map(move |joint| {
             let run = CopyRun { source: joint.source, destination: joint.destination, blocks: joint.bytes / block };
             pieces(run.blocks, step).map(move |(at, blocks)| CopyRun { blocks, ..moved(run, at) })
         });
