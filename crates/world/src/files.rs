@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,20 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<Option<String>> {
 /// Writes a file whole or not at all: a new file is written beside it, made durable, and then takes its place. Its
 /// rights are set before it has content.
 pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+    let (beside, file) = write_beside(path, content, access)?;
+    file.sync_all()?;
+    rename(&beside, path)
+}
+
+/// Writes a file so that a reader finds the old content or the new, never a part of it. Nothing is made durable: for what
+/// is written often and missed by nobody after a crash.
+pub fn exchange(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
+    let (beside, _) = write_beside(path, content, access)?;
+    fs::rename(beside, path)
+}
+
+/// Writes a new file beside `path`; its name and itself.
+fn write_beside(path: &Path, content: &[u8], access: Access) -> io::Result<(PathBuf, fs::File)> {
     let directory = directory_of(path);
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".new");
@@ -52,8 +66,19 @@ pub fn replace(path: &Path, content: &[u8], access: Access) -> io::Result<()> {
     let mode = if access == Access::Owner { 0o600 } else { 0o644 };
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     file.write_all(content)?;
-    file.sync_all()?;
-    rename(&beside, path)
+    Ok((beside, file))
+}
+
+/// The names of what is in a directory, in order; none when there is no such directory.
+pub fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    let mut names = entries.map(name).collect::<io::Result<Vec<String>>>()?;
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Gives a file another name in the same directory, in the place of one that has it, and makes that durable.

@@ -294,6 +294,11 @@ impl Statistics {
         self.0.lock().get(name).cloned()
     }
 
+    /// The numbers of all devices so far, which begin anew.
+    pub fn take(&self) -> BTreeMap<String, CountersSnapshot> {
+        std::mem::take(&mut *self.0.lock()).into_iter().map(|(name, counters)| (name, counters.snapshot())).collect()
+    }
+
     /// All numbers of now, by device name.
     pub fn snapshot(&self) -> BTreeMap<String, CountersSnapshot> {
         self.0.lock().iter().map(|(name, counters)| (name.clone(), counters.snapshot())).collect()

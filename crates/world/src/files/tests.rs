@@ -33,6 +33,18 @@ fn a_replaced_file_has_the_new_content_and_rights() {
 }
 
 #[test]
+fn an_exchanged_file_has_the_new_content_and_a_directory_tells_its_names() {
+    let scratch = Scratch::new("exchange");
+    assert!(names(&scratch.0.join("none")).unwrap().is_empty());
+    for content in ["first", "second"] {
+        exchange(&scratch.0.join("b"), content.as_bytes(), Access::Owner).unwrap();
+        assert_eq!(read_text(&scratch.0.join("b"), 10).unwrap().as_deref(), Some(content));
+    }
+    exchange(&scratch.0.join("a"), b"", Access::Everybody).unwrap();
+    assert_eq!(names(&scratch.0).unwrap(), ["a", "b"]);
+}
+
+#[test]
 fn a_file_that_is_too_large_is_refused() {
     let scratch = Scratch::new("limit");
     let path = scratch.0.join("large");
