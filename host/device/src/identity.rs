@@ -24,6 +24,12 @@ pub struct DiskIdentity {
     pub block_bytes: u32,
     /// Number of blocks.
     pub blocks: u64,
+    /// VERSION of the INQUIRY data: 5 is SPC-3, 6 is SPC-4.
+    pub scsi_level: u8,
+    /// It offers UNMAP: its blocks have space when they hold data, and not before.
+    pub thin: bool,
+    /// It says that nothing in it spins.
+    pub solid_state: bool,
 }
 
 impl DiskIdentity {

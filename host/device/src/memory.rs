@@ -125,6 +125,9 @@ impl MemoryArray {
             array: self.shared.name.clone(),
             block_bytes: BLOCK_BYTES,
             blocks,
+            scsi_level: 6,
+            thin: true,
+            solid_state: true,
         };
         let name = identity.name.clone();
         let medium = Medium::new(blocks, BLOCK_BYTES);

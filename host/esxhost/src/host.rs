@@ -41,6 +41,9 @@ pub(crate) struct State {
     pub(crate) devices: Vec<DeviceRecord>,
     #[serde(default)]
     mounts: Vec<Mount>,
+    /// Portals to look for devices at, as URLs with their secrets.
+    #[serde(default)]
+    portals: Vec<String>,
 }
 
 /// A simulated ESXi host. Clones are the same host.
@@ -298,6 +301,22 @@ impl Host {
         }
     }
 
+    /// The portals that it looks for devices at (send targets), as URLs.
+    pub fn portals(&self) -> Result<Vec<Url>, HostError> {
+        self.state().portals.iter().map(|portal| Ok(portal.parse()?)).collect()
+    }
+
+    /// Adds such a portal, or removes it.
+    pub fn set_portal(&self, url: &Url, wanted: bool) -> Result<(), HostError> {
+        let text = url.with_secrets();
+        self.change(|state| {
+            state.portals.retain(|portal| portal.parse::<Url>().is_ok_and(|known| known.portal != url.portal));
+            if wanted {
+                state.portals.push(text);
+            }
+        })
+    }
+
     /// Its datastores, by label.
     pub fn mounts(&self) -> Vec<Mount> {
         let mut mounts = self.inner.state.lock().mounts.clone();
@@ -455,6 +474,7 @@ impl State {
             settings: BTreeMap::new(),
             devices: Vec::new(),
             mounts: Vec::new(),
+            portals: Vec::new(),
         })
     }
 }

@@ -22,6 +22,12 @@ pub struct DeviceRecord {
     pub block_bytes: u32,
     /// Number of blocks.
     pub blocks: u64,
+    /// VERSION of the INQUIRY data.
+    pub scsi_level: u8,
+    /// It offers UNMAP.
+    pub thin: bool,
+    /// Nothing in it spins.
+    pub solid_state: bool,
     /// The ports that lead to it, as URLs with their secrets. There is one path for each of them and each adapter.
     pub ports: Vec<String>,
     /// How many adapters (VMkernel ports that are bound to the initiator) use each port.
@@ -48,6 +54,9 @@ impl DeviceRecord {
             array: identity.array.clone(),
             block_bytes: identity.block_bytes,
             blocks: identity.blocks,
+            scsi_level: identity.scsi_level,
+            thin: identity.thin,
+            solid_state: identity.solid_state,
             ports,
             adapters,
             policy: PathPolicy::default(),
@@ -66,12 +75,16 @@ impl DeviceRecord {
         format!("{} iSCSI Disk ({})", self.vendor, self.name)
     }
 
+    /// The number of the unit behind its first port.
+    pub fn lun(&self) -> u16 {
+        self.ports.first().and_then(|port| port.parse::<initiator::Url>().ok()).map_or(0, |url| url.lun.number())
+    }
+
     /// ESXi's runtime name of each path, in the order in which the device has them: adapter by adapter, port by port.
     /// `targets` are the targets that the host knows, in order.
     pub fn path_names(&self, targets: &[String]) -> Vec<String> {
         let target = targets.iter().position(|target| *target == self.array).unwrap_or(0);
-        let lun =
-            self.ports.first().and_then(|port| port.parse::<initiator::Url>().ok()).map_or(0, |url| url.lun.number());
+        let lun = self.lun();
         let name = |adapter: u32, port: usize| format!("vmhba{}:C{port}:T{target}:L{lun}", FIRST_ADAPTER + adapter);
         (0..self.adapters).flat_map(|adapter| (0..self.ports.len()).map(move |port| name(adapter, port))).collect()
     }
@@ -104,6 +117,9 @@ mod tests {
             array: "iqn.b".into(),
             block_bytes: 512,
             blocks: 1 << 21,
+            scsi_level: 6,
+            thin: true,
+            solid_state: true,
         };
         let ports = ["iscsi://h:1/iqn.b/7", "iscsi://h:2/iqn.b/7"].map(str::to_owned).to_vec();
         let record = DeviceRecord::new(&identity, ports, 2);

@@ -26,6 +26,8 @@ const DESIGNATOR_MAX_BYTES: usize = 20;
 pub struct Inquiry {
     /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a disk that is there.
     pub peripheral: u8,
+    /// VERSION: 5 is SPC-3, 6 is SPC-4, 7 is SPC-5.
+    pub version: u8,
     /// 3PC: there is EXTENDED COPY.
     pub third_party_copy: bool,
     /// T10 VENDOR IDENTIFICATION.
@@ -41,6 +43,7 @@ impl Inquiry {
         let text = |range| Some(String::from_utf8_lossy(bytes.get(range)?).trim_end().to_owned());
         Some(Self {
             peripheral: *bytes.first()?,
+            version: *bytes.get(2)?,
             third_party_copy: bytes.get(5)? & 0x08 != 0,
             vendor: text(8..16)?,
             product: text(16..32)?,
@@ -133,6 +136,12 @@ impl Session {
         Ok(text.filter(|serial| !serial.is_empty()))
     }
 
+    /// Whether the unit has no spinning medium: MEDIUM ROTATION RATE 1 (SBC-4 6.6.2); false where it tells nothing.
+    pub async fn is_solid_state(&mut self, lun: Lun) -> Result<bool, RunError> {
+        let page = optional(self.vpd(lun, vpd::BLOCK_DEVICE_CHARACTERISTICS).await)?.unwrap_or_default();
+        Ok(page.first_chunk::<2>().is_some_and(|rate| u16::from_be_bytes(*rate) == 1))
+    }
+
     /// The target port group that this session goes through, and the group's state for the unit (SPC-4 5.15, 6.37);
     /// nothing where the unit knows no such groups: then every path is as good as another.
     pub async fn port_group(&mut self, lun: Lun) -> Result<Option<PortGroup>, RunError> {
@@ -213,7 +222,7 @@ mod tests {
         bytes[16..27].copy_from_slice(b"IBID Volume");
         let inquiry = Inquiry::parse(&bytes).unwrap();
         assert_eq!((inquiry.vendor.as_str(), inquiry.product.as_str()), ("IBID", "IBID Volume"));
-        assert!(inquiry.third_party_copy);
+        assert!(inquiry.third_party_copy && inquiry.version == 6);
         assert_eq!(Inquiry::parse(&bytes[..35]), None);
     }
 

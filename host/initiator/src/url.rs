@@ -165,9 +165,10 @@ impl Url {
     /// The URL with its secrets, which reads back as the same: for a file of the owner's, never for a log.
     pub fn with_secrets(&self) -> String {
         let login = self.credentials.as_ref().map_or(String::new(), |own| format!("{}%{}@", own.user, own.secret));
-        let query = self.target_credentials.as_ref().map_or(String::new(), |target| {
-            format!("?target_user={}&target_password={}", target.user, target.secret)
-        });
+        let query = self
+            .target_credentials
+            .as_ref()
+            .map_or(String::new(), |target| format!("?target_user={}&target_password={}", target.user, target.secret));
         format!("iscsi://{login}{}/{}/{}{query}", self.portal, self.target, self.lun)
     }
 }

@@ -68,6 +68,7 @@ async fn ask(session: &mut Session, place: &PathConfig) -> Result<Probe, RunErro
     let unit = session.open_unit(place.lun).await?;
     let inquiry = session.inquiry(place.lun).await?;
     let serial = session.unit_serial(place.lun).await?.unwrap_or_default();
+    let solid_state = session.is_solid_state(place.lun).await?;
     let group = session.port_group(place.lun).await?;
     let copy = match session.copy_limits(place.lun).await {
         Ok(copy) => Some(copy),
@@ -87,6 +88,9 @@ async fn ask(session: &mut Session, place: &PathConfig) -> Result<Probe, RunErro
         array: place.config.target.clone(),
         block_bytes: unit.block_bytes,
         blocks: unit.blocks,
+        scsi_level: inquiry.version,
+        thin: unit.limits.unmap,
+        solid_state,
     };
     let limits = limits(&unit, copy.as_ref());
     let state = group.as_ref().map_or(PathState::Active, |group| PathState::of(group.state));
