@@ -36,6 +36,7 @@ struct Volume {
     blocks: u64,
     root: u64,
     height: u64,
+    mapped: u64,
 }
 
 /// An array as the page describes it.
@@ -99,8 +100,8 @@ impl Reader {
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
-            self.volumes
-                .insert(name, Volume { blocks: input.number(8), root: input.number(8), height: input.number(8) });
+            let [blocks, root, height, mapped] = std::array::from_fn(|_| input.number(8));
+            self.volumes.insert(name, Volume { blocks, root, height, mapped });
         }
         for _ in 0..input.number(8) {
             let length = input.number(4) as usize;
@@ -142,15 +143,16 @@ impl Reader {
 
     /// A block of 4 KiB, and the kind of the reference to it.
     fn block(&self, volume: u64, block: u64) -> (u64, Vec<u8>) {
-        let Volume { root, height, blocks } = self.volumes[&volume];
+        let Volume { root, height, blocks, mapped: _ } = self.volumes[&volume];
         assert!(block < blocks / 8);
         let (mut reference, mut level) = (root, height);
         while reference >> 60 == 4 {
             let page = self.named(reference);
-            let (length, index) =
-                if level == 0 { (2048, block % 256) } else { (8192, (block >> (10 * level - 2)) % 1024) };
+            let (length, entry, index) =
+                if level == 0 { (2048, 8, block % 256) } else { (16384, 16, (block >> (10 * level - 2)) % 1024) };
             assert_eq!(page.len(), length);
-            reference = at(&page, index as usize * 8, 8);
+            reference = at(&page, index as usize * entry, 8);
+            assert!(level == 0 || page[index as usize * entry + 15] == level as u8);
             level = level.saturating_sub(1);
         }
         let kind = reference >> 60;
@@ -301,8 +303,12 @@ fn what_was_written_is_read_from_the_image_alone() {
     let (disk, _) = filled();
     let reader = Reader::open(disk.image());
     assert_eq!(reader.values, BTreeMap::from([(b"key".to_vec(), b"value".to_vec())]));
-    let sizes = reader.volumes.iter().map(|(name, volume)| (*name, volume.blocks, volume.height)).collect::<Vec<_>>();
-    assert_eq!(sizes, [(7, 2048, 0), (0x0102, 8192, 1)]);
+    let sizes = reader
+        .volumes
+        .iter()
+        .map(|(name, volume)| (*name, volume.blocks, volume.height, volume.mapped))
+        .collect::<Vec<_>>();
+    assert_eq!(sizes, [(7, 2048, 0, 1), (0x0102, 8192, 1, 8)]);
     assert_eq!(reader.drops, []);
     let written = data(1, 24);
     for block in 0..3 {

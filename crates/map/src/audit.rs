@@ -1,9 +1,10 @@
 //! The auditor: counts every reference anew and compares with the slot table.
 
-use crate::page::Page;
+use crate::page::{Below, Page, entry_span, span};
 use crate::reference::{Ref, SlotName, Target};
-use crate::tree::Map;
+use crate::tree::{Map, Root};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// What a sound map holds.
@@ -37,20 +38,57 @@ pub enum Violation {
     /// Two different kinds of reference name one slot.
     #[error("slot {0} is named as a page and as data")]
     MixedKinds(u64),
+    /// A page stands at another level than the one that it was made for.
+    #[error("map page {0:?} stands at the wrong level")]
+    WrongLevel(SlotName),
+    /// A root or an entry gives another number of blocks mapped than there are below it.
+    #[error("{counted} blocks are said to be mapped below {reference:?}, {found} are")]
+    WrongMapped {
+        /// What the root or the entry names.
+        reference: Ref,
+        /// What it says.
+        counted: u64,
+        /// What is there.
+        found: u64,
+    },
+}
+
+/// What the walk knows of a slot.
+struct Found {
+    references: u32,
+    /// Level of a page; `None` for data.
+    level: Option<u8>,
+    /// Blocks mapped below a page, as its own entries have it.
+    mapped: u64,
+}
+
+/// A reference that the walk has to follow, and what was said of it where it stood.
+struct Step {
+    reference: Ref,
+    /// Level of the subtree; `None` for a page of the drop queue, which may be of any, and for a block.
+    level: Option<u8>,
+    mapped: Option<u64>,
 }
 
 impl Map {
-    /// Walks everything below `roots` (one entry per counted reference from outside the map) and below the drop queue. Pages that
-    /// are not in memory are read by `load`.
+    /// Walks everything below `roots`, below the drop queue, and the blocks that `held` names (one entry per counted reference from
+    /// outside the map). Pages that are not in memory are read by `load`.
     pub fn audit(
         &self,
-        roots: &[Ref],
+        roots: &[Root],
+        held: &[Ref],
         load: &mut dyn FnMut(SlotName) -> Option<Page>,
     ) -> Result<AuditReport, Violation> {
-        let mut found: FxHashMap<u64, (u32, bool)> = FxHashMap::default();
+        let mut found: FxHashMap<u64, Found> = FxHashMap::default();
+        let mut said: Vec<(SlotName, u64)> = Vec::new();
         let mut report = AuditReport::default();
-        let mut todo: Vec<Ref> = roots.iter().copied().chain(self.drops().map(Ref::page)).collect();
-        while let Some(reference) = todo.pop() {
+        let outside = held.iter().copied().chain(self.drops().map(Ref::page));
+        let mut todo: Vec<Step> = outside.map(|reference| Step { reference, level: None, mapped: None }).collect();
+        for root in roots {
+            let Root { reference, height, mapped } = *root;
+            step(&mut todo, Below { reference, mapped }, height, span(height))?;
+        }
+        while let Some(Step { reference, level, mapped }) = todo.pop() {
             let (name, is_page) = match reference.target() {
                 Target::Data(name) => (name, false),
                 Target::Page(name) => (name, true),
@@ -59,29 +97,77 @@ impl Map {
             if self.slots.get(name).is_none() {
                 return Err(Violation::Dangling(name));
             }
-            let entry = found.entry(name.slot).or_insert((0, is_page));
-            if entry.1 != is_page {
-                return Err(Violation::MixedKinds(name.slot));
-            }
-            entry.0 += 1;
-            if entry.0 > 1 {
+            said.extend(mapped.filter(|_| is_page).map(|mapped| (name, mapped)));
+            if let Some(known) = found.get_mut(&name.slot) {
+                known.references += 1;
+                if known.level.is_some() != is_page {
+                    return Err(Violation::MixedKinds(name.slot));
+                }
+                if is_page && level.is_some() && level != known.level {
+                    return Err(Violation::WrongLevel(name));
+                }
                 continue;
             }
-            *if is_page { &mut report.pages } else { &mut report.blocks } += 1;
+            let mut new = Found { references: 1, level: None, mapped: 0 };
             if is_page {
-                match self.pages.get(name) {
-                    Some(page) => todo.extend_from_slice(&page.refs),
-                    None => todo.extend_from_slice(&load(name).ok_or(Violation::Unreadable(name))?.refs),
+                report.pages += 1;
+                let page = match self.pages.get(name) {
+                    Some(page) => Cow::Borrowed(page),
+                    None => Cow::Owned(load(name).ok_or(Violation::Unreadable(name))?),
+                };
+                if level.is_some_and(|level| level != page.level()) {
+                    return Err(Violation::WrongLevel(name));
                 }
+                (new.level, new.mapped) = (Some(page.level()), page.mapped());
+                enter(&mut todo, &page)?;
+            } else {
+                report.blocks += 1;
             }
+            found.insert(name.slot, new);
         }
+        self.compare(&found, &said)?;
+        Ok(report)
+    }
+
+    /// What the slots count and what was said to be mapped, against what the walk found.
+    fn compare(&self, found: &FxHashMap<u64, Found>, said: &[(SlotName, u64)]) -> Result<(), Violation> {
         for slot in 0..self.slots.len() {
             let counted = self.slots.number(slot).map_or(0, |slot| slot.count);
-            let found = found.get(&slot).map_or(0, |found| found.0);
+            let found = found.get(&slot).map_or(0, |found| found.references);
             if counted != found {
                 return Err(Violation::WrongCount { slot, counted, found });
             }
         }
-        Ok(report)
+        said.iter().try_for_each(|(name, counted)| {
+            let there = found.get(&name.slot).map_or(0, |found| found.mapped);
+            compare_mapped(Ref::page(*name), *counted, there)
+        })
     }
+}
+
+/// The steps that lead on from a page.
+fn enter(todo: &mut Vec<Step>, page: &Page) -> Result<(), Violation> {
+    match page.level().checked_sub(1) {
+        Some(below) => {
+            (0..page.refs.len()).try_for_each(|index| step(todo, page.entry(index), below, entry_span(page.level())))
+        }
+        None => {
+            todo.extend(page.refs.iter().map(|reference| Step { reference: *reference, level: None, mapped: None }));
+            Ok(())
+        }
+    }
+}
+
+/// The step to what stands below a root or an interior entry; what names no page is judged at once.
+fn step(todo: &mut Vec<Step>, below: Below, level: u8, blocks: u64) -> Result<(), Violation> {
+    let Below { reference, mapped } = below;
+    if reference.is_named() {
+        todo.push(Step { reference, level: Some(level), mapped: Some(mapped) });
+        return Ok(());
+    }
+    compare_mapped(reference, mapped, Below::whole(reference, blocks).mapped)
+}
+
+fn compare_mapped(reference: Ref, counted: u64, found: u64) -> Result<(), Violation> {
+    if counted == found { Ok(()) } else { Err(Violation::WrongMapped { reference, counted, found }) }
 }

@@ -1,6 +1,6 @@
 //! Pages of the map, and those of them that are in memory.
 
-use crate::reference::{Ref, SlotName};
+use crate::reference::{Ref, SlotName, Target};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use zerocopy::FromBytes;
@@ -12,6 +12,10 @@ pub const LEAF_REFS: usize = 256;
 pub const INTERIOR_REFS: usize = 1024;
 /// Levels above the leaves that a volume may have: 1 GiB, 1 TiB, 1 PiB, 1 EiB.
 pub const MAX_HEIGHT: u8 = 4;
+
+/// Of the second word of an interior entry: blocks mapped, and the level of the page.
+const MAPPED_MASK: u64 = (1 << 48) - 1;
+const LEVEL_SHIFT: u32 = 56;
 
 /// 4 KiB blocks below one page of that level; level 0 is a leaf.
 pub const fn span(level: u8) -> u64 {
@@ -33,36 +37,126 @@ pub fn height_for(blocks: u64) -> u8 {
     (0..MAX_HEIGHT).find(|level| span(*level) >= blocks).unwrap_or(MAX_HEIGHT)
 }
 
+/// What a root, or an entry of a page, says of everything below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Below {
+    pub(crate) reference: Ref,
+    /// 4 KiB blocks that are not HOLE.
+    pub(crate) mapped: u64,
+}
+
+impl Below {
+    /// `blocks` blocks that are all `reference`, or the page over that many whose every block is mapped.
+    pub(crate) fn whole(reference: Ref, blocks: u64) -> Self {
+        Self { reference, mapped: if reference == Ref::HOLE { 0 } else { blocks } }
+    }
+}
+
 /// A page in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Its references: 256 in a leaf, 1024 above.
     pub refs: Box<[Ref]>,
+    /// Above the leaves, of each entry: the 4 KiB blocks below it that are not HOLE. What a leaf holds can be seen.
+    mapped: Box<[u64]>,
+    level: u8,
 }
 
 impl Page {
-    /// A page whose every entry is `fill`.
+    /// A page whose every entry is `fill`. Where that is a page, all of it is mapped.
     pub fn filled(level: u8, fill: Ref) -> Self {
-        Self { refs: vec![fill; entries(level)].into_boxed_slice() }
+        let mapped =
+            if level == 0 { Vec::new() } else { vec![Below::whole(fill, entry_span(level)).mapped; entries(level)] };
+        Self { refs: vec![fill; entries(level)].into_boxed_slice(), mapped: mapped.into(), level }
     }
 
-    /// The stored form: little-endian references, nothing else. Its checksum is in its slot.
+    /// A leaf of these references, of which there are 256.
+    pub(crate) fn leaf(refs: &[Ref]) -> Self {
+        assert_eq!(refs.len(), LEAF_REFS);
+        Self { refs: refs.into(), mapped: Box::default(), level: 0 }
+    }
+
+    /// The level that it belongs to: 0 is a leaf.
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// 4 KiB blocks below it that are not HOLE.
+    pub fn mapped(&self) -> u64 {
+        if self.level == 0 {
+            self.refs.iter().filter(|reference| **reference != Ref::HOLE).count() as u64
+        } else {
+            self.mapped.iter().fold(0, |sum, mapped| sum.wrapping_add(*mapped))
+        }
+    }
+
+    /// What stands below one entry.
+    #[inline]
+    pub(crate) fn entry(&self, index: usize) -> Below {
+        let reference = self.refs[index];
+        match self.mapped.get(index) {
+            Some(mapped) => Below { reference, mapped: *mapped },
+            None => Below::whole(reference, 1),
+        }
+    }
+
+    /// Replaces an entry.
+    #[inline]
+    pub(crate) fn put(&mut self, index: usize, below: Below) {
+        self.refs[index] = below.reference;
+        if let Some(mapped) = self.mapped.get_mut(index) {
+            *mapped = below.mapped;
+        }
+    }
+
+    /// Changes what is mapped below an entry. Counts are not trusted (they may come from a forged page), so they may wrap; the
+    /// auditor compares them with what there is.
+    pub(crate) fn add_mapped(&mut self, index: usize, difference: u64) {
+        if let Some(mapped) = self.mapped.get_mut(index) {
+            *mapped = mapped.wrapping_add(difference);
+        }
+    }
+
+    /// The stored form, little-endian: of each entry of a leaf its reference; of each entry above, its reference and a word of the
+    /// blocks mapped (bits 0-47) and the page's level (bits 56-63). The checksum is in the slot.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.refs.iter().for_each(|reference| out.extend_from_slice(&reference.to_bits().to_le_bytes()));
+        out.reserve(self.stored_bytes());
+        if self.level == 0 {
+            return self.refs.iter().for_each(|reference| out.extend_from_slice(&reference.to_bits().to_le_bytes()));
+        }
+        for (reference, mapped) in self.refs.iter().zip(&self.mapped) {
+            out.extend_from_slice(&reference.to_bits().to_le_bytes());
+            out.extend_from_slice(&(mapped & MAPPED_MASK | u64::from(self.level) << LEVEL_SHIFT).to_le_bytes());
+        }
     }
 
-    /// Reads the stored form; `None` when the length or an entry is not that of a page.
+    /// Reads the stored form; `None` when the length or an entry is not that of a page: a leaf names no page, a page above names no
+    /// block, and all entries of one give the same level.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bits = <[U64]>::ref_from_bytes(bytes).ok()?;
-        if bits.len() != LEAF_REFS && bits.len() != INTERIOR_REFS {
+        let words = <[U64]>::ref_from_bytes(bytes).ok()?;
+        if words.len() == LEAF_REFS {
+            let refs = words.iter().map(|bits| Ref::from_bits(bits.get())).collect::<Option<Box<[Ref]>>>()?;
+            let names_pages = refs.iter().any(|reference| matches!(reference.target(), Target::Page(_)));
+            return (!names_pages).then(|| Self::leaf(&refs));
+        }
+        let level = (words.get(1)?.get() >> LEVEL_SHIFT) as u8;
+        if words.len() != 2 * INTERIOR_REFS || !(1..=MAX_HEIGHT).contains(&level) {
             return None;
         }
-        bits.iter().map(|bits| Ref::from_bits(bits.get())).collect::<Option<Box<[Ref]>>>().map(|refs| Self { refs })
+        let mut page = Self::filled(level, Ref::HOLE);
+        for (index, entry) in words.chunks_exact(2).enumerate() {
+            let (reference, word) = (Ref::from_bits(entry[0].get())?, entry[1].get());
+            if word & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT || matches!(reference.target(), Target::Data(_)) {
+                return None;
+            }
+            page.put(index, Below { reference, mapped: word & MAPPED_MASK });
+        }
+        Some(page)
     }
 
     /// Bytes of the stored form.
     pub fn stored_bytes(&self) -> usize {
-        self.refs.len() * size_of::<u64>()
+        (self.refs.len() + self.mapped.len()) * size_of::<u64>()
     }
 }
 
@@ -201,7 +295,8 @@ impl PageCache {
 
 /// Bytes of a stored page of that level.
 pub fn page_bytes(level: u8) -> usize {
-    entries(level) * size_of::<u64>()
+    let words = if level == 0 { 1 } else { 2 };
+    entries(level) * words * size_of::<u64>()
 }
 
 #[cfg(test)]
@@ -229,6 +324,42 @@ mod tests {
         bytes[16] = 1;
         assert_eq!(Page::decode(&bytes), None, "a hole has no other bits");
         assert_eq!(Page::decode(&bytes[..2040]), None);
+    }
+
+    #[test]
+    fn golden_bytes_above_the_leaves() {
+        let mut page = Page::filled(2, Ref::HOLE);
+        page.put(1, Below { reference: Ref::page(SlotName { slot: 5, generation: 0 }), mapped: 0x0304 });
+        page.put(2, Below::whole(Ref::ZERO, span(1)));
+        let mut bytes = Vec::new();
+        page.encode(&mut bytes);
+        assert_eq!((bytes.len(), page_bytes(2)), (16384, 16384));
+        assert_eq!(bytes[..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(bytes[16..32], [5, 0, 0, 0, 0, 0, 0, 0x40, 4, 3, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(bytes[32..48], [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 4, 0, 0, 0, 0, 2]);
+        assert_eq!(page.mapped(), 0x0304 + span(1));
+        assert_eq!(Page::decode(&bytes), Some(page));
+    }
+
+    #[test]
+    fn a_page_that_belongs_nowhere_is_refused() {
+        let name = SlotName { slot: 5, generation: 0 };
+        let stored = |page: Page| {
+            let mut bytes = Vec::new();
+            page.encode(&mut bytes);
+            bytes
+        };
+        assert_eq!(Page::decode(&stored(Page::filled(0, Ref::page(name)))), None, "a leaf above a page");
+        assert_eq!(Page::decode(&stored(Page::filled(1, Ref::data(name)))), None, "a block above the leaves");
+        let mut bytes = stored(Page::filled(1, Ref::ZERO));
+        for (at, value) in [(15, 0), (15, 5), (14, 1), (31, 2)] {
+            let before = std::mem::replace(&mut bytes[at], value);
+            assert_eq!(Page::decode(&bytes), None, "byte {at} is {value}");
+            bytes[at] = before;
+        }
+        assert!(Page::decode(&bytes).is_some());
+        assert_eq!(Page::decode(&bytes[..8192]), None);
+        assert_eq!(Page::decode(&[]), None);
     }
 
     #[test]

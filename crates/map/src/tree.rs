@@ -4,7 +4,7 @@
 //! a page counts all its children up first. *No faults on the way*: whoever edits has asked [`Map::missing`] before, so that
 //! an edit finds every page it needs in memory and never stops half-way.
 
-use crate::page::{Page, PageCache, entries, entry_span, height_for, span};
+use crate::page::{Below, MAX_HEIGHT, Page, PageCache, entries, entry_span, height_for, span};
 use crate::reference::{Ref, SlotName, Target};
 use crate::slot::Place;
 use crate::table::SlotTable;
@@ -20,12 +20,22 @@ pub struct Root {
     pub reference: Ref,
     /// Level of that page; 0 is a leaf.
     pub height: u8,
+    /// 4 KiB blocks of the volume that are not HOLE.
+    pub mapped: u64,
 }
 
 impl Root {
     /// An empty volume of so many 4 KiB blocks.
     pub fn empty(blocks: u64) -> Self {
-        Self { reference: Ref::HOLE, height: height_for(blocks) }
+        Self { reference: Ref::HOLE, height: height_for(blocks), mapped: 0 }
+    }
+
+    fn below(&self) -> Below {
+        Below { reference: self.reference, mapped: self.mapped }
+    }
+
+    fn put(&mut self, below: Below) {
+        (self.reference, self.mapped) = (below.reference, below.mapped);
     }
 }
 
@@ -47,6 +57,34 @@ pub struct Piece {
     pub blocks: u64,
     /// One counted reference.
     pub reference: Ref,
+    /// Of a page: the blocks below it that are not HOLE.
+    mapped: u64,
+}
+
+/// The private pages above a subtree, from the top, and the entry of each that leads on.
+#[derive(Clone, Copy)]
+struct Path {
+    steps: [(SlotName, usize); MAX_HEIGHT as usize],
+    len: usize,
+}
+
+impl Path {
+    fn new() -> Self {
+        Self { steps: [(SlotName { slot: 0, generation: 0 }, 0); MAX_HEIGHT as usize], len: 0 }
+    }
+
+    fn push(&mut self, name: SlotName, index: usize) {
+        self.steps[self.len] = (name, index);
+        self.len += 1;
+    }
+}
+
+impl std::ops::Deref for Path {
+    type Target = [(SlotName, usize)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.steps[..self.len]
+    }
 }
 
 /// A slot has as many references as can be counted.
@@ -67,7 +105,8 @@ pub struct Map {
 
 impl Map {
     /// Lists the pages that are not in memory and without which the blocks `first..end` cannot be walked. `is_whole` tells,
-    /// for a page that lies wholly in the range (its level and first block), that it will not be entered.
+    /// for a page that lies wholly in the range (its level and first block), that it will not be entered. A page that is in memory but
+    /// belongs to another level is listed too: whoever comes to load it finds that it is there, and knows that the map is damaged.
     pub fn missing(
         &self,
         root: &Root,
@@ -92,7 +131,7 @@ impl Map {
         if range.0 <= start && start + span(level) <= range.1 && is_whole(level, start) {
             return;
         }
-        let Some(page) = self.pages.get(name) else { return out.push(name) };
+        let Some(page) = self.pages.get(name).filter(|page| page.level() == level) else { return out.push(name) };
         if level > 0 {
             for index in touched(level, start, range) {
                 self.missing_below(
@@ -145,30 +184,34 @@ impl Map {
     pub fn fill(&mut self, root: &mut Root, first: u64, end: u64, fill: Ref) {
         assert!(!fill.is_named());
         if first < end {
-            root.reference = self.fill_below(root.reference, root.height, 0, (first, end), fill);
+            root.put(self.fill_below(root.below(), root.height, 0, (first, end), fill));
         }
     }
 
-    fn fill_below(&mut self, node: Ref, level: u8, start: u64, range: (u64, u64), fill: Ref) -> Ref {
+    fn fill_below(&mut self, node: Below, level: u8, start: u64, range: (u64, u64), fill: Ref) -> Below {
         if range.0 <= start && start + span(level) <= range.1 {
-            self.release(node);
-            return fill;
+            self.release(node.reference);
+            return Below::whole(fill, span(level));
         }
-        if node == fill {
+        if node.reference == fill {
             return node;
         }
-        let name = self.own(node, level);
-        let mut refs = std::mem::take(&mut self.pages.edit(name).refs);
+        let name = self.own(node.reference, level);
+        let mut page = std::mem::take(self.pages.edit(name));
+        let mut mapped = node.mapped;
         for index in touched(level, start, range) {
-            if level == 0 {
-                self.release(std::mem::replace(&mut refs[index], fill));
+            let old = page.entry(index);
+            let new = if level == 0 {
+                self.release(old.reference);
+                Below::whole(fill, 1)
             } else {
-                refs[index] =
-                    self.fill_below(refs[index], level - 1, start + index as u64 * entry_span(level), range, fill);
-            }
+                self.fill_below(old, level - 1, start + index as u64 * entry_span(level), range, fill)
+            };
+            page.put(index, new);
+            mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
         }
-        self.pages.edit(name).refs = refs;
-        Ref::page(name)
+        *self.pages.edit(name) = page;
+        Below { reference: Ref::page(name), mapped }
     }
 
     /// Sets every block of `first..end` to the data block `block`, whose one counted reference is taken over. Pages that come out
@@ -176,39 +219,43 @@ impl Map {
     pub fn spread(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
         let mut alike = vec![None; usize::from(root.height) + 1];
         if first < end {
-            root.reference = self.spread_below(root.reference, root.height, 0, (first, end), block, &mut alike);
+            root.put(self.spread_below(root.below(), root.height, 0, (first, end), block, &mut alike));
         }
         alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
     }
 
     fn spread_below(
         &mut self,
-        node: Ref,
+        node: Below,
         level: u8,
         start: u64,
         range: (u64, u64),
         block: Ref,
         alike: &mut Vec<Option<Ref>>,
-    ) -> Ref {
+    ) -> Below {
         if range.0 <= start && start + span(level) <= range.1 {
-            self.release(node);
+            self.release(node.reference);
             let page = self.alike(level, block, alike);
             self.share(page);
-            return page;
+            return Below::whole(page, span(level));
         }
-        let name = self.own(node, level);
-        let mut refs = std::mem::take(&mut self.pages.edit(name).refs);
+        let name = self.own(node.reference, level);
+        let mut page = std::mem::take(self.pages.edit(name));
+        let mut mapped = node.mapped;
         for index in touched(level, start, range) {
-            if level == 0 {
+            let old = page.entry(index);
+            let new = if level == 0 {
                 self.share(block);
-                self.release(std::mem::replace(&mut refs[index], block));
+                self.release(old.reference);
+                Below::whole(block, 1)
             } else {
-                let at = start + index as u64 * entry_span(level);
-                refs[index] = self.spread_below(refs[index], level - 1, at, range, block, alike);
-            }
+                self.spread_below(old, level - 1, start + index as u64 * entry_span(level), range, block, alike)
+            };
+            page.put(index, new);
+            mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
         }
-        self.pages.edit(name).refs = refs;
-        Ref::page(name)
+        *self.pages.edit(name) = page;
+        Below { reference: Ref::page(name), mapped }
     }
 
     /// The page of that level below which everything is `block`; made at its first use.
@@ -239,58 +286,64 @@ impl Map {
         let leaf = first - first % span(0);
         assert!(first + refs.len() as u64 <= leaf + span(0));
         if refs.len() as u64 == span(0) {
-            let name = self.slots.take();
-            self.pages.insert_new(name, Page { refs: refs.into() });
-            return self.put_page(root, leaf, 0, Ref::page(name));
+            let (name, page) = (self.slots.take(), Page::leaf(refs));
+            let below = Below { reference: Ref::page(name), mapped: page.mapped() };
+            self.pages.insert_new(name, page);
+            return self.put_page(root, leaf, 0, below);
         }
-        let name = self.own_leaf(root, leaf);
-        let at = (first - leaf) as usize;
-        for (index, reference) in refs.iter().enumerate() {
-            let old = std::mem::replace(&mut self.pages.edit(name).refs[at + index], *reference);
-            self.release(old);
+        let path = self.own_path(root, leaf, 0);
+        let old = self.end(root, &path);
+        let name = self.own(old.reference, 0);
+        let mut page = std::mem::take(self.pages.edit(name));
+        let mut mapped = old.mapped;
+        for (index, reference) in ((first - leaf) as usize..).zip(refs) {
+            let (before, after) = (page.entry(index), Below::whole(*reference, 1));
+            page.put(index, after);
+            mapped = mapped.wrapping_add(after.mapped).wrapping_sub(before.mapped);
+            self.release(before.reference);
         }
+        *self.pages.edit(name) = page;
+        self.put_end(root, &path, Below { reference: Ref::page(name), mapped });
     }
 
-    /// Makes the path to a leaf private and gives the name of the leaf.
-    fn own_leaf(&mut self, root: &mut Root, leaf: u64) -> SlotName {
-        let mut name = self.own(root.reference, root.height);
-        root.reference = Ref::page(name);
-        for level in (1..=root.height).rev() {
-            let index = (leaf / entry_span(level)) as usize % entries(level);
-            let child = self.page(name).refs[index];
-            let owned = self.own(child, level - 1);
-            if Ref::page(owned) != child {
-                self.pages.edit(name).refs[index] = Ref::page(owned);
-            }
-            name = owned;
+    /// Makes the pages above the subtree of that level that begins at block `first` private.
+    fn own_path(&mut self, root: &mut Root, first: u64, level: u8) -> Path {
+        let mut path = Path::new();
+        for at in (level + 1..=root.height).rev() {
+            let old = self.end(root, &path);
+            let name = self.own(old.reference, at);
+            self.put_end(root, &path, Below { reference: Ref::page(name), ..old });
+            path.push(name, (first / entry_span(at)) as usize % entries(at));
         }
-        name
+        path
+    }
+
+    /// What stands at the end of a path.
+    fn end(&mut self, root: &Root, path: &Path) -> Below {
+        path.last().map_or(root.below(), |(name, index)| self.page(*name).entry(*index))
+    }
+
+    /// Replaces what stands at the end of a path, and counts what is mapped now, all the way up.
+    fn put_end(&mut self, root: &mut Root, path: &Path, new: Below) {
+        let old = self.end(root, path);
+        let Some(((name, index), above)) = path.split_last() else { return root.put(new) };
+        if new == old {
+            return;
+        }
+        self.pages.edit(*name).put(*index, new);
+        let difference = new.mapped.wrapping_sub(old.mapped);
+        if difference != 0 {
+            above.iter().for_each(|(name, index)| self.pages.edit(*name).add_mapped(*index, difference));
+            root.mapped = root.mapped.wrapping_add(difference);
+        }
     }
 
     /// Replaces the subtree of that level that begins at block `first` by `new`, one counted reference.
-    fn put_page(&mut self, root: &mut Root, first: u64, at_level: u8, new: Ref) {
-        if root.height == at_level {
-            let old = std::mem::replace(&mut root.reference, new);
-            return self.release(old);
-        }
-        let mut name = self.own(root.reference, root.height);
-        root.reference = Ref::page(name);
-        for level in (at_level + 1..=root.height).rev() {
-            let index = (first / entry_span(level)) as usize % entries(level);
-            let child = self.page(name).refs[index];
-            let next = if level - 1 == at_level {
-                self.release(child);
-                new
-            } else {
-                Ref::page(self.own(child, level - 1))
-            };
-            if next != child {
-                self.pages.edit(name).refs[index] = next;
-            }
-            if let (Target::Page(below), false) = (next.target(), level - 1 == at_level) {
-                name = below;
-            }
-        }
+    fn put_page(&mut self, root: &mut Root, first: u64, level: u8, new: Below) {
+        let path = self.own_path(root, first, level);
+        let old = self.end(root, &path);
+        self.put_end(root, &path, new);
+        self.release(old.reference);
     }
 
     /// A private page in the place of `node`: itself when nobody shares it, else a copy, else a page filled with it.
@@ -399,7 +452,7 @@ impl Map {
     ) -> Result<Vec<Piece>, TooManyReferences> {
         let mut pieces = Vec::new();
         self.collect_below(
-            root.reference,
+            root.below(),
             root.height,
             0,
             (first, end),
@@ -425,7 +478,7 @@ impl Map {
     pub fn can_collect(&self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> bool {
         let mut pieces = Vec::new();
         self.collect_below(
-            root.reference,
+            root.below(),
             root.height,
             0,
             (first, end),
@@ -445,7 +498,7 @@ impl Map {
 
     fn collect_below(
         &self,
-        node: Ref,
+        node: Below,
         level: u8,
         start: u64,
         range: (u64, u64),
@@ -453,21 +506,23 @@ impl Map {
         out: &mut Vec<Piece>,
     ) {
         let is_covered = range.0 <= start && start + span(level) <= range.1;
-        let name = match node.target() {
+        let name = match node.reference.target() {
             Target::Page(name) if !(is_covered && is_shared(level, start)) => name,
             _ => {
                 let from = range.0.max(start);
                 let blocks = range.1.min(start + span(level)) - from;
-                return out.push(Piece { offset: from - range.0, blocks, reference: node });
+                let Below { reference, mapped } = node;
+                return out.push(Piece { offset: from - range.0, blocks, reference, mapped });
             }
         };
         let Some(page) = self.pages.get(name) else { panic!("page {name:?} is used while it is not in memory") };
         for index in touched(level, start, range) {
             let at = start + index as u64 * entry_span(level);
+            let below = page.entry(index);
             if level > 0 {
-                self.collect_below(page.refs[index], level - 1, at, range, is_shared, out);
+                self.collect_below(below, level - 1, at, range, is_shared, out);
             } else {
-                out.push(Piece { offset: at - range.0, blocks: 1, reference: page.refs[index] });
+                out.push(Piece { offset: at - range.0, blocks: 1, reference: below.reference, mapped: below.mapped });
             }
         }
     }
@@ -482,7 +537,7 @@ impl Map {
             if let Target::Page(_) = piece.reference.target() {
                 let level = height_for(left);
                 assert!(span(level) == left && at.is_multiple_of(left));
-                self.put_page(root, at, level, piece.reference);
+                self.put_page(root, at, level, Below { reference: piece.reference, mapped: piece.mapped });
                 rest = &rest[1..];
                 continue;
             }
@@ -512,7 +567,7 @@ impl Map {
             if root.reference != Ref::HOLE {
                 let name = self.slots.take();
                 let mut page = Page::filled(root.height, Ref::HOLE);
-                page.refs[0] = root.reference;
+                page.put(0, root.below());
                 self.pages.insert_new(name, page);
                 root.reference = Ref::page(name);
             }

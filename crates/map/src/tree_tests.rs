@@ -1,5 +1,6 @@
 //! Trees against a plain array of references.
 
+use crate::audit::Violation;
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, Target};
 use crate::tree::{Map, Root};
@@ -55,9 +56,11 @@ impl Bench {
                 seen.extend(std::iter::repeat_n(reference, blocks as usize));
             });
             assert_eq!(&seen, plain);
+            let mapped = plain.iter().filter(|reference| **reference != Ref::HOLE).count() as u64;
+            assert_eq!(root.mapped, mapped);
         }
         while self.map.drop_next().unwrap() {}
-        self.map.audit(&[self.roots[0].reference, self.roots[1].reference], &mut |_| None).unwrap();
+        self.map.audit(&self.roots, &[], &mut |_| None).unwrap();
     }
 }
 
@@ -116,7 +119,7 @@ fn growing_keeps_what_is_there() {
     });
     assert_eq!(found, [(7, 1, reference)]);
     assert_eq!(entry_span(2), span(1));
-    map.audit(&[root.reference], &mut |_| None).unwrap();
+    map.audit(&[root], &[], &mut |_| None).unwrap();
 }
 
 proptest::proptest! {
@@ -141,6 +144,109 @@ proptest::proptest! {
                 }
             }
             bench.check();
+        }
+    }
+}
+
+/// A map with a block in it, and the root of a tall tree.
+fn tall() -> (Map, Root) {
+    (Map::default(), Root::empty(3 * span(2)))
+}
+
+fn audited(map: &mut Map, roots: &[Root]) -> Result<(), Violation> {
+    while map.drop_next().unwrap() {}
+    map.audit(roots, &[], &mut |_| None).map(|_| ())
+}
+
+#[test]
+fn what_is_mapped_is_counted_at_every_level() {
+    let (mut map, mut root) = tall();
+    assert_eq!(root.height, 3);
+    map.fill(&mut root, 100, span(2) + 100, Ref::ZERO);
+    assert_eq!(root.mapped, span(2));
+    let block = Ref::data(map.slots.take());
+    map.spread(&mut root, span(2) - 10, 2 * span(2) + span(1) + 1, block);
+    assert_eq!(root.mapped, 2 * span(2) + span(1) + 1 - 100);
+    let pieces = map.collect(&root, 0, span(2), 2 * span(2), root.height).unwrap();
+    map.store(&mut root, 2 * span(2), &pieces);
+    assert_eq!(root.mapped, 3 * span(2) - 200, "a page of a level is put over what was there");
+    let block = Ref::data(map.slots.take());
+    map.set(&mut root, 99, &[block]);
+    assert_eq!(root.mapped, 3 * span(2) - 199, "it was a hole");
+    let block = Ref::data(map.slots.take());
+    map.set(&mut root, 2 * span(2) + 5000, &[block]);
+    assert_eq!(root.mapped, 3 * span(2) - 199, "it was not");
+    map.fill(&mut root, 50, 3 * span(2) - span(1), Ref::HOLE);
+    assert_eq!(root.mapped, span(1));
+    audited(&mut map, &[root]).unwrap();
+    map.grow(&mut root, span(4));
+    assert_eq!((root.height, root.mapped), (4, span(1)));
+    audited(&mut map, &[root]).unwrap();
+}
+
+#[test]
+fn a_wrong_count_of_blocks_is_found() {
+    let (mut map, mut root) = tall();
+    let block = Ref::data(map.slots.take());
+    map.set(&mut root, 700, &[block]);
+    map.set(&mut root, 5, &[Ref::ZERO]);
+    audited(&mut map, &[root]).unwrap();
+    let wrong = Root { mapped: 3, ..root };
+    assert_eq!(
+        audited(&mut map, &[wrong]),
+        Err(Violation::WrongMapped { reference: root.reference, counted: 3, found: 2 })
+    );
+    let Target::Page(top) = root.reference.target() else { panic!("the root is a page") };
+    map.pages.edit(top).add_mapped(0, 1);
+    let found = audited(&mut map, &[root]);
+    assert!(matches!(found, Err(Violation::WrongMapped { .. })), "{found:?}");
+    map.pages.edit(top).add_mapped(0, u64::MAX);
+    map.pages.edit(top).add_mapped(1, 1);
+    let found = audited(&mut map, &[Root { mapped: 3, ..root }]);
+    assert_eq!(found, Err(Violation::WrongMapped { reference: Ref::HOLE, counted: 1, found: 0 }));
+}
+
+#[test]
+fn a_page_at_the_wrong_level_is_never_entered() {
+    let (mut map, mut root) = tall();
+    let block = Ref::data(map.slots.take());
+    map.set(&mut root, 0, &[block]);
+    let lower = Root { height: 2, ..root };
+    let mut missing = Vec::new();
+    map.missing(&lower, 0, 10, |_, _| false, &mut missing);
+    let Target::Page(top) = root.reference.target() else { panic!("the root is a page") };
+    assert_eq!(missing, [top]);
+    assert_eq!(audited(&mut map, &[lower]), Err(Violation::WrongLevel(top)));
+}
+
+proptest::proptest! {
+    /// The auditor compares every count of a tall tree after edits of every kind and length.
+    #[test]
+    fn counts_stay_exact_in_tall_trees(ops in proptest::collection::vec((0..6u8, 0..12u64, 0..600u64, 0..4u8, 0..12u64), 1..30)) {
+        let (mut map, empty) = tall();
+        let mut roots = [empty; 2];
+        let end = 3 * span(2);
+        for (kind, big, small, length, to) in ops {
+            // Near the edges of pages of every level.
+            let first = (big * span(2) / 4 + small).min(end - 1);
+            let last = (first + [1, 255, span(1) + 3, span(2)][usize::from(length)]).min(end);
+            let volume = usize::from(kind % 2);
+            match kind / 2 {
+                0 => map.fill(&mut roots[volume], first, last, if small % 2 == 0 { Ref::HOLE } else { Ref::ZERO }),
+                1 => {
+                    let block = Ref::data(map.slots.take());
+                    map.spread(&mut roots[volume], first, last, block);
+                }
+                _ => {
+                    let to = to * span(2) / 4 + if small % 3 == 0 { first % span(0) } else { small };
+                    let last = last.min(first + end.saturating_sub(to));
+                    if to < end && last > first && last - first < span(1) * 2 {
+                        let pieces = map.collect(&roots[volume], first, last, to, empty.height).unwrap();
+                        map.store(&mut roots[1 - volume], to, &pieces);
+                    }
+                }
+            }
+            proptest::prop_assert_eq!(audited(&mut map, &roots), Ok(()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::recover::read_metadata;
-use map::{AuditReport, Page, Ref, SlotName, Violation};
+use map::{AuditReport, Page, Ref, Root, SlotName, Violation};
 use thiserror::Error;
 use units::Lsn;
 use world::Disk;
@@ -50,9 +50,9 @@ pub struct Usage {
 impl Core {
     /// Walks the whole map, reading from `disk` what is not in memory. Nothing may be under way that writes segments.
     pub fn audit(&self, disk: &dyn Disk) -> Result<AuditReport, AuditError> {
-        let mut roots: Vec<Ref> = self.volumes.values().map(|volume| volume.root.reference).collect();
-        roots.extend(self.dirty.bases().map(Ref::data));
-        let report = self.map.audit(&roots, &mut |name| self.read_page(disk, name))?;
+        let roots: Vec<Root> = self.volumes.values().map(|volume| volume.root).collect();
+        let held: Vec<Ref> = self.dirty.bases().map(Ref::data).collect();
+        let report = self.map.audit(&roots, &held, &mut |name| self.read_page(disk, name))?;
         let mut found = vec![0u32; self.pool.segments().len()];
         for slot in 0..self.map.slots.len() {
             if let Some(place) = self.map.slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {

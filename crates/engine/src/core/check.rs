@@ -61,7 +61,7 @@ impl Core {
             bytes == Some(map::page_bytes(height) as u64)
         };
         let is_sound = |volume: &Volume| {
-            let Root { reference, height } = volume.root;
+            let Root { reference, height, .. } = volume.root;
             let is_root = match reference.target() {
                 Target::Page(name) => is_page(name, height),
                 Target::Data(_) => false,

@@ -43,6 +43,7 @@ impl Core {
             out.put_u64_le(volume.blocks);
             out.put_u64_le(volume.root.reference.to_bits());
             out.put_u64_le(u64::from(volume.root.height));
+            out.put_u64_le(volume.root.mapped);
         }
         out.put_u64_le(self.values.len() as u64);
         for (key, value) in &self.values {
@@ -100,7 +101,8 @@ pub(crate) fn decode(mut bytes: Bytes) -> Option<Manifest> {
         let (name, blocks) = (VolumeId(get_u64(input)?), get_u64(input)?);
         let reference = Ref::from_bits(get_u64(input)?)?;
         let height = u8::try_from(get_u64(input)?).ok().filter(|height| *height <= map::MAX_HEIGHT)?;
-        volumes.insert(name, Volume { blocks, root: Root { reference, height } });
+        let mapped = get_u64(input)?;
+        volumes.insert(name, Volume { blocks, root: Root { reference, height, mapped } });
     }
     let mut values = BTreeMap::new();
     for _ in 0..get_u64(input)? {

@@ -222,6 +222,8 @@ impl Core {
     pub fn space(&self) -> Space {
         let (live, data) = self.pool.live_sectors();
         let dirty = self.dirty.unplaced() * MAP_BLOCK_BYTES;
+        // What a drive says may be forged, hence no overflow.
+        let mapped = self.volumes.values().map(|volume| volume.root.mapped).fold(0, u64::saturating_add);
         Space {
             capacity: self.pool.segments().len() as u64 * self.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,
@@ -229,14 +231,16 @@ impl Core {
             unique: data * SECTOR_BYTES + dirty,
             shared: 0,
             system: (live - data) * SECTOR_BYTES,
-            written: 0,
+            written: mapped.saturating_mul(MAP_BLOCK_BYTES),
             data_stored: self.data_stored,
         }
     }
 
     /// What a volume holds.
     pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
-        self.volumes.get(&volume).map(|volume| VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES, written: 0 })
+        let volume = self.volumes.get(&volume)?;
+        let (provisioned, written) = (volume.blocks * BLOCK_BYTES, volume.root.mapped.saturating_mul(MAP_BLOCK_BYTES));
+        Some(VolumeSpace { provisioned, written })
     }
 
     /// True when writes are acknowledged before they are durable.

@@ -239,15 +239,16 @@ impl Core {
     fn replay_op(&mut self, disk: &dyn Disk, op: &LogOp) -> Result<(), RecoverError> {
         self.check_record(op)?;
         loop {
-            let missing = self.missing_for_record(op);
+            let mut missing = self.missing_for_record(op);
+            missing.sort_unstable();
+            missing.dedup();
             if missing.is_empty() {
                 break;
             }
             for name in missing {
-                if !self.map.pages.contains(name) {
-                    let page = self.read_page(disk, name).ok_or(RecoverError::Damaged("a page of the map"))?;
-                    self.map.pages.insert_stored(name, page);
-                }
+                // One that is in memory and still missing was made for another level.
+                let page = if self.map.pages.contains(name) { None } else { self.read_page(disk, name) };
+                self.map.pages.insert_stored(name, page.ok_or(RecoverError::Damaged("a page of the map"))?);
             }
         }
         self.apply(op);

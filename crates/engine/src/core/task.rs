@@ -187,6 +187,11 @@ impl Core {
             return Step::Answered(Err(error));
         }
         let missing = self.missing(&task.op, task.copied);
+        if missing.iter().any(|name| self.map.pages.contains(*name)) {
+            // It is there, but was made for another level of a tree.
+            let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
+            return Step::Answered(Err(OpError::MediumError { lba }));
+        }
         if !missing.is_empty() {
             missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
             return Step::Wait(Wait::Pages);
