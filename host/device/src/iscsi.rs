@@ -111,8 +111,12 @@ impl IscsiDisk {
         let mut first: Option<Probe> = None;
         let mut trouble = OpenError::NoPath;
         let mut probed = Vec::with_capacity(paths.len());
-        for place in paths {
-            let result = match probe(&place).await {
+        // All at once: a port that does not answer costs the others nothing.
+        let probes: Vec<_> =
+            paths.into_iter().map(|place| (place.clone(), tokio::spawn(async move { probe(&place).await }))).collect();
+        for (place, task) in probes {
+            // A task that was cancelled with its runtime found nothing.
+            let result = match task.await.unwrap_or(Err(OpenError::NoPath)) {
                 Ok((session, found)) => {
                     let known = first.get_or_insert_with(|| found.clone());
                     if known.identity.name != found.identity.name {

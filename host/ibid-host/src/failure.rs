@@ -1,6 +1,8 @@
 //! How a verb fails, and what the shell and the user are told: exit code 2 when it could not begin (wrong usage, no
 //! connection, login refused), 1 when commands or checks failed on the way.
 
+use device::OpenError;
+use esxhost::HostError;
 use initiator::{ConnectError, Refusal, RunError, SessionError, UrlError};
 use thiserror::Error;
 
@@ -21,6 +23,9 @@ pub(crate) enum Failure {
     /// A URL is wrong.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// The simulated host could not do it.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// The session ended.
     #[error("the session ended: {0}")]
     Session(#[from] SessionError),
@@ -63,6 +68,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } | Self::Connect(_) | Self::Url(_) | Self::File { .. } => 2,
+            Self::Host(HostError::Disk { .. }) => 1,
+            Self::Host(_) => 2,
             Self::Session(_) | Self::Refused { .. } | Self::Wrong(_) => 1,
         }
     }
@@ -73,6 +80,10 @@ impl Failure {
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Connect(error) => Some(error.hint().to_owned()),
             Self::Url(_) => Some("a URL reads iscsi://[user%password@]host[:port]/target-iqn/lun".to_owned()),
+            Self::Host(HostError::NoDevice(_)) => Some("ibid-host claim iscsi://PORTAL finds devices".to_owned()),
+            Self::Host(HostError::Connect(error)) => Some(error.hint().to_owned()),
+            Self::Host(HostError::Open { error: OpenError::Connect(error), .. }) => Some(error.hint().to_owned()),
+            Self::Host(_) => None,
             Self::Session(_) => Some("the array may have stopped; its log tells why".to_owned()),
             Self::Refused { refusal, .. } if refusal.is_conflict() => {
                 Some("another initiator holds a reservation on the logical unit".to_owned())

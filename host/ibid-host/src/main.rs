@@ -5,6 +5,7 @@
 
 mod bench;
 mod cli;
+mod esx;
 mod failure;
 mod meter;
 mod progress;
@@ -21,12 +22,23 @@ use verbs::{compare, deploy, fill, lock, reclaim, targets, zero};
 #[derive(Parser)]
 #[command(name = "ibid-host", version, about = "A host's end of a block array: loads, offloads and checks over iSCSI")]
 struct Cli {
+    #[command(flatten)]
+    host: esx::HostArgs,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
+    /// ESXi's command line: storage, iscsi, system settings
+    Esxcli(esx::EsxcliArgs),
+    /// Show or change an advanced setting in ESXi's other language
+    #[command(name = "esxcfg-advcfg")]
+    Advcfg(esx::AdvcfgArgs),
+    /// Claim devices for the simulated host
+    Claim(esx::ClaimArgs),
+    /// Give devices of the simulated host up
+    Unclaim(esx::UnclaimArgs),
     /// Measure one kind of command in a closed loop
     Bench(bench::BenchArgs),
     /// List the targets behind a portal
@@ -51,8 +63,13 @@ enum Verb {
     TortureVerify(torture::VerifyArgs),
 }
 
-async fn run(verb: &Verb) -> Result<(), Failure> {
-    match verb {
+async fn run(cli: &Cli) -> Result<(), Failure> {
+    let host = &cli.host;
+    match &cli.verb {
+        Verb::Esxcli(args) => esx::esxcli(host, args).await,
+        Verb::Advcfg(args) => esx::advcfg(host, args).await,
+        Verb::Claim(args) => esx::claim(host, args).await,
+        Verb::Unclaim(args) => esx::unclaim(host, args).await,
         Verb::Bench(args) => bench::run(args).await,
         Verb::Targets(args) => targets::run(args).await,
         Verb::Deploy(args) => deploy::run(args).await,
@@ -77,7 +94,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match runtime.block_on(run(&cli.verb)) {
+    match runtime.block_on(run(&cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");

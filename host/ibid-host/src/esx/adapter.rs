@@ -1,0 +1,225 @@
+//! Finding devices: `esxcli iscsi adapter`, `esxcli storage core adapter rescan`, and `claim` and `unclaim` in one word.
+
+use super::record::{Formatter, Record};
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use esxhost::{Host, Place};
+use initiator::Url;
+
+/// `esxcli iscsi`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Iscsi {
+    /// The software initiator
+    #[command(subcommand)]
+    Adapter(Adapter),
+}
+
+/// `esxcli iscsi adapter`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Adapter {
+    /// Show the initiator
+    Get,
+    /// Change the initiator
+    Set(AdapterSet),
+    /// Where to look for targets
+    #[command(subcommand)]
+    Discovery(Discovery),
+}
+
+/// Options of `iscsi adapter set`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct AdapterSet {
+    /// The name that it logs in with
+    #[arg(short, long, value_name = "IQN")]
+    name: Option<String>,
+    /// VMkernel ports that are bound to it: each is a path to every port of an array
+    #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=8))]
+    ports: Option<u32>,
+    /// Offer CHAP with MD5 only, for targets that take SHA-256 for SHA-1, as tgt does
+    #[arg(long, value_name = "BOOL")]
+    chap_md5: Option<bool>,
+}
+
+/// `esxcli iscsi adapter discovery`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Discovery {
+    /// Portals that tell their targets
+    #[command(subcommand)]
+    Sendtarget(SendTarget),
+}
+
+/// `esxcli iscsi adapter discovery sendtarget`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum SendTarget {
+    /// List the portals
+    List,
+    /// Add a portal; its devices are claimed at the next rescan
+    Add(Address),
+    /// Remove a portal; what was claimed stays
+    Remove(Address),
+}
+
+/// A portal.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Address {
+    /// [user%password@]host[:port]
+    #[arg(short, long, value_name = "ADDRESS", value_parser = portal_url)]
+    address: Url,
+}
+
+fn portal_url(text: &str) -> Result<Url, initiator::UrlError> {
+    if text.starts_with("iscsi://") { text.parse() } else { format!("iscsi://{text}").parse() }
+}
+
+/// `esxcli storage core adapter`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum CoreAdapter {
+    /// List the adapters
+    List,
+    /// Look for devices at all portals
+    Rescan,
+}
+
+/// Options of `claim`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClaimArgs {
+    /// iscsi://PORTAL (all it shows), iscsi://PORTAL/IQN (one target), iscsi://PORTAL/IQN/LUN (one unit, this port only)
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// VMkernel ports, each of them a path to every port of the array
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=8))]
+    adapters: Option<u32>,
+    /// The name to log in with
+    #[arg(long, value_name = "IQN", env = "IBID_HOST_IQN")]
+    initiator: Option<String>,
+}
+
+/// Options of `unclaim`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct UnclaimArgs {
+    /// The devices, by their names
+    #[arg(required = true, value_name = "NAME")]
+    devices: Vec<String>,
+}
+
+/// Runs `esxcli iscsi`; what it prints.
+pub(crate) fn iscsi(host: &Host, verb: &Iscsi, formatter: Formatter) -> Result<String, Failure> {
+    let Iscsi::Adapter(verb) = verb;
+    match verb {
+        Adapter::Get => Ok(formatter.print(&adapters(host)[..1])),
+        Adapter::Set(args) => {
+            if let Some(name) = &args.name {
+                host.set_iqn(name)?;
+            }
+            if let Some(ports) = args.ports {
+                host.set_adapters(ports)?;
+            }
+            if let Some(md5) = args.chap_md5 {
+                host.set_chap_md5(md5)?;
+            }
+            Ok(String::new())
+        }
+        Adapter::Discovery(Discovery::Sendtarget(verb)) => match verb {
+            SendTarget::List => {
+                let portals = host.portals()?;
+                let record = |url: &Url| {
+                    Record::titled(&url.portal.to_string())
+                        .with("Adapter", "vmhba64")
+                        .with("Sendtarget", url.portal.to_string())
+                };
+                Ok(formatter.print(&portals.iter().map(record).collect::<Vec<_>>()))
+            }
+            SendTarget::Add(address) => Ok(host.set_portal(&address.address, true).map(|()| String::new())?),
+            SendTarget::Remove(address) => Ok(host.set_portal(&address.address, false).map(|()| String::new())?),
+        },
+    }
+}
+
+fn adapters(host: &Host) -> Vec<Record> {
+    let describe = |number: u32| {
+        let name = format!("vmhba{}", 64 + number);
+        Record::titled(&name)
+            .with("Name", host.iqn())
+            .with("Driver", "iscsi_vmk")
+            .with("Link State", "link-up")
+            .with("UID", format!("iscsi.{name}"))
+            .with("Description", "iSCSI Software Adapter")
+    };
+    (0..host.adapters()).map(describe).collect()
+}
+
+/// Runs `esxcli storage core adapter`; what it prints.
+pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) -> Result<String, Failure> {
+    match verb {
+        CoreAdapter::List => Ok(formatter.print(&adapters(host))),
+        CoreAdapter::Rescan => {
+            let portals = host.portals()?;
+            if portals.is_empty() {
+                let hint = "esxcli iscsi adapter discovery sendtarget add --address HOST[:PORT]";
+                return Err(Failure::usage("the host knows no portal", hint));
+            }
+            // Without target and unit: a portal shows all that it has.
+            let place = |url: &Url| {
+                let text = url.with_secrets();
+                text.split("//")
+                    .nth(1)
+                    .and_then(|rest| rest.split('/').next())
+                    .map(|portal| format!("iscsi://{portal}"))
+            };
+            let places =
+                portals.iter().filter_map(place).map(|text| text.parse()).collect::<Result<Vec<Place>, _>>()?;
+            host.claim(&places).await?;
+            Ok(String::new())
+        }
+    }
+}
+
+/// Runs `claim`; what it prints.
+pub(crate) async fn claim(host: &Host, args: &ClaimArgs) -> Result<String, Failure> {
+    if let Some(initiator) = &args.initiator {
+        host.set_iqn(initiator)?;
+    }
+    if let Some(adapters) = args.adapters {
+        host.set_adapters(adapters)?;
+    }
+    let places = args.urls.iter().map(|url| url.parse()).collect::<Result<Vec<Place>, _>>()?;
+    let names = host.claim(&places).await?;
+    Ok(names.iter().map(|name| format!("{name}\n")).collect())
+}
+
+/// Runs `unclaim`.
+pub(crate) fn unclaim(host: &Host, args: &UnclaimArgs) -> Result<String, Failure> {
+    args.devices.iter().try_for_each(|device| host.unclaim(device))?;
+    Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(host: &Host, verb: SendTarget) -> String {
+        iscsi(host, &Iscsi::Adapter(Adapter::Discovery(Discovery::Sendtarget(verb))), Formatter::Text).unwrap()
+    }
+
+    #[test]
+    fn portals_are_kept_by_address() {
+        let host = Host::transient("esx01").unwrap();
+        let address = |text: &str| Address { address: portal_url(text).unwrap() };
+        send(&host, SendTarget::Add(address("u%p@10.0.0.1:3261")));
+        send(&host, SendTarget::Add(address("10.0.0.2")));
+        send(&host, SendTarget::Remove(address("10.0.0.2:3260")));
+        let text = send(&host, SendTarget::List);
+        assert_eq!(text, "10.0.0.1:3261\n   Adapter: vmhba64\n   Sendtarget: 10.0.0.1:3261\n");
+        assert_eq!(host.portals().unwrap()[0].credentials.as_ref().unwrap().secret, "p");
+    }
+
+    #[test]
+    fn the_initiator_is_shown_and_changed() {
+        let host = Host::transient("esx01").unwrap();
+        let set = AdapterSet { name: Some("iqn.2026-11.test:x".into()), ports: Some(1), chap_md5: None };
+        iscsi(&host, &Iscsi::Adapter(Adapter::Set(set)), Formatter::Text).unwrap();
+        let text = iscsi(&host, &Iscsi::Adapter(Adapter::Get), Formatter::Text).unwrap();
+        assert!(text.starts_with("vmhba64\n   Name: iqn.2026-11.test:x\n   Driver: iscsi_vmk\n"), "{text}");
+        assert_eq!(adapters(&host).len(), 1);
+    }
+}

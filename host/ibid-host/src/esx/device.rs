@@ -1,0 +1,356 @@
+//! `esxcli storage core device` and `esxcli storage core path`.
+
+use super::record::{Formatter, Record};
+use super::view::{DeviceView, PathView, overall};
+use crate::failure::Failure;
+use clap::{Args, Subcommand, ValueEnum};
+use device::{PathState, Primitive, VaaiStatus};
+use esxhost::Host;
+
+/// Which device.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceArg {
+    /// The device, by its name
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+}
+
+/// `esxcli storage core device`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum CoreDevice {
+    /// List the devices
+    List(DeviceArg),
+    /// Offloads
+    #[command(subcommand)]
+    Vaai(Vaai),
+    /// Change a device
+    Set(DeviceSetArgs),
+}
+
+/// Options of `set`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceSetArgs {
+    /// The device, by its name
+    #[arg(short, long, value_name = "NAME")]
+    device: String,
+    /// Commands that may be open at once
+    #[arg(short = 'm', long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    max_queue_depth: u16,
+}
+
+/// `esxcli storage core device vaai`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Vaai {
+    /// The state of the offloads
+    #[command(subcommand)]
+    Status(VaaiVerb),
+}
+
+/// `esxcli storage core device vaai status`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum VaaiVerb {
+    /// What was found out about a device's offloads
+    Get(DeviceArg),
+    /// Switch offloads off or on for one device
+    Set(VaaiSetArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    Enable,
+    Disable,
+}
+
+/// Options of `vaai status set`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VaaiSetArgs {
+    /// The device, by its name
+    #[arg(short, long, value_name = "NAME")]
+    device: String,
+    /// Hardware assisted locking
+    #[arg(long)]
+    ats: Option<Switch>,
+    /// Full copy
+    #[arg(long)]
+    clone: Option<Switch>,
+    /// Block zero
+    #[arg(long)]
+    zero: Option<Switch>,
+    /// Dead space reclamation
+    #[arg(long)]
+    delete: Option<Switch>,
+    /// Forget what was found out: the next use decides again
+    #[arg(long)]
+    forget: bool,
+}
+
+/// `esxcli storage core path`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum CorePath {
+    /// List the paths
+    List(DeviceArg),
+}
+
+/// Runs `esxcli storage core device`; what it prints.
+pub(crate) async fn device(host: &Host, verb: &CoreDevice, formatter: Formatter) -> Result<String, Failure> {
+    let records = match verb {
+        CoreDevice::List(args) => {
+            DeviceView::collect(host, args.device.as_deref()).await?.iter().map(describe).collect::<Vec<_>>()
+        }
+        CoreDevice::Set(args) => {
+            host.set_queue_depth(&args.device, args.max_queue_depth.into())?;
+            return Ok(String::new());
+        }
+        CoreDevice::Vaai(Vaai::Status(VaaiVerb::Get(args))) => {
+            let devices = match &args.device {
+                Some(name) => vec![host.device(name)?],
+                None => host.devices(),
+            };
+            devices.iter().map(|device| vaai_status(&device.name, &device.vaai)).collect()
+        }
+        CoreDevice::Vaai(Vaai::Status(VaaiVerb::Set(args))) => {
+            set_vaai(host, args).await?;
+            return Ok(String::new());
+        }
+    };
+    Ok(formatter.print(&records))
+}
+
+async fn set_vaai(host: &Host, args: &VaaiSetArgs) -> Result<(), Failure> {
+    let switches = [
+        (Primitive::Ats, args.ats),
+        (Primitive::Clone, args.clone),
+        (Primitive::Zero, args.zero),
+        (Primitive::Delete, args.delete),
+    ];
+    if !args.forget && switches.iter().all(|(_, switch)| switch.is_none()) {
+        return Err(Failure::usage("nothing to change", "give --ats, --clone, --zero, --delete or --forget"));
+    }
+    if args.forget {
+        host.forget_support(&args.device)?;
+    }
+    for (primitive, switch) in switches {
+        if let Some(switch) = switch {
+            host.enable(&args.device, primitive, switch == Switch::Enable).await?;
+        }
+    }
+    Ok(())
+}
+
+fn yes(value: bool) -> &'static str {
+    if value { "yes" } else { "unknown" }
+}
+
+/// A device in ESXi's fields.
+fn describe(view: &DeviceView) -> Record {
+    let device = &view.record;
+    Record::titled(&device.name)
+        .with("Display Name", device.display_name())
+        .with("Has Settable Display Name", true)
+        .with("Size", device.mebibytes())
+        .with("Device Type", "Direct-Access ")
+        .with("Multipath Plugin", "NMP")
+        .with("Devfs Path", format!("/vmfs/devices/disks/{}", device.name))
+        .with("Vendor", format!("{:8}", device.vendor))
+        .with("Model", format!("{:16}", device.product))
+        .with("Revision", format!("{:4}", device.revision))
+        .with("SCSI Level", device.scsi_level)
+        .with("Is Pseudo", false)
+        .with("Status", view.health())
+        .with("Is RDM Capable", true)
+        .with("Is Local", false)
+        .with("Is Removable", false)
+        .with("Is SSD", device.solid_state)
+        .with("Is VVOL PE", false)
+        .with("Is Offline", view.health() == "dead")
+        .with("Is Perennially Reserved", false)
+        .with("Queue Full Sample Size", 0)
+        .with("Queue Full Threshold", 0)
+        .with("Thin Provisioning Status", yes(device.thin))
+        .with("Attached Filters", "")
+        .with("VAAI Status", overall(&device.vaai).to_string())
+        .with("Other UIDs", vml(&device.name, device.lun(), &device.product))
+        .with("Is Shared Clusterwide", true)
+        .with("Is SAS", false)
+        .with("Is USB", false)
+        .with("Is Boot Device", false)
+        .with("Device Max Queue Depth", device.queue_depth)
+}
+
+/// ESXi's other name of a device: type, unit number, designator, and the beginning of the model.
+fn vml(name: &str, lun: u16, model: &str) -> String {
+    let designator = name.split_once('.').map_or(name, |(_, designator)| designator);
+    let model: String = model.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("vml.0200{lun:02x}0000{designator}{model}")
+}
+
+/// What was found out about a device's offloads, in ESXi's words. Our devices have no plug-in: they speak T10.
+fn vaai_status(name: &str, vaai: &VaaiStatus) -> Record {
+    const KEYS: [&str; 4] = ["ATS Status", "Clone Status", "Zero Status", "Delete Status"];
+    let record = Record::titled(name).with("VAAI Plugin Name", "");
+    Primitive::ALL.into_iter().zip(KEYS).fold(record, |record, (one, key)| {
+        let state = vaai.of(one);
+        // Words of ours: ESXi has no switch for a single device that this command would show.
+        let word = if state.enabled { state.support.to_string() } else { format!("{} (disabled)", state.support) };
+        record.with(key, word)
+    })
+}
+
+/// Runs `esxcli storage core path`; what it prints.
+pub(crate) async fn path(host: &Host, verb: &CorePath, formatter: Formatter) -> Result<String, Failure> {
+    let CorePath::List(args) = verb;
+    let iqn = host.iqn();
+    let views = DeviceView::collect(host, args.device.as_deref()).await?;
+    let records: Vec<Record> =
+        views.iter().flat_map(|view| view.paths.iter().map(|path| describe_path(&iqn, view, path))).collect();
+    Ok(formatter.print(&records))
+}
+
+fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
+    let device = &view.record;
+    let parts: Vec<&str> = path.name.split(':').collect();
+    let part = |at: usize| parts.get(at).map_or("", |part: &&str| part.trim_start_matches(['C', 'T', 'L']));
+    let group = path.status.as_ref().and_then(|status| status.group);
+    let target = match group {
+        Some(group) => format!("{},t,{group}", device.array),
+        None => device.array.clone(),
+    };
+    let uid = format!("{iqn}-{target}-{}", device.name);
+    let portal = path.status.as_ref().map_or(String::new(), |status| status.portal.to_string());
+    let record = Record::titled(&uid)
+        .with("UID", uid.clone())
+        .with("Runtime Name", path.name.clone())
+        .with("Device", device.name.clone())
+        .with("Device Display Name", device.display_name())
+        .with("Adapter", parts.first().copied().unwrap_or(""))
+        .with("Channel", part(1))
+        .with("Target", part(2))
+        .with("LUN", part(3))
+        .with("Plugin", "NMP")
+        .with("State", path_state(path.state()))
+        .with("Transport", "iscsi")
+        .with("Adapter Identifier", iqn)
+        .with("Target Identifier", target)
+        .with("Target Transport Details", format!("IQN={} Portal={portal}", device.array));
+    match path.status.as_ref().and_then(|status| status.trouble.clone()) {
+        Some(trouble) => record.with("Trouble", trouble),
+        None => record,
+    }
+}
+
+/// ESXi's word for a path's state: unoptimized paths are active to it too.
+fn path_state(state: PathState) -> &'static str {
+    match state {
+        PathState::Active | PathState::Unoptimized => "active",
+        PathState::Standby => "standby",
+        PathState::Dead => "dead",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::tests::device;
+    use super::*;
+    use device::Support;
+
+    #[test]
+    fn a_device_is_listed_in_esxis_words() {
+        let text = Formatter::Text.print(&[describe(&device(&[PathState::Active, PathState::Active]))]);
+        assert_eq!(
+            text,
+            concat!(
+                "naa.624a9370753d69fe46db318d00011014\n",
+                "   Display Name: IBID iSCSI Disk (naa.624a9370753d69fe46db318d00011014)\n",
+                "   Has Settable Display Name: true\n",
+                "   Size: 1048576\n",
+                "   Device Type: Direct-Access \n",
+                "   Multipath Plugin: NMP\n",
+                "   Devfs Path: /vmfs/devices/disks/naa.624a9370753d69fe46db318d00011014\n",
+                "   Vendor: IBID    \n",
+                "   Model: IBID Volume     \n",
+                "   Revision: 0.1 \n",
+                "   SCSI Level: 6\n",
+                "   Is Pseudo: false\n",
+                "   Status: on\n",
+                "   Is RDM Capable: true\n",
+                "   Is Local: false\n",
+                "   Is Removable: false\n",
+                "   Is SSD: true\n",
+                "   Is VVOL PE: false\n",
+                "   Is Offline: false\n",
+                "   Is Perennially Reserved: false\n",
+                "   Queue Full Sample Size: 0\n",
+                "   Queue Full Threshold: 0\n",
+                "   Thin Provisioning Status: yes\n",
+                "   Attached Filters: \n",
+                "   VAAI Status: unknown\n",
+                "   Other UIDs: vml.0200070000624a9370753d69fe46db318d00011014494249442056\n",
+                "   Is Shared Clusterwide: true\n",
+                "   Is SAS: false\n",
+                "   Is USB: false\n",
+                "   Is Boot Device: false\n",
+                "   Device Max Queue Depth: 128\n",
+            )
+        );
+    }
+
+    #[test]
+    fn offloads_are_told_in_esxis_words() {
+        let mut vaai = VaaiStatus::default();
+        vaai.ats.support = Support::Supported;
+        vaai.clone.support = Support::Supported;
+        vaai.clone.enabled = false;
+        vaai.zero.support = Support::Unsupported;
+        assert_eq!(
+            Formatter::Text.print(&[vaai_status("naa.1", &vaai)]),
+            concat!(
+                "naa.1\n",
+                "   VAAI Plugin Name: \n",
+                "   ATS Status: supported\n",
+                "   Clone Status: supported (disabled)\n",
+                "   Zero Status: unsupported\n",
+                "   Delete Status: unknown\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_path_is_listed_in_esxis_words() {
+        let view = device(&[PathState::Active, PathState::Dead]);
+        let text = Formatter::Text.print(&[describe_path("iqn.2026-11.org.ibid:esx01", &view, &view.paths[1])]);
+        let uid = "iqn.2026-11.org.ibid:esx01-iqn.2026-11.org.ibid:array,t,1-naa.624a9370753d69fe46db318d00011014";
+        assert_eq!(
+            text,
+            format!(
+                "{uid}\n   UID: {uid}\n{}",
+                concat!(
+                    "   Runtime Name: vmhba64:C1:T0:L7\n",
+                    "   Device: naa.624a9370753d69fe46db318d00011014\n",
+                    "   Device Display Name: IBID iSCSI Disk (naa.624a9370753d69fe46db318d00011014)\n",
+                    "   Adapter: vmhba64\n",
+                    "   Channel: 1\n",
+                    "   Target: 0\n",
+                    "   LUN: 7\n",
+                    "   Plugin: NMP\n",
+                    "   State: dead\n",
+                    "   Transport: iscsi\n",
+                    "   Adapter Identifier: iqn.2026-11.org.ibid:esx01\n",
+                    "   Target Identifier: iqn.2026-11.org.ibid:array,t,1\n",
+                    "   Target Transport Details: IQN=iqn.2026-11.org.ibid:array Portal=10.0.0.1:3261\n",
+                )
+            )
+        );
+    }
+
+    #[tokio::test]
+    async fn a_device_that_is_not_there_is_told() {
+        let host = Host::transient("esx01").unwrap();
+        let list = CoreDevice::List(DeviceArg { device: Some("naa.1".into()) });
+        assert_eq!(
+            super::device(&host, &list, Formatter::Text).await.unwrap_err().to_string(),
+            "the host has no device naa.1"
+        );
+        let all = CoreDevice::List(DeviceArg { device: None });
+        assert_eq!(super::device(&host, &all, Formatter::Text).await.unwrap(), "");
+    }
+}

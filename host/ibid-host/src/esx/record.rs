@@ -1,0 +1,81 @@
+//! How esxcli prints: titled lists of fields, or JSON.
+
+use serde_json::{Map, Value, json};
+
+/// One thing with its fields, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Record {
+    title: Option<String>,
+    fields: Vec<(&'static str, Value)>,
+}
+
+impl Record {
+    /// A record that begins with a name of its own.
+    pub(crate) fn titled(title: &str) -> Self {
+        Self { title: Some(title.to_owned()), fields: Vec::new() }
+    }
+
+    /// Adds a field.
+    pub(crate) fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push((key, value.into()));
+        self
+    }
+
+    fn text(&self) -> String {
+        let mut out = self.title.as_ref().map_or(String::new(), |title| format!("{title}\n"));
+        for (key, value) in &self.fields {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+                other => other.to_string(),
+            };
+            out += &format!("   {key}: {value}\n");
+        }
+        out
+    }
+
+    /// An object whose keys have no spaces, as `esxcli --formatter=json` names them.
+    fn json(&self) -> Value {
+        let key = |words: &str| words.split(' ').collect::<String>();
+        let title = self.title.iter().map(|title| ("Device".to_owned(), json!(title)));
+        Value::Object(
+            title.chain(self.fields.iter().map(|(name, value)| (key(name), value.clone()))).collect::<Map<_, _>>(),
+        )
+    }
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Formatter {
+    /// As esxcli prints
+    #[default]
+    Text,
+    /// One JSON array
+    Json,
+}
+
+impl Formatter {
+    /// The records as text, with a blank line between two.
+    pub(crate) fn print(self, records: &[Record]) -> String {
+        match self {
+            Self::Text => records.iter().map(Record::text).collect::<Vec<_>>().join("\n"),
+            Self::Json => format!("{:#}\n", Value::Array(records.iter().map(Record::json).collect())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_printed_as_esxcli_does() {
+        let one =
+            Record::titled("naa.1").with("Is SSD", true).with("Working Paths", json!(["a", "b"])).with("Model", "");
+        let two = Record::titled("naa.2").with("Size", 10);
+        let text = Formatter::Text.print(&[one.clone(), two]);
+        assert_eq!(text, "naa.1\n   Is SSD: true\n   Working Paths: a, b\n   Model: \n\nnaa.2\n   Size: 10\n");
+        let json: Value = serde_json::from_str(&Formatter::Json.print(&[one])).unwrap();
+        assert_eq!(json, json!([{"Device": "naa.1", "IsSSD": true, "WorkingPaths": ["a", "b"], "Model": ""}]));
+    }
+}
