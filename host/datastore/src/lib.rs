@@ -3,17 +3,37 @@
 //! SBC-4 5.3) or under a reservation of the whole LUN. The bytes are described in `docs/datastore-format.md`.
 #![forbid(unsafe_code)]
 
+mod allocate;
+mod datastore;
 mod error;
+mod fenced;
+mod file;
+mod format;
+mod heartbeat;
+mod io;
 mod layout;
+mod lease;
+mod map;
+mod mounted;
+mod names;
+mod options;
+mod path;
+mod recovery;
 mod runtime;
+mod serial;
+mod transaction;
+mod tree;
 mod volume;
 
+pub use datastore::{Datastore, DirectoryEntry, Space, Stat, VolumeInfo};
 pub use error::{Error, Result};
+pub use file::{Access, Cursor, Extent, File, Fill, State};
 pub use layout::descriptor::FileKind;
 pub use layout::gpt::DEFAULT_PARTITION_LBA;
 pub use layout::lock::Owner;
 pub use layout::page::MAX_FILE_NAME_BYTES;
 pub use layout::superblock::MAX_LABEL_BYTES;
 pub use layout::{BLOCK_BYTES, BLOCK_SECTORS, MAX_HOSTS, SECTOR_BYTES};
+pub use options::{FormatOptions, MountOptions, Timing};
 pub use runtime::{Runtime, Task, TokioRuntime};
 pub use volume::{Mode, VolumeUuid};

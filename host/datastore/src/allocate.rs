@@ -1,0 +1,190 @@
+//! Taking and giving back descriptors, pages and blocks: bits of clusters, each locked while it changes.
+
+use crate::layout::cluster::{Cluster, kind_of};
+use crate::layout::geometry::Resource;
+use crate::layout::{SECTOR_BYTES, image_of};
+use crate::transaction::{GuardId, Transaction};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A run of things: the first one's number, and how many.
+pub(crate) type NumberRun = (u32, u32);
+
+/// Clusters that one transaction takes from at the most.
+const MAX_CLUSTERS: usize = 64;
+/// Clusters read at once when the guesses are out of date.
+const SCAN_SECTORS: u64 = 2048;
+
+impl Transaction {
+    fn cluster(&self, guard: GuardId, resource: Resource, index: u32) -> Result<Cluster> {
+        let cluster: Cluster = self.view(guard, kind_of(resource), index)?;
+        if cluster.total() == self.mounted.geometry().in_cluster(resource, index) {
+            Ok(cluster)
+        } else {
+            Err(Error::Damaged { what: "cluster", sector: self.sector(guard) })
+        }
+    }
+
+    /// Takes up to `most` things, at least one, in as few runs as can be found quickly.
+    pub(crate) async fn take(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
+        let taken = self.take_guessing(resource, most).await?;
+        if !taken.is_empty() {
+            return Ok(taken);
+        }
+        if self.scan(resource).await? == 0 {
+            return Err(match resource {
+                Resource::Descriptors => Error::NoMetadata("file descriptors"),
+                Resource::Pages => Error::NoMetadata("pages"),
+                Resource::Blocks => Error::NoSpace,
+            });
+        }
+        let taken = self.take_guessing(resource, most).await?;
+        // There is room, but in clusters that others have locked just now.
+        if taken.is_empty() { Err(Error::Busy) } else { Ok(taken) }
+    }
+
+    /// Takes exactly `count` things.
+    pub(crate) async fn take_all(&mut self, resource: Resource, count: u32) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count as usize {
+            for (first, length) in self.take(resource, count - numbers.len() as u32).await? {
+                numbers.extend(first..first + length);
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// Takes from the clusters that had room when they were last seen, from the cursor on.
+    async fn take_guessing(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
+        let count = self.mounted.geometry().clusters(resource);
+        let guess = self.serial.guess(resource);
+        let order = (0..count).map(|step| (guess.cursor + step) % count.max(1));
+        let candidates: Vec<u32> = order.filter(|index| guess.free[*index as usize] > 0).collect();
+        let mut taken = Vec::new();
+        let mut missing = most;
+        let mut rest = &candidates[..];
+        let mut used = 0;
+        while missing > 0 && !rest.is_empty() && used < MAX_CLUSTERS {
+            // As many at once as should do. The first that is busy is passed over.
+            let mut expected = 0;
+            let guess = self.serial.guess(resource);
+            let enough = rest.iter().position(|index| {
+                expected += guess.free[*index as usize];
+                expected >= missing
+            });
+            let batch = enough.map_or(rest.len(), |last| last + 1).min(MAX_CLUSTERS - used);
+            let (now, later) = rest.split_at(batch);
+            rest = later;
+            used += batch;
+            missing -= self.take_from(resource, now, missing, &mut taken).await?;
+        }
+        Ok(taken)
+    }
+
+    async fn take_from(
+        &mut self,
+        resource: Resource,
+        clusters: &[u32],
+        most: u32,
+        taken: &mut Vec<NumberRun>,
+    ) -> Result<u32> {
+        let geometry = *self.mounted.geometry();
+        let sectors: Vec<u64> = clusters.iter().map(|index| geometry.cluster_sector(resource, *index)).collect();
+        let guards = self.lock_all(&sectors).await?;
+        let mut count = 0;
+        for (index, guard) in clusters.iter().zip(guards) {
+            let Some(guard) = guard.filter(|_| count < most) else { continue };
+            let mut cluster = self.cluster(guard, resource, *index)?;
+            let before = count;
+            let mut from = 0;
+            while let Some((first, length)) = cluster.free_run(from, most - count) {
+                (first..first + length).for_each(|bit| {
+                    cluster.take(bit);
+                });
+                push_run(taken, (index * geometry.per_cluster(resource) + first, length));
+                count += length;
+                from = first + length;
+                if count == most {
+                    break;
+                }
+            }
+            let guess = self.serial.guess(resource);
+            guess.free[*index as usize] = cluster.free();
+            guess.cursor = *index;
+            if count > before {
+                self.set(guard, &cluster);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes all that is free in one cluster, at most `most`; `None` when a living host has it.
+    pub(crate) async fn take_in(&mut self, resource: Resource, index: u32, most: u32) -> Result<Option<Vec<NumberRun>>> {
+        let sector = self.mounted.geometry().cluster_sector(resource, index);
+        if self.lock_all(&[sector]).await?.first().copied().flatten().is_none() {
+            return Ok(None);
+        }
+        let mut taken = Vec::new();
+        self.take_from(resource, &[index], most, &mut taken).await?;
+        Ok(Some(taken))
+    }
+
+    /// Gives runs back. [`Error::Busy`] when a living host has one of their clusters.
+    pub(crate) async fn give(&mut self, resource: Resource, runs: &[NumberRun]) -> Result<()> {
+        let geometry = *self.mounted.geometry();
+        let per = geometry.per_cluster(resource);
+        let mut by_cluster: BTreeMap<u32, Vec<NumberRun>> = BTreeMap::new();
+        for (first, length) in runs {
+            let (mut at, end) = (*first, first + length);
+            while at < end {
+                let stop = end.min((at / per + 1) * per);
+                by_cluster.entry(at / per).or_default().push((at % per, stop - at));
+                at = stop;
+            }
+        }
+        let sectors: Vec<u64> = by_cluster.keys().map(|index| geometry.cluster_sector(resource, *index)).collect();
+        let guards = self.lock_all(&sectors).await?;
+        for ((index, runs), guard) in by_cluster.into_iter().zip(guards) {
+            let guard = guard.ok_or(Error::Busy)?;
+            let mut cluster = self.cluster(guard, resource, index)?;
+            for bit in runs.into_iter().flat_map(|(first, length)| first..first + length) {
+                if !cluster.give(bit) {
+                    return Err(Error::Damaged { what: "cluster", sector: self.sector(guard) });
+                }
+            }
+            self.serial.guess(resource).free[index as usize] = cluster.free();
+            self.set(guard, &cluster);
+        }
+        Ok(())
+    }
+
+    /// Reads how much is free in every cluster; the sum. Other hosts' changes under way may or may not be in it.
+    pub(crate) async fn scan(&mut self, resource: Resource) -> Result<u64> {
+        let mounted = std::sync::Arc::clone(&self.mounted);
+        let geometry = mounted.geometry();
+        let count = u64::from(geometry.clusters(resource));
+        let mut free = Vec::with_capacity(count as usize);
+        for first in (0..count).step_by(SCAN_SECTORS as usize) {
+            let sectors = (count - first).min(SCAN_SECTORS);
+            let at = geometry.clusters_at(resource) + first;
+            let bytes = mounted.io.read(at, sectors).await?;
+            for (offset, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
+                let index = first as u32 + offset as u32;
+                let cluster = Cluster::load(&image_of(sector), resource, index, geometry, mounted.superblock.uuid);
+                let damaged = Error::Damaged { what: "cluster", sector: at + offset as u64 };
+                free.push(cluster.ok_or(damaged)?.free());
+            }
+        }
+        let sum = free.iter().map(|free| u64::from(*free)).sum();
+        self.serial.guess(resource).free = free;
+        Ok(sum)
+    }
+}
+
+/// Adds a run to a list, to the last one if it goes on there.
+pub(crate) fn push_run(runs: &mut Vec<NumberRun>, run: NumberRun) {
+    match runs.last_mut() {
+        Some((first, length)) if *first + *length == run.0 => *length += run.1,
+        _ => runs.push(run),
+    }
+}

@@ -1,0 +1,227 @@
+use super::*;
+use crate::{BLOCK_BYTES, Cursor, Extent, Fill, State, TokioRuntime};
+use device::{MemoryArray, MemoryDisk, Primitive};
+
+const BLOCKS: u64 = 4 << 20;
+
+/// A LUN of 2 GiB that several hosts see.
+struct Lab {
+    array: MemoryArray,
+    name: String,
+    runtime: Arc<dyn Runtime>,
+}
+
+impl Lab {
+    async fn new() -> Self {
+        let lab = Self::unformatted();
+        let options = FormatOptions::new("datastore1", Mode::V6);
+        Datastore::format(&lab.disk("format"), &options, &lab.runtime).await.unwrap();
+        lab
+    }
+
+    fn unformatted() -> Self {
+        let array = MemoryArray::new("iqn.2026-11.test:array");
+        let name = array.create(BLOCKS);
+        Self { array, name, runtime: Arc::new(TokioRuntime::default()) }
+    }
+
+    fn open(&self, host: &str) -> MemoryDisk {
+        self.array.open(&self.name, host).unwrap()
+    }
+
+    fn disk(&self, host: &str) -> Arc<dyn SharedDisk> {
+        Arc::new(self.open(host))
+    }
+
+    async fn mount(&self, host: &str) -> Datastore {
+        Datastore::mount(self.disk(host), &MountOptions::new(host), Arc::clone(&self.runtime)).await.unwrap()
+    }
+}
+
+fn names(entries: Vec<DirectoryEntry>) -> Vec<String> {
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+#[tokio::test]
+async fn a_datastore_is_made_found_and_mounted() {
+    let lab = Lab::unformatted();
+    assert_eq!(Datastore::probe(&lab.disk("a"), &lab.runtime).await.unwrap(), None);
+    let options = FormatOptions { partition_lba: 63, size: Some(1 << 30), ..FormatOptions::new("odd", Mode::V5) };
+    let made = Datastore::format(&lab.disk("a"), &options, &lab.runtime).await.unwrap();
+    assert_eq!(Datastore::probe(&lab.disk("b"), &lab.runtime).await.unwrap(), Some(made.clone()));
+    assert_eq!((made.partition_lba, made.sectors, made.mode), (63, 2 << 20, Mode::V5));
+    let datastore = lab.mount("b").await;
+    let space = datastore.space().await.unwrap();
+    assert_eq!(space, Space { blocks: made.blocks, free: made.blocks });
+    assert!((1000..1024).contains(&space.blocks), "{}", space.blocks);
+    datastore.unmount().await.unwrap();
+    assert!(!datastore.is_alive());
+}
+
+#[tokio::test]
+async fn files_are_made_listed_renamed_and_removed() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    one.create_directory("/vm1").await.unwrap();
+    one.write_file("/vm1/vm1.vmx", b"displayName = \"vm1\"").await.unwrap();
+    two.write_file("/vm1/vm1.vmdk", &[7; 3000]).await.unwrap();
+    assert_eq!(names(two.list("/vm1").await.unwrap()), ["vm1.vmdk", "vm1.vmx"]);
+    assert_eq!(two.read_file("/vm1/vm1.vmx").await.unwrap(), b"displayName = \"vm1\"");
+    assert_eq!(one.read_file("/vm1/vm1.vmdk").await.unwrap(), vec![7; 3000]);
+    two.rename("/vm1/vm1.vmx", "/vm1/other.vmx").await.unwrap();
+    two.create_directory("/vm2").await.unwrap();
+    one.rename("/vm1/other.vmx", "/vm2/vm2.vmx").await.unwrap();
+    assert_eq!(names(one.list("/vm2").await.unwrap()), ["vm2.vmx"]);
+    assert_eq!(one.rename("/vm1/vm1.vmdk", "/vm2/vm2.vmx").await, Err(Error::Exists));
+    assert_eq!(one.remove("/vm2").await, Err(Error::NotEmpty));
+    one.remove("/vm2/vm2.vmx").await.unwrap();
+    one.remove("/vm2").await.unwrap();
+    one.remove("/vm1/vm1.vmdk").await.unwrap();
+    assert_eq!(one.stat("/vm2").await, Err(Error::NotFound));
+    assert_eq!(names(two.list("/").await.unwrap()), ["vm1"]);
+    let space = two.space().await.unwrap();
+    assert_eq!(space.free, space.blocks);
+}
+
+#[tokio::test]
+async fn a_file_is_one_hosts_or_its_readers() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    let file = one.create("/disk").await.unwrap();
+    let locked = Error::Locked { owner: Some(one.owner()) };
+    assert_eq!(two.open("/disk", Access::Write).await.err(), Some(locked.clone()));
+    assert_eq!(two.open("/disk", Access::Read).await.err(), Some(locked.clone()));
+    assert_eq!(one.open("/disk", Access::Write).await.err(), Some(locked.clone()));
+    assert_eq!(two.remove("/disk").await, Err(locked));
+    assert_eq!(two.stat("/disk").await.unwrap().owner, Some(one.owner()));
+    file.close().await.unwrap();
+    let readers = [
+        two.open("/disk", Access::Read).await.unwrap(),
+        two.open("/disk", Access::Read).await.unwrap(),
+        one.open("/disk", Access::Read).await.unwrap(),
+    ];
+    assert_eq!(one.stat("/disk").await.unwrap().readers, 2);
+    assert_eq!(readers[0].set_size(5).await, Err(Error::ReadOnly));
+    for reader in readers {
+        assert_eq!(one.open("/disk", Access::Write).await.err(), Some(Error::Locked { owner: None }));
+        reader.close().await.unwrap();
+    }
+    one.open("/disk", Access::Write).await.unwrap().close().await.unwrap();
+    one.unmount().await.unwrap();
+    two.remove("/disk").await.unwrap();
+}
+
+#[tokio::test]
+async fn blocks_come_and_go() {
+    let lab = Lab::new().await;
+    let one = lab.mount("one").await;
+    let file = one.create("/disk").await.unwrap();
+    let free = one.space().await.unwrap().free;
+    file.set_size(1000 * BLOCK_BYTES).await.unwrap();
+    assert_eq!(file.extents(0..2000), [Extent { block: 0, blocks: 1000, state: State::Hole }]);
+    file.allocate(0..900, Fill::ToBeZeroed).await.unwrap();
+    file.allocate(950..951, Fill::Written).await.unwrap();
+    assert_eq!((file.allocated(), one.space().await.unwrap().free), (901, free - 901));
+    file.mark_written(10..20).await.unwrap();
+    let lba = |extent: &Extent| match extent.state {
+        State::Hole => 0,
+        State::ToBeZeroed { lba } | State::Written { lba } => lba,
+    };
+    let written = file.extents(10..20);
+    assert!(written.iter().all(|extent| matches!(extent.state, State::Written { .. })));
+    assert!(written.iter().all(|extent| lba(extent) % 2048 == 0), "blocks are aligned to 1 MiB of the device");
+    let punched = file.punch(10..15).await.unwrap();
+    assert_eq!(punched, [(lba(&written[0]), 5 * 2048)]);
+    assert_eq!(file.punch(20..10).await, Err(Error::OutOfRange));
+    file.close().await.unwrap();
+    let file = one.open("/disk", Access::Write).await.unwrap();
+    assert_eq!((file.allocated(), file.blocks()), (896, 1000));
+    assert_eq!(file.extents(9..16)[1], Extent { block: 10, blocks: 5, state: State::Hole });
+    file.set_size(BLOCK_BYTES / 2).await.unwrap();
+    assert_eq!((file.allocated(), one.space().await.unwrap().free), (1, free - 1));
+    assert_eq!(file.allocate(0..2, Fill::Written).await, Err(Error::OutOfRange));
+    file.set_size(10_000 * BLOCK_BYTES).await.unwrap();
+    assert_eq!(file.allocate(0..10_000, Fill::Written).await, Err(Error::NoSpace));
+    file.close().await.unwrap();
+    one.remove("/disk").await.unwrap();
+    assert_eq!(one.space().await.unwrap().free, free);
+}
+
+#[tokio::test]
+async fn a_balloon_takes_all_that_is_free_once() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    two.write_file("/data", &[1; 100]).await.unwrap();
+    let free = one.space().await.unwrap().free;
+    let balloon = one.create("/.asyncUnmapFile").await.unwrap();
+    let (mut cursor, mut seen, mut rounds) = (Cursor::default(), std::collections::BTreeSet::new(), 0);
+    loop {
+        let runs = balloon.take_free(200, &mut cursor).await.unwrap();
+        let taken: u64 = runs.iter().map(|(_, sectors)| sectors / 2048).sum();
+        if taken == 0 {
+            break;
+        }
+        rounds += 1;
+        assert!(taken <= 200);
+        for (lba, sectors) in runs {
+            assert!((lba..lba + sectors).step_by(2048).all(|block| seen.insert(block)));
+        }
+        balloon.set_size(0).await.unwrap();
+    }
+    assert_eq!((seen.len() as u64, rounds), (free, free.div_ceil(200)));
+    balloon.close().await.unwrap();
+    one.remove("/.asyncUnmapFile").await.unwrap();
+    assert_eq!(two.space().await.unwrap().free, free);
+}
+
+#[tokio::test]
+async fn small_files_are_read_and_written_anywhere() {
+    let lab = Lab::new().await;
+    let one = lab.mount("one").await;
+    let file = one.create("/log").await.unwrap();
+    file.set_size(3 * BLOCK_BYTES).await.unwrap();
+    file.write(BLOCK_BYTES - 3, b"across").await.unwrap();
+    file.write(700, b"x").await.unwrap();
+    assert_eq!(file.read(BLOCK_BYTES - 4, 8).await.unwrap(), b"\0across\0");
+    assert_eq!(file.read(699, 3).await.unwrap(), b"\0x\0");
+    assert_eq!(file.read(3 * BLOCK_BYTES - 1, 10).await.unwrap(), [0]);
+    assert_eq!(file.write(3 * BLOCK_BYTES, b"x").await, Err(Error::OutOfRange));
+    assert_eq!(file.allocated(), 2);
+}
+
+#[tokio::test]
+async fn without_ats_the_whole_device_is_reserved() {
+    let lab = Lab::new().await;
+    let disk = Arc::new(lab.open("one"));
+    let shared: Arc<dyn SharedDisk> = disk.clone();
+    let options = MountOptions { ats: false, ..MountOptions::new("one") };
+    let one = Datastore::mount(shared, &options, Arc::clone(&lab.runtime)).await.unwrap();
+    one.write_file("/a", b"a").await.unwrap();
+    assert_eq!((disk.counters().ats.done, disk.counters().ats.failed), (0, 0));
+    assert!(disk.counters().reservations > 5);
+    // A device that refuses ATS is served the same way, and told apart by itself.
+    lab.array.refuse(&lab.name, Primitive::Ats, true);
+    let two = lab.mount("two").await;
+    two.write_file("/b", b"b").await.unwrap();
+    assert_eq!(names(one.list("/").await.unwrap()), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_one_host_share_a_mount() {
+    let lab = Lab::new().await;
+    let one = lab.mount("one").await;
+    let work = (0..20).map(|n| {
+        let one = one.clone();
+        tokio::spawn(async move {
+            let file = one.create(&format!("/f{n}")).await.unwrap();
+            file.set_size(5 * BLOCK_BYTES).await.unwrap();
+            file.allocate(0..5, Fill::Written).await.unwrap();
+        })
+    });
+    for task in work.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(one.list("/").await.unwrap().len(), 20);
+    let space = one.space().await.unwrap();
+    assert_eq!(space.free, space.blocks - 100);
+}

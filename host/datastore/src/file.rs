@@ -1,0 +1,608 @@
+//! An open file: where its blocks are, and how it grows and shrinks.
+
+use crate::allocate::{NumberRun, push_run};
+use crate::layout::descriptor::{Descriptor, Reader};
+use crate::layout::geometry::Resource;
+use crate::layout::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
+use crate::layout::page::POINTERS;
+use crate::map::Map;
+use crate::mounted::Mounted;
+use crate::transaction::Transaction;
+use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
+use crate::{Error, Result};
+use bytes::{Bytes, BytesMut};
+use device::DiskError;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks that one transaction gives or takes at the most, by the room in the journal: whole pages of pointers.
+const STEP_PAGES: [u32; 2] = [12, 64];
+/// Clusters that one transaction gives blocks back to at the most.
+const STEP_CLUSTERS: usize = 24;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading, beside other readers on any host.
+    Read,
+    /// Reading and writing, alone.
+    Write,
+}
+
+/// What allocated blocks hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Whatever was there: the file has zeros, and who writes a block writes zeros first, then marks it written.
+    ToBeZeroed,
+    /// The file's data.
+    Written,
+}
+
+/// What is behind a part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing: zeros.
+    Hole,
+    /// Blocks, from this sector of the device on, that hold nothing of the file's: zeros.
+    ToBeZeroed {
+        /// The first sector on the device.
+        lba: u64,
+    },
+    /// The file's data, from this sector of the device on.
+    Written {
+        /// The first sector on the device.
+        lba: u64,
+    },
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first block within the file.
+    pub block: u64,
+    /// How many.
+    pub blocks: u64,
+    /// What is behind it.
+    pub state: State,
+}
+
+/// Where a walk over the free space stands; begins at the front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor(u32);
+
+struct Content {
+    size: u64,
+    map: Map,
+    /// A change failed: what is here may not be what is on the disk.
+    stale: bool,
+    open: bool,
+}
+
+struct Shared {
+    mounted: Arc<Mounted>,
+    file: FileId,
+    sector: u64,
+    access: Access,
+    content: Mutex<Content>,
+    /// Changes take turns.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// An open file. Closed when dropped, but then errors of closing are not seen.
+pub struct File(Arc<Shared>);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let shared = Arc::clone(&self.0);
+        if shared.content.lock().open {
+            let runtime = Arc::clone(&shared.mounted.io.runtime);
+            runtime.spawn(Box::pin(async move {
+                // Whom nobody asks, nobody tells; the lock is given back after the next beat, or with the slot.
+                let _ = shared.close().await;
+            }));
+        }
+    }
+}
+
+impl File {
+    /// A file that this mount has just made and holds.
+    pub(crate) async fn made(mounted: &Arc<Mounted>, file: FileId) -> Result<Self> {
+        let sector = sector_of(&mounted.superblock, file.descriptor)?;
+        let content = Content { size: 0, map: Map::default(), stale: false, open: true };
+        Ok(Self::with(mounted, file, sector, Access::Write, content))
+    }
+
+    fn with(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Access, content: Content) -> Self {
+        let turn = tokio::sync::Mutex::new(());
+        Self(Arc::new(Shared { mounted: Arc::clone(mounted), file, sector, access, content: Mutex::new(content), turn }))
+    }
+
+    /// Opens a file.
+    pub(crate) async fn open(mounted: &Arc<Mounted>, file: FileId, access: Access) -> Result<Self> {
+        let sector = sector_of(&mounted.superblock, file.descriptor)?;
+        let work = move |mounted: Arc<Mounted>| async move {
+            mounted.patiently(|| take_for(&mounted, file, sector, access)).await?;
+            let stale = Content { size: 0, map: Map::default(), stale: true, open: true };
+            let opened = Self::with(&mounted, file, sector, access, stale);
+            opened.0.reload().await?;
+            Ok(opened)
+        };
+        mounted.shielded(work).await
+    }
+
+    /// Length in bytes.
+    pub fn size(&self) -> u64 {
+        self.0.content.lock().size
+    }
+
+    /// Length in blocks of 1 MiB, the last one counted whole.
+    pub fn blocks(&self) -> u64 {
+        self.size().div_ceil(BLOCK_BYTES)
+    }
+
+    /// Number of the descriptor: the file's identity while it is there.
+    pub fn descriptor(&self) -> u32 {
+        self.0.file.descriptor
+    }
+
+    /// Blocks that are allocated.
+    pub fn allocated(&self) -> u64 {
+        self.0.content.lock().map.leaves()
+    }
+
+    /// What is behind a range of blocks, without gaps, as long as it lies within the file.
+    pub fn extents(&self, blocks: Range<u64>) -> Vec<Extent> {
+        let content = self.0.content.lock();
+        let end = blocks.end.min(content.size.div_ceil(BLOCK_BYTES)) as u32;
+        let start = blocks.start.min(u64::from(end)) as u32;
+        let mut extents = Vec::new();
+        let mut at = start;
+        let mut push = |block: u32, blocks: u32, state| {
+            if blocks > 0 {
+                extents.push(Extent { block: block.into(), blocks: blocks.into(), state });
+            }
+        };
+        for (first, run) in content.map.within(start..end) {
+            push(at, first - at, State::Hole);
+            let lba = self.0.lba(run.target);
+            push(first, run.length, if run.to_be_zeroed { State::ToBeZeroed { lba } } else { State::Written { lba } });
+            at = first + run.length;
+        }
+        push(at, end - at, State::Hole);
+        extents
+    }
+
+    /// Sets the length. What is new is a hole; what is cut off is given back.
+    pub async fn set_size(&self, bytes: u64) -> Result<()> {
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).map_err(|_| Error::TooLarge)?;
+        if bytes < self.size() {
+            self.punch_from(blocks).await?;
+        }
+        self.0.change(move |transaction, node, _| {
+            Box::pin(async move {
+                node.descriptor.size = bytes.into();
+                node.descriptor.modified = transaction.mounted.io.runtime.unix_millis().into();
+                node.put(transaction);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Allocates the holes of a range of blocks, which must lie within the file: as many as fit in a transaction at a time.
+    /// After [`Error::NoSpace`] some may be allocated.
+    pub async fn allocate(&self, blocks: Range<u64>, fill: Fill) -> Result<()> {
+        let mut range = self.within(blocks)?;
+        while let Some(hole) = self.first_hole(&range) {
+            let end = hole.end.min(hole.start.saturating_add(self.0.step()));
+            self.0.change(move |transaction, node, map| {
+                Box::pin(async move {
+                    let runs = transaction.take(Resource::Blocks, end - hole.start).await?;
+                    map.reach(end - 1)?;
+                    map.fill(hole.start..end, &runs, fill == Fill::ToBeZeroed);
+                    node.store(transaction, map).await
+                })
+            })
+            .await?;
+            range.start = hole.start;
+        }
+        Ok(())
+    }
+
+    fn first_hole(&self, range: &Range<u32>) -> Option<Range<u32>> {
+        self.0.content.lock().map.holes(range.clone()).into_iter().next()
+    }
+
+    /// Notes that blocks hold the file's data, after they were zeroed or wholly written.
+    pub async fn mark_written(&self, blocks: Range<u64>) -> Result<()> {
+        let range = self.within(blocks)?;
+        let step = self.0.step();
+        for start in (range.start..range.end).step_by(step as usize) {
+            let end = range.end.min(start.saturating_add(step));
+            let fresh = self.0.content.lock().map.within(start..end).iter().any(|(_, run)| run.to_be_zeroed);
+            if fresh {
+                self.0.change(move |transaction, node, map| {
+                    Box::pin(async move {
+                        map.mark_written(start..end);
+                        node.store(transaction, map).await
+                    })
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a range a hole and gives its blocks back: which they were, as (first sector on the device, sectors). Who wants
+    /// them unmapped does that before: afterwards they may be another file's.
+    pub async fn punch(&self, blocks: Range<u64>) -> Result<Vec<(u64, u64)>> {
+        let range = self.within(blocks)?;
+        let mut given = Vec::new();
+        let mut end = range.end;
+        // From the end: what is left after an error or a crash is the front of the file.
+        while let Some(start) = self.0.start_of_step(range.start..end) {
+            let gave = self.0.change(move |transaction, node, map| {
+                Box::pin(async move {
+                    let leaves = map.punch(start..end);
+                    transaction.give(Resource::Blocks, &leaves).await?;
+                    node.store(transaction, map).await?;
+                    Ok(leaves)
+                })
+            });
+            given.extend(gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)));
+            end = start;
+        }
+        Ok(given)
+    }
+
+    async fn punch_from(&self, block: u32) -> Result<()> {
+        let end = self.0.content.lock().map.end();
+        if block < end { self.punch(block.into()..end.into()).await.map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Gives all blocks back, for the file is about to go.
+    pub(crate) async fn give_back_all(&self) -> Result<()> {
+        self.punch_from(0).await
+    }
+
+    /// Takes free blocks from where the cursor stands, at most `blocks`, and lets the file grow by them: which they are, as
+    /// (first sector on the device, sectors). None when the cursor has come to the end. Clusters that other hosts are
+    /// changing are passed over.
+    pub async fn take_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
+        let mut taken: Vec<NumberRun> = Vec::new();
+        let clusters = self.0.mounted.geometry().clusters(Resource::Blocks);
+        let mut missing = u32::try_from(blocks).unwrap_or(u32::MAX);
+        while missing > 0 && cursor.0 < clusters {
+            let (from, most) = (cursor.0, missing.min(self.0.step()));
+            let (runs, next) = self.0.change(move |transaction, node, map| {
+                Box::pin(take_free_step(transaction, node, map, from, most))
+            })
+            .await?;
+            cursor.0 = next;
+            missing -= runs.iter().map(|run| run.1).sum::<u32>();
+            runs.into_iter().for_each(|run| push_run(&mut taken, run));
+        }
+        Ok(taken.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)).collect())
+    }
+
+    /// Reads bytes, as far as the file goes. For small files; virtual disks are read by their extents.
+    pub async fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let end = self.size().min(offset.saturating_add(bytes));
+        let mut data = Vec::with_capacity(end.saturating_sub(offset) as usize);
+        for extent in self.extents(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)) {
+            let begin = extent.block * BLOCK_BYTES;
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * BLOCK_BYTES));
+            match extent.state {
+                State::Hole | State::ToBeZeroed { .. } => data.resize(data.len() + (to - from) as usize, 0),
+                State::Written { lba } => data.extend(self.0.read_bytes(lba, from - begin..to - begin).await?),
+            }
+        }
+        Ok(data)
+    }
+
+    /// Writes bytes within the file; allocates and zeroes what is not there. For small files.
+    pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.size()).ok_or(Error::OutOfRange)?;
+        let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        self.allocate(blocks.clone(), Fill::ToBeZeroed).await?;
+        for extent in self.extents(blocks.clone()) {
+            let begin = extent.block * BLOCK_BYTES;
+            let lba = match extent.state {
+                State::Written { lba } => lba,
+                State::ToBeZeroed { lba } => {
+                    self.0.zero(lba, extent.blocks * BLOCK_SECTORS).await?;
+                    lba
+                }
+                State::Hole => return Err(Error::OutOfRange),
+            };
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * BLOCK_BYTES));
+            let part = &bytes[(from - offset) as usize..(to - offset) as usize];
+            self.0.write_bytes(lba, from - begin, part).await?;
+        }
+        self.mark_written(blocks).await
+    }
+
+    /// Closes it: other hosts may open it.
+    pub async fn close(self) -> Result<()> {
+        let shared = Arc::clone(&self.0);
+        self.0.mounted.shielded(move |_| async move { shared.close().await }).await
+    }
+
+    fn within(&self, blocks: Range<u64>) -> Result<Range<u32>> {
+        if blocks.start <= blocks.end && blocks.end <= self.blocks() {
+            Ok(blocks.start as u32..blocks.end as u32)
+        } else {
+            Err(Error::OutOfRange)
+        }
+    }
+}
+
+/// Takes blocks from the clusters at a cursor until there are enough: the runs, and the next cluster.
+async fn take_free_step(
+    transaction: &mut Transaction,
+    node: &mut Node,
+    map: &mut Map,
+    from: u32,
+    most: u32,
+) -> Result<(Vec<NumberRun>, u32)> {
+    let clusters = transaction.mounted.geometry().clusters(Resource::Blocks);
+    let (mut runs, mut missing, mut at) = (Vec::new(), most, from);
+    while at < clusters && missing > 0 && (at - from) < STEP_CLUSTERS as u32 {
+        let found = transaction.take_in(Resource::Blocks, at, missing).await?.unwrap_or_default();
+        let count = found.iter().map(|run| run.1).sum::<u32>();
+        missing -= count;
+        found.into_iter().for_each(|run| push_run(&mut runs, run));
+        // A cluster that was not emptied is gone on with.
+        at += u32::from(missing > 0);
+    }
+    let (first, count) = (map.end(), most - missing);
+    if count > 0 {
+        map.reach(first + count - 1)?;
+        map.fill(first..first + count, &runs, true);
+        node.descriptor.size = (u64::from(first + count) * BLOCK_BYTES).into();
+        node.store(transaction, map).await?;
+        node.put(transaction);
+    }
+    Ok((runs, at))
+}
+
+type Change<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+impl Shared {
+    /// Sector of the device where a block begins.
+    fn lba(&self, block: u32) -> u64 {
+        self.mounted.io.partition + self.mounted.geometry().block_sector(block)
+    }
+
+    /// Blocks that one transaction changes at the most.
+    fn step(&self) -> u32 {
+        STEP_PAGES[usize::from(self.mounted.geometry().journal_sectors >= 1024)] * POINTERS as u32
+    }
+
+    /// Where the last step of a range begins that one transaction can give back: `None` when nothing is left in it.
+    fn start_of_step(&self, range: Range<u32>) -> Option<u32> {
+        let content = self.content.lock();
+        let per = self.mounted.geometry().blocks_per_cluster;
+        let least = range.end.saturating_sub(self.step()).max(range.start);
+        let runs = content.map.within(range.clone());
+        let (last_first, last) = runs.last().copied()?;
+        if last_first + last.length <= least {
+            // A hole at the end is passed over at once.
+            return Some((last_first + last.length).max(range.start)).filter(|start| *start < range.end);
+        }
+        let mut clusters = std::collections::BTreeSet::new();
+        let mut start = range.end;
+        for (first, run) in runs.iter().rev().filter(|(first, run)| first + run.length > least) {
+            let from = (*first).max(least);
+            let target = run.target + (from - first);
+            let needed = target / per..=(run.target + run.length - 1) / per;
+            // At least one run is always given back, however many clusters it spans: a step is that short.
+            if start < range.end && clusters.len() + needed.clone().count() > STEP_CLUSTERS {
+                return Some(start);
+            }
+            clusters.extend(needed);
+            start = from;
+        }
+        Some(least)
+    }
+
+    /// Changes map and descriptor in one transaction.
+    async fn change<T, F>(self: &Arc<Self>, body: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'a> Fn(&'a mut Transaction, &'a mut Node, &'a mut Map) -> Change<'a, T> + Send + Sync + 'static,
+    {
+        if self.access == Access::Read {
+            return Err(Error::ReadOnly);
+        }
+        let shared = Arc::clone(self);
+        let work = move |mounted: Arc<Mounted>| async move {
+            let _turn = shared.turn.lock().await;
+            mounted.patiently(|| shared.change_once(&body)).await
+        };
+        self.mounted.shielded(work).await
+    }
+
+    async fn change_once<T, F>(self: &Arc<Self>, body: &F) -> Result<T>
+    where
+        F: for<'a> Fn(&'a mut Transaction, &'a mut Node, &'a mut Map) -> Change<'a, T>,
+    {
+        if !self.content.lock().open {
+            return Err(Error::Closed);
+        }
+        let mut transaction = Transaction::begin(&self.mounted).await?;
+        if self.content.lock().stale {
+            self.reload().await?;
+        }
+        // Taken out while it is changed: nobody else changes it, and readers of a map want one that is whole.
+        let mut map = self.content.lock().map.clone();
+        let guard = transaction.lock(self.sector).await?;
+        let mut node = Node::of(&transaction, guard, self.file)?;
+        let done = body(&mut transaction, &mut node, &mut map).await;
+        let done = transaction.finish(done).await;
+        let mut content = self.content.lock();
+        match &done {
+            Ok(_) => {
+                content.map = map;
+                content.size = node.descriptor.size.get();
+            }
+            Err(Error::Busy) => {}
+            Err(_) => content.stale = true,
+        }
+        done
+    }
+
+    /// Reads descriptor and map anew.
+    async fn reload(&self) -> Result<()> {
+        let mounted = &self.mounted;
+        let descriptor = read_descriptor(&mounted.io, &mounted.superblock, self.file.descriptor).await?;
+        if descriptor.kind().is_none() || descriptor.file_id.get() != self.file.id {
+            return Err(Error::NotFound);
+        }
+        let map = read_map(&mounted.io, &mounted.superblock, self.file.descriptor, &descriptor).await?;
+        let mut content = self.content.lock();
+        content.size = descriptor.size.get();
+        content.map = map;
+        content.stale = false;
+        Ok(())
+    }
+
+    async fn close(self: &Arc<Self>) -> Result<()> {
+        if !std::mem::replace(&mut self.content.lock().open, false) {
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
+        self.mounted.patiently(|| self.give_up()).await
+    }
+
+    async fn give_up(&self) -> Result<()> {
+        let mut transaction = Transaction::begin(&self.mounted).await?;
+        let given = match self.access {
+            Access::Write if transaction.serial.held.contains_key(&self.sector) => {
+                transaction.lock(self.sector).await.map(|guard| transaction.keep(guard, false))
+            }
+            Access::Write => Ok(()),
+            Access::Read => self.leave_readers(&mut transaction).await,
+        };
+        transaction.finish(given).await
+    }
+
+    async fn leave_readers(&self, transaction: &mut Transaction) -> Result<()> {
+        let index = self.file.descriptor;
+        match transaction.serial.readers.get_mut(&index) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let guard = transaction.lock(self.sector).await?;
+        let mut node = Node::of(transaction, guard, self.file)?;
+        let me = reader_of(&self.mounted);
+        node.descriptor.retain_readers(|reader| reader != me);
+        node.put(transaction);
+        transaction.serial.readers.remove(&index);
+        Ok(())
+    }
+
+    async fn read_bytes(&self, lba: u64, range: Range<u64>) -> Result<Vec<u8>> {
+        let sector = lba - self.mounted.io.partition + range.start / SECTOR_BYTES as u64;
+        let skip = (range.start % SECTOR_BYTES as u64) as usize;
+        let length = (range.end - range.start) as usize;
+        let bytes = self.mounted.io.read(sector, (skip + length).div_ceil(SECTOR_BYTES) as u64).await?;
+        Ok(bytes[skip..skip + length].to_vec())
+    }
+
+    async fn write_bytes(&self, lba: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let sector = lba - self.mounted.io.partition + offset / SECTOR_BYTES as u64;
+        let skip = (offset % SECTOR_BYTES as u64) as usize;
+        let sectors = (skip + bytes.len()).div_ceil(SECTOR_BYTES);
+        let whole = skip == 0 && bytes.len().is_multiple_of(SECTOR_BYTES);
+        let mut buffer = if whole {
+            BytesMut::zeroed(sectors * SECTOR_BYTES)
+        } else {
+            BytesMut::from(&self.mounted.io.read(sector, sectors as u64).await?[..])
+        };
+        buffer[skip..skip + bytes.len()].copy_from_slice(bytes);
+        self.mounted.io.write(sector, buffer.freeze()).await
+    }
+
+    /// Zeroes sectors: by WRITE SAME where the device can.
+    async fn zero(&self, lba: u64, sectors: u64) -> Result<()> {
+        self.mounted.io.check()?;
+        match self.mounted.io.disk.write_same(lba, sectors, Bytes::from_static(&[0; SECTOR_BYTES])).await {
+            Ok(()) => return Ok(()),
+            Err(DiskError::OutOfSpace) => return Err(DiskError::OutOfSpace.into()),
+            // By hand, then, with the patience of a write.
+            Err(_) => {}
+        }
+        let zeros = Bytes::from(vec![0; sectors as usize * SECTOR_BYTES]);
+        self.mounted.io.write(lba - self.mounted.io.partition, zeros).await
+    }
+}
+
+fn reader_of(mounted: &Mounted) -> Reader {
+    let owner = mounted.owner();
+    Reader { slot: owner.slot, incarnation: owner.incarnation }
+}
+
+/// Takes a file for a handle: its lock, or a place among its readers.
+async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Access) -> Result<()> {
+    let mut transaction = Transaction::begin(mounted).await?;
+    let taken = take_in(&mut transaction, file, sector, access).await;
+    transaction.finish(taken).await
+}
+
+async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, access: Access) -> Result<()> {
+    if access == Access::Read
+        && let Some(count) = transaction.serial.readers.get_mut(&file.descriptor)
+    {
+        *count += 1;
+        return Ok(());
+    }
+    let guard = transaction.lock_for(sector).await?;
+    let mut node = Node::of(transaction, guard, file)?;
+    match access {
+        Access::Write => {
+            let before = node.descriptor.clone();
+            drop_gone_readers(transaction, &mut node.descriptor).await?;
+            if node.descriptor != before {
+                node.put(transaction);
+            }
+            transaction.keep(guard, true);
+        }
+        Access::Read => {
+            let most = transaction.mounted.superblock.mode.readers();
+            let me = reader_of(&transaction.mounted);
+            let full = |descriptor: &Descriptor| descriptor.readers().count() >= most;
+            if full(&node.descriptor) {
+                drop_gone(transaction, &mut node.descriptor).await?;
+            }
+            if full(&node.descriptor) || !node.descriptor.add_reader(me) {
+                return Err(Error::TooManyReaders);
+            }
+            node.put(transaction);
+            transaction.serial.readers.insert(file.descriptor, 1);
+        }
+    }
+    Ok(())
+}
+
+/// Takes readers out that are dead; [`Error::Locked`] when one lives.
+pub(crate) async fn drop_gone_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+    drop_gone(transaction, descriptor).await?;
+    if descriptor.readers().next().is_some() { Err(Error::Locked { owner: None }) } else { Ok(()) }
+}
+
+async fn drop_gone(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+    let mounted = &transaction.mounted;
+    let mut alive = Vec::new();
+    for reader in descriptor.readers().collect::<Vec<_>>() {
+        if !mounted.is_reader_gone(reader).await? {
+            alive.push(reader);
+        }
+    }
+    descriptor.retain_readers(|reader| alive.contains(&reader));
+    Ok(())
+}

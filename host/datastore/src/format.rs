@@ -1,0 +1,178 @@
+//! Making a datastore, and finding one on a device.
+
+use crate::heartbeat::read_slots;
+use crate::io::Io;
+use crate::layout::cluster::Cluster;
+use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
+use crate::layout::geometry::{BACKUP_AT, Geometry, HEARTBEATS_AT, Resource};
+use crate::layout::gpt::{self, Partition, TABLE_SECTORS};
+use crate::layout::heartbeat::{Slot, SlotState};
+use crate::layout::lock::Guarded;
+use crate::layout::superblock::{MAX_LABEL_BYTES, Superblock};
+use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES, image_of};
+use crate::options::{FormatOptions, Timing};
+use crate::{Error, Result, Runtime, VolumeUuid};
+use bytes::{Bytes, BytesMut};
+use device::SharedDisk;
+use std::sync::Arc;
+
+/// A datastore on a device.
+pub(crate) struct Found {
+    /// First sector of its partition.
+    pub(crate) partition: u64,
+    pub(crate) superblock: Superblock,
+}
+
+fn whole_disk(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
+    Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing)
+}
+
+/// The datastore of a device, if it carries one.
+pub(crate) async fn volume_of(
+    disk: &Arc<dyn SharedDisk>,
+    runtime: &Arc<dyn Runtime>,
+    timing: Timing,
+) -> Result<Option<Found>> {
+    let identity = disk.identity();
+    if identity.block_bytes as usize != SECTOR_BYTES || identity.blocks < TABLE_SECTORS {
+        return Ok(None);
+    }
+    let table = whole_disk(disk, 0, runtime, timing).read(0, TABLE_SECTORS).await?;
+    let Some(partition) = gpt::decode(&table) else { return Ok(None) };
+    if !gpt::fits(partition, identity.blocks) {
+        return Ok(None);
+    }
+    let io = whole_disk(disk, partition.first, runtime, timing);
+    for copy in [0, BACKUP_AT] {
+        if copy < partition.sectors
+            && let Some(superblock) = Superblock::decode(&io.read_image(copy).await?)
+            && superblock.geometry.sectors <= partition.sectors
+        {
+            return Ok(Some(Found { partition: partition.first, superblock }));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes a datastore. All that the partition held is lost.
+pub(crate) async fn format(
+    disk: &Arc<dyn SharedDisk>,
+    options: &FormatOptions,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<Superblock> {
+    let identity = disk.identity();
+    if identity.block_bytes as usize != SECTOR_BYTES {
+        return Err(Error::Unfit("the device's blocks are not 512 bytes long"));
+    }
+    if options.label.is_empty() || options.label.len() > MAX_LABEL_BYTES || options.label.contains(['/', '\0']) {
+        return Err(Error::Unfit("a label has 1 to 127 bytes, none of them '/'"));
+    }
+    let room = identity.blocks.saturating_sub(options.partition_lba).saturating_sub(TABLE_SECTORS - 1);
+    let sectors = options.size.map_or(room, |bytes| bytes / SECTOR_BYTES as u64);
+    let partition = Partition { first: options.partition_lba, sectors };
+    if !gpt::fits(partition, identity.blocks) {
+        return Err(Error::Unfit("the partition does not fit on the device"));
+    }
+    let geometry = Geometry::plan(sectors).ok_or(Error::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
+    let uuid = options.uuid.unwrap_or_else(|| new_uuid(runtime));
+    let superblock = Superblock {
+        uuid,
+        label: options.label.clone(),
+        mode: options.mode,
+        created: runtime.unix_millis(),
+        partition_lba: partition.first,
+        geometry,
+    };
+    refuse_mounted(disk, runtime).await?;
+    // As ESXi does it: nobody else touches the unit meanwhile. A device without RESERVE(6) is none for a datastore.
+    disk.reserve().await?;
+    let written = write_all(disk, runtime, partition, &superblock).await;
+    disk.release().await?;
+    written.map(|()| superblock)
+}
+
+fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&runtime.random().to_le_bytes());
+    uuid[8..].copy_from_slice(&runtime.random().to_le_bytes());
+    VolumeUuid(uuid)
+}
+
+/// Refuses when a datastore is there that some host keeps alive.
+async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
+    let timing = Timing::default();
+    let Some(found) = volume_of(disk, runtime, timing).await? else { return Ok(()) };
+    let io = whole_disk(disk, found.partition, runtime, timing);
+    let before = read_slots(&io, found.superblock.uuid).await?;
+    if before.iter().flatten().all(|slot| slot.state == SlotState::Free) {
+        return Ok(());
+    }
+    runtime.sleep(timing.interval * 2).await;
+    let after = read_slots(&io, found.superblock.uuid).await?;
+    let beating = before.iter().flatten().zip(after.iter().flatten()).any(|(before, after)| before != after);
+    if beating { Err(Error::Unfit("the device carries a datastore that a host has mounted")) } else { Ok(()) }
+}
+
+async fn write_all(
+    disk: &Arc<dyn SharedDisk>,
+    runtime: &Arc<dyn Runtime>,
+    partition: Partition,
+    superblock: &Superblock,
+) -> Result<()> {
+    let io = whole_disk(disk, partition.first, runtime, Timing::default());
+    let blank = Bytes::from_static(&[0; SECTOR_BYTES]);
+    // Without superblocks there is no datastore until all else is there.
+    io.write(0, blank.clone()).await?;
+    io.write(BACKUP_AT, blank).await?;
+    let (geometry, uuid) = (&superblock.geometry, superblock.uuid);
+    let slots = (0..MAX_HOSTS as u16).map(|index| Slot::new(index).encode(uuid));
+    write_images(&io, HEARTBEATS_AT, slots).await?;
+    for resource in [Resource::Descriptors, Resource::Pages, Resource::Blocks] {
+        let cluster = |index| {
+            let mut cluster = Cluster::new(resource, index, geometry, uuid);
+            if resource == Resource::Descriptors && index == 0 {
+                cluster.take(ROOT_DIRECTORY);
+            }
+            cluster.encode()
+        };
+        write_images(&io, geometry.clusters_at(resource), (0..geometry.clusters(resource)).map(cluster)).await?;
+    }
+    let descriptor = |index| {
+        let mut descriptor = Descriptor::free(index, uuid);
+        if index == ROOT_DIRECTORY {
+            descriptor.begin(FileKind::Directory, ROOT_DIRECTORY, superblock.created);
+        }
+        descriptor.encode()
+    };
+    write_images(&io, geometry.descriptor_sector(0), (0..geometry.descriptors).map(descriptor)).await?;
+    let sectors = disk.identity().blocks;
+    let table = whole_disk(disk, 0, runtime, Timing::default());
+    for (sector, bytes) in gpt::encode(partition, sectors, uuid.0) {
+        table.write(sector, bytes.into()).await?;
+    }
+    let image = Bytes::copy_from_slice(&superblock.encode());
+    io.write(BACKUP_AT, image.clone()).await?;
+    io.write(0, image).await
+}
+
+/// Writes sectors one after the other, by the megabyte.
+async fn write_images(io: &Io, first: u64, images: impl Iterator<Item = Image>) -> Result<()> {
+    const CHUNK: usize = 1 << 20;
+    let mut at = first;
+    let mut chunk = BytesMut::with_capacity(CHUNK);
+    let mut images = images.peekable();
+    while let Some(image) = images.next() {
+        chunk.extend_from_slice(&image);
+        if chunk.len() == CHUNK || images.peek().is_none() {
+            let sectors = (chunk.len() / SECTOR_BYTES) as u64;
+            io.write(at, chunk.split().freeze()).await?;
+            at += sectors;
+        }
+    }
+    Ok(())
+}
+
+/// A sector of a buffer of sectors.
+pub(crate) fn sector_at(bytes: &[u8], index: usize) -> Image {
+    image_of(bytes.get(index * SECTOR_BYTES..).unwrap_or_default())
+}

@@ -1,0 +1,271 @@
+//! Sectors of the partition, read, written and swapped: every I/O checks the lease, and is tried again as a host does.
+
+use crate::layout::{Image, SECTOR_BYTES, image_of};
+use crate::lease::Lease;
+use crate::options::Timing;
+use crate::{Error, Result, Runtime};
+use bytes::Bytes;
+use device::{Compared, DiskError, SharedDisk};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a command is tried at least that fails in passing: ESXi's `/Scsi/ConflictRetries`. Who holds a lease goes on as
+/// long as its patience lasts.
+const TRIES: u32 = 80;
+/// The shortest and the longest wait before the next try.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(60)];
+/// Sectors of one read or write: 1 MiB.
+const TRANSFER_SECTORS: u64 = 2048;
+
+/// Steps that the simulator leaves out to see whether it notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Omissions {
+    /// A swap whose outcome is in doubt is taken for done.
+    pub(crate) verify: bool,
+    /// A dead host's journal is not applied.
+    pub(crate) replay: bool,
+    /// I/O is issued whether the heartbeat succeeds or not.
+    pub(crate) fence: bool,
+}
+
+/// How a swap ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Swap {
+    /// The new image is there.
+    Done,
+    /// Something else is there: this.
+    Lost(Box<Image>),
+}
+
+/// A partition as one host reaches it.
+pub(crate) struct Io {
+    pub(crate) disk: Arc<dyn SharedDisk>,
+    /// First sector of the partition.
+    pub(crate) partition: u64,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) lease: Lease,
+    pub(crate) timing: Timing,
+    pub(crate) omit: Omissions,
+    ats: AtomicBool,
+}
+
+/// The waits between tries, growing, and how many there were.
+pub(crate) struct Backoff<'a> {
+    io: &'a Io,
+    since: Duration,
+    tries: u32,
+}
+
+impl Backoff<'_> {
+    /// Waits before the next try; gives `error` back when there have been enough.
+    pub(crate) async fn wait(&mut self, error: DiskError) -> Result<()> {
+        let long = self.io.runtime.now() > self.since + self.io.timing.patience;
+        if self.tries >= TRIES && (long || !self.io.lease.is_limited()) {
+            return Err(error.into());
+        }
+        self.pause().await;
+        self.io.check()
+    }
+
+    /// Waits a random time, longer from try to try.
+    pub(crate) async fn pause(&mut self) {
+        let most = (BACKOFF[0] * 2u32.saturating_pow(self.tries.min(10))).min(BACKOFF[1]);
+        let spread = self.io.runtime.random() % (most.as_micros() as u64).max(1);
+        self.tries = self.tries.saturating_add(1);
+        self.io.runtime.sleep(BACKOFF[0] + Duration::from_micros(spread)).await;
+    }
+}
+
+impl Io {
+    pub(crate) fn new(disk: Arc<dyn SharedDisk>, partition: u64, runtime: Arc<dyn Runtime>, timing: Timing) -> Self {
+        let ats = AtomicBool::new(true);
+        Self { disk, partition, runtime, lease: Lease::default(), timing, omit: Omissions::default(), ats }
+    }
+
+    /// The same partition with a lease of its own.
+    pub(crate) fn until(&self, end: Duration) -> Self {
+        let lease = Lease::default();
+        lease.extend(end);
+        let ats = AtomicBool::new(self.ats.load(Ordering::Relaxed));
+        let (disk, runtime) = (Arc::clone(&self.disk), Arc::clone(&self.runtime));
+        Self { disk, partition: self.partition, runtime, lease, timing: self.timing, omit: self.omit, ats }
+    }
+
+    /// Chooses between ATS and reservations.
+    pub(crate) fn with_ats(self, ats: bool) -> Self {
+        self.ats.store(ats, Ordering::Relaxed);
+        self
+    }
+
+    /// Whether I/O may be issued now.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.omit.fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(self.runtime.now()) }
+    }
+
+    pub(crate) fn backoff(&self) -> Backoff<'_> {
+        Backoff { io: self, since: self.runtime.now(), tries: 0 }
+    }
+
+    /// Reads sectors.
+    pub(crate) async fn read(&self, sector: u64, sectors: u64) -> Result<Bytes> {
+        let mut parts = Vec::new();
+        for (from, length) in pieces(sector, sectors) {
+            let mut backoff = self.backoff();
+            parts.push(loop {
+                self.check()?;
+                match self.disk.read(self.partition + from, length as u32).await {
+                    Ok(bytes) => break bytes,
+                    Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                    Err(error) => return Err(error.into()),
+                }
+            });
+        }
+        match parts.len() {
+            1 => Ok(parts.swap_remove(0)),
+            _ => Ok(parts.concat().into()),
+        }
+    }
+
+    /// Reads one sector.
+    pub(crate) async fn read_image(&self, sector: u64) -> Result<Image> {
+        Ok(image_of(&self.read(sector, 1).await?))
+    }
+
+    /// Writes sectors. Not at once: pieces of 1 MiB may be torn apart by a crash.
+    pub(crate) async fn write(&self, sector: u64, data: Bytes) -> Result<()> {
+        for (from, length) in pieces(sector, (data.len() / SECTOR_BYTES) as u64) {
+            let at = (from - sector) as usize * SECTOR_BYTES;
+            let piece = data.slice(at..at + length as usize * SECTOR_BYTES);
+            let mut backoff = self.backoff();
+            loop {
+                self.check()?;
+                match self.disk.write(self.partition + from, piece.clone()).await {
+                    Ok(()) => break,
+                    Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts `new` where `old` is, at once for all hosts, by ATS or under a reservation. `verify`: reads it back even when
+    /// the device says that it is done.
+    pub(crate) async fn swap(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
+        if self.ats.load(Ordering::Relaxed) {
+            match self.swap_by_ats(sector, old, new, verify).await {
+                Err(Error::Disk(DiskError::Unsupported(_))) => self.ats.store(false, Ordering::Relaxed),
+                answer => return answer,
+            }
+        }
+        self.swap_by_reservation(sector, old, new).await
+    }
+
+    /// Test, set, and look: the device's answer may be lost, and a command that it got twice fails the second time.
+    async fn swap_by_ats(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
+        let lba = self.partition + sector;
+        let (compare, write) = (Bytes::copy_from_slice(old), Bytes::copy_from_slice(new));
+        let mut backoff = self.backoff();
+        loop {
+            self.check()?;
+            match self.disk.compare_and_write(lba, compare.clone(), write.clone()).await {
+                Ok(Compared::Written) if !verify => return Ok(Swap::Done),
+                Ok(_) => {}
+                Err(DiskError::ReservationConflict) => {
+                    backoff.wait(DiskError::ReservationConflict).await?;
+                    continue;
+                }
+                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) => return Err(error.into()),
+            }
+            if self.omit.verify {
+                return Ok(Swap::Done);
+            }
+            let found = self.read_image(sector).await?;
+            if found == *new {
+                return Ok(Swap::Done);
+            }
+            if found != *old {
+                return Ok(Swap::Lost(Box::new(found)));
+            }
+            // Neither refused nor done: the command was lost, or is still on its way. Sent again, only one of the two can
+            // find what it compares with.
+        }
+    }
+
+    /// Read, write and look, with the whole unit reserved. What takes too long is begun again: another host may have
+    /// taken the reservation for that of a dead one.
+    async fn swap_by_reservation(&self, sector: u64, old: &Image, new: &Image) -> Result<Swap> {
+        let mut backoff = self.backoff();
+        loop {
+            self.reserve().await?;
+            let outcome = self.swap_reserved(sector, old, new).await;
+            // Not released, it is taken away from us as from a dead host.
+            let _ = self.disk.release().await;
+            match outcome {
+                Ok(Some(swap)) => return Ok(swap),
+                Ok(None) => backoff.pause().await,
+                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) => return Err(error.into()),
+            }
+            self.check()?;
+        }
+    }
+
+    async fn swap_reserved(&self, sector: u64, old: &Image, new: &Image) -> std::result::Result<Option<Swap>, DiskError> {
+        let lba = self.partition + sector;
+        let since = self.runtime.now();
+        let found = image_of(&self.disk.read(lba, 1).await?);
+        if found == *new {
+            return Ok(Some(Swap::Done));
+        }
+        if found != *old {
+            return Ok(Some(Swap::Lost(Box::new(found))));
+        }
+        if self.runtime.now() > since + self.timing.reservation_hold() || self.check().is_err() {
+            return Ok(None);
+        }
+        self.disk.write(lba, Bytes::copy_from_slice(new)).await?;
+        let found = image_of(&self.disk.read(lba, 1).await?);
+        Ok((found == *new).then_some(Swap::Done))
+    }
+
+    /// Reserves the unit. A reservation that nobody gives up is that of a dead host: reset.
+    async fn reserve(&self) -> Result<()> {
+        let since = self.runtime.now();
+        let mut backoff = self.backoff();
+        loop {
+            self.check()?;
+            let error = match self.disk.reserve().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if error == DiskError::ReservationConflict && self.runtime.now() > since + self.timing.reservation_patience() {
+                self.disk.reset().await?;
+            }
+            if !is_passing(&error) {
+                return Err(error.into());
+            }
+            backoff.wait(error).await?;
+        }
+    }
+}
+
+/// A run of sectors as transfers.
+fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..sectors.div_ceil(TRANSFER_SECTORS)).map(move |index| {
+        let done = index * TRANSFER_SECTORS;
+        (sector + done, (sectors - done).min(TRANSFER_SECTORS))
+    })
+}
+
+/// Whether the same command may succeed when it is sent again.
+pub(crate) fn is_passing(error: &DiskError) -> bool {
+    match error {
+        DiskError::ReservationConflict | DiskError::PathsDown | DiskError::TimedOut | DiskError::Status(_) => true,
+        // Not ready, unit attentions and aborted commands (SPC-4 4.5.6).
+        DiskError::Check(sense) => matches!(sense.key as u8, 0x2 | 0x6 | 0xb),
+        _ => false,
+    }
+}

@@ -1,0 +1,190 @@
+//! What paths mean, and the changes of directories.
+
+use crate::datastore::{lock_directory, root};
+use crate::file::drop_gone_readers;
+use crate::layout::descriptor::{Descriptor, FileKind};
+use crate::layout::geometry::Resource;
+use crate::layout::lock::{Guarded, Kind};
+use crate::layout::page::Entry;
+use crate::mounted::Mounted;
+use crate::path;
+use crate::transaction::Transaction;
+use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// How often a directory is read that changes meanwhile, before its lock is taken.
+const READ_TRIES: u32 = 8;
+
+/// The file or directory of a path.
+pub(crate) async fn find(mounted: &Arc<Mounted>, path: &str) -> Result<(FileId, FileKind)> {
+    find_names(mounted, &path::names(path)?).await
+}
+
+async fn find_names(mounted: &Arc<Mounted>, names: &[&str]) -> Result<(FileId, FileKind)> {
+    let mut here = (root(mounted).await?, FileKind::Directory);
+    for name in names {
+        if here.1 != FileKind::Directory {
+            return Err(Error::NotADirectory);
+        }
+        let directory = read_directory(mounted, here.0).await?;
+        let entry = directory.find(name).ok_or(Error::NotFound)?;
+        here = (FileId { descriptor: entry.descriptor, id: entry.file_id }, entry.kind);
+    }
+    Ok(here)
+}
+
+/// Reads a directory without locking it: its descriptor is the same, and free, before and after. One that is locked for
+/// long is read under its lock, so that the lock of a dead host is broken.
+pub(crate) async fn read_directory(mounted: &Arc<Mounted>, file: FileId) -> Result<Directory> {
+    let mut backoff = mounted.io.backoff();
+    for _ in 0..READ_TRIES {
+        let before = directory_descriptor(mounted, file).await?;
+        if before.lock().owner().is_none() {
+            let directory = Directory::read(&mounted.io, &mounted.superblock, file.descriptor, &before).await;
+            if directory_descriptor(mounted, file).await? == before {
+                return directory;
+            }
+        }
+        backoff.pause().await;
+    }
+    let work = move |mounted: Arc<Mounted>| async move {
+        let read = || async {
+            let mut transaction = Transaction::begin(&mounted).await?;
+            let read = lock_directory(&mut transaction, file).await;
+            transaction.finish(read).await
+        };
+        mounted.patiently(read).await
+    };
+    mounted.shielded(work).await.map(|(_, directory)| directory)
+}
+
+async fn directory_descriptor(mounted: &Mounted, file: FileId) -> Result<Descriptor> {
+    let descriptor = read_descriptor(&mounted.io, &mounted.superblock, file.descriptor).await?;
+    match descriptor.kind() {
+        Some(FileKind::Directory) if descriptor.file_id.get() == file.id => Ok(descriptor),
+        Some(FileKind::File) if descriptor.file_id.get() == file.id => Err(Error::NotADirectory),
+        _ => Err(Error::NotFound),
+    }
+}
+
+/// Makes a file or directory. A file stays locked by this mount.
+pub(crate) async fn make(mounted: &Arc<Mounted>, path: &str, kind: FileKind) -> Result<FileId> {
+    let (parents, name) = path::split(path)?;
+    let (parent, _) = find_names(mounted, &parents).await?;
+    let mut transaction = Transaction::begin(mounted).await?;
+    let made = make_in(&mut transaction, parent, name, kind).await;
+    transaction.finish(made).await
+}
+
+async fn make_in(transaction: &mut Transaction, parent: FileId, name: &str, kind: FileKind) -> Result<FileId> {
+    let (mut node, mut directory) = lock_directory(transaction, parent).await?;
+    if directory.find(name).is_some() {
+        return Err(Error::Exists);
+    }
+    let index = transaction.take_all(Resource::Descriptors, 1).await?[0];
+    let sector = sector_of(&transaction.mounted.superblock, index)?;
+    let guard = transaction.lock(sector).await?;
+    let mut descriptor: Descriptor = transaction.view(guard, Kind::Descriptor, index)?;
+    if descriptor.kind().is_some() {
+        return Err(Error::Damaged { what: "descriptor that should be free", sector });
+    }
+    descriptor.begin(kind, parent.descriptor, transaction.mounted.io.runtime.unix_millis());
+    transaction.set(guard, &descriptor);
+    transaction.keep(guard, kind == FileKind::File);
+    let file = FileId { descriptor: index, id: descriptor.file_id.get() };
+    let entry = Entry { descriptor: index, file_id: file.id, kind, name: name.to_owned() };
+    node.add(transaction, &mut directory, entry).await?;
+    Ok(file)
+}
+
+/// Removes a file that has no blocks any more, or an empty directory.
+pub(crate) async fn remove(mounted: &Arc<Mounted>, path: &str, file: FileId) -> Result<()> {
+    let (parents, name) = path::split(path)?;
+    let (parent, _) = find_names(mounted, &parents).await?;
+    let mut transaction = Transaction::begin(mounted).await?;
+    let removed = remove_in(&mut transaction, parent, name, file).await;
+    transaction.finish(removed).await
+}
+
+async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, file: FileId) -> Result<()> {
+    let (mut node, mut directory) = lock_directory(transaction, parent).await?;
+    let entry = directory.find(name).ok_or(Error::NotFound)?;
+    if (entry.descriptor, entry.file_id) != (file.descriptor, file.id) {
+        return Err(Error::NotFound);
+    }
+    let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
+    let guard = match entry.kind {
+        FileKind::File => transaction.lock_for(sector).await?,
+        FileKind::Directory => transaction.lock(sector).await?,
+    };
+    let mut victim = Node::of(transaction, guard, file)?;
+    if victim.descriptor.kind() == Some(FileKind::Directory) {
+        let content = victim.directory(transaction).await?;
+        if !content.is_empty() {
+            return Err(Error::NotEmpty);
+        }
+        let mut map = content.map;
+        let end = map.end();
+        transaction.give(Resource::Pages, &map.punch(0..end)).await?;
+        victim.store(transaction, &mut map).await?;
+    } else {
+        drop_gone_readers(transaction, &mut victim.descriptor).await?;
+        // Somebody has written to it since it was emptied.
+        if victim.descriptor.leaves.get() > 0 {
+            return Err(Error::Locked { owner: None });
+        }
+    }
+    victim.descriptor.end();
+    victim.put(transaction);
+    transaction.give(Resource::Descriptors, &[(file.descriptor, 1)]).await?;
+    node.remove(transaction, &mut directory, name)
+}
+
+/// Moves an entry.
+pub(crate) async fn rename(mounted: &Arc<Mounted>, from: &str, to: &str) -> Result<()> {
+    let ((from_parents, from_name), (to_parents, to_name)) = (path::split(from)?, path::split(to)?);
+    let (source, _) = find_names(mounted, &from_parents).await?;
+    let (target, _) = find_names(mounted, &to_parents).await?;
+    let mut transaction = Transaction::begin(mounted).await?;
+    let renamed = if source == target {
+        rename_within(&mut transaction, source, from_name, to_name).await
+    } else {
+        rename_across(&mut transaction, (source, from_name), (target, to_name)).await
+    };
+    transaction.finish(renamed).await
+}
+
+async fn rename_within(transaction: &mut Transaction, parent: FileId, from: &str, to: &str) -> Result<()> {
+    let (mut node, mut directory) = lock_directory(transaction, parent).await?;
+    let entry = directory.find(from).cloned().ok_or(Error::NotFound)?;
+    if from == to {
+        return Ok(());
+    }
+    if directory.find(to).is_some() {
+        return Err(Error::Exists);
+    }
+    node.remove(transaction, &mut directory, from)?;
+    node.add(transaction, &mut directory, Entry { name: to.to_owned(), ..entry }).await
+}
+
+async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: (FileId, &str)) -> Result<()> {
+    let (mut source, mut left) = lock_directory(transaction, from.0).await?;
+    let (mut target, mut entered) = lock_directory(transaction, to.0).await?;
+    let entry = left.find(from.1).cloned().ok_or(Error::NotFound)?;
+    if entered.find(to.1).is_some() {
+        return Err(Error::Exists);
+    }
+    // Two hosts that move directories into each other would make a ring that hangs nowhere.
+    if entry.kind == FileKind::Directory {
+        return Err(Error::IsADirectory);
+    }
+    let file = FileId { descriptor: entry.descriptor, id: entry.file_id };
+    let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
+    let guard = transaction.lock_for(sector).await?;
+    let mut moved = Node::of(transaction, guard, file)?;
+    moved.descriptor.parent = to.0.descriptor.into();
+    moved.put(transaction);
+    source.remove(transaction, &mut left, from.1)?;
+    target.add(transaction, &mut entered, Entry { name: to.1.to_owned(), ..entry }).await
+}

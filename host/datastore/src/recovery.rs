@@ -1,0 +1,96 @@
+//! Dead hosts: when one is dead, and how another finishes what it had begun before its locks are anybody's.
+//!
+//! Three steps, each an ATS of the dead host's slot or of a sector that it had locked: the slot says that it is being
+//! broken; what the journal holds is applied; the slot is free, with a new generation, so that locks of the old one are
+//! nobody's. A breaker that dies is replaced like any host whose slot does not change; so it stops `fence` after its first
+//! step, long before that.
+
+use crate::heartbeat::{Watch, read_slot, swap_slot};
+use crate::io::{Io, Swap};
+use crate::layout::heartbeat::{Slot, SlotState};
+use crate::layout::journal::{Part, Record};
+use crate::layout::lock::{Owner, lock_of};
+use crate::layout::superblock::Superblock;
+use crate::layout::{Image, image_of};
+use crate::{Error, Result};
+use futures_util::future::try_join_all;
+use parking_lot::Mutex;
+
+/// Who breaks a slot without having one: a host that mounts when all are taken, or one that checks the volume.
+pub(crate) const STRANGER: Owner = Owner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
+
+/// Whether the life `owner` is over, and all that it had begun is finished.
+pub(crate) async fn is_gone(
+    io: &Io,
+    superblock: &Superblock,
+    watch: &Mutex<Watch>,
+    me: Owner,
+    owner: Owner,
+) -> Result<bool> {
+    let slot = read_slot(io, owner.slot, superblock.uuid).await?;
+    if slot.owner() != owner || slot.state == SlotState::Free {
+        return Ok(true);
+    }
+    let unchanged = watch.lock().note(&slot, io.runtime.now());
+    if unchanged < io.timing.lease {
+        return Ok(false);
+    }
+    break_slot(io, superblock, &slot, me).await
+}
+
+/// Breaks a host whose slot has not changed for the time of the lease. False when the slot has changed after all.
+pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me: Owner) -> Result<bool> {
+    let io = io.until(io.runtime.now() + io.timing.fence);
+    let breaking = Slot { state: SlotState::Breaking(me), beats: seen.beats + 1, ..seen.clone() };
+    if swap_slot(&io, superblock.uuid, seen, &breaking).await? != Swap::Done {
+        return Ok(false);
+    }
+    if !io.omit.replay {
+        replay(&io, superblock, seen.owner()).await?;
+    }
+    let free = Slot { state: SlotState::Free, generation: seen.generation + 1, ..breaking.clone() };
+    Ok(swap_slot(&io, superblock.uuid, &breaking, &free).await? == Swap::Done)
+}
+
+/// Applies what the journal of a life holds.
+async fn replay(io: &Io, superblock: &Superblock, owner: Owner) -> Result<()> {
+    let geometry = &superblock.geometry;
+    let journal = io.read(geometry.journal_at(owner.slot), u64::from(geometry.journal_sectors)).await?;
+    match Record::decode(&journal, superblock.uuid) {
+        Some(record) if (record.slot, record.incarnation) == (owner.slot, owner.incarnation) => {
+            apply(io, superblock, &record, owner).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Applies those parts of a record that have not been: their guard is still locked by `owner`, and of the generation
+/// that the record tells. Pages go before the guards that protect them.
+pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, owner: Owner) -> Result<()> {
+    let mut waiting: Vec<Option<Image>> = Vec::with_capacity(record.parts.len());
+    for part in &record.parts {
+        waiting.push(match part {
+            Part::Page { .. } => None,
+            Part::Guard { sector, generation, .. } => {
+                let image = io.read_image(*sector).await?;
+                let lock = lock_of(&image, superblock.uuid);
+                let lock = lock.ok_or(Error::Damaged { what: "lock", sector: *sector })?;
+                (lock.owner() == Some(owner) && lock.generation() == *generation).then_some(image)
+            }
+        });
+    }
+    for part in &record.parts {
+        if let Part::Page { sector, guard, image } = part
+            && waiting.get(usize::from(*guard)).is_some_and(Option::is_some)
+        {
+            io.write(*sector, image.clone()).await?;
+        }
+    }
+    let swaps = record.parts.iter().zip(&waiting).filter_map(|(part, old)| match (part, old) {
+        (Part::Guard { sector, image: Some(new), .. }, Some(old)) => Some((*sector, *old, image_of(new))),
+        _ => None,
+    });
+    let swap = |(sector, old, new): (u64, Image, Image)| async move { io.swap(sector, &old, &new, false).await };
+    // One that is lost was applied by who breaks the same host, or by the host itself before it died.
+    try_join_all(swaps.map(swap)).await.map(|_| ())
+}

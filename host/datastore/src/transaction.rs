@@ -1,0 +1,359 @@
+//! A change of metadata: locks, new contents, one record in the journal, and then the contents at their places.
+//!
+//! The sector that is given back changed is given back by the swap that changes it; so every part of a change is one ATS,
+//! and a host that finishes another's change can tell from each sector whether it was applied.
+
+use crate::io::Swap;
+use crate::layout::journal::{MAX_PARTS, Part, Record, record_bytes};
+use crate::layout::lock::{Guarded, Kind, Owner, lock_of, with_owner};
+use crate::layout::{Image, SECTOR_BYTES, image_of};
+use crate::mounted::Mounted;
+use crate::recovery;
+use crate::serial::{Pending, Serial};
+use crate::{Error, Result};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+/// How often a lock is tried that changes under our hands, before the operation begins again.
+const LOCK_TRIES: usize = 3;
+
+/// A lock that a transaction has.
+pub(crate) struct Guard {
+    sector: u64,
+    /// The sector as it is on the disk, locked by this life.
+    locked: Image,
+    /// The content that it is to have; the lock in it means nothing yet.
+    after: Option<Image>,
+    /// It stays locked when the transaction ends without success.
+    held: bool,
+    /// It stays locked when the transaction succeeds.
+    keep: bool,
+}
+
+/// Number of a lock within its transaction.
+pub(crate) type GuardId = usize;
+
+/// A change of metadata that is being made. Dropped, its locks are given back by the next one.
+pub(crate) struct Transaction {
+    pub(crate) mounted: Arc<Mounted>,
+    pub(crate) serial: OwnedMutexGuard<Serial>,
+    guards: Vec<Guard>,
+    pages: Vec<(u64, GuardId, Bytes)>,
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let left = self.guards.iter().filter(|guard| !guard.held).map(|guard| guard.sector);
+        self.serial.orphans.extend(left);
+    }
+}
+
+/// What became of a try to lock.
+pub(crate) enum Locked {
+    /// It is ours; so the sector looks now.
+    Yes(Box<Image>),
+    /// A host that lives has it.
+    Busy(Owner),
+}
+
+impl Transaction {
+    /// Waits for its turn, and finishes what an earlier one left.
+    pub(crate) async fn begin(mounted: &Arc<Mounted>) -> Result<Self> {
+        let serial = Arc::clone(&mounted.serial).lock_owned().await;
+        let mut transaction = Self { mounted: Arc::clone(mounted), serial, guards: Vec::new(), pages: Vec::new() };
+        mounted.io.check()?;
+        transaction.settle().await?;
+        Ok(transaction)
+    }
+
+    /// Finishes a change that the loss of the disk interrupted, and gives back locks that nobody wants.
+    async fn settle(&mut self) -> Result<()> {
+        let mounted = Arc::clone(&self.mounted);
+        if let Some(Pending { record, fresh }) = self.serial.pending.clone() {
+            self.write_record(&record).await?;
+            recovery::apply(&mounted.io, &mounted.superblock, &record, mounted.owner()).await?;
+            self.note_applied(&record);
+            // Their operation ended in an error: nobody has the file open.
+            for sector in fresh {
+                self.serial.held.remove(&sector);
+                self.serial.orphans.insert(sector);
+            }
+        }
+        while let Some(sector) = self.serial.orphans.first().copied() {
+            if !self.serial.held.contains_key(&sector) {
+                let image = mounted.read_image(sector).await?;
+                let owner = lock_of(&image, mounted.superblock.uuid).and_then(|lock| lock.owner());
+                if owner == Some(mounted.owner()) {
+                    mounted.io.swap(sector, &image, &with_owner(&image, None), false).await?;
+                }
+            }
+            self.serial.orphans.remove(&sector);
+        }
+        Ok(())
+    }
+
+    /// Locks a sector; [`Error::Busy`] when a living host has it.
+    pub(crate) async fn lock(&mut self, sector: u64) -> Result<GuardId> {
+        let found = self.lock_all(&[sector]).await?;
+        found.first().copied().flatten().ok_or(Error::Busy)
+    }
+
+    /// Locks a sector for a file's user; [`Error::Locked`] tells who has it.
+    pub(crate) async fn lock_for(&mut self, sector: u64) -> Result<GuardId> {
+        if self.serial.held.contains_key(&sector) {
+            return Err(Error::Locked { owner: Some(self.mounted.owner()) });
+        }
+        match try_lock(&self.mounted, sector).await {
+            Ok(Locked::Yes(image)) => Ok(self.push(sector, *image)),
+            Ok(Locked::Busy(owner)) => Err(Error::Locked { owner: Some(owner) }),
+            Err(error) => {
+                self.serial.orphans.insert(sector);
+                Err(error)
+            }
+        }
+    }
+
+    fn push(&mut self, sector: u64, locked: Image) -> GuardId {
+        self.guards.push(Guard { sector, locked, after: None, held: false, keep: false });
+        self.guards.len() - 1
+    }
+
+    /// Locks those of the sectors that no living host has, all at once; `None` for the others.
+    pub(crate) async fn lock_all(&mut self, sectors: &[u64]) -> Result<Vec<Option<GuardId>>> {
+        let fresh: Vec<u64> = sectors.iter().copied().filter(|sector| self.known(*sector).is_none()).collect();
+        let mounted = Arc::clone(&self.mounted);
+        let tries = join_all(fresh.iter().map(|sector| try_lock(&mounted, *sector))).await;
+        let mut failure = None;
+        for (sector, outcome) in fresh.iter().zip(tries) {
+            match outcome {
+                Ok(Locked::Yes(image)) => {
+                    self.push(*sector, *image);
+                }
+                Ok(Locked::Busy(_)) => {}
+                Err(error) => {
+                    // Nobody knows whether it is ours.
+                    self.serial.orphans.insert(*sector);
+                    failure = Some(error);
+                }
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(sectors.iter().map(|sector| self.known(*sector)).collect()),
+        }
+    }
+
+    /// The lock of a sector that this transaction or the mount has already.
+    fn known(&mut self, sector: u64) -> Option<GuardId> {
+        if let Some(id) = self.guards.iter().position(|guard| guard.sector == sector) {
+            return Some(id);
+        }
+        let image = *self.serial.held.get(&sector)?;
+        let id = self.push(sector, image);
+        (self.guards[id].held, self.guards[id].keep) = (true, true);
+        Some(id)
+    }
+
+    /// What a locked sector holds, with the changes of this transaction.
+    pub(crate) fn view<T: Guarded>(&self, id: GuardId, kind: Kind, index: u32) -> Result<T> {
+        let guard = &self.guards[id];
+        let image = guard.after.as_ref().unwrap_or(&guard.locked);
+        T::decode(image, kind, index, self.mounted.superblock.uuid)
+            .ok_or(Error::Damaged { what: "metadata", sector: guard.sector })
+    }
+
+    /// The sector of a lock.
+    pub(crate) fn sector(&self, id: GuardId) -> u64 {
+        self.guards[id].sector
+    }
+
+    /// Sets what a locked sector is to hold.
+    pub(crate) fn set<T: Guarded>(&mut self, id: GuardId, content: &T) {
+        self.guards[id].after = Some(content.encode());
+    }
+
+    /// Sets what a page is to hold. `guard` is the lock of its file.
+    pub(crate) fn set_page(&mut self, sector: u64, guard: GuardId, page: &[u8]) {
+        let bytes = Bytes::copy_from_slice(page);
+        match self.pages.iter_mut().find(|(other, ..)| *other == sector) {
+            Some(place) => *place = (sector, guard, bytes),
+            None => self.pages.push((sector, guard, bytes)),
+        }
+    }
+
+    /// A page that this transaction is to change.
+    pub(crate) fn page(&self, sector: u64) -> Option<&Bytes> {
+        self.pages.iter().find(|(other, ..)| *other == sector).map(|(_, _, bytes)| bytes)
+    }
+
+    /// Whether a lock is still locked after success.
+    pub(crate) fn keep(&mut self, id: GuardId, keep: bool) {
+        self.guards[id].keep = keep;
+    }
+
+    /// Makes the change, or gives the locks back after an error.
+    pub(crate) async fn finish<T>(mut self, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Ok(value) => self.commit().await.map(|()| value),
+            Err(error) => {
+                self.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the locks back that were taken, with the old content.
+    async fn abort(&mut self) {
+        let guards: Vec<Guard> = self.guards.drain(..).filter(|guard| !guard.held).collect();
+        self.release(&guards).await;
+    }
+
+    /// Gives locks back unchanged, all at once. Those whose release fails are given back later.
+    async fn release(&mut self, guards: &[Guard]) {
+        let mounted = Arc::clone(&self.mounted);
+        let free = |guard: &Guard| {
+            let (sector, locked) = (guard.sector, guard.locked);
+            let io = &mounted.io;
+            async move { (sector, io.swap(sector, &locked, &with_owner(&locked, None), false).await.is_ok()) }
+        };
+        let released = join_all(guards.iter().map(free)).await;
+        self.serial.orphans.extend(released.iter().filter(|(_, done)| !done).map(|(sector, _)| *sector));
+    }
+
+    /// Journal, pages, locks: in this order.
+    async fn commit(&mut self) -> Result<()> {
+        let record = match self.record() {
+            Ok(record) => record,
+            Err(error) => {
+                self.abort().await;
+                return Err(error);
+            }
+        };
+        let guards = std::mem::take(&mut self.guards);
+        self.serial.sequence += 1;
+        // From here on the change is finished, now or later, by us or by who breaks us.
+        let fresh = guards.iter().filter(|guard| guard.keep && !guard.held).map(|guard| guard.sector).collect();
+        self.serial.pending = Some(Pending { record: record.clone(), fresh });
+        let applied = self.apply_first(&record, &guards).await;
+        if applied.is_ok() {
+            for guard in guards.iter().filter(|guard| guard.keep && guard.after.is_none()) {
+                self.serial.held.insert(guard.sector, guard.locked);
+            }
+        }
+        let is_idle = |guard: &Guard| guard.after.is_none() && !guard.held && !guard.keep;
+        let idle: Vec<Guard> = guards.into_iter().filter(is_idle).collect();
+        self.release(&idle).await;
+        applied
+    }
+
+    /// The change as a record. Locks without a new content are part of it only if pages depend on them, or if they are given
+    /// back after having been held.
+    fn record(&mut self) -> Result<Record> {
+        let me = self.mounted.owner();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut numbers = vec![0u16; self.guards.len()];
+        for (id, guard) in self.guards.iter().enumerate() {
+            let has_pages = self.pages.iter().any(|(_, page_guard, _)| *page_guard == id);
+            if guard.after.is_none() && !has_pages && (guard.keep || !guard.held) {
+                continue;
+            }
+            numbers[id] = parts.len() as u16;
+            let lock = lock_of(&guard.locked, self.mounted.superblock.uuid);
+            let lock = lock.ok_or(Error::Damaged { what: "lock", sector: guard.sector })?;
+            let image = match &guard.after {
+                None if guard.keep => None,
+                content => Some(with_owner(content.as_ref().unwrap_or(&guard.locked), guard.keep.then_some(me))),
+            };
+            let image = image.map(|image| Bytes::copy_from_slice(&image));
+            parts.push(Part::Guard { sector: guard.sector, generation: lock.generation(), image });
+        }
+        for (sector, guard, image) in &self.pages {
+            parts.push(Part::Page { sector: *sector, guard: numbers[*guard], image: image.clone() });
+        }
+        let record = Record { slot: me.slot, incarnation: me.incarnation, sequence: self.serial.sequence, parts };
+        let bytes = record.encode(self.mounted.superblock.uuid).map(|bytes| bytes.len());
+        let room = self.mounted.geometry().journal_sectors as usize * SECTOR_BYTES;
+        if bytes.is_some_and(|bytes| bytes <= room) { Ok(record) } else { Err(Error::TooLarge) }
+    }
+
+    /// Applies a record for the first time: nothing need be read, for the locks are ours.
+    async fn apply_first(&mut self, record: &Record, guards: &[Guard]) -> Result<()> {
+        let mounted = Arc::clone(&self.mounted);
+        let changes = record.parts.iter().filter(|part| !matches!(part, Part::Guard { image: None, .. })).count();
+        // A single swap is there wholly or not at all, and needs no journal.
+        if changes > 1 || record.parts.iter().any(|part| matches!(part, Part::Page { .. })) {
+            self.write_record(record).await?;
+        }
+        for part in &record.parts {
+            if let Part::Page { sector, image, .. } = part {
+                mounted.io.write(*sector, image.clone()).await?;
+            }
+        }
+        let swap = |part: &Part| {
+            let Part::Guard { sector, image: Some(new), .. } = part else { return None };
+            let old = guards.iter().find(|guard| guard.sector == *sector)?;
+            let (sector, old, new, io) = (*sector, old.locked, image_of(new), &mounted.io);
+            Some(async move { (sector, new, io.swap(sector, &old, &new, false).await) })
+        };
+        for (sector, new, outcome) in join_all(record.parts.iter().filter_map(swap)).await {
+            let kept = lock_of(&new, mounted.superblock.uuid).is_some_and(|lock| lock.owner().is_some());
+            // One that others have changed since was applied before. One that we keep, nobody else changes.
+            if matches!(outcome?, Swap::Lost(_)) && kept {
+                mounted.io.lease.end();
+                return Err(Error::Damaged { what: "lock", sector });
+            }
+        }
+        self.note_applied(record);
+        Ok(())
+    }
+
+    /// Notes which locks are held now that a record is applied.
+    fn note_applied(&mut self, record: &Record) {
+        for part in &record.parts {
+            let Part::Guard { sector, image: Some(image), .. } = part else { continue };
+            let image = image_of(image);
+            match lock_of(&image, self.mounted.superblock.uuid).and_then(|lock| lock.owner()) {
+                Some(_) => self.serial.held.insert(*sector, image),
+                None => self.serial.held.remove(sector),
+            };
+        }
+        self.serial.pending = None;
+    }
+
+    async fn write_record(&mut self, record: &Record) -> Result<()> {
+        let bytes = record.encode(self.mounted.superblock.uuid).ok_or(Error::TooLarge)?;
+        self.mounted.io.write(self.mounted.geometry().journal_at(record.slot), bytes).await
+    }
+
+    /// Whether so many more locks and pages fit into the record.
+    pub(crate) fn has_room_for(&self, guards: usize, pages: usize) -> bool {
+        let (guards, pages) = (self.guards.len() + guards, self.pages.len() + pages);
+        let journal = self.mounted.geometry().journal_sectors as usize * SECTOR_BYTES;
+        guards + pages <= MAX_PARTS && record_bytes(guards, pages) <= journal
+    }
+}
+
+/// Tries to lock a sector that this mount does not hold.
+pub(crate) async fn try_lock(mounted: &Mounted, sector: u64) -> Result<Locked> {
+    let me = mounted.owner();
+    let mut image = mounted.read_image(sector).await?;
+    let mut last = me;
+    for _ in 0..LOCK_TRIES {
+        let lock = lock_of(&image, mounted.superblock.uuid).ok_or(Error::Damaged { what: "lock", sector })?;
+        if let Some(owner) = lock.owner()
+            && owner != me
+            && !mounted.is_gone(owner).await?
+        {
+            return Ok(Locked::Busy(owner));
+        }
+        last = lock.owner().unwrap_or(me);
+        let new = with_owner(&image, Some(me));
+        match mounted.io.swap(sector, &image, &new, true).await? {
+            Swap::Done => return Ok(Locked::Yes(Box::new(new))),
+            Swap::Lost(found) => image = *found,
+        }
+    }
+    Ok(Locked::Busy(last))
+}
