@@ -51,6 +51,14 @@ pub enum Violation {
         /// What is there.
         found: u64,
     },
+    /// The table's sum of shared data is wrong.
+    #[error("{counted} sectors of data are counted as shared, {found} are")]
+    WrongShared {
+        /// What the table says.
+        counted: u64,
+        /// What the walk found.
+        found: u64,
+    },
 }
 
 /// What the walk knows of a slot.
@@ -131,12 +139,19 @@ impl Map {
 
     /// What the slots count and what was said to be mapped, against what the walk found.
     fn compare(&self, found: &FxHashMap<u64, Found>, said: &[(SlotName, u64)]) -> Result<(), Violation> {
-        for slot in 0..self.slots.len() {
-            let counted = self.slots.number(slot).map_or(0, |slot| slot.count);
-            let found = found.get(&slot).map_or(0, |found| found.references);
-            if counted != found {
-                return Err(Violation::WrongCount { slot, counted, found });
+        let mut shared = 0;
+        for number in 0..self.slots.len() {
+            let (slot, found) = (self.slots.number(number), found.get(&number));
+            let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
+            if counted != references {
+                return Err(Violation::WrongCount { slot: number, counted, found: references });
             }
+            let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
+            let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
+            shared += place.map_or(0, |place| u64::from(place.share()));
+        }
+        if shared != self.slots.shared_sectors() {
+            return Err(Violation::WrongShared { counted: self.slots.shared_sectors(), found: shared });
         }
         said.iter().try_for_each(|(name, counted)| {
             let there = found.get(&name.slot).map_or(0, |found| found.mapped);

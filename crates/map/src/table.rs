@@ -16,6 +16,8 @@ struct SlotPage {
     /// No slot below this one is free.
     first_free: u16,
     is_dirty: bool,
+    /// One bit for each slot that holds a map page.
+    holds_page: [u64; SLOTS_PER_PAGE / 64],
 }
 
 impl SlotPage {
@@ -25,7 +27,27 @@ impl SlotPage {
             free: SLOTS_PER_PAGE as u16,
             first_free: 0,
             is_dirty: false,
+            holds_page: [0; SLOTS_PER_PAGE / 64],
         })
+    }
+
+    fn holds_page(&self, index: usize) -> bool {
+        self.holds_page[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    fn set_holds_page(&mut self, index: usize, holds_page: bool) {
+        let (word, bit) = (&mut self.holds_page[index / 64], 1 << (index % 64));
+        *word = if holds_page { *word | bit } else { *word & !bit };
+    }
+
+    /// Sectors that count as shared for one slot: those of data that several references name.
+    #[inline]
+    fn shared_sectors(&self, index: usize) -> u64 {
+        let slot = &self.slots[index];
+        if slot.count() < 2 || self.holds_page(index) {
+            return 0;
+        }
+        slot.values().place.map_or(0, |place| u64::from(place.share()))
     }
 }
 
@@ -36,6 +58,7 @@ pub struct SlotTable {
     dirty: Vec<u32>,
     cursor: usize,
     free: u64,
+    shared_sectors: u64,
 }
 
 impl SlotTable {
@@ -54,8 +77,22 @@ impl SlotTable {
         self.len() - self.free
     }
 
-    /// Takes a free slot, with a count of 1 and no place, and gives its name.
+    /// Sectors in which data are stored that several references name.
+    pub fn shared_sectors(&self) -> u64 {
+        self.shared_sectors
+    }
+
+    /// Takes a free slot for a block of data, with a count of 1 and no place, and gives its name.
     pub fn take(&mut self) -> SlotName {
+        self.take_for(false)
+    }
+
+    /// Takes a free slot for a page of the map, as [`SlotTable::take`] does.
+    pub(crate) fn take_page(&mut self) -> SlotName {
+        self.take_for(true)
+    }
+
+    fn take_for(&mut self, holds_page: bool) -> SlotName {
         if self.free == 0 {
             assert!((self.pages.len() as u64) < MAX_PAGES, "the slot table is full");
             self.cursor = self.pages.len();
@@ -72,6 +109,7 @@ impl SlotTable {
         page.first_free = index as u16 + 1;
         let generation = page.slots[index].generation();
         page.slots[index] = SlotBytes::from(Slot { count: 1, generation, crc: 0, place: None });
+        page.set_holds_page(index, holds_page);
         page.free -= 1;
         self.free -= 1;
         self.mark(self.cursor);
@@ -98,6 +136,13 @@ impl SlotTable {
         let slot = &mut self.pages[page].slots[name.slot as usize % SLOTS_PER_PAGE];
         assert_eq!(slot.generation(), name.generation, "a reference to slot {} is of another generation", name.slot);
         slot
+    }
+
+    /// See [`SlotPage::shared_sectors`].
+    #[inline]
+    fn shared_by(&self, name: SlotName) -> u64 {
+        let page = &self.pages[name.slot as usize / SLOTS_PER_PAGE];
+        page.shared_sectors(name.slot as usize % SLOTS_PER_PAGE)
     }
 
     /// The slot of that name, when it is in use and of that generation.
@@ -132,18 +177,25 @@ impl SlotTable {
     #[must_use]
     pub fn count_up_by(&mut self, name: SlotName, references: u32) -> bool {
         let slot = self.at_mut(name);
-        assert!(slot.count() > 0, "slot {} is referenced while it is free", name.slot);
-        let Some(next) = slot.count().checked_add(references) else { return false };
+        let count = slot.count();
+        assert!(count > 0, "slot {} is referenced while it is free", name.slot);
+        let Some(next) = count.checked_add(references) else { return false };
         slot.set_count(next);
+        if count == 1 {
+            self.shared_sectors += self.shared_by(name);
+        }
         true
     }
 
     /// Counts so many references less where others are left; at the last one, use [`SlotTable::free`].
     #[inline]
     pub fn count_down(&mut self, name: SlotName, references: u32) {
-        let slot = self.at_mut(name);
-        assert!(slot.count() > references, "the last reference to slot {} is dropped without freeing it", name.slot);
-        slot.set_count(slot.count() - references);
+        let left = self.count(name).saturating_sub(references);
+        assert!(left > 0, "the last reference to slot {} is dropped without freeing it", name.slot);
+        if left == 1 {
+            self.shared_sectors -= self.shared_by(name);
+        }
+        self.at_mut(name).set_count(left);
     }
 
     /// Drops the last reference and frees the slot; its next user gets another generation. Gives the place that it had.
@@ -154,6 +206,7 @@ impl SlotTable {
         *slot =
             SlotBytes::from(Slot { count: 0, generation: (old.generation + 1) & GENERATION_MASK, crc: 0, place: None });
         let page = &mut self.pages[name.slot as usize / SLOTS_PER_PAGE];
+        page.set_holds_page(name.slot as usize % SLOTS_PER_PAGE, false);
         page.free += 1;
         page.first_free = page.first_free.min((name.slot % SLOTS_PER_PAGE as u64) as u16);
         self.free += 1;
@@ -162,9 +215,11 @@ impl SlotTable {
 
     /// Says where the slot's bytes are stored now. Gives the place before.
     pub fn set_place(&mut self, name: SlotName, place: Place, crc: u32) -> Option<Place> {
+        self.shared_sectors -= self.shared_by(name);
         let slot = self.at_mut(name);
         let old = slot.values();
         *slot = SlotBytes::from(Slot { place: Some(place), crc, ..old });
+        self.shared_sectors += self.shared_by(name);
         old.place
     }
 
@@ -196,14 +251,21 @@ impl SlotTable {
         self.pages[page as usize].slots.as_bytes()
     }
 
-    /// Appends a stored page; false when the bytes are not those of one.
-    pub fn load_page(&mut self, bytes: &[u8]) -> bool {
+    /// Appends a stored page; false when the bytes are not those of one. `is_metadata` tells, of a segment, that what is stored in it are
+    /// pages and not data.
+    pub fn load_page(&mut self, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
         let Ok(slots) = <[SlotBytes; SLOTS_PER_PAGE]>::read_from_bytes(bytes) else { return false };
         if slots.iter().any(|slot| slot.check().is_none_or(|slot| (slot.count == 0) != slot.place.is_none())) {
             return false;
         }
         let free = slots.iter().filter(|slot| slot.count() == 0).count();
-        self.pages.push(Box::new(SlotPage { slots, free: free as u16, first_free: 0, is_dirty: false }));
+        let mut page = SlotPage { slots, free: free as u16, ..*SlotPage::empty() };
+        for index in 0..SLOTS_PER_PAGE {
+            let place = page.slots[index].values().place;
+            page.set_holds_page(index, place.is_some_and(|place| is_metadata(place.segment)));
+            self.shared_sectors += page.shared_sectors(index);
+        }
+        self.pages.push(Box::new(page));
         self.free += free as u64;
         true
     }
@@ -234,13 +296,67 @@ mod tests {
             table.set_place(*name, Place::single(1, name.slot as u16, 8), 77);
         }
         table.free(names[7]);
+        assert!(table.count_up_by(names[3], 2));
+        assert_eq!(table.shared_sectors(), 8);
         assert_eq!(table.take_dirty(), [0, 1]);
         let mut back = SlotTable::default();
-        assert!((0..table.pages()).all(|page| back.load_page(table.page_bytes(page))));
+        assert!((0..table.pages()).all(|page| back.load_page(table.page_bytes(page), |_| false)));
+        assert_eq!(back.shared_sectors(), 8);
         assert_eq!(back.used(), 299);
         assert_eq!(back.get(names[299]), table.get(names[299]));
         assert_eq!(back.take().slot, 7);
-        assert!(!back.load_page(&[0xFF; SLOT_PAGE_BYTES]));
+        assert!(!back.load_page(&[0xFF; SLOT_PAGE_BYTES], |_| false));
+        let mut back = SlotTable::default();
+        assert!(back.load_page(table.page_bytes(0), |segment| segment == 1));
+        assert_eq!(back.shared_sectors(), 0, "what stands in metadata is no data");
+    }
+
+    /// What a walk over all slots gives.
+    fn count_shared(table: &SlotTable) -> u64 {
+        let slots = (0..table.len()).filter_map(|slot| table.number(slot)).filter(|slot| slot.count > 1);
+        slots.filter_map(|slot| slot.place).map(|place| u64::from(place.share())).sum()
+    }
+
+    #[test]
+    fn map_pages_are_not_shared_data() {
+        let mut table = SlotTable::default();
+        let page = table.take_page();
+        table.set_place(page, Place::single(1, 0, 32), 1);
+        assert!(table.count_up(page));
+        assert_eq!(table.shared_sectors(), 0);
+        table.count_down(page, 1);
+        table.free(page);
+        let data = table.take();
+        assert_eq!(data.slot, page.slot);
+        assert!(table.count_up(data));
+        assert_eq!(table.shared_sectors(), 0, "not stored yet");
+        table.set_place(data, Place::single(1, 0, 8), 1);
+        assert_eq!(table.shared_sectors(), 8);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn shared_sectors_are_those_of_a_walk(ops in proptest::collection::vec((0..4u8, 0..20usize, 1..4u32, 1..9u8), 1..300)) {
+            let mut table = SlotTable::default();
+            let mut names = Vec::new();
+            for (kind, at, references, sectors) in ops {
+                let name: Option<SlotName> = names.get(at % names.len().max(1)).copied();
+                match (kind, name) {
+                    (0, _) | (_, None) => names.push(table.take()),
+                    (1, Some(name)) => assert!(table.count_up_by(name, references)),
+                    (2, Some(name)) if table.count(name) > references => table.count_down(name, references),
+                    (2, Some(name)) if table.count(name) == 1 => {
+                        table.free(name);
+                        names.retain(|held| *held != name);
+                    }
+                    (_, Some(name)) => {
+                        let place = Place { segment: 1, sector: 0, sectors, index: (at % 3) as u8, blocks: 3 };
+                        table.set_place(name, place, 1);
+                    }
+                }
+                proptest::prop_assert_eq!(table.shared_sectors(), count_shared(&table));
+            }
+        }
     }
 
     #[test]

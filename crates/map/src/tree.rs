@@ -269,7 +269,7 @@ impl Map {
             let is_counted = self.slots.count_up_by(name, page.refs.len() as u32);
             assert!(is_counted, "a new block met the end of its count");
         }
-        let name = self.slots.take();
+        let name = self.slots.take_page();
         self.pages.insert_new(name, page);
         alike[usize::from(level)] = Some(Ref::page(name));
         Ref::page(name)
@@ -286,7 +286,7 @@ impl Map {
         let leaf = first - first % span(0);
         assert!(first + refs.len() as u64 <= leaf + span(0));
         if refs.len() as u64 == span(0) {
-            let (name, page) = (self.slots.take(), Page::leaf(refs));
+            let (name, page) = (self.slots.take_page(), Page::leaf(refs));
             let below = Below { reference: Ref::page(name), mapped: page.mapped() };
             self.pages.insert_new(name, page);
             return self.put_page(root, leaf, 0, below);
@@ -362,7 +362,7 @@ impl Map {
             }
             _ => Page::filled(level, node),
         };
-        let name = self.slots.take();
+        let name = self.slots.take_page();
         self.pages.insert_new(name, page);
         name
     }
@@ -565,7 +565,7 @@ impl Map {
         while span(root.height) < blocks {
             root.height += 1;
             if root.reference != Ref::HOLE {
-                let name = self.slots.take();
+                let name = self.slots.take_page();
                 let mut page = Page::filled(root.height, Ref::HOLE);
                 page.put(0, root.below());
                 self.pages.insert_new(name, page);

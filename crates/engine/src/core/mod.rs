@@ -222,14 +222,16 @@ impl Core {
     pub fn space(&self) -> Space {
         let (live, data) = self.pool.live_sectors();
         let dirty = self.dirty.unplaced() * MAP_BLOCK_BYTES;
+        let stored = data * SECTOR_BYTES + dirty;
         // What a drive says may be forged, hence no overflow.
+        let shared = (self.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
         let mapped = self.volumes.values().map(|volume| volume.root.mapped).fold(0, u64::saturating_add);
         Space {
             capacity: self.pool.segments().len() as u64 * self.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,
-            data: data * SECTOR_BYTES + dirty,
-            unique: data * SECTOR_BYTES + dirty,
-            shared: 0,
+            data: stored,
+            unique: stored - shared,
+            shared,
             system: (live - data) * SECTOR_BYTES,
             written: mapped.saturating_mul(MAP_BLOCK_BYTES),
             data_stored: self.data_stored,

@@ -130,6 +130,11 @@ impl Pool {
         self.segments.iter().filter(|segment| segment.phase == Phase::Sealed && segment.live == 0).count() as u64
     }
 
+    /// True for a segment in which metadata are stored.
+    pub(crate) fn is_metadata(&self, segment: u32) -> bool {
+        self.segments.get(segment as usize).is_some_and(|segment| segment.kind == Kind::Metadata)
+    }
+
     /// Live sectors of all segments, and of those with data.
     pub(crate) fn live_sectors(&self) -> (u64, u64) {
         (self.live_sectors, self.live_data_sectors)

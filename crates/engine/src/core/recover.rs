@@ -201,7 +201,7 @@ impl Core {
         }
         for located in self.slot_directory.clone() {
             let is_sound = read_located(disk, &self.geometry, located, SLOT_PAGE_BYTES)
-                .is_some_and(|bytes| self.map.slots.load_page(&bytes));
+                .is_some_and(|bytes| self.map.slots.load_page(&bytes, |segment| self.pool.is_metadata(segment)));
             if !is_sound {
                 return Err(RecoverError::Damaged("a page of the slot table"));
             }
