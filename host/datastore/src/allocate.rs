@@ -76,15 +76,17 @@ impl Transaction {
             let (now, later) = rest.split_at(batch);
             rest = later;
             used += batch;
-            missing -= self.take_from(resource, now, missing, &mut taken).await?;
+            missing -= self.take_from(resource, now, 0, missing, &mut taken).await?;
         }
         Ok(taken)
     }
 
+    /// Takes from clusters, in each from its `first` thing on.
     async fn take_from(
         &mut self,
         resource: Resource,
         clusters: &[u32],
+        first: u32,
         most: u32,
         taken: &mut Vec<NumberRun>,
     ) -> Result<u32> {
@@ -96,7 +98,7 @@ impl Transaction {
             let Some(guard) = guard.filter(|_| count < most) else { continue };
             let mut cluster = self.cluster(guard, resource, *index)?;
             let before = count;
-            let mut from = 0;
+            let mut from = first;
             while let Some((first, length)) = cluster.free_run(from, most - count) {
                 (first..first + length).for_each(|bit| {
                     cluster.take(bit);
@@ -118,14 +120,20 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Takes all that is free in one cluster, at most `most`; `None` when a living host has it.
-    pub(crate) async fn take_in(&mut self, resource: Resource, index: u32, most: u32) -> Result<Option<Vec<NumberRun>>> {
+    /// Takes what is free in one cluster from its `first` thing on, at most `most`; `None` when a living host has it.
+    pub(crate) async fn take_in(
+        &mut self,
+        resource: Resource,
+        index: u32,
+        first: u32,
+        most: u32,
+    ) -> Result<Option<Vec<NumberRun>>> {
         let sector = self.mounted.geometry().cluster_sector(resource, index);
         if self.lock_all(&[sector]).await?.first().copied().flatten().is_none() {
             return Ok(None);
         }
         let mut taken = Vec::new();
-        self.take_from(resource, &[index], most, &mut taken).await?;
+        self.take_from(resource, &[index], first, most, &mut taken).await?;
         Ok(Some(taken))
     }
 

@@ -271,9 +271,9 @@ impl File {
     /// changing are passed over.
     pub async fn take_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
         let mut taken: Vec<NumberRun> = Vec::new();
-        let clusters = self.0.mounted.geometry().clusters(Resource::Blocks);
+        let all = self.0.mounted.geometry().blocks;
         let mut missing = u32::try_from(blocks).unwrap_or(u32::MAX);
-        while missing > 0 && cursor.0 < clusters {
+        while missing > 0 && cursor.0 < all {
             let (from, most) = (cursor.0, missing.min(self.0.step()));
             let (runs, next) = self.0.change(move |transaction, node, map| {
                 Box::pin(take_free_step(transaction, node, map, from, most))
@@ -324,7 +324,7 @@ impl File {
     }
 
     /// Closes it: other hosts may open it.
-    pub async fn close(self) -> Result<()> {
+    pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.0);
         self.0.mounted.shielded(move |_| async move { shared.close().await }).await
     }
@@ -338,7 +338,7 @@ impl File {
     }
 }
 
-/// Takes blocks from the clusters at a cursor until there are enough: the runs, and the next cluster.
+/// Takes blocks from a cursor on until there are enough, or enough clusters are locked: the runs, and where to go on.
 async fn take_free_step(
     transaction: &mut Transaction,
     node: &mut Node,
@@ -346,15 +346,19 @@ async fn take_free_step(
     from: u32,
     most: u32,
 ) -> Result<(Vec<NumberRun>, u32)> {
-    let clusters = transaction.mounted.geometry().clusters(Resource::Blocks);
+    let geometry = *transaction.mounted.geometry();
+    let (per, mut locked) = (geometry.blocks_per_cluster, 0);
     let (mut runs, mut missing, mut at) = (Vec::new(), most, from);
-    while at < clusters && missing > 0 && (at - from) < STEP_CLUSTERS as u32 {
-        let found = transaction.take_in(Resource::Blocks, at, missing).await?.unwrap_or_default();
-        let count = found.iter().map(|run| run.1).sum::<u32>();
-        missing -= count;
+    while at < geometry.blocks && missing > 0 && locked < STEP_CLUSTERS {
+        let found = transaction.take_in(Resource::Blocks, at / per, at % per, missing).await?.unwrap_or_default();
+        at = match found.last() {
+            // Perhaps there is more in this cluster.
+            Some((first, length)) if missing == found.iter().map(|run| run.1).sum::<u32>() => first + length,
+            _ => (at / per + 1) * per,
+        };
+        missing -= found.iter().map(|run| run.1).sum::<u32>();
         found.into_iter().for_each(|run| push_run(&mut runs, run));
-        // A cluster that was not emptied is gone on with.
-        at += u32::from(missing > 0);
+        locked += 1;
     }
     let (first, count) = (map.end(), most - missing);
     if count > 0 {
