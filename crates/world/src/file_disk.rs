@@ -10,6 +10,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most bytes that one durable write copies at a time into its aligned buffer.
 const BOUNCE_BYTES: usize = 1 << 20;
@@ -19,7 +20,7 @@ pub struct FileDisk {
     cached: OwnedFd,
     direct: Option<OwnedFd>,
     is_block_device: bool,
-    size: u64,
+    size: AtomicU64,
     bounce: Mutex<Vec<u8>>,
 }
 
@@ -27,12 +28,17 @@ impl FileDisk {
     /// Opens an existing file or device. `size` is what may be addressed: a file is extended to it, without using space;
     /// a device must hold it (0: all of the device).
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
-        Self::with_flags(path, size, OFlags::empty())
+        Self::with_flags(path, size, OFlags::RDWR)
+    }
+
+    /// Opens an existing file or device to look at: every write fails.
+    pub fn open_read_only(path: &Path) -> Result<Self, DiskError> {
+        Self::with_flags(path, 0, OFlags::RDONLY)
     }
 
     /// Makes a new file; an error when it is there already.
     pub fn create(path: &Path, size: u64) -> Result<Self, DiskError> {
-        let disk = Self::with_flags(path, size, OFlags::CREATE | OFlags::EXCL)?;
+        let disk = Self::with_flags(path, size, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
         // The name of the file has to survive a power failure too, before anything in the file is promised to.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
@@ -41,31 +47,53 @@ impl FileDisk {
         Ok(disk)
     }
 
-    fn with_flags(path: &Path, size: u64, extra: OFlags) -> Result<Self, DiskError> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let cached = rustix::fs::open(path, flags | extra, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
-        let direct = rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()).ok();
+    fn with_flags(path: &Path, size: u64, flags: OFlags) -> Result<Self, DiskError> {
+        let cached = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
+        let again = (flags | OFlags::CLOEXEC | OFlags::DIRECT).difference(OFlags::CREATE | OFlags::EXCL);
+        let direct = rustix::fs::open(path, again, Mode::empty()).ok();
         let stat = rustix::fs::fstat(&cached).map_err(disk_error)?;
         let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-        let length = if is_block_device {
-            rustix::fs::seek(&cached, rustix::fs::SeekFrom::End(0)).map_err(disk_error)?
-        } else {
-            stat.st_size as u64
-        };
-        let size = if size == 0 { length } else { size };
-        if is_block_device && length < size {
-            return Err(DiskError::Io(format!("the device holds {length} bytes, {size} are needed")));
-        }
-        if !is_block_device && length < size {
-            rustix::fs::ftruncate(&cached, size).map_err(disk_error)?;
-        }
-        Ok(Self {
+        let disk = Self {
             cached,
             direct,
             is_block_device,
-            size,
+            size: AtomicU64::new(0),
             bounce: Mutex::new(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize]),
-        })
+        };
+        let length = disk.length()?;
+        let size = if size == 0 { length } else { size };
+        disk.extend(size)?;
+        disk.size.store(size, Ordering::Release);
+        Ok(disk)
+    }
+
+    /// Makes more of it addressable, while it is in use: a file is extended, without using space; a device must have become that
+    /// large. What is addressable already stays so.
+    pub fn grow(&self, size: u64) -> Result<(), DiskError> {
+        self.extend(size)?;
+        // The new length has to survive a power failure before anything is promised to lie behind the old one.
+        rustix::fs::fsync(&self.cached).map_err(disk_error)?;
+        self.size.fetch_max(size, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn extend(&self, size: u64) -> Result<(), DiskError> {
+        let length = self.length()?;
+        if length >= size {
+            return Ok(());
+        }
+        if self.is_block_device {
+            return Err(DiskError::Io(format!("the device holds {length} bytes, {size} are needed")));
+        }
+        rustix::fs::ftruncate(&self.cached, size).map_err(disk_error)
+    }
+
+    /// Bytes of the file or device as it is now.
+    fn length(&self) -> Result<u64, DiskError> {
+        if self.is_block_device {
+            return rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::End(0)).map_err(disk_error);
+        }
+        Ok(rustix::fs::fstat(&self.cached).map_err(disk_error)?.st_size as u64)
     }
 
     fn write_durable(&self, mut offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
@@ -108,7 +136,7 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn size(&self) -> u64 {
-        self.size
+        self.size.load(Ordering::Acquire)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
@@ -138,7 +166,7 @@ impl Disk for FileDisk {
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
-            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size),
+            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.size()),
             "write past the end of the drive"
         );
         if durability == Durability::Durable {
@@ -208,6 +236,12 @@ mod tests {
         assert_eq!(back, data);
         assert_eq!(disk.size(), 8 << 20);
         assert!(disk.read_at((8 << 20) - 1, &mut [0; 2]).is_err());
+        disk.grow(16 << 20).unwrap();
+        disk.grow(12 << 20).unwrap();
+        assert_eq!(disk.size(), 16 << 20, "growing takes nothing away");
+        disk.write_at((16 << 20) - 4096, &[&[7; 4096]], Durability::Durable).unwrap();
+        drop(disk);
+        assert_eq!(FileDisk::open(&path, 0).unwrap().size(), 16 << 20);
         rustix::fs::unlink(&path).unwrap();
     }
 }
