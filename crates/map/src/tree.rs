@@ -303,7 +303,7 @@ impl Map {
             self.release(before.reference);
         }
         *self.pages.edit(name) = page;
-        self.put_end(root, &path, Below { reference: Ref::page(name), mapped });
+        self.put_end(root, &path, old, Below { reference: Ref::page(name), mapped });
     }
 
     /// Makes the pages above the subtree of that level that begins at block `first` private.
@@ -312,7 +312,7 @@ impl Map {
         for at in (level + 1..=root.height).rev() {
             let old = self.end(root, &path);
             let name = self.own(old.reference, at);
-            self.put_end(root, &path, Below { reference: Ref::page(name), ..old });
+            self.put_end(root, &path, old, Below { reference: Ref::page(name), ..old });
             path.push(name, (first / entry_span(at)) as usize % entries(at));
         }
         path
@@ -324,12 +324,11 @@ impl Map {
     }
 
     /// Replaces what stands at the end of a path, and counts what is mapped now, all the way up.
-    fn put_end(&mut self, root: &mut Root, path: &Path, new: Below) {
-        let old = self.end(root, path);
-        let Some(((name, index), above)) = path.split_last() else { return root.put(new) };
+    fn put_end(&mut self, root: &mut Root, path: &Path, old: Below, new: Below) {
         if new == old {
             return;
         }
+        let Some(((name, index), above)) = path.split_last() else { return root.put(new) };
         self.pages.edit(*name).put(*index, new);
         let difference = new.mapped.wrapping_sub(old.mapped);
         if difference != 0 {
@@ -342,7 +341,7 @@ impl Map {
     fn put_page(&mut self, root: &mut Root, first: u64, level: u8, new: Below) {
         let path = self.own_path(root, first, level);
         let old = self.end(root, &path);
-        self.put_end(root, &path, new);
+        self.put_end(root, &path, old, new);
         self.release(old.reference);
     }
 
