@@ -7,6 +7,7 @@ mod bench;
 mod cli;
 mod esx;
 mod failure;
+mod lab;
 mod meter;
 mod progress;
 mod pump;
@@ -39,6 +40,9 @@ enum Verb {
     Claim(esx::ClaimArgs),
     /// Give devices of the simulated host up
     Unclaim(esx::UnclaimArgs),
+    /// Repeat the experiments of the documents and write a report
+    #[command(subcommand)]
+    Lab(lab::LabVerb),
     /// Measure one kind of command in a closed loop
     Bench(bench::BenchArgs),
     /// List the targets behind a portal
@@ -54,7 +58,7 @@ enum Verb {
     /// Write data that a seed determines
     Fill(fill::FillArgs),
     /// Check the data of `fill`
-    Verify(fill::FillArgs),
+    Verify(fill::ContentArgs),
     /// Compare two disks
     Compare(compare::CompareArgs),
     /// Load a disk with operations of all kinds, noting each, until told to stop or the target is gone
@@ -70,6 +74,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Verb::Advcfg(args) => esx::advcfg(host, args).await,
         Verb::Claim(args) => esx::claim(host, args).await,
         Verb::Unclaim(args) => esx::unclaim(host, args).await,
+        Verb::Lab(verb) => lab::run(verb).await,
         Verb::Bench(args) => bench::run(args).await,
         Verb::Targets(args) => targets::run(args).await,
         Verb::Deploy(args) => deploy::run(args).await,

@@ -126,6 +126,12 @@ impl Refusal {
         matches!(self, Self::Check(sense) if sense.is(SenseKey::IllegalRequest, asc::INVALID_COMMAND_OPERATION_CODE))
     }
 
+    /// The array has no room for the data (SBC-4 4.7.3.6): nothing was written, and the command may be sent again when there
+    /// is room.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Check(sense) if sense.is(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT))
+    }
+
     /// Another initiator holds a reservation.
     pub fn is_conflict(&self) -> bool {
         *self == Self::Status(Status::ReservationConflict)

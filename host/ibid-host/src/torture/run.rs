@@ -60,7 +60,9 @@ struct Counts {
     open: u64,
     /// Blocks read and found right.
     blocks_read: u64,
-    /// Commands that the target refused.
+    /// Commands that the target refused because it is full: no errors, and nothing of them may be there.
+    full: u64,
+    /// Commands that the target refused otherwise.
     errors: u64,
     first_error: Option<String>,
     /// The target went away.
@@ -148,6 +150,8 @@ impl Torture {
         let outcome = match &result {
             Ok(_) => Outcome::Applied,
             Err(refusal) if refusal.is_unknown_command() => Outcome::NotApplied,
+            // A copy may have been made in part when the room came to its end; anything else is refused whole.
+            Err(refusal) if refusal.is_full() && !matches!(operation.kind, Kind::Copy { .. }) => Outcome::NotApplied,
             Err(_) => Outcome::Unknown,
         };
         self.note(Record::Answered(operation.sequence, outcome))?;
@@ -156,6 +160,7 @@ impl Torture {
         match result {
             Ok(_) => self.counts.acknowledged += 1,
             Err(refusal) if refusal.is_unknown_command() => self.planner.forget(operation.kind),
+            Err(refusal) if refusal.is_full() => self.counts.full += 1,
             Err(refusal) => {
                 let Operation { kind, lba, blocks, .. } = operation;
                 self.refused(format!("{kind:?} of {blocks} blocks at LBA {lba}: {refusal}"));
@@ -305,10 +310,10 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
     if args.json {
         println!("{}", serde_json::to_string(&counts).map_err(|error| Failure::Wrong(error.to_string()))?);
     } else {
-        let Counts { acknowledged, open, blocks_read, errors, target_gone, .. } = &counts;
+        let Counts { acknowledged, open, blocks_read, full, errors, target_gone, .. } = &counts;
         let gone = if *target_gone { "; the target is gone" } else { "" };
         println!(
-            "{acknowledged} operations acknowledged, {open} open, {blocks_read} blocks read, {errors} errors{gone}"
+            "{acknowledged} operations acknowledged, {open} open, {full} without room, {blocks_read} blocks read, {errors} errors{gone}"
         );
     }
     result?;

@@ -11,9 +11,19 @@ use crate::random::Random;
 use bytes::Bytes;
 use clap::Args;
 
-/// Options of both verbs.
+/// Options of `fill`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FillArgs {
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    /// Stop where the target has no room left, and tell where that is: all before it was acknowledged
+    #[arg(long)]
+    pub(crate) until_full: bool,
+}
+
+/// Options of both verbs.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ContentArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// What determines the data
@@ -38,6 +48,7 @@ fn content(seed: u64, offset: u64, bytes: usize) -> Vec<u8> {
 
 /// Runs `fill`.
 pub(crate) async fn fill(args: &FillArgs) -> Result<(), Failure> {
+    let (until_full, args) = (args.until_full, &args.content);
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;
@@ -49,12 +60,14 @@ pub(crate) async fn fill(args: &FillArgs) -> Result<(), Failure> {
         unit.write(lba, content(args.seed, at, (blocks * unit.block_bytes) as usize).into(), false)
     };
     let mut sweep = Sweep::new("WRITE", (pieces, unit.block_bytes), range.qd, progress, make, |_, _| Ok(()));
+    sweep.until_full = until_full;
     pump(&mut [session], usize::from(range.qd), &mut sweep).await?;
-    sweep.tally.end("fill", "write").print(range.json)
+    let full_at = sweep.full_at.map(|lba| (lba - region.lba) * u64::from(unit.block_bytes));
+    sweep.tally.end("fill", "write").full_at(full_at).print(range.json)
 }
 
 /// Runs `verify`.
-pub(crate) async fn verify(args: &FillArgs) -> Result<(), Failure> {
+pub(crate) async fn verify(args: &ContentArgs) -> Result<(), Failure> {
     let range = &args.range;
     let (session, unit) = range.connection.open(&range.url).await?;
     let region = Region::of(&unit, range.off, range.size)?;

@@ -16,6 +16,9 @@ pub(super) struct Outcome {
     commands: u64,
     secs: f64,
     mib_s: f64,
+    /// Bytes from the beginning that were all done before the target had no room left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    full_at: Option<u64>,
 }
 
 /// Counts from the beginning of the work.
@@ -46,18 +49,27 @@ impl Tally {
         let secs = (clock::now() - self.started).as_secs_f64().max(1e-6);
         let mib_s = round(self.bytes as f64 / f64::from(1 << 20) / secs);
         let secs = (secs * 1e6).round() / 1e6;
-        Outcome { verb, method, bytes: self.bytes, commands: self.commands, secs, mib_s }
+        Outcome { verb, method, bytes: self.bytes, commands: self.commands, secs, mib_s, full_at: None }
     }
 }
 
 impl Outcome {
+    /// Adds where the target had no room left.
+    pub(super) fn full_at(self, full_at: Option<u64>) -> Self {
+        Self { full_at, ..self }
+    }
+
     /// Prints the result.
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
             return print_json(self);
         }
-        let Self { verb, method, bytes, commands, secs, mib_s } = self;
-        println!("{verb} by {method}: {} in {secs:.3} s, {mib_s} MiB/s, {commands} commands", format_capacity(*bytes));
+        let Self { verb, method, bytes, commands, secs, mib_s, full_at } = self;
+        let full = full_at.map_or_else(String::new, |at| format!("; full at {}", format_capacity(at)));
+        println!(
+            "{verb} by {method}: {} in {secs:.3} s, {mib_s} MiB/s, {commands} commands{full}",
+            format_capacity(*bytes)
+        );
         Ok(())
     }
 }

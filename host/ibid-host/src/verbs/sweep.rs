@@ -17,6 +17,10 @@ pub(crate) struct Sweep<Make, Check> {
     make: Make,
     check: Check,
     progress: Progress,
+    /// A target without room is an end, not a failure.
+    pub(super) until_full: bool,
+    /// The first block for which there was no room.
+    pub(super) full_at: Option<u64>,
     /// What is done so far.
     pub(super) tally: Tally,
 }
@@ -36,7 +40,8 @@ where
         check: Check,
     ) -> Self {
         let open = vec![(0, 0); usize::from(depth)];
-        Self { pieces, block_bytes: u64::from(block_bytes), open, what, make, check, progress, tally: Tally::begin() }
+        let (block_bytes, tally) = (u64::from(block_bytes), Tally::begin());
+        Self { pieces, block_bytes, open, what, make, check, progress, until_full: false, full_at: None, tally }
     }
 }
 
@@ -46,6 +51,9 @@ where
     Check: FnMut(u64, Bytes) -> Result<(), Failure>,
 {
     fn next(&mut self, slot: usize) -> Option<(Route, Request)> {
+        if self.full_at.is_some() {
+            return None;
+        }
         let (lba, blocks) = self.pieces.next()?;
         self.open[slot] = (lba, blocks);
         Some((0, (self.make)(lba, blocks)))
@@ -55,7 +63,14 @@ where
         let (lba, blocks) = self.open[slot];
         let refused =
             |refusal| Failure::Refused { what: format!("{} of {blocks} blocks at LBA {lba}", self.what), refusal };
-        let data = completion.into_result().map_err(refused)?;
+        let data = match completion.into_result() {
+            Err(refusal) if self.until_full && refusal.is_full() => {
+                // Those sent behind it may have found room; what counts is where the first one did not.
+                self.full_at = Some(self.full_at.map_or(lba, |first| first.min(lba)));
+                return Ok(());
+            }
+            answer => answer.map_err(refused)?,
+        };
         let bytes = u64::from(blocks) * self.block_bytes;
         self.tally.add(bytes);
         self.progress.add(bytes);
