@@ -6,7 +6,7 @@ use bytes::Bytes;
 use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
 use std::collections::BTreeMap;
 use store::Geometry;
-use units::BLOCK_BYTES;
+use units::{BLOCK_BYTES, VolumeId};
 use world::{Disk, DiskError};
 
 const ARRAY: [u8; 16] = *b"simulated array.";
@@ -38,6 +38,8 @@ pub struct Array {
 impl Subject for Array {
     type Setup = Setup;
     type Plan = ReadPlan;
+    type Work = engine::Work;
+    type Done = engine::WorkDone;
 
     fn draw(rng: &mut Rng) -> Setup {
         let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
@@ -79,13 +81,14 @@ impl Subject for Array {
         self.core.submit(op, tag);
     }
 
-    fn poll(&mut self, actions: &mut Vec<Action<ReadPlan>>) {
+    fn poll(&mut self, actions: &mut Vec<Action<Self>>) {
         let mut wanted = Vec::new();
         self.core.poll(&mut wanted);
         actions.extend(wanted.into_iter().map(|action| match action {
             engine::Action::Complete { tag, result } => Action::Complete { tag, result },
             engine::Action::Read(plan) => Action::Read { tag: plan.tag(), plan },
             engine::Action::Fetch { id, plan } => Action::Fetch { id, plan },
+            engine::Action::Work { id, work } => Action::Work { id, work },
             engine::Action::Io { id, io } => Action::Io { id, io: access(io) },
         }));
     }
@@ -96,6 +99,14 @@ impl Subject for Array {
 
     fn fetched(&mut self, id: u64, result: Result<Reply, OpError>) {
         self.core.fetched(id, result);
+    }
+
+    fn perform(work: &engine::Work, disk: &dyn Disk) -> engine::WorkDone {
+        work.perform(disk)
+    }
+
+    fn worked(&mut self, id: u64, done: engine::WorkDone) {
+        self.core.worked(id, done);
     }
 
     fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>) {
@@ -121,6 +132,27 @@ impl Subject for Array {
 
     fn audit(&self, disk: &dyn Disk) -> Result<(), String> {
         self.core.audit(disk).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn fsck(disk: &dyn Disk) -> Result<(), String> {
+        let report = fsck::check(disk, fsck::Options { is_mending: false, has_data: true, threads: 1 });
+        let told = || report.findings.iter().take(5).map(|finding| format!("\n  {:?} {finding}", finding.severity));
+        if report.is_clean() { Ok(()) } else { Err(told().collect()) }
+    }
+
+    fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String> {
+        let findings = fsck::Findings::default();
+        let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);
+        let checkpoint = checkpoint.map_err(|error| error.to_string())?;
+        let owner = |volume: VolumeId| (VolumeId(volume.0 % (odd % 7 + 1)), (odd >> 8 >> (volume.0 % 32)) & 1 == 1);
+        let shares = fsck::census(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
+        let sum = shares.families.values().map(|share| share.volume + share.snapshots).sum::<u64>();
+        let (sum, space) = (sum + shares.shared + shares.released, self.core.space());
+        let is_exact = sum == checkpoint.data_bytes()
+            && sum == space.data
+            && space.unique + space.shared == space.data
+            && space.data + space.system == space.used;
+        if is_exact { Ok(()) } else { Err(format!("{sum} bytes in {shares:?}, {space:?}")) }
     }
 
     fn describe(&self) -> String {

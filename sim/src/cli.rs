@@ -132,11 +132,24 @@ fn crash<S: Subject>(campaign: &Campaign) -> bool {
 }
 
 fn tell_totals(totals: &Totals) {
-    let Totals { runs, crashes, crashes_in_recovery, submitted, answered, refused, present, absent, failures, ios } =
-        totals;
+    let Totals {
+        runs,
+        crashes,
+        crashes_in_recovery,
+        submitted,
+        answered,
+        refused,
+        present,
+        absent,
+        failures,
+        ios,
+        fscks,
+        accounts,
+    } = totals;
     out(&format!(
         "{runs} runs, {crashes} crashes ({crashes_in_recovery} of them in recovery), {failures} failed drives, {ios} writes and flushes"
     ));
+    out(&format!("{fscks} arrays checked by fsck after a crash, {accounts} times all accounts compared"));
     out(&format!("{submitted} operations, {answered} answered, {refused} refused by a full pool"));
     out(&format!("{} without an answer at a crash: {present} there after it, {absent} not", present + absent));
 }

@@ -63,6 +63,8 @@ pub struct History {
     pub leniency: Leniency,
     /// Answers that were judged.
     pub judged: u64,
+    /// Volumes have shared their map. Unmapping a part of what is shared needs map pages of its own, and a pool can be full of them.
+    has_shared: bool,
 }
 
 impl History {
@@ -80,6 +82,11 @@ impl History {
     pub fn submit(&mut self, tag: Tag, op: &Op) {
         // An error here is an expected answer of the array, and no change.
         let _ = self.latest.apply(&mut self.contents, op, None);
+        self.has_shared |= match op {
+            Op::Copy { .. } => true,
+            Op::Change(changes) => changes.iter().any(|change| matches!(change, Change::CopyVolume { .. })),
+            _ => false,
+        };
         self.pending.push(Entry { tag, op: op.clone(), since: self.changes, is_stopped: false });
     }
 
@@ -193,7 +200,10 @@ impl History {
     fn is_excused(&self, entry: &Entry, answer: &Result<Reply, OpError>) -> bool {
         match answer {
             // A drive that cannot give room is as good as full.
-            Err(OpError::NoSpace) => (self.leniency.full || self.leniency.failing) && may_lack_space(&entry.op),
+            Err(OpError::NoSpace) => {
+                let may_lack = may_lack_space(&entry.op) || (self.has_shared && matches!(entry.op, Op::Unmap { .. }));
+                (self.leniency.full || self.leniency.failing) && may_lack
+            }
             Err(OpError::MediumError { .. }) => self.leniency.failing,
             Err(OpError::NoSuchVolume(_) | OpError::VolumeExists(_) | OpError::OutOfRange { .. }) => {
                 let touched = footprint(&entry.op);
@@ -285,8 +295,8 @@ fn footprint_of_change(change: &Change) -> (VolumeId, u64, u64) {
     }
 }
 
-/// The most blocks that a copy moves as data in one piece.
-const PIECE_BLOCKS: u64 = 128;
+/// The most blocks that a copy surely moves as data in one piece: half of what a record of the smallest log may carry.
+const PIECE_BLOCKS: u64 = 64;
 
 /// A copy whose two ends are not congruent moves data, in pieces when it is long, and is the one operation that may be done
 /// in part.

@@ -15,13 +15,17 @@ const PATIENCE: u32 = 4000;
 /// Tags from here on are the simulator's own.
 const OWN_TAGS: Tag = 1 << 60;
 
-enum Flying<Plan> {
+enum Flying<S: Subject> {
     /// A planned read of a host.
-    Read { tag: Tag, plan: Plan },
+    Read { tag: Tag, plan: S::Plan },
     /// A planned read of the subject.
-    Fetch { id: u64, plan: Plan },
+    Fetch { id: u64, plan: S::Plan },
     /// One that was executed, and not told.
     Fetched { id: u64, result: Result<Reply, OpError> },
+    /// Something to be worked out for the subject.
+    Work { id: u64, work: S::Work },
+    /// Worked out, and not told.
+    Worked { id: u64, done: S::Done },
     /// Asked for, and not done.
     Asked { id: u64, io: Io, flush: Option<Flush> },
     /// Done, and not told.
@@ -36,8 +40,8 @@ pub struct Machine<'a, S: Subject> {
     /// The system under test.
     pub subject: S,
     disk: &'a SimDisk,
-    flying: Vec<Flying<S::Plan>>,
-    actions: Vec<Action<S::Plan>>,
+    flying: Vec<Flying<S>>,
+    actions: Vec<Action<S>>,
     next_own_tag: Tag,
     /// Notes of what happened, when they are wanted.
     pub notes: Option<Vec<String>>,
@@ -64,6 +68,7 @@ impl<'a, S: Subject> Machine<'a, S> {
                 Action::Complete { tag, result } => answers.push((tag, result)),
                 Action::Read { tag, plan } => self.flying.push(Flying::Read { tag, plan }),
                 Action::Fetch { id, plan } => self.flying.push(Flying::Fetch { id, plan }),
+                Action::Work { id, work } => self.flying.push(Flying::Work { id, work }),
                 Action::Io { id, io } => {
                     self.note(|| format!("io {id} asked: {}", describe_io(&io)));
                     // A flush is about what the asker knows to be done when it asks.
@@ -93,6 +98,11 @@ impl<'a, S: Subject> Machine<'a, S> {
                 self.flying.insert(index, Flying::Fetched { id, result });
             }
             Flying::Fetched { id, result } => self.subject.fetched(id, result),
+            Flying::Work { id, work } => {
+                let done = S::perform(&work, self.disk);
+                self.flying.insert(index, Flying::Worked { id, done });
+            }
+            Flying::Worked { id, done } => self.subject.worked(id, done),
             Flying::Asked { id, io, flush } => {
                 let (result, write) = self.access(io, flush.as_ref());
                 self.note(|| {

@@ -12,6 +12,8 @@ use engine::OpError;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Checkpoints after which nothing is left to be stored: the second one finds what the first one has made.
+const CHECKPOINTS_TO_REST: u32 = 2;
 /// Tries to recover that may be cut short by another crash, before one is left alone.
 const INTERRUPTED_RECOVERIES: u32 = 3;
 
@@ -71,13 +73,29 @@ pub struct Totals {
     pub failures: u64,
     /// Writes, flushes and allocations of the drive.
     pub ios: u64,
+    /// Arrays that were checked by `fsck` after a crash.
+    pub fscks: u64,
+    /// Times that all accounts of space were compared with what is stored.
+    pub accounts: u64,
 }
 
 impl Totals {
     /// Adds the counts of others.
     pub fn add(&mut self, other: &Totals) {
-        let Totals { runs, crashes, crashes_in_recovery, submitted, answered, refused, present, absent, failures, ios } =
-            other;
+        let Totals {
+            runs,
+            crashes,
+            crashes_in_recovery,
+            submitted,
+            answered,
+            refused,
+            present,
+            absent,
+            failures,
+            ios,
+            fscks,
+            accounts,
+        } = other;
         self.runs += runs;
         self.crashes += crashes;
         self.crashes_in_recovery += crashes_in_recovery;
@@ -88,6 +106,8 @@ impl Totals {
         self.absent += absent;
         self.failures += failures;
         self.ios += ios;
+        self.fscks += fscks;
+        self.accounts += accounts;
     }
 }
 
@@ -255,7 +275,16 @@ impl<S: Subject> Run<'_, S> {
         self.note(|| "-- crash".to_owned());
         disk.crash();
         self.report.totals.crashes += 1;
-        Ok(())
+        self.fsck(disk)
+    }
+
+    /// Whatever a crash leaves behind, an array that never read badly is without a flaw.
+    fn fsck(&mut self, disk: &SimDisk) -> Result<(), Violation> {
+        if self.has_read_badly || self.plan.plant.is_some() {
+            return Ok(());
+        }
+        self.report.totals.fscks += 1;
+        S::fsck(disk).map_err(|what| Violation(format!("fsck after the crash: {what}")))
     }
 
     /// A few places on the drive behind the log.
@@ -407,11 +436,30 @@ impl<S: Subject> Run<'_, S> {
             return Ok(());
         }
         machine.subject.audit(disk).map_err(|what| Violation(format!("audit at rest: {what}")))?;
+        self.compare_accounts(disk, machine)?;
         self.note(|| "-- at rest".to_owned());
         match inspect(machine, &mut self.history.contents, self.next_volume, false)? {
             Some(found) => self.history.recover(&found.state).map(|_| ()),
             None => Ok(()),
         }
+    }
+}
+
+impl<S: Subject> Run<'_, S> {
+    /// Takes a checkpoint with nothing under way, and has the accounts of space compared with it.
+    fn compare_accounts(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
+        let mut answers = Answers::new();
+        for _ in 0..CHECKPOINTS_TO_REST {
+            machine.subject.checkpoint();
+            machine.settle(&mut answers, |_| true)?;
+        }
+        if disk.is_crashed() || self.has_read_badly || self.take(machine, answers)? {
+            return Ok(());
+        }
+        self.report.totals.accounts += 1;
+        let odd = self.rng.bits();
+        let exact = machine.subject.accounts(disk, odd);
+        exact.map_err(|what| Violation(format!("accounts at rest: {what}")))
     }
 }
 

@@ -36,9 +36,9 @@ pub enum Io {
     },
 }
 
-/// What the world shall do for the subject. A `Plan` is a read that needs the drive
+/// What the world shall do for the subject. A plan is a read that needs the drive
 /// and no longer the subject.
-pub enum Action<Plan> {
+pub enum Action<S: Subject + ?Sized> {
     /// Give a host its answer.
     Complete {
         /// The operation.
@@ -51,14 +51,21 @@ pub enum Action<Plan> {
         /// The operation.
         tag: Tag,
         /// The read.
-        plan: Plan,
+        plan: S::Plan,
     },
     /// Execute a read for the subject, and tell what came of it.
     Fetch {
         /// The subject's name for it.
         id: u64,
         /// The read.
-        plan: Plan,
+        plan: S::Plan,
+    },
+    /// Work something out for the subject, and tell what came of it.
+    Work {
+        /// The subject's name for it.
+        id: u64,
+        /// What to do.
+        work: S::Work,
     },
     /// Access the drive, and tell when it is done.
     Io {
@@ -88,6 +95,10 @@ pub trait Subject: Sized {
     type Setup: Clone + std::fmt::Debug;
     /// A read that was planned.
     type Plan;
+    /// Something to be worked out with no more than the drive.
+    type Work;
+    /// What comes of it.
+    type Done;
 
     /// A geometry by chance.
     fn draw(rng: &mut Rng) -> Self::Setup;
@@ -100,11 +111,15 @@ pub trait Subject: Sized {
     /// Takes an operation.
     fn submit(&mut self, op: Op, tag: Tag);
     /// Tells what the world shall do now.
-    fn poll(&mut self, actions: &mut Vec<Action<Self::Plan>>);
+    fn poll(&mut self, actions: &mut Vec<Action<Self>>);
     /// Executes a planned read.
     fn execute(plan: &Self::Plan, disk: &dyn Disk) -> Result<Reply, OpError>;
     /// Hears what came of a read that it had asked for.
     fn fetched(&mut self, id: u64, result: Result<Reply, OpError>);
+    /// Works something out.
+    fn perform(work: &Self::Work, disk: &dyn Disk) -> Self::Done;
+    /// Hears what came of it.
+    fn worked(&mut self, id: u64, done: Self::Done);
     /// Hears that an access is done.
     fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>);
     /// Begins to commit what was gathered.
@@ -117,6 +132,11 @@ pub trait Subject: Sized {
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
     /// Checks its own invariants. The drive is there for what it does not hold in memory.
     fn audit(&self, disk: &dyn Disk) -> Result<(), String>;
+    /// Checks what is on the drive with nothing of the subject's own code, while no subject is switched on.
+    fn fsck(disk: &dyn Disk) -> Result<(), String>;
+    /// Compares its accounts of space with what is on the drive, right behind a checkpoint with nothing since. `odd` decides who
+    /// belongs to whom.
+    fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String>;
     /// Its state in a line, for whoever looks into a violation.
     fn describe(&self) -> String;
     /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.

@@ -43,7 +43,7 @@ pub(crate) struct Toy<const BUG: u8> {
     tail: u64,
     sequence: u64,
     next_io: u64,
-    actions: Vec<Action<()>>,
+    actions: Vec<Action<Self>>,
     flushing: bool,
     stopped: bool,
 }
@@ -113,6 +113,8 @@ impl<const BUG: u8> Toy<BUG> {
 impl<const BUG: u8> Subject for Toy<BUG> {
     type Setup = Setup;
     type Plan = ();
+    type Work = ();
+    type Done = ();
 
     fn draw(rng: &mut Rng) -> Setup {
         Setup { log_bytes: if rng.percent(30) { 1 << 20 } else { LOG_BYTES }, flushes: rng.percent(50) }
@@ -179,7 +181,7 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         }
     }
 
-    fn poll(&mut self, actions: &mut Vec<Action<()>>) {
+    fn poll(&mut self, actions: &mut Vec<Action<Self>>) {
         actions.append(&mut self.actions);
     }
 
@@ -188,6 +190,10 @@ impl<const BUG: u8> Subject for Toy<BUG> {
     }
 
     fn fetched(&mut self, _: u64, _: Result<Reply, OpError>) {}
+
+    fn perform((): &(), _: &dyn Disk) {}
+
+    fn worked(&mut self, _: u64, (): ()) {}
 
     fn io_done(&mut self, _: u64, result: Result<Bytes, DiskError>) {
         if let Err(error) = result {
@@ -219,6 +225,14 @@ impl<const BUG: u8> Subject for Toy<BUG> {
     }
 
     fn audit(&self, _: &dyn Disk) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn fsck(_: &dyn Disk) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn accounts(&self, _: &dyn Disk, _: u64) -> Result<(), String> {
         Ok(())
     }
 

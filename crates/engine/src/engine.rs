@@ -1,14 +1,18 @@
 //! The shell: the core behind a mutex, and the threads that do its I/O.
 //!
 //! Callers run the core themselves, under the mutex, for the microseconds that it takes; handing every request to a thread of its
-//! own would cost more than the work (`docs/adr`). Three kinds of thread serve the core:
+//! own would cost more than the work (`docs/adr`). Four kinds of thread serve the core:
 //!
 //! * the *log* thread writes groups and superblocks, each durable when it returns;
 //! * *readers* load map pages and carry out read plans that would have made their caller wait for the medium;
+//! * the *reduce* thread fingerprints, compares and compresses;
 //! * the *background* thread destages, takes checkpoints and cleans.
 
-use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, perform};
+mod health;
+
+use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
 use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
+use health::Watch;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,6 +77,7 @@ struct Inner {
 enum Job {
     Io(IoId, Io),
     Fetch(TaskId, ReadPlan),
+    Work(WorkId, Work),
     Read(ReadPlan, Waiter),
 }
 
@@ -110,7 +115,9 @@ struct Shared {
     log: Queue,
     reads: Queue,
     writes: Queue,
+    works: Queue,
     background: Condvar,
+    watch: Watch,
     is_ending: AtomicBool,
     has_write_cache: bool,
 }
@@ -138,12 +145,16 @@ impl Engine {
             log: Queue::default(),
             reads: Queue::default(),
             writes: Queue::default(),
+            works: Queue::default(),
             background: Condvar::new(),
+            watch: Watch::default(),
             is_ending: AtomicBool::new(false),
         });
         let mut threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
             spawn("ibid-write", &shared, |shared| shared.serve(&shared.writes)),
+            spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
+            spawn("ibid-scrub", &shared, Shared::scrub_in_background),
             spawn("ibid-background", &shared, Shared::work_in_background),
         ];
         threads.extend((0..READERS).map(|_| spawn("ibid-read", &shared, |shared| shared.serve(&shared.reads))));
@@ -174,13 +185,14 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Release);
-        for queue in [&self.shared.log, &self.shared.reads, &self.shared.writes] {
+        for queue in [&self.shared.log, &self.shared.reads, &self.shared.writes, &self.shared.works] {
             // Under the queue's mutex, so that a thread that is about to wait sees the end.
             drop(queue.jobs.lock());
             queue.ready.notify_all();
         }
         drop(self.shared.inner.lock());
         self.shared.background.notify_all();
+        self.shared.watch.wake();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the engine has panicked");
@@ -226,6 +238,7 @@ impl Shared {
                     found.plans.extend(waiter.map(|waiter| (plan, waiter)));
                 }
                 Action::Fetch { id, plan } => self.reads.push(Job::Fetch(id, plan)),
+                Action::Work { id, work } => self.works.push(Job::Work(id, work)),
                 Action::Io { id, io } => match io {
                     Io::Write { durability: Durability::Durable, .. } => self.log.push(Job::Io(id, io)),
                     Io::Read { .. } => self.reads.push(Job::Io(id, io)),
@@ -264,6 +277,13 @@ impl Shared {
                     self.locked(|core| {
                         core.fetched(id, result);
                         core.kick();
+                    });
+                }
+                Job::Work(id, work) => {
+                    let done = work.perform(&*self.disk);
+                    self.locked(|core| {
+                        core.worked(id, done);
+                        core.tick();
                     });
                 }
                 Job::Read(plan, waiter) => waiter.sink.complete(waiter.tag, plan.execute(&*self.disk)),
@@ -334,17 +354,19 @@ impl Service for Engine {
         self.shared.has_write_cache
     }
 
-    fn census(&self, _: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
-        None
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+        self.shared.census(owner)
     }
 
     fn grow(&self, _: u64) -> Result<(), OpError> {
         Err(OpError::Malformed("the pool cannot grow yet"))
     }
 
-    fn scrub(&self, _: u64) {}
+    fn scrub(&self, bytes_per_second: u64) {
+        self.shared.watch.want(bytes_per_second);
+    }
 
     fn health(&self) -> Health {
-        Health::default()
+        self.shared.watch.health()
     }
 }

@@ -8,7 +8,8 @@ pub mod model;
 mod service;
 
 pub use core::{
-    Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage,
+    Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage, Work,
+    WorkDone, WorkId,
 };
 pub use engine::Engine;
 pub use service::{

@@ -289,13 +289,15 @@ pub struct Owner {
 }
 
 /// What belongs to whom, counted block by block at one instant. Every stored byte is in exactly one figure:
-/// the sum of `unique` and `snapshots` over all families, and `shared`, is the data of the array.
+/// the sum of `unique` and `snapshots` over all families, `shared` and `released` is the data of the array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// By family.
     pub families: std::collections::BTreeMap<VolumeId, FamilySpace>,
     /// Stored bytes that more than one family holds.
     pub shared: u64,
+    /// Stored bytes that nobody holds any more, and that are being given back.
+    pub released: u64,
 }
 
 /// The space of a volume and its snapshots, as stored.

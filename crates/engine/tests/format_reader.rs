@@ -136,9 +136,18 @@ impl Reader {
         let slot = &self.slots[(reference & 0xFF_FFFF_FFFF) as usize * 16..][..16];
         let (word, crc, count) = (at(slot, 0, 8), at(slot, 8, 4), at(slot, 12, 4));
         assert_ne!(count, 0);
-        assert_eq!(word >> 45 & 0x3FFF, reference >> 40 & 0x3FFF, "generation");
-        assert_eq!(word >> 59, 0);
-        self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, ((word >> 38 & 0x3F) + 1) * 512, crc)
+        assert_eq!(word >> 44 & 0x3FFF, reference >> 40 & 0x3FFF, "generation");
+        let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
+        let stored = self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, sectors * 512, crc);
+        if reference >> 60 == 4 || (sectors, blocks) == (8, 1) {
+            return stored;
+        }
+        assert_eq!((at(&stored, 0, 1), at(&stored, 1, 1), at(&stored, 4, 4)), (1, blocks, 0), "LZ4");
+        let length = at(&stored, 2, 2) as usize;
+        assert!(stored[length..].iter().all(|byte| *byte == 0));
+        let whole = lz4_flex::block::decompress(&stored[8..length], blocks as usize * 4096).unwrap();
+        assert_eq!(whole.len() as u64, blocks * 4096);
+        whole[index as usize * 4096..][..4096].to_vec()
     }
 
     /// A block of 4 KiB, and the kind of the reference to it.
@@ -335,8 +344,9 @@ fn summaries_list_what_the_slots_name() {
         let word = at(slot, 0, 8);
         assert_eq!(at(slot, 12, 4) == 0, word & 0x3F_FFFF == 0x3F_FFFF, "slot {number}");
         if at(slot, 12, 4) > 0 {
-            let name = number as u64 | (word >> 45 & 0x3FFF) << 40;
-            live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF), (name, (word >> 38 & 0x3F) + 1, at(slot, 8, 4)));
+            let name = number as u64 | (word >> 44 & 0x3FFF) << 40;
+            let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
+            live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF, index), (name, sectors, blocks, at(slot, 8, 4)));
         }
     }
     assert!(live.len() > 6);
@@ -345,11 +355,13 @@ fn summaries_list_what_the_slots_name() {
         let mut found = 0;
         for (item, sector, sectors, what, crc) in if kind == 0 { Vec::new() } else { reader.summaries(segment) } {
             assert!(sector + sectors < filled);
-            if what == 0
-                && let Some(slot) = live.remove(&(segment, sector))
+            let (index, blocks) = (what >> 2 & 7, (what >> 5) + 1);
+            if what & 3 == 0
+                && let Some(slot) = live.remove(&(segment, sector, index))
             {
-                assert_eq!((item & !(0xF << 60), sectors, crc), slot);
-                found += sectors;
+                assert_eq!((item & !(0xF << 60), sectors, blocks, crc), slot);
+                // A block's share of its unit.
+                found += (index + 1) * sectors / blocks - index * sectors / blocks;
             }
         }
         assert!(kind == 2 || found == counted, "segment {segment}");

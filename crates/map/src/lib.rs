@@ -9,6 +9,7 @@
 
 mod audit;
 mod page;
+mod redirect;
 mod reference;
 mod slot;
 mod table;

@@ -1,8 +1,8 @@
 //! What a log record does to the map. The same code runs when a record is sequenced and when it is replayed.
 
-use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
+use super::dirty::{ALL_SECTORS, DirtyBlock, Origin, Stage};
 use super::manifest::value_bytes;
-use super::plan::{Part, ReadPlan, patch, stored};
+use super::plan::{Part, ReadPlan, Run, patch};
 use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use bytes::{Bytes, BytesMut};
@@ -241,13 +241,14 @@ impl Core {
     fn apply_write(&mut self, volume: VolumeId, lba: Lba, data: &Bytes) {
         let Ok(range) = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES) else { return };
         let split = split(range);
+        let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, at) in split.edges.into_iter().flatten() {
                 let lowest = mask.trailing_zeros() as usize * BLOCK;
                 let length = mask.count_ones() as usize * BLOCK;
                 let mut newer = BytesMut::zeroed(MAP_BLOCK);
                 newer[lowest..lowest + length].copy_from_slice(&data[at..at + length]);
-                core.merge(root, block, &newer, mask, false);
+                core.merge(root, Origin::Written { volume, block, write }, &newer, mask, false);
             }
             let head = ((split.first * BLOCKS_PER_MAP_BLOCK).saturating_sub(lba.0)) as usize * BLOCK;
             let mut refs = Vec::with_capacity((split.end - split.first).min(span(0)) as usize);
@@ -257,7 +258,9 @@ impl Core {
                 refs.clear();
                 for each in block..leaf_end {
                     let at = head + (each - split.first) as usize * MAP_BLOCK;
-                    refs.push(core.take_block(data.slice(at..at + MAP_BLOCK)));
+                    refs.push(
+                        core.take_block(data.slice(at..at + MAP_BLOCK), Origin::Written { volume, block: each, write }),
+                    );
                 }
                 core.map.set(root, block, &refs);
                 block = leaf_end;
@@ -265,22 +268,30 @@ impl Core {
         });
     }
 
+    /// A number for the blocks of one operation: they may be compressed together.
+    pub(crate) fn begin_write(&mut self) -> u64 {
+        self.next_write += 1;
+        self.next_write
+    }
+
     /// A counted reference to a new block with these bytes, or to the word that they repeat.
-    fn take_block(&mut self, data: Bytes) -> Ref {
+    fn take_block(&mut self, data: Bytes, origin: Origin) -> Ref {
         if let Some(word) = repeated_word(&data) {
             return Ref::pattern(word);
         }
         let name = self.map.slots.take();
-        self.dirty.insert(name, data, ALL_SECTORS, None, false);
+        self.dirty.insert(name, data, ALL_SECTORS, None, origin);
         Ref::data(name)
     }
 
     fn apply_fill(&mut self, volume: VolumeId, range: BlockRange, fill: Fill) {
         let split = split(range);
         let word = fill_word(fill).to_le_bytes();
+        let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, _) in split.edges.into_iter().flatten() {
-                core.merge(root, block, &word.repeat(MAP_BLOCK / word.len()), mask, fill == Fill::Hole);
+                let origin = Origin::Written { volume, block, write };
+                core.merge(root, origin, &word.repeat(MAP_BLOCK / word.len()), mask, fill == Fill::Hole);
             }
             core.map.fill(root, split.first, split.end, fill_ref(fill));
         });
@@ -289,13 +300,15 @@ impl Core {
     fn apply_same(&mut self, volume: VolumeId, range: BlockRange, pattern: &Bytes) {
         let split = split(range);
         let whole = Bytes::from(pattern.repeat(MAP_BLOCK / BLOCK));
+        let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, _) in split.edges.into_iter().flatten() {
-                core.merge(root, block, &whole, mask, false);
+                core.merge(root, Origin::Written { volume, block, write }, &whole, mask, false);
             }
             if split.first < split.end {
                 let name = core.map.slots.take();
-                core.dirty.insert(name, whole, ALL_SECTORS, None, false);
+                let origin = Origin::Written { volume, block: split.first, write };
+                core.dirty.insert(name, whole, ALL_SECTORS, None, origin);
                 core.map.spread(root, split.first, split.end, Ref::data(name));
             }
         });
@@ -340,7 +353,8 @@ impl Core {
 
     /// Sets the sectors of `mask` of one block. Where the rest of the block is stored, it stays there until destage: the new
     /// block keeps a counted reference to it.
-    fn merge(&mut self, root: &mut Root, block: u64, newer: &[u8], mask: u8, is_hole: bool) {
+    fn merge(&mut self, root: &mut Root, origin: Origin, newer: &[u8], mask: u8, is_hole: bool) {
+        let Origin::Written { block, .. } = origin else { return };
         let mut old = Ref::HOLE;
         self.map.visit(root, block, block + 1, &mut |_, _, reference| old = reference);
         if is_hole && old == Ref::HOLE {
@@ -365,14 +379,14 @@ impl Core {
         let mask = mask | held_mask;
         let base = base.filter(|_| mask != ALL_SECTORS);
         let reference = if mask == ALL_SECTORS && !is_damaged {
-            self.take_block(data.freeze())
+            self.take_block(data.freeze(), origin)
         } else {
             let name = self.map.slots.take();
             if let Some(base) = base {
                 let is_counted = self.map.slots.count_up(base);
                 assert!(is_counted, "the count of a partly overwritten block met its end");
             }
-            self.dirty.insert(name, data.freeze(), mask, base, false);
+            self.dirty.insert(name, data.freeze(), mask, base, origin);
             if let Some(block) = self.dirty.get_mut(name) {
                 block.is_damaged = is_damaged;
             }
@@ -397,18 +411,12 @@ impl Core {
 
     /// What to read for a range of a volume, as it is at this instant.
     pub(crate) fn plan(&mut self, volume: VolumeId, range: BlockRange, tag: Tag) -> ReadPlan {
-        let mut plan = ReadPlan::new(tag, range, self.pool.pin());
+        let mut plan = ReadPlan::new(tag, range, self.units.clone(), self.pool.pin());
         let Some(root) = self.root(volume) else { return plan };
         let (first, end) = touched_blocks(range);
-        let (dirty, geometry) = (&self.dirty, &self.geometry);
+        let dirty = &self.dirty;
         let mut found: smallvec::SmallVec<[(u64, u64, Ref); 8]> = smallvec::SmallVec::new();
         self.map.visit(&root, first, end, &mut |block, blocks, reference| found.push((block, blocks, reference)));
-        let slots = &self.map.slots;
-        let on_drive = |name: SlotName| {
-            let slot = slots.get(name)?;
-            let place = slot.place?;
-            Some(stored(geometry.sector_start(place.segment, u32::from(place.sector)), &slot))
-        };
         for (block, blocks, reference) in found {
             let part = match reference.target() {
                 Target::Hole | Target::Zero => Part::Word(0),
@@ -418,7 +426,7 @@ impl Core {
                     Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
                     Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
                     Some(DirtyBlock { data, mask, base, .. }) => {
-                        match (base.and_then(|base| dirty.get(base)), base.and_then(on_drive)) {
+                        match (base.and_then(|base| dirty.get(base)), base.and_then(|base| self.stored_unit(base))) {
                             // The block below is on its way to another segment: what its place names may not be written yet.
                             (Some(below), _) if below.is_damaged => Part::Damaged,
                             (Some(below), _) => {
@@ -426,11 +434,17 @@ impl Core {
                                 patch(&mut whole, data, *mask);
                                 Part::Memory(whole.freeze())
                             }
-                            (None, Some(run)) => Part::Patched { base: run, newer: data.clone(), mask: *mask },
+                            (None, Some((unit, index))) => {
+                                Part::Patched { unit, index, newer: data.clone(), mask: *mask }
+                            }
                             (None, None) => Part::Damaged,
                         }
                     }
-                    None => on_drive(name).map_or(Part::Damaged, Part::Disk),
+                    None => match self.stored_unit(name) {
+                        Some((unit, _)) if !unit.is_packed() => Part::Disk(Run::new(&unit)),
+                        Some((unit, index)) => Part::Unit { unit, first: index, blocks: 1 },
+                        None => Part::Damaged,
+                    },
                 },
             };
             plan.push(block, blocks, part);
@@ -439,9 +453,8 @@ impl Core {
     }
 
     /// The bytes of a block that is partly in memory have come from the drive, or cannot be had.
-    pub(crate) fn base_loaded(&mut self, name: SlotName, crc: u32, bytes: Option<Bytes>) {
+    pub(crate) fn base_loaded(&mut self, name: SlotName, sound: Option<Bytes>) {
         let Some(block) = self.dirty.get_mut(name).filter(|block| block.stage == Stage::Filling) else { return };
-        let sound = bytes.filter(|bytes| crc32c::crc32c(bytes) == crc);
         block.is_damaged = sound.is_none();
         let mut whole = sound.map_or_else(|| BytesMut::zeroed(MAP_BLOCK), |bytes| BytesMut::from(&bytes[..]));
         patch(&mut whole, &block.data, block.mask);

@@ -89,7 +89,7 @@ impl Checkpoint {
         self.phase == Phase::Barrier
     }
 
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 }
@@ -336,19 +336,19 @@ impl Core {
             return self.write_superblock(copy + 1);
         }
         self.checkpoint_counts();
-        self.checkpoint.superblock = None;
         self.checkpoint.phase = Phase::Idle;
     }
 
     /// Every copy holds the new superblock: what only the old checkpoint needed is given back. Not before: while two copies are old,
     /// one bad new one lets the old checkpoint count, and it must find its log and its segments.
     fn checkpoint_counts(&mut self) {
-        let Some(superblock) = &self.checkpoint.superblock else { return };
+        let Some(superblock) = self.checkpoint.superblock.take() else { return };
         self.checkpoint.sequence = superblock.sequence;
         self.checkpoint.completed += 1;
         self.log.ring.release_before(superblock.log.sequence);
         self.map.pages.written();
         self.pool.checkpointed();
+        self.newest = superblock;
     }
 
     /// Counts a directory page as changed, so that the next checkpoint stores it anew.

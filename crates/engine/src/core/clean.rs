@@ -2,11 +2,14 @@
 //! become changed pages, so that destage and the next checkpoint give them another place; nothing else knows of cleaning.
 
 use super::Core;
+use super::dirty::{ALL_SECTORS, Origin};
 use super::io::{Io, Purpose};
 use super::pool::{Kind, Phase};
+use super::unit::block;
 use bytes::Bytes;
-use map::{Page, Place, Ref, SlotName, Target};
-use std::collections::BTreeSet;
+use map::{MAX_UNIT_BLOCKS, Page, Place, Ref, SlotName, Target};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, VecDeque};
 use store::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +18,21 @@ enum State {
     Idle,
     /// A segment is being read.
     Reading,
-    /// What was alive in it has to get a place before another is chosen.
+    /// What is alive in it is taken up.
+    TakingUp,
+    /// What was taken up has to get a place before another is chosen.
     Moving,
+}
+
+/// Units that are taken up at a time.
+const UNITS_PER_TICK: usize = 64;
+
+/// A segment that was read.
+struct Victim {
+    segment: u32,
+    bytes: Bytes,
+    /// What was alive in it when it was read, by sector.
+    entries: VecDeque<Entry>,
 }
 
 /// What the cleaner is at.
@@ -27,6 +43,7 @@ pub(crate) struct Cleaner {
     given_up: BTreeSet<u32>,
     /// Pages were marked as changed; the next checkpoint moves them.
     has_marked_pages: bool,
+    victim: Option<Victim>,
     segments_cleaned: u64,
     /// Segments in use when the first victim since the last checkpoint was chosen.
     used_before: Option<u64>,
@@ -72,6 +89,7 @@ impl Core {
     pub(crate) fn is_cleaning_due(&self) -> bool {
         match self.cleaner.state {
             State::Reading => false,
+            State::TakingUp => true,
             State::Moving => self.dirty.unplaced_moved() == 0,
             State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.next_victim().is_some(),
         }
@@ -108,6 +126,9 @@ impl Core {
         if !self.is_cleaning_due() || self.checkpoint.is_draining() {
             return;
         }
+        if self.cleaner.state == State::TakingUp {
+            return self.take_up();
+        }
         self.cleaner.state = State::Idle;
         let Some(victim) = self.next_victim().filter(|_| self.is_short_of_space()) else { return };
         let sectors = self.pool.segments()[victim as usize].sectors;
@@ -127,17 +148,60 @@ impl Core {
         // Whatever stays in it must not have it chosen again at once.
         self.cleaner.given_up.insert(victim);
         let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes));
-        let (Some(bytes), Some(entries)) = (bytes, entries) else { return };
-        for entry in entries {
-            let from = usize::from(entry.sector) * SECTOR_BYTES as usize;
-            let to = from + usize::from(entry.sectors) * SECTOR_BYTES as usize;
-            let Some(stored) = bytes.get(from..to).filter(|stored| crc32c::crc32c(stored) == entry.crc) else {
-                continue;
+        if let (Some(bytes), Some(entries)) = (bytes, entries) {
+            self.cleaner.state = State::TakingUp;
+            self.cleaner.victim = Some(Victim { segment: victim, bytes, entries });
+        }
+    }
+
+    /// Takes up what is alive in the victim, a bounded slice of it.
+    fn take_up(&mut self) {
+        let Some(mut victim) = self.cleaner.victim.take() else { return };
+        for _ in 0..UNITS_PER_TICK {
+            let Some(first) = victim.entries.pop_front() else {
+                self.cleaner.state = State::Moving;
+                return;
             };
+            let mut unit: SmallVec<[Entry; MAX_UNIT_BLOCKS]> = SmallVec::from_slice(&[first]);
+            while victim.entries.front().is_some_and(|next| next.sector == first.sector) {
+                unit.extend(victim.entries.pop_front());
+            }
+            self.take_up_unit(&victim, &unit);
+        }
+        self.cleaner.victim = Some(victim);
+    }
+
+    fn take_up_unit(&mut self, victim: &Victim, entries: &[Entry]) {
+        let Some(first) = entries.first() else { return };
+        let from = usize::from(first.sector) * SECTOR_BYTES as usize;
+        let to = from + usize::from(first.sectors) * SECTOR_BYTES as usize;
+        let Some(stored) = victim.bytes.get(from..to) else { return };
+        if crc32c::crc32c(stored) != first.crc {
+            return;
+        }
+        let stored = victim.bytes.slice(from..to);
+        let mut blocks = None;
+        let unit = self.begin_write();
+        for entry in entries {
+            if !self.is_live(victim.segment, entry) {
+                continue;
+            }
             match entry.item {
                 Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                    Some(Target::Data(name)) => self.move_block(name, stored),
-                    Some(Target::Page(name)) => self.move_page(name, stored),
+                    Some(Target::Data(name)) => {
+                        let is_packed = reduce::is_packed(usize::from(entry.blocks), usize::from(entry.sectors));
+                        let whole = blocks.get_or_insert_with(|| match is_packed {
+                            true => reduce::unpack(&stored, usize::from(entry.blocks)).ok(),
+                            // Copied, so that one block does not keep a segment in memory.
+                            false => Some(Bytes::copy_from_slice(&stored)),
+                        });
+                        let Some(whole) = whole else { return };
+                        let origin = Origin::Moved { unit, index: u64::from(entry.index) };
+                        if self.dirty.get(name).is_none() {
+                            self.dirty.insert(name, block(whole, entry.index), ALL_SECTORS, None, origin);
+                        }
+                    }
+                    Some(Target::Page(name)) => self.move_page(name, &stored),
                     _ => {}
                 },
                 Item::SlotPage(page) => {
@@ -152,12 +216,6 @@ impl Core {
         }
     }
 
-    fn move_block(&mut self, name: SlotName, stored: &[u8]) {
-        if self.dirty.get(name).is_none() {
-            self.dirty.insert(name, Bytes::copy_from_slice(stored), super::dirty::ALL_SECTORS, None, true);
-        }
-    }
-
     fn move_page(&mut self, name: SlotName, stored: &[u8]) {
         if !self.map.pages.contains(name) {
             let Some(page) = Page::decode(stored) else { return };
@@ -168,7 +226,7 @@ impl Core {
     }
 
     /// What the summaries of a segment list and is still stored there.
-    fn live_entries(&self, victim: u32, bytes: &Bytes) -> Option<Vec<Entry>> {
+    fn live_entries(&self, victim: u32, bytes: &Bytes) -> Option<VecDeque<Entry>> {
         let segment = self.pool.segments()[victim as usize];
         if segment.phase != Phase::Sealed {
             return None;
@@ -183,10 +241,12 @@ impl Core {
             // Each points further back: a chain that does not would never end.
             next = previous.filter(|previous| *previous < sector);
         }
-        Some(live)
+        // Chunks come from the last one back; within a unit, blocks stand in order.
+        live.sort_by_key(|entry: &Entry| (entry.sector, entry.index));
+        Some(live.into())
     }
 
-    fn is_live(&self, segment: u32, entry: &Entry) -> bool {
+    pub(crate) fn is_live(&self, segment: u32, entry: &Entry) -> bool {
         let Entry { sector, sectors, index, blocks, .. } = *entry;
         let place = Place { segment, sector, sectors, index, blocks };
         let is_located = |located: Option<&super::checkpoint::Located>| {

@@ -1,17 +1,32 @@
-//! Destage: dirty blocks get a place in the open data segment, in the order in which they were written.
+//! Destage: dirty blocks get a place in the open data segment. In batches: fingerprints, a look for equal blocks ([`dedup`](super::dedup)),
+//! comparison and compression, and then a unit of up to eight blocks of one write goes to a place.
 
 use super::Core;
 use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
 use super::io::{Io, Purpose};
 use super::pool::Kind;
+use super::unit::{StoredUnit, block};
+use super::work::{Packed, Reduction, Work, WorkPurpose};
 use bytes::Bytes;
-use map::{Place, Ref, SlotName};
+use map::{MAX_UNIT_BLOCKS, Place, Ref, SlotName};
 use store::{Chunk, Item, SegmentWriter};
 use units::MAP_BLOCK_BYTES;
 use world::Durability;
 
 /// Chunks under way at the same time.
 const MAX_CHUNK_WRITES: u32 = 4;
+/// Blocks of one batch.
+const BATCH_BLOCKS: usize = 256;
+/// Batches under way at the same time.
+const MAX_BATCHES: usize = 3;
+
+/// A batch whose comparisons and units are being worked out.
+pub(crate) struct Batch {
+    /// Each block that may be equal to a stored one, and its name.
+    pub(crate) pairs: Vec<(SlotName, SlotName)>,
+    /// The units: name and fingerprint of each block.
+    units: Vec<Vec<(SlotName, u128)>>,
+}
 
 impl Core {
     /// Dirty bytes at which destage begins; it ends at half of it.
@@ -25,62 +40,152 @@ impl Core {
     }
 
     pub(crate) fn is_destage_due(&self) -> bool {
-        let is_much = self.dirty.unplaced() * MAP_BLOCK_BYTES >= self.destage_threshold() && self.dirty.has_waiting();
+        let is_much = self.dirty.waiting() * MAP_BLOCK_BYTES >= self.destage_threshold() && self.dirty.has_waiting();
         let has_open_chunk = self.data_writer.as_ref().is_some_and(SegmentWriter::has_open_chunk);
-        let is_wanted = is_much || (self.is_pressed() && (self.dirty.has_waiting() || has_open_chunk));
-        is_wanted && self.chunk_writes < MAX_CHUNK_WRITES
+        let is_last = has_open_chunk && self.batches == 0;
+        let is_wanted = is_much || (self.is_pressed() && (self.dirty.has_waiting() || is_last));
+        is_wanted && self.chunk_writes < MAX_CHUNK_WRITES && self.batches < MAX_BATCHES && self.has_place()
     }
 
-    /// Gives places to dirty blocks while that is due.
+    /// True when there is somewhere to put a batch.
+    fn has_place(&self) -> bool {
+        let raw = (MAP_BLOCK_BYTES / store::SECTOR_BYTES) as u32 * BATCH_BLOCKS as u32;
+        let room = self.data_writer.as_ref().map_or(0, SegmentWriter::room);
+        room >= raw || self.pool.ready() > self.checkpoint_segments() || !self.dirty.has_waiting() || room >= raw / 16
+    }
+
+    /// Sends batches of dirty blocks on their way while that is due.
     pub(crate) fn destage(&mut self) {
         if !self.is_destage_due() {
             return;
         }
         let is_pressed = self.is_pressed();
         let floor = self.destage_threshold() / 2;
-        while self.chunk_writes < MAX_CHUNK_WRITES && (is_pressed || self.dirty.unplaced() * MAP_BLOCK_BYTES > floor) {
-            let Some(name) = self.dirty.next() else { break };
-            if !self.place_block(name) {
+        while self.batches < MAX_BATCHES && (is_pressed || self.dirty.waiting() * MAP_BLOCK_BYTES > floor) {
+            let names = self.next_batch();
+            if names.is_empty() {
                 break;
             }
+            let blocks =
+                names.iter().filter_map(|name| self.dirty.get(*name)).map(|block| block.data.clone()).collect();
+            self.batches += 1;
+            self.start_work(Work::fingerprint(blocks), WorkPurpose::Fingerprint(names));
         }
-        if is_pressed && self.chunk_writes < MAX_CHUNK_WRITES {
+        if is_pressed && self.batches == 0 && self.chunk_writes < MAX_CHUNK_WRITES {
             self.cut_data_chunk();
         }
     }
 
-    /// Places one block, or starts reading what it lacks. False when there is no room.
-    fn place_block(&mut self, name: SlotName) -> bool {
-        let Some(block) = self.dirty.get(name) else { return true };
-        if block.mask != ALL_SECTORS {
-            self.read_base(name);
-            return true;
+    /// Whole blocks out of the queue; what is not whole is read first.
+    fn next_batch(&mut self) -> Vec<SlotName> {
+        let mut names = Vec::with_capacity(BATCH_BLOCKS);
+        while names.len() < BATCH_BLOCKS {
+            let Some(name) = self.dirty.next() else { break };
+            match self.dirty.get(name) {
+                Some(block) if block.mask == ALL_SECTORS => {
+                    self.dirty.reducing(name);
+                    names.push(name);
+                }
+                Some(_) => self.read_base(name),
+                None => {}
+            }
         }
-        let DirtyBlock { data, is_moved, is_damaged, .. } = block.clone();
-        let crc = crc32c::crc32c(&data);
-        // A checksum that never fits: see DirtyBlock::is_damaged.
-        let crc = if is_damaged { !crc } else { crc };
-        let Some(place) = self.append_data(name, &data, crc) else {
-            self.dirty.put_back(name);
-            return false;
+        names
+    }
+
+    /// The fingerprints of a batch are there: what equals something in memory is settled, the rest is compared and compressed.
+    pub(crate) fn fingerprinted(&mut self, names: &[SlotName], fingerprints: &[u128]) {
+        let mut reduction =
+            Reduction { pairs: Vec::new(), units: Vec::new(), cache: self.units.clone(), _pin: self.pool.pin() };
+        let mut batch = Batch { pairs: Vec::new(), units: Vec::new() };
+        let mut last = None;
+        for (name, fingerprint) in names.iter().zip(fingerprints) {
+            let Some(DirtyBlock { data, origin, is_unique, is_damaged, .. }) = self.dirty.get_reducing(*name).cloned()
+            else {
+                continue;
+            };
+            if !is_unique && !is_damaged && self.find_equal(*name, &data, *fingerprint, &mut reduction, &mut batch) {
+                continue;
+            }
+            let (is_cold, run, position) = origin.batch();
+            let follows = !is_damaged && last == Some((is_cold, run, position.wrapping_sub(1)));
+            last = (!is_damaged).then_some((is_cold, run, position));
+            match (reduction.units.last_mut(), batch.units.last_mut()) {
+                (Some((blocks, _)), Some(unit)) if follows && blocks.len() < MAX_UNIT_BLOCKS => {
+                    blocks.push(data);
+                    unit.push((*name, *fingerprint));
+                }
+                _ => {
+                    reduction.units.push((vec![data], is_cold));
+                    batch.units.push(vec![(*name, *fingerprint)]);
+                }
+            }
+        }
+        self.settle_freed();
+        if batch.pairs.is_empty() && batch.units.is_empty() {
+            self.batches -= 1;
+            return;
+        }
+        self.start_work(Work::reduce(reduction), WorkPurpose::Reduce(batch));
+    }
+
+    /// A batch has been worked out.
+    pub(crate) fn reduced(&mut self, batch: Batch, equal: &[bool], units: Vec<Packed>) {
+        self.batches -= 1;
+        for ((name, candidate), is_equal) in batch.pairs.iter().zip(equal) {
+            let is_shared = *is_equal && self.share_block(*name, *candidate);
+            if !is_shared {
+                self.dirty.wait_again(*name);
+            }
+        }
+        self.settle_freed();
+        for (unit, packed) in batch.units.iter().zip(units) {
+            match packed {
+                Packed::Unit(bytes, crc) => self.place_unit(unit, &bytes, crc),
+                Packed::Raw(crcs) => {
+                    for (item, crc) in unit.chunks_exact(1).zip(crcs) {
+                        let Some(DirtyBlock { data, is_damaged, .. }) = self.dirty.get_reducing(item[0].0).cloned()
+                        else {
+                            continue;
+                        };
+                        // A checksum that never fits: see DirtyBlock::is_damaged.
+                        self.place_unit(item, &data, if is_damaged { !crc } else { crc });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the blocks of a unit their place, those of them that are still there. Where there is no room they wait again.
+    fn place_unit(&mut self, unit: &[(SlotName, u128)], bytes: &Bytes, crc: u32) {
+        if unit.iter().all(|(name, _)| self.dirty.get_reducing(*name).is_none()) {
+            return;
+        }
+        let Some((segment, sector, sectors)) = self.append_unit(unit, bytes, crc) else {
+            return unit.iter().for_each(|(name, _)| self.dirty.wait_again(*name));
         };
-        let before = self.map.slots.set_place(name, place, crc);
-        self.pool.place_alive(place);
-        self.pool.place_dead(before);
-        self.data_stored += if is_moved { 0 } else { data.len() as u64 };
-        self.dirty.placed(name);
+        for ((name, _), index) in unit.iter().zip(0..) {
+            let Some(block) = self.dirty.get_reducing(*name) else { continue };
+            let is_moved = block.origin.is_moved();
+            let place = Place { segment, sector, sectors, index, blocks: unit.len() as u8 };
+            let before = self.map.slots.set_place(*name, place, crc);
+            self.pool.place_alive(place);
+            self.pool.place_dead(before);
+            self.data_stored += if is_moved { 0 } else { u64::from(place.share()) * store::SECTOR_BYTES };
+            self.dirty.placed(*name);
+        }
         if self.data_writer.as_ref().is_some_and(SegmentWriter::is_due) {
             self.cut_data_chunk();
         }
-        true
     }
 
-    fn append_data(&mut self, name: SlotName, data: &Bytes, crc: u32) -> Option<Place> {
-        let item = Item::Slot(Ref::data(name).to_bits());
+    fn append_unit(&mut self, unit: &[(SlotName, u128)], bytes: &Bytes, crc: u32) -> Option<(u32, u16, u8)> {
+        let items: smallvec::SmallVec<[(Item, u128); MAX_UNIT_BLOCKS]> =
+            unit.iter().map(|(name, fingerprint)| (Item::Slot(Ref::data(*name).to_bits()), *fingerprint)).collect();
         loop {
             if let Some(writer) = &mut self.data_writer {
-                if let Some((sector, sectors)) = writer.append(item, data, crc) {
-                    return Some(Place::single(writer.segment(), sector, sectors));
+                if let Some((sector, sectors)) = writer.append_unit(&items, bytes, crc) {
+                    return Some((writer.segment(), sector, sectors));
                 }
                 self.cut_data_chunk();
                 if let Some(writer) = self.data_writer.take() {
@@ -126,30 +231,40 @@ impl Core {
         self.checkpoint_chunk_done(instants);
     }
 
+    /// Starts reading what a partly written block lacks.
     fn read_base(&mut self, name: SlotName) {
         let Some(base) = self.dirty.get(name).and_then(|block| block.base) else { return };
-        let slot = self.map.slots.get(base);
         // The block below may itself be on its way to another segment: it is in memory then.
-        if let Some(whole) = self
+        let whole = self
             .dirty
             .get(base)
             .filter(|block| block.mask == ALL_SECTORS && !block.is_damaged)
-            .map(|block| block.data.clone())
-        {
-            if let Some(block) = self.dirty.get_mut(name) {
-                block.stage = Stage::Filling;
-            }
-            let crc = crc32c::crc32c(&whole);
-            return self.base_loaded(name, crc, Some(whole));
-        }
-        let Some((place, crc)) = slot.and_then(|slot| slot.place.map(|place| (place, slot.crc))) else {
-            return self.stop("the block below a partly written one is nowhere");
-        };
+            .map(|block| block.data.clone());
         if let Some(block) = self.dirty.get_mut(name) {
             block.stage = Stage::Filling;
         }
-        let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
+        if whole.is_some() {
+            return self.base_loaded(name, whole);
+        }
+        let Some((unit, index)) = self.stored_unit(base) else {
+            return self.stop("the block below a partly written one is nowhere");
+        };
         let pin = self.pool.pin();
-        self.start_io(Io::Read { offset, bytes: MAP_BLOCK_BYTES as usize }, Purpose::Base { name, crc, _pin: pin });
+        let io = Io::Read { offset: unit.offset, bytes: unit.bytes() };
+        self.start_io(io, Purpose::Base { name, unit, index, _pin: pin });
+    }
+
+    /// The unit of the block below a partly written one has been read, or cannot be.
+    pub(crate) fn base_read(&mut self, name: SlotName, unit: StoredUnit, index: u8, bytes: Option<Bytes>) {
+        let blocks = bytes.and_then(|bytes| unit.unpack(bytes));
+        self.base_loaded(name, blocks.map(|blocks| block(&blocks, index)));
+    }
+
+    /// Where a block of data stands on the drive.
+    pub(crate) fn stored_unit(&self, name: SlotName) -> Option<(StoredUnit, u8)> {
+        let slot = self.map.slots.get(name)?;
+        let place = slot.place?;
+        let usage = self.pool.segments()[place.segment as usize].usage;
+        Some((StoredUnit::new(&self.geometry, &slot, place, usage), place.index))
     }
 }

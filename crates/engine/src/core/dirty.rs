@@ -4,7 +4,7 @@ use bytes::Bytes;
 use map::SlotName;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use units::MAP_BLOCK_BYTES;
+use units::{MAP_BLOCK_BYTES, VolumeId};
 
 /// The mask of a block of which every 512-byte sector is in memory.
 pub(crate) const ALL_SECTORS: u8 = 0xFF;
@@ -16,8 +16,45 @@ pub(crate) enum Stage {
     Waiting,
     /// The sectors that it lacks are being read.
     Filling,
+    /// It is being fingerprinted, compared or compressed.
+    Reducing,
     /// It has a place, and the write to it is under way.
     Writing,
+}
+
+/// Where a block comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A host has written it.
+    Written {
+        /// To this volume, whose map names it at `block`.
+        volume: VolumeId,
+        /// Number of the 4 KiB block.
+        block: u64,
+        /// Which write it was.
+        write: u64,
+    },
+    /// The cleaner has taken it up.
+    Moved {
+        /// Which of the units that were taken up.
+        unit: u64,
+        /// Its place there.
+        index: u64,
+    },
+}
+
+impl Origin {
+    /// Blocks of one batch may be compressed together; in it, they stand in this order.
+    pub(crate) fn batch(&self) -> (bool, u64, u64) {
+        match *self {
+            Self::Written { block, write, .. } => (false, write, block),
+            Self::Moved { unit, index } => (true, unit, index),
+        }
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        matches!(self, Self::Moved { .. })
+    }
 }
 
 /// A block in memory.
@@ -29,8 +66,9 @@ pub(crate) struct DirtyBlock {
     /// The stored block that the other sectors are taken from; one reference to it is counted.
     pub(crate) base: Option<SlotName>,
     pub(crate) stage: Stage,
-    /// A stored block on its way to another segment.
-    pub(crate) is_moved: bool,
+    pub(crate) origin: Origin,
+    /// No equal block is looked for (any more).
+    pub(crate) is_unique: bool,
     /// The sectors that it lacked could not be read: it is stored with a checksum that never fits, so that reading it fails
     /// until it is written as a whole.
     pub(crate) is_damaged: bool,
@@ -43,6 +81,7 @@ pub(crate) struct DirtyBlocks {
     queue: VecDeque<SlotName>,
     unplaced: u64,
     unplaced_moved: u64,
+    reducing: u64,
 }
 
 impl DirtyBlocks {
@@ -54,9 +93,11 @@ impl DirtyBlocks {
         self.blocks.get_mut(&name)
     }
 
-    pub(crate) fn insert(&mut self, name: SlotName, data: Bytes, mask: u8, base: Option<SlotName>, is_moved: bool) {
+    pub(crate) fn insert(&mut self, name: SlotName, data: Bytes, mask: u8, base: Option<SlotName>, origin: Origin) {
         assert!(data.len() as u64 == MAP_BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
-        let block = DirtyBlock { data, mask, base, stage: Stage::Waiting, is_moved, is_damaged: false };
+        let is_moved = origin.is_moved();
+        let stage = Stage::Waiting;
+        let block = DirtyBlock { data, mask, base, stage, origin, is_unique: is_moved, is_damaged: false };
         assert!(self.blocks.insert(name, block).is_none(), "block {name:?} is dirty twice");
         self.queue.push_back(name);
         self.unplaced += 1;
@@ -66,9 +107,10 @@ impl DirtyBlocks {
     /// Forgets a block; gives it back.
     pub(crate) fn remove(&mut self, name: SlotName) -> Option<DirtyBlock> {
         let block = self.blocks.remove(&name)?;
+        self.reducing -= u64::from(block.stage == Stage::Reducing);
         if block.stage != Stage::Writing {
             self.unplaced -= 1;
-            self.unplaced_moved -= u64::from(block.is_moved);
+            self.unplaced_moved -= u64::from(block.origin.is_moved());
         }
         Some(block)
     }
@@ -76,11 +118,40 @@ impl DirtyBlocks {
     /// The block has got a place.
     pub(crate) fn placed(&mut self, name: SlotName) {
         if let Some(block) = self.blocks.get_mut(&name) {
-            assert!(block.stage != Stage::Writing);
+            assert!(block.stage == Stage::Reducing);
             block.stage = Stage::Writing;
+            self.reducing -= 1;
             self.unplaced -= 1;
-            self.unplaced_moved -= u64::from(block.is_moved);
+            self.unplaced_moved -= u64::from(block.origin.is_moved());
         }
+    }
+
+    /// The block is whole and on its way to a place.
+    pub(crate) fn reducing(&mut self, name: SlotName) {
+        if let Some(block) = self.blocks.get_mut(&name) {
+            assert!(block.stage == Stage::Waiting && block.mask == ALL_SECTORS);
+            block.stage = Stage::Reducing;
+            self.reducing += 1;
+        }
+    }
+
+    /// The block is where the pipeline has it: neither freed nor freed and taken again.
+    pub(crate) fn get_reducing(&self, name: SlotName) -> Option<&DirtyBlock> {
+        self.blocks.get(&name).filter(|block| block.stage == Stage::Reducing)
+    }
+
+    /// The block waits again, before all others, for a place of its own.
+    pub(crate) fn wait_again(&mut self, name: SlotName) {
+        if let Some(block) = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Reducing) {
+            (block.stage, block.is_unique) = (Stage::Waiting, true);
+            self.reducing -= 1;
+            self.queue.push_front(name);
+        }
+    }
+
+    /// Blocks that neither have a place nor are on their way to one.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.unplaced - self.reducing
     }
 
     /// The next block that waits, oldest first. It leaves the queue.

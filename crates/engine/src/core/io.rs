@@ -3,6 +3,8 @@
 use super::Core;
 use super::plan::ReadPlan;
 use super::task::Wait;
+use super::unit::StoredUnit;
+use super::work::{Work, WorkId};
 use crate::service::{OpError, Reply, Tag};
 use bytes::Bytes;
 use map::{Page, Place, SlotName};
@@ -33,6 +35,13 @@ pub enum Action {
         id: TaskId,
         /// What to read.
         plan: ReadPlan,
+    },
+    /// Carry this out, on any thread, and give its result to [`Core::worked`].
+    Work {
+        /// Its name.
+        id: WorkId,
+        /// What to do.
+        work: Work,
     },
     /// Do this I/O and tell [`Core::io_done`].
     Io {
@@ -85,7 +94,7 @@ pub(crate) enum Purpose {
     /// A map page, or its second copy where the first one is damaged.
     Page { name: SlotName, place: Place, is_twin: bool },
     /// The block below a partly written one.
-    Base { name: SlotName, crc: u32, _pin: Arc<()> },
+    Base { name: SlotName, unit: StoredUnit, index: u8, _pin: Arc<()> },
     /// The flush of a checkpoint.
     Flush,
     /// A copy of the superblock.
@@ -112,7 +121,7 @@ impl Core {
         }
         match (purpose, result) {
             (Purpose::Page { name, place, is_twin }, result) => self.page_loaded(name, place, is_twin, result.ok()),
-            (Purpose::Base { name, crc, .. }, result) => self.base_loaded(name, crc, result.ok()),
+            (Purpose::Base { name, unit, index, .. }, result) => self.base_read(name, unit, index, result.ok()),
             (Purpose::Allocate { segment }, result) => self.pool.allocated(segment, result.is_ok()),
             (Purpose::Victim { segment }, result) => self.victim_read(segment, result.ok()),
             // A write or flush that failed is never tried again: what is on the drive is unknown from here on.

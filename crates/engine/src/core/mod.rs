@@ -11,6 +11,7 @@ mod audit;
 mod check;
 mod checkpoint;
 mod clean;
+mod dedup;
 mod destage;
 mod dirty;
 mod io;
@@ -20,21 +21,27 @@ mod plan;
 mod pool;
 mod recover;
 mod room;
+mod scrub;
 mod task;
 #[cfg(test)]
 mod tests;
+mod unit;
 mod validate;
+mod work;
 
 pub use audit::{AuditError, Usage};
 pub use io::{Action, Io, IoId, TaskId};
 pub use plan::ReadPlan;
 pub(crate) use recover::perform;
 pub use recover::{CreateError, RecoverError, Recovery};
+pub(crate) use scrub::{Frozen, Scrubbed};
+pub use work::{Work, WorkDone, WorkId};
 
 use crate::service::{OpError, Reply, Space, Tag, VolumeSpace};
 use bytes::Bytes;
 use checkpoint::{Checkpoint, Located};
 use clean::Cleaner;
+use dedup::Dedup;
 use dirty::DirtyBlocks;
 use io::Purpose;
 use journal::{Chain, GroupBuilder, Ring};
@@ -45,9 +52,11 @@ use room::Pressure;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{Geometry, ManifestRun, SECTOR_BYTES, SegmentWriter};
+use store::{Geometry, ManifestRun, SECTOR_BYTES, SegmentWriter, Superblock};
 use task::Task;
+use unit::UnitCache;
 use units::{BLOCK_BYTES, Lsn, MAP_BLOCK_BYTES, VolumeId};
+use work::WorkPurpose;
 
 /// What may be set each time that an array is opened.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +67,18 @@ pub struct Options {
     pub dirty_limit: u64,
     /// Bytes of map pages to keep in memory. Changed pages are kept beyond it until the next checkpoint.
     pub page_budget: u64,
+    /// Bytes of the index of what is stored.
+    pub index_bytes: u64,
+    /// Bytes of decompressed data to keep for reads.
+    pub cache_bytes: u64,
 }
 
 impl Options {
     /// Settings for an array of that geometry.
     pub fn for_geometry(geometry: &Geometry) -> Self {
         let dirty_limit = (geometry.log_bytes / 2).clamp(256 << 10, 96 << 20);
-        Self { write_cache: false, dirty_limit, page_budget: 256 << 20 }
+        let index_bytes = (geometry.capacity / MAP_BLOCK_BYTES * 8).min(256 << 20);
+        Self { write_cache: false, dirty_limit, page_budget: 256 << 20, index_bytes, cache_bytes: 64 << 20 }
     }
 }
 
@@ -107,6 +121,11 @@ pub struct Core {
     map: Map,
     freed: Vec<Freed>,
     dirty: DirtyBlocks,
+    dedup: Dedup,
+    /// Units that were decompressed.
+    units: Arc<UnitCache>,
+    /// Writes, and units taken up by the cleaner, since the array was opened.
+    next_write: u64,
     pool: Pool,
     data_writer: Option<SegmentWriter>,
     metadata_writer: Option<SegmentWriter>,
@@ -130,12 +149,17 @@ pub struct Core {
     is_drop_stuck: bool,
     ios: FxHashMap<IoId, Purpose>,
     next_io: IoId,
+    works: FxHashMap<WorkId, WorkPurpose>,
+    /// Batches of blocks that are being reduced.
+    batches: usize,
     chunk_writes: u32,
     actions: Vec<Action>,
     checkpoint: Checkpoint,
     cleaner: Cleaner,
     pressure: Pressure,
     data_stored: u64,
+    /// The newest superblock that every copy holds.
+    newest: Superblock,
     stopped: Option<Arc<str>>,
 }
 
@@ -157,6 +181,7 @@ impl Core {
                 || self.is_destage_due()
                 || self.is_checkpoint_due()
                 || self.is_cleaning_due()
+                || self.is_rebuild_due()
                 || (self.pool.ready() < self.ready_target() && self.pool.may_grow()))
     }
 
@@ -171,6 +196,7 @@ impl Core {
         self.clean();
         self.destage();
         self.drive_checkpoint();
+        self.rebuild_index();
         self.shrink_pages();
         self.wake_room_waiters();
         self.run();
@@ -248,6 +274,16 @@ impl Core {
     /// True when writes are acknowledged before they are durable.
     pub fn has_write_cache(&self) -> bool {
         self.options.write_cache
+    }
+
+    /// The array's name, as every structure bears it.
+    pub(crate) fn array(&self) -> [u8; 16] {
+        self.array
+    }
+
+    /// The superblock of the newest checkpoint that counts.
+    pub fn newest_superblock(&self) -> &Superblock {
+        &self.newest
     }
 
     /// How the drive is divided.

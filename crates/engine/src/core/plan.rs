@@ -3,9 +3,9 @@
 //! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
 //! that a plan names keep their bytes.
 
+use super::unit::{StoredUnit, UnitCache, UnitError, block};
 use crate::service::{OpError, Reply, Tag};
 use bytes::{Bytes, BytesMut};
-use map::Slot;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES};
@@ -31,12 +31,23 @@ pub(crate) enum Part {
     Memory(Bytes),
     /// A block that could not be read when it was needed; nor can it be now.
     Damaged,
-    /// Blocks on the drive.
+    /// Blocks on the drive, as they are.
     Disk(Run),
+    /// Blocks of a compressed unit.
+    Unit {
+        /// The unit.
+        unit: StoredUnit,
+        /// The first block in it that is meant.
+        first: u8,
+        /// How many.
+        blocks: u8,
+    },
     /// A block on the drive with some of its 512-byte sectors newer in memory.
     Patched {
-        /// The block below.
-        base: Run,
+        /// The unit of the block below.
+        unit: StoredUnit,
+        /// Its place there.
+        index: u8,
         /// The newer bytes, 4 KiB of which those in `mask` count.
         newer: Bytes,
         /// Bit `n` set: sector `n` is taken from `newer`.
@@ -61,12 +72,13 @@ pub struct ReadPlan {
     tag: Tag,
     range: BlockRange,
     pieces: SmallVec<[Piece; 1]>,
+    cache: Arc<UnitCache>,
     _pin: Arc<()>,
 }
 
 impl ReadPlan {
-    pub(crate) fn new(tag: Tag, range: BlockRange, pin: Arc<()>) -> Self {
-        Self { tag, range, pieces: SmallVec::new(), _pin: pin }
+    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<UnitCache>, pin: Arc<()>) -> Self {
+        Self { tag, range, pieces: SmallVec::new(), cache, _pin: pin }
     }
 
     /// The submitter's name for the request.
@@ -87,6 +99,17 @@ impl ReadPlan {
             && last.offset + (last.crcs.len() * MAP_BLOCK) as u64 == next.offset
         {
             last.crcs.extend_from_slice(&next.crcs);
+            *grown += length;
+            return;
+        }
+        if let (
+            Some(Piece { part: Part::Unit { unit, first, blocks }, length: grown, .. }),
+            Part::Unit { unit: next, first: index, .. },
+        ) = (self.pieces.last_mut(), &part)
+            && unit == next
+            && *first + *blocks == *index
+        {
+            *blocks += 1;
             *grown += length;
             return;
         }
@@ -115,6 +138,16 @@ impl ReadPlan {
         if let [piece] = self.pieces.as_slice() {
             match &piece.part {
                 Part::Memory(bytes) => return Ok(Some(bytes.slice(piece.skip..piece.skip + total))),
+                Part::Unit { unit, first, .. } => {
+                    return match unit.load(&self.cache, read) {
+                        Ok(blocks) => {
+                            let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                            Ok(Some(blocks.slice(from..from + total)))
+                        }
+                        Err(UnitError::WouldBlock) => Ok(None),
+                        Err(UnitError::Medium) => Err(self.medium_error(0)),
+                    };
+                }
                 Part::Word(0) if total <= ZEROS.len() => return Ok(Some(Bytes::from_static(&ZEROS).slice(..total))),
                 _ => {}
             }
@@ -149,11 +182,21 @@ impl ReadPlan {
                 }
                 out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
             }
-            Part::Patched { base, newer, mask } => {
-                let mut whole = vec![0; MAP_BLOCK];
-                if !self.read_run(piece.at, base, &mut whole, read)? {
-                    return Ok(false);
+            Part::Unit { unit, first, .. } => match unit.load(&self.cache, read) {
+                Ok(blocks) => {
+                    let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                    out.copy_from_slice(&blocks[from..from + piece.length]);
                 }
+                Err(UnitError::WouldBlock) => return Ok(false),
+                Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+            },
+            Part::Patched { unit, index, newer, mask } => {
+                let blocks = match unit.load(&self.cache, read) {
+                    Ok(blocks) => blocks,
+                    Err(UnitError::WouldBlock) => return Ok(false),
+                    Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+                };
+                let mut whole = BytesMut::from(&block(&blocks, *index)[..]);
                 patch(&mut whole, newer, *mask);
                 out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
             }
@@ -188,9 +231,11 @@ impl ReadPlan {
     }
 }
 
-/// A stored block; `offset` is the first byte of its place on the drive.
-pub(crate) fn stored(offset: u64, slot: &Slot) -> Run {
-    Run { offset, crcs: SmallVec::from_slice(&[slot.crc]) }
+impl Run {
+    /// A unit that is a block as it is.
+    pub(crate) fn new(unit: &StoredUnit) -> Self {
+        Self { offset: unit.offset, crcs: SmallVec::from_slice(&[unit.crc]) }
+    }
 }
 
 /// Copies the sectors of `mask` from `newer` into `block`.

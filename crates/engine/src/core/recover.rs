@@ -4,11 +4,12 @@ use super::check::check_superblock;
 use super::checkpoint::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, Located, sectors_of};
 use super::manifest::{self, Manifest};
 use super::pool::{Kind, Phase, Pool};
-use super::{Action, Checkpoint, Core, Io, Log, Options};
+use super::{Action, Checkpoint, Core, Dedup, Io, Log, Options, UnitCache};
 use bytes::Bytes;
 use journal::{Chain, LogOp, Replay, ReplayError};
 use map::{Map, SLOT_PAGE_BYTES};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use store::{
     Geometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset,
 };
@@ -149,6 +150,9 @@ impl Core {
             map: Map::default(),
             freed: Vec::new(),
             dirty: Default::default(),
+            dedup: Dedup::new(options.index_bytes),
+            units: Arc::new(UnitCache::new(options.cache_bytes)),
+            next_write: 0,
             pool: Pool::restore(segments, manifest.next_usage + 1),
             data_writer: None,
             metadata_writer: None,
@@ -176,12 +180,15 @@ impl Core {
             is_drop_stuck: false,
             ios: Default::default(),
             next_io: 1,
+            works: Default::default(),
+            batches: 0,
             chunk_writes: 0,
             actions: Vec::new(),
             checkpoint: Checkpoint::after(superblock.sequence),
             cleaner: Default::default(),
             pressure: Default::default(),
             data_stored: 0,
+            newest: superblock.clone(),
             stopped: None,
         };
         (core, manifest.drops)
@@ -292,6 +299,7 @@ impl Core {
                     self.io_done(id, result);
                 }
                 Action::Fetch { id, plan } => self.fetched(id, plan.execute(disk)),
+                Action::Work { id, work } => self.worked(id, work.perform(disk)),
                 Action::Read(_) | Action::Complete { .. } => {}
             }
         }

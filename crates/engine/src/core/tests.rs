@@ -79,6 +79,7 @@ impl Bench {
                     Action::Read(plan) if plan.tag() == tag => answer = Some(plan.execute(&self.disk)),
                     Action::Read(_) => {}
                     Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
+                    Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
                     Action::Io { id, io } => self.core.io_done(id, recover::perform(&self.disk, &io)),
                 }
             }

@@ -67,6 +67,7 @@ pub(crate) fn settle(core: &mut Core, disk: &Memory) -> Answers {
                 Action::Complete { tag, result } => drop(answers.insert(tag, result)),
                 Action::Read(plan) => drop(answers.insert(plan.tag(), plan.execute(disk))),
                 Action::Fetch { id, plan } => core.fetched(id, plan.execute(disk)),
+                Action::Work { id, work } => core.worked(id, work.perform(disk)),
                 Action::Io { id, io } => core.io_done(id, perform(disk, &io)),
             }
         }

@@ -1,0 +1,365 @@
+//! What is stored, looked at while it serves: the census, the auditor and the scrubber.
+//!
+//! All three read the drive on a thread of their own. Census and auditor read a whole checkpoint, which a pin keeps as it
+//! is; the scrubber reads one segment after the other, so that a slow pace holds no space back. What looks bad may have been
+//! read while it was being written: it is looked at again behind the next checkpoint, and only then believed.
+
+use super::Shared;
+use crate::core::{Frozen, Scrubbed};
+use crate::service::{Census, Damage, FamilySpace, Health, Owner};
+use fsck::{Checkpoint, Findings};
+use parking_lot::{Condvar, Mutex};
+use rustc_hash::FxHashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::{
+    Entry, Item, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryId, decode_summary, superblock_offset,
+};
+use units::VolumeId;
+use world::clock;
+
+/// How long is slept before the core is asked again whether its checkpoint is done.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// How often a moment is looked for in which no checkpoint is under way, and how long is waited in between.
+const QUIET_TRIES: u32 = 20;
+const QUIET_PAUSE: Duration = Duration::from_millis(200);
+/// The most damage that is kept.
+const MOST_DAMAGE: usize = 1000;
+/// Bytes that are read at a time, between which the pace is kept.
+const PIECE: usize = 1 << 20;
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// What the scrubber is told, and what it has found.
+#[derive(Default)]
+pub(super) struct Watch {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    health: Health,
+    /// Bytes a second of a scrub that is to begin.
+    wanted: Option<u64>,
+}
+
+impl Watch {
+    /// Asks for a scrub; one that is under way goes on.
+    pub(super) fn want(&self, bytes_per_second: u64) {
+        let mut state = self.state.lock();
+        if !state.health.is_scrubbing {
+            state.health.is_scrubbing = true;
+            state.health.scrubbed = 0;
+            state.wanted = Some(bytes_per_second.max(1));
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.state.lock().health.clone()
+    }
+
+    /// Wakes the scrubber, so that it sees the end.
+    pub(super) fn wake(&self) {
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+
+    fn pause(&self, time: Duration) {
+        self.changed.wait_for(&mut self.state.lock(), time);
+    }
+}
+
+/// What a segment holds, as far as its summaries could be read, in all copies.
+struct Contents {
+    copies: Vec<Vec<u8>>,
+    entries: Vec<Entry>,
+    /// A summary could not be read: at this sector.
+    broken: Option<u32>,
+}
+
+/// Something that does not pass its checksum.
+struct Suspect {
+    entry: Entry,
+    /// A copy that does.
+    good: Option<Vec<u8>>,
+}
+
+impl Shared {
+    fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Takes a checkpoint. `None` when the engine ends or has stopped.
+    fn checkpoint(&self) -> Option<Frozen> {
+        let before = self.locked(|core| {
+            core.request_checkpoint();
+            core.checkpoints()
+        });
+        loop {
+            let frozen = self.locked(|core| (core.checkpoints() > before).then(|| core.frozen()));
+            if frozen.is_some() {
+                return frozen;
+            }
+            if self.is_ending() || self.locked(|core| core.stopped().is_some()) {
+                return None;
+            }
+            self.background.notify_all();
+            self.watch.pause(PATIENCE);
+        }
+    }
+
+    /// Counts what belongs to whom at the instant of a checkpoint that is taken for it.
+    pub(super) fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+        let frozen = self.checkpoint()?;
+        let family = |volume: VolumeId| {
+            let Owner { family, is_snapshot } = owner(volume);
+            (family, is_snapshot)
+        };
+        let counted = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &Findings::default())
+            .and_then(|checkpoint| fsck::census(&checkpoint, &family, &|| !self.is_ending()));
+        match counted {
+            Ok(shares) => Some(Census {
+                families: shares
+                    .families
+                    .into_iter()
+                    .map(|(family, share)| (family, FamilySpace { unique: share.volume, snapshots: share.snapshots }))
+                    .collect(),
+                shared: shares.shared,
+                released: shares.released,
+            }),
+            Err(error) => {
+                tracing::warn!(%error, "what belongs to whom could not be counted");
+                None
+            }
+        }
+    }
+
+    /// The thread of the scrubber.
+    pub(super) fn scrub_in_background(&self) {
+        loop {
+            let pace = {
+                let mut state = self.watch.state.lock();
+                while state.wanted.is_none() && !self.is_ending() {
+                    self.watch.changed.wait(&mut state);
+                }
+                state.wanted.take()
+            };
+            let Some(pace) = pace.filter(|_| !self.is_ending()) else { return };
+            let damage = self.scrub_all(pace);
+            let mut state = self.watch.state.lock();
+            state.health.is_scrubbing = false;
+            if let Some(damage) = damage {
+                state.health.scrubs += 1;
+                state.health.damage = damage;
+            }
+        }
+    }
+
+    /// Checks everything once; gives the damage that was found and could not be mended. `None` when the engine ends meanwhile.
+    fn scrub_all(&self, pace: u64) -> Option<Vec<Damage>> {
+        let mut damage = self.audit()?;
+        let mut suspects = Vec::new();
+        let segments = self.locked(|core| core.geometry().segments());
+        for segment in 0..segments {
+            if self.is_ending() {
+                return None;
+            }
+            let Some(scrubbed) = self.locked(|core| core.scrubbed(segment)) else { continue };
+            let contents = self.read_segment(&scrubbed, pace)?;
+            if contents.broken.is_some() || !suspects_in(&contents).is_empty() {
+                suspects.push(segment);
+            }
+        }
+        let has_bad_superblock = !self.superblocks_agree();
+        if suspects.is_empty() && !has_bad_superblock {
+            return Some(damage);
+        }
+        // Behind a checkpoint nothing of what was suspected is still being written. It also writes all superblock copies again.
+        self.checkpoint()?;
+        let mut lost = FxHashSet::default();
+        for segment in suspects {
+            if let Some((scrubbed, contents)) = self.read_quietly(segment, pace) {
+                self.judge(&scrubbed, &contents, &mut damage, &mut lost);
+            }
+        }
+        let frozen = self.checkpoint()?;
+        self.name_volumes(&frozen, &lost, &mut damage);
+        damage.truncate(MOST_DAMAGE);
+        Some(damage)
+    }
+
+    /// Reads a segment while nothing is written to it. `None` when there was no such moment, or nothing is in it any more.
+    fn read_quietly(&self, segment: u32, pace: u64) -> Option<(Scrubbed, Contents)> {
+        for _ in 0..QUIET_TRIES {
+            let scrubbed = self.locked(|core| core.scrubbed(segment))?;
+            let before = self.locked(|core| core.instants_at_rest());
+            let contents = self.read_segment(&scrubbed, pace)?;
+            let is_quiet = before.is_some() && before == self.locked(|core| core.instants_at_rest());
+            // Of a segment of data, only the last chunk can still have been under way, and it is soon done.
+            if (is_quiet && scrubbed.is_metadata) || (!scrubbed.is_metadata && contents.broken.is_none()) {
+                return Some((scrubbed, contents));
+            }
+            self.watch.pause(QUIET_PAUSE);
+            if !scrubbed.is_metadata {
+                // The same chunk once more: by now it is written, or it is bad.
+                let contents = self.read_segment(&scrubbed, pace)?;
+                return Some((scrubbed, contents));
+            }
+        }
+        None
+    }
+
+    /// The auditor: every count of the checkpoint equals what a walk finds, and every account what is stored.
+    fn audit(&self) -> Option<Vec<Damage>> {
+        let frozen = self.checkpoint()?;
+        let findings = Findings::default();
+        match Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) {
+            Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings)),
+            Err(error) => return Some(vec![Damage { what: error.to_string() }]),
+        }
+        let (found, _) = findings.take();
+        Some(found.into_iter().map(|finding| Damage { what: finding.to_string() }).collect())
+    }
+
+    /// Reads a segment, all copies, at the pace. `None` when the engine ends.
+    fn read_segment(&self, scrubbed: &Scrubbed, pace: u64) -> Option<Contents> {
+        let geometry = self.locked(|core| *core.geometry());
+        let start = geometry.segment_start(scrubbed.segment);
+        let twin = scrubbed.is_metadata.then(|| geometry.twin(start));
+        let mut copies = Vec::new();
+        for from in std::iter::once(start).chain(twin) {
+            copies.push(self.read_paced(from, scrubbed.sectors as usize * SECTOR, pace)?);
+        }
+        let array = self.locked(|core| core.array());
+        let id = SummaryId { array, segment: scrubbed.segment, usage: scrubbed.usage };
+        let (entries, broken) = list(id, scrubbed.summary, &copies);
+        Some(Contents { copies, entries, broken })
+    }
+
+    /// The bytes; zeros, which pass no checksum, where the drive cannot read them. `None` when the engine ends.
+    fn read_paced(&self, offset: u64, bytes: usize, pace: u64) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        for (index, piece) in buffer.chunks_mut(PIECE).enumerate() {
+            let began = clock::now();
+            let at = offset + (index * PIECE) as u64;
+            if self.disk.read_at(at, piece).is_err() {
+                for (block, bytes) in piece.chunks_mut(SECTOR).enumerate() {
+                    if self.disk.read_at(at + (block * SECTOR) as u64, bytes).is_err() {
+                        bytes.fill(0);
+                    }
+                }
+            }
+            self.watch.state.lock().health.scrubbed += piece.len() as u64;
+            let due = Duration::from_secs_f64(piece.len() as f64 / pace as f64);
+            if let Some(left) = due.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+                self.watch.pause(left);
+            }
+            if self.is_ending() {
+                return None;
+            }
+        }
+        Some(buffer)
+    }
+
+    fn superblocks_agree(&self) -> bool {
+        let newest = self.locked(|core| core.frozen()).superblock;
+        (0..SUPERBLOCK_COPIES).all(|copy| {
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            self.disk.read_at(superblock_offset(copy), &mut bytes).is_ok() && bytes == newest.encode(copy)
+        })
+    }
+
+    /// Mends what can be mended, and tells the rest.
+    fn judge(&self, scrubbed: &Scrubbed, contents: &Contents, damage: &mut Vec<Damage>, lost: &mut FxHashSet<u64>) {
+        let start = self.locked(|core| core.geometry().segment_start(scrubbed.segment));
+        if let Some(sector) = contents.broken {
+            damage.push(Damage {
+                what: format!(
+                    "the summary at sector {sector} of segment {} cannot be read: what the segment holds is not checked",
+                    scrubbed.segment
+                ),
+            });
+        }
+        for Suspect { entry, good } in suspects_in(contents) {
+            let is_mended = self.locked(|core| {
+                !core.is_needed(scrubbed, &entry) || (scrubbed.is_metadata && core.renew(&entry, good.as_deref()))
+            });
+            if is_mended {
+                continue;
+            }
+            let offset = start + u64::from(entry.sector) * SECTOR_BYTES;
+            let bytes = u64::from(entry.sectors) * SECTOR_BYTES;
+            if let Item::Slot(bits) = entry.item {
+                lost.extend(map::Ref::from_bits(bits).and_then(slot_of));
+            }
+            damage.push(Damage {
+                what: format!("{} ({bytes} bytes at {offset} of the drive) does not pass its checksum", name(&entry)),
+            });
+        }
+    }
+
+    /// Says which blocks of which volumes are lost.
+    fn name_volumes(&self, frozen: &Frozen, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
+        if lost.is_empty() {
+            return;
+        }
+        let findings = Findings::default();
+        let Ok(checkpoint) = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) else { return };
+        for (volume, hurt) in fsck::locate(&checkpoint, lost) {
+            let runs: Vec<String> = hurt.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
+            let what =
+                format!("{} blocks of {volume} cannot be read: {} (first block + blocks)", hurt.blocks, runs.join(" "));
+            damage.push(Damage { what });
+        }
+    }
+}
+
+/// What the summaries list, from the first copy of each that is good.
+fn list(id: SummaryId, last: Option<u32>, copies: &[Vec<u8>]) -> (Vec<Entry>, Option<u32>) {
+    let (mut entries, mut next) = (Vec::new(), last);
+    while let Some(sector) = next {
+        let found = copies.iter().filter_map(|copy| copy.get(sector as usize * SECTOR..));
+        let Some((listed, previous)) = found.filter_map(|bytes| decode_summary(id, bytes)).next() else {
+            return (entries, Some(sector));
+        };
+        entries.extend(listed);
+        // Each points further back: a chain that does not would never end.
+        next = previous.filter(|previous| *previous < sector);
+    }
+    (entries, None)
+}
+
+/// Entries of which a copy does not pass its checksum.
+fn suspects_in(contents: &Contents) -> Vec<Suspect> {
+    let stored = |copy: &Vec<u8>, entry: &Entry| {
+        let from = usize::from(entry.sector) * SECTOR;
+        let bytes = copy.get(from..from + usize::from(entry.sectors) * SECTOR)?;
+        (crc32c::crc32c(bytes) == entry.crc).then(|| bytes.to_vec())
+    };
+    let judge = |entry: &Entry| {
+        let sound: Vec<Option<Vec<u8>>> = contents.copies.iter().map(|copy| stored(copy, entry)).collect();
+        let is_sound = sound.iter().all(Option::is_some);
+        (!is_sound).then(|| Suspect { entry: *entry, good: sound.into_iter().flatten().next() })
+    };
+    contents.entries.iter().filter_map(judge).collect()
+}
+
+fn slot_of(reference: map::Ref) -> Option<u64> {
+    match reference.target() {
+        map::Target::Data(name) | map::Target::Page(name) => Some(name.slot),
+        _ => None,
+    }
+}
+
+fn name(entry: &Entry) -> String {
+    match entry.item {
+        Item::SlotPage(number) => format!("page {number} of the slot table"),
+        Item::DirectoryPage(number) => format!("page {number} of the slot directory"),
+        Item::Slot(bits) => match map::Ref::from_bits(bits).map(map::Ref::target) {
+            Some(map::Target::Data(name)) => format!("the block of slot {}", name.slot),
+            Some(map::Target::Page(name)) => format!("map page {name:?}"),
+            _ => "what nobody knows".to_owned(),
+        },
+    }
+}
