@@ -25,6 +25,9 @@
     count: () => number(v), times: () => `${number(v)}×`, percent: () => `${number(v)} %`,
   }[unit]();
 
+  // On an axis there is little room, and round numbers: minutes are not told with their seconds.
+  const tick = (v, unit) => unit === "seconds" && Math.abs(v) >= 120 ? `${number(v / 60)} min` : show(v, unit);
+
   // Every series on one x: the union of all, and nothing where a series has no point.
   function align(series, shift) {
     const xs = [...new Set(series.flatMap((s, i) => s.points.map(p => shift(p.x, i))))].sort((a, b) => a - b);
@@ -111,10 +114,10 @@
     const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : { time: false, distr: plot.x.log ? 3 : 1 };
     const xAxis = isBars
       ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => plot.places, grid: { show: false }, size: 30 })
-      : axis(plot.x.label, { values: (u, v) => v.map(t => t == null ? null : plot.x.unit === "count" ? number(t) : show(t, plot.x.unit)) });
+      : axis(plot.x.label, { values: (u, v) => v.map(t => t == null ? null : tick(t, plot.x.unit)) });
     return {
       width: Math.max(box.clientWidth, 200), height, series: [{ label: plot.x.label || "at", value: (u, v) => show(v, plot.x.unit) }, ...series],
-      scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 66, values: (u, v) => v.map(t => t == null ? null : show(t, plot.y.unit)) })],
+      scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 66, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.y.unit)) })],
       legend: { live: !isBars, show: !(isBars && plot.series.length === 1) }, cursor: { show: !isBars, drag: { x: !isBars, y: false }, points: { size: 8 } },
       padding: [12, 12, 0, 0],
       hooks: {

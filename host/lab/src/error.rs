@@ -43,6 +43,12 @@ pub enum LabError {
     /// A command to a disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The datastore failed.
+    #[error(transparent)]
+    Datastore(#[from] datastore::Error),
+    /// A virtual disk or machine failed.
+    #[error(transparent)]
+    Disks(#[from] vdisk::Error),
     /// A file of the host's own could not be used.
     #[error(transparent)]
     File(#[from] std::io::Error),

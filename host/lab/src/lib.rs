@@ -6,15 +6,22 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod bench;
 mod error;
+pub mod experiments;
 pub mod load;
 pub mod machine;
 pub mod pattern;
 pub mod published;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod site;
 pub mod stats;
+mod store;
+mod trial;
 pub mod words;
 
+pub use bench::{Bench, Scale};
 pub use error::LabError;
+pub use run::{Plan, run};

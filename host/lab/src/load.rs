@@ -74,12 +74,14 @@ pub struct Seen {
     pub latencies: Histogram<u64>,
     /// Operations that ended in each [`TICK`].
     pub ticks: Vec<u64>,
+    /// Their latencies summed, in nanoseconds, in each tick.
+    waited: Vec<u64>,
 }
 
 impl Seen {
     fn new(bytes: u32) -> Result<Self, LabError> {
         let latencies = Histogram::new_with_bounds(1, MAX_NS, 3).map_err(|error| LabError::Wrong(error.to_string()))?;
-        Ok(Self { operations: 0, time: Duration::ZERO, bytes, latencies, ticks: Vec::new() })
+        Ok(Self { operations: 0, time: Duration::ZERO, bytes, latencies, ticks: Vec::new(), waited: Vec::new() })
     }
 
     fn note(&mut self, begun: Instant, operation: Instant, now: Instant) {
@@ -89,8 +91,10 @@ impl Seen {
         let tick = (now.duration_since(begun).as_millis() / TICK.as_millis()) as usize;
         if self.ticks.len() <= tick {
             self.ticks.resize(tick + 1, 0);
+            self.waited.resize(tick + 1, 0);
         }
         self.ticks[tick] += 1;
+        self.waited[tick] += latency;
     }
 
     /// Operations per second.
@@ -123,6 +127,13 @@ impl Seen {
     pub fn curve(&self) -> Vec<Point> {
         let at = |index: usize| index as f64 * TICK.as_secs_f64();
         self.rates().into_iter().enumerate().map(|(index, rate)| Point::plain(at(index), rate)).collect()
+    }
+
+    /// The mean latency over time, in milliseconds; ticks in which nothing ended have none.
+    pub fn latency_curve(&self) -> Vec<Point> {
+        let ticks = self.ticks.iter().zip(&self.waited).enumerate().filter(|(_, (count, _))| **count > 0);
+        let mean = |count: u64, waited: u64| waited as f64 / count as f64 / 1e6;
+        ticks.map(|(at, (count, waited))| Point::plain(at as f64 * TICK.as_secs_f64(), mean(*count, *waited))).collect()
     }
 }
 
@@ -279,6 +290,7 @@ mod tests {
         }
         assert_eq!(seen.rates(), [8.0, 4.0, 0.0]);
         assert_eq!(seen.curve()[2], Point::plain(0.5, 0.0));
+        assert_eq!(seen.latency_curve().iter().map(|point| point.x).collect::<Vec<_>>(), [0.0, 0.25, 0.75]);
         assert!((seen.mean_ms() - 1.0).abs() < 0.01);
     }
 }

@@ -90,6 +90,18 @@ impl Ticks {
     }
 }
 
+/// Processor time that this process has used, in seconds; 0 where the system does not tell.
+pub fn own_seconds() -> f64 {
+    // The kernel counts these in hundredths of a second on every architecture (proc_pid_stat(5), USER_HZ).
+    own_ticks(&proc("self/stat")) as f64 / 100.0
+}
+
+/// utime and stime, the 14th and 15th field. The second is the program's name in brackets, which may hold anything.
+fn own_ticks(stat: &str) -> u64 {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()
+}
+
 fn average(loadavg: &str) -> f64 {
     loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
@@ -123,6 +135,13 @@ mod tests {
         assert_eq!(Ticks::parse(""), Ticks::default());
         assert_eq!(average(""), 0.0);
         assert_eq!(load(&Watch { average: 0.0, ticks: Ticks::default() }, 0.0, Ticks::default()).busy, 0.0);
+    }
+
+    #[test]
+    fn a_name_with_brackets_does_not_move_the_fields() {
+        let stat = "42 (a) b) c) S 1 42 42 0 -1 4194304 100 0 0 0 120 30 0 0 20 0 1 0 100 0 0";
+        assert_eq!(own_ticks(stat), 150);
+        assert_eq!(own_ticks(""), 0);
     }
 
     #[test]

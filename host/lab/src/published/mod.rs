@@ -3,6 +3,8 @@
 
 mod figures;
 
+pub(crate) use figures::{TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SECS};
+
 use crate::results::Plot;
 use serde::Serialize;
 

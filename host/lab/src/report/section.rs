@@ -18,8 +18,8 @@ pub(super) fn render(at: usize, outcome: &Outcome) -> String {
     format!(
         "<section class=\"experiment\" id=\"{id}\"><h2><span class=\"id\">{id}</span> {title} \
          <span class=\"chip {class}\">{word}</span></h2>\n<p class=\"question\">{question}</p>{ending}{notes}\n\
-         <div class=\"pair\"><div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}</div>\n\
-         <aside class=\"published\"><h3>Published</h3>{published}</aside></div>\n{figures}{prose}{table}\n\
+         <div class=\"pair\"><div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}{figures}</div>\n\
+         <aside class=\"published\"><h3>Published</h3>{published}</aside></div>\n{prose}{table}\n\
          <p class=\"load\">{load}</p></section>\n",
         id = escape(&outcome.id),
         title = escape(&outcome.title),
@@ -74,6 +74,9 @@ fn published(at: usize, published: &Published) -> String {
 }
 
 fn figures(figures: &[Figure]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
     let mut html = String::from("<div class=\"figures\">");
     for figure in figures {
         let class = match figure.is_met() {

@@ -1,0 +1,117 @@
+//! `ibid-host lab`: the experiments of the documents, against any target.
+
+use crate::failure::Failure;
+use ::lab::results::{Ending, Report};
+use ::lab::{LabError, Plan, Scale, experiments, report};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// The verbs of the lab.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum LabVerb {
+    /// List the experiments
+    List {
+        /// One JSON array on stdout
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run experiments and write a report
+    #[command(after_help = "Examples:\n  ibid-host lab run all\n  ibid-host lab run deploy L8 --scale paper\n  \
+                            ibid-host lab run all --target iscsi://10.0.0.5/iqn.2010-06.com.example:array --erase")]
+    Run(RunArgs),
+}
+
+/// Options of `lab run`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RunArgs {
+    /// Experiments by id (L2) or name (deploy), or all
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// What to measure: iscsi://host:port/iqn, with /LUN for one disk; several for several portals of one target. Without, the
+    /// lab starts an array of its own and removes it at the end
+    #[arg(long, value_name = "URL")]
+    target: Vec<String>,
+    /// Overwrite disks of the target that hold something
+    #[arg(long)]
+    erase: bool,
+    /// The program to start an array with [default: ibid, beside this program]
+    #[arg(long, value_name = "PATH", conflicts_with = "target")]
+    ibid: Option<PathBuf>,
+    /// Where that array keeps its data [default: the system's place for temporary files]
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    scratch: Option<PathBuf>,
+    /// How large everything is: small, or paper for the documents' sizes
+    #[arg(long, default_value_t = Scale::Small)]
+    scale: Scale,
+    /// How often everything is repeated
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// Where the report goes: report.html, report.json and samples.csv
+    #[arg(long, default_value = "lab-report", value_name = "DIR")]
+    out: PathBuf,
+    /// No progress bar
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs a verb of the lab.
+pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
+    match verb {
+        LabVerb::List { json } => list(*json),
+        LabVerb::Run(args) => tokio::select! {
+            result = measure(args) => result,
+            // What the lab has started goes with the values that are dropped here.
+            _ = tokio::signal::ctrl_c() => Err(Failure::Wrong("interrupted: no report was written".to_owned())),
+        },
+    }
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    if json {
+        let all: Vec<_> = experiments::ALL
+            .iter()
+            .map(|e| serde_json::json!({"id": e.id, "name": e.name, "title": e.title, "question": e.question}))
+            .collect();
+        println!("{}", serde_json::Value::Array(all));
+        return Ok(());
+    }
+    for experiment in &experiments::ALL {
+        println!("{:4} {:14} {}", experiment.id, experiment.name, experiment.question);
+    }
+    Ok(())
+}
+
+async fn measure(args: &RunArgs) -> Result<(), Failure> {
+    let plan = Plan {
+        names: args.names.clone(),
+        targets: args.target.clone(),
+        ibid: args.ibid.clone(),
+        scratch: args.scratch.clone(),
+        erase: args.erase,
+        scale: args.scale,
+        repetitions: args.repeat,
+        quiet: args.quiet,
+    };
+    let found = ::lab::run(&plan).await.map_err(begin_failed)?;
+    let page = report::write(&found, &args.out).map_err(|error| Failure::Wrong(error.to_string()))?;
+    println!("{}", page.display());
+    verdict(&found)
+}
+
+/// The lab could not begin.
+fn begin_failed(error: LabError) -> Failure {
+    match error {
+        LabError::Usage { message, hint } => Failure::Usage { message, hint },
+        LabError::Connect(error) => Failure::Connect(error),
+        LabError::Url(error) => Failure::Url(error),
+        LabError::Array { .. } => Failure::usage(error.to_string(), "start it by hand and name it with --target"),
+        other => Failure::Wrong(other.to_string()),
+    }
+}
+
+/// A goal that was missed is in the report; an experiment that failed is an error.
+fn verdict(report: &Report) -> Result<(), Failure> {
+    let failed = report.outcomes.iter().filter(|outcome| matches!(outcome.ending, Ending::Failed(_)));
+    let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(format!("failed: {}", failed.join(", ")))) }
+}

@@ -1,0 +1,159 @@
+//! L10: how long UNMAP takes, by the number of blocks in each iteration.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::results::{Axis, Band, Figure, Findings, Note, Plot, Point, Role, Samples, Series, Shape, Unit, key};
+use crate::stats;
+use crate::store::{Returned, Store};
+use crate::trial::figure;
+use crate::words;
+
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// The documents' counts run from 200 to 69 000 by thousands, then 100 000 and 256 000. These lie as far apart on a
+/// logarithmic scale.
+const COUNTS: [u64; 12] = [200, 400, 1000, 2000, 5000, 10_000, 20_000, 40_000, 60_000, 69_000, 100_000, 256_000];
+const FEW: [u64; 8] = [200, 400, 1000, 5000, 20_000, 60_000, 100_000, 256_000];
+/// Where the documents see no more gain.
+const FLAT: (u64, u64) = (40_000, 60_000);
+
+pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+    let sizes = bench.scale.pick([TIB / 8, TIB / 2, TIB], [TIB, 4 * TIB, 8 * TIB]);
+    let counts: &[u64] = bench.scale.pick(&FEW, &COUNTS);
+    let fitting = bench.fitting(0, &sizes)?;
+    let fitting = if fitting.is_empty() { vec![bench.site.place(0)?.bytes / GIB * GIB / 10 * 9] } else { fitting };
+    bench.plan(fitting.len() * (1 + counts.len() * bench.repetitions as usize));
+    let mut findings = Findings {
+        setup: format!(
+            "free space of {}",
+            fitting.iter().map(|size| words::bytes(*size)).collect::<Vec<_>>().join(", ")
+        ),
+        expected:
+            "Long at 200 blocks, less the more blocks there are in an iteration, and flat from 40 000 to 60 000 on."
+                .into(),
+        ..Findings::default()
+    };
+    if fitting.len() < sizes.len() {
+        findings.notes.push(Note::LeftOut("the disk has no room for the larger sizes of this scale.".into()));
+    }
+    let mut last = None;
+    for size in &fitting {
+        bench.step(format!("a datastore of {}", words::bytes(*size)));
+        let store = Store::fresh(bench, 0, "esx01", Some(*size)).await?;
+        for repetition in 0..bench.repetitions {
+            for count in counts {
+                bench.step(format!("{}, {count} blocks, run {}", words::bytes(*size), repetition + 1));
+                let returned = store.unmap(*count).await?;
+                if !returned.supported {
+                    let text = "the target does not know UNMAP: nothing can be given back, and no time be measured.";
+                    findings.notes.push(Note::Unsupported(text.into()));
+                    return Ok(findings);
+                }
+                note(&mut findings.samples, *size, *count, &returned, repetition);
+                last = Some((*count, returned));
+            }
+        }
+    }
+    judge(&mut findings, &fitting, counts);
+    explain(&mut findings, &fitting, counts, last);
+    Ok(findings)
+}
+
+fn case(size: u64) -> String {
+    format!("{} free", words::bytes(size))
+}
+
+fn note(samples: &mut Samples, size: u64, count: u64, returned: &Returned, repetition: u32) {
+    let (case, count) = (case(size), count.to_string());
+    let mut push = |measure, unit, value| samples.push(key(&case, &count, measure), repetition, unit, value);
+    push("time", Unit::Seconds, returned.time.as_secs_f64());
+    push("iterations", Unit::Count, returned.iterations as f64);
+    push("commands", Unit::Count, returned.commands as f64);
+}
+
+fn judge(findings: &mut Findings, sizes: &[u64], counts: &[u64]) {
+    let samples = &findings.samples;
+    let series = |(index, size): (usize, &u64)| {
+        let point = |count: &u64| {
+            let spread = samples.spread(key(&case(*size), &count.to_string(), "time"))?;
+            Some(Point::spread(*count as f64, spread))
+        };
+        Series {
+            name: case(*size),
+            role: Role::Nth(index as u8 + 2),
+            points: counts.iter().filter_map(point).collect(),
+        }
+    };
+    let flat = Band { from: FLAT.0 as f64, to: FLAT.1 as f64, name: "documents: no more gain".to_owned() };
+    let curve = |title: &str, log: bool| {
+        let y = if log { Axis::log("duration", Unit::Seconds) } else { Axis::linear("duration", Unit::Seconds) };
+        Plot {
+            title: title.to_owned(),
+            shape: Shape::Lines,
+            x: Axis::log("blocks in an iteration", Unit::Count),
+            y,
+            places: Vec::new(),
+            series: sizes.iter().enumerate().map(series).collect(),
+            bands: vec![flat.clone()],
+        }
+    };
+    let plots = vec![curve("How long UNMAP takes", false), curve("The same, both scales logarithmic", true)];
+    let figures: Vec<Figure> = sizes.iter().flat_map(|size| shape(samples, *size)).collect();
+    let seen = sizes.iter().filter_map(|size| {
+        let at = |count: u64| samples.median(key(&case(*size), &count.to_string(), "time")).map(words::seconds);
+        Some(format!(
+            "{}: {} at 200 blocks, {} at 60 000, {} at 256 000.",
+            case(*size),
+            at(200)?,
+            at(60_000)?,
+            at(256_000)?
+        ))
+    });
+    let seen = seen.collect();
+    findings.plots = plots;
+    findings.figures = figures;
+    findings.seen = seen;
+}
+
+/// The documents' curve in two numbers: how far it falls until it is flat, and how flat it is then.
+fn shape(samples: &Samples, size: u64) -> [Figure; 2] {
+    let at = |count: u64| samples.median(key(&case(size), &count.to_string(), "time"));
+    let over = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+    [
+        figure(format!("{}: 200 blocks over 60 000", case(size)), Unit::Times, over(at(200), at(60_000))),
+        figure(format!("{}: 60 000 blocks over 256 000", case(size)), Unit::Times, over(at(60_000), at(256_000))),
+    ]
+}
+
+/// A time is so much for each iteration, and so much for each block.
+fn explain(findings: &mut Findings, sizes: &[u64], counts: &[u64], last: Option<(u64, Returned)>) {
+    let Some(size) = sizes.last() else { return };
+    let samples = &findings.samples;
+    let point = |count: &u64| {
+        let count = count.to_string();
+        let median = |measure| samples.median(key(&case(*size), &count, measure));
+        Some((median("iterations")?, median("time")?))
+    };
+    let points: Vec<(f64, f64)> = counts.iter().filter_map(point).collect();
+    let per_iteration = stats::slope(&points);
+    let least = points.iter().map(|point| point.1).reduce(f64::min);
+    findings.because(per_iteration.zip(least).map(|(each, least)| {
+        format!(
+            "An iteration costs {} whatever it gives back (the datastore takes the blocks into a file, sends UNMAP, and gives them \
+             free again), and the shortest run took {}: with few blocks in each, the iterations are the time; with many, what is left \
+             is the same work for the same space. That is why the curve falls and then is flat.",
+            words::seconds(each.max(0.0)),
+            words::seconds(least)
+        )
+    }));
+    findings.because(last.map(|(count, returned)| {
+        format!(
+            "At {} blocks an iteration the host sent {} UNMAP commands in {} iterations. The space held no data when it was given back, \
+             as the documents’ held only what was deduplicated.",
+            words::number(count as f64),
+            words::number(returned.commands as f64),
+            words::number(returned.iterations as f64)
+        )
+    }));
+}

@@ -1,0 +1,299 @@
+//! L1: many machines power on while a workload runs on the same datastore.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::load::{self, End, Profile, Seen, TICK};
+use crate::pattern::{Pattern, Recipe};
+use crate::results::{Axis, Band, Findings, Goal, Note, Plot, Point, Samples, Series, Shape, Unit, key};
+use crate::stats;
+use crate::store::{Disk, Store};
+use crate::trial::{self, ATS, Setting, Shown, figure};
+use crate::words;
+use device::CountersSnapshot;
+use futures_util::future::try_join_all;
+use std::cell::Cell;
+use std::time::Duration;
+use vdisk::{Access, Boot, Format, MoverSettings};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+/// Disks that the workload runs on.
+const DISKS: usize = 5;
+/// What a guest does to boot, between the host's changes of the datastore: small reads, and a few writes.
+const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
+/// Disk and memory of a machine: the memory is a swap file that is made when it powers on.
+const BOOT_DISK: u64 = 16 * MIB;
+const BOOT_MEMORY_MIB: u32 = 16;
+/// The workload alone, before the storm and behind it.
+const CALM: Duration = Duration::from_secs(2);
+
+/// How large the storm is.
+#[derive(Clone, Copy)]
+struct Storm {
+    machines: u32,
+    hosts: u32,
+    time: Duration,
+}
+
+/// One storm, as the workload felt it.
+struct Felt {
+    /// The workload's operations in a second, over time.
+    curve: Vec<Point>,
+    /// Those in the storm.
+    rates: Vec<f64>,
+    before: Vec<f64>,
+    /// Machines that came up.
+    booted: u64,
+    /// What the storm's hosts did to the device.
+    hosts: CountersSnapshot,
+    /// What the workload's host did.
+    own: CountersSnapshot,
+}
+
+pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+    let storm = bench.scale.pick(
+        Storm { machines: 24, hosts: 4, time: Duration::from_secs(5) },
+        Storm { machines: 150, hosts: 8, time: Duration::from_secs(30) },
+    );
+    let mut findings = Findings {
+        setup: format!(
+            "{} machines on {} hosts power on again and again for {}; the workload has {DISKS} disks on the same datastore",
+            storm.machines,
+            storm.hosts,
+            words::seconds(storm.time.as_secs_f64())
+        ),
+        expected: "With reservations the workload’s IOPS vary wildly; with ATS it hardly notices.".into(),
+        ..Findings::default()
+    };
+    bench.plan(1 + 2 * bench.repetitions as usize);
+    bench.step("a datastore, five disks and the machines");
+    prepare(bench, storm).await?;
+    let mut last: [Option<Felt>; 2] = [None, None];
+    for repetition in 0..bench.repetitions {
+        for setting in trial::in_turn(&ATS, repetition) {
+            bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
+            let felt = weather(bench, storm, setting).await?;
+            note(&mut findings.samples, &felt, setting, repetition);
+            last[usize::from(setting.on)] = Some(felt);
+        }
+    }
+    if let [Some(off), Some(on)] = &last {
+        judge(&mut findings, off, on);
+    }
+    Ok(findings)
+}
+
+fn disk_name(index: usize) -> String {
+    format!("work{index}")
+}
+
+fn machine_name(index: u32) -> String {
+    format!("boot{index:03}")
+}
+
+/// The datastore with the workload's disks, eagerly zeroed so that their writes change no metadata, and a small disk for each
+/// machine to boot from.
+async fn prepare(bench: &Bench, storm: Storm) -> Result<(), LabError> {
+    let store = Store::fresh(bench, 0, "esx01", Some(64 * GIB)).await?;
+    let settings = MoverSettings::default();
+    for index in 0..DISKS {
+        let (disk, _) = store.create(&disk_name(index), 256 * MIB, Format::EagerZeroedThick, settings).await?;
+        disk.close().await?;
+    }
+    for index in 0..storm.machines {
+        store.machine(&machine_name(index), BOOT_DISK, BOOT_MEMORY_MIB).await?;
+    }
+    store.unmount().await
+}
+
+/// Calm, storm, calm, with the workload all the while.
+async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, LabError> {
+    let own = Store::join_with(bench, 0, "esx01", setting.on).await?;
+    let mut hosts = Vec::new();
+    for index in 0..storm.hosts {
+        hosts.push(Store::join_with(bench, 0, &format!("esx{:02}", index + 2), setting.on).await?);
+    }
+    let mut disks = Vec::new();
+    for index in 0..DISKS {
+        disks.push(own.open(&disk_name(index), Access::Write, MoverSettings::default()).await?);
+    }
+    let before: Vec<CountersSnapshot> = hosts.iter().map(|host| host.device().counters()).collect();
+    let own_before = own.device().counters();
+    let (over, booted) = (Cell::new(false), Cell::new(0));
+    let workload = workload(&disks, &over);
+    let weather = async {
+        tokio::time::sleep(CALM).await;
+        let result = blow(&hosts, storm, &booted).await;
+        tokio::time::sleep(CALM).await;
+        over.set(true);
+        result
+    };
+    let (seen, blown) = tokio::join!(workload, weather);
+    let (seen, (from, to)) = (seen?, blown?);
+    let mut done = CountersSnapshot::default();
+    for (host, before) in hosts.iter().zip(&before) {
+        done = done.plus(&host.device().counters().since(before));
+    }
+    let own_done = own.device().counters().since(&own_before);
+    for disk in disks {
+        disk.close().await?;
+    }
+    for store in hosts.into_iter().chain([own]) {
+        store.unmount().await?;
+    }
+    Ok(felt(&seen, (from, to), booted.get(), (done, own_done)))
+}
+
+/// The workload on all disks.
+async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<Seen>, LabError> {
+    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 5);
+    let stop = || over.get();
+    let profile = Profile { outstanding: 2, ..Profile::BUSY };
+    let loads = disks.iter().map(|disk| load::run(disk, profile, 0..256 * MIB, &pattern, End::When(&stop)));
+    try_join_all(loads).await
+}
+
+/// All machines power on at once, boot, and power off, again and again. From when to when, since the calm began.
+async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Duration, Duration), LabError> {
+    let begun = world::clock::now();
+    let machine = |index: u32| async move {
+        let host = &hosts[index as usize % hosts.len()];
+        while world::clock::now().duration_since(begun) < storm.time {
+            host.boot(&machine_name(index), &BOOT).await?;
+            booted.set(booted.get() + 1);
+        }
+        Ok::<(), LabError>(())
+    };
+    try_join_all((0..storm.machines).map(machine)).await?;
+    Ok((CALM, CALM + world::clock::now().duration_since(begun)))
+}
+
+/// Puts the disks' curves together and cuts the storm out.
+fn felt(
+    seen: &[Seen],
+    (from, to): (Duration, Duration),
+    booted: u64,
+    counters: (CountersSnapshot, CountersSnapshot),
+) -> Felt {
+    let ticks = seen.iter().map(|seen| seen.ticks.len()).max().unwrap_or(0);
+    let rate = |tick: usize| {
+        let operations: u64 = seen.iter().filter_map(|seen| seen.ticks.get(tick)).sum();
+        operations as f64 / TICK.as_secs_f64()
+    };
+    let rates: Vec<f64> = (0..ticks.saturating_sub(1)).map(rate).collect();
+    let tick = |time: Duration| (time.as_millis() / TICK.as_millis()) as usize;
+    // The first tick finds nothing in any cache, and belongs to neither.
+    let cut = |from: usize, to: usize| rates.get(from..to.min(rates.len())).unwrap_or_default().to_vec();
+    Felt {
+        curve: rates.iter().enumerate().map(|(at, rate)| Point::plain(at as f64 * TICK.as_secs_f64(), *rate)).collect(),
+        rates: cut(tick(from), tick(to)),
+        before: cut(1, tick(from)),
+        booted,
+        hosts: counters.0,
+        own: counters.1,
+    }
+}
+
+fn note(samples: &mut Samples, felt: &Felt, setting: Setting, repetition: u32) {
+    let mut push = |measure, unit, value: Option<f64>| {
+        if let Some(value) = value {
+            samples.push(key("", setting.name, measure), repetition, unit, value);
+        }
+    };
+    push("IOPS before", Unit::PerSecond, stats::mean(&felt.before));
+    push("IOPS in the storm", Unit::PerSecond, stats::mean(&felt.rates));
+    push("variation before", Unit::Percent, stats::variation(&felt.before).map(|v| 100.0 * v));
+    push("variation in the storm", Unit::Percent, stats::variation(&felt.rates).map(|v| 100.0 * v));
+    push("machines booted", Unit::Count, Some(felt.booted as f64));
+    push("reservations", Unit::Count, Some((felt.hosts.reservations + felt.own.reservations) as f64));
+    push("conflicts of the workload", Unit::Count, Some(felt.own.conflicts as f64));
+    push("ATS commands", Unit::Count, Some((felt.hosts.ats.done + felt.hosts.ats.failed) as f64));
+}
+
+fn judge(findings: &mut Findings, off: &Felt, on: &Felt) {
+    let samples = &findings.samples;
+    let highest = [off, on].iter().flat_map(|felt| &felt.curve).map(|point| point.y).fold(0.0, f64::max);
+    let plot = |felt: &Felt, setting: &Setting| Plot {
+        title: format!("IOPS of the workload, {}", setting.name),
+        shape: Shape::Time,
+        x: Axis::linear("time", Unit::Seconds),
+        y: Axis::linear("IOPS", Unit::PerSecond),
+        places: Vec::new(),
+        series: vec![Series { name: setting.name.to_owned(), role: setting.role, points: felt.curve.clone() }],
+        bands: vec![storm_band(felt)],
+    };
+    let variation = |setting: &str| samples.median(key("", setting, "variation in the storm"));
+    let (wild, calm) = (variation("ATS off"), variation("ATS on"));
+    let less = wild.zip(calm.filter(|calm| *calm > 0.0)).map(|(wild, calm)| wild / calm);
+    let kept = |setting: &str| {
+        let ratio = trial::ratio(samples, key("", setting, "IOPS in the storm"), key("", setting, "IOPS before"));
+        ratio.map(|ratio| 100.0 * ratio)
+    };
+    let (kept_off, kept_on) = (kept("ATS off"), kept("ATS on"));
+    let bars = Shown {
+        title: "Coefficient of variation in the storm",
+        measure: "variation in the storm",
+        label: "variation",
+        unit: Unit::Percent,
+    };
+    let plots = vec![plot(off, &ATS[0]), plot(on, &ATS[1]), trial::bars(samples, bars, &[String::new()], &ATS)];
+    let supported = on.hosts.ats.done > 0;
+    let mut figure_less = figure("less variation of the workload’s IOPS with ATS", Unit::Times, less);
+    if supported {
+        figure_less = figure_less.goal(Goal::AtLeast(3.0));
+    } else {
+        findings.notes.push(Note::Unsupported(
+            "ATS was asked for and the target does not know COMPARE AND WRITE: “on” shows the host’s reservations, as “off” does.".into(),
+        ));
+    }
+    findings.figures = vec![
+        figure_less,
+        figure("IOPS kept in the storm, ATS off", Unit::Percent, kept_off),
+        figure("IOPS kept in the storm, ATS on", Unit::Percent, kept_on),
+    ];
+    findings.plots = plots;
+    findings.see(wild.zip(calm).map(|(wild, calm)| {
+        format!(
+            "The workload’s IOPS vary by {} in the storm without ATS and by {} with it.",
+            words::show(wild, Unit::Percent),
+            words::show(calm, Unit::Percent)
+        )
+    }));
+    findings.see(kept_off.zip(kept_on).map(|(off, on)| {
+        format!(
+            "Of what it did before, it keeps {} without ATS and {} with it.",
+            words::show(off, Unit::Percent),
+            words::show(on, Unit::Percent)
+        )
+    }));
+    findings.because(Some(reason(off, on, supported)));
+    findings
+        .because((highest > 0.0).then(|| {
+            format!("Machines that came up in the storm: {} without ATS, {} with it.", off.booted, on.booted)
+        }));
+}
+
+/// Where the storm was, on the curve's time.
+fn storm_band(felt: &Felt) -> Band {
+    let from = CALM.as_secs_f64();
+    Band { from, to: from + felt.rates.len() as f64 * TICK.as_secs_f64(), name: "boot storm".to_owned() }
+}
+
+fn reason(off: &Felt, on: &Felt, supported: bool) -> String {
+    let without = format!(
+        "Without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands met a reservation and had to be sent \
+         again.",
+        words::number((off.hosts.reservations + off.own.reservations) as f64),
+        words::number(off.own.conflicts as f64)
+    );
+    if !supported {
+        return without;
+    }
+    format!(
+        "{without} With ATS they sent {} COMPARE AND WRITE of single sectors and {} reservations, and the workload met {} conflicts. What \
+         it loses then is its share of an array and a machine that also serve the storm.",
+        words::number((on.hosts.ats.done + on.hosts.ats.failed) as f64),
+        words::number((on.hosts.reservations + on.own.reservations) as f64),
+        words::number(on.own.conflicts as f64)
+    )
+}

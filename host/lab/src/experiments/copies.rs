@@ -1,0 +1,237 @@
+//! What the experiments about copies share: two datastores, a template with data, deployments, and the reasons.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::pattern::{Pattern, Recipe};
+use crate::results::{Findings, Note, Samples, Unit, key};
+use crate::store::{Disk, Store};
+use crate::trial::Setting;
+use crate::words;
+use futures_util::future::try_join_all;
+use std::time::Duration;
+use vdisk::{Access, ByHost, Format, MoverSettings, Report, Work};
+use world::clock;
+
+/// The seed of templates' data.
+const SEED: u64 = 2015;
+/// What is compared after a copy, from several places of the disk: enough to find a copy of the wrong blocks.
+const CHECKED_BYTES: u64 = 8 << 20;
+
+/// A template to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Template {
+    /// Size of its disk.
+    pub(super) bytes: u64,
+    /// How much of it, from the beginning, holds data.
+    pub(super) data: u64,
+    /// Its format.
+    pub(super) format: Format,
+}
+
+/// Where copies are made: from one datastore to another, or within one where the target shows only one disk.
+pub(super) struct Stage<'a> {
+    bench: &'a Bench,
+    source: Store,
+    destination: Option<Store>,
+    pattern: Pattern,
+}
+
+/// A template that is there.
+pub(super) struct Made {
+    name: String,
+    what: Template,
+}
+
+/// What deployments took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copied {
+    /// From the first command to the end of the last.
+    pub(super) time: Duration,
+    /// What was sent.
+    pub(super) work: Work,
+    /// Why data went through the host although that was not asked for.
+    pub(super) refused: Option<ByHost>,
+}
+
+/// Fresh datastores.
+pub(super) async fn stage(bench: &Bench) -> Result<Stage<'_>, LabError> {
+    bench.say("making datastores");
+    let source = Store::fresh(bench, 0, "esx01", None).await?;
+    let destination =
+        if bench.site.places.len() > 1 { Some(Store::fresh(bench, 1, "esx01", None).await?) } else { None };
+    Ok(Stage { bench, source, destination, pattern: Pattern::new(Recipe::VIRTUAL_MACHINE, SEED) })
+}
+
+impl Stage<'_> {
+    /// Where copies go, in words.
+    pub(super) fn places(&self) -> &'static str {
+        if self.destination.is_some() { "from one datastore to another" } else { "within one datastore" }
+    }
+
+    /// The datastore that copies go to.
+    pub(super) fn destination(&self) -> &Store {
+        self.destination.as_ref().unwrap_or(&self.source)
+    }
+
+    /// Makes a disk and fills its beginning as a guest would have, but a megabyte at a time.
+    pub(super) async fn template(&self, name: &str, what: Template) -> Result<Made, LabError> {
+        let settings = MoverSettings::default();
+        let (disk, _) = self.source.create(name, what.bytes, what.format, settings).await?;
+        disk.fill(what.data, &self.pattern).await?;
+        disk.close().await?;
+        Ok(Made { name: name.to_owned(), what })
+    }
+
+    /// Deploys `count` machines at once, checks what they hold, and removes them again.
+    pub(super) async fn deploy(
+        &self,
+        template: &Made,
+        count: u32,
+        settings: MoverSettings,
+    ) -> Result<Copied, LabError> {
+        let to = self.destination();
+        let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
+        let source = self.source.open(&template.name, Access::Read, settings).await?;
+        let begun = clock::now();
+        let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
+        let time = clock::now().duration_since(begun);
+        source.close().await?;
+        let mut copied = Copied { time, work: Work::default(), refused: None };
+        for ((copy, report), name) in copies.into_iter().zip(&names) {
+            copied.add(&report, settings);
+            self.check(&copy, template.what).await?;
+            copy.close().await?;
+            to.remove(name).await?;
+        }
+        Ok(copied)
+    }
+
+    /// A copy of a template on the same datastore, open for its guest with these settings.
+    pub(super) async fn machine(&self, template: &Made, name: &str, settings: MoverSettings) -> Result<Disk, LabError> {
+        let source = self.source.open(&template.name, Access::Read, MoverSettings::default()).await?;
+        let (copy, _) = source.copy_to(&self.source, name).await?;
+        copy.close().await?;
+        source.close().await?;
+        self.source.open(name, Access::Write, settings).await
+    }
+
+    /// Ends the use of the datastores.
+    pub(super) async fn close(self) -> Result<(), LabError> {
+        if let Some(destination) = self.destination {
+            destination.unmount().await?;
+        }
+        self.source.unmount().await
+    }
+
+    /// Reads a few places of a copy: a fast copy of the wrong blocks is no copy.
+    pub(super) async fn check(&self, copy: &Disk, what: Template) -> Result<(), LabError> {
+        const PIECE: u64 = 1 << 20;
+        let pieces = (CHECKED_BYTES / PIECE).min(what.data / PIECE).max(1);
+        for piece in 0..pieces {
+            let offset = piece * (what.data / pieces) / PIECE * PIECE;
+            let length = PIECE.min(what.data - offset);
+            let found = copy.read_at(offset, length).await?;
+            if found != self.pattern.data(offset, usize::try_from(length).unwrap_or(0)) {
+                return Err(LabError::Wrong(format!("the copy differs from its template at byte {offset}")));
+            }
+        }
+        if what.bytes > what.data {
+            let found = copy.read_at(what.bytes - PIECE, PIECE).await?;
+            if found.iter().any(|byte| *byte != 0) {
+                return Err(LabError::Wrong("the copy has data where its template has none".to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Both together.
+pub(super) fn add(a: Work, b: Work) -> Work {
+    let sum =
+        |a: vdisk::Sent, b: vdisk::Sent| vdisk::Sent { commands: a.commands + b.commands, bytes: a.bytes + b.bytes };
+    Work {
+        xcopy: sum(a.xcopy, b.xcopy),
+        write_same: sum(a.write_same, b.write_same),
+        unmap: sum(a.unmap, b.unmap),
+        read: sum(a.read, b.read),
+        write: sum(a.write, b.write),
+    }
+}
+
+/// Commands of any kind.
+pub(super) fn commands(work: &Work) -> u64 {
+    [work.xcopy, work.write_same, work.unmap, work.read, work.write].iter().map(|sent| sent.commands).sum()
+}
+
+impl Copied {
+    /// Adds what one copy took, made with `settings`.
+    pub(super) fn add(&mut self, report: &Report, settings: MoverSettings) {
+        self.work = add(self.work, report.work);
+        if settings.hardware_move {
+            self.refused = self.refused.or(report.by_host);
+        }
+    }
+
+    /// Bytes that went over the wire.
+    pub(super) fn carried(&self) -> u64 {
+        self.work.read.bytes + self.work.write.bytes
+    }
+
+    /// Takes note of time, commands and traffic.
+    pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
+        let seconds = self.time.as_secs_f64();
+        let commands = commands(&self.work) as f64;
+        let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
+        push("time", Unit::Seconds, seconds);
+        push("commands", Unit::Count, commands);
+        push("iops", Unit::PerSecond, commands / seconds.max(1e-9));
+        push("throughput", Unit::MibPerSecond, self.carried() as f64 / f64::from(1 << 20) / seconds.max(1e-9));
+    }
+}
+
+/// The reasons, from what was sent: the rate of the commands with the offload, the rate of the bytes without.
+pub(super) fn explain(findings: &mut Findings, off: &Copied, on: &Copied) {
+    if let Some(reason) = on.refused {
+        findings.notes.push(Note::Unsupported(fallback(reason)));
+        findings.because(Some(format!(
+            "Both settings moved the data through the host ({} carried without, {} with), so there is nothing to gain.",
+            words::bytes(off.carried()),
+            words::bytes(on.carried())
+        )));
+        return;
+    }
+    let xcopy = on.work.xcopy;
+    if xcopy.commands > 0 {
+        findings.because(Some(format!(
+            "With XCOPY the host sent {} commands of {} on average, {} of them a second, and carried {} of data itself. The \
+             array edits references, so the time is that of the commands and of the datastore’s own bookkeeping.",
+            words::number(xcopy.commands as f64),
+            words::bytes(xcopy.bytes / xcopy.commands),
+            words::number(xcopy.commands as f64 / on.time.as_secs_f64().max(1e-9)),
+            words::bytes(on.carried())
+        )));
+    }
+    let rate = off.carried() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
+    // The documents: 50 GB in "over two minutes".
+    let theirs = 50.0 * 1024.0 / 120.0;
+    findings.because(Some(format!(
+        "Without it {} were read and written again, at {}. The documents’ host, over Fibre Channel, made at most {}: {}.",
+        words::bytes(off.carried() / 2),
+        words::show(rate, Unit::MibPerSecond),
+        words::show(theirs, Unit::MibPerSecond),
+        if rate > theirs { "the loopback here is faster, which makes the gain smaller" } else { "it is slower here, which makes the gain larger" }
+    )));
+}
+
+/// What is said where a target has no XCOPY.
+pub(super) fn fallback(reason: ByHost) -> String {
+    let why = match reason {
+        ByHost::Unsupported => "the target does not know EXTENDED COPY".to_owned(),
+        ByHost::Refused => "the target turned EXTENDED COPY down".to_owned(),
+        ByHost::SwitchedOff => "EXTENDED COPY is switched off for the device".to_owned(),
+        ByHost::Forbidden(rule) => format!("a rule of the host forbids it: {rule}"),
+    };
+    format!(
+        "XCOPY was asked for and not used: {why}. The host copied by READ and WRITE, which is what “on” shows here."
+    )
+}

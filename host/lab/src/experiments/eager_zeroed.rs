@@ -1,0 +1,112 @@
+//! L7: eagerzeroedthick disks of four sizes, and four of them at once.
+
+use super::zeros::{self, Zeroed};
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::results::{Axis, Figure, Findings, Goal, Plot, Point, Series, Shape, Unit, key};
+use crate::stats;
+use crate::store::Store;
+use crate::trial::{self, Shown, WRITE_SAME, figure};
+use crate::words;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+/// How many at once.
+const TOGETHER: u32 = 4;
+const FOUR: &str = "four at once";
+
+pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+    let sizes = bench.scale.pick([256 * MIB, 512 * MIB, GIB, 2 * GIB], [20 * GIB, 40 * GIB, 80 * GIB, 100 * GIB]);
+    // Without WRITE SAME every byte of zeros crosses the wire; four times the largest is left for a smaller size.
+    let together = bench.scale.pick(GIB, 20 * GIB);
+    let sizes: Vec<u64> = bench.fitting(0, &sizes)?;
+    bench.say("making a datastore");
+    let store = Store::fresh(bench, 0, "esx01", None).await?;
+    bench.plan(2 * (sizes.len() + 1) * bench.repetitions as usize);
+    let mut findings = Findings {
+        setup: format!("one disk of each size, and four of {} at once", words::bytes(together)),
+        expected: "About 6 times faster at any size. Four at once take 3.5 times as long as one without WRITE SAME, and 1.6 times \
+                   with it."
+            .into(),
+        ..Findings::default()
+    };
+    let mut last: [Option<Zeroed>; 2] = [None, None];
+    for repetition in 0..bench.repetitions {
+        for size in &sizes {
+            for setting in trial::in_turn(&WRITE_SAME, repetition) {
+                bench.step(format!("{}, {}, run {}", words::bytes(*size), setting.name, repetition + 1));
+                let zeroed = zeros::make(bench, &store, *size, 1, setting.on).await?;
+                zeroed.note(&mut findings.samples, &words::bytes(*size), setting, repetition);
+                last[usize::from(setting.on)] = Some(zeroed);
+            }
+        }
+        for setting in trial::in_turn(&WRITE_SAME, repetition) {
+            bench.step(format!("four at once, {}, run {}", setting.name, repetition + 1));
+            let zeroed = zeros::make(bench, &store, together, TOGETHER, setting.on).await?;
+            zeroed.note(&mut findings.samples, FOUR, setting, repetition);
+        }
+    }
+    if let [Some(off), Some(on)] = &last {
+        judge(&mut findings, &sizes, together, (off, on));
+    }
+    store.unmount().await?;
+    Ok(findings)
+}
+
+fn judge(findings: &mut Findings, sizes: &[u64], together: u64, (off, on): (&Zeroed, &Zeroed)) {
+    let samples = &findings.samples;
+    let cases: Vec<String> = sizes.iter().map(|size| words::bytes(*size)).collect();
+    let shown = Shown { title: "How long one disk took", measure: "time", label: "duration", unit: Unit::Seconds };
+    let single = trial::bars(samples, shown, &cases, &WRITE_SAME);
+    let over = |setting: &str| {
+        trial::ratio(samples, key(FOUR, setting, "time"), key(&words::bytes(together), setting, "time"))
+    };
+    let (four_off, four_on) = (over("WRITE SAME off"), over("WRITE SAME on"));
+    let gains: Vec<f64> = cases.iter().filter_map(|case| trial::faster(samples, case, &WRITE_SAME)).collect();
+    let gain = stats::mean(&gains);
+    let ends = gains.iter().copied().reduce(f64::min).zip(gains.iter().copied().reduce(f64::max));
+    let seen = trial::times(samples, cases.last().map_or("", String::as_str), &WRITE_SAME);
+    let mut at_once = figure("four at once over one, with WRITE SAME", Unit::Times, four_on).published(1.6);
+    if on.supported {
+        at_once = at_once.goal(Goal::AtMost(1.6));
+    }
+    let without = figure("four at once over one, without", Unit::Times, four_off).published(3.5);
+    findings.figures =
+        vec![figure("faster with WRITE SAME, mean of the sizes", Unit::Times, gain).published(6.0), at_once, without];
+    findings.plots = vec![single, together_plot(&findings.figures[1..])];
+    findings.see(cases.last().map(|size| format!("{size}: {seen}.")));
+    findings.see(ends.map(|(low, high)| {
+        format!(
+            "The gain lies between {} and {} over the sizes.",
+            words::show(low, Unit::Times),
+            words::show(high, Unit::Times)
+        )
+    }));
+    findings.see(four_off.zip(four_on).map(|(off, on)| {
+        format!(
+            "Four at once take {} times as long as one without WRITE SAME, {} times with it.",
+            words::number(off),
+            words::number(on)
+        )
+    }));
+    zeros::explain(findings, off, on);
+}
+
+/// As the documents' plot: how many times longer four take.
+fn together_plot(figures: &[Figure]) -> Plot {
+    let order = [(&WRITE_SAME[0], 1), (&WRITE_SAME[1], 0)];
+    let series = order.map(|(setting, at)| Series {
+        name: setting.name.to_owned(),
+        role: setting.role,
+        points: figures.get(at).and_then(|f| f.measured).map(|y| Point::plain(0.0, y)).into_iter().collect(),
+    });
+    Plot {
+        title: "Four at once: time over that of one".to_owned(),
+        shape: Shape::Bars,
+        x: Axis::linear("", Unit::Count),
+        y: Axis::linear("times longer than one", Unit::Times),
+        places: vec![FOUR.to_owned()],
+        series: series.to_vec(),
+        bands: Vec::new(),
+    }
+}

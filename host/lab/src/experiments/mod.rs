@@ -1,0 +1,166 @@
+//! The experiments L1 to L11, one file each.
+
+mod block_count;
+mod boot_storm;
+mod copies;
+mod deploy;
+mod disk_type;
+mod eager_zeroed;
+mod first_write;
+mod migration;
+mod simultaneous;
+mod terabyte;
+mod transfer_size;
+mod unmap_load;
+mod zeros;
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::results::Findings;
+use std::future::Future;
+use std::pin::Pin;
+
+/// An experiment's findings, when they are there.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<Findings, LabError>> + 'a>>;
+
+/// One experiment.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// `L1` to `L11`, as in the list of what the documents describe.
+    pub id: &'static str,
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What it asks.
+    pub question: &'static str,
+    run: for<'a> fn(&'a Bench) -> Work<'a>,
+}
+
+impl Experiment {
+    /// Does it.
+    pub(crate) fn run<'a>(&self, bench: &'a Bench) -> Work<'a> {
+        (self.run)(bench)
+    }
+
+    /// True when `word`, of a command line, means this one: its id or its name, in any case.
+    pub fn is_called(&self, word: &str) -> bool {
+        self.id.eq_ignore_ascii_case(word) || self.name.eq_ignore_ascii_case(word)
+    }
+}
+
+/// All of them, in the documents' order.
+pub const ALL: [Experiment; 11] = [
+    Experiment {
+        id: "L1",
+        name: "boot-storm",
+        title: "Boot storm",
+        question: "Many virtual machines power on while another works on the same datastore: does it notice, with locks taken by \
+                   ATS, and with reservations of the whole LUN?",
+        run: |bench| Box::pin(boot_storm::run(bench)),
+    },
+    Experiment {
+        id: "L2",
+        name: "deploy",
+        title: "Deploy from template",
+        question: "How long does a copy of a virtual disk take that the array makes, and one that goes through the host?",
+        run: |bench| Box::pin(deploy::run(bench)),
+    },
+    Experiment {
+        id: "L3",
+        name: "simultaneous",
+        title: "Simultaneous deployments",
+        question: "One to sixteen deployments at once: does the gain last?",
+        run: |bench| Box::pin(simultaneous::run(bench)),
+    },
+    Experiment {
+        id: "L4",
+        name: "migration",
+        title: "Storage vMotion",
+        question: "A disk moves to another datastore while its machine is off, idle, or busy: what does XCOPY save?",
+        run: |bench| Box::pin(migration::run(bench)),
+    },
+    Experiment {
+        id: "L5",
+        name: "disk-type",
+        title: "Disk type and copy time",
+        question: "Does the format of the source disk matter, on ESXi 5.x and on 6.0?",
+        run: |bench| Box::pin(disk_type::run(bench)),
+    },
+    Experiment {
+        id: "L6",
+        name: "transfer-size",
+        title: "Transfer size",
+        question: "MaxHWTransferSize: 4 MB in each XCOPY, or 16 MB?",
+        run: |bench| Box::pin(transfer_size::run(bench)),
+    },
+    Experiment {
+        id: "L7",
+        name: "eager-zeroed",
+        title: "Eagerzeroedthick disks",
+        question: "How long does a disk take that is zeroed when it is made, by size, and four of them at once?",
+        run: |bench| Box::pin(eager_zeroed::run(bench)),
+    },
+    Experiment {
+        id: "L8",
+        name: "terabyte",
+        title: "One large eagerzeroedthick disk",
+        question: "The array’s own speed with WRITE SAME of 1 MB, the size that ESXi sends.",
+        run: |bench| Box::pin(terabyte::run(bench)),
+    },
+    Experiment {
+        id: "L9",
+        name: "first-write",
+        title: "First writes",
+        question: "What does it cost a guest that a block is zeroed before it is first written?",
+        run: |bench| Box::pin(first_write::run(bench)),
+    },
+    Experiment {
+        id: "L10",
+        name: "block-count",
+        title: "UNMAP block count",
+        question: "How long does it take to give free space back, by the number of blocks in each iteration?",
+        run: |bench| Box::pin(block_count::run(bench)),
+    },
+    Experiment {
+        id: "L11",
+        name: "unmap-load",
+        title: "UNMAP under load",
+        question: "Which workloads notice that space is given back, and what does it cost the host?",
+        run: |bench| Box::pin(unmap_load::run(bench)),
+    },
+];
+
+/// The experiments that the words of a command line name; `all` names all. The word that names none is the error.
+pub fn named(words: &[String]) -> Result<Vec<Experiment>, String> {
+    if let Some(stranger) = words.iter().find(|word| *word != "all" && !ALL.iter().any(|e| e.is_called(word))) {
+        return Err(stranger.clone());
+    }
+    let all = words.iter().any(|word| word == "all");
+    Ok(ALL.into_iter().filter(|experiment| all || words.iter().any(|word| experiment.is_called(word))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published;
+
+    #[test]
+    fn experiments_are_found_by_id_and_by_name_and_run_in_order() {
+        let ids = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            named(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&["terabyte", "l2", "L8"]), Ok(vec!["L2", "L8"]));
+        assert_eq!(ids(&["all"]).unwrap().len(), 11);
+        assert_eq!(ids(&["deploy", "L12"]), Err("L12".to_owned()));
+    }
+
+    #[test]
+    fn each_has_its_place_in_the_documents() {
+        for (index, experiment) in ALL.iter().enumerate() {
+            assert_eq!(experiment.id, format!("L{}", index + 1));
+            assert!(!published::about(experiment.id).quotes.is_empty());
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! L11: who notices UNMAP.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::load::{self, End, Profile, Seen};
+use crate::machine;
+use crate::pattern::{Pattern, Recipe};
+use crate::results::{Axis, Findings, Note, Plot, Point, Role, Samples, Series, Shape, Unit, key};
+use crate::stats;
+use crate::store::{Disk, Store};
+use crate::trial::figure;
+use crate::words;
+use std::cell::Cell;
+use std::time::Duration;
+use vdisk::{Format, MoverSettings};
+
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+/// Blocks of an iteration while a workload runs: small enough that UNMAP lasts.
+const BLOCKS: u64 = 2000;
+
+/// Where the workload and the UNMAP are, and what the workload does.
+struct Case {
+    name: &'static str,
+    /// The UNMAP is issued by the workload's host.
+    same_host: bool,
+    /// To the workload's datastore.
+    same_store: bool,
+    format: Format,
+    /// The regions were written before.
+    initialised: bool,
+    writes: bool,
+    /// The documents saw the workload suffer.
+    impact: bool,
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        name: "new regions, same host and datastore",
+        same_host: true,
+        same_store: true,
+        format: Format::Thin,
+        initialised: false,
+        writes: true,
+        impact: true,
+    },
+    Case {
+        name: "… other host",
+        same_host: false,
+        same_store: true,
+        format: Format::Thin,
+        initialised: false,
+        writes: true,
+        impact: false,
+    },
+    Case {
+        name: "… other datastore",
+        same_host: true,
+        same_store: false,
+        format: Format::Thin,
+        initialised: false,
+        writes: true,
+        impact: false,
+    },
+    Case {
+        name: "… initialised regions",
+        same_host: true,
+        same_store: true,
+        format: Format::Thin,
+        initialised: true,
+        writes: true,
+        impact: false,
+    },
+    Case {
+        name: "… eagerzeroedthick",
+        same_host: true,
+        same_store: true,
+        format: Format::EagerZeroedThick,
+        initialised: false,
+        writes: true,
+        impact: false,
+    },
+    Case {
+        name: "… reads",
+        same_host: true,
+        same_store: true,
+        format: Format::Thin,
+        initialised: true,
+        writes: false,
+        impact: false,
+    },
+];
+
+/// The datastores as the workload's host and another have them mounted.
+struct Stage {
+    here: Store,
+    there: Store,
+    elsewhere: Option<Store>,
+}
+
+pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+    let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.site.place(0)?.bytes / GIB * GIB / 10 * 9);
+    let secs = bench.scale.pick(1.5, 10.0);
+    bench.say("making datastores");
+    let here = Store::fresh(bench, 0, "esx01", Some(free)).await?;
+    let there = Store::join(bench, 0, "esx02").await?;
+    let elsewhere = if bench.site.places.len() > 1 {
+        Some(Store::fresh(bench, 1, "esx01", Some(free.min(bench.site.place(1)?.bytes / 10 * 9))).await?)
+    } else {
+        None
+    };
+    let stage = Stage { here, there, elsewhere };
+    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 11);
+    let mut findings = Findings {
+        setup: format!("datastores of {}, UNMAP by {BLOCKS} blocks, writes of 32 KB", words::bytes(free)),
+        expected: "Only one case suffers: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),
+        ..Findings::default()
+    };
+    bench.plan(CASES.len() * bench.repetitions as usize + 2);
+    for repetition in 0..bench.repetitions {
+        for case in &CASES {
+            bench.step(format!("{}, run {}", case.name, repetition + 1));
+            if !case.same_store && stage.elsewhere.is_none() {
+                continue;
+            }
+            let (before, during) = measure(bench, &stage, case, &pattern, secs).await?;
+            if during.operations == 0 {
+                findings
+                    .notes
+                    .push(Note::Unsupported("the target does not know UNMAP: there is nothing to notice.".into()));
+                return Ok(findings);
+            }
+            note(&mut findings.samples, case.name, &before, &during, repetition);
+        }
+    }
+    if stage.elsewhere.is_none() {
+        findings.notes.push(Note::LeftOut("the other datastore: the target shows one disk only.".into()));
+    }
+    for blocks in [200, 60_000] {
+        bench.step(format!("the host’s CPU, {blocks} blocks"));
+        let cpu = processor(&stage.here, blocks).await?;
+        findings.samples.push(key("host CPU", &blocks.to_string(), "cpu"), 0, Unit::Percent, cpu);
+    }
+    judge(&mut findings);
+    Ok(findings)
+}
+
+/// The workload alone, then with UNMAP going on beside it. During is empty where there is no UNMAP.
+async fn measure(
+    bench: &Bench,
+    stage: &Stage,
+    case: &Case,
+    pattern: &Pattern,
+    secs: f64,
+) -> Result<(Seen, Seen), LabError> {
+    let time = Duration::from_secs_f64(secs);
+    // New regions must last for both measurements; a machine of this size writes no more than 1.5 GiB/s.
+    let region = (secs * 1.5) as u64 * GIB + GIB;
+    let size = if case.initialised || !case.writes { GIB / 2 } else { 2 * region };
+    let name = format!("load{:04}", bench.serial());
+    let (disk, _) = stage.here.create(&name, size, case.format, MoverSettings::default()).await?;
+    let profile = if case.writes { Profile { outstanding: 8, ..Profile::SEQUENTIAL } } else { Profile::READS };
+    let half = if case.initialised || !case.writes { size } else { region };
+    if case.initialised {
+        disk.fill(size, pattern).await?;
+    }
+    let before = load::run(&disk, profile, 0..half, pattern, End::After(time)).await?;
+    let store = match (&stage.elsewhere, case.same_host, case.same_store) {
+        (Some(elsewhere), _, false) => elsewhere,
+        (_, true, _) => &stage.here,
+        (_, false, _) => &stage.there,
+    };
+    let during = beside_unmap(&disk, store, profile, size - half..size, pattern, time).await?;
+    disk.close().await?;
+    stage.here.remove(&name).await?;
+    Ok((before, during))
+}
+
+/// The workload for `time`, with one UNMAP after another beside it.
+async fn beside_unmap(
+    disk: &Disk,
+    store: &Store,
+    profile: Profile,
+    span: std::ops::Range<u64>,
+    pattern: &Pattern,
+    time: Duration,
+) -> Result<Seen, LabError> {
+    let (supported, over) = (Cell::new(true), Cell::new(false));
+    let begun = world::clock::now();
+    let stop = || !supported.get() || world::clock::now().duration_since(begun) >= time;
+    let workload = async {
+        let seen = load::run(disk, profile, span, pattern, End::When(&stop)).await;
+        over.set(true);
+        seen
+    };
+    let unmap = async {
+        while !over.get() {
+            let returned = store.unmap(BLOCKS).await?;
+            supported.set(returned.supported);
+            if !returned.supported {
+                break;
+            }
+        }
+        Ok::<(), LabError>(())
+    };
+    let (mut seen, unmap) = tokio::join!(workload, unmap);
+    unmap?;
+    if let (Ok(seen), false) = (&mut seen, supported.get()) {
+        seen.operations = 0;
+    }
+    seen
+}
+
+/// The share of the machine that the host's own process takes during one whole UNMAP, in percent.
+async fn processor(store: &Store, blocks: u64) -> Result<f64, LabError> {
+    let (begun, ticks) = (world::clock::now(), machine::own_seconds());
+    store.unmap(blocks).await?;
+    let (time, used) = (world::clock::now().duration_since(begun), machine::own_seconds() - ticks);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    Ok(100.0 * used / time.as_secs_f64().max(1e-9) / processors)
+}
+
+fn note(samples: &mut Samples, case: &str, before: &Seen, during: &Seen, repetition: u32) {
+    for (setting, seen) in [("alone", before), ("with UNMAP", during)] {
+        samples.push(key(case, setting, "iops"), repetition, Unit::PerSecond, seen.iops());
+        samples.push(key(case, setting, "latency"), repetition, Unit::Milliseconds, seen.mean_ms());
+    }
+    let change = 100.0 * (1.0 - during.iops() / before.iops().max(1e-9));
+    samples.push(key(case, "with UNMAP", "IOPS lost"), repetition, Unit::Percent, change);
+}
+
+fn judge(findings: &mut Findings) {
+    let samples = &findings.samples;
+    let lost = |case: &Case| samples.median(key(case.name, "with UNMAP", "IOPS lost"));
+    let point = |setting: &str| {
+        let point = |(at, case): (usize, &Case)| {
+            Some(Point::spread(at as f64, samples.spread(key(case.name, setting, "iops"))?))
+        };
+        CASES.iter().enumerate().filter_map(point).collect()
+    };
+    let plot = Plot {
+        title: "IOPS of the workload".to_owned(),
+        shape: Shape::Bars,
+        x: Axis::linear("", Unit::Count),
+        y: Axis::linear("IOPS", Unit::PerSecond),
+        places: CASES.iter().map(|case| case.name.to_owned()).collect(),
+        series: vec![
+            Series { name: "alone".to_owned(), role: Role::Nth(2), points: point("alone") },
+            Series { name: "with UNMAP".to_owned(), role: Role::With, points: point("with UNMAP") },
+        ],
+        bands: Vec::new(),
+    };
+    let touched: Vec<f64> = CASES.iter().filter(|case| case.impact).filter_map(lost).collect();
+    let others: Vec<f64> = CASES.iter().filter(|case| !case.impact).filter_map(lost).collect();
+    let cpu = |blocks: &str| samples.median(key("host CPU", blocks, "cpu"));
+    let figures = vec![
+        figure("IOPS lost, new regions, same host and datastore", Unit::Percent, stats::mean(&touched)),
+        figure("IOPS lost, mean of the other cases", Unit::Percent, stats::mean(&others)).published(0.0),
+        figure("host CPU during UNMAP, 200 blocks", Unit::Percent, cpu("200")).published(0.5),
+        figure("host CPU during UNMAP, 60 000 blocks", Unit::Percent, cpu("60000")).published(2.5),
+    ];
+    let seen: Vec<String> = CASES
+        .iter()
+        .filter_map(|case| {
+            let lost = lost(case)?;
+            let verb = if lost > 0.0 { "loses" } else { "gains" };
+            Some(format!("{}: {verb} {}.", case.name, words::show(lost.abs(), Unit::Percent)))
+        })
+        .collect();
+    let reason = reason(stats::mean(&touched), stats::mean(&others));
+    findings.plots = vec![plot];
+    findings.figures = figures;
+    findings.seen = seen;
+    findings.because(reason);
+}
+
+fn reason(touched: Option<f64>, others: Option<f64>) -> Option<String> {
+    let (touched, others) = (touched?, others?);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let first = if touched - others > 10.0 {
+        format!(
+            "New regions suffer {} more than the rest: their writes need blocks of the datastore, and the UNMAP of the same host takes \
+             blocks from the same free space, one change of the metadata at a time.",
+            words::show(touched - others, Unit::Percent)
+        )
+    } else {
+        "The case that the documents single out does not stand out here: this host’s allocation and its UNMAP hardly wait for each \
+         other."
+            .to_owned()
+    };
+    let second = if others > 5.0 {
+        format!(
+            " The other cases lose {} as well: the host, the array and the UNMAP share {processors} processors and one loopback here, \
+             where the documents had an array and hosts of their own.",
+            words::show(others, Unit::Percent)
+        )
+    } else {
+        String::new()
+    };
+    Some(first + &second)
+}

@@ -1,0 +1,97 @@
+//! What the experiments about WRITE SAME share: making eagerzeroedthick disks, and the reasons.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::results::{Findings, Note, Samples, Unit, key};
+use crate::store::Store;
+use crate::trial::Setting;
+use crate::words;
+use device::Primitive;
+use futures_util::future::try_join_all;
+use std::time::Duration;
+use vdisk::{Format, MoverSettings, Work};
+use world::clock;
+
+/// What making disks took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Zeroed {
+    /// From the first command to the end of the last.
+    pub(super) time: Duration,
+    /// What was sent.
+    pub(super) work: Work,
+    /// Bytes of all disks together.
+    pub(super) bytes: u64,
+    /// False where WRITE SAME was asked for and the device does not have it.
+    pub(super) supported: bool,
+}
+
+/// Makes `count` eagerzeroedthick disks at once, reads a place of each, and removes them.
+pub(super) async fn make(
+    bench: &Bench,
+    store: &Store,
+    bytes: u64,
+    count: u32,
+    write_same: bool,
+) -> Result<Zeroed, LabError> {
+    let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
+    let names: Vec<String> = (0..count).map(|_| format!("ezt{:04}", bench.serial())).collect();
+    let begun = clock::now();
+    let made = names.iter().map(|name| store.create(name, bytes, Format::EagerZeroedThick, settings));
+    let made = try_join_all(made).await?;
+    let time = clock::now().duration_since(begun);
+    let work = made.iter().fold(Work::default(), |sum, (_, work)| super::copies::add(sum, *work));
+    for ((disk, _), name) in made.into_iter().zip(&names) {
+        let found = disk.read_at(bytes / 2 / (1 << 20) * (1 << 20), 1 << 20).await?;
+        if found.iter().any(|byte| *byte != 0) {
+            return Err(LabError::Wrong(format!("the disk {name} was zeroed and holds something else")));
+        }
+        disk.close().await?;
+        store.remove(name).await?;
+    }
+    let supported = !write_same || store.device().vaai().is_usable(Primitive::Zero);
+    Ok(Zeroed { time, work, bytes: bytes * u64::from(count), supported })
+}
+
+impl Zeroed {
+    /// Bytes that became zeros, in MiB a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.bytes as f64 / f64::from(1 << 20) / self.time.as_secs_f64().max(1e-9)
+    }
+
+    /// Takes note of time, commands and rates.
+    pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
+        let seconds = self.time.as_secs_f64();
+        let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
+        push("time", Unit::Seconds, seconds);
+        push("commands", Unit::Count, super::copies::commands(&self.work) as f64);
+        push("zeroed", Unit::MibPerSecond, self.rate());
+        let carried = self.work.write.bytes as f64 / f64::from(1 << 20);
+        push("throughput", Unit::MibPerSecond, carried / seconds.max(1e-9));
+    }
+}
+
+/// The reasons, from what was sent.
+pub(super) fn explain(findings: &mut Findings, off: &Zeroed, on: &Zeroed) {
+    if !on.supported {
+        findings.notes.push(Note::Unsupported(
+            "WRITE SAME was asked for and the target does not know it: the host wrote zeros, which is what “on” shows here.".into(),
+        ));
+        return;
+    }
+    let same = on.work.write_same;
+    if same.commands > 0 {
+        findings.because(Some(format!(
+            "With WRITE SAME the host sent {} commands of {}, {} of them a second: {} became zeros in a second, of which the wire \
+             carried one block for each command. The array only notes that there is nothing.",
+            words::number(same.commands as f64),
+            words::bytes(same.bytes / same.commands),
+            words::number(same.commands as f64 / on.time.as_secs_f64().max(1e-9)),
+            words::show(on.rate(), Unit::MibPerSecond).trim_end_matches("/s")
+        )));
+    }
+    findings.because(Some(format!(
+        "Without it all {} crossed the wire, at {} (the documents’ host: about 1 GB/s over Fibre Channel).",
+        words::bytes(off.work.write.bytes),
+        words::show(off.rate(), Unit::MibPerSecond)
+    )));
+}

@@ -1,0 +1,174 @@
+//! A run of the lab: the array or the target, one experiment after the other, and what came of each.
+
+use crate::array::{self, OwnArray};
+use crate::bench::{Bench, Scale};
+use crate::error::LabError;
+use crate::experiments::{self, Experiment};
+use crate::machine::{Machine, Watch};
+use crate::published;
+use crate::results::{Ending, Figure, Findings, Outcome, Report};
+use crate::site::{self, Site};
+use crate::store;
+use crate::words;
+use std::path::{Path, PathBuf};
+use world::clock;
+
+/// Disks of the lab's own array. They are thin: their size costs nothing, and 8 TB must fit with room to spare.
+const OWN_DISKS: u16 = 2;
+const OWN_SIZE: &str = "10TiB";
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Names of experiments, or `all`.
+    pub names: Vec<String>,
+    /// URLs of the target; without any, the lab starts an array for itself.
+    pub targets: Vec<String>,
+    /// The program to start it with; the one that stands beside this program, without.
+    pub ibid: Option<PathBuf>,
+    /// Where that array keeps its data; the system's place for temporary files, without.
+    pub scratch: Option<PathBuf>,
+    /// Disks of the target that hold something may be overwritten.
+    pub erase: bool,
+    /// How large everything is.
+    pub scale: Scale,
+    /// How often everything is repeated.
+    pub repetitions: u32,
+    /// No progress bar.
+    pub quiet: bool,
+}
+
+/// Does what the plan says. An experiment that fails is in the report, and the next one follows.
+pub async fn run(plan: &Plan) -> Result<Report, LabError> {
+    let unknown = |name: String| {
+        let names: Vec<&str> = experiments::ALL.iter().map(|e| e.name).collect();
+        LabError::usage(format!("there is no experiment '{name}'"), format!("there are: {}, and all", names.join(", ")))
+    };
+    let experiments = experiments::named(&plan.names).map_err(unknown)?;
+    let (begun, since) = (clock::unix_millis(), clock::now());
+    let site = open_site(plan).await?;
+    let bench = Bench::new(site, plan.scale, plan.repetitions, plan.quiet);
+    let mut outcomes = Vec::new();
+    for experiment in &experiments {
+        outcomes.push(one(&bench, experiment).await);
+    }
+    bench.finish();
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scale: plan.scale.to_string(),
+        begun,
+        secs: clock::now().duration_since(since).as_secs_f64(),
+        repetitions: bench.repetitions,
+        subject: bench.site.subject.clone(),
+        machine: Machine::here(),
+        outcomes,
+    })
+}
+
+/// The target that was named, or an array of the lab's own.
+async fn open_site(plan: &Plan) -> Result<Site, LabError> {
+    if plan.targets.is_empty() {
+        let program = array::find_program(plan.ibid.as_deref())?;
+        return own_site(&program, plan.scratch.as_deref(), plan.scale).await;
+    }
+    let site = Site::survey(&plan.targets, None).await?;
+    if !plan.erase {
+        guard(&site).await?;
+    }
+    Ok(site)
+}
+
+async fn own_site(program: &Path, scratch: Option<&Path>, scale: Scale) -> Result<Site, LabError> {
+    let array = OwnArray::start(program, scratch, scale.pick("64GiB", "256GiB")).await?;
+    array.admit().await?;
+    for lun in 1..=OWN_DISKS {
+        array.volume(&format!("lab{lun}"), OWN_SIZE, lun).await?;
+    }
+    let portals: Vec<String> = array.portals.iter().map(|portal| site::portal_url(portal)).collect();
+    Site::survey(&portals, Some(array)).await
+}
+
+/// Refuses disks that hold something which the lab has not made: a target's name is easily mistaken.
+async fn guard(site: &Site) -> Result<(), LabError> {
+    for at in 0..site.places.len().min(OWN_DISKS.into()) {
+        let disk = site.open(at, "survey", &device::Statistics::default()).await?;
+        let ours = store::is_free(disk.clone()).await;
+        disk.close().await;
+        if !ours? {
+            let message = format!(
+                "LUN {} of {} is not empty, and the lab did not make what it holds",
+                site.places[at].lun, site.subject.target
+            );
+            return Err(LabError::usage(
+                message,
+                "the lab overwrites the first two disks that it finds; --erase says that it may",
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn one(bench: &Bench, experiment: &Experiment) -> Outcome {
+    bench.begin(experiment.id);
+    let (watch, begun) = (Watch::begin(), clock::now());
+    let (ending, findings) = match experiment.run(bench).await {
+        Ok(findings) => (Ending::Done, findings),
+        Err(LabError::NotPossible(reason)) => (Ending::NotPossible(reason), Findings::default()),
+        Err(error) => (Ending::Failed(error.to_string()), Findings::default()),
+    };
+    let outcome = Outcome {
+        id: experiment.id.to_owned(),
+        name: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        question: experiment.question.to_owned(),
+        published: published::about(experiment.id),
+        ending,
+        findings,
+        load: watch.end(),
+        secs: clock::now().duration_since(begun).as_secs_f64(),
+    };
+    bench.end(&line(&outcome));
+    outcome
+}
+
+/// One experiment on one line of the terminal.
+pub fn line(outcome: &Outcome) -> String {
+    let said = match (&outcome.ending, outcome.findings.figures.first()) {
+        (Ending::Failed(reason), _) => format!("failed: {reason}"),
+        (Ending::NotPossible(reason), _) => format!("not possible: {reason}"),
+        (Ending::Done, Some(figure)) => told(figure),
+        (Ending::Done, None) => "done".to_owned(),
+    };
+    format!("{:>4} {:32} {:>9}  {said}", outcome.id, outcome.title, words::seconds(outcome.secs))
+}
+
+/// A figure in words.
+fn told(figure: &Figure) -> String {
+    let number = |value: f64| words::show(value, figure.unit);
+    let mut text = format!("{} {}", figure.measured.map_or_else(|| "–".to_owned(), number), figure.name);
+    if let Some(published) = figure.published {
+        text += &format!(" (documents: {})", number(published));
+    }
+    match figure.is_met() {
+        Some(true) => text += ", goal met",
+        Some(false) => text += ", goal missed",
+        None => {}
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn a_line_says_what_was_seen_and_what_was_published() {
+        let lines: Vec<String> = report().outcomes.iter().map(line).collect();
+        assert_eq!(
+            lines[1],
+            "  L2 Deploy from template                  42 s  41× faster with XCOPY (documents: 17.1×), goal met"
+        );
+        assert!(lines[6].ends_with("not possible: it needs a second disk"), "{}", lines[6]);
+    }
+}

@@ -1,0 +1,210 @@
+//! A datastore as one host has it mounted, and the virtual disks and machines on it: what experiments work with.
+
+use crate::bench::Bench;
+use crate::error::LabError;
+use crate::load::Guest;
+use crate::pattern::Pattern;
+use crate::site;
+use bytes::Bytes;
+use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
+use device::{IscsiDisk, SharedDisk, Statistics};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use vdisk::reclaim::CountRule;
+use vdisk::unmap::UnmapSummary;
+use vdisk::vmx::Vmx;
+use vdisk::{Access, Boot, DiskSpec, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
+use world::clock;
+
+/// Every datastore of the lab is called so: by this it knows its own.
+const LABEL: &str = "ibid-lab";
+/// Where the structures of partitions and datastores are: what makes a disk not empty.
+const HEAD_BYTES: u64 = 16 << 20;
+/// Bytes of a write that fills a disk, and how many are open.
+const FILL_BYTES: u64 = 1 << 20;
+const FILL_OPEN: usize = 8;
+
+/// A mounted datastore.
+pub(crate) struct Store {
+    device: Arc<IscsiDisk>,
+    datastore: Datastore,
+}
+
+/// A virtual disk, as its guest sees it.
+pub(crate) struct Disk(VirtualDisk);
+
+/// What an UNMAP of free space took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    /// From its begin to its end.
+    pub(crate) time: Duration,
+    /// Iterations.
+    pub(crate) iterations: u64,
+    /// UNMAP commands.
+    pub(crate) commands: u64,
+    /// False where the device does not offer UNMAP: nothing was done.
+    pub(crate) supported: bool,
+}
+
+fn runtime() -> Arc<dyn Runtime> {
+    Arc::new(TokioRuntime::default())
+}
+
+/// True when a device is empty, or carries a datastore that the lab has made.
+pub(crate) async fn is_free(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
+    let shared: Arc<dyn SharedDisk> = device;
+    if let Some(found) = Datastore::probe(&shared, &runtime()).await? {
+        return Ok(found.label == LABEL);
+    }
+    site::is_empty(shared.as_ref(), HEAD_BYTES).await
+}
+
+impl Store {
+    /// A new datastore on the `at`th disk, which is emptied first, with room for `bytes` (all of the disk, without).
+    pub(crate) async fn fresh(bench: &Bench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
+        let device = bench.site.open(at, host, &Statistics::default()).await?;
+        site::clear(device.as_ref(), HEAD_BYTES).await?;
+        let shared: Arc<dyn SharedDisk> = device.clone();
+        let options = FormatOptions { size: bytes, ..FormatOptions::new(LABEL, Mode::V6) };
+        Datastore::format(&shared, &options, &runtime()).await?;
+        Self::mount(device, host, true).await
+    }
+
+    /// The datastore of the `at`th disk, mounted by another host.
+    pub(crate) async fn join(bench: &Bench, at: usize, host: &str) -> Result<Self, LabError> {
+        Self::join_with(bench, at, host, true).await
+    }
+
+    /// The same, with locks by ATS or by reservations.
+    pub(crate) async fn join_with(bench: &Bench, at: usize, host: &str, ats: bool) -> Result<Self, LabError> {
+        let device = bench.site.open(at, host, &Statistics::default()).await?;
+        Self::mount(device, host, ats).await
+    }
+
+    async fn mount(device: Arc<IscsiDisk>, host: &str, ats: bool) -> Result<Self, LabError> {
+        let options = MountOptions { ats, ats_heartbeat: ats, ..MountOptions::new(host) };
+        let datastore = Datastore::mount(device.clone(), &options, runtime()).await?;
+        Ok(Self { device, datastore })
+    }
+
+    /// The device, with what this host did to it.
+    pub(crate) fn device(&self) -> &dyn SharedDisk {
+        self.device.as_ref()
+    }
+
+    /// Ends the use of the datastore.
+    pub(crate) async fn unmount(self) -> Result<(), LabError> {
+        self.datastore.unmount().await?;
+        self.device.close().await;
+        Ok(())
+    }
+
+    /// Makes a virtual disk.
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        bytes: u64,
+        format: Format,
+        settings: MoverSettings,
+    ) -> Result<(Disk, Work), LabError> {
+        let path = path(name);
+        let (disk, work) = VirtualDisk::create(&self.datastore, &path, bytes, format, settings, &|_| ()).await?;
+        Ok((Disk(disk), work))
+    }
+
+    /// Opens a virtual disk: for reading beside others, or for its guest alone.
+    pub(crate) async fn open(&self, name: &str, access: Access, settings: MoverSettings) -> Result<Disk, LabError> {
+        Ok(Disk(VirtualDisk::open(&self.datastore, &path(name), access, settings).await?))
+    }
+
+    /// Removes a virtual disk that is closed.
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), LabError> {
+        Ok(VirtualDisk::delete(&self.datastore, &path(name)).await?)
+    }
+
+    /// Makes a small virtual machine with one disk, all of which holds something to read.
+    pub(crate) async fn machine(&self, name: &str, disk_bytes: u64, memory_mib: u32) -> Result<(), LabError> {
+        let vmx = Vmx { memory_mib, ..Vmx::new(name) };
+        let disk = DiskSpec { bytes: disk_bytes, format: Format::EagerZeroedThick };
+        Machine::create(&self.datastore, vmx, &[disk], MoverSettings::default(), &|_| ()).await?;
+        Ok(())
+    }
+
+    /// Powers a machine on, lets its guest start, and powers it off.
+    pub(crate) async fn boot(&self, name: &str, boot: &Boot) -> Result<(), LabError> {
+        let machine = Machine::open(&self.datastore, name, MoverSettings::default()).await?;
+        let running = machine.power_on().await?;
+        running.boot(boot).await?;
+        running.power_off().await?;
+        Ok(())
+    }
+
+    /// Gives the free space back, `blocks` in an iteration.
+    pub(crate) async fn unmap(&self, blocks: u64) -> Result<Returned, LabError> {
+        let begun = clock::now();
+        let settings = MoverSettings::default();
+        let (summary, supported) =
+            match vdisk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, settings, &|_| ()).await {
+                Ok(summary) => (summary, true),
+                Err(vdisk::Error::NoUnmap(_)) => (UnmapSummary::default(), false),
+                Err(error) => return Err(error.into()),
+            };
+        let (iterations, commands) = (summary.iterations, summary.work.unmap.commands);
+        Ok(Returned { time: clock::now().duration_since(begun), iterations, commands, supported })
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("{name}.vmdk")
+}
+
+impl Disk {
+    /// Writes the first `bytes`, a megabyte at a time.
+    pub(crate) async fn fill(&self, bytes: u64, pattern: &Pattern) -> Result<(), LabError> {
+        let pieces = (0..bytes.div_ceil(FILL_BYTES)).map(|piece| {
+            let offset = piece * FILL_BYTES;
+            let length = usize::try_from(FILL_BYTES.min(bytes - offset)).unwrap_or(0);
+            async move { self.write_at(offset, pattern.data(offset, length)).await }
+        });
+        stream::iter(pieces).buffer_unordered(FILL_OPEN).try_collect().await
+    }
+
+    /// Reads.
+    pub(crate) async fn read_at(&self, offset: u64, bytes: u64) -> Result<Bytes, LabError> {
+        Ok(self.0.read(offset, bytes).await?)
+    }
+
+    /// Writes.
+    pub(crate) async fn write_at(&self, offset: u64, data: Bytes) -> Result<(), LabError> {
+        Ok(self.0.write(offset, data).await?)
+    }
+
+    /// Copies the disk to `store`, in its own format. The copy is open.
+    pub(crate) async fn copy_to(&self, store: &Store, name: &str) -> Result<(Self, Report), LabError> {
+        let (copy, report) = self.0.clone_to(&Target::new(&store.datastore, &path(name)), &|_| ()).await?;
+        Ok((Self(copy), report))
+    }
+
+    /// Moves the disk to `store`, while its guest goes on.
+    pub(crate) async fn migrate(&self, store: &Store, name: &str) -> Result<Report, LabError> {
+        Ok(self.0.migrate(&Target::new(&store.datastore, &path(name)), &|_| ()).await?)
+    }
+
+    /// Ends the use of the disk.
+    pub(crate) async fn close(&self) -> Result<(), LabError> {
+        Ok(self.0.close().await?)
+    }
+}
+
+impl Guest for Disk {
+    fn read(&self, offset: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>> {
+        Box::pin(self.read_at(offset, bytes.into()))
+    }
+
+    fn write(&self, offset: u64, data: Bytes) -> Pin<Box<dyn Future<Output = Result<(), LabError>> + '_>> {
+        Box::pin(self.write_at(offset, data))
+    }
+}

@@ -1,0 +1,204 @@
+//! What all experiments share: two settings in turn, and the words, plots and figures that are made of their numbers.
+
+use crate::results::{Axis, Figure, Findings, Goal, Key, Plot, Point, Role, Samples, Series, Shape, Unit, key};
+use crate::words;
+
+/// A setting that an experiment switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Its name in samples and legends.
+    pub(crate) name: &'static str,
+    /// Its colour.
+    pub(crate) role: Role,
+    /// Whether the offload is used.
+    pub(crate) on: bool,
+}
+
+/// An offload, off and on.
+pub(crate) const fn switched(off: &'static str, on: &'static str) -> [Setting; 2] {
+    [Setting { name: off, role: Role::Without, on: false }, Setting { name: on, role: Role::With, on: true }]
+}
+
+/// EXTENDED COPY.
+pub(crate) const XCOPY: [Setting; 2] = switched("XCOPY off", "XCOPY on");
+/// WRITE SAME.
+pub(crate) const WRITE_SAME: [Setting; 2] = switched("WRITE SAME off", "WRITE SAME on");
+/// COMPARE AND WRITE.
+pub(crate) const ATS: [Setting; 2] = switched("ATS off", "ATS on");
+
+/// The settings in the order of one repetition: every other one begins with the last, so that what grows with time (a
+/// fuller array, a warmer cache) falls on all of them.
+pub(crate) fn in_turn<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
+    let mut order = settings.to_vec();
+    if repetition % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// What of the samples a plot shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// The title.
+    pub(crate) title: &'a str,
+    /// The measure.
+    pub(crate) measure: &'a str,
+    /// The vertical axis.
+    pub(crate) label: &'a str,
+    /// What the measure counts.
+    pub(crate) unit: Unit,
+}
+
+/// Bars: a group for each case, a bar for each setting.
+pub(crate) fn bars(samples: &Samples, shown: Shown<'_>, cases: &[String], settings: &[Setting]) -> Plot {
+    let points = |setting: &Setting| {
+        let spread = |case: &String| samples.spread(key(case, setting.name, shown.measure));
+        cases.iter().enumerate().filter_map(|(at, case)| Some(Point::spread(at as f64, spread(case)?))).collect()
+    };
+    let places = cases.iter().map(|case| if case.is_empty() { shown.label.to_owned() } else { case.clone() });
+    Plot {
+        title: shown.title.to_owned(),
+        shape: Shape::Bars,
+        x: Axis::linear("", Unit::Count),
+        y: Axis::linear(shown.label, shown.unit),
+        places: places.collect(),
+        series: settings
+            .iter()
+            .map(|setting| Series { name: setting.name.to_owned(), role: setting.role, points: points(setting) })
+            .collect(),
+        bands: Vec::new(),
+    }
+}
+
+/// Lines: a point for each case, whose number is `x`, and a line for each setting.
+pub(crate) fn lines(
+    samples: &Samples,
+    shown: Shown<'_>,
+    cases: &[(f64, String)],
+    settings: &[Setting],
+    x: Axis,
+) -> Plot {
+    let points = |setting: &Setting| {
+        let spread = |case: &String| samples.spread(key(case, setting.name, shown.measure));
+        cases.iter().filter_map(|(at, case)| Some(Point::spread(*at, spread(case)?))).collect()
+    };
+    Plot {
+        title: shown.title.to_owned(),
+        shape: Shape::Lines,
+        x,
+        y: Axis::linear(shown.label, shown.unit),
+        places: Vec::new(),
+        series: settings
+            .iter()
+            .map(|setting| Series { name: setting.name.to_owned(), role: setting.role, points: points(setting) })
+            .collect(),
+        bands: Vec::new(),
+    }
+}
+
+/// One median over another; nothing where one was not measured or the second is 0.
+pub(crate) fn ratio(samples: &Samples, over: Key<'_>, under: Key<'_>) -> Option<f64> {
+    let under = samples.median(under).filter(|value| *value > 0.0)?;
+    Some(samples.median(over)? / under)
+}
+
+/// How many times faster the second setting was.
+pub(crate) fn faster(samples: &Samples, case: &str, settings: &[Setting; 2]) -> Option<f64> {
+    ratio(samples, key(case, settings[0].name, "time"), key(case, settings[1].name, "time"))
+}
+
+/// A figure without a number of the documents and without a goal.
+pub(crate) fn figure(name: impl Into<String>, unit: Unit, measured: Option<f64>) -> Figure {
+    Figure { name: name.into(), unit, measured, published: None, goal: None }
+}
+
+impl Figure {
+    /// With the documents' number.
+    pub(crate) fn published(mut self, value: f64) -> Self {
+        self.published = Some(value);
+        self
+    }
+
+    /// With what must be reached.
+    pub(crate) fn goal(mut self, goal: Goal) -> Self {
+        self.goal = Some(goal);
+        self
+    }
+}
+
+/// `XCOPY off: 41 s (38 s to 43 s); XCOPY on: 1 s`, for one case of times.
+pub(crate) fn times(samples: &Samples, case: &str, settings: &[Setting]) -> String {
+    let one = |setting: &Setting| {
+        let spread = samples.spread(key(case, setting.name, "time"))?;
+        Some(format!("{} {}", setting.name, words::spread(spread, Unit::Seconds)))
+    };
+    settings.iter().filter_map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// How a ratio compares with a published one, in words.
+pub(crate) fn beside(measured: f64, published: f64) -> String {
+    let documents = words::show(published, Unit::Times);
+    match measured / published {
+        r if r > 1.25 => format!("{} times that of the documents ({documents})", words::number(r)),
+        r if r < 0.8 => format!("{} of that of the documents ({documents})", words::show(100.0 * r, Unit::Percent)),
+        _ => format!("much like the documents ({documents})"),
+    }
+}
+
+impl Findings {
+    /// Adds a sentence to what was seen, where there is one.
+    pub(crate) fn see(&mut self, text: Option<String>) {
+        self.seen.extend(text);
+    }
+
+    /// Adds a reason, where there is one.
+    pub(crate) fn because(&mut self, text: Option<String>) {
+        self.why.extend(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Samples {
+        let mut samples = Samples::default();
+        for (repetition, (off, on)) in [(40.0, 2.0), (42.0, 1.0)].into_iter().enumerate() {
+            samples.push(key("16", "XCOPY off", "time"), repetition as u32, Unit::Seconds, off);
+            samples.push(key("16", "XCOPY on", "time"), repetition as u32, Unit::Seconds, on);
+        }
+        samples
+    }
+
+    #[test]
+    fn settings_take_turns() {
+        assert_eq!(in_turn(&["off", "on"], 0), ["off", "on"]);
+        assert_eq!(in_turn(&["off", "on"], 1), ["on", "off"]);
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_medians_and_never_by_nothing() {
+        let mut samples = samples();
+        assert!((faster(&samples, "16", &XCOPY).unwrap() - 41.0 / 1.5).abs() < 1e-9);
+        assert_eq!(faster(&samples, "8", &XCOPY), None);
+        samples.push(key("8", "XCOPY off", "time"), 0, Unit::Seconds, 1.0);
+        samples.push(key("8", "XCOPY on", "time"), 0, Unit::Seconds, 0.0);
+        assert_eq!(faster(&samples, "8", &XCOPY), None);
+    }
+
+    #[test]
+    fn plots_leave_out_what_was_not_measured() {
+        let shown = Shown { title: "t", measure: "time", label: "duration", unit: Unit::Seconds };
+        let plot = bars(&samples(), shown, &["8".to_owned(), "16".to_owned()], &XCOPY);
+        assert_eq!(plot.places, ["8", "16"]);
+        assert_eq!(plot.series[0].points, [Point { x: 1.0, y: 41.0, ends: Some((40.0, 42.0)) }]);
+    }
+
+    #[test]
+    fn words_are_made_of_the_numbers() {
+        assert_eq!(times(&samples(), "16", &XCOPY), "XCOPY off 41 s (40 s to 42 s); XCOPY on 1.5 s (1 s to 2 s)");
+        assert_eq!(beside(8.0, 8.2), "much like the documents (8.2×)");
+        assert_eq!(beside(16.0, 8.0), "2 times that of the documents (8×)");
+        assert_eq!(beside(4.0, 8.0), "50 % of that of the documents (8×)");
+    }
+}
