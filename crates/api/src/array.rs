@@ -27,8 +27,37 @@ pub struct Array {
     pub parity: u64,
     /// What is occupied.
     pub space: Space,
+    /// The percentage of the capacity at which hosts are told that the array fills; null where they are not. (Ibid's own.)
+    pub threshold_percent: Option<u8>,
     /// The version of the program.
     pub version: String,
+}
+
+/// What to change of the array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArrayPatch {
+    /// More capacity. A file is extended to it; a device has to have it already. (Ibid's own.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// How long destroyed things can be recovered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eradication_config: Option<EradicationPatch>,
+    /// A new name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The percentage of the capacity at which hosts are told that the array fills; 0 for none. (Ibid's own.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_percent: Option<u8>,
+}
+
+/// A new eradication delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EradicationPatch {
+    /// The delay in milliseconds: one second to 30 days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eradication_delay: Option<u64>,
 }
 
 /// How long destroyed things can be recovered, in milliseconds.
@@ -64,19 +93,22 @@ pub struct ArraySpace {
 /// What something occupies, in bytes. What is not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
+    /// When the figures that take a walk over the whole map were counted: `unique`, `shared` and `snapshots`; null before
+    /// the first count. (Ibid's own.)
+    pub as_of: Option<u64>,
     /// Bytes written by hosts for each byte stored of them; 1 where it is not measured.
     pub data_reduction: f64,
     /// What replication keeps.
     pub replication: u64,
-    /// What several volumes share; null where it is not measured.
+    /// What several volumes share; null for anything but the array.
     pub shared: Option<u64>,
-    /// What snapshots keep.
+    /// What only snapshots hold.
     pub snapshots: u64,
     /// What the array keeps for itself; null for anything but the array.
     pub system: Option<u64>,
-    /// The part of the provisioned bytes that is not written; 1 where it is not measured.
+    /// The part of the provisioned bytes that is not written.
     pub thin_provisioning: f64,
-    /// All that is stored; null where it is not measured.
+    /// All that is stored of it; null where it is not measured.
     pub total_physical: Option<u64>,
     /// The size that hosts see.
     pub total_provisioned: u64,

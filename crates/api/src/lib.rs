@@ -5,20 +5,24 @@
 //! there; requests with fields that are not known here are refused, so that nothing is silently ignored.
 #![forbid(unsafe_code)]
 
+mod alert;
 mod array;
 mod connection;
 mod envelope;
 mod host;
+mod snapshot;
 mod volume;
 
+pub use alert::{Alert, Scrub, ScrubPost};
 pub use array::{
-    AdminApiToken, ApiToken, ApiVersions, Array, ArraySpace, Controller, EradicationConfig, Eth, Hardware,
-    NetworkInterface, Port, Space,
+    AdminApiToken, ApiToken, ApiVersions, Array, ArrayPatch, ArraySpace, Controller, EradicationConfig,
+    EradicationPatch, Eth, Hardware, NetworkInterface, Port, Space,
 };
 pub use connection::{Connection, ConnectionPost};
 pub use envelope::{ApiError, ErrorBody, GatewayError, Items, Reference};
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
-pub use volume::{Qos, Volume, VolumePatch, VolumePost};
+pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
+pub use volume::{Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
 
 /// The newest version of the dialect that is spoken, and the last of those that are told.
 pub const VERSION: &str = "2.26";

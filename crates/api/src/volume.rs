@@ -30,13 +30,16 @@ pub struct Volume {
     pub space: Space,
     /// `regular`.
     pub subtype: String,
+    /// The percentage of its size at which hosts are told that it fills; null where they are not. (Ibid's own.)
+    pub threshold_percent: Option<u8>,
     /// Milliseconds until its eradication, when it is destroyed.
     pub time_remaining: Option<u64>,
     /// The volume group it is in.
     pub volume_group: Reference,
 }
 
-/// Limits of a volume; null where there is none.
+/// Limits of a volume; null where there is none. In a request, the highest value (512 GiB per second, 100 million operations per
+/// second) takes a limit away, and null leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Qos {
@@ -52,12 +55,13 @@ pub struct Qos {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumePost {
-    /// Its size.
+    /// Its size. A copy has that of its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<u64>,
     /// Its limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
-    /// What to copy.
+    /// What to copy: a volume, or a snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Reference>,
     /// `regular`.
@@ -81,4 +85,20 @@ pub struct VolumePatch {
     /// New limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
+    /// The percentage of its size at which hosts are told that it fills; 0 for none. (Ibid's own.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_percent: Option<u8>,
+}
+
+/// What a volume occupies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeSpace {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it occupies.
+    pub space: Space,
+    /// When that was asked.
+    pub time: u64,
 }

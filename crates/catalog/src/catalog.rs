@@ -9,6 +9,9 @@ use engine::{Op, Service, call};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
+/// How many volumes and snapshots are eradicated in one change, so that none holds up others for long.
+const ERADICATION_BATCH: usize = 256;
+
 /// Called after each change with the version that it made. Runs on the thread that made the change: it must be brief
 /// and must not change the catalogue.
 pub type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
@@ -102,25 +105,16 @@ impl Catalog {
         Ok(value)
     }
 
-    /// Eradicates the destroyed volumes whose delay is over, and says which they were.
+    /// Eradicates what is destroyed and whose delay is over, and says which volumes and snapshots they were. A clock that was set
+    /// back makes them live longer, never shorter.
     pub fn eradicate_due(&self, now_ms: u64) -> Result<Vec<String>, CatalogError> {
-        if self.state().volumes().all(|volume| !is_due(volume.destroyed_ms, now_ms)) {
-            return Ok(Vec::new());
+        let mut gone = Vec::new();
+        loop {
+            let batch = self.change(|draft| draft.eradicate_due(now_ms, ERADICATION_BATCH))?;
+            if batch.is_empty() {
+                return Ok(gone);
+            }
+            gone.extend(batch);
         }
-        self.change(|draft| {
-            let due: Vec<String> = draft
-                .state()
-                .volumes()
-                .filter(|volume| is_due(volume.destroyed_ms, now_ms))
-                .map(|volume| volume.name.clone())
-                .collect();
-            due.iter().try_for_each(|name| draft.eradicate_volume(name).map(|_| ()))?;
-            Ok(due)
-        })
     }
-}
-
-/// A clock that was set back makes volumes live longer, never shorter.
-fn is_due(destroyed_ms: Option<u64>, now_ms: u64) -> bool {
-    destroyed_ms.is_some_and(|destroyed| now_ms.saturating_sub(destroyed) >= crate::ERADICATION_DELAY_MS)
 }

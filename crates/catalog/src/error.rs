@@ -9,6 +9,8 @@ use thiserror::Error;
 pub enum Kind {
     /// A volume.
     Volume,
+    /// A snapshot of a volume.
+    Snapshot,
     /// A host.
     Host,
     /// A volume's connection to a host.
@@ -21,6 +23,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Volume => "Volume",
+            Self::Snapshot => "Volume snapshot",
             Self::Host => "Host",
             Self::Connection => "Connection",
             Self::Admin => "Admin",
@@ -68,17 +71,33 @@ pub enum CatalogError {
         /// The volume.
         name: String,
     },
-    /// The volume waits for its eradication and cannot be used.
-    #[error("Volume has been destroyed.")]
+    /// It waits for its eradication and cannot be used.
+    #[error("{kind} has been destroyed.")]
     Destroyed {
+        /// What it is.
+        kind: Kind,
+        /// Its name.
+        name: String,
+    },
+    /// Only what is destroyed can be recovered or eradicated.
+    #[error("{kind} is not destroyed.")]
+    NotDestroyed {
+        /// What it is.
+        kind: Kind,
+        /// Its name.
+        name: String,
+    },
+    /// A volume is not copied to itself.
+    #[error("Volume cannot be overwritten with itself.")]
+    OntoItself {
         /// The volume.
         name: String,
     },
-    /// Only destroyed volumes can be recovered or eradicated.
-    #[error("Volume is not destroyed.")]
-    NotDestroyed {
-        /// The volume.
-        name: String,
+    /// A setting is not one.
+    #[error("Invalid setting: {reason}.")]
+    BadSetting {
+        /// What can be set.
+        reason: &'static str,
     },
     /// Hosts are connected to the volume, or volumes to the host.
     #[error("{kind} cannot be deleted due to existing connections.")]
@@ -156,14 +175,15 @@ impl CatalogError {
             | Self::BadName { name }
             | Self::BadSize { name }
             | Self::WouldTruncate { name }
-            | Self::Destroyed { name }
-            | Self::NotDestroyed { name }
+            | Self::Destroyed { name, .. }
+            | Self::NotDestroyed { name, .. }
+            | Self::OntoItself { name }
             | Self::Connected { name, .. }
             | Self::BadChap { name, .. } => Some(name),
             Self::BadIqn { iqn } | Self::IqnInUse { iqn, .. } => Some(iqn),
             Self::LunInUse { host, .. } => Some(host),
             Self::Damaged { key, .. } => Some(key),
-            Self::BadLun { .. } | Self::LimitReached { .. } | Self::Engine(_) => None,
+            Self::BadLun { .. } | Self::BadSetting { .. } | Self::LimitReached { .. } | Self::Engine(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The catalogue: what the array's administrators have made, and who may see it.
 //!
-//! It holds the array's identity, volumes, hosts, connections and administrators. Host groups, snapshots, protection
+//! It holds the array's identity and settings, volumes, snapshots, hosts, connections and administrators. Host groups, protection
 //! groups, pods and policies get a record type, a key prefix and a map in [`State`] of their own when they come.
 //!
 //! * Readers take a [`State`]: an immutable value behind an `Arc`, the same for as long as they hold it.
@@ -18,22 +18,37 @@ mod error;
 mod lun;
 mod name;
 mod record;
+mod shared_map;
 mod state;
 
 pub use catalog::{Catalog, Watcher};
-pub use draft::{Draft, HostEdit};
+pub use draft::{ArrayEdit, Draft, HostEdit, VolumeEdit};
 pub use error::{CatalogError, Kind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
-pub use record::{Admin, Array, Chap, Connection, Founding, Host, HostId, Secret, Volume};
+pub use record::{
+    Admin, Array, Chap, Connection, Founding, Host, HostId, Qos, Secret, Settings, Snapshot, Unit, Volume,
+};
 pub use state::State;
 
 /// The smallest volume: 1 MiB.
 pub const MIN_VOLUME_BYTES: u64 = 1 << 20;
-/// How long a destroyed volume can be recovered: one day.
+/// How long what is destroyed can be recovered, where nobody has set another time: one day.
 pub const ERADICATION_DELAY_MS: u64 = 24 * 60 * 60 * 1000;
+/// The times that can be set: one second to 30 days.
+pub const ERADICATION_DELAYS_MS: std::ops::RangeInclusive<u64> = 1000..=30 * ERADICATION_DELAY_MS;
+/// The lowest bandwidth limit: 1 MiB per second.
+pub const MIN_BANDWIDTH_LIMIT: u64 = 1 << 20;
+/// The highest bandwidth limit: 512 GiB per second.
+pub const MAX_BANDWIDTH_LIMIT: u64 = 512 << 30;
+/// The lowest limit of commands per second.
+pub const MIN_IOPS_LIMIT: u64 = 100;
+/// The highest limit of commands per second.
+pub const MAX_IOPS_LIMIT: u64 = 100_000_000;
 /// The most volumes, destroyed ones included.
 pub const MAX_VOLUMES: usize = 20_000;
+/// The most snapshots of all volumes together, destroyed ones included.
+pub const MAX_SNAPSHOTS: usize = 100_000;
 /// The most hosts.
 pub const MAX_HOSTS: usize = 2_000;
 /// The most initiator names of one host.

@@ -1,5 +1,6 @@
 //! What one initiator sees.
 
+use crate::record::Qos;
 use std::collections::BTreeMap;
 use units::VolumeId;
 
@@ -14,8 +15,12 @@ pub struct LunEntry {
     pub blocks: u64,
     /// The volume's serial number: 24 hexadecimal digits in upper case.
     pub serial: String,
-    /// True when the host may not write.
+    /// True when the host may not write: a snapshot.
     pub read_only: bool,
+    /// The volume's limits, shared by all hosts that see it.
+    pub qos: Qos,
+    /// The percentage of the volume's size at which hosts are told that it fills; `None`: they are not.
+    pub threshold_percent: Option<u8>,
 }
 
 impl LunEntry {

@@ -4,6 +4,7 @@ use crate::CatalogError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 use units::{BLOCK_BYTES, VolumeId};
 
 /// Version of the form in which records are stored.
@@ -39,6 +40,42 @@ pub struct Array {
     pub next_volume: u64,
     /// The number of the next host.
     pub next_host: u64,
+    /// The last number that a snapshot got in the place of a suffix.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub snapshots_numbered: u64,
+    /// What its administrators have set.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub settings: Settings,
+}
+
+/// What the administrators of an array have set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// How long destroyed volumes and snapshots can be recovered, in milliseconds.
+    pub eradication_delay_ms: u64,
+    /// Hosts are told, once, when this percentage of the pool comes into use; `None`: they are not.
+    pub threshold_percent: Option<u8>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { eradication_delay_ms: crate::ERADICATION_DELAY_MS, threshold_percent: None }
+    }
+}
+
+/// The limits of a volume, over all hosts that see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Qos {
+    /// Bytes per second that are read and written; `None`: as many as there can be.
+    pub bandwidth_limit: Option<u64>,
+    /// Commands per second; `None`: as many as there can be.
+    pub iops_limit: Option<u64>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Array {
@@ -58,6 +95,8 @@ impl Array {
             created_ms: founding.now_ms,
             next_volume: 1,
             next_host: 1,
+            snapshots_numbered: 0,
+            settings: Settings::default(),
         }
     }
 }
@@ -77,6 +116,15 @@ pub struct Volume {
     pub created_ms: u64,
     /// When it was destroyed, if it waits for its eradication.
     pub destroyed_ms: Option<u64>,
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub qos: Qos,
+    /// Hosts are told, once, when this percentage of its size comes to be written; `None`: they are not.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub threshold_percent: Option<u8>,
+    /// What it was copied from, last.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub source: Option<VolumeId>,
 }
 
 impl Volume {
@@ -88,6 +136,65 @@ impl Volume {
     /// Its NAA name (SPC-4 7.8.6.6.5), as hosts see it: 32 hexadecimal digits.
     pub fn naa(&self) -> String {
         naa(&self.serial)
+    }
+}
+
+/// A snapshot: what a volume held at one instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The engine's name for it.
+    pub id: VolumeId,
+    /// The volume that it was taken of. It never outlives it.
+    pub volume: VolumeId,
+    /// What follows the volume's name and a point in its own.
+    pub suffix: String,
+    /// Its size: that of the volume at that instant.
+    pub bytes: u64,
+    /// 24 hexadecimal digits in upper case, unique for ever.
+    pub serial: String,
+    /// When it was taken, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was destroyed, if it waits for its own eradication; it also waits when its volume does.
+    pub destroyed_ms: Option<u64>,
+}
+
+/// What holds data and can be copied and shown to hosts: a logical unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A volume.
+    Volume(Arc<Volume>),
+    /// A snapshot: for reading only.
+    Snapshot(Arc<Snapshot>),
+}
+
+impl Unit {
+    /// The engine's name for it.
+    pub fn id(&self) -> VolumeId {
+        match self {
+            Self::Volume(volume) => volume.id,
+            Self::Snapshot(snapshot) => snapshot.id,
+        }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Volume(volume) => volume.bytes,
+            Self::Snapshot(snapshot) => snapshot.bytes,
+        }
+    }
+
+    /// Its serial number: 24 hexadecimal digits in upper case.
+    pub fn serial(&self) -> &str {
+        match self {
+            Self::Volume(volume) => &volume.serial,
+            Self::Snapshot(snapshot) => &snapshot.serial,
+        }
+    }
+
+    /// Its NAA name (SPC-4 7.8.6.6.5), as hosts see it: 32 hexadecimal digits.
+    pub fn naa(&self) -> String {
+        naa(self.serial())
     }
 }
 
@@ -187,6 +294,13 @@ impl Record for Array {
 
 impl Record for Volume {
     const PREFIX: &'static str = "volume/";
+    fn key(&self) -> String {
+        format!("{}{:016x}", Self::PREFIX, self.id.0)
+    }
+}
+
+impl Record for Snapshot {
+    const PREFIX: &'static str = "snapshot/";
     fn key(&self) -> String {
         format!("{}{:016x}", Self::PREFIX, self.id.0)
     }

@@ -2,28 +2,33 @@
 
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
-use crate::record::{Admin, Array, Connection, Host, HostId, Record, Volume, decode};
+use crate::record::{Admin, Array, Connection, Host, HostId, Qos, Record, Snapshot, Unit, Volume, decode};
+use crate::shared_map::SharedMap;
 use crate::{CatalogError, Kind};
 use engine::Service;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::VolumeId;
+use units::{BLOCK_BYTES, VolumeId};
 
-/// The catalogue at one moment. Cheap to clone: records are shared.
+/// The catalogue at one moment. Cheap to clone: records are shared, and so are the maps as far as they are alike.
 ///
 /// Each map beside the records is an index over them and is rebuilt from them at start; `put` and `remove` are the only
 /// ways to change either, and keep them in step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     array: Arc<Array>,
-    volumes: BTreeMap<VolumeId, Arc<Volume>>,
-    hosts: BTreeMap<HostId, Arc<Host>>,
-    connections: BTreeMap<(HostId, VolumeId), u16>,
-    admins: BTreeMap<String, Arc<Admin>>,
-    volume_names: BTreeMap<String, VolumeId>,
-    host_names: BTreeMap<String, HostId>,
-    initiators: BTreeMap<String, HostId>,
-    connected: BTreeMap<(VolumeId, HostId), u16>,
+    volumes: SharedMap<VolumeId, Arc<Volume>>,
+    snapshots: SharedMap<VolumeId, Arc<Snapshot>>,
+    hosts: SharedMap<HostId, Arc<Host>>,
+    connections: SharedMap<(HostId, VolumeId), u16>,
+    admins: SharedMap<String, Arc<Admin>>,
+    volume_names: SharedMap<String, VolumeId>,
+    /// By volume and suffix.
+    snapshot_names: SharedMap<(VolumeId, String), VolumeId>,
+    host_names: SharedMap<String, HostId>,
+    initiators: SharedMap<String, HostId>,
+    connected: SharedMap<(VolumeId, HostId), u16>,
+    /// What is destroyed itself, by the time of that.
+    destroyed: SharedMap<(u64, VolumeId), ()>,
 }
 
 impl State {
@@ -31,14 +36,17 @@ impl State {
     pub(crate) fn new(array: Array) -> Self {
         Self {
             array: Arc::new(array),
-            volumes: BTreeMap::new(),
-            hosts: BTreeMap::new(),
-            connections: BTreeMap::new(),
-            admins: BTreeMap::new(),
-            volume_names: BTreeMap::new(),
-            host_names: BTreeMap::new(),
-            initiators: BTreeMap::new(),
-            connected: BTreeMap::new(),
+            volumes: SharedMap::default(),
+            snapshots: SharedMap::default(),
+            hosts: SharedMap::default(),
+            connections: SharedMap::default(),
+            admins: SharedMap::default(),
+            volume_names: SharedMap::default(),
+            snapshot_names: SharedMap::default(),
+            host_names: SharedMap::default(),
+            initiators: SharedMap::default(),
+            connected: SharedMap::default(),
+            destroyed: SharedMap::default(),
         }
     }
 
@@ -49,11 +57,18 @@ impl State {
         };
         let mut state = Self::new(decode(Array::PREFIX.as_bytes(), &array)?);
         scan::<Volume>(service)?.into_iter().for_each(|volume| state.put_volume(volume));
+        for snapshot in scan::<Snapshot>(service)? {
+            if !state.volumes.contains_key(&snapshot.volume) {
+                let reason = "its volume is missing".to_owned();
+                return Err(CatalogError::Damaged { key: snapshot.key(), reason });
+            }
+            state.put_snapshot(Arc::new(snapshot));
+        }
         scan::<Host>(service)?.into_iter().for_each(|host| state.put_host(host));
         scan::<Admin>(service)?.into_iter().for_each(|admin| state.put_admin(admin));
         for connection in scan::<Connection>(service)? {
             // A dangling connection would show a host nothing; better to refuse to start than to guess.
-            if !state.volumes.contains_key(&connection.volume) || !state.hosts.contains_key(&connection.host) {
+            if state.unit_by_id(connection.volume).is_none() || !state.hosts.contains_key(&connection.host) {
                 let reason = "its volume or host is missing".to_owned();
                 return Err(CatalogError::Damaged { key: connection.key(), reason });
             }
@@ -70,6 +85,27 @@ impl State {
     /// All volumes, destroyed ones included, in order of their making.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
         self.volumes.values()
+    }
+
+    /// How many volumes there are, destroyed ones included.
+    pub fn volume_count(&self) -> usize {
+        self.volumes.len()
+    }
+
+    /// All snapshots, destroyed ones included, in order of their making.
+    pub fn snapshots(&self) -> impl Iterator<Item = &Arc<Snapshot>> {
+        self.snapshots.values()
+    }
+
+    /// How many snapshots there are, destroyed ones included.
+    pub fn snapshot_count(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    /// The snapshots of a volume, destroyed ones included, in order of their suffixes.
+    pub fn snapshots_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Snapshot>> {
+        let all = (volume, String::new())..(VolumeId(volume.0.saturating_add(1)), String::new());
+        self.snapshot_names.range(all).filter_map(|(_, id)| self.snapshots.get(id))
     }
 
     /// All hosts in order of their making.
@@ -98,6 +134,76 @@ impl State {
         self.volumes.get(&id)
     }
 
+    /// The snapshot of that name, `VOLUME.SUFFIX`, destroyed or not.
+    pub fn snapshot(&self, name: &str) -> Result<&Arc<Snapshot>, CatalogError> {
+        let found = name.split_once('.').and_then(|(volume, suffix)| {
+            let volume = self.volume_names.get(&folded(volume))?;
+            self.snapshot_with(*volume, suffix)
+        });
+        found.ok_or_else(|| CatalogError::NoSuch { kind: Kind::Snapshot, name: name.to_owned() })
+    }
+
+    /// The snapshot of a volume with that suffix.
+    pub(crate) fn snapshot_with(&self, volume: VolumeId, suffix: &str) -> Option<&Arc<Snapshot>> {
+        self.snapshot_names.get(&(volume, folded(suffix))).and_then(|id| self.snapshots.get(id))
+    }
+
+    /// The snapshot that the engine knows by that number.
+    pub fn snapshot_by_id(&self, id: VolumeId) -> Option<&Arc<Snapshot>> {
+        self.snapshots.get(&id)
+    }
+
+    /// A snapshot's name, `VOLUME.SUFFIX`.
+    pub fn snapshot_name(&self, snapshot: &Snapshot) -> String {
+        let volume = self.volumes.get(&snapshot.volume).map_or("", |volume| &volume.name);
+        format!("{volume}.{}", snapshot.suffix)
+    }
+
+    /// When a snapshot was destroyed, itself or with its volume.
+    pub fn snapshot_destroyed_ms(&self, snapshot: &Snapshot) -> Option<u64> {
+        let volume = self.volumes.get(&snapshot.volume).and_then(|volume| volume.destroyed_ms);
+        match (snapshot.destroyed_ms, volume) {
+            (Some(own), Some(with)) => Some(own.min(with)),
+            (own, with) => own.or(with),
+        }
+    }
+
+    /// The volume, or where the name has a point the snapshot, of that name; destroyed or not.
+    pub fn unit(&self, name: &str) -> Result<Unit, CatalogError> {
+        if name.contains('.') {
+            self.snapshot(name).map(|snapshot| Unit::Snapshot(snapshot.clone()))
+        } else {
+            self.volume(name).map(|volume| Unit::Volume(volume.clone()))
+        }
+    }
+
+    /// The volume or snapshot that the engine knows by that number.
+    pub fn unit_by_id(&self, id: VolumeId) -> Option<Unit> {
+        let snapshot = || self.snapshots.get(&id).cloned().map(Unit::Snapshot);
+        self.volumes.get(&id).cloned().map(Unit::Volume).or_else(snapshot)
+    }
+
+    /// The name of a volume or snapshot.
+    pub fn unit_name(&self, unit: &Unit) -> String {
+        match unit {
+            Unit::Volume(volume) => volume.name.clone(),
+            Unit::Snapshot(snapshot) => self.snapshot_name(snapshot),
+        }
+    }
+
+    /// When the next volume or snapshot is to be eradicated, in milliseconds since 1970.
+    pub fn next_eradication_ms(&self) -> Option<u64> {
+        let ((destroyed, _), ()) = self.destroyed.iter().next()?;
+        Some(destroyed.saturating_add(self.array.settings.eradication_delay_ms))
+    }
+
+    /// The first volume or snapshot whose delay is over.
+    pub(crate) fn next_due(&self, now_ms: u64) -> Option<Unit> {
+        self.next_eradication_ms().filter(|due| *due <= now_ms)?;
+        let ((_, id), ()) = self.destroyed.iter().next()?;
+        self.unit_by_id(*id)
+    }
+
     /// The host of that name.
     pub fn host(&self, name: &str) -> Result<&Arc<Host>, CatalogError> {
         let found = self.host_names.get(&folded(name)).and_then(|id| self.hosts.get(id));
@@ -111,7 +217,7 @@ impl State {
 
     /// The host that has exactly this initiator name, which may be `*`.
     pub(crate) fn owner(&self, iqn: &str) -> Option<&Arc<Host>> {
-        self.initiators.get(iqn).and_then(|id| self.hosts.get(id))
+        self.initiators.get(&iqn.to_owned()).and_then(|id| self.hosts.get(id))
     }
 
     /// The host that an initiator belongs to: the one that names it, else the one that admits any.
@@ -121,7 +227,7 @@ impl State {
 
     /// The administrator of that name.
     pub fn admin(&self, name: &str) -> Option<&Arc<Admin>> {
-        self.admins.get(name)
+        self.admins.get(&name.to_owned())
     }
 
     /// The LUN by which the host sees the volume.
@@ -129,15 +235,13 @@ impl State {
         self.connections.get(&(host, volume)).copied()
     }
 
-    /// The volumes of a host, with their LUNs.
-    pub fn volumes_of(&self, host: HostId) -> impl Iterator<Item = (u16, &Arc<Volume>)> + '_ {
+    /// The volumes and snapshots of a host, with their LUNs.
+    pub fn units_of(&self, host: HostId) -> impl Iterator<Item = (u16, Unit)> + '_ {
         let all = (host, VolumeId(0))..=(host, VolumeId(u64::MAX));
-        self.connections
-            .range(all)
-            .filter_map(|((_, volume), lun)| self.volumes.get(volume).map(|volume| (*lun, volume)))
+        self.connections.range(all).filter_map(|((_, unit), lun)| self.unit_by_id(*unit).map(|unit| (*lun, unit)))
     }
 
-    /// The hosts of a volume.
+    /// The hosts of a volume or snapshot.
     pub fn hosts_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Host>> + '_ {
         let all = (volume, HostId(0))..=(volume, HostId(u64::MAX));
         self.connected.range(all).filter_map(|((_, host), _)| self.hosts.get(host))
@@ -146,17 +250,23 @@ impl State {
     /// What an initiator sees; `None` when it belongs to no host.
     pub fn lun_map(&self, initiator_iqn: &str) -> Option<LunMap> {
         let host = self.host_of_initiator(initiator_iqn)?;
-        let entry = |(lun, volume): (u16, &Arc<Volume>)| {
+        let entry = |(lun, unit): (u16, Unit)| {
+            let (qos, threshold_percent) = match &unit {
+                Unit::Volume(volume) => (volume.qos, volume.threshold_percent),
+                Unit::Snapshot(_) => (Qos::default(), None),
+            };
             let entry = LunEntry {
-                volume: volume.id,
-                name: volume.name.clone(),
-                blocks: volume.blocks(),
-                serial: volume.serial.clone(),
-                read_only: false,
+                volume: unit.id(),
+                name: self.unit_name(&unit),
+                blocks: unit.bytes() / BLOCK_BYTES,
+                serial: unit.serial().to_owned(),
+                read_only: matches!(unit, Unit::Snapshot(_)),
+                qos,
+                threshold_percent,
             };
             (lun, entry)
         };
-        Some(LunMap { host: host.name.clone(), entries: self.volumes_of(host.id).map(entry).collect() })
+        Some(LunMap { host: host.name.clone(), entries: self.units_of(host.id).map(entry).collect() })
     }
 
     pub(crate) fn put_array(&mut self, array: Array) {
@@ -164,20 +274,37 @@ impl State {
     }
 
     pub(crate) fn put_volume(&mut self, volume: Volume) {
-        self.forget_volume_name(volume.id);
+        self.forget_volume(volume.id);
         self.volume_names.insert(folded(&volume.name), volume.id);
+        if let Some(destroyed) = volume.destroyed_ms {
+            self.destroyed.insert((destroyed, volume.id), ());
+        }
         self.volumes.insert(volume.id, Arc::new(volume));
     }
 
     pub(crate) fn remove_volume(&mut self, id: VolumeId) {
-        self.forget_volume_name(id);
+        self.forget_volume(id);
         self.volumes.remove(&id);
+    }
+
+    pub(crate) fn put_snapshot(&mut self, snapshot: Arc<Snapshot>) {
+        self.forget_snapshot(snapshot.id);
+        self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id);
+        if let Some(destroyed) = snapshot.destroyed_ms {
+            self.destroyed.insert((destroyed, snapshot.id), ());
+        }
+        self.snapshots.insert(snapshot.id, snapshot);
+    }
+
+    pub(crate) fn remove_snapshot(&mut self, id: VolumeId) {
+        self.forget_snapshot(id);
+        self.snapshots.remove(&id);
     }
 
     pub(crate) fn put_host(&mut self, host: Host) {
         self.forget_host_names(host.id);
         self.host_names.insert(folded(&host.name), host.id);
-        self.initiators.extend(host.iqns.iter().map(|iqn| (iqn.clone(), host.id)));
+        host.iqns.iter().for_each(|iqn| self.initiators.insert(iqn.clone(), host.id));
         self.hosts.insert(host.id, Arc::new(host));
     }
 
@@ -200,9 +327,17 @@ impl State {
         self.admins.insert(admin.name.clone(), Arc::new(admin));
     }
 
-    fn forget_volume_name(&mut self, id: VolumeId) {
+    fn forget_volume(&mut self, id: VolumeId) {
         if let Some(old) = self.volumes.get(&id) {
             self.volume_names.remove(&folded(&old.name));
+            old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
+        }
+    }
+
+    fn forget_snapshot(&mut self, id: VolumeId) {
+        if let Some(old) = self.snapshots.get(&id) {
+            self.snapshot_names.remove(&(old.volume, folded(&old.suffix)));
+            old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }
 

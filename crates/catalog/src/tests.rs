@@ -2,6 +2,7 @@
 
 mod random;
 mod rules;
+mod snapshots;
 mod storage;
 
 use crate::{Catalog, CatalogError, Founding, HostEdit};

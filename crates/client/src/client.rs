@@ -3,8 +3,9 @@
 use crate::transport::TlsConnector;
 use crate::{ClientError, Trust, TrustError};
 use api::{
-    API_TOKEN_HEADER, AUTH_TOKEN_HEADER, AdminApiToken, Array, ArraySpace, Connection, ConnectionPost, ErrorBody,
-    GatewayError, Host, HostPatch, HostPost, Items, Port, VERSION, Volume, VolumePatch, VolumePost,
+    API_TOKEN_HEADER, AUTH_TOKEN_HEADER, AdminApiToken, Alert, Array, ArrayPatch, ArraySpace, Connection,
+    ConnectionPost, ErrorBody, GatewayError, Host, HostPatch, HostPost, Items, Port, Reference, Scrub, ScrubPost,
+    VERSION, Volume, VolumePatch, VolumePost, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,14 @@ pub struct Listing<'a> {
     pub filter: Option<&'a str>,
     /// Only destroyed ones, or only others.
     pub destroyed: Option<bool>,
+}
+
+impl<'a> Listing<'a> {
+    fn add_to(&self, parameters: &mut Vec<(&'a str, &'a str)>, names: &'a str) {
+        parameters.extend((!names.is_empty()).then_some(("names", names)));
+        parameters.extend(self.filter.map(|filter| ("filter", filter)));
+        parameters.extend(self.destroyed.map(|destroyed| ("destroyed", if destroyed { "true" } else { "false" })));
+    }
 }
 
 /// Which hosts, and which volumes, a call is about; all where there is none.
@@ -76,9 +85,30 @@ impl Client {
         self.one(Method::GET, "arrays", &[], None::<&()>)
     }
 
-    /// What the array occupies.
-    pub fn array_space(&self) -> Result<ArraySpace, ClientError> {
-        self.one(Method::GET, "arrays/space", &[], None::<&()>)
+    /// Changes the array.
+    pub fn change_array(&self, patch: &ArrayPatch) -> Result<Array, ClientError> {
+        self.one(Method::PATCH, "arrays", &[], Some(patch))
+    }
+
+    /// What the array occupies. With `refresh` it is all counted first, which takes the longer the more there is.
+    pub fn array_space(&self, refresh: bool) -> Result<ArraySpace, ClientError> {
+        let parameters: Parameters<'_> = if refresh { &[("refresh", "true")] } else { &[] };
+        self.one(Method::GET, "arrays/space", parameters, None::<&()>)
+    }
+
+    /// Alerts, those that are over included.
+    pub fn alerts(&self, filter: Option<&str>) -> Result<Vec<Alert>, ClientError> {
+        self.named("alerts", &Listing { filter, ..Listing::default() })
+    }
+
+    /// How far the checking of everything that is stored has come.
+    pub fn scrub(&self) -> Result<Scrub, ClientError> {
+        self.one(Method::GET, "arrays/scrub", &[], None::<&()>)
+    }
+
+    /// Has everything that is stored checked.
+    pub fn start_scrub(&self, post: &ScrubPost) -> Result<Scrub, ClientError> {
+        self.one(Method::POST, "arrays/scrub", &[], Some(post))
     }
 
     /// The array's ports.
@@ -96,6 +126,13 @@ impl Client {
         self.one(Method::POST, "volumes", &[("names", name)], Some(post))
     }
 
+    /// Makes a volume of what a volume or snapshot holds; with `overwrite`, in the place of one that is there.
+    pub fn copy_volume(&self, source: &str, name: &str, overwrite: bool) -> Result<Volume, ClientError> {
+        let overwrite = if overwrite { "true" } else { "false" };
+        let post = VolumePost { source: Some(Reference::named(source)), ..VolumePost::default() };
+        self.one(Method::POST, "volumes", &[("names", name), ("overwrite", overwrite)], Some(&post))
+    }
+
     /// Changes a volume. To make it smaller takes `truncate`.
     pub fn change_volume(&self, name: &str, patch: &VolumePatch, truncate: bool) -> Result<Volume, ClientError> {
         let truncate = if truncate { "true" } else { "false" };
@@ -104,15 +141,46 @@ impl Client {
 
     /// Makes the same change to several volumes, or to none when one cannot be changed.
     pub fn change_volumes(&self, names: &[String], patch: &VolumePatch) -> Result<Vec<Volume>, ClientError> {
-        let names = names.join(",");
-        let changed: Items<Volume> =
-            understand(self.call(Method::PATCH, "volumes", &[("names", &names)], Some(patch))?)?;
-        Ok(changed.items)
+        self.all(Method::PATCH, "volumes", &[("names", &names.join(","))], Some(patch))
     }
 
     /// Removes destroyed volumes for good: all of them, or none.
     pub fn eradicate_volumes(&self, names: &[String]) -> Result<(), ClientError> {
         self.call(Method::DELETE, "volumes", &[("names", &names.join(","))], None::<&()>).map(|_| ())
+    }
+
+    /// Snapshots; of `volumes` only, where there are any.
+    pub fn snapshots(&self, listing: &Listing<'_>, volumes: &[String]) -> Result<Vec<VolumeSnapshot>, ClientError> {
+        let sources = volumes.join(",");
+        let (names, mut parameters) = (listing.names.join(","), Vec::new());
+        listing.add_to(&mut parameters, &names);
+        if !volumes.is_empty() {
+            parameters.push(("source_names", sources.as_str()));
+        }
+        self.list("volume-snapshots", &parameters)
+    }
+
+    /// Takes snapshots of volumes, all at the same instant.
+    pub fn create_snapshots(
+        &self,
+        volumes: &[String],
+        post: &VolumeSnapshotPost,
+    ) -> Result<Vec<VolumeSnapshot>, ClientError> {
+        self.all(Method::POST, "volume-snapshots", &[("source_names", &volumes.join(","))], Some(post))
+    }
+
+    /// Makes the same change to several snapshots, or to none when one cannot be changed.
+    pub fn change_snapshots(
+        &self,
+        names: &[String],
+        patch: &VolumeSnapshotPatch,
+    ) -> Result<Vec<VolumeSnapshot>, ClientError> {
+        self.all(Method::PATCH, "volume-snapshots", &[("names", &names.join(","))], Some(patch))
+    }
+
+    /// Removes destroyed snapshots for good: all of them, or none.
+    pub fn eradicate_snapshots(&self, names: &[String]) -> Result<(), ClientError> {
+        self.call(Method::DELETE, "volume-snapshots", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
     /// Hosts.
@@ -161,17 +229,8 @@ impl Client {
     }
 
     fn named<T: DeserializeOwned>(&self, path: &str, listing: &Listing<'_>) -> Result<Vec<T>, ClientError> {
-        let names = listing.names.join(",");
-        let mut parameters = Vec::new();
-        if !listing.names.is_empty() {
-            parameters.push(("names", names.as_str()));
-        }
-        if let Some(filter) = listing.filter {
-            parameters.push(("filter", filter));
-        }
-        if let Some(destroyed) = listing.destroyed {
-            parameters.push(("destroyed", if destroyed { "true" } else { "false" }));
-        }
+        let (names, mut parameters) = (listing.names.join(","), Vec::new());
+        listing.add_to(&mut parameters, &names);
         self.list(path, &parameters)
     }
 
@@ -191,6 +250,18 @@ impl Client {
         }
     }
 
+    /// A call whose answer is a list on one page.
+    fn all<T: DeserializeOwned, B: Serialize>(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: Parameters<'_>,
+        body: Option<&B>,
+    ) -> Result<Vec<T>, ClientError> {
+        let items: Items<T> = understand(self.call(method, path, parameters, body)?)?;
+        Ok(items.items)
+    }
+
     /// A call whose answer is one thing.
     fn one<T: DeserializeOwned, B: Serialize>(
         &self,
@@ -199,9 +270,11 @@ impl Client {
         parameters: Parameters<'_>,
         body: Option<&B>,
     ) -> Result<T, ClientError> {
-        let items: Items<T> = understand(self.call(method, path, parameters, body)?)?;
         let reason = "it holds nothing".to_owned();
-        items.items.into_iter().next().ok_or(ClientError::NotUnderstood { status: 200, reason })
+        self.all(method, path, parameters, body)?
+            .into_iter()
+            .next()
+            .ok_or(ClientError::NotUnderstood { status: 200, reason })
     }
 
     /// A call within a session. When the session turns out to be over, another is opened, once.

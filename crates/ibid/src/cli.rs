@@ -56,14 +56,25 @@ pub(crate) enum Command {
     /// Make, change, list and remove volumes
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Take, list and remove snapshots of volumes
+    #[command(subcommand)]
+    Snap(SnapCommand),
     /// Make, change, list and remove hosts; connect volumes to them
     #[command(subcommand)]
     Host(HostCommand),
-    /// Show the array
+    /// Show the array and its space, change its settings, make it larger
     #[command(subcommand)]
     Array(ArrayCommand),
+    /// Check everything that is stored against its checksums
+    #[command(subcommand)]
+    Scrub(ScrubCommand),
+    /// What an administrator should know of: space that runs out, damage
+    #[command(subcommand)]
+    Alert(AlertCommand),
     /// Show the admin's API token, or make a new one
     Token(TokenArgs),
+    /// Check an array that is not running, structure by structure
+    Fsck(crate::fsck::FsckArgs),
 }
 
 /// Run an array in the foreground.
@@ -130,6 +141,9 @@ pub(crate) enum VolumeCommand {
         /// Only those that meet a condition
         #[arg(long, value_name = "CONDITION")]
         filter: Option<String>,
+        /// What they occupy, instead of what they are
+        #[arg(long)]
+        space: bool,
     },
     /// Show all of one volume
     Show {
@@ -143,9 +157,41 @@ pub(crate) enum VolumeCommand {
         /// The new size
         #[arg(long)]
         size: String,
-        /// Make it smaller, and lose what lies behind the new end
+        /// Make it smaller; what lies behind the new end is kept as a destroyed snapshot
         #[arg(long)]
         truncate: bool,
+    },
+    /// Make a volume of what a volume or snapshot holds at this instant
+    ///
+    /// Costs the same for any size: the two share what they hold until one of them is written. With --overwrite, what the
+    /// volume held is kept as a destroyed snapshot for as long as destroyed things can be recovered.
+    #[command(after_help = "Examples:
+  ibid volume copy vm1 vm2                             a clone
+  ibid volume copy vm1.before-upgrade vm1 --overwrite  a restore
+  ibid snap recover vm1.undo-7                         and back: what the restore destroyed")]
+    Copy {
+        /// The volume, or the snapshot as VOLUME.SUFFIX
+        source: String,
+        /// The volume to make
+        name: String,
+        /// Put it in the place of a volume that is there
+        #[arg(long)]
+        overwrite: bool,
+    },
+    /// Limit what hosts do with a volume, or set when they are told that it fills
+    #[command(after_help = "Example: ibid volume set vm1 --bandwidth 200M --iops 5000 --threshold 80")]
+    Set {
+        /// Its name
+        name: String,
+        /// The most bytes per second, 1M to 512G; none for no limit
+        #[arg(long, value_name = "SIZE")]
+        bandwidth: Option<String>,
+        /// The most reads and writes per second, 100 to 100000000; none for no limit
+        #[arg(long, value_name = "COUNT")]
+        iops: Option<String>,
+        /// Tell hosts when this percentage of it is written, 1 to 100; none for never
+        #[arg(long, value_name = "PERCENT")]
+        threshold: Option<String>,
     },
     /// Give a volume another name
     Rename {
@@ -154,19 +200,19 @@ pub(crate) enum VolumeCommand {
         /// Its new name
         new_name: String,
     },
-    /// Destroy volumes; they can be recovered for a day
+    /// Destroy volumes with their snapshots; they can be recovered for a day
     Destroy {
         /// Their names
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Bring destroyed volumes back
+    /// Bring destroyed volumes back, and the snapshots that were destroyed with them
     Recover {
         /// Their names
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Remove destroyed volumes and their data for good, now
+    /// Remove destroyed volumes, their snapshots and their data for good, now
     Eradicate {
         /// Their names
         #[arg(required = true)]
@@ -254,12 +300,14 @@ pub(crate) enum HostCommand {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Show a volume to a host
-    #[command(after_help = "Example: ibid host connect esx1 vm1 --lun 7")]
+    /// Show a volume, or for reading a snapshot, to a host
+    #[command(after_help = "Examples:
+  ibid host connect esx1 vm1 --lun 7
+  ibid host connect backup vm1.nightly    for reading only")]
     Connect {
         /// The host
         host: String,
-        /// The volume
+        /// The volume, or the snapshot as VOLUME.SUFFIX
         volume: String,
         /// The number by which the host sees it, 0 to 4095 [default: the lowest free one from 1 on]
         #[arg(long)]
@@ -275,9 +323,118 @@ pub(crate) enum HostCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum SnapCommand {
+    /// Take a snapshot of each volume, all at the same instant
+    #[command(after_help = "Examples:
+  ibid snap create vm1 --suffix before-upgrade   takes vm1.before-upgrade
+  ibid snap create db log                        takes db.8 and log.8, of one instant")]
+    Create {
+        /// The volumes
+        #[arg(required = true)]
+        volumes: Vec<String>,
+        /// What follows the volume's name and a point: 1 to 63 letters, digits, - and _ [default: a number]
+        #[arg(long)]
+        suffix: Option<String>,
+    },
+    /// List snapshots
+    #[command(after_help = "Example: ibid snap list --volume vm1 --filter \"created > 1795305599000\"")]
+    List {
+        /// Only these
+        names: Vec<String>,
+        /// Only those of this volume; may be given several times
+        #[arg(long, value_name = "VOLUME", conflicts_with = "names")]
+        volume: Vec<String>,
+        /// Only destroyed ones, which wait for their eradication
+        #[arg(long, conflicts_with = "all")]
+        destroyed: bool,
+        /// Destroyed ones too
+        #[arg(long)]
+        all: bool,
+        /// Only those that meet a condition
+        #[arg(long, value_name = "CONDITION")]
+        filter: Option<String>,
+    },
+    /// Give a snapshot another suffix
+    Rename {
+        /// Its name, VOLUME.SUFFIX
+        name: String,
+        /// Its new suffix
+        suffix: String,
+    },
+    /// Destroy snapshots; they can be recovered for a day
+    Destroy {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Bring destroyed snapshots back
+    Recover {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Remove destroyed snapshots for good, now
+    Eradicate {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum ArrayCommand {
-    /// Show the array: identity, portals, space
+    /// Show the array: identity, portals, settings, space
     Show,
+    /// Show what the array holds, and what of it belongs to whom
+    Space {
+        /// Count everything now, instead of showing the last count
+        #[arg(long)]
+        refresh: bool,
+    },
+    /// Change the array's settings
+    #[command(after_help = "Example: ibid array set --eradication-delay 7d --threshold 85")]
+    Set {
+        /// Another name
+        #[arg(long)]
+        name: Option<String>,
+        /// How long destroyed things can be recovered: 1s to 30d (s, min, h, d)
+        #[arg(long, value_name = "TIME")]
+        eradication_delay: Option<String>,
+        /// Tell hosts when this percentage of the capacity is in use, 1 to 100; none for never
+        #[arg(long, value_name = "PERCENT")]
+        threshold: Option<String>,
+    },
+    /// Make the array larger, while it serves
+    ///
+    /// The array's file is extended; a device has to have become that large before.
+    #[command(after_help = "Example: ibid array grow --capacity 2T")]
+    Grow {
+        /// How much it may store from now on, all in all
+        #[arg(long, value_name = "SIZE")]
+        capacity: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScrubCommand {
+    /// Begin to check everything
+    Start {
+        /// The most bytes to check in a second [default: 100M]
+        #[arg(long, value_name = "SIZE")]
+        pace: Option<String>,
+    },
+    /// Show how far it has come, and what damage is known
+    Status,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AlertCommand {
+    /// List alerts
+    List {
+        /// Those that are over, too, since the array was started
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 #[derive(Debug, Args)]

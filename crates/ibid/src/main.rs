@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod cli;
 mod endpoints;
+mod fsck;
 mod output;
 mod problem;
 mod serve;
@@ -20,8 +21,12 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(args) => serve::serve(cli.access.data, args),
         Command::Volume(command) => admin::volume(&cli.access, cli.json, command),
+        Command::Snap(command) => admin::snap(&cli.access, cli.json, command),
         Command::Host(command) => admin::host(&cli.access, cli.json, command),
-        Command::Array(command) => admin::array(&cli.access, cli.json, &command),
+        Command::Array(command) => admin::array(&cli.access, cli.json, command),
+        Command::Scrub(command) => admin::scrub(&cli.access, cli.json, &command),
+        Command::Alert(command) => admin::alert(&cli.access, cli.json, &command),
+        Command::Fsck(args) => return fsck::run(cli.access.data, cli.json, &args),
         Command::Token(args) => admin::token(&cli.access, cli.json, &args),
     };
     match done {

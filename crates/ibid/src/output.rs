@@ -64,8 +64,32 @@ pub(crate) fn time(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
+/// A length of time as people write it: `90s`, `30min`, `24h`, `7d`; in milliseconds.
+pub(crate) fn parse_duration(text: &str) -> Result<u64, Problem> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let scale = match text[split..].trim() {
+        "s" => Some(1000),
+        "m" | "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000u64),
+        _ => None,
+    };
+    let number = text[..split].parse::<u64>().ok();
+    let product = number.zip(scale).and_then(|(number, scale)| number.checked_mul(scale));
+    product
+        .ok_or_else(|| Problem::new(format!("'{text}' is not a length of time: write such as 90s, 30min, 24h or 7d")))
+}
+
+/// A ratio as it is spoken of: `4.2:1`.
+pub(crate) fn ratio(ratio: f64) -> String {
+    format!("{ratio:.1}:1")
+}
+
 /// A length of time in its two largest units.
 pub(crate) fn duration(milliseconds: u64) -> String {
+    if milliseconds < 60_000 {
+        return format!("{}s", milliseconds.div_ceil(1000));
+    }
     let minutes = milliseconds.div_ceil(60_000);
     match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
         (0, 0, minutes) => format!("{minutes}min"),
@@ -97,7 +121,20 @@ mod tests {
         assert_eq!(duration(86_400_000), "1d 0h");
         assert_eq!(duration(86_399_999), "1d 0h");
         assert_eq!(duration(5_400_000), "1h 30min");
-        assert_eq!(duration(1), "1min");
+        assert_eq!(duration(1), "1s");
+        assert_eq!(duration(60_001), "2min");
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, milliseconds) in
+            [("90s", 90_000), ("30min", 1_800_000), ("5m", 300_000), ("24 h", 86_400_000), ("7d", 604_800_000)]
+        {
+            assert_eq!(parse_duration(text).unwrap(), milliseconds, "{text}");
+        }
+        for bad in ["", "7", "d", "-1d", "1w", "1.5h", "99999999999999999999d", "300000000000000d"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -45,7 +45,11 @@ impl<E: Into<anyhow::Error>> From<E> for Problem {
 
 /// What helps against an error of the array, as far as it can be told from its text, which is part of the interface.
 fn hint_for(error: &ClientError) -> Option<&'static str> {
-    const HINTS: [(&str, &str); 8] = [
+    const HINTS: [(&str, &str); 12] = [
+        ("snapshot cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX"),
+        ("snapshot has been destroyed", "ibid snap recover NAME brings it back"),
+        ("snapshot is not destroyed", "ibid snap destroy NAME comes first; it can be recovered for a day"),
+        ("snapshot does not exist", "ibid snap list shows which there are"),
         ("Volume cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME"),
         ("Host cannot be deleted due to existing", "disconnect its volumes first: ibid host disconnect HOST VOLUME"),
         ("Volume has been destroyed", "ibid volume recover NAME brings it back"),

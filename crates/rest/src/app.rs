@@ -1,11 +1,16 @@
 //! What the handlers share.
 
+use crate::alerts::AlertBook;
 use crate::limiter::LoginLimiter;
 use crate::session::Sessions;
+use crate::space::SpaceBook;
 use catalog::Catalog;
 use engine::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// Makes the array larger: to so many bytes in all. Says in words why it could not.
+pub type Growth = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
 /// What the handlers share.
 pub struct App {
@@ -17,6 +22,10 @@ pub struct App {
     pub(crate) portals: Vec<SocketAddr>,
     /// The version of the program.
     pub(crate) version: &'static str,
+    /// How the array is made larger.
+    pub(crate) growth: Growth,
+    pub(crate) spaces: SpaceBook,
+    pub(crate) alerts: AlertBook,
     pub(crate) sessions: Sessions,
     pub(crate) limiter: LoginLimiter,
 }
@@ -28,8 +37,10 @@ impl App {
         engine: Arc<dyn Service>,
         portals: Vec<SocketAddr>,
         version: &'static str,
+        growth: Growth,
     ) -> Arc<Self> {
+        let (spaces, alerts) = (SpaceBook::default(), AlertBook::default());
         let (sessions, limiter) = (Sessions::default(), LoginLimiter::default());
-        Arc::new(Self { catalog, engine, portals, version, sessions, limiter })
+        Arc::new(Self { catalog, engine, portals, version, growth, spaces, alerts, sessions, limiter })
     }
 }

@@ -1,89 +1,74 @@
 //! The array and its parts: `/arrays`, `/controllers`, `/hardware`, `/ports`, `/network-interfaces`.
 
-use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use api::{Array, ArraySpace, Controller, EradicationConfig, Eth, Hardware, NetworkInterface, Port, Space};
-use catalog::ERADICATION_DELAY_MS;
-use serde::Deserialize;
+use crate::space;
+use api::{Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, Eth, Hardware, NetworkInterface, Port};
+use catalog::ArrayEdit;
+use units::format_capacity;
 
 /// What the parts say they are.
 const MODEL: &str = "Ibid";
 
-/// The space of something of which `provisioned` bytes are seen by hosts. What of them was written, and how much of
-/// that is shared, the engine does not count by volume.
-pub(crate) fn space(provisioned: u64) -> Space {
-    Space {
-        data_reduction: 1.0,
-        thin_provisioning: 1.0,
-        total_provisioned: provisioned,
-        total_reduction: 1.0,
-        ..Space::default()
-    }
-}
-
-fn array_space(app: &App) -> (u64, Space) {
-    let pool = app.engine.space();
-    let state = app.catalog.state();
-    let provisioned = state.volumes().filter(|volume| volume.destroyed_ms.is_none()).map(|volume| volume.bytes).sum();
-    let ratio = |of: u64, to: u64| if to == 0 { 1.0 } else { of as f64 / to as f64 };
-    // Clients of the dialect take null for an array that is not well: all of these are numbers.
-    let space = Space {
-        shared: Some(0),
-        system: Some(pool.used.saturating_sub(pool.data)),
-        thin_provisioning: 1.0 - ratio(pool.data.min(provisioned), provisioned.max(1)),
-        total_physical: Some(pool.used),
-        total_reduction: ratio(provisioned, pool.data),
-        unique: Some(pool.data),
-        r#virtual: Some(pool.data),
-        ..space(provisioned)
-    };
-    (pool.capacity, space)
-}
-
-/// `GET /arrays`.
-pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
-    let array = call.app.catalog.array();
-    check_names(call, &array.name)?;
-    let (capacity, space) = array_space(&call.app);
-    let item = Array {
+fn show(call: &Call) -> Array {
+    let state = call.app.catalog.state();
+    let array = state.array();
+    let (capacity, space) = space::of_array(&call.app, &state);
+    let delay = array.settings.eradication_delay_ms;
+    Array {
         id: array.id.clone(),
         name: array.name.clone(),
         capacity,
         eradication_config: EradicationConfig {
-            disabled_delay: ERADICATION_DELAY_MS,
-            enabled_delay: ERADICATION_DELAY_MS,
-            eradication_delay: ERADICATION_DELAY_MS,
+            disabled_delay: delay,
+            enabled_delay: delay,
+            eradication_delay: delay,
             manual_eradication: "all-enabled".to_owned(),
         },
         os: "Ibid".to_owned(),
         parity: 1,
         space,
+        threshold_percent: array.settings.threshold_percent,
         version: call.app.version.to_owned(),
-    };
-    page(vec![item], &call.query, &["name"])
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ArrayPatch {
-    name: Option<String>,
+/// `GET /arrays`.
+pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
+    check_names(call, &call.app.catalog.array().name)?;
+    page(vec![show(call)], &call.query, &["name"])
 }
 
-/// `PATCH /arrays`: the array's name.
+/// `PATCH /arrays`: the array's name, settings and capacity.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
     let patch: ArrayPatch = call.body()?;
-    if let Some(name) = &patch.name {
-        call.app.catalog.change(|draft| draft.rename_array(name))?;
+    let edit = ArrayEdit {
+        name: patch.name.clone(),
+        eradication_delay_ms: patch.eradication_config.as_ref().and_then(|config| config.eradication_delay),
+        threshold_percent: patch.threshold_percent.map(|percent| Some(percent).filter(|percent| *percent != 0)),
+    };
+    match patch.capacity {
+        Some(capacity) if edit == ArrayEdit::default() => grow(call, capacity)?,
+        // All of a call is done, or nothing.
+        Some(_) => return Err(RestError::bad("The capacity is changed by itself.")),
+        None => call.app.catalog.change(|draft| draft.edit_array_settings(&edit))?,
     }
-    Answer::all(vec![api::Reference {
-        id: Some(call.app.catalog.array().id.clone()),
-        name: Some(call.app.catalog.array().name.clone()),
-    }])
+    let what = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, what, "the array was changed");
+    Answer::all(vec![show(call)])
+}
+
+fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
+    let present = call.app.engine.space().capacity;
+    if capacity <= present {
+        let present = format_capacity(present);
+        return Err(RestError::bad(format!("The array has {present} already, and cannot be made smaller.")));
+    }
+    (call.app.growth)(capacity).map_err(|reason| RestError::bad(format!("The array cannot be grown: {reason}.")))
 }
 
 fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
@@ -94,18 +79,19 @@ fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
     }
 }
 
-/// `GET /arrays/space`.
+/// `GET /arrays/space`. With `refresh=true` everything is counted before it is answered.
 pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
-    let array = call.app.catalog.array();
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "refresh"]])?;
+    let state = call.app.catalog.state();
+    let array = state.array();
     check_names(call, &array.name)?;
-    let (capacity, space) = array_space(&call.app);
+    if call.query.flag("refresh")? == Some(true) && !call.app.count_space() {
+        return Err(RestError::Internal("What belongs to whom could not be counted.".to_owned()));
+    }
+    let (capacity, space) = space::of_array(&call.app, &state);
     let (id, name) = (array.id.clone(), array.name.clone());
-    page(
-        vec![ArraySpace { id, name, capacity, parity: 1, space, time: world::clock::unix_millis() }],
-        &call.query,
-        &["name"],
-    )
+    let time = world::clock::unix_millis();
+    page(vec![ArraySpace { id, name, capacity, parity: 1, space, time }], &call.query, &["name"])
 }
 
 /// `GET /controllers`.

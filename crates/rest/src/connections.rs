@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use units::VolumeId;
 
 fn show(state: &State, connection: &Connection) -> Option<api::Connection> {
-    let (host, volume) = (state.host_by_id(connection.host)?, state.volume_by_id(connection.volume)?);
+    let (host, unit) = (state.host_by_id(connection.host)?, state.unit_by_id(connection.volume)?);
     Some(api::Connection {
         host: Reference::named(&host.name),
         host_group: Reference::default(),
         lun: connection.lun,
         nsid: None,
         protocol_endpoint: Reference::default(),
-        volume: Reference { id: Some(identity(volume)), name: Some(volume.name.clone()) },
+        volume: Reference { id: Some(identity(&unit)), name: Some(state.unit_name(&unit)) },
     })
 }
 
@@ -26,9 +26,10 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["host_names", "volume_names"]])?;
     let state = call.app.catalog.state();
     let host = |name: &str| Ok(state.host(name)?.id);
-    let volume = |name: &str| Ok(state.volume(name)?.id);
+    let unit = |name: &str| Ok(state.unit(name)?.id());
     let hosts = select(&call.query, "host_names", state.hosts().map(|host| host.id), host)?;
-    let volumes = select(&call.query, "volume_names", state.volumes().map(|volume| volume.id), volume)?;
+    let all = state.connections().map(|connection| connection.volume);
+    let volumes = select(&call.query, "volume_names", all, unit)?;
     let (hosts, volumes): (BTreeSet<HostId>, BTreeSet<VolumeId>) =
         (hosts.into_iter().collect(), volumes.into_iter().collect());
     let shown = state

@@ -1,9 +1,9 @@
 //! `/hosts`.
 
-use crate::arrays::space;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
+use crate::space::unmeasured;
 use api::{HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
 use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State};
 
@@ -11,7 +11,7 @@ use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State};
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
 fn show(state: &State, host: &Host) -> api::Host {
-    let volumes: Vec<_> = state.volumes_of(host.id).map(|(_, volume)| volume).collect();
+    let sizes: Vec<u64> = state.units_of(host.id).map(|(_, unit)| unit.bytes()).collect();
     let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
     let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
     api::Host {
@@ -22,7 +22,7 @@ fn show(state: &State, host: &Host) -> api::Host {
             target_password: masked(&host.chap.target),
             target_user: user(&host.chap.target),
         },
-        connection_count: volumes.len() as u64,
+        connection_count: sizes.len() as u64,
         host_group: Reference::default(),
         iqns: host.iqns.clone(),
         is_local: true,
@@ -30,7 +30,7 @@ fn show(state: &State, host: &Host) -> api::Host {
         personality: host.personality.clone(),
         port_connectivity: PortConnectivity::default(),
         preferred_arrays: Vec::new(),
-        space: space(volumes.iter().map(|volume| volume.bytes).sum()),
+        space: unmeasured(sizes.iter().sum()),
         wwns: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod admins;
+mod alerts;
 mod app;
 mod arrays;
 mod call;
@@ -19,11 +20,13 @@ mod query;
 mod router;
 mod server;
 mod session;
+mod snapshots;
+mod space;
 mod tls;
 mod token;
 mod volumes;
 
-pub use app::App;
+pub use app::{App, Growth};
 pub use server::{ServeError, Server};
 pub use tls::{Identity, IdentityError};
 pub use token::{ADMIN, ADMIN_TOKEN_FILE, TokenError, ensure_admin, new_admin_token};

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
-use crate::{admins, arrays, connections, hosts, login, volumes};
+use crate::{admins, alerts, arrays, connections, hosts, login, snapshots, volumes};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -18,7 +18,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/login", post(login::login))
         .route("/logout", post(login::logout))
         .route("/admins/api-tokens", on_post(admins::new_token))
+        .route("/alerts", on_get(alerts::list))
         .route("/arrays", on_get(arrays::list).merge(on_patch(arrays::change)))
+        .route("/arrays/scrub", on_get(alerts::scrub_status).merge(on_post(alerts::start_scrub)))
         .route("/arrays/space", on_get(arrays::space_of_array))
         .route("/connections", collection(connections::list, connections::create, connections::remove))
         .route("/controllers", on_get(arrays::controllers))
@@ -27,6 +29,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/network-interfaces", on_get(arrays::network_interfaces))
         .route("/ports", on_get(arrays::ports))
         .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
+        .route("/volumes/space", on_get(volumes::space_of_volumes))
+        .route(
+            "/volume-snapshots",
+            collection(snapshots::list, snapshots::create, snapshots::remove).merge(on_patch(snapshots::change)),
+        )
         .layer(middleware::from_fn(known_version));
     Router::new()
         .route("/api/api_version", get(login::versions))

@@ -3,6 +3,8 @@
 mod dialect;
 mod inventory;
 mod lists;
+mod snapshots;
+mod space;
 mod wire;
 
 use crate::app::App;
@@ -31,7 +33,9 @@ pub(crate) fn app() -> Arc<App> {
     let founding = Founding { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
-    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], "0.0.0")
+    let grown = engine.clone();
+    let growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));
+    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], "0.0.0", growth)
 }
 
 /// The interface without sockets.
@@ -44,8 +48,13 @@ pub(crate) struct Rest {
 impl Rest {
     /// With a session.
     pub(crate) fn new() -> Self {
+        Self::of(app())
+    }
+
+    /// With a session, to an array that is at hand.
+    pub(crate) fn of(app: Arc<App>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let router = router(app()).layer(Extension(Peer(IpAddr::from([127, 0, 0, 1]))));
+        let router = router(app).layer(Extension(Peer(IpAddr::from([127, 0, 0, 1]))));
         let mut rest = Self { runtime, router, session: String::new() };
         let (status, session) = rest.login(TOKEN);
         assert_eq!(status, 200);

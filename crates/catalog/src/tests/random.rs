@@ -1,7 +1,7 @@
 //! Random changes: the rules hold after each, and what was stored is what is held.
 
 use super::*;
-use crate::{Draft, State};
+use crate::{Draft, State, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -13,6 +13,14 @@ enum Step {
     Destroy(u8),
     Recover(u8),
     Eradicate(u8),
+    Snapshot(u8, Option<u8>),
+    RenameSnapshot(u8, u8, u8),
+    DestroySnapshot(u8, u8),
+    RecoverSnapshot(u8, u8),
+    EradicateSnapshot(u8, u8),
+    Copy(u8, u8, bool),
+    CopySnapshot(u8, u8, u8, bool),
+    ConnectSnapshot(u8, u8, u8),
     Time(u64),
     Host(u8, Vec<u8>),
     Edit(u8, Option<u8>, Option<Vec<u8>>),
@@ -31,6 +39,15 @@ fn step() -> impl Strategy<Value = Step> {
         name().prop_map(Step::Destroy),
         name().prop_map(Step::Recover),
         name().prop_map(Step::Eradicate),
+        (name(), prop::option::of(0u8..3)).prop_map(|(v, suffix)| Step::Snapshot(v, suffix)),
+        (name(), 0u8..3, 0u8..3).prop_map(|(v, suffix, to)| Step::RenameSnapshot(v, suffix, to)),
+        (name(), 0u8..3).prop_map(|(v, suffix)| Step::DestroySnapshot(v, suffix)),
+        (name(), 0u8..3).prop_map(|(v, suffix)| Step::RecoverSnapshot(v, suffix)),
+        (name(), 0u8..3).prop_map(|(v, suffix)| Step::EradicateSnapshot(v, suffix)),
+        (name(), name(), any::<bool>()).prop_map(|(from, to, overwrite)| Step::Copy(from, to, overwrite)),
+        (name(), 0u8..3, name(), any::<bool>())
+            .prop_map(|(from, suffix, to, overwrite)| Step::CopySnapshot(from, suffix, to, overwrite)),
+        (name(), name(), 0u8..3).prop_map(|(h, v, suffix)| Step::ConnectSnapshot(h, v, suffix)),
         (0u64..3).prop_map(|days| Step::Time(days * crate::ERADICATION_DELAY_MS)),
         (name(), prop::collection::vec(name(), 0..3)).prop_map(|(h, iqns)| Step::Host(h, iqns)),
         (name(), prop::option::of(name()), prop::option::of(prop::collection::vec(name(), 0..3)))
@@ -46,6 +63,14 @@ fn volume(n: u8) -> String {
     if n.is_multiple_of(2) { format!("vol{n}") } else { format!("VOL{n}") }
 }
 
+fn suffix(n: u8) -> String {
+    if n.is_multiple_of(2) { format!("s{n}") } else { format!("S{n}") }
+}
+
+fn snapshot(v: u8, s: u8) -> String {
+    format!("{}.{}", volume(v), suffix(s))
+}
+
 fn host(n: u8) -> String {
     format!("host{n}")
 }
@@ -57,11 +82,21 @@ fn initiators(numbers: &[u8]) -> Vec<String> {
 fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
     match step {
         Step::Create(v, size) => draft.create_volume(&volume(*v), *size, now).map(|_| ()),
-        Step::Resize(v, size, truncate) => draft.resize_volume(&volume(*v), *size, *truncate).map(|_| ()),
+        Step::Resize(v, size, truncate) => draft.resize_volume(&volume(*v), *size, *truncate, now).map(|_| ()),
         Step::Rename(v, to) => draft.rename_volume(&volume(*v), &volume(*to)).map(|_| ()),
         Step::Destroy(v) => draft.destroy_volume(&volume(*v), now).map(|_| ()),
         Step::Recover(v) => draft.recover_volume(&volume(*v)).map(|_| ()),
         Step::Eradicate(v) => draft.eradicate_volume(&volume(*v)).map(|_| ()),
+        Step::Snapshot(v, s) => draft.create_snapshots(&[&volume(*v)], s.map(suffix).as_deref(), now).map(|_| ()),
+        Step::RenameSnapshot(v, s, to) => draft.rename_snapshot(&snapshot(*v, *s), &suffix(*to)).map(|_| ()),
+        Step::DestroySnapshot(v, s) => draft.destroy_snapshot(&snapshot(*v, *s), now).map(|_| ()),
+        Step::RecoverSnapshot(v, s) => draft.recover_snapshot(&snapshot(*v, *s)).map(|_| ()),
+        Step::EradicateSnapshot(v, s) => draft.eradicate_snapshot(&snapshot(*v, *s)).map(|_| ()),
+        Step::Copy(from, to, over) => draft.copy_volume(&volume(*from), &volume(*to), *over, now).map(|_| ()),
+        Step::CopySnapshot(from, s, to, over) => {
+            draft.copy_volume(&snapshot(*from, *s), &volume(*to), *over, now).map(|_| ())
+        }
+        Step::ConnectSnapshot(h, v, s) => draft.connect(&host(*h), &snapshot(*v, *s), None).map(|_| ()),
         Step::Time(_) => Ok(()),
         Step::Host(h, iqns) => {
             let edit = HostEdit { iqns: Some(initiators(iqns)), ..HostEdit::default() };
@@ -84,18 +119,32 @@ fn check(state: &State, service: &dyn Service) {
         assert_eq!(names.into_iter().collect::<BTreeSet<_>>().len(), count);
     };
     unique(state.volumes().map(|v| v.name.to_lowercase()).collect());
-    unique(state.volumes().map(|v| v.serial.clone()).collect());
+    let serials = state.volumes().map(|v| &v.serial).chain(state.snapshots().map(|s| &s.serial));
+    unique(serials.cloned().collect());
+    unique(state.snapshots().map(|s| state.snapshot_name(s).to_lowercase()).collect());
     unique(state.hosts().map(|h| h.name.to_lowercase()).collect());
     unique(state.hosts().flat_map(|h| h.iqns.clone()).collect());
     unique(state.connections().map(|c| format!("{:?} {}", c.host, c.lun)).collect());
     for connection in state.connections() {
         assert!(state.host_by_id(connection.host).is_some());
-        assert_eq!(state.volume_by_id(connection.volume).unwrap().destroyed_ms, None);
+        let destroyed_ms = match state.unit_by_id(connection.volume).unwrap() {
+            Unit::Volume(volume) => volume.destroyed_ms,
+            Unit::Snapshot(snapshot) => state.snapshot_destroyed_ms(&snapshot),
+        };
+        assert_eq!(destroyed_ms, None);
     }
     for volume in state.volumes() {
         assert_eq!(state.volume(&volume.name).unwrap(), volume);
         assert_eq!(service.volume_space(volume.id).unwrap().provisioned, volume.bytes);
     }
+    for snapshot in state.snapshots() {
+        assert_eq!(state.snapshot(&state.snapshot_name(snapshot)).unwrap(), snapshot);
+        assert_eq!(service.volume_space(snapshot.id).unwrap().provisioned, snapshot.bytes);
+        assert!(state.snapshots_of(snapshot.volume).any(|other| other == snapshot));
+    }
+    let first =
+        state.volumes().filter_map(|v| v.destroyed_ms).chain(state.snapshots().filter_map(|s| s.destroyed_ms)).min();
+    assert_eq!(state.next_eradication_ms(), first.map(|first| first + crate::ERADICATION_DELAY_MS));
     for host in state.hosts() {
         let map = host.iqns.first().map(|iqn| state.lun_map(iqn).unwrap());
         let luns: BTreeSet<u16> = state.connections().filter(|c| c.host == host.id).map(|c| c.lun).collect();

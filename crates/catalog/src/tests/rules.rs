@@ -83,9 +83,9 @@ fn serial_numbers_are_unique_for_ever() {
 #[test]
 fn shrinking_takes_leave_to_truncate() {
     let (_, catalog) = furnished();
-    assert_eq!(catalog.change(|d| d.resize_volume("v1", 3 * GIB, false)).unwrap().bytes, 3 * GIB);
-    assert!(refused(&catalog, |d| d.resize_volume("v1", GIB, false)).contains("truncate"));
-    assert_eq!(catalog.change(|d| d.resize_volume("v1", GIB, true)).unwrap().bytes, GIB);
+    assert_eq!(catalog.change(|d| d.resize_volume("v1", 3 * GIB, false, 0)).unwrap().bytes, 3 * GIB);
+    assert!(refused(&catalog, |d| d.resize_volume("v1", GIB, false, 0)).contains("truncate"));
+    assert_eq!(catalog.change(|d| d.resize_volume("v1", GIB, true, 0)).unwrap().bytes, GIB);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_destroyed_volume_waits_and_comes_back() {
     catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap();
     assert_eq!(refused(&catalog, |d| d.destroy_volume("v2", 0)), "Volume has been destroyed.");
     assert_eq!(refused(&catalog, |d| d.connect("h1", "v2", None)), "Volume has been destroyed.");
-    assert_eq!(refused(&catalog, |d| d.resize_volume("v2", 4 * GIB, false)), "Volume has been destroyed.");
+    assert_eq!(refused(&catalog, |d| d.resize_volume("v2", 4 * GIB, false, 0)), "Volume has been destroyed.");
     assert_eq!(refused(&catalog, |d| d.create_volume("v2", GIB, 0)), "Volume already exists.");
     let recovered = catalog.change(|d| d.recover_volume("v2")).unwrap();
     assert_eq!(recovered.destroyed_ms, None);

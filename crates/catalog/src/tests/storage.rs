@@ -1,7 +1,7 @@
 //! What is stored, and what comes back.
 
 use super::*;
-use crate::{Admin, Chap, Secret};
+use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, VolumeEdit};
 use parking_lot::Mutex;
 
 #[test]
@@ -30,12 +30,54 @@ fn every_record_has_its_golden_form() {
             draft.destroy_volume("gone", 10)
         })
         .unwrap();
-    let stored: Vec<String> = service
-        .scan(b"")
-        .iter()
-        .map(|(key, value)| format!("{} {}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
-        .collect();
+    assert_eq!(stored(&service), golden_of_the_first_version());
+    // What came later is stored only where it is used.
+    catalog
+        .change(|draft| {
+            draft.create_snapshots(&["v"], Some("daily"), 11)?;
+            draft.copy_volume("v.daily", "gone2", false, 12)?;
+            draft.copy_volume("v", "gone2", true, 13)?;
+            let limits = VolumeEdit { bandwidth_limit: Some(Some(MIN_BANDWIDTH_LIMIT)), ..VolumeEdit::default() };
+            draft.edit_volume("gone2", &VolumeEdit { threshold_percent: Some(Some(80)), ..limits })?;
+            let settings = ArrayEdit { eradication_delay_ms: Some(1000), ..ArrayEdit::default() };
+            draft.edit_array_settings(&ArrayEdit { threshold_percent: Some(Some(90)), ..settings })
+        })
+        .unwrap();
     let golden = [
+        concat!(
+            r#"array {"v":1,"record":{"name":"array-1","id":"73697874-6565-4e20-a279-746573206f6b","#,
+            r#""iqn":"iqn.2026-11.org.ibid:736978746565","serial_prefix":"A279746573206F6B","created_ms":1000,"#,
+            r#""next_volume":6,"next_host":2,"snapshots_numbered":1,"#,
+            r#""settings":{"eradication_delay_ms":1000,"threshold_percent":90}}}"#
+        ),
+        concat!(
+            r#"snapshot/0000000000000003 {"v":1,"record":{"id":3,"volume":1,"suffix":"daily","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000003","created_ms":11,"destroyed_ms":null}}"#
+        ),
+        concat!(
+            r#"snapshot/0000000000000005 {"v":1,"record":{"id":5,"volume":4,"suffix":"undo-1","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000005","created_ms":13,"destroyed_ms":13}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000004 {"v":1,"record":{"id":4,"name":"gone2","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000004","created_ms":12,"destroyed_ms":null,"#,
+            r#""qos":{"bandwidth_limit":1048576,"iops_limit":null},"threshold_percent":80,"source":1}}"#
+        ),
+    ];
+    let changed: Vec<String> = stored(&service)
+        .into_iter()
+        .filter(|record| !golden_of_the_first_version().contains(&record.as_str()))
+        .collect();
+    assert_eq!(changed, golden);
+}
+
+fn stored(service: &Arc<dyn Service>) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    service.scan(b"").iter().map(|(key, value)| format!("{} {}", text(key), text(value))).collect()
+}
+
+fn golden_of_the_first_version() -> [&'static str; 6] {
+    [
         r#"admin/admin {"v":1,"record":{"name":"admin","token_hash":"$argon2id$","token_created_ms":9}}"#,
         concat!(
             r#"array {"v":1,"record":{"name":"array-1","id":"73697874-6565-4e20-a279-746573206f6b","#,
@@ -55,8 +97,7 @@ fn every_record_has_its_golden_form() {
             r#"volume/0000000000000002 {"v":1,"record":{"id":2,"name":"gone","bytes":1073741824,"#,
             r#""serial":"A279746573206F6B00000002","created_ms":7,"destroyed_ms":10}}"#
         ),
-    ];
-    assert_eq!(stored, golden);
+    ]
 }
 
 #[test]
@@ -64,6 +105,10 @@ fn what_was_stored_comes_back() {
     let (service, catalog) = furnished();
     catalog
         .change(|draft| {
+            draft.create_snapshots(&["v1", "v2"], None, 76)?;
+            draft.create_snapshots(&["v1"], Some("Daily"), 76)?;
+            draft.destroy_snapshot("v1.daily", 77)?;
+            draft.connect("h1", "v1.1", None)?;
             draft.destroy_volume("v2", 77)?;
             draft.put_admin(Admin { name: "admin".into(), token_hash: "hash".into(), token_created_ms: 5 })
         })
@@ -107,6 +152,11 @@ fn records_that_cannot_be_read_stop_the_start() {
     assert!(put("volume/0000000000000001", r#"{"v":2,"record":{}}"#).contains("its version is 2"));
     let connection = r#"{"v":1,"record":{"host":1,"volume":99,"lun":9}}"#;
     assert!(put("connection/0000000000000001/0000000000000063", connection).contains("volume or host is missing"));
+    let orphan = concat!(
+        r#"{"v":1,"record":{"id":9,"volume":77,"suffix":"s","bytes":1048576,"serial":"A279746573206F6B00000009","#,
+        r#""created_ms":1,"destroyed_ms":null}}"#
+    );
+    assert!(put("snapshot/0000000000000009", orphan).contains("its volume is missing"));
     assert!(put("connection/0000000000000001/0000000000000002", connection).contains("it says that it is connection/"));
 }
 
@@ -117,10 +167,10 @@ fn watchers_hear_of_each_change_once() {
     let log = heard.clone();
     catalog.subscribe(Arc::new(move |version| log.lock().push(version)));
     let from = catalog.version();
-    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false)).unwrap();
+    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
     assert!(catalog.change(|draft| draft.delete_host("h1")).is_err());
     // A change that changes nothing is none.
-    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false)).unwrap();
+    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
     catalog.change(|draft| draft.disconnect("h1", "v1")).unwrap();
     assert_eq!(*heard.lock(), [from + 1, from + 2]);
 }

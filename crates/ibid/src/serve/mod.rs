@@ -1,5 +1,6 @@
 //! `ibid serve`: the array in the foreground, from its first start to SIGTERM.
 
+mod chores;
 mod settings;
 mod storage;
 
@@ -14,7 +15,7 @@ use settings::Settings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use storage::Storage;
 use target::Target;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -24,8 +25,6 @@ use world::lock::{Lock, LockError};
 /// The environment variable that says how much is logged.
 const LOG_VARIABLE: &str = "IBID_LOG";
 const LOCK_FILE: &str = "lock";
-/// How often it is looked whether a destroyed volume's time is over.
-const ERADICATION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Runs an array until it is told to stop.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
@@ -37,7 +36,7 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     let storage = storage::open(&settings)?;
     let catalog = Arc::new(open_catalog(&settings, storage.service())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
-    let served = runtime.block_on(run(&settings, &storage.service(), &catalog));
+    let served = runtime.block_on(run(&settings, &storage, &catalog));
     // All that used the engine has ended with these. Whatever else went wrong, it is closed properly.
     drop((runtime, catalog));
     let closed = storage.close();
@@ -78,14 +77,16 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
 }
 
 /// Serves until a signal comes. Hosts are let in last and sent away first.
-async fn run(settings: &Settings, service: &Arc<dyn Service>, catalog: &Arc<Catalog>) -> Result<(), Problem> {
+async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> Result<(), Problem> {
+    let service = storage.service();
     // Before anything is announced: from then on, a signal must find its handler.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let target = Target::new(service.clone(), catalog.clone(), target::Config::default());
     let portals = listen(&target, &settings.iscsi).await?;
     let identity = Identity::load_or_make(&settings.data, &[settings.api.ip()])?;
-    let app = App::new(catalog.clone(), service.clone(), portals.clone(), env!("CARGO_PKG_VERSION"));
-    let server = Server::bind(settings.api, &identity, app).await?;
+    let version = env!("CARGO_PKG_VERSION");
+    let app = App::new(catalog.clone(), service, portals.clone(), version, storage.growth());
+    let server = Server::bind(settings.api, &identity, app.clone()).await?;
     let endpoints = Endpoints {
         pid: std::process::id(),
         array: catalog.array().name.clone(),
@@ -99,7 +100,7 @@ async fn run(settings: &Settings, service: &Arc<dyn Service>, catalog: &Arc<Cata
 
     let (stop, stopped) = watch::channel(false);
     let api = tokio::spawn(server.run(stopped));
-    let eradication = tokio::spawn(eradicate(catalog.clone()));
+    let chores = chores::start(catalog.clone(), app);
     let signal = next(&mut signals).await;
     tracing::info!("{signal}: stopping");
     // A second signal ends the process at once: everything acknowledged is safe even then.
@@ -109,7 +110,7 @@ async fn run(settings: &Settings, service: &Arc<dyn Service>, catalog: &Arc<Cata
         std::process::exit(1);
     });
     Endpoints::remove(&settings.data)?;
-    eradication.abort();
+    chores.iter().for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
     target.shutdown().await;
     api.await?;
@@ -142,21 +143,4 @@ fn announce(endpoints: &Endpoints, directory: &Path) -> Result<(), Problem> {
     facts.push(("api", endpoints.url.clone()));
     facts.push(("token", directory.join(rest::ADMIN_TOKEN_FILE).display().to_string()));
     output::print(&format!("{}ready\n", output::facts(&facts)))
-}
-
-/// Removes destroyed volumes whose time is over, for as long as the array runs.
-async fn eradicate(catalog: Arc<Catalog>) {
-    let mut ticks = tokio::time::interval(ERADICATION_INTERVAL);
-    loop {
-        ticks.tick().await;
-        let catalog = catalog.clone();
-        let done = tokio::task::spawn_blocking(move || catalog.eradicate_due(world::clock::unix_millis())).await;
-        match done {
-            Ok(Ok(names)) if !names.is_empty() => {
-                tracing::info!("eradicated, their time being over: {}", names.join(", "));
-            }
-            Ok(Err(error)) => tracing::error!("destroyed volumes could not be eradicated: {error}"),
-            _ => {}
-        }
-    }
 }

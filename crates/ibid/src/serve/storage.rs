@@ -3,6 +3,7 @@
 use super::settings::Settings;
 use crate::problem::Problem;
 use engine::{Core, Engine, Options, Service};
+use rest::Growth;
 use std::path::Path;
 use std::sync::Arc;
 use store::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
@@ -23,6 +24,7 @@ const BLANK_BYTES: usize = 1 << 20;
 /// An open engine.
 pub(crate) struct Storage {
     engine: Arc<Engine>,
+    disk: Arc<FileDisk>,
     /// Of the device, against an array in another directory that would use it too. Let go after the engine.
     _lock: Option<Lock>,
 }
@@ -31,14 +33,16 @@ pub(crate) struct Storage {
 pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
     let lock = settings.device.as_deref().map(|device| Lock::take_device(device).map_err(|error| at(device)(&error)));
     let lock = lock.transpose()?;
-    let disk: Arc<dyn Disk> = match &settings.device {
-        Some(device) => Arc::new(open_device(device, settings.capacity)?),
-        None => Arc::new(open_file(&settings.data, settings.capacity)?),
-    };
+    let disk = Arc::new(match &settings.device {
+        Some(device) => open_device(device, settings.capacity)?,
+        None => open_file(&settings.data, settings.capacity)?,
+    });
     let superblock = superblock(&*disk)?;
     if let Some(capacity) = settings.capacity.filter(|capacity| *capacity != superblock.geometry.capacity) {
         let (asked, is) = (format_capacity(capacity), format_capacity(superblock.geometry.capacity));
-        tracing::warn!("the array was made with {is}; the capacity of {asked} counts at first start only");
+        tracing::warn!(
+            "the array has {is}; the capacity of {asked} counts at first start only: ibid array grow makes it larger"
+        );
     }
     let options = Options { write_cache: settings.write_cache, ..Options::for_geometry(&superblock.geometry) };
     let (core, recovery) = Core::recover(&*disk, Some(options))?;
@@ -48,13 +52,22 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
         bytes = recovery.bytes,
         "the array is open; this much of its log was replayed"
     );
-    Ok(Storage { engine: Arc::new(Engine::start(core, disk)), _lock: lock })
+    Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, _lock: lock })
 }
 
 impl Storage {
     /// The engine, as those above see it.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
         self.engine.clone()
+    }
+
+    /// What makes the array larger while it serves: first the file (a device has to have grown), then the pool on it.
+    pub(crate) fn growth(&self) -> Growth {
+        let (engine, disk) = (self.engine.clone(), self.disk.clone());
+        Box::new(move |capacity| {
+            disk.grow(capacity).map_err(|error| error.to_string())?;
+            engine.grow(capacity).map_err(|error| error.to_string())
+        })
     }
 
     /// Closes the engine, whose users must all have ended.

@@ -47,18 +47,23 @@ fn volumes() {
     assert_eq!(
         lines,
         [
-            "name     vm1",
-            "size     1T (1099511627776 bytes)",
-            "serial   PPPPPPPPPPPPPPPP00000001",
-            "naa      naa.624a9370pppppppppppppppp00000001",
-            "state    in use",
-            "hosts    -",
+            "name       vm1",
+            "size       1T (1099511627776 bytes)",
+            "serial     PPPPPPPPPPPPPPPP00000001",
+            "naa        naa.624a9370pppppppppppppppp00000001",
+            "state      in use",
+            "source     -",
+            "hosts      -",
+            "written    0",
+            "bandwidth  none",
+            "iops       none",
+            "threshold  none: hosts are not told that it fills",
         ]
         .into_iter()
         .chain(lines.last().copied())
         .collect::<Vec<_>>()
     );
-    assert!(lines.last().unwrap().starts_with("id       624a9370-"));
+    assert!(lines.last().unwrap().starts_with("id         624a9370-"));
 }
 
 #[test]

@@ -2,4 +2,6 @@
 
 mod array;
 mod commands;
+mod fsck;
 mod lifecycle;
+mod snapshots;

@@ -49,10 +49,10 @@ fn volumes_that_cannot_be_made() {
     assert!(post("names=a.b", &size).starts_with("a.b: Invalid name"));
     assert!(post("names=v", r#"{"provisioned":1000}"#).starts_with("v: Invalid size"));
     assert!(post("names=v", "").contains("size is missing"));
-    assert!(post("names=v&overwrite=true", &size).contains("not supported"));
-    assert!(post("names=v", r#"{"source":{"name":"vm1"}}"#).contains("not supported"));
+    assert!(post("names=v&overwrite=true", &size).contains("Only a copy can overwrite"));
     assert!(
-        post("names=v", &format!(r#"{{"provisioned":{GIB},"qos":{{"iops_limit":100}}}}"#)).contains("not supported")
+        post("names=v", &format!(r#"{{"provisioned":{GIB},"qos":{{"iops_limit":99}}}}"#))
+            .starts_with("Invalid setting")
     );
     // What clients send as a matter of course is taken.
     let path = "volumes?names=v&with_default_protection=false&overwrite=false";

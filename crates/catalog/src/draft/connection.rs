@@ -1,0 +1,48 @@
+//! What is shown to which host.
+
+use super::Draft;
+use crate::record::{Connection, Host};
+use crate::{CatalogError, Kind, MAX_LUN};
+use std::collections::BTreeSet;
+
+impl Draft {
+    /// Shows a volume, or for reading a snapshot, to a host: under the LUN asked for or else the lowest free one from 1 on.
+    pub fn connect(&mut self, host: &str, unit: &str, lun: Option<u16>) -> Result<Connection, CatalogError> {
+        let unit = self.live_unit(unit)?;
+        let host = self.state.host(host)?.clone();
+        if self.state.lun(host.id, unit.id()).is_some() {
+            return Err(CatalogError::AlreadyExists { kind: Kind::Connection, name: self.state.unit_name(&unit) });
+        }
+        let lun = self.free_lun(&host, lun)?;
+        let connection = Connection { host: host.id, volume: unit.id(), lun };
+        self.put(&connection)?;
+        self.state.put_connection(connection.clone());
+        Ok(connection)
+    }
+
+    /// Takes a volume or snapshot from a host.
+    pub fn disconnect(&mut self, host: &str, unit: &str) -> Result<Connection, CatalogError> {
+        let unit = self.state.unit(unit)?;
+        let host = self.state.host(host)?.clone();
+        let lun = self
+            .state
+            .lun(host.id, unit.id())
+            .ok_or_else(|| CatalogError::NoSuch { kind: Kind::Connection, name: self.state.unit_name(&unit) })?;
+        let connection = Connection { host: host.id, volume: unit.id(), lun };
+        self.remove(&connection);
+        self.state.remove_connection(host.id, unit.id());
+        Ok(connection)
+    }
+
+    fn free_lun(&self, host: &Host, lun: Option<u16>) -> Result<u16, CatalogError> {
+        let used: BTreeSet<u16> = self.state.units_of(host.id).map(|(lun, _)| lun).collect();
+        match lun {
+            Some(lun) if lun > MAX_LUN => Err(CatalogError::BadLun { lun: u64::from(lun) }),
+            Some(lun) if used.contains(&lun) => Err(CatalogError::LunInUse { host: host.name.clone(), lun }),
+            Some(lun) => Ok(lun),
+            None => (1..=MAX_LUN)
+                .find(|lun| !used.contains(lun))
+                .ok_or(CatalogError::LimitReached { what: "LUN", limit: usize::from(MAX_LUN) }),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Settings of the array and of volumes.
+
+use super::Draft;
+use crate::name::check_name;
+use crate::record::Volume;
+use crate::{
+    CatalogError, ERADICATION_DELAYS_MS, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, MIN_BANDWIDTH_LIMIT, MIN_IOPS_LIMIT,
+};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What to change of the array; `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArrayEdit {
+    /// A new name. The identity stays.
+    pub name: Option<String>,
+    /// How long what is destroyed can be recovered, in milliseconds: also what is destroyed already.
+    pub eradication_delay_ms: Option<u64>,
+    /// The percentage of the pool at which hosts are told that it fills; an inner `None` takes it away.
+    pub threshold_percent: Option<Option<u8>>,
+}
+
+/// What to change of a volume; `None` leaves a thing as it is, an inner `None` takes it away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeEdit {
+    /// Bytes per second.
+    pub bandwidth_limit: Option<Option<u64>>,
+    /// Commands per second.
+    pub iops_limit: Option<Option<u64>>,
+    /// The percentage of its size at which hosts are told that it fills.
+    pub threshold_percent: Option<Option<u8>>,
+}
+
+impl Draft {
+    /// Changes the array's name and settings.
+    pub fn edit_array_settings(&mut self, edit: &ArrayEdit) -> Result<(), CatalogError> {
+        edit.name.as_deref().map_or(Ok(()), check_name)?;
+        if edit.eradication_delay_ms.is_some_and(|delay| !ERADICATION_DELAYS_MS.contains(&delay)) {
+            return Err(bad("the eradication delay is one second to 30 days"));
+        }
+        check_threshold(edit.threshold_percent)?;
+        self.edit_array(|array| {
+            if let Some(name) = &edit.name {
+                array.name.clone_from(name);
+            }
+            let settings = &mut array.settings;
+            settings.eradication_delay_ms = edit.eradication_delay_ms.unwrap_or(settings.eradication_delay_ms);
+            settings.threshold_percent = edit.threshold_percent.unwrap_or(settings.threshold_percent);
+        })
+    }
+
+    /// Changes a volume's limits and threshold.
+    pub fn edit_volume(&mut self, name: &str, edit: &VolumeEdit) -> Result<Arc<Volume>, CatalogError> {
+        let mut volume = self.live_volume(name)?;
+        let outside = |limit: Option<Option<u64>>, range: RangeInclusive<u64>| {
+            limit.flatten().is_some_and(|limit| !range.contains(&limit))
+        };
+        if outside(edit.bandwidth_limit, MIN_BANDWIDTH_LIMIT..=MAX_BANDWIDTH_LIMIT) {
+            return Err(bad("a bandwidth limit is 1 MiB to 512 GiB per second"));
+        }
+        if outside(edit.iops_limit, MIN_IOPS_LIMIT..=MAX_IOPS_LIMIT) {
+            return Err(bad("an IOPS limit is 100 to 100 million"));
+        }
+        check_threshold(edit.threshold_percent)?;
+        volume.qos.bandwidth_limit = edit.bandwidth_limit.unwrap_or(volume.qos.bandwidth_limit);
+        volume.qos.iops_limit = edit.iops_limit.unwrap_or(volume.qos.iops_limit);
+        volume.threshold_percent = edit.threshold_percent.unwrap_or(volume.threshold_percent);
+        self.store_volume(volume)
+    }
+}
+
+fn check_threshold(percent: Option<Option<u8>>) -> Result<(), CatalogError> {
+    match percent.flatten() {
+        Some(percent) if !(1..=100).contains(&percent) => Err(bad("a threshold is 1 to 100 percent")),
+        _ => Ok(()),
+    }
+}
+
+fn bad(reason: &'static str) -> CatalogError {
+    CatalogError::BadSetting { reason }
+}

@@ -1,0 +1,180 @@
+//! Snapshots, and copies of volumes and snapshots.
+//!
+//! To the engine a snapshot is a volume like any other, which shares its map with the one that it was taken of. That nobody writes
+//! to it, and whose it is, is known here alone.
+
+use super::Draft;
+use crate::name::check_name;
+use crate::record::{Snapshot, Unit, Volume};
+use crate::{CatalogError, Kind, MAX_SNAPSHOTS};
+use engine::Change;
+use std::sync::Arc;
+
+impl Draft {
+    /// Takes a snapshot of each of the volumes, all at the same instant and of the same suffix: the one that is given, or the next
+    /// number of the array.
+    pub fn create_snapshots(
+        &mut self,
+        volumes: &[&str],
+        suffix: Option<&str>,
+        now_ms: u64,
+    ) -> Result<Vec<Arc<Snapshot>>, CatalogError> {
+        let suffix = match suffix {
+            Some(suffix) => {
+                check_name(suffix)?;
+                suffix.to_owned()
+            }
+            None => self.next_snapshot_number()?.to_string(),
+        };
+        let take = |name: &&str| {
+            let volume = self.live_volume(name)?;
+            self.keep(&volume, suffix.clone(), now_ms, None)
+        };
+        volumes.iter().map(take).collect()
+    }
+
+    /// Gives a snapshot another suffix.
+    pub fn rename_snapshot(&mut self, name: &str, suffix: &str) -> Result<Arc<Snapshot>, CatalogError> {
+        check_name(suffix)?;
+        let mut snapshot = self.live_snapshot(name)?;
+        let taken = self.state.snapshot_with(snapshot.volume, suffix);
+        if taken.is_some_and(|other| other.id != snapshot.id) {
+            let snapshot = Snapshot { suffix: suffix.to_owned(), ..snapshot };
+            return Err(CatalogError::AlreadyExists {
+                kind: Kind::Snapshot,
+                name: self.state.snapshot_name(&snapshot),
+            });
+        }
+        snapshot.suffix = suffix.to_owned();
+        self.store_snapshot(snapshot)
+    }
+
+    /// Destroys a snapshot: it can be recovered until the delay is over.
+    pub fn destroy_snapshot(&mut self, name: &str, now_ms: u64) -> Result<Arc<Snapshot>, CatalogError> {
+        let mut snapshot = self.live_snapshot(name)?;
+        if self.state.hosts_of(snapshot.id).next().is_some() {
+            return Err(CatalogError::Connected { kind: Kind::Snapshot, name: name.to_owned() });
+        }
+        snapshot.destroyed_ms = Some(now_ms);
+        self.store_snapshot(snapshot)
+    }
+
+    /// Makes a destroyed snapshot usable again. One that was destroyed with its volume comes back with it.
+    pub fn recover_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
+        let mut snapshot = Snapshot::clone(self.state.snapshot(name)?);
+        if let Some(volume) = self.state.volume_by_id(snapshot.volume).filter(|volume| volume.destroyed_ms.is_some()) {
+            return Err(CatalogError::Destroyed { kind: Kind::Volume, name: volume.name.clone() });
+        }
+        if snapshot.destroyed_ms.take().is_none() {
+            return Err(CatalogError::NotDestroyed { kind: Kind::Snapshot, name: name.to_owned() });
+        }
+        self.store_snapshot(snapshot)
+    }
+
+    /// Removes a destroyed snapshot for good.
+    pub fn eradicate_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
+        let snapshot = self.state.snapshot(name)?.clone();
+        if self.state.snapshot_destroyed_ms(&snapshot).is_none() {
+            return Err(CatalogError::NotDestroyed { kind: Kind::Snapshot, name: name.to_owned() });
+        }
+        self.drop_snapshot(&snapshot);
+        Ok(snapshot)
+    }
+
+    /// Makes a volume of what `source`, a volume or a snapshot, holds at this instant. With `overwrite` the volume may be there
+    /// already: its size becomes that of the source, and what it held is kept as a destroyed snapshot, from which it can be
+    /// recovered until the delay is over. Hosts that see it go on seeing it.
+    pub fn copy_volume(
+        &mut self,
+        source: &str,
+        name: &str,
+        overwrite: bool,
+        now_ms: u64,
+    ) -> Result<Arc<Volume>, CatalogError> {
+        let source = self.live_unit(source)?;
+        let mut volume = match self.state.volume(name) {
+            Err(_) => self.new_volume(name, source.bytes(), now_ms)?,
+            Ok(_) if !overwrite => {
+                return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: name.to_owned() });
+            }
+            Ok(_) => {
+                let volume = self.live_volume(name)?;
+                if volume.id == source.id() {
+                    return Err(CatalogError::OntoItself { name: volume.name });
+                }
+                self.keep_undo(&volume, now_ms)?;
+                volume
+            }
+        };
+        volume.bytes = source.bytes();
+        volume.source = Some(source.id());
+        self.changes.push(Change::CopyVolume { source: source.id(), destination: volume.id });
+        self.store_volume(volume)
+    }
+
+    /// Keeps what a volume holds, before it loses it, as a destroyed snapshot.
+    pub(super) fn keep_undo(&mut self, volume: &Volume, now_ms: u64) -> Result<(), CatalogError> {
+        loop {
+            // A name that an administrator gave may look the same.
+            let suffix = format!("undo-{}", self.next_snapshot_number()?);
+            if self.state.snapshot_with(volume.id, &suffix).is_none() {
+                return self.keep(volume, suffix, now_ms, Some(now_ms)).map(|_| ());
+            }
+        }
+    }
+
+    /// Removes a snapshot that may go.
+    pub(super) fn drop_snapshot(&mut self, snapshot: &Snapshot) {
+        self.changes.push(Change::DeleteVolume { volume: snapshot.id });
+        self.remove(snapshot);
+        self.state.remove_snapshot(snapshot.id);
+    }
+
+    fn keep(
+        &mut self,
+        volume: &Volume,
+        suffix: String,
+        now_ms: u64,
+        destroyed_ms: Option<u64>,
+    ) -> Result<Arc<Snapshot>, CatalogError> {
+        if self.state.snapshot_with(volume.id, &suffix).is_some() {
+            let name = format!("{}.{suffix}", volume.name);
+            return Err(CatalogError::AlreadyExists { kind: Kind::Snapshot, name });
+        }
+        if self.state.snapshot_count() >= MAX_SNAPSHOTS {
+            return Err(CatalogError::LimitReached { what: "Snapshot", limit: MAX_SNAPSHOTS });
+        }
+        let (id, serial) = self.next_unit()?;
+        let (bytes, created_ms) = (volume.bytes, now_ms);
+        self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
+        self.store_snapshot(Snapshot { id, volume: volume.id, suffix, bytes, serial, created_ms, destroyed_ms })
+    }
+
+    fn next_snapshot_number(&mut self) -> Result<u64, CatalogError> {
+        self.edit_array(|array| array.snapshots_numbered += 1)?;
+        Ok(self.state.array().snapshots_numbered)
+    }
+
+    /// The volume or snapshot of that name, which is not destroyed.
+    pub(super) fn live_unit(&self, name: &str) -> Result<Unit, CatalogError> {
+        match self.state.unit(name)? {
+            Unit::Volume(_) => self.live_volume(name).map(|volume| Unit::Volume(Arc::new(volume))),
+            Unit::Snapshot(_) => self.live_snapshot(name).map(|snapshot| Unit::Snapshot(Arc::new(snapshot))),
+        }
+    }
+
+    fn live_snapshot(&self, name: &str) -> Result<Snapshot, CatalogError> {
+        let snapshot = self.state.snapshot(name)?;
+        match self.state.snapshot_destroyed_ms(snapshot) {
+            None => Ok(Snapshot::clone(snapshot)),
+            Some(_) => Err(CatalogError::Destroyed { kind: Kind::Snapshot, name: name.to_owned() }),
+        }
+    }
+
+    fn store_snapshot(&mut self, snapshot: Snapshot) -> Result<Arc<Snapshot>, CatalogError> {
+        self.put(&snapshot)?;
+        let snapshot = Arc::new(snapshot);
+        self.state.put_snapshot(snapshot.clone());
+        Ok(snapshot)
+    }
+}

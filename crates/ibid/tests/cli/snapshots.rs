@@ -1,0 +1,173 @@
+//! Snapshots, copies, space and settings, on an array that serves.
+
+use crate::array::{Array, Served};
+use std::time::{Duration, Instant};
+
+/// A table without what differs from run to run: the times.
+fn timeless(text: &str) -> String {
+    let is_time = |word: &str| word.len() == 20 && word.ends_with('Z') && word.contains('T');
+    let line = |line: &str| {
+        line.split_whitespace().map(|word| if is_time(word) { "TIME" } else { word }).collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Asks until it is so; an array does its chores when it has time for them.
+fn eventually(is_so: impl Fn() -> bool) {
+    #[allow(clippy::disallowed_methods, reason = "how long a test waits at most")]
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it did not come to be so");
+    }
+}
+
+#[test]
+fn snapshots_from_their_taking_to_their_end() {
+    let array = Array::new("snap");
+    array.text("volume create db --size 1G");
+    array.text("volume create log --size 2G");
+    assert_eq!(
+        timeless(&array.text("snap create db --suffix before")),
+        "NAME SIZE WRITTEN TAKEN HOSTS STATE\ndb.before 1G 0 TIME 0 in use"
+    );
+    let both = array.json("snap create db log");
+    assert_eq!((&both[0]["name"], &both[1]["name"]), (&"db.1".into(), &"log.1".into()));
+    assert_eq!(array.json("snap list --volume db").as_array().unwrap().len(), 2);
+    array.text("snap rename db.1 daily");
+    array.text("snap destroy db.daily log.1");
+    let listed = array.text("snap list --all");
+    assert_eq!(
+        timeless(&listed),
+        "NAME SIZE WRITTEN TAKEN HOSTS STATE\n\
+         db.before 1G 0 TIME 0 in use\n\
+         db.daily 1G 0 TIME 0 destroyed, eradicated in 1d 0h\n\
+         log.1 2G 0 TIME 0 destroyed, eradicated in 1d 0h"
+    );
+    array.text("snap recover db.daily");
+    assert_eq!(array.text("snap eradicate log.1"), "eradicated log.1\n");
+    assert_eq!(array.json("snap list").as_array().unwrap().len(), 2);
+    assert_eq!(
+        array.refused("snap eradicate db.daily"),
+        "error: db.daily: Volume snapshot is not destroyed.\n\
+         hint: ibid snap destroy NAME comes first; it can be recovered for a day\n"
+    );
+    assert_eq!(
+        array.refused("snap destroy db.weekly"),
+        "error: db.weekly: Volume snapshot does not exist.\nhint: ibid snap list shows which there are\n"
+    );
+}
+
+#[test]
+fn copies_and_restores() {
+    let array = Array::new("copy");
+    array.text("volume create vm1 --size 1G");
+    array.text("snap create vm1 --suffix s");
+    assert_eq!(array.json("volume copy vm1 vm2")["source"]["name"], "vm1");
+    assert_eq!(array.json("volume copy vm1.s vm3")["source"]["name"], "vm1.s");
+    array.text("volume resize vm1 --size 2G");
+    assert_eq!(array.refused("volume copy vm1.s vm1"), "error: vm1: Volume already exists.\n");
+    assert_eq!(array.json("volume copy vm1.s vm1 --overwrite")["provisioned"], 1u64 << 30);
+    assert_eq!(array.json("snap list --destroyed")[0]["name"], "vm1.undo-1");
+    // A snapshot is shown to a host like a volume.
+    array.text("host create backup --iqn *");
+    assert_eq!(array.text("host connect backup vm1.s"), "HOST    LUN  VOLUME\nbackup    1  vm1.s\n");
+    let refused = array.refused("volume destroy vm1");
+    assert_eq!(
+        refused,
+        "error: vm1.s: Volume snapshot cannot be deleted due to existing connections.\n\
+         hint: disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX\n"
+    );
+    assert_eq!(array.text("host disconnect backup vm1.s"), "disconnected vm1.s from backup\n");
+}
+
+#[test]
+fn what_is_destroyed_is_eradicated_at_its_time() {
+    let array = Array::new("eradication");
+    array.text("volume create a --size 1G");
+    array.text("volume create b --size 1G");
+    array.text("snap create b --suffix s");
+    array.text("volume destroy a");
+    array.text("snap destroy b.s");
+    assert_eq!(array.json("volume list --destroyed")[0]["name"], "a");
+    // While the array does not run, nothing goes; at the next start it does.
+    assert!(array.text("array set --eradication-delay 30s").contains("eradication  30s after"));
+    let Array { served, scratch } = array;
+    served.end("KILL");
+    let array = Array { served: Served::start(&scratch.0, &[]), scratch };
+    array.text("array set --eradication-delay 1s");
+    let count = |words: &str| array.json(words).as_array().unwrap().len();
+    eventually(|| count("volume list --all") == 1 && count("snap list --all") == 0);
+    assert_eq!(array.json("volume list")[0]["name"], "b");
+}
+
+#[test]
+fn settings_are_shown_as_they_were_set() {
+    let array = Array::new("settings");
+    array.text("volume create v --size 1G");
+    assert_eq!(
+        array.text("volume set v --bandwidth 200M --iops 5000 --threshold 80"),
+        "bandwidth  200M/s\niops       5000\nthreshold  hosts are told at 80 %\n"
+    );
+    assert!(array.text("volume set v --bandwidth none").starts_with("bandwidth  none\niops       5000\n"));
+    assert_eq!(
+        array.text("array set --name east --threshold 85% --eradication-delay 7d"),
+        "name         east\ncapacity     447M\neradication  7d 0h after things are destroyed\n\
+         threshold    hosts are told at 85 %\n"
+    );
+    assert!(array.text("array set --threshold none").contains("threshold    none: hosts are not told"));
+    for (words, error) in [
+        ("volume set v", "error: nothing to change\nhint: ibid volume set --help shows what can be\n"),
+        ("volume set v --threshold 0", "error: '0' is not a percentage: write 1 to 100, or none\n"),
+        ("volume set v --iops many", "error: 'many' is not a whole number\n"),
+        ("volume set v --iops 99", "error: Invalid setting: an IOPS limit is 100 to 100 million.\n"),
+        ("array set", "error: nothing to change\nhint: ibid array set --help shows what can be\n"),
+        (
+            "array set --eradication-delay soon",
+            "error: 'soon' is not a length of time: write such as 90s, 30min, 24h or 7d\n",
+        ),
+        (
+            "array set --eradication-delay 31d",
+            "error: Invalid setting: the eradication delay is one second to 30 days.\n",
+        ),
+        ("array grow --capacity 1M", "error: The array has 447M already, and cannot be made smaller.\n"),
+    ] {
+        assert_eq!(array.refused(words), error, "{words}");
+    }
+}
+
+#[test]
+fn space_scrubs_and_alerts_have_their_screens() {
+    let array = Array::new("space");
+    array.text("volume create v --size 1G");
+    let space = array.text("array space");
+    let names: Vec<&str> = space.lines().map(|line| line.trim_start().split("  ").next().unwrap_or_default()).collect();
+    assert_eq!(
+        names,
+        [
+            "capacity",
+            "used",
+            "unique",
+            "shared",
+            "snapshots",
+            "system",
+            "free",
+            "provisioned",
+            "written",
+            "data reduction",
+            "total reduction",
+            "counted"
+        ]
+    );
+    let figures = array.json("array space");
+    let figure = |name: &str| figures["space"][name].as_u64().unwrap();
+    let parts = figure("unique") + figure("shared") + figure("snapshots") + figure("system");
+    assert_eq!(parts, figure("total_physical"));
+    let table = array.text("volume list --space");
+    assert!(
+        table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SNAPSHOTS  REDUCTION     THIN\nv       1G        0"),
+        "{table}"
+    );
+    let scrub = array.text("scrub status");
+    assert!(scrub.starts_with("state      ") && scrub.contains("\ndamage     none known\n"), "{scrub}");
+    assert_eq!(array.text("alert list"), "ID  SEVERITY  SINCE  STATE  WHAT\n");
+}

@@ -1,0 +1,139 @@
+//! What volumes and the array occupy.
+//!
+//! Two kinds of figures meet here. Those that the engine keeps at any moment: what hosts have written, what the pool holds. And
+//! those that take a walk over the whole map, because they say whose a stored byte is: unique, shared, snapshots. The walk is made
+//! in the background, and its figures carry its time.
+
+use crate::app::App;
+use api::Space;
+use catalog::{State, Unit, Volume};
+use engine::{Census, FamilySpace, Owner};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use units::VolumeId;
+
+/// The last count of what belongs to whom.
+#[derive(Default)]
+pub(crate) struct SpaceBook {
+    /// Held while counting: two at once would only disturb each other.
+    counting: Mutex<()>,
+    latest: RwLock<Option<Arc<Counted>>>,
+}
+
+struct Counted {
+    census: Census,
+    as_of_ms: u64,
+}
+
+impl App {
+    /// Counts what belongs to whom, and keeps the figures for those who ask. Reads the whole map: not for use on a runtime's own
+    /// threads. False where the engine could not.
+    pub fn count_space(&self) -> bool {
+        let _counting = self.spaces.counting.lock();
+        // A snapshot that is taken meanwhile is its volume's at once, hence not one state for the whole walk.
+        let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
+            Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
+            None => Owner { family: id, is_snapshot: false },
+        };
+        let as_of_ms = world::clock::unix_millis();
+        let census = self.engine.census(&owner);
+        let has_counted = census.is_some();
+        if let Some(census) = census {
+            *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms }));
+        }
+        has_counted
+    }
+
+    fn counted(&self) -> Option<Arc<Counted>> {
+        self.spaces.latest.read().clone()
+    }
+}
+
+/// The space of the array, and its capacity. `system + unique + shared + snapshots` is `total_physical`, at any moment: what
+/// was written since the last count is added to what is unique.
+pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
+    let pool = app.engine.space();
+    let counted = app.counted();
+    let (shared, snapshots) = match &counted {
+        Some(counted) => (counted.census.shared, counted.census.families.values().map(|family| family.snapshots).sum()),
+        None => (pool.shared, 0),
+    };
+    let shared = shared.min(pool.data);
+    let snapshots: u64 = std::cmp::min(snapshots, pool.data - shared);
+    let unique = pool.data - shared - snapshots;
+    let written = |volume: &Arc<Volume>| app.engine.volume_space(volume.id).unwrap_or_default().written;
+    let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
+    for volume in state.volumes() {
+        let written = written(volume);
+        written_all += written;
+        if volume.destroyed_ms.is_none() {
+            (provisioned, written_live) = (provisioned + volume.bytes, written_live + written);
+        }
+    }
+    let space = Space {
+        as_of: counted.map(|counted| counted.as_of_ms),
+        data_reduction: ratio(written_all, unique + shared),
+        replication: 0,
+        shared: Some(shared),
+        snapshots,
+        system: Some(pool.used - pool.data.min(pool.used)),
+        thin_provisioning: thin(written_live, provisioned),
+        total_physical: Some(pool.used),
+        total_provisioned: provisioned,
+        total_reduction: ratio(provisioned, unique + shared),
+        unique: Some(unique),
+        r#virtual: Some(written_all),
+    };
+    (pool.capacity, space)
+}
+
+/// The space of a volume with its snapshots.
+pub(crate) fn of_volume(app: &App, volume: &Volume) -> Space {
+    let written = app.engine.volume_space(volume.id).unwrap_or_default().written;
+    let counted = app.counted();
+    let family = counted.as_ref().map(|counted| counted.census.families.get(&volume.id).copied().unwrap_or_default());
+    let FamilySpace { unique, snapshots, .. } = family.unwrap_or_default();
+    Space {
+        as_of: counted.map(|counted| counted.as_of_ms),
+        snapshots,
+        thin_provisioning: thin(written, volume.bytes),
+        total_physical: family.map(|_| unique + snapshots),
+        unique: family.map(|_| unique),
+        r#virtual: Some(written),
+        ..unmeasured(volume.bytes)
+    }
+}
+
+/// The space of a volume or snapshot. What one snapshot alone holds is not counted: it changes with each that is taken or goes.
+pub(crate) fn of_unit(app: &App, unit: &Unit) -> Space {
+    match unit {
+        Unit::Volume(volume) => of_volume(app, volume),
+        Unit::Snapshot(snapshot) => {
+            let written = app.engine.volume_space(snapshot.id).unwrap_or_default().written;
+            Space {
+                thin_provisioning: thin(written, snapshot.bytes),
+                r#virtual: Some(written),
+                ..unmeasured(snapshot.bytes)
+            }
+        }
+    }
+}
+
+/// The space of things that hosts see as so many bytes.
+pub(crate) fn unmeasured(provisioned: u64) -> Space {
+    Space {
+        data_reduction: 1.0,
+        thin_provisioning: 1.0,
+        total_provisioned: provisioned,
+        total_reduction: 1.0,
+        ..Space::default()
+    }
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    if to == 0 { 1.0 } else { of as f64 / to as f64 }
+}
+
+fn thin(written: u64, provisioned: u64) -> f64 {
+    1.0 - (written.min(provisioned) as f64 / provisioned.max(1) as f64)
+}
