@@ -1,10 +1,10 @@
 //! The engine's budgets (ARCHITECTURE.md): the cost of each operation on one core, without drive and network.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads and writes its report")]
 
-use bench::{Bench, Random, noise};
+use bench::{Bench, Random, database_like, noise};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput};
-use engine::{Core, Op};
+use engine::{Change, Core, Op};
 use std::hint::black_box;
 use std::time::Duration;
 use store::Geometry;
@@ -66,10 +66,15 @@ fn fills(criterion: &mut Criterion) {
     });
 }
 
-/// Half of a page is text-like, half is random: what a database writes.
-fn database_page(seed: u64) -> Bytes {
-    let mut page = noise(seed, 4096).to_vec();
-    page[2048..].iter_mut().for_each(|byte| *byte = b'a' + *byte % 16);
+/// Blocks of one commit: what a busy array gathers while the flush before is under way.
+const BATCH: u64 = 32;
+
+/// A page out of a pool, made unlike all others by the number in its head, as databases do it.
+fn stamped(page: &Bytes, number: u64) -> Bytes {
+    let mut page = page.to_vec();
+    page.chunks_exact_mut(4096).zip(0..).for_each(|(block, index)| {
+        block[8..16].copy_from_slice(&(number << 8 | index).to_le_bytes());
+    });
     page.into()
 }
 
@@ -77,30 +82,81 @@ fn reads_and_writes(criterion: &mut Criterion) {
     let mut bench = Bench::new(geometry());
     let volume = bench.create_volume(1, GIB);
     bench.fill(volume, GIB);
-    let pages: Vec<Bytes> = (0..512).map(database_page).collect();
+    let pages = database_like(1, 4096);
+    let noise_pool: Vec<Bytes> = (0..64).map(|seed| noise(seed, 32 << 10)).collect();
     let mut random = Random::new(3);
+    let mut number = 0;
     let mut group = criterion.benchmark_group("4KiB");
-    group.throughput(Throughput::Elements(32));
+    group.throughput(Throughput::Elements(BATCH));
     group.measurement_time(Duration::from_secs(10));
-    group.bench_function("write-qd32", |bencher| {
+    let mut write = |bench: &mut Bench, bytes: u64, data: &mut dyn FnMut(&mut Random) -> Bytes| {
+        let ops: Vec<Op> = (0..BATCH)
+            .map(|_| {
+                let data = data(&mut random);
+                Op::Write { volume, lba: Lba(random.below(GIB / bytes) * (bytes / 512)), data, fua: false }
+            })
+            .collect();
+        bench.run(ops)
+    };
+    group.bench_function("write-database", |bencher| {
         bencher.iter(|| {
-            let ops: Vec<Op> = (0..32)
-                .map(|_| {
-                    let data = pages[random.below(512) as usize].clone();
-                    Op::Write { volume, lba: Lba(random.below(GIB / 4096) * 8), data, fua: false }
-                })
-                .collect();
-            bench.run(ops)
+            write(&mut bench, 4096, &mut |random| {
+                number += 1;
+                stamped(&pages[random.below(4096) as usize], number)
+            })
         });
     });
-    group.bench_function("read-qd32", |bencher| {
+    pages.iter().zip(0..).for_each(|(page, index)| {
+        bench.run([Op::Write { volume, lba: Lba(index * 8), data: page.clone(), fua: false }]);
+    });
+    group.bench_function("write-duplicate", |bencher| {
+        bencher.iter(|| write(&mut bench, 4096, &mut |random| pages[random.below(4096) as usize].clone()));
+    });
+    group.bench_function("write-32KiB-incompressible", |bencher| {
         bencher.iter(|| {
-            let ops: Vec<Op> =
-                (0..32).map(|_| Op::Read { volume, range: range(random.below(GIB / 4096) * 8, 8) }).collect();
-            black_box(bench.run(ops))
+            write(&mut bench, 32 << 10, &mut |random| {
+                number += 1;
+                stamped(&noise_pool[random.below(64) as usize], number)
+            })
         });
     });
+    // A set that fits in the caches: pages that compress, and are read again and again.
+    let blocks = 8192;
+    for block in 0..blocks {
+        number += 1;
+        let data = stamped(&pages[(block % 4096) as usize], number);
+        bench.run([Op::Write { volume, lba: Lba(block * 8), data, fua: false }]);
+    }
+    bench.core.request_checkpoint();
+    bench.settle();
+    let mut random = Random::new(5);
+    let mut read = |bench: &mut Bench, blocks: u64| {
+        let ops: Vec<Op> = (0..BATCH).map(|_| Op::Read { volume, range: range(random.below(blocks) * 8, 8) }).collect();
+        black_box(bench.run(ops))
+    };
+    group.bench_function("read-cached", |bencher| bencher.iter(|| read(&mut bench, blocks)));
+    group.bench_function("read-any", |bencher| bencher.iter(|| read(&mut bench, GIB / 4096)));
     group.finish();
+}
+
+/// Snapshots cost the same for any size: a fresh one in place of the one before.
+fn snapshots(criterion: &mut Criterion) {
+    let mut bench = Bench::new(geometry());
+    let small = bench.create_volume(1, GIB);
+    bench.fill(small, GIB / 2);
+    let large = bench.create_volume(2, 10 << 40);
+    for tebibyte in 0..10 {
+        bench.run([copy(small, 0, GIB / 1024, large, tebibyte << 31)]);
+    }
+    for (name, source) in [("snapshot-1GiB", small), ("snapshot-10TiB", large)] {
+        let mut next = 1000;
+        criterion.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                next = 1000 + (next + 1) % 100;
+                bench.run([Op::Change(vec![Change::CopyVolume { source, destination: VolumeId(next) }])])
+            });
+        });
+    }
 }
 
 /// A log of 2 GiB full of 4 KiB writes, read back.
@@ -141,13 +197,19 @@ fn recovery(criterion: &mut Criterion) {
 /// One line per budget: what was measured, what is allowed.
 fn table() {
     // Name in criterion's folder, what it is, microseconds of one iteration that the budget allows.
-    const BUDGETS: [(&str, &str, f64); 7] = [
+    const BUDGETS: [(&str, &str, f64); 13] = [
         ("xcopy-16MiB-aligned", "XCOPY 16 MiB, leaf-aligned", 10.0),
         ("xcopy-16MiB-misaligned", "XCOPY 16 MiB, 4 KiB-misaligned", 150.0),
         ("write-same-1MiB-zero", "WRITE SAME 1 MiB of zeros", 3.0),
         ("write-same-1MiB-data", "WRITE SAME 1 MiB of any block", f64::INFINITY),
         ("unmap-1MiB", "UNMAP 1 MiB", 3.0),
-        ("4KiB/write-qd32", "4 KiB write (32 a commit)", 32.0 * 1e6 / 90_000.0),
+        ("4KiB/write-database", "4 KiB write, database-like", 32.0 * 1e6 / 90_000.0),
+        ("4KiB/write-duplicate", "4 KiB write, duplicate", 32.0 * 1e6 / 200_000.0),
+        ("4KiB/write-32KiB-incompressible", "32 KiB write, incompressible", 32.0 * 32768.0 / 800.0),
+        ("4KiB/read-cached", "4 KiB read, cached", 32.0 * 1e6 / 500_000.0),
+        ("4KiB/read-any", "4 KiB read, anywhere in 1 GiB", f64::INFINITY),
+        ("snapshot-1GiB", "snapshot of 1 GiB", 50.0),
+        ("snapshot-10TiB", "snapshot of 10 TiB", 50.0),
         ("recovery/log", "recovery with 2 GiB of log", 5e6),
     ];
     println!("\n{:34}{:>14}{:>14}{:>9}", "engine alone, one core", "measured us", "budget us", "");
@@ -178,6 +240,7 @@ fn main() {
     copies(&mut criterion);
     fills(&mut criterion);
     reads_and_writes(&mut criterion);
+    snapshots(&mut criterion);
     recovery(&mut criterion);
     criterion.final_summary();
     table();

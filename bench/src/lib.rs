@@ -135,7 +135,7 @@ impl Bench {
                 Action::Complete { result, .. } => answers.push(result),
                 Action::Read(plan) => answers.push(plan.execute(&self.disk)),
                 Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
-                    Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
+                Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
                 Action::Io { id, io } => {
                     let result = self.perform(&io);
                     self.core.io_done(id, result);

@@ -43,6 +43,8 @@ pub struct Usage {
     pub pages: u64,
     /// Bytes of the slot table in memory.
     pub slots: u64,
+    /// Bytes that the index takes when it is full.
+    pub index: u64,
     /// Segments free or about to be.
     pub free_segments: u64,
 }
@@ -92,7 +94,8 @@ impl Core {
             log_used: self.log.ring.used(),
             dirty: self.dirty.bytes(),
             pages: self.map.pages.bytes(),
-            slots: self.map.slots.len() * size_of::<map::SlotBytes>() as u64,
+            slots: self.map.slots.bytes(),
+            index: self.dedup.bytes(),
             free_segments: self.pool.free() + self.pool.coming(),
         }
     }

@@ -51,6 +51,9 @@ pub(crate) struct Cleaner {
     fruitless: u32,
     /// Live sectors when cleaning was found to be fruitless. It is tried again when there are fewer by a segment.
     live_then: Option<u64>,
+    /// Live sectors when no victim was found. It is looked for again after a checkpoint, or when there are fewer by an eighth of a
+    /// segment: the look goes over all segments.
+    nothing_at: Option<u64>,
 }
 
 /// After so many checkpoints without a gain, cleaning rests: moving pages changes slots, whose pages move too, and nearly full
@@ -77,6 +80,7 @@ impl Cleaner {
             self.live_then = (self.fruitless >= MOST_FRUITLESS).then_some(live);
         }
         self.has_marked_pages = false;
+        self.nothing_at = None;
         self.given_up.clear();
         if self.state == State::Moving {
             self.state = State::Idle;
@@ -91,7 +95,7 @@ impl Core {
             State::Reading => false,
             State::TakingUp => true,
             State::Moving => self.dirty.unplaced_moved() == 0,
-            State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.next_victim().is_some(),
+            State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.may_have_victim(),
         }
     }
 
@@ -100,15 +104,26 @@ impl Core {
         self.cleaner.segments_cleaned
     }
 
+    /// False when a look for a victim has found none, and little has changed since.
+    pub(crate) fn may_have_victim(&self) -> bool {
+        let (live, _) = self.pool.live_sectors();
+        let change = u64::from(self.geometry.segment_sectors() / 8);
+        self.cleaner.nothing_at.is_none_or(|then| live + change < then)
+    }
+
+    /// For a slow timer: what could not be moved may be movable now.
+    pub(crate) fn retry_cleaning(&mut self) {
+        self.cleaner.nothing_at = None;
+    }
+
     fn next_victim(&self) -> Option<u32> {
         // Moving takes room before it gives any.
-        let kinds: &[Kind] = if self.pool.ready() > self.checkpoint_segments() + 1 {
-            &[Kind::Data, Kind::Metadata]
-        } else {
-            &[Kind::Metadata]
+        let data = if self.pool.ready() > self.checkpoint_segments() + 1 { self.victim(Kind::Data) } else { None };
+        let dead = |victim: &u32| {
+            let segment = self.pool.segments()[*victim as usize];
+            self.filled_sectors(segment.kind).saturating_sub(segment.live)
         };
-        let victims = kinds.iter().filter_map(|kind| self.victim(*kind));
-        victims.min_by_key(|victim| self.pool.segments()[*victim as usize].live)
+        [data, self.victim(Kind::Metadata)].into_iter().flatten().max_by_key(dead)
     }
 
     /// The segment of that kind that is best cleaned, if that pays.
@@ -118,8 +133,8 @@ impl Core {
         if self.cleaner.live_then.is_some_and(|then| live + segment > then) {
             return None;
         }
-        let sectors = self.filled_sectors(kind);
-        self.pool.victim(kind, self.most_live(kind), sectors, |segment| self.cleaner.given_up.contains(&segment))
+        let filled = self.filled_sectors(kind);
+        self.pool.victim(kind, self.most_live(kind), filled, |segment| self.cleaner.given_up.contains(&segment))
     }
 
     pub(crate) fn clean(&mut self) {
@@ -130,7 +145,13 @@ impl Core {
             return self.take_up();
         }
         self.cleaner.state = State::Idle;
-        let Some(victim) = self.next_victim().filter(|_| self.is_short_of_space()) else { return };
+        if !self.is_short_of_space() {
+            return;
+        }
+        let Some(victim) = self.next_victim() else {
+            self.cleaner.nothing_at = Some(self.pool.live_sectors().0);
+            return;
+        };
         let sectors = self.pool.segments()[victim as usize].sectors;
         self.cleaner.state = State::Reading;
         let used = self.pool.used();

@@ -141,7 +141,14 @@ impl Core {
         self.settle_freed();
         for (unit, packed) in batch.units.iter().zip(units) {
             match packed {
-                Packed::Unit(bytes, crc) => self.place_unit(unit, &bytes, crc),
+                Packed::Unit(bytes, crc) => {
+                    // A block that is damaged stands alone: see DirtyBlock::is_damaged.
+                    let is_damaged = |(name, _): &(SlotName, u128)| {
+                        self.dirty.get_reducing(*name).is_some_and(|block| block.is_damaged)
+                    };
+                    let crc = if unit.iter().any(is_damaged) { !crc } else { crc };
+                    self.place_unit(unit, &bytes, crc);
+                }
                 Packed::Raw(crcs) => {
                     for (item, crc) in unit.chunks_exact(1).zip(crcs) {
                         let Some(DirtyBlock { data, is_damaged, .. }) = self.dirty.get_reducing(item[0].0).cloned()

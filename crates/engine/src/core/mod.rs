@@ -17,6 +17,7 @@ mod dirty;
 mod io;
 mod locks;
 mod manifest;
+mod options;
 mod plan;
 mod pool;
 mod recover;
@@ -31,6 +32,7 @@ mod work;
 
 pub use audit::{AuditError, Usage};
 pub use io::{Action, Io, IoId, TaskId};
+pub use options::Options;
 pub use plan::ReadPlan;
 pub(crate) use recover::perform;
 pub use recover::{CreateError, RecoverError, Recovery};
@@ -57,30 +59,6 @@ use task::Task;
 use unit::UnitCache;
 use units::{BLOCK_BYTES, Lsn, MAP_BLOCK_BYTES, VolumeId};
 use work::WorkPurpose;
-
-/// What may be set each time that an array is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Acknowledge before the flush; [`crate::Op::Flush`] and FUA wait for it.
-    pub write_cache: bool,
-    /// Bytes of dirty blocks beyond which writes wait for destage.
-    pub dirty_limit: u64,
-    /// Bytes of map pages to keep in memory. Changed pages are kept beyond it until the next checkpoint.
-    pub page_budget: u64,
-    /// Bytes of the index of what is stored.
-    pub index_bytes: u64,
-    /// Bytes of decompressed data to keep for reads.
-    pub cache_bytes: u64,
-}
-
-impl Options {
-    /// Settings for an array of that geometry.
-    pub fn for_geometry(geometry: &Geometry) -> Self {
-        let dirty_limit = (geometry.log_bytes / 2).clamp(256 << 10, 96 << 20);
-        let index_bytes = (geometry.capacity / MAP_BLOCK_BYTES * 8).min(256 << 20);
-        Self { write_cache: false, dirty_limit, page_budget: 256 << 20, index_bytes, cache_bytes: 64 << 20 }
-    }
-}
 
 /// A volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +184,7 @@ impl Core {
     /// timer.
     pub fn retry_allocation(&mut self) {
         self.is_drop_stuck = false;
+        self.retry_cleaning();
         self.pool.retry_allocation();
     }
 
@@ -323,7 +302,7 @@ impl Core {
     /// page must still find the others.
     fn shrink_pages(&mut self) {
         const PATIENCE_BYTES: u64 = 8 << 20;
-        let budget = self.options.page_budget;
+        let budget = self.options.pages_beside(&self.map.slots);
         let surplus = self.map.pages.bytes().saturating_sub(budget + budget / 8);
         if surplus > PATIENCE_BYTES || (surplus > 0 && self.loading.is_empty()) {
             self.map.pages.shrink(budget);
@@ -337,7 +316,7 @@ impl Core {
 
     /// Works off the drop queue, a bounded slice at a time.
     fn drop_some(&mut self) {
-        const PAGES_PER_TICK: usize = 256;
+        const PAGES_PER_TICK: usize = 32;
         if self.is_drop_loading || self.is_drop_stuck {
             return;
         }

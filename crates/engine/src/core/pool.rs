@@ -38,6 +38,13 @@ pub(crate) struct Segment {
     pub(crate) summary: Option<u32>,
 }
 
+impl Segment {
+    /// Sealed, and nothing references it.
+    fn is_dead(&self) -> bool {
+        self.phase == Phase::Sealed && self.live == 0
+    }
+}
+
 const FREE: Segment = Segment { kind: Kind::Data, phase: Phase::Free, live: 0, usage: 0, sectors: 0, summary: None };
 
 /// All segments of the array.
@@ -58,6 +65,8 @@ pub(crate) struct Pool {
     next_usage: u64,
     live_sectors: u64,
     live_data_sectors: u64,
+    /// Sealed segments that nothing references.
+    dead: u64,
 }
 
 impl Pool {
@@ -76,6 +85,7 @@ impl Pool {
                 .map(|segment| u64::from(segment.live))
                 .sum()
         };
+        let dead = segments.iter().filter(|segment| segment.is_dead()).count() as u64;
         let (live_sectors, live_data_sectors) = (live(None), live(Some(Kind::Data)));
         Self {
             segments,
@@ -89,6 +99,7 @@ impl Pool {
             next_usage,
             live_sectors,
             live_data_sectors,
+            dead,
         }
     }
 
@@ -127,7 +138,15 @@ impl Pool {
 
     /// Sealed segments that nothing references, not counted in [`Pool::coming`] yet.
     pub(crate) fn dead(&self) -> u64 {
-        self.segments.iter().filter(|segment| segment.phase == Phase::Sealed && segment.live == 0).count() as u64
+        self.dead
+    }
+
+    /// Changes a segment, and keeps count of the dead ones.
+    fn change(&mut self, segment: u32, change: impl FnOnce(&mut Segment)) {
+        let state = &mut self.segments[segment as usize];
+        let was_dead = state.is_dead();
+        change(state);
+        self.dead = self.dead + u64::from(state.is_dead()) - u64::from(was_dead);
     }
 
     /// True for a segment in which metadata are stored.
@@ -163,24 +182,26 @@ impl Pool {
     /// Ends the filling of a segment.
     pub(crate) fn seal(&mut self, fill: Fill) {
         self.note(fill);
-        self.segments[fill.segment as usize].phase = Phase::Sealed;
+        self.change(fill.segment, |state| state.phase = Phase::Sealed);
     }
 
     /// Something of a segment is referenced from now on.
     pub(crate) fn alive(&mut self, segment: u32, sectors: u32) {
         let kind = self.segments[segment as usize].kind;
-        self.segments[segment as usize].live += sectors;
+        self.change(segment, |state| state.live += sectors);
         self.live_sectors += u64::from(sectors);
         self.live_data_sectors += if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }
 
     /// Something of a segment is not referenced any more.
     pub(crate) fn dead_sectors(&mut self, segment: u32, sectors: u32) {
-        let state = &mut self.segments[segment as usize];
-        assert!(state.live >= sectors, "segment {segment} loses more than it holds");
-        state.live -= sectors;
+        let kind = self.segments[segment as usize].kind;
+        self.change(segment, |state| {
+            assert!(state.live >= sectors, "segment {segment} loses more than it holds");
+            state.live -= sectors;
+        });
         self.live_sectors -= u64::from(sectors);
-        self.live_data_sectors -= if state.kind == Kind::Data { u64::from(sectors) } else { 0 };
+        self.live_data_sectors -= if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }
 
     pub(crate) fn place_alive(&mut self, place: Place) {
@@ -196,11 +217,12 @@ impl Pool {
     /// At the instant of a checkpoint: sealed segments that hold nothing begin to die.
     pub(crate) fn doom(&mut self) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
-            if segment.phase == Phase::Sealed && segment.live == 0 {
+            if segment.is_dead() {
                 segment.phase = Phase::Dying;
                 self.dying.push(index as u32);
             }
         }
+        self.dead = 0;
     }
 
     /// The checkpoint is on the drive: what died before it waits for readers only.
@@ -256,11 +278,14 @@ impl Pool {
         self.is_exhausted = false;
     }
 
-    /// The sealed segment of that kind with the least alive, those that `is_left_out` names aside, when that is at most `most` of
-    /// its `sectors`. `None` where moving all such segments together would not free one: that would only move the same bytes
-    /// round and round. An eighth of what is filled anew is taken to be lost to summaries and ends.
-    pub(crate) fn victim(&self, kind: Kind, most: u32, sectors: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
-        let (mut best, mut live, mut victims) = (None::<(u32, u32)>, 0u64, 0u64);
+    /// The sealed segment of that kind that is best cleaned, those that `is_left_out` names aside, among those of which at most
+    /// `most` sectors are alive. What cleaning gives for what it costs is (1 - u) / (1 + u) at a live part of u, and it lasts the
+    /// longer, the older the segment is: what is young will lose more by itself (Rosenblum and Ousterhout, 1992).
+    ///
+    /// `None` where moving all such segments together would not free one: that would only move the same bytes round and round.
+    /// `filled` are the sectors that a segment takes when it is filled anew.
+    pub(crate) fn victim(&self, kind: Kind, most: u32, filled: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
+        let (mut best, mut live, mut victims) = (None::<(u32, u64)>, 0u64, 0u64);
         for (index, segment) in self.segments.iter().enumerate() {
             let is_eligible = segment.phase == Phase::Sealed
                 && segment.kind == kind
@@ -269,12 +294,15 @@ impl Pool {
             if is_eligible {
                 victims += 1;
                 live += u64::from(segment.live);
-                if best.is_none_or(|(_, least)| segment.live < least) {
-                    best = Some((index as u32, segment.live));
+                let age = self.next_usage.saturating_sub(segment.usage).min(1 << 20);
+                let (dead, whole) = (u64::from(filled.saturating_sub(segment.live)), u64::from(filled + segment.live));
+                let score = ((dead * age) << 20) / whole;
+                if best.is_none_or(|(_, most)| score > most) {
+                    best = Some((index as u32, score));
                 }
             }
         }
-        let room = victims.saturating_sub(1) * u64::from(sectors - sectors / 8);
+        let room = victims.saturating_sub(1) * u64::from(filled);
         best.filter(|_| live <= room).map(|(index, _)| index)
     }
 }

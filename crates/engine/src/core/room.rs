@@ -7,8 +7,6 @@ use journal::{Fill, LogOp};
 use map::SLOT_PAGE_BYTES;
 use units::{BLOCK_BYTES, MAP_BLOCK_BYTES};
 
-/// The most bytes that a checkpoint stores at one instant, in a large array.
-const MAX_METADATA_BUDGET: u64 = 64 << 20;
 /// Bytes of a record beside its payload, rounded up.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 /// Sectors of a data block.
@@ -37,7 +35,7 @@ impl Core {
     /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
     pub(crate) fn metadata_budget(&self) -> u64 {
         let segments = u64::from(self.geometry.segments());
-        let most = MAX_METADATA_BUDGET.min(segments * self.geometry.segment_bytes / 32);
+        let most = self.options.metadata_limit.min(segments * self.geometry.segment_bytes / 32);
         (self.geometry.capacity / 256).max(self.geometry.segment_bytes / 2).min(most)
     }
 
@@ -118,8 +116,8 @@ impl Core {
             || self.pool.coming() > 0
             || self.is_dropping()
             || self.pool.dead() > 0
-            || self.can_clean(Kind::Data)
-            || self.can_clean(Kind::Metadata);
+            || self.cleaner.is_busy()
+            || self.may_have_victim();
         if may_come {
             self.pressure.space = true;
             return Room::Later;
@@ -152,26 +150,26 @@ impl Core {
 
     /// True when free segments are so few that the cleaner should make some.
     pub(crate) fn is_short_of_space(&self) -> bool {
-        let margin = (u64::from(self.geometry.segments()) / 32).max(2);
+        let margin = (u64::from(self.geometry.segments()) / 16).max(2);
         self.pressure.space || self.pool.free() + self.pool.coming() < self.reserve() + margin
     }
 
-    /// True when a segment of that kind is worth cleaning, or is being cleaned.
-    pub(crate) fn can_clean(&self, kind: Kind) -> bool {
-        self.cleaner.is_busy() || self.victim(kind).is_some()
-    }
-
-    /// Live sectors beyond which cleaning a segment does not pay.
+    /// Live sectors beyond which cleaning a segment does not pay. Data is moved up to where little is gained, so that a pool can be
+    /// filled to the end; metadata, of which every checkpoint makes more, only when it pays well.
     pub(crate) fn most_live(&self, kind: Kind) -> u32 {
-        self.filled_sectors(kind) / 4 * 3
+        match kind {
+            Kind::Data => self.filled_sectors(kind) / 16 * 15,
+            Kind::Metadata => self.filled_sectors(kind) / 4 * 3,
+        }
     }
 
-    /// Sectors of a segment of that kind that can be alive.
+    /// Sectors of a segment of that kind that can be alive: what summaries and ends take, at most, is left out.
     pub(crate) fn filled_sectors(&self, kind: Kind) -> u32 {
-        match kind {
+        let sectors = match kind {
             Kind::Data => self.geometry.segment_sectors(),
             Kind::Metadata => self.geometry.metadata_sectors(),
-        }
+        };
+        sectors - (sectors / 32).max(sectors.min(16))
     }
 
     /// Checks that the pool's counters are the sums over its segments. For the auditor.

@@ -1,0 +1,119 @@
+//! What may be set each time that an array is opened, and how its memory is shared out.
+
+use map::SlotTable;
+use store::Geometry;
+use units::MAP_BLOCK_BYTES;
+
+/// Bytes of an entry of the index.
+const INDEX_ENTRY_BYTES: u64 = 8;
+/// The most bytes of dirty blocks: more gains nothing.
+const MAX_DIRTY_BYTES: u64 = 96 << 20;
+/// The most bytes of metadata that a checkpoint stores at one instant, in a large array.
+const MAX_METADATA_BYTES: u64 = 64 << 20;
+
+/// What may be set each time that an array is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Acknowledge before the flush; [`crate::Op::Flush`] and FUA wait for it.
+    pub write_cache: bool,
+    /// Bytes of dirty blocks beyond which writes wait for destage.
+    pub dirty_limit: u64,
+    /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
+    pub metadata_limit: u64,
+    /// Bytes of map pages and of the slot table to keep in memory. The slot table is there as a whole, and what it leaves, but no
+    /// less than an eighth, is for pages; changed pages are kept beyond it until the next checkpoint.
+    pub page_budget: u64,
+    /// Bytes of the index of what is stored.
+    pub index_bytes: u64,
+    /// Bytes of decompressed data to keep for reads.
+    pub cache_bytes: u64,
+}
+
+impl Options {
+    /// The least memory that [`Options::for_memory`] shares out.
+    pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
+
+    /// Settings for an array of that geometry that need not be told how much memory there is.
+    pub fn for_geometry(geometry: &Geometry) -> Self {
+        Self {
+            write_cache: false,
+            dirty_limit: (geometry.log_bytes / 2).clamp(256 << 10, MAX_DIRTY_BYTES),
+            metadata_limit: MAX_METADATA_BYTES,
+            page_budget: 256 << 20,
+            index_bytes: index_of(geometry).min(256 << 20),
+            cache_bytes: 64 << 20,
+        }
+    }
+
+    /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]: an eighth for dirty blocks, an
+    /// eighth for changed metadata on their way, a quarter (or `index`) for the index, an eighth for the cache of decompressed data, the
+    /// rest for the map and the slot table. What a part does not need at that geometry falls to the map.
+    pub fn for_memory(geometry: &Geometry, memory: u64, index: Option<u64>) -> Self {
+        let memory = memory.max(Self::MIN_MEMORY_BYTES);
+        let most = Self::for_geometry(geometry);
+        let dirty_limit = most.dirty_limit.min(memory / 8);
+        let metadata_limit = MAX_METADATA_BYTES.min(memory / 8);
+        let index_bytes = index.unwrap_or(memory / 4).min(memory / 2).min(index_of(geometry));
+        let cache_bytes = memory / 8;
+        let page_budget = memory - dirty_limit - metadata_limit - index_bytes - cache_bytes;
+        Self { write_cache: false, dirty_limit, metadata_limit, page_budget, index_bytes, cache_bytes }
+    }
+
+    /// Bytes of map pages to keep beside that slot table.
+    pub(crate) fn pages_beside(&self, slots: &SlotTable) -> u64 {
+        self.page_budget.saturating_sub(slots.bytes()).max(self.page_budget / 8)
+    }
+}
+
+/// Bytes of an index with an entry for every block that an array can hold.
+fn index_of(geometry: &Geometry) -> u64 {
+    geometry.capacity / MAP_BLOCK_BYTES * INDEX_ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(capacity: u64) -> Geometry {
+        Geometry::for_capacity(capacity).unwrap()
+    }
+
+    #[test]
+    fn the_parts_are_the_memory() {
+        for memory in [64 << 20, 256 << 20, 4 << 30, 1 << 40] {
+            let options = Options::for_memory(&geometry(1 << 40), memory, None);
+            let parts = [
+                options.dirty_limit,
+                options.metadata_limit,
+                options.page_budget,
+                options.index_bytes,
+                options.cache_bytes,
+            ];
+            assert_eq!(parts.iter().sum::<u64>(), memory);
+            assert!(options.page_budget >= memory / 4);
+        }
+        let least = Options::for_memory(&geometry(1 << 40), 1, None);
+        assert_eq!(least.page_budget + least.index_bytes, (16 + 24) << 20);
+    }
+
+    #[test]
+    fn an_index_is_never_larger_than_the_array_needs_or_the_memory_gives() {
+        let small = Options::for_memory(&geometry(1 << 30), 4 << 30, None);
+        assert_eq!(small.index_bytes, (1 << 30) / 4096 * 8);
+        let asked = |index| Options::for_memory(&geometry(1 << 40), 1 << 30, Some(index)).index_bytes;
+        assert_eq!((asked(100 << 20), asked(1 << 40)), (100 << 20, 1 << 29));
+    }
+
+    #[test]
+    fn pages_give_way_to_the_slot_table_but_not_wholly() {
+        let options = Options::for_memory(&geometry(1 << 40), 64 << 20, None);
+        let mut slots = SlotTable::default();
+        assert_eq!(options.pages_beside(&slots), options.page_budget);
+        slots.take();
+        assert_eq!(options.pages_beside(&slots), options.page_budget - slots.bytes());
+        for _ in 0..2_000_000 {
+            slots.take();
+        }
+        assert_eq!(options.pages_beside(&slots), options.page_budget / 8);
+    }
+}
