@@ -50,10 +50,10 @@ const PARTS: &[Part] = &[
     },
     // The host's side: an independent witness, which never links the engine.
     part("initiator", &["units", "world", "scsi", "iscsi"]),
-    part("vdisk", &["units", "world", "device", "datastore"]),
     part("device", &["units", "world", "scsi", "iscsi", "initiator"]),
     part("datastore", &["units", "world", "scsi", "device"]),
     part("esxhost", &["units", "world", "scsi", "initiator", "device"]),
+    part("vdisk", &["units", "world", "device", "datastore", "esxhost"]),
     part("lab", &["world", "scsi", "initiator", "device", "datastore", "vdisk"]),
     part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost", "lab"]),
     // Around them.

@@ -264,10 +264,15 @@ impl Content {
         let _alone = self.users.lock(blocks.start * block..blocks.end * block, Mode::Exclusive).await;
         let pieces = self.map().pieces(blocks);
         let mut given = 0;
-        for piece in pieces.iter().filter(|piece| piece.place.is_some()) {
+        for piece in pieces {
+            let Some((lba, _)) = piece.place else { continue };
+            if unmap {
+                // Before another file can have them. An array that does not take it keeps the data, and no more.
+                self.mover.unmap(self.disk(), &[(lba, piece.blocks * block / SECTOR)]).await?;
+            }
             // Forgotten first: when the answer of the file is lost, nothing is read or written in a block of another.
             self.map().remove(piece.range());
-            self.file.punch(piece.range(), unmap).await?;
+            self.file.punch(piece.range()).await?;
             given += piece.blocks;
         }
         Ok(given)

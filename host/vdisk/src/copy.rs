@@ -1,6 +1,7 @@
 //! Copies of disks: what was written is copied, and nothing else.
 
 use crate::content::Content;
+use crate::disk::Report;
 use crate::error::Result;
 use crate::format::Format;
 use crate::layout::join;
@@ -28,9 +29,14 @@ impl<'a> Copier<'a> {
         Self { source, destination, format, order, mover: Mover::new(settings) }
     }
 
-    /// What was sent so far.
-    pub(crate) fn mover(&self) -> &Mover {
-        &self.mover
+    /// What was sent so far, and why data went through the host.
+    pub(crate) fn report(&self, by_host: Option<ByHost>) -> Report {
+        Report { work: self.mover.work.work(), by_host }
+    }
+
+    /// True when it is known before the copy that all data go through the host.
+    pub(crate) fn is_by_host(&self) -> bool {
+        self.mover.by_host(self.source.disk(), self.order).is_some()
     }
 
     /// Copies the bytes of a range of whole blocks. Nobody may write to the source's range meanwhile, nor to the

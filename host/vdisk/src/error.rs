@@ -1,6 +1,7 @@
 //! How work on virtual disks fails.
 
 use crate::descriptor::DescriptorError;
+use crate::vmx::VmxError;
 use device::DiskError;
 use thiserror::Error;
 
@@ -30,9 +31,41 @@ pub enum Error {
     /// Only thin disks can do this.
     #[error("the disk is not thin")]
     NotThin,
+    /// Thin disks cannot do this.
+    #[error("the disk is thin")]
+    Thin,
     /// The disk cannot become smaller, or is already as large as is asked for.
     #[error("the new size is not larger than the disk")]
     NotLarger,
+    /// The flat file is smaller than the disk.
+    #[error("the descriptor tells {descriptor} bytes, the file has {file}")]
+    Short {
+        /// What the descriptor says.
+        descriptor: u64,
+        /// What the file has.
+        file: u64,
+    },
+    /// No randomness for identities.
+    #[error("no random numbers: {0}")]
+    Random(std::io::Error),
+    /// A text file of the datastore is too long, or no text.
+    #[error("'{0}' is no text file that can be read here")]
+    NotText(String),
+    /// A `.vmx` is none.
+    #[error(transparent)]
+    Vmx(#[from] VmxError),
+    /// A name that no directory can have.
+    #[error("'{0}' is no name for a virtual machine")]
+    MachineName(String),
+    /// A template is not powered on.
+    #[error("a template cannot be powered on")]
+    Template,
+    /// A host has the machine powered on.
+    #[error("the virtual machine is powered on")]
+    PoweredOn,
+    /// The device does not take UNMAP.
+    #[error("Devices backing volume {0} do not support UNMAP")]
+    NoUnmap(String),
     /// The kind of disk cannot be used here.
     #[error("disks of this type are not supported")]
     Kind,

@@ -41,8 +41,11 @@ pub(crate) trait FlatFile: Send + Sync {
     /// Notes that blocks hold the file's bytes.
     fn set_written(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
 
-    /// Gives blocks back. When `unmap` is told, to the array too, before another file can have them.
-    fn punch(&self, blocks: Range<u64>, unmap: bool) -> FileAnswer<'_, ()>;
+    /// Makes the file longer, to this many bytes. No block is allocated.
+    fn grow(&self, bytes: u64) -> FileAnswer<'_, ()>;
+
+    /// Gives blocks back to the datastore: another file may have them from now on.
+    fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
 
     /// Ends the use of the file, so that others may have it.
     fn close(&self) -> FileAnswer<'_, ()>;

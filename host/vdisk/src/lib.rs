@@ -8,20 +8,29 @@
 mod content;
 mod copy;
 pub mod descriptor;
+mod disk;
 mod error;
 mod flat;
 mod format;
 mod layout;
 mod live;
 mod locks;
+mod machine;
 mod map;
 mod mover;
 pub mod offload;
 pub mod reclaim;
+mod store;
+#[cfg(test)]
+mod testing;
 pub mod transfer;
+pub mod unmap;
 pub mod vmx;
 
 pub use descriptor::Descriptor;
+pub use disk::{Progress, Report, Target, VirtualDisk};
 pub use error::{Error, Result};
 pub use format::{Format, FormatError};
+pub use machine::{Boot, DiskSpec, Machine, Running};
 pub use mover::{ByHost, MoverSettings, Sent, Work};
+pub use store::Access;

@@ -64,9 +64,10 @@ impl Live {
     /// Reads, while a migration goes on too.
     pub(crate) async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
         loop {
-            match self.current().read(offset, bytes).await {
-                // The disk moved between the look at where it is and the read.
-                Err(Error::Retired) => {}
+            let current = self.current();
+            match current.read(offset, bytes).await {
+                // The disk moved between the look at where it is and the read; or it was closed.
+                Err(Error::Retired) if !Arc::ptr_eq(&current, &self.current()) => {}
                 other => return other,
             }
         }

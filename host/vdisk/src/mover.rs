@@ -7,7 +7,9 @@ use crate::layout::{Joint, commands};
 use crate::offload::Forbidden;
 use crate::transfer::{BLOCK_BYTES, Release, TRANSFER_KIB, pieces};
 use bytes::Bytes;
+use datastore::Mode;
 use device::{CopyRun, DiskError, Primitive, SharedDisk};
+use esxhost::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) use work::WorkMeter;
@@ -34,6 +36,23 @@ pub struct MoverSettings {
     pub block_delete: bool,
     /// The release of ESXi that the host plays.
     pub release: Release,
+}
+
+impl MoverSettings {
+    /// What a host's advanced settings say, for disks on a datastore of this mode: a host that uses VMFS 5 plays ESXi 5.
+    pub fn of(settings: &Settings, mode: Mode) -> Self {
+        let kib = settings.get(Setting::MaxHwTransferSize);
+        Self {
+            hardware_move: settings.is_on(Setting::HardwareAcceleratedMove),
+            hardware_init: settings.is_on(Setting::HardwareAcceleratedInit),
+            max_transfer_kib: u32::try_from(kib).unwrap_or(TRANSFER_KIB.2),
+            block_delete: settings.is_on(Setting::EnableBlockDelete),
+            release: match mode {
+                Mode::V5 => Release::Esxi5,
+                Mode::V6 => Release::Esxi6,
+            },
+        }
+    }
 }
 
 impl Default for MoverSettings {
@@ -159,6 +178,8 @@ impl Mover {
         let most = order.xcopy_bytes.min(limits.copy_blocks.saturating_mul(block)).max(block);
         // A run is at most as long as the fields of a segment can say, so runs are cut there first.
         let longest = limits.copy_run_blocks.max(1) * block;
+        // In whole blocks of the datastore, where so much fits: so transfers stay as large as they may be.
+        let longest = if longest > BLOCK_BYTES { longest / BLOCK_BYTES * BLOCK_BYTES } else { longest };
         let runs = match self.settings.release {
             // One run a command: a thin disk's blocks lie anywhere, and 5.x copies them one by one.
             Release::Esxi5 => 1,
@@ -178,7 +199,7 @@ impl Mover {
     }
 
     /// Why a copy cannot begin as an offload.
-    fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<ByHost> {
+    pub(crate) fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<ByHost> {
         if !self.settings.hardware_move {
             Some(ByHost::SwitchedOff)
         } else if let Some(rule) = order.forbidden {

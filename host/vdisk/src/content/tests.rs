@@ -70,15 +70,18 @@ impl FlatFile for MemoryFlat {
         })
     }
 
-    fn punch(&self, blocks: Range<u64>, unmap: bool) -> FileAnswer<'_, ()> {
+    fn grow(&self, bytes: u64) -> FileAnswer<'_, ()> {
+        Box::pin(async move {
+            self.blocks.lock().unwrap().resize(usize::try_from(bytes / BLOCK).unwrap(), None);
+            Ok(())
+        })
+    }
+
+    fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {
         Box::pin(async move {
             let taken: Vec<_> = self.blocks.lock().unwrap()[Self::range(blocks)].iter_mut().map(Option::take).collect();
-            for run in taken.into_iter().flatten() {
-                if unmap {
-                    self.disk.unmap(vec![(run.lba, BLOCK / 512)]).await?;
-                }
-                self.free.lock().unwrap().insert(0, run.lba / (BLOCK / 512));
-            }
+            let places = taken.into_iter().flatten().map(|run| run.lba / (BLOCK / 512));
+            self.free.lock().unwrap().splice(0..0, places);
             Ok(())
         })
     }

@@ -26,6 +26,21 @@ pub struct Work {
     pub write: Sent,
 }
 
+impl Work {
+    /// Adds what another piece of work took.
+    pub fn add(&mut self, other: Self) {
+        let sum = |to: &mut Sent, from: Sent| {
+            to.commands += from.commands;
+            to.bytes += from.bytes;
+        };
+        sum(&mut self.xcopy, other.xcopy);
+        sum(&mut self.write_same, other.write_same);
+        sum(&mut self.unmap, other.unmap);
+        sum(&mut self.read, other.read);
+        sum(&mut self.write, other.write);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counter {
     commands: AtomicU64,

@@ -1,0 +1,392 @@
+//! Virtual disks by name: a descriptor and a flat file on a datastore.
+
+mod change;
+
+use crate::content::Content;
+use crate::copy::Copier;
+use crate::descriptor::{CreateType, Descriptor};
+use crate::error::{Error, Result};
+use crate::flat::FlatFile;
+use crate::format::Format;
+use crate::live::Live;
+use crate::mover::{ByHost, CopyOrder, MoverSettings, Work};
+use crate::offload::{CopyEnd, CopyPlan, forbidden};
+use crate::store::{Access, Store};
+use crate::transfer::{BLOCK_BYTES, xcopy_bytes};
+use bytes::Bytes;
+use datastore::Datastore;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds for them, and through
+/// the host.
+const REGION_OFFLOADED: u64 = 256 << 20;
+const REGION_BY_HOST: u64 = 16 << 20;
+
+/// Hears of work: called with the bytes that have just been done. Their sum is the size of the disk.
+pub type Progress<'a> = &'a (dyn Fn(u64) + Send + Sync);
+
+/// Where a copy goes, and what it becomes.
+#[derive(Clone)]
+pub struct Target {
+    /// The datastore.
+    pub datastore: Datastore,
+    /// The path of the descriptor, `vm/vm.vmdk`. Its directory must be there.
+    pub path: String,
+    /// The format; that of the source when none is told.
+    pub format: Option<Format>,
+    /// True when the virtual machine that receives the disk has snapshots.
+    pub has_snapshots: bool,
+}
+
+impl Target {
+    /// A copy in the format of its source.
+    pub fn new(datastore: &Datastore, path: &str) -> Self {
+        Self { datastore: datastore.clone(), path: path.to_owned(), format: None, has_snapshots: false }
+    }
+}
+
+/// What a copy took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The commands, without those for the datastore's metadata.
+    pub work: Work,
+    /// Why data went through the host; `None` when the array copied all of them, or there were none.
+    pub by_host: Option<ByHost>,
+}
+
+impl Report {
+    /// Adds what the next disk of the same machine took.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.work.add(other.work);
+        self.by_host = self.by_host.or(other.by_host);
+    }
+}
+
+/// What one has of a disk by name.
+#[derive(Clone)]
+struct Place {
+    store: Store,
+    path: String,
+    descriptor: Descriptor,
+}
+
+/// A virtual disk that is open. Clones are the same disk; all calls may be made by many tasks at once.
+#[derive(Clone)]
+pub struct VirtualDisk {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    place: Mutex<Place>,
+    live: Live,
+    settings: MoverSettings,
+}
+
+impl VirtualDisk {
+    fn new(place: Place, content: Content, settings: MoverSettings) -> Self {
+        let inner = Inner { place: Mutex::new(place), live: Live::new(Arc::new(content)), settings };
+        Self { inner: Arc::new(inner) }
+    }
+
+    // The place is replaced in one assignment: who panicked meanwhile left the old or the new one.
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.inner.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a disk of `bytes` bytes, a multiple of 512, and opens it for this host alone. The descriptor is written last:
+    /// a disk that was given up half-way is none.
+    pub async fn create(
+        datastore: &Datastore,
+        path: &str,
+        bytes: u64,
+        format: Format,
+        settings: MoverSettings,
+        progress: Progress<'_>,
+    ) -> Result<(Self, Work)> {
+        let store = Store::new(datastore);
+        let made = Self::make(&store, path, bytes, format, settings, |content| async move {
+            if format.is_thick() {
+                content.allocate(content.all()).await?;
+            }
+            if format == Format::EagerZeroedThick {
+                content.zero_rest(content.all(), progress).await?;
+            }
+            Ok(content)
+        });
+        let disk = made.await?;
+        let work = disk.content().mover().work.work();
+        Ok((disk, work))
+    }
+
+    /// Makes the files of a disk whose content `fill` provides; removes the flat file when that fails.
+    async fn make<F: Future<Output = Result<Content>>>(
+        store: &Store,
+        path: &str,
+        bytes: u64,
+        format: Format,
+        settings: MoverSettings,
+        fill: impl FnOnce(Content) -> F,
+    ) -> Result<Self> {
+        let descriptor = Descriptor::new(stem(path), bytes, format == Format::Thin, store.new_uuid()?);
+        if store.exists(path).await? {
+            return Err(Error::Datastore(datastore::Error::Exists));
+        }
+        let flat_path = beside(path, &descriptor.extent);
+        let file = store.create_flat(&flat_path, bytes.next_multiple_of(BLOCK_BYTES)).await?;
+        let filled = match Content::open(Arc::clone(&file), bytes, settings).await {
+            Ok(content) => fill(content).await,
+            Err(error) => Err(error),
+        };
+        let written = match filled {
+            Ok(content) => store.write_text(path, &descriptor.to_string()).await.map(|()| content),
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(content) => {
+                let place = Place { store: store.clone(), path: path.to_owned(), descriptor };
+                Ok(Self::new(place, content, settings))
+            }
+            Err(error) => {
+                // What is left of the disk is in nobody's way; the first error is the one to tell.
+                let _ = file.close().await;
+                let _ = store.remove(&flat_path).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a disk.
+    pub async fn open(datastore: &Datastore, path: &str, access: Access, settings: MoverSettings) -> Result<Self> {
+        let store = Store::new(datastore);
+        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        if descriptor.create_type != CreateType::Vmfs {
+            return Err(Error::Kind);
+        }
+        let file = store.open_flat(&beside(path, &descriptor.extent), access).await?;
+        let content = match Content::open(Arc::clone(&file), descriptor.bytes(), settings).await {
+            Ok(content) => content,
+            Err(error) => {
+                // The file would stay locked; that it cannot be opened is the error to tell.
+                let _ = file.close().await;
+                return Err(error);
+            }
+        };
+        Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
+    }
+
+    /// Ends the use of the disk, so that other hosts may have it.
+    pub async fn close(&self) -> Result<()> {
+        let content = self.content();
+        content.retire().await;
+        content.file().close().await
+    }
+
+    pub(crate) fn content(&self) -> Arc<Content> {
+        self.inner.live.current()
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.content().bytes()
+    }
+
+    /// The format that the disk has now: a lazily zeroed one that has been written all over is an eagerly zeroed one.
+    pub fn format(&self) -> Format {
+        let thin = self.place().descriptor.thin;
+        self.content().format(thin)
+    }
+
+    /// Blocks of 1 MiB that the disk has, and how many of those are still to be zeroed.
+    pub fn allocated(&self) -> (u64, u64) {
+        self.content().allocated()
+    }
+
+    /// The path of its descriptor.
+    pub fn path(&self) -> String {
+        self.place().path.clone()
+    }
+
+    /// The datastore that it is on.
+    pub fn datastore(&self) -> Datastore {
+        self.place().store.datastore().clone()
+    }
+
+    /// What the disk's own zeroing and UNMAP have sent since it was opened.
+    pub fn work(&self) -> Work {
+        self.content().mover().work.work()
+    }
+
+    /// Reads whole sectors of 512 bytes; what was never written is zeros.
+    pub async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
+        self.inner.live.read(offset, bytes).await
+    }
+
+    /// Writes whole sectors of 512 bytes.
+    pub async fn write(&self, offset: u64, data: Bytes) -> Result<()> {
+        self.inner.live.write(offset, data).await
+    }
+
+    /// UNMAP from the guest: a thin disk gives whole blocks back, to the array too when `/VMFS3/EnableBlockDelete` is 1.
+    /// Gives the number of blocks. Thick disks offer no UNMAP.
+    pub async fn unmap(&self, offset: u64, bytes: u64) -> Result<u64> {
+        if !self.place().descriptor.thin {
+            return Err(Error::NotThin);
+        }
+        self.inner.live.unmap(offset, bytes).await
+    }
+
+    /// What the rules of EXTENDED COPY look at.
+    fn end(&self) -> CopyEnd {
+        let (kind, content) = (self.place().descriptor.create_type, self.content());
+        let arrays = vec![content.disk().identity().array.clone()];
+        CopyEnd { block_bytes: block_bytes(&content), kind, format: self.format(), arrays }
+    }
+
+    /// How a copy to a disk with this content is to be done.
+    fn order(&self, target: &Target, format: Format, destination: &Content) -> CopyOrder {
+        let source = self.end();
+        let xcopy_bytes = xcopy_bytes(self.inner.settings.max_transfer_kib, source.format, self.inner.settings.release);
+        let destination = CopyEnd {
+            block_bytes: block_bytes(destination),
+            kind: CreateType::Vmfs,
+            format,
+            arrays: vec![destination.disk().identity().array.clone()],
+        };
+        let plan = CopyPlan { source, destination, target_has_snapshots: target.has_snapshots };
+        CopyOrder { forbidden: forbidden(&plan), xcopy_bytes }
+    }
+
+    /// Copies the disk. Nobody may write to it meanwhile. The copy is open for this host alone.
+    pub async fn clone_to(&self, target: &Target, progress: Progress<'_>) -> Result<(Self, Report)> {
+        let format = target.format.unwrap_or(self.format());
+        let (source, settings) = (self.content(), self.inner.settings);
+        let report = Mutex::new(Report::default());
+        let fill = async |content: Content| {
+            let order = self.order(target, format, &content);
+            let done = {
+                let copier = Copier::new((&source, &content), format, order, settings);
+                let by_host = copier.copy(0..source.bytes(), progress).await?;
+                copier.report(by_host)
+            };
+            *report.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            Ok(content)
+        };
+        let store = Store::new(&target.datastore);
+        let disk = Self::make(&store, &target.path, source.bytes(), format, settings, fill).await?;
+        Ok((disk, report.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Storage vMotion: moves the disk, while its guest reads and writes through this handle or a clone of it. The old
+    /// files are gone at the end. After an error the disk is where it was.
+    pub async fn migrate(&self, target: &Target, progress: Progress<'_>) -> Result<Report> {
+        let format = target.format.unwrap_or(self.format());
+        let source = self.content();
+        let store = Store::new(&target.datastore);
+        let descriptor =
+            Descriptor::new(stem(&target.path), source.bytes(), format == Format::Thin, self.place().descriptor.uuid);
+        if store.exists(&target.path).await? {
+            return Err(Error::Datastore(datastore::Error::Exists));
+        }
+        let flat_path = beside(&target.path, &descriptor.extent);
+        let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(BLOCK_BYTES)).await?;
+        let moved = self.move_to(&store, target, &descriptor, Arc::clone(&file), format, progress).await;
+        match moved {
+            Ok((before, report)) => {
+                let place = Place { store, path: target.path.clone(), descriptor };
+                let old = std::mem::replace(&mut *self.place(), place);
+                before.file().close().await?;
+                old.remove().await?;
+                Ok(report)
+            }
+            Err(error) => {
+                // The guest goes on where it was; what is left of the copy goes, and its error is the one to tell.
+                let _ = file.close().await;
+                let _ = store.remove(&target.path).await;
+                let _ = store.remove(&flat_path).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn move_to(
+        &self,
+        store: &Store,
+        target: &Target,
+        descriptor: &Descriptor,
+        file: Arc<dyn FlatFile>,
+        format: Format,
+        progress: Progress<'_>,
+    ) -> Result<(Arc<Content>, Report)> {
+        let (source, settings) = (self.content(), self.inner.settings);
+        let destination = Arc::new(Content::open(file, source.bytes(), settings).await?);
+        // The copy has a name before the guest uses it: a crash then leaves two disks, of which the machine names one.
+        store.write_text(&target.path, &descriptor.to_string()).await?;
+        let order = self.order(target, format, &destination);
+        let copier = Copier::new((&source, &destination), format, order, settings);
+        let region = if copier.is_by_host() { REGION_BY_HOST } else { REGION_OFFLOADED };
+        let moved = self.inner.live.migrate(Arc::clone(&destination), &copier, region, progress).await?;
+        Ok((moved.0, copier.report(moved.1)))
+    }
+
+    /// Removes a disk that nobody has open.
+    pub async fn delete(datastore: &Datastore, path: &str) -> Result<()> {
+        let store = Store::new(datastore);
+        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        Place { store, path: path.to_owned(), descriptor }.remove().await
+    }
+
+    /// Gives a disk that nobody has open another name on the same datastore.
+    pub async fn rename(datastore: &Datastore, from: &str, to: &str) -> Result<()> {
+        let store = Store::new(datastore);
+        let mut descriptor = Descriptor::parse(&store.read_text(from).await?)?;
+        if store.exists(to).await? {
+            return Err(Error::Datastore(datastore::Error::Exists));
+        }
+        let before = beside(from, &descriptor.extent);
+        descriptor.extent = format!("{}-flat.vmdk", stem(to));
+        store.rename(&before, &beside(to, &descriptor.extent)).await?;
+        store.write_text(to, &descriptor.to_string()).await?;
+        store.remove(from).await
+    }
+
+    /// Checks that a descriptor and its flat file belong together.
+    pub async fn check(datastore: &Datastore, path: &str) -> Result<()> {
+        let store = Store::new(datastore);
+        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        let size = store.size(&beside(path, &descriptor.extent)).await?;
+        if size >= descriptor.bytes() {
+            Ok(())
+        } else {
+            Err(Error::Short { descriptor: descriptor.bytes(), file: size })
+        }
+    }
+}
+
+impl Place {
+    /// Removes the descriptor, then the bytes: what a crash leaves between is no disk any more.
+    async fn remove(&self) -> Result<()> {
+        self.store.remove(&self.path).await?;
+        self.store.remove(&beside(&self.path, &self.descriptor.extent)).await
+    }
+}
+
+fn block_bytes(content: &Content) -> u32 {
+    u32::try_from(content.file().block_bytes()).unwrap_or(u32::MAX)
+}
+
+/// The name of a disk: its file's, without `.vmdk`.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".vmdk").unwrap_or(name)
+}
+
+/// A file in the directory of another.
+pub(crate) fn beside(path: &str, name: &str) -> String {
+    match path.rsplit_once('/') {
+        Some((directory, _)) => format!("{directory}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

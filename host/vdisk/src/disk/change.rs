@@ -1,0 +1,104 @@
+//! Changes of a whole disk that no guest uses: `vmkfstools -w`, `-j`, `-k`, `-K`, `-X`.
+
+use super::{Place, Progress, VirtualDisk, beside};
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::transfer::{BLOCK_BYTES, pieces};
+use std::sync::Arc;
+
+/// Bytes that are looked at for zeros at a time.
+const LOOK_BYTES: u64 = 1 << 20;
+
+impl VirtualDisk {
+    /// Writes zeros over all of the disk. What is not allocated reads as zeros already.
+    pub async fn write_zeros(&self, progress: Progress<'_>) -> Result<()> {
+        self.content().zero_all(progress).await
+    }
+
+    /// Makes the disk an eagerly zeroed one: what a thin one has not yet is allocated.
+    pub async fn inflate(&self, progress: Progress<'_>) -> Result<()> {
+        let content = self.content();
+        content.allocate(content.all()).await?;
+        content.zero_rest(content.all(), progress).await?;
+        self.set_thin(false).await
+    }
+
+    /// Zeroes what is still to be zeroed of a thick disk.
+    pub async fn eager_zero(&self, progress: Progress<'_>) -> Result<()> {
+        if self.place().descriptor.thin {
+            return Err(Error::Thin);
+        }
+        let content = self.content();
+        content.zero_rest(content.all(), progress).await
+    }
+
+    /// Gives back the blocks of a thin disk that hold nothing but zeros; their number is told.
+    pub async fn punch_zeros(&self, progress: Progress<'_>) -> Result<u64> {
+        if !self.place().descriptor.thin {
+            return Err(Error::NotThin);
+        }
+        let content = self.content();
+        let mut given = 0;
+        for (at, bytes) in pieces(content.bytes(), BLOCK_BYTES) {
+            if is_zero(&content, at, bytes).await? {
+                given +=
+                    content.give_back(content.blocks(at..at + bytes), content.mover().settings().block_delete).await?;
+            }
+            progress(bytes);
+        }
+        Ok(given)
+    }
+
+    /// Lets the disk grow to `bytes` bytes. What is new is allocated as the disk's format says; with `eager` it is zeroed too.
+    /// The disk is used through the handle that is given, the old one is closed.
+    pub async fn grow(self, bytes: u64, eager: bool, progress: Progress<'_>) -> Result<Self> {
+        let (before, settings) = (self.content(), self.inner.settings);
+        if bytes <= before.bytes() || !bytes.is_multiple_of(512) {
+            return Err(Error::NotLarger);
+        }
+        before.retire().await;
+        let file = Arc::clone(before.file());
+        file.grow(bytes.next_multiple_of(BLOCK_BYTES)).await?;
+        let content = Content::open(file, bytes, settings).await?;
+        let fresh = content.blocks(before.bytes()..bytes);
+        let mut place = self.place().clone();
+        if !place.descriptor.thin {
+            content.allocate(fresh.clone()).await?;
+        }
+        if eager || self.format() == Format::EagerZeroedThick {
+            content.allocate(fresh.clone()).await?;
+            content.zero_rest(fresh, progress).await?;
+        }
+        place.descriptor.sectors = bytes / 512;
+        place.store.write_text(&place.path, &place.descriptor.to_string()).await?;
+        Ok(Self::new(place, content, settings))
+    }
+
+    /// What the flat file is called.
+    pub fn flat_path(&self) -> String {
+        let Place { path, descriptor, .. } = &*self.place();
+        beside(path, &descriptor.extent)
+    }
+
+    async fn set_thin(&self, thin: bool) -> Result<()> {
+        let mut place = self.place().clone();
+        place.descriptor.thin = thin;
+        place.store.write_text(&place.path, &place.descriptor.to_string()).await?;
+        *self.place() = place;
+        Ok(())
+    }
+}
+
+/// True when bytes of a disk are allocated and all zero.
+async fn is_zero(content: &Content, at: u64, bytes: u64) -> Result<bool> {
+    if content.placed(content.blocks(at..at + bytes), |_| true).is_empty() {
+        return Ok(false);
+    }
+    for (offset, count) in pieces(bytes, LOOK_BYTES) {
+        if content.read(at + offset, count).await?.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

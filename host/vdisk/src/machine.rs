@@ -1,0 +1,270 @@
+//! Virtual machines: a directory of a datastore with a `.vmx`, the disks that it names, and what a machine that runs adds.
+
+mod boot;
+mod running;
+
+use crate::descriptor::Descriptor;
+use crate::disk::{Progress, Report, Target, VirtualDisk, beside};
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::mover::MoverSettings;
+use crate::store::{Access, Store};
+use crate::vmx::Vmx;
+pub use boot::Boot;
+use datastore::{Datastore, FileKind};
+pub use running::Running;
+
+/// A disk of a machine to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// Size in bytes, a multiple of 512.
+    pub bytes: u64,
+    /// Format.
+    pub format: Format,
+}
+
+/// A virtual machine on a datastore.
+#[derive(Clone)]
+pub struct Machine {
+    store: Store,
+    name: String,
+    vmx: Vmx,
+    settings: MoverSettings,
+}
+
+impl Machine {
+    /// Makes a machine in a directory of its own; its disks are made too.
+    pub async fn create(
+        datastore: &Datastore,
+        vmx: Vmx,
+        disks: &[DiskSpec],
+        settings: MoverSettings,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
+        let mut machine = Self { store: Store::new(datastore), name: vmx.display_name.clone(), vmx, settings };
+        machine.make_directory().await?;
+        let mut names = Vec::new();
+        for (index, spec) in disks.iter().enumerate() {
+            let name = machine.disk_name(index);
+            let path = machine.path(&name);
+            let (disk, _) = VirtualDisk::create(datastore, &path, spec.bytes, spec.format, settings, progress).await?;
+            disk.close().await?;
+            names.push(name);
+        }
+        machine.vmx.disks = names;
+        machine.write().await?;
+        Ok(machine)
+    }
+
+    /// The machine of this name.
+    pub async fn open(datastore: &Datastore, name: &str, settings: MoverSettings) -> Result<Self> {
+        let store = Store::new(datastore);
+        let vmx = Vmx::parse(&store.read_text(&format!("{name}/{name}.vmx")).await?)?;
+        Ok(Self { store, name: name.to_owned(), vmx, settings })
+    }
+
+    /// All machines of a datastore, by name.
+    pub async fn list(datastore: &Datastore, settings: MoverSettings) -> Result<Vec<Self>> {
+        let mut machines = Vec::new();
+        for entry in datastore.list("/").await?.into_iter().filter(|entry| entry.kind == FileKind::Directory) {
+            match Self::open(datastore, &entry.name, settings).await {
+                Ok(machine) => machines.push(machine),
+                // A directory of something else, or one that is just being made or removed.
+                Err(Error::Datastore(datastore::Error::NotFound)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        machines.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(machines)
+    }
+
+    /// Its name, which is its directory's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its settings.
+    pub fn vmx(&self) -> &Vmx {
+        &self.vmx
+    }
+
+    /// The datastore that it is on.
+    pub fn datastore(&self) -> &Datastore {
+        self.store.datastore()
+    }
+
+    /// The path of a file of its own.
+    pub fn path(&self, file: &str) -> String {
+        format!("{}/{file}", self.name)
+    }
+
+    /// The path of its settings.
+    pub fn vmx_path(&self) -> String {
+        self.path(&format!("{}.vmx", self.name))
+    }
+
+    /// The paths of its disks, in the order of their SCSI targets.
+    pub fn disk_paths(&self) -> Vec<String> {
+        self.vmx.disks.iter().map(|disk| beside(&self.vmx_path(), disk)).collect()
+    }
+
+    fn disk_name(&self, index: usize) -> String {
+        match index {
+            0 => format!("{}.vmdk", self.name),
+            _ => format!("{}_{index}.vmdk", self.name),
+        }
+    }
+
+    fn lock_path(&self) -> String {
+        self.path(&format!("{}.vmx.lck", self.name))
+    }
+
+    async fn make_directory(&self) -> Result<()> {
+        let valid = !self.name.is_empty() && !self.name.contains('/') && !self.name.starts_with('.');
+        if !valid {
+            return Err(Error::MachineName(self.name.clone()));
+        }
+        Ok(self.datastore().create_directory(&self.name).await?)
+    }
+
+    async fn write(&self) -> Result<()> {
+        self.store.write_text(&self.vmx_path(), &self.vmx.to_string()).await
+    }
+
+    /// Makes it a template, which is deployed and never powered on, or a machine again.
+    pub async fn set_template(&mut self, template: bool) -> Result<()> {
+        self.vmx.template = template;
+        self.write().await
+    }
+
+    /// True when it has snapshots: its `.vmsd` counts them.
+    pub async fn has_snapshots(&self) -> Result<bool> {
+        let path = self.path(&format!("{}.vmsd", self.name));
+        if !self.store.exists(&path).await? {
+            return Ok(false);
+        }
+        let text = self.store.read_text(&path).await?;
+        let count =
+            text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "snapshot.numSnapshots"));
+        Ok(count.is_some_and(|(_, value)| value.trim().trim_matches('"') != "0"))
+    }
+
+    /// True when a host has it powered on.
+    pub async fn is_running(&self) -> Result<bool> {
+        match self.datastore().stat(&self.lock_path()).await {
+            Ok(stat) => Ok(stat.owner.is_some()),
+            Err(datastore::Error::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies it, powered off, to a machine of another name: a clone, or the deployment of a template. Its disks become
+    /// ones of `format`, or stay of the formats that they have.
+    pub async fn clone_to(
+        &self,
+        datastore: &Datastore,
+        name: &str,
+        format: Option<Format>,
+        progress: Progress<'_>,
+    ) -> Result<(Self, Report)> {
+        let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
+        let mut copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
+        copy.make_directory().await?;
+        let (mut report, mut names) = (Report::default(), Vec::new());
+        for (index, path) in self.disk_paths().iter().enumerate() {
+            let name = copy.disk_name(index);
+            let target = Target { format, ..Target::new(datastore, &copy.path(&name)) };
+            // For reading: many copies of one template are made at the same time, by many hosts.
+            let source = VirtualDisk::open(self.datastore(), path, Access::Read, self.settings).await?;
+            let cloned = source.clone_to(&target, progress).await;
+            source.close().await?;
+            let (disk, one) = cloned?;
+            disk.close().await?;
+            report.add(one);
+            names.push(name);
+        }
+        copy.vmx.disks = names;
+        copy.write().await?;
+        Ok((copy, report))
+    }
+
+    /// Moves it, powered off, to another datastore.
+    pub async fn migrate(
+        &mut self,
+        datastore: &Datastore,
+        format: Option<Format>,
+        progress: Progress<'_>,
+    ) -> Result<Report> {
+        let mut disks = Vec::new();
+        for path in self.disk_paths() {
+            disks.push(VirtualDisk::open(self.datastore(), &path, Access::Write, self.settings).await?);
+        }
+        let moved = self.move_disks(&disks, datastore, format, progress).await;
+        for disk in &disks {
+            disk.close().await?;
+        }
+        let (place, report) = moved?;
+        self.leave(place).await?;
+        Ok(report)
+    }
+
+    /// Moves open disks to a directory of the same name on another datastore: the machine that is there then.
+    async fn move_disks(
+        &self,
+        disks: &[VirtualDisk],
+        datastore: &Datastore,
+        format: Option<Format>,
+        progress: Progress<'_>,
+    ) -> Result<(Self, Report)> {
+        let place = Self { store: Store::new(datastore), ..self.clone() };
+        place.make_directory().await?;
+        let has_snapshots = self.has_snapshots().await?;
+        let mut report = Report::default();
+        for (index, disk) in disks.iter().enumerate() {
+            let path = place.path(&place.disk_name(index));
+            let target = Target { format, has_snapshots, ..Target::new(datastore, &path) };
+            report.add(disk.migrate(&target, progress).await?);
+        }
+        let place = Self {
+            vmx: Vmx { disks: (0..disks.len()).map(|i| place.disk_name(i)).collect(), ..place.vmx.clone() },
+            ..place
+        };
+        place.write().await?;
+        Ok((place, report))
+    }
+
+    /// Removes what is left of the machine where it was, and makes it the one at its new place.
+    async fn leave(&mut self, place: Self) -> Result<()> {
+        self.remove_files().await?;
+        *self = place;
+        Ok(())
+    }
+
+    /// Removes a machine that is powered off, with its disks.
+    pub async fn remove(self) -> Result<()> {
+        for path in self.disk_paths() {
+            VirtualDisk::delete(self.datastore(), &path).await?;
+        }
+        self.remove_files().await
+    }
+
+    /// Removes its directory and all files in it.
+    async fn remove_files(&self) -> Result<()> {
+        for entry in self.datastore().list(&self.name).await? {
+            self.store.remove(&self.path(&entry.name)).await?;
+        }
+        self.store.remove(&self.name).await
+    }
+
+    /// The descriptors of its disks, for lists: opening the disks is not needed.
+    pub async fn descriptors(&self) -> Result<Vec<Descriptor>> {
+        let mut descriptors = Vec::new();
+        for path in self.disk_paths() {
+            descriptors.push(Descriptor::parse(&self.store.read_text(&path).await?)?);
+        }
+        Ok(descriptors)
+    }
+}
+
+#[cfg(test)]
+mod tests;

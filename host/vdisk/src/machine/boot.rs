@@ -1,0 +1,84 @@
+//! What a guest does to its disk when it starts: many small reads here and there, few writes.
+
+use crate::disk::VirtualDisk;
+use crate::error::Result;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+/// A guest's start. The same seed reads the same places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Reads of 4 to 64 KiB.
+    pub reads: u32,
+    /// Writes of 4 KiB, to the first megabytes of the disk: logs and the registry.
+    pub writes: u32,
+    /// Requests open at a time.
+    pub depth: usize,
+    /// Where they are.
+    pub seed: u64,
+}
+
+impl Default for Boot {
+    /// A small guest: some 8 MB read, 256 KB written.
+    fn default() -> Self {
+        Self { reads: 240, writes: 64, depth: 4, seed: 1 }
+    }
+}
+
+/// SplitMix64 of a number.
+fn mixed(number: u64) -> u64 {
+    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Bytes of the disk to which a guest writes when it starts.
+const WRITTEN_BYTES: u64 = 16 << 20;
+const WRITE_BYTES: u64 = 4096;
+
+impl Boot {
+    /// Reads and writes; gives the number of bytes.
+    pub(crate) async fn run(&self, disk: &VirtualDisk) -> Result<u64> {
+        let size = disk.bytes();
+        let reads = (0..self.reads).map(|index| self.read(index.into(), size));
+        let done = stream::iter(reads.map(|(offset, bytes)| async move {
+            disk.read(offset, bytes).await?;
+            Ok::<u64, crate::Error>(bytes)
+        }));
+        let read = done.buffer_unordered(self.depth.max(1)).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
+        let mut total = read.await?;
+        let data = Bytes::from(vec![0x55; WRITE_BYTES as usize]);
+        for index in 0..u64::from(self.writes) {
+            let pages = WRITTEN_BYTES.min(size) / WRITE_BYTES;
+            if pages > 0 {
+                disk.write(mixed(self.seed ^ index << 32) % pages * WRITE_BYTES, data.clone()).await?;
+                total += WRITE_BYTES;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Offset and length of a read, within a disk of `size` bytes.
+    fn read(&self, index: u64, size: u64) -> (u64, u64) {
+        let chance = mixed(self.seed.rotate_left(17) ^ index);
+        let bytes = (4096 << (chance % 5)).min(size);
+        let places = (size - bytes) / 4096 + 1;
+        ((chance >> 8) % places * 4096, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_guest_reads_within_its_disk(seed: u64, index in 0u64..1000, sectors in 1u64..1 << 40) {
+            let size = sectors * 512;
+            let (offset, bytes) = Boot { seed, ..Boot::default() }.read(index, size);
+            prop_assert!(offset + bytes <= size && bytes > 0 && bytes.is_multiple_of(512));
+        }
+    }
+}
