@@ -87,7 +87,8 @@ pub(crate) enum Command {
   ibid serve --data /srv/array --device /dev/nvme1n1 --iscsi 192.0.2.10:3260 --iscsi 198.51.100.10:3260
   ibid serve --config /etc/ibid.toml
 
-The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api, write-cache.
+The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api, memory, index-memory,
+write-cache.
 What is given here counts more. The addresses that were bound are in DIR/endpoints.json while the array runs.")]
 pub(crate) struct ServeArgs {
     /// Name of the array, when it is created [default: ibid]
@@ -105,6 +106,13 @@ pub(crate) struct ServeArgs {
     /// Listen for the REST API there [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) api: Option<SocketAddr>,
+    /// Memory for blocks on their way, map and slot table, index and cache; beyond it the array slows down [default: a quarter of
+    /// what there is]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// How much of it is for the index by which equal blocks are found, at most half [default: a quarter of it]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) index_memory: Option<String>,
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

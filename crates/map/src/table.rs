@@ -67,6 +67,11 @@ impl SlotTable {
         (self.pages.len() * SLOTS_PER_PAGE) as u64
     }
 
+    /// Bytes that the table takes in memory.
+    pub fn bytes(&self) -> u64 {
+        (self.pages.len() * (size_of::<SlotPage>() + size_of::<Box<SlotPage>>())) as u64
+    }
+
     /// True for a table that never held a slot.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()

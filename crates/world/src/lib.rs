@@ -7,6 +7,7 @@ mod disk;
 mod file_disk;
 pub mod files;
 pub mod lock;
+pub mod memory;
 pub mod net;
 pub mod random;
 mod temporary;

@@ -6,11 +6,13 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use units::parse_capacity;
-use world::files;
+use world::{files, memory};
 
 const DEFAULT_NAME: &str = "ibid";
 const DEFAULT_ISCSI_PORT: u16 = 3260;
 const DEFAULT_API_PORT: u16 = 8443;
+/// Memory for the array where the system does not tell how much there is.
+const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// The most bytes of a configuration file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The most portals.
@@ -31,6 +33,10 @@ pub(crate) struct Settings {
     pub(crate) iscsi: Vec<SocketAddr>,
     /// The address of the API.
     pub(crate) api: SocketAddr,
+    /// Bytes of memory for the array's structures.
+    pub(crate) memory: u64,
+    /// Bytes of that for the index, when this was said.
+    pub(crate) index_memory: Option<u64>,
     /// Whether writes are acknowledged before they are on stable storage.
     pub(crate) write_cache: bool,
     /// Whether the admin gets a new token.
@@ -47,6 +53,8 @@ struct File {
     device: Option<PathBuf>,
     iscsi: Vec<SocketAddr>,
     api: Option<SocketAddr>,
+    memory: Option<String>,
+    index_memory: Option<String>,
     write_cache: bool,
 }
 
@@ -58,6 +66,8 @@ impl Settings {
             Problem::new("where is the array, or shall it be?").hint("ibid serve --data DIR creates it at first start")
         })?;
         let capacity = args.capacity.or(file.capacity);
+        let bytes = |text: Option<String>| text.as_deref().map(parse_capacity).transpose();
+        let memory = bytes(args.memory.or(file.memory))?;
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
         if iscsi.is_empty() {
             iscsi.push(SocketAddr::from(([127, 0, 0, 1], DEFAULT_ISCSI_PORT)));
@@ -68,14 +78,21 @@ impl Settings {
         Ok(Self {
             data,
             name: args.name.or(file.name).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
-            capacity: capacity.as_deref().map(parse_capacity).transpose()?,
+            capacity: bytes(capacity)?,
             device: args.device.or(file.device),
             iscsi,
             api: args.api.or(file.api).unwrap_or(SocketAddr::from(([127, 0, 0, 1], DEFAULT_API_PORT))),
+            memory: memory.unwrap_or_else(default_memory),
+            index_memory: bytes(args.index_memory.or(file.index_memory))?,
             write_cache: args.write_cache || file.write_cache,
             new_token: args.new_token,
         })
     }
+}
+
+/// A quarter of what there is.
+fn default_memory() -> u64 {
+    memory::total().map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4)
 }
 
 fn read(path: &Path) -> Result<File, Problem> {
@@ -103,22 +120,25 @@ mod tests {
         assert_eq!(settings.iscsi, ["127.0.0.1:3260".parse().unwrap()]);
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
         assert_eq!((settings.capacity, settings.write_cache, settings.name.as_str()), (None, false, "ibid"));
+        assert_eq!((settings.memory, settings.index_memory), (default_memory(), None));
     }
 
     #[test]
     fn the_command_line_counts_more_than_the_file() {
         let path = std::env::temp_dir().join(format!("ibid-settings-{}", std::process::id()));
-        let text =
-            "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nwrite-cache = true\n";
+        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\n";
         files::replace(&path, text.as_bytes(), files::Access::Owner).unwrap();
         let config = path.to_str().unwrap();
         let from_file = settings(&["--config", config]).unwrap();
         let both = settings(&["--config", config, "--capacity", "2T", "--iscsi", "[::1]:0", "--data", "/d"]).unwrap();
+        let memory = settings(&["--config", config, "--memory", "256MiB", "--index-memory", "32M"]).unwrap();
         files::replace(&path, b"dta = '/file'\n", files::Access::Owner).unwrap();
         let misspelt = settings(&["--config", config]);
         files::remove(&path).unwrap();
         assert_eq!((from_file.capacity, from_file.iscsi.len(), from_file.write_cache), (Some(1 << 40), 2, true));
         assert_eq!(from_file.data, Path::new("/file"));
+        assert_eq!((from_file.memory, from_file.index_memory), (2 << 30, None));
+        assert_eq!((memory.memory, memory.index_memory), (256 << 20, Some(32 << 20)));
         assert_eq!((both.capacity, both.data.as_path()), (Some(2 << 40), Path::new("/d")));
         assert_eq!(both.iscsi, ["[::1]:0".parse().unwrap()]);
         assert!(misspelt.is_err());

@@ -44,7 +44,8 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
             "the array has {is}; the capacity of {asked} counts at first start only: ibid array grow makes it larger"
         );
     }
-    let options = Options { write_cache: settings.write_cache, ..Options::for_geometry(&superblock.geometry) };
+    let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
+    let options = Options { write_cache: settings.write_cache, ..memory };
     let (core, recovery) = Core::recover(&*disk, Some(options))?;
     tracing::info!(
         groups = recovery.groups,
