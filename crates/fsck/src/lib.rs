@@ -24,7 +24,7 @@ pub use census::{Share, Shares, census};
 pub use checkpoint::{Checkpoint, Unreadable};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Severity, Span, Structure};
 pub use layout::{Region, layout};
-pub use locate::Hurt;
+pub use locate::{Hurt, locate};
 pub use log::Logged;
 pub use stored::Checked;
 pub use walk::Marked;

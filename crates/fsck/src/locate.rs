@@ -20,7 +20,7 @@ pub struct Hurt {
 }
 
 /// What hangs below the slots `bad`, by volume.
-pub(crate) fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, Hurt> {
+pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, Hurt> {
     let mut slots = PageSlots::default();
     let each = |number, slot: map::Slot| {
         if let Some(place) = slot.place.filter(|place| checkpoint.is_metadata(place.segment)) {
