@@ -47,11 +47,11 @@ impl Core {
         is_wanted && self.chunk_writes < MAX_CHUNK_WRITES && self.batches < MAX_BATCHES && self.has_place()
     }
 
-    /// True when there is somewhere to put a batch.
+    /// True when there is somewhere to put a block, or none waits. Without this, batches that find no place would go round and round.
     fn has_place(&self) -> bool {
-        let raw = (MAP_BLOCK_BYTES / store::SECTOR_BYTES) as u32 * BATCH_BLOCKS as u32;
         let room = self.data_writer.as_ref().map_or(0, SegmentWriter::room);
-        room >= raw || self.pool.ready() > self.checkpoint_segments() || !self.dirty.has_waiting() || room >= raw / 16
+        let block = (MAP_BLOCK_BYTES / store::SECTOR_BYTES) as u32;
+        room >= block || self.pool.ready() > self.checkpoint_segments() || !self.dirty.has_waiting()
     }
 
     /// Sends batches of dirty blocks on their way while that is due.
