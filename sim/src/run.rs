@@ -12,8 +12,9 @@ use engine::OpError;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Checkpoints after which nothing is left to be stored: the second one finds what the first one has made.
-const CHECKPOINTS_TO_REST: u32 = 2;
+/// Background work enough for a checkpoint of such small arrays, and for two: the second one finds what the first one has made.
+const TICKS_OF_A_CHECKPOINT: u32 = 40;
+const TICKS_TO_REST: u32 = 2 * TICKS_OF_A_CHECKPOINT;
 /// Tries to recover that may be cut short by another crash, before one is left alone.
 const INTERRUPTED_RECOVERIES: u32 = 3;
 
@@ -449,10 +450,14 @@ impl<S: Subject> Run<'_, S> {
     /// Takes a checkpoint with nothing under way, and has the accounts of space compared with it.
     fn compare_accounts(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
         let mut answers = Answers::new();
-        for _ in 0..CHECKPOINTS_TO_REST {
-            machine.subject.checkpoint();
+        for tick in 0..TICKS_TO_REST {
+            if tick.is_multiple_of(TICKS_OF_A_CHECKPOINT) {
+                machine.subject.checkpoint();
+            }
             machine.settle(&mut answers, |_| true)?;
+            machine.subject.tick();
         }
+        machine.settle(&mut answers, |_| true)?;
         if disk.is_crashed() || self.has_read_badly || self.take(machine, answers)? {
             return Ok(());
         }
