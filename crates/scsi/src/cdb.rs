@@ -8,8 +8,8 @@ mod phase;
 mod table;
 
 pub use command::{
-    ByteCheck, CacheRange, CdbSize, Command, CopyResults, ModeSense, PageControl, ReportOpcodes, ReportingOptions,
-    SelectReport, StartStop, Transfer, Verification, WriteSame,
+    ByteCheck, CacheRange, CdbSize, Command, CopyResults, LogSense, ModeSense, PageControl, ReportOpcodes,
+    ReportingOptions, SelectReport, StartStop, Transfer, Verification, WriteSame,
 };
 pub use document::commands_markdown;
 pub use phase::DataPhase;

@@ -8,10 +8,12 @@ use crate::cdb::{Cdb, CdbSize, Command, PageControl};
 use crate::copy::{CopyStatus, OperatingParameters, build_copy_list, parse_copy_list};
 use crate::inquiry::parse_designators;
 use crate::lba_status::parse_lba_status;
+use crate::log::{Resources, log_sense};
 use crate::lun::parse_report_luns;
 use crate::mode::{ModeSettings, ModeState, find_page, mode_select, mode_sense};
 use crate::persistent_reservation::{NexusId, Reservations, parse_keys, parse_reservation};
 use crate::port_groups::{parse_port_groups, parse_set_port_groups};
+use crate::provisioning::Thresholds;
 use crate::sense::{Sense, SenseFormat, Specific};
 use crate::unmap::{build_unmap, parse_unmap};
 
@@ -55,13 +57,25 @@ fn answer(command: &Command) {
             }
             Err(sense) => check_pointer(sense, true, 16),
         },
+        Command::LogSense(request) => {
+            if let Err(sense) = log_sense(&Resources { available: 1, used: 2 }, request) {
+                check_pointer(sense, true, 16);
+            }
+        }
         _ => {}
     }
 }
 
 fn mode_state() -> ModeState {
     let settings = ModeSettings { write_cache: true, ..ModeSettings::default() };
-    ModeState { current: settings, default: settings, write_cache_changeable: true, read_only: false, blocks: 1 << 21 }
+    ModeState {
+        current: settings,
+        default: settings,
+        write_cache_changeable: true,
+        read_only: false,
+        blocks: 1 << 21,
+        thresholds: Thresholds { available: Some(7), used: Some(9) },
+    }
 }
 
 /// Parameter lists that hosts send; the first byte chooses which.

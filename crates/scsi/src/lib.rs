@@ -23,6 +23,7 @@
 //! | what does a CDB ask for, how many bytes move, which commands are there | [`cdb`], [`supported_opcodes_data`] |
 //! | why was it refused | [`sense`], [`Status`] |
 //! | what is this logical unit | [`inquiry`], [`capacity`], [`lun`], [`mode`], [`port_groups`] |
+//! | how full is it | [`provisioning`], [`log`] |
 //! | which blocks | [`unmap`], [`copy`], [`lba_status`] |
 //! | who may | [`persistent_reservation`] |
 #![forbid(unsafe_code)]
@@ -35,10 +36,12 @@ pub mod copy;
 pub mod fuzzing;
 pub mod inquiry;
 pub mod lba_status;
+pub mod log;
 pub mod lun;
 pub mod mode;
 pub mod persistent_reservation;
 pub mod port_groups;
+pub mod provisioning;
 pub mod sense;
 mod status;
 mod supported_opcodes;

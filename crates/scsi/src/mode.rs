@@ -7,6 +7,8 @@ mod sense;
 pub use select::mode_select;
 pub use sense::{find_page, mode_sense};
 
+use crate::provisioning::Thresholds;
+
 /// The settings that hosts may change, of one logical unit and all its hosts (MLUS and TST are 0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ModeSettings {
@@ -31,11 +33,15 @@ pub struct ModeState {
     pub read_only: bool,
     /// Logical blocks of the volume.
     pub blocks: u64,
+    /// The soft thresholds of thin provisioning, which administrators set.
+    pub thresholds: Thresholds,
 }
 
 /// Mode parameter headers of the two sizes (SPC-4 7.5.5).
 const HEADER_6_BYTES: usize = 4;
 const HEADER_10_BYTES: usize = 8;
+/// SPF, byte 0 of a page: it has a SUBPAGE CODE, and a PAGE LENGTH of two bytes (SPC-4 7.5.7).
+pub(crate) const SPF: u8 = 0x40;
 /// LONGLBA of the 10-byte header.
 const LONGLBA: u8 = 0x01;
 const SHORT_DESCRIPTOR_BYTES: usize = 8;

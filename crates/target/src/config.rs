@@ -20,6 +20,8 @@ pub struct Config {
     /// Bytes of answers that one session may have in memory, under way or waiting for a host that does not read them;
     /// until they are fewer, its next commands wait.
     pub max_unsent_bytes: usize,
+    /// How often the use of the pool and of the volumes is compared with their soft thresholds, at least.
+    pub space_poll: Duration,
 }
 
 impl Default for Config {
@@ -32,6 +34,7 @@ impl Default for Config {
             queue_depth: 128,
             max_write_bytes: 64 << 20,
             max_unsent_bytes: 64 << 20,
+            space_poll: Duration::from_secs(1),
         }
     }
 }

@@ -39,6 +39,13 @@ impl Class {
     ];
 }
 
+impl Class {
+    /// Commands of this class take space, or give it back.
+    pub(crate) fn uses_space(self) -> bool {
+        matches!(self, Self::Write | Self::CompareAndWrite | Self::Copy | Self::WriteSame | Self::Unmap)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counter {
     commands: AtomicU64,

@@ -5,8 +5,10 @@ mod third_party;
 
 use crate::block::{Medium, is_medium_command};
 use crate::counters::Class;
+use crate::limits::cost_of;
 use crate::outcome::Outcome;
 use crate::program::{Program, Step};
+use crate::qos::Cost;
 use crate::session::Session;
 use crate::view::Attachment;
 use engine::Op;
@@ -26,6 +28,8 @@ pub(crate) struct Start {
     pub(crate) bytes: u64,
     /// Bytes that the CDB wants to move; `None` where the answer's own length says it.
     pub(crate) wanted: Option<u64>,
+    /// What it costs where the volume has limits.
+    pub(crate) cost: Option<Cost>,
 }
 
 /// Begins a command.
@@ -37,13 +41,14 @@ pub(crate) fn start(session: &Session, command: &target::Command) -> Start {
         Ok(parsed) => (wanted_bytes(parsed), class_of(parsed), covered_bytes(parsed)),
         Err(_) => (None, Class::Other, 0),
     };
+    let cost = parsed.as_ref().ok().and_then(cost_of);
     let step = match attachment {
         Some(attachment) => on_unit(session, attachment, parsed, command),
         None => parsed.and_then(|parsed| session.on_absent_unit(&parsed)),
     };
     let step = step.unwrap_or_else(|sense| Outcome::check(sense).into());
     let bytes = described_bytes(&step).unwrap_or(bytes);
-    Start { attachment: attachment.cloned(), step, class, bytes, wanted }
+    Start { attachment: attachment.cloned(), step, class, bytes, wanted, cost }
 }
 
 /// The order of the checks is SAM-5's and SPC-4's: unit attentions, the CDB itself, reservations, then the command.

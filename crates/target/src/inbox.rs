@@ -1,5 +1,6 @@
 //! What reaches a connection from elsewhere: answers of the engine and requests of other connections.
 
+use crate::qos::Ticket;
 use crate::task_management::{Hold, Waiter};
 use engine::{OpError, Reply, Sink, Tag};
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ pub(crate) enum Event {
     Abort { volume: Option<VolumeId>, hold: Arc<Hold> },
     /// All commands that this waited for have ended.
     Released { waiter: Waiter },
+    /// The limits of its volume let a command of this connection go that waited for them.
+    Admitted { tag: Tag, ticket: Ticket },
     /// End the session: another one has taken its name, or the target stops.
     Close { reason: &'static str },
 }

@@ -53,8 +53,13 @@ impl Nexus {
 
     /// Establishes a unit attention condition for this nexus.
     pub(crate) fn raise(&self, volume: VolumeId, asc: Asc) {
+        self.tell(volume, Sense::unit_attention(asc));
+    }
+
+    /// Establishes a unit attention condition that says more than its code.
+    pub(crate) fn tell(&self, volume: VolumeId, sense: Sense) {
         let mut attentions = self.attentions.lock();
-        attentions.raise(volume, asc);
+        attentions.raise(volume, sense);
         self.attentive.store(true, Ordering::Release);
     }
 

@@ -4,11 +4,13 @@ use crate::config::Config;
 use crate::connection;
 use crate::counters::Counters;
 use crate::shared::Shared;
+use crate::space;
 use catalog::Catalog;
 use engine::Service;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use units::VolumeId;
@@ -36,6 +38,9 @@ impl Target {
         let listener = Listener::bind(address).await?;
         let bound = listener.local_addr()?;
         self.shared.portals.lock().push(bound);
+        if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
+            tokio::spawn(space::watch(self.shared.clone()));
+        }
         let (shared, connections) = (self.shared.clone(), self.connections.clone());
         let mut stopped = self.shared.stop.subscribe();
         tokio::spawn(async move {

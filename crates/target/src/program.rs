@@ -2,6 +2,7 @@
 
 use crate::copy::CopyProgram;
 use crate::outcome::{Outcome, sense_of};
+use crate::qos::Ticket;
 use crate::reservation::Changed;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
@@ -39,6 +40,8 @@ pub(crate) enum Program {
     Status { lba: Lba, allocation: u32 },
     /// EXTENDED COPY.
     Copy(Box<CopyProgram>),
+    /// The limits of its volume keep the command back: what it will do when its ticket is called.
+    Held(Box<(Ticket, Op, Program)>),
     /// The command ends when so many answers have come.
     Gather { left: u8, outcome: Box<Outcome> },
 }
@@ -93,6 +96,8 @@ impl Program {
                 }
                 Err(error) => Step::Done(sense_of(&error, sequence.lba).into()),
             },
+            // Nothing was submitted, so nothing is answered.
+            Self::Held(held) => Step::Wait(Self::Held(held)),
             Self::Status { lba, allocation } => Step::Done(match result {
                 Ok(Reply::Extents(extents)) => Outcome::cut(lba_status(&extents), allocation),
                 Ok(_) => Outcome::GOOD,
@@ -112,8 +117,10 @@ impl Program {
 
     /// The command was aborted; the operation under way was its last.
     pub(crate) fn abandon(self) {
-        if let Self::Copy(copy) = self {
-            copy.abandon();
+        match self {
+            Self::Copy(copy) => copy.abandon(),
+            Self::Held(held) => held.2.abandon(),
+            _ => {}
         }
     }
 
@@ -123,6 +130,7 @@ impl Program {
             Self::Single { lba } | Self::Status { lba, .. } => *lba,
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
+            Self::Held(held) => held.2.lba(),
             Self::Copy(_) | Self::Gather { .. } => Lba(0),
         }
     }

@@ -6,6 +6,7 @@ use crate::inbox::{Completion, Event};
 use crate::nexus::Nexus;
 use crate::outcome::Outcome;
 use crate::program::{Program, Step};
+use crate::qos::Ticket;
 use crate::registry::Seat;
 use crate::reservation::Changed;
 use crate::shared::Shared;
@@ -44,8 +45,10 @@ pub(crate) struct Session {
     pub(crate) is_cold: bool,
     /// Commands that wait until answers before them have left, in their order.
     backlog: VecDeque<target::Command>,
+    /// The same, of commands that the limits of their volume have kept back until now.
+    pub(crate) admitted: VecDeque<(u64, Ticket)>,
     /// Bytes that the answers of the tasks under way may take.
-    reading: u64,
+    pub(crate) reading: u64,
     /// The catalogue's version that `view` follows.
     version: u64,
     sink: Arc<dyn Sink>,
@@ -88,6 +91,7 @@ impl Session {
             copies: CopyRecords::default(),
             outcomes: Vec::new(),
             backlog: VecDeque::new(),
+            admitted: VecDeque::new(),
             reading: 0,
             is_cold: false,
             version,
@@ -162,7 +166,7 @@ impl Session {
     fn handle(&mut self, event: target::Event) {
         match event {
             target::Event::Command(command) => {
-                if self.backlog.is_empty() && self.has_room_for(&command) {
+                if self.backlog.is_empty() && self.has_room_for(command.expected_read.into()) {
                     self.command(command);
                 } else {
                     self.backlog.push_back(command);
@@ -183,9 +187,9 @@ impl Session {
     }
 
     /// Answers that wait in memory, and may yet come into it, stay below a limit. A command that is alone may be larger.
-    fn has_room_for(&mut self, command: &target::Command) -> bool {
+    fn has_room_for(&mut self, expected_read: u64) -> bool {
         let held = self.reading + self.connection.output().len() as u64;
-        held == 0 || held + u64::from(command.expected_read) <= self.shared.config.max_unsent_bytes as u64
+        held == 0 || held + expected_read <= self.shared.config.max_unsent_bytes as u64
     }
 
     /// True when a command waits and there is room for it.
@@ -193,16 +197,22 @@ impl Session {
         if self.closing.is_some() {
             return false;
         }
-        let Some(command) = self.backlog.pop_front() else { return false };
-        let can = self.has_room_for(&command);
-        self.backlog.push_front(command);
-        can
+        self.next_expected_read().is_some_and(|bytes| self.has_room_for(bytes))
+    }
+
+    /// What the answer to the next command that waits for room may take: of those admitted by limits first, which have
+    /// waited before.
+    fn next_expected_read(&self) -> Option<u64> {
+        let admitted = self.admitted.front().map(|(tag, ticket)| self.tasks.held_reading(*tag, *ticket));
+        admitted.or_else(|| self.backlog.front().map(|command| command.expected_read.into()))
     }
 
     /// Begins commands that have waited for room.
-    fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         while self.can_go_on() {
-            if let Some(command) = self.backlog.pop_front() {
+            if let Some((tag, ticket)) = self.admitted.pop_front() {
+                self.admit(tag, ticket);
+            } else if let Some(command) = self.backlog.pop_front() {
                 self.command(command);
             }
         }
@@ -221,7 +231,7 @@ impl Session {
     }
 
     fn command(&mut self, command: target::Command) {
-        let Start { attachment, step, class, bytes, wanted } = dispatch::start(self, &command);
+        let Start { attachment, step, class, bytes, wanted, cost } = dispatch::start(self, &command);
         let Some(attachment) = attachment else {
             // Where there is no logical unit, no command waits for the engine.
             if let Step::Done(outcome) = step {
@@ -241,8 +251,7 @@ impl Session {
             fate: Fate::Alive,
             holds: Vec::new(),
         };
-        self.reading += task.reading;
-        self.go_on(tag, task, step);
+        self.begin(tag, task, step, cost);
     }
 
     /// Goes on with a task of which an operation has been answered.
@@ -260,7 +269,7 @@ impl Session {
         self.go_on(tag, task, step);
     }
 
-    fn go_on(&mut self, tag: u64, task: Task, step: Step) {
+    pub(crate) fn go_on(&mut self, tag: u64, task: Task, step: Step) {
         match step {
             Step::Submit(op, program) => {
                 self.tasks.put(tag, task, program);
@@ -296,7 +305,7 @@ impl Session {
         }
     }
 
-    fn end(&mut self, task: Task, outcome: Outcome) {
+    pub(crate) fn end(&mut self, task: Task, outcome: Outcome) {
         self.reading -= task.reading;
         let outcome = match task.fate {
             Fate::Alive => outcome,
@@ -304,6 +313,9 @@ impl Session {
         };
         let took = self.now.saturating_duration_since(task.started);
         let counters = &task.attachment.unit.counters;
+        if task.class.uses_space() {
+            self.shared.space_bell.hear(&outcome, task.bytes);
+        }
         counters.record(task.class, outcome.status == Status::Good, task.bytes, took);
         self.answer(task.id, outcome, task.wanted, Some(&task.attachment));
     }
@@ -350,9 +362,14 @@ impl Session {
                     task.fate = Fate::TaskAborted;
                     task.holds.push(hold.clone());
                 }
+                self.end_aborted();
                 self.drop_waiting(|session, command| session.is_on(command, volume));
             }
             Event::Released { waiter } => self.released(waiter),
+            Event::Admitted { tag, ticket } => {
+                self.admitted.push_back((tag, ticket));
+                self.catch_up();
+            }
             Event::Close { reason } => self.close(reason.to_owned()),
         }
     }
@@ -383,6 +400,7 @@ impl Session {
         for task in self.tasks.on(None) {
             task.fate = Fate::Forgotten;
         }
+        self.end_aborted();
         self.kick();
         while !self.tasks.is_empty() {
             self.nexus.inbox.filled().await;

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::log_limit::LogLimit;
 use crate::registry::Registry;
+use crate::space::SpaceBell;
 use crate::unit::Units;
 use catalog::{Catalog, LunMap};
 use engine::Service;
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use scsi::inquiry::Port;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use tokio::sync::watch;
 
 /// The relative identifier of the one target port.
@@ -25,6 +26,9 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) units: Units,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) space_bell: SpaceBell,
+    /// The watcher of thresholds runs.
+    pub(crate) is_watched: AtomicBool,
     /// Lines about connections that broke the rules.
     pub(crate) complaints: LogLimit,
     /// The catalogue's version, to be read without a lock.
@@ -39,8 +43,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: Config) -> Arc<Self> {
         let shared = Arc::new(Self {
-            units: Units::new(service.clone()),
+            units: Units::new(service.clone(), catalog.clone()),
             registry: Arc::default(),
+            space_bell: SpaceBell::default(),
+            is_watched: AtomicBool::new(false),
             complaints: LogLimit::default(),
             catalog_version: AtomicU64::new(catalog.version()),
             portals: Mutex::default(),
@@ -54,6 +60,7 @@ impl Shared {
         shared.catalog.subscribe(Arc::new(move |version| {
             if let Some(shared) = watcher.upgrade() {
                 shared.catalog_version.fetch_max(version, Ordering::AcqRel);
+                shared.space_bell.ring();
             }
         }));
         shared

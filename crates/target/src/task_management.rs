@@ -55,6 +55,7 @@ impl Session {
             task.fate = Fate::Forgotten;
             task.holds.push(hold.clone());
         }
+        self.end_aborted();
         self.drop_waiting(|_, command| management.tasks.contains(&command.id));
         let outcome = match management.function {
             TaskFunction::AbortTask => TaskOutcome::Complete,

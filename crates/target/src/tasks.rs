@@ -2,8 +2,10 @@
 
 use crate::counters::Class;
 use crate::program::Program;
+use crate::qos::Ticket;
 use crate::task_management::Hold;
 use crate::view::Attachment;
+use engine::Op;
 use iscsi::target::TaskId;
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,6 +78,36 @@ impl Tasks {
         if let Ok(place) = usize::try_from(tag) {
             self.free.push(place);
         }
+    }
+
+    /// Takes the task that limits keep back under this ticket, if it waits still; its place stays reserved.
+    pub(crate) fn take_held(&mut self, tag: u64, ticket: Ticket) -> Option<(Task, Op, Program)> {
+        let place = self.places.get(usize::try_from(tag).ok()?)?.as_ref()?;
+        if !matches!(&place.1, Program::Held(held) if held.0 == ticket) {
+            return None;
+        }
+        match self.take(tag)? {
+            (task, Program::Held(held)) => Some((task, held.1, held.2)),
+            _ => None,
+        }
+    }
+
+    /// Bytes that the answer of such a task may take; none when it waits no longer.
+    pub(crate) fn held_reading(&self, tag: u64, ticket: Ticket) -> u64 {
+        let place = usize::try_from(tag).ok().and_then(|at| self.places.get(at));
+        match place {
+            Some(Some((task, Program::Held(held)))) if held.0 == ticket => task.reading,
+            _ => 0,
+        }
+    }
+
+    /// The tasks that were aborted while limits kept them back.
+    pub(crate) fn aborted_held(&self) -> Vec<(u64, Ticket)> {
+        let held = |(tag, place): (usize, &Option<(Task, Program)>)| match place {
+            Some((task, Program::Held(held))) if task.fate != Fate::Alive => Some((tag as u64, held.0)),
+            _ => None,
+        };
+        self.places.iter().enumerate().filter_map(held).collect()
     }
 
     /// True when no command is under way.

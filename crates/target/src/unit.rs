@@ -2,13 +2,16 @@
 
 use crate::counters::Counters;
 use crate::inbox::Event;
+use crate::limits::Limits;
 use crate::nexus::{Nexus, NexusId};
 use crate::reservation::Held;
+use crate::space::Provisioning;
 use crate::task_management::Hold;
+use catalog::Catalog;
 use engine::Service;
 use parking_lot::Mutex;
 use scsi::mode::ModeSettings;
-use scsi::{Asc, SenseFormat, asc};
+use scsi::{Asc, Sense, SenseFormat, asc};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +23,8 @@ pub(crate) struct LogicalUnit {
     pub(crate) counters: Arc<Counters>,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
     pub(crate) held: Held,
+    pub(crate) provisioning: Mutex<Provisioning>,
+    pub(crate) limits: Limits,
     settings: Mutex<ModeSettings>,
     /// SWP and D_SENSE of `settings`, to be read without the lock by every command.
     is_write_protected: AtomicBool,
@@ -33,17 +38,21 @@ impl LogicalUnit {
             counters: Arc::default(),
             nexuses: Mutex::default(),
             held: Held::load(service, volume),
+            provisioning: Mutex::default(),
+            limits: Limits::default(),
             settings: Mutex::default(),
             is_write_protected: AtomicBool::new(false),
             has_descriptor_sense: AtomicBool::new(false),
         }
     }
 
-    /// A session sees the unit from now on.
+    /// A session sees the unit from now on. It is told of thresholds that were reached before it came.
     pub(crate) fn join(&self, nexus: &Arc<Nexus>) {
+        let provisioning = self.provisioning.lock();
         let mut nexuses = self.nexuses.lock();
         if !nexuses.iter().any(|known| known.id == nexus.id) {
             nexuses.push(nexus.clone());
+            provisioning.reached().for_each(|resource| nexus.tell(self.volume, resource.threshold_reached()));
         }
     }
 
@@ -58,6 +67,11 @@ impl LogicalUnit {
         for nexus in self.nexuses.lock().iter().filter(|nexus| Some(nexus.id) != except) {
             nexus.raise(self.volume, asc);
         }
+    }
+
+    /// Establishes a unit attention condition with more than its code, for every nexus.
+    pub(crate) fn attend_with(&self, sense: Sense) {
+        self.nexuses.lock().iter().for_each(|nexus| nexus.tell(self.volume, sense));
     }
 
     /// Has the nexuses that are `meant` abort their commands on this unit.
@@ -118,19 +132,29 @@ impl std::fmt::Debug for LogicalUnit {
 /// All logical units that some session has seen since the start.
 pub(crate) struct Units {
     service: Arc<dyn Service>,
+    catalog: Arc<Catalog>,
     units: Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>,
 }
 
 impl Units {
     /// No unit yet. Reservations that outlive the power are read from `service`.
-    pub(crate) fn new(service: Arc<dyn Service>) -> Self {
-        Self { service, units: Mutex::default() }
+    pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>) -> Self {
+        Self { service, catalog, units: Mutex::default() }
     }
 
     /// The unit of a volume.
     pub(crate) fn get(&self, volume: VolumeId) -> Arc<LogicalUnit> {
         let mut units = self.units.lock();
-        let unit = units.entry(volume).or_insert_with(|| Arc::new(LogicalUnit::new(volume, &*self.service)));
+        let unit = units.entry(volume).or_insert_with(|| {
+            let unit = LogicalUnit::new(volume, &*self.service);
+            unit.follow(&self.catalog.state(), &*self.service, self.service.space());
+            Arc::new(unit)
+        });
         unit.clone()
+    }
+
+    /// All units.
+    pub(crate) fn all(&self) -> Vec<Arc<LogicalUnit>> {
+        self.units.lock().values().cloned().collect()
     }
 }

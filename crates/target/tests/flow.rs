@@ -117,7 +117,7 @@ async fn write_same_covers_deallocates_and_reaches_to_the_end() {
 #[tokio::test]
 async fn a_long_write_arrives_whole() {
     let array = Array::start().await;
-    array.change(|draft| draft.resize_volume("shared", 64 << 20, false).map(|_| ())).await;
+    array.change(|draft| draft.resize_volume("shared", 64 << 20, false, 0).map(|_| ())).await;
     let mut host = array.host(ALPHA).await;
     let blocks = 3 * 8192 + 5;
     let data: Vec<u8> = (0..u64::from(blocks)).flat_map(block).collect();

@@ -5,14 +5,16 @@ mod support;
 use bytes::Bytes;
 use catalog::{Chap, HostEdit, Secret};
 use iscsi::initiator::{ChapIdentity, LoginConfig, LoginError, MutualChap};
-use scsi::cdb::{CdbSize, Command, SelectReport, Transfer};
+use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
 use scsi::lun::parse_report_luns;
+use scsi::unmap::build_unmap;
 use scsi::{SenseKey, asc};
 use support::{ALPHA, Array, BETA, BLOCKS, Ended, Host};
-use units::Lba;
+use units::{BlockRange, Lba};
 
+const GOOD: Ended = Ended::Good(Bytes::new());
 const REPORT_LUNS: Command = Command::ReportLuns { select: SelectReport::All, allocation: 1024 };
 
 fn transfer(lba: u64, blocks: u32) -> Transfer {
@@ -90,7 +92,7 @@ async fn changes_of_the_map_are_told_and_take_effect() {
     assert!(host.news(2).await.is_empty(), "REPORT LUNS has told it for all units");
     assert_eq!(host.news(3).await, [asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED.0]);
 
-    array.change(|draft| draft.resize_volume("shared", 2 * BLOCKS * 512, false).map(|_| ())).await;
+    array.change(|draft| draft.resize_volume("shared", 2 * BLOCKS * 512, false, 0).map(|_| ())).await;
     assert_eq!(host.news(1).await, [asc::CAPACITY_DATA_HAS_CHANGED.0]);
     let capacity = host.run(1, Command::ReadCapacity10).await.data();
     assert_eq!(capacity[..4], (2 * BLOCKS as u32 - 1).to_be_bytes());
@@ -165,4 +167,42 @@ async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
     let without = Host::login(array.address, &name, ALPHA, 1).await;
     assert_eq!(without.err(), Some(LoginError::Refused(0x0201)));
     assert!(Host::login(array.address, &name, BETA, 1).await.is_ok(), "beta has no secrets");
+}
+
+#[tokio::test]
+async fn a_connected_snapshot_is_read_and_not_written() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    let write = |byte| (Command::Write(transfer(0, 8)), vec![byte; 4096]);
+    let (command, old) = write(1);
+    assert_eq!(host.run_with(1, command, old.clone()).await, GOOD);
+    array
+        .change(|draft| {
+            draft.create_snapshots(&["shared"], Some("before"), 0)?;
+            draft.connect("alpha", "shared.before", Some(3)).map(|_| ())
+        })
+        .await;
+    while host.run(3, Command::TestUnitReady).await != GOOD {}
+    host.hear_news().await;
+    let (command, new) = write(2);
+    assert_eq!(host.run_with(1, command, new).await, GOOD);
+    assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
+
+    let protected = Ended::Check(SenseKey::DataProtect, asc::WRITE_PROTECTED);
+    let everything = build_unmap(&[BlockRange::new(Lba(0), BLOCKS).expect("a range")]);
+    let same = WriteSame { size: CdbSize::Sixteen, lba: Lba(0), blocks: 8, unmap: false, no_data: true };
+    let changes = [
+        write(3),
+        (Command::CompareAndWrite { lba: Lba(0), blocks: 1, dpo: false, fua: false }, vec![0; 1024]),
+        (Command::WriteSame(same), Vec::new()),
+        (Command::Unmap { length: everything.len() as u16 }, everything),
+    ];
+    for (command, data) in changes {
+        assert_eq!(host.run_with(3, command, data).await, protected, "{command:?}");
+    }
+    assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
+    // WP of the DEVICE-SPECIFIC PARAMETER, by which hosts know before they try.
+    let sense = [0x1a, 0x08, 0x3f, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(host.run_raw(3, sense, Vec::new(), 255).await.data()[2] & 0x80, 0x80);
+    assert_eq!(host.run_raw(1, sense, Vec::new(), 255).await.data()[2] & 0x80, 0);
 }

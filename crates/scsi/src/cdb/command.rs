@@ -119,6 +119,20 @@ pub struct ModeSense {
     pub allocation: u16,
 }
 
+/// LOG SENSE (SPC-4 6.8). PC is not looked at: it chooses among the values of counters, and our log parameters are lists
+/// of what is. SP is refused: nothing is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogSense {
+    /// Page code.
+    pub page: u8,
+    /// Subpage code; FFh is all subpages.
+    pub subpage: u8,
+    /// PARAMETER POINTER: the first log parameter wanted.
+    pub pointer: u16,
+    /// The most bytes the host takes.
+    pub allocation: u16,
+}
+
 /// SELECT REPORT of REPORT LUNS (SPC-4 6.33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -221,6 +235,8 @@ pub enum Command {
         /// PARAMETER LIST LENGTH.
         length: u16,
     },
+    /// LOG SENSE.
+    LogSense(LogSense),
     /// REPORT LUNS (SPC-4 6.33).
     ReportLuns {
         /// Which logical units.

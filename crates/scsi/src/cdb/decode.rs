@@ -1,8 +1,8 @@
 //! From the bytes of a CDB to a [`Command`]. Reserved bits have been checked by the table before.
 
 use super::command::{
-    ByteCheck, CacheRange, CdbSize, Command, CopyResults, ModeSense, PageControl, ReportOpcodes, ReportingOptions,
-    SelectReport, StartStop, Transfer, Verification, WriteSame,
+    ByteCheck, CacheRange, CdbSize, Command, CopyResults, LogSense, ModeSense, PageControl, ReportOpcodes,
+    ReportingOptions, SelectReport, StartStop, Transfer, Verification, WriteSame,
 };
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::persistent_reservation::{InAction, OutAction, ReservationType};
@@ -157,6 +157,15 @@ fn mode_sense(cdb: &Bytes, size: CdbSize, allocation: u16) -> ModeSense {
         subpage: cdb[3],
         allocation,
     }
+}
+
+pub(super) fn log_sense(cdb: &Bytes) -> Parsed {
+    Ok(Command::LogSense(LogSense {
+        page: cdb[2] & 0x3f,
+        subpage: cdb[3],
+        pointer: get_u16(cdb, 5),
+        allocation: get_u16(cdb, 7),
+    }))
 }
 
 pub(super) fn reserve_6(_: &Bytes) -> Parsed {

@@ -164,6 +164,12 @@ impl Command {
                 Builder::new(0x15).flag(1, 4, page_format).byte(4, length as u8)
             }
             Self::ModeSelect { page_format, length, .. } => Builder::new(0x55).flag(1, 4, page_format).u16(7, length),
+            // PC 01b: cumulative values, as hosts ask.
+            Self::LogSense(sense) => Builder::new(0x4d)
+                .byte(2, 0x40 | (sense.page & 0x3f))
+                .byte(3, sense.subpage)
+                .u16(5, sense.pointer)
+                .u16(7, sense.allocation),
             Self::ReportLuns { select, allocation } => Builder::new(0xa0).byte(2, select as u8).u32(6, allocation),
             Self::ReadCapacity10 => Builder::new(0x25),
             Self::ReadCapacity16 { allocation } => Builder::new(0x9e).byte(1, 0x10).u32(10, allocation),

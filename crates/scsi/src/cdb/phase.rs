@@ -57,6 +57,7 @@ impl Command {
             Self::Inquiry { allocation, .. } | Self::PersistentReserveIn { allocation, .. } => {
                 DataPhase::In(u64::from(allocation))
             }
+            Self::LogSense(sense) => DataPhase::In(u64::from(sense.allocation)),
             Self::ModeSense(sense) => DataPhase::In(u64::from(sense.allocation)),
             // READ CAPACITY(10) has no allocation length: its data are 8 bytes.
             Self::ReadCapacity10 => DataPhase::In(8),

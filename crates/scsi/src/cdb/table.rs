@@ -126,6 +126,7 @@ pub static COMMANDS: &[Definition] = &[
     plain("READ DEFECT DATA(10)", &[0x37, 0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0], MEMORY, d::read_defect_data_10),
     plain("WRITE SAME(10)", &[0x41, 0x08, 0xff, 0xff, 0xff, 0xff, 0x3f, 0xff, 0xff, 0], MAP, d::write_same_10),
     plain("UNMAP", &[0x42, 0, 0, 0, 0, 0, 0x3f, 0xff, 0xff, 0], MAP, d::unmap),
+    plain("LOG SENSE", &[0x4d, 0, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0], MEMORY, d::log_sense),
     plain("MODE SELECT(10)", &[0x55, 0x10, 0, 0, 0, 0, 0, 0xff, 0xff, 0], MEMORY, d::mode_select_10),
     plain("RESERVE(10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], MEMORY, d::reserve_10),
     plain("RELEASE(10)", &[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0], MEMORY, d::release_10),

@@ -3,6 +3,7 @@
 use super::designator::{Designator, Naa, Port};
 use super::third_party_copy;
 use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::provisioning::THRESHOLD_EXPONENT;
 use units::BLOCKS_PER_MAP_BLOCK;
 
 /// Page 00h: the pages that there are.
@@ -50,8 +51,6 @@ pub struct Device<'a> {
     pub port: &'a Port,
     /// Writes may be acknowledged from a volatile cache.
     pub volatile_cache: bool,
-    /// THRESHOLD EXPONENT of page B2h; zero where there are no thresholds.
-    pub threshold_exponent: u8,
 }
 
 type Body = fn(&Device<'_>) -> Vec<u8>;
@@ -115,12 +114,12 @@ fn block_device_characteristics(_: &Device<'_>) -> Vec<u8> {
     body
 }
 
-/// Page B2h (SBC-4 6.6.7): thin, by UNMAP and both WRITE SAMEs, zeros where unmapped.
-fn logical_block_provisioning(device: &Device<'_>) -> Vec<u8> {
+/// Page B2h (SBC-4 6.6.7): thin, by UNMAP and both WRITE SAMEs, zeros where unmapped; thresholds count in MiB.
+fn logical_block_provisioning(_: &Device<'_>) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10: u8 = 0xe0;
     const LBPRZ: u8 = 0x04;
     const THIN: u8 = 0x02;
-    vec![device.threshold_exponent, LBPU_LBPWS_LBPWS10 | LBPRZ, THIN, 0]
+    vec![THRESHOLD_EXPONENT, LBPU_LBPWS_LBPWS10 | LBPRZ, THIN, 0]
 }
 
 /// Page B0h (SBC-4 6.6.4). Limits of zero mean that none is told, except where noted.

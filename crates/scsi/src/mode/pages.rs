@@ -1,6 +1,7 @@
 //! The mode pages: one table for what they hold, which bits hosts may change, and how a change is taken up.
 
 use super::{ModeSettings, ModeState};
+use crate::provisioning::Thresholds;
 
 /// WCE, byte 2 of the Caching page.
 const WCE: u8 = 0x04;
@@ -23,31 +24,35 @@ const DEXCPT: u8 = 0x08;
 pub(super) struct Page {
     /// PAGE CODE.
     pub(super) code: u8,
+    /// SUBPAGE CODE; zero for a page without one.
+    pub(super) subpage: u8,
     /// Its bytes under some settings, from the page code on.
-    pub(super) bytes: fn(&ModeSettings) -> Vec<u8>,
+    pub(super) bytes: fn(&ModeState, &ModeSettings) -> Vec<u8>,
     /// The bits that hosts may change: the same length, header included and zero.
     pub(super) changeable: fn(&ModeState) -> Vec<u8>,
     /// Takes up the changeable bits of new bytes.
     pub(super) apply: fn(&[u8], &mut ModeSettings),
 }
 
-/// The pages, in ascending order of their codes.
+/// The pages, in ascending order of their codes and subpage codes.
 pub(super) const PAGES: &[Page] = &[
     // Read-Write Error Recovery (SBC-4 6.5.8).
-    Page { code: 0x01, bytes: |_| filled(0x01, 12, &[(2, AWRE_ARRE)]), changeable: |_| vec![0; 12], apply: |_, _| {} },
+    Page { bytes: |_, _| filled(0x01, 12, &[(2, AWRE_ARRE)]), ..fixed(0x01, 0x00, |_| vec![0; 12]) },
     // Disconnect-Reconnect (SPC-4 7.5.9): iSCSI negotiates its bursts at login instead.
-    Page { code: 0x02, bytes: |_| filled(0x02, 16, &[]), changeable: |_| vec![0; 16], apply: |_, _| {} },
+    Page { bytes: |_, _| filled(0x02, 16, &[]), ..fixed(0x02, 0x00, |_| vec![0; 16]) },
     // Caching (SBC-4 6.5.6).
     Page {
         code: 0x08,
-        bytes: |settings| filled(0x08, 20, &[(2, if settings.write_cache { WCE } else { 0 })]),
+        subpage: 0x00,
+        bytes: |_, settings| filled(0x08, 20, &[(2, if settings.write_cache { WCE } else { 0 })]),
         changeable: |state| mask(20, &[(2, if state.write_cache_changeable { WCE } else { 0 })]),
         apply: |bytes, settings| settings.write_cache = bytes[2] & WCE != 0,
     },
     // Control (SPC-4 7.5.8).
     Page {
         code: 0x0a,
-        bytes: |settings| {
+        subpage: 0x00,
+        bytes: |_, settings| {
             let d_sense = if settings.descriptor_sense { D_SENSE } else { 0 };
             let swp = if settings.write_protect { SWP } else { 0 };
             filled(0x0a, 12, &[(2, GLTSD | d_sense), (3, UNRESTRICTED_REORDERING), (4, swp), (5, TAS)])
@@ -59,13 +64,28 @@ pub(super) const PAGES: &[Page] = &[
         },
     },
     // Informational Exceptions Control (SPC-4 7.5.11).
-    Page { code: 0x1c, bytes: |_| filled(0x1c, 12, &[(2, DEXCPT)]), changeable: |_| vec![0; 12], apply: |_, _| {} },
+    Page { bytes: |_, _| filled(0x1c, 12, &[(2, DEXCPT)]), ..fixed(0x1c, 0x00, |_| vec![0; 12]) },
+    // Logical Block Provisioning (SBC-4 6.5.7): administrators set the thresholds, hosts read them.
+    Page {
+        bytes: |state, _| state.thresholds.page(),
+        ..fixed(Thresholds::PAGE, Thresholds::SUBPAGE, |_| vec![0; Thresholds::PAGE_BYTES])
+    },
 ];
 
+/// A page of which hosts change nothing, without its bytes.
+const fn fixed(code: u8, subpage: u8, changeable: fn(&ModeState) -> Vec<u8>) -> Page {
+    Page { code, subpage, bytes: |_, _| Vec::new(), changeable, apply: |_, _| {} }
+}
+
 impl Page {
-    /// The page of a code.
-    pub(super) fn find(code: u8) -> Option<&'static Self> {
-        PAGES.iter().find(|page| page.code == code)
+    /// The page of a code and a subpage code.
+    pub(super) fn find(code: u8, subpage: u8) -> Option<&'static Self> {
+        PAGES.iter().find(|page| (page.code, page.subpage) == (code, subpage))
+    }
+
+    /// Bytes before what the page holds: page code and length, and between them the subpage code where there is one.
+    pub(super) fn header_bytes(&self) -> usize {
+        if self.subpage == 0 { 2 } else { 4 }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::pages::Page;
 use super::{
     HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, ModeSettings, ModeState, SHORT_DESCRIPTOR_BYTES,
+    SPF,
 };
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::cdb::CdbSize;
@@ -11,8 +12,6 @@ use units::BLOCK_BYTES;
 
 /// PS, reserved in MODE SELECT.
 const PS: u8 = 0x80;
-/// SPF: a page with a subpage. There are none.
-const SPF: u8 = 0x40;
 
 /// The settings after a MODE SELECT. A list of no bytes changes nothing (SPC-4 6.11).
 pub fn mode_select(state: &ModeState, size: CdbSize, page_format: bool, list: &[u8]) -> Result<ModeSettings, Sense> {
@@ -76,20 +75,26 @@ fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -
 /// Checks the page at `at` against the bits that may change and takes it up; returns where the next one begins.
 fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSettings) -> Result<usize, Sense> {
     let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
-    let [first, length, ..] = list[at..] else { return Err(Sense::parameter_list_length()) };
+    let [first, second, ..] = list[at..] else { return Err(Sense::parameter_list_length()) };
     if first & PS != 0 {
         return Err(field(0, Some(7)));
     }
-    if first & SPF != 0 {
-        return Err(field(0, Some(6)));
-    }
-    let page = Page::find(first).ok_or(field(0, Some(5)))?;
-    let (now, changeable) = ((page.bytes)(&state.current), (page.changeable)(state));
-    if length != now[1] {
-        return Err(field(1, None));
+    let code = first & !SPF;
+    let page = match first & SPF != 0 {
+        false => Page::find(code, 0x00).ok_or(field(0, Some(5)))?,
+        // A page without subpages is not there in the format with them, where the SPF bit is what is wrong.
+        true if second == 0 => return Err(field(1, None)),
+        true => Page::find(code, second).ok_or(field(0, Some(6)))?,
+    };
+    let (now, changeable) = ((page.bytes)(state, &state.current), (page.changeable)(state));
+    let header = page.header_bytes();
+    let length = list.get(at..at + header).ok_or(Sense::parameter_list_length())?;
+    // Page code and subpage code were compared above: what may differ is the length.
+    if length[1..] != now[1..header] {
+        return Err(field(header / 2, None));
     }
     let new = list.get(at..at + now.len()).ok_or(Sense::parameter_list_length())?;
-    for (offset, byte) in new.iter().enumerate().skip(2) {
+    for (offset, byte) in new.iter().enumerate().skip(header) {
         let fixed = (byte ^ now[offset]) & !changeable[offset];
         if fixed != 0 {
             return Err(field(offset, Some(fixed.ilog2() as u8)));

@@ -37,26 +37,28 @@ pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sen
     Ok(out)
 }
 
-/// The pages asked for (SPC-4 table 155). No page has subpages.
-fn select_pages(request: &ModeSense) -> Result<&'static [Page], Sense> {
-    if !matches!(request.subpage, 0x00 | ALL_SUBPAGES) {
-        return Err(Sense::invalid_cdb_field(3, None));
+/// The pages asked for (SPC-4 table 155): one, a page with its subpages, or all of them.
+fn select_pages(request: &ModeSense) -> Result<Vec<&'static Page>, Sense> {
+    let is_page = |page: &&Page| request.page == ALL_PAGES || page.code == request.page;
+    let is_subpage = |page: &&Page| request.subpage == ALL_SUBPAGES || page.subpage == request.subpage;
+    if !PAGES.iter().any(|page| is_page(&page)) {
+        return Err(Sense::invalid_cdb_field(2, Some(5)));
     }
-    if request.page == ALL_PAGES {
-        return Ok(PAGES);
-    }
-    let place = PAGES.iter().position(|page| page.code == request.page).ok_or(Sense::invalid_cdb_field(2, Some(5)))?;
-    Ok(&PAGES[place..=place])
+    let pages: Vec<_> = PAGES.iter().filter(is_page).filter(is_subpage).collect();
+    // All pages may be asked for without subpages and with all, and not with one of them.
+    let is_odd = request.page == ALL_PAGES && !matches!(request.subpage, 0x00 | ALL_SUBPAGES);
+    if pages.is_empty() || is_odd { Err(Sense::invalid_cdb_field(3, None)) } else { Ok(pages) }
 }
 
 fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Vec<u8>, Sense> {
     match control {
-        PageControl::Current => Ok((page.bytes)(&state.current)),
-        PageControl::Default => Ok((page.bytes)(&state.default)),
+        PageControl::Current => Ok((page.bytes)(state, &state.current)),
+        PageControl::Default => Ok((page.bytes)(state, &state.default)),
         PageControl::Changeable => {
             let mut bytes = (page.changeable)(state);
-            // Code and length stand in a mask too.
-            bytes[..2].copy_from_slice(&(page.bytes)(&state.current)[..2]);
+            // Codes and length stand in a mask too.
+            let header = page.header_bytes();
+            bytes[..header].copy_from_slice(&(page.bytes)(state, &state.current)[..header]);
             Ok(bytes)
         }
         PageControl::Saved => Err(Sense::illegal(asc::SAVING_PARAMETERS_NOT_SUPPORTED)),

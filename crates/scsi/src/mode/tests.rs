@@ -9,6 +9,7 @@ const STATE: ModeState = ModeState {
     write_cache_changeable: true,
     read_only: false,
     blocks: 0x1_0000,
+    thresholds: Thresholds { available: Some(0x1234), used: None },
 };
 
 fn request(page: u8, control: PageControl) -> ModeSense {
@@ -48,18 +49,61 @@ fn golden_control_page() {
 
 #[test]
 fn all_pages_come_in_order_with_their_block_descriptor() {
-    for subpage in [0x00, 0xff] {
+    for (subpage, bytes) in [(0x00, 84), (0xff, 84 + 32)] {
         let all = ModeSense { no_block_descriptors: false, subpage, ..request(0x3f, PageControl::Current) };
         let data = mode_sense(&STATE, &all).unwrap();
-        assert_eq!(data[..4], [83, 0, 0x10, 8]);
+        assert_eq!(data[..4], [bytes as u8 - 1, 0, 0x10, 8]);
         assert_eq!(data[4..12], [0, 1, 0, 0, 0, 0, 2, 0]);
-        assert_eq!(data.len(), 84);
+        assert_eq!(data.len(), bytes);
         for code in [0x01, 0x02, 0x08, 0x0a, 0x1c] {
             let page = find_page(&data, CdbSize::Six, code).unwrap();
             assert_eq!((page[0], usize::from(page[1]) + 2), (code, page.len()));
         }
         assert_eq!(find_page(&data, CdbSize::Six, 0x05), None);
     }
+}
+
+#[test]
+fn golden_provisioning_page() {
+    let provisioning = ModeSense { subpage: 0x02, ..request(0x1c, PageControl::Current) };
+    let data = mode_sense(&STATE, &provisioning).unwrap();
+    let mut page = vec![0x5c, 0x02, 0, 28, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    page.extend([0x80, 0x01, 0, 0, 0, 0, 0x12, 0x34]); // soft, armed decreasing, available
+    page.extend([0x01, 0x02, 0, 0, 0, 0, 0, 0]); // not enabled: soft, armed increasing, used
+    assert_eq!(data[4..], page);
+    let mask = mode_sense(&STATE, &ModeSense { control: PageControl::Changeable, ..provisioning }).unwrap();
+    assert_eq!(mask[4..8], [0x5c, 0x02, 0, 28]);
+    assert_eq!(mask[8..], [0; 28]);
+}
+
+#[test]
+fn subpages_are_asked_for_one_by_one_or_all_together() {
+    let pages = |page, subpage| mode_sense(&STATE, &ModeSense { subpage, ..request(page, PageControl::Current) });
+    assert_eq!(pages(0x1c, 0x00).unwrap().len(), 4 + 12);
+    assert_eq!(pages(0x1c, 0xff).unwrap().len(), 4 + 12 + 32);
+    assert_eq!(pages(0x0a, 0xff).unwrap().len(), 4 + 12);
+    for (page, subpage) in [(0x1c, 0x01), (0x0a, 0x02), (0x3f, 0x02)] {
+        assert_eq!(pages(page, subpage), Err(Sense::invalid_cdb_field(3, None)), "{page:02x}/{subpage:02x}");
+    }
+    assert_eq!(pages(0x05, 0x00), Err(Sense::invalid_cdb_field(2, Some(5))));
+}
+
+#[test]
+fn thresholds_are_not_the_hosts_to_change() {
+    let provisioning = ModeSense { subpage: 0x02, ..request(0x1c, PageControl::Current) };
+    let list = mode_sense(&STATE, &provisioning).unwrap();
+    let changed = |at: usize, value: u8| {
+        let mut list = list.clone();
+        list[at] = value;
+        select(&list)
+    };
+    assert_eq!(select(&list), Ok(STATE.current));
+    assert_eq!(changed(27, 0x35), Err(Sense::invalid_parameter(27, Some(0)))); // THRESHOLD COUNT
+    assert_eq!(changed(20, 0x00), Err(Sense::invalid_parameter(20, Some(7)))); // ENABLED
+    assert_eq!(changed(7, 29), Err(Sense::invalid_parameter(6, None))); // PAGE LENGTH
+    assert_eq!(changed(5, 0x03), Err(Sense::invalid_parameter(4, Some(6)))); // SUBPAGE CODE
+    assert_eq!(changed(5, 0x00), Err(Sense::invalid_parameter(5, None)));
+    assert_eq!(select(&list[..7]), Err(Sense::parameter_list_length()));
 }
 
 #[test]
@@ -133,7 +177,7 @@ fn errors_are_pointed_at() {
         (control_list(|list| list[5] = 0x0b), Sense::invalid_parameter(5, None)),
         (control_list(|list| list[4] = 0x19), Sense::invalid_parameter(4, Some(5))),
         (control_list(|list| list[4] |= 0x80), Sense::invalid_parameter(4, Some(7))),
-        (control_list(|list| list[4] |= 0x40), Sense::invalid_parameter(4, Some(6))),
+        (control_list(|list| list[4] |= 0x40), Sense::invalid_parameter(4, Some(6))), // SPF
         (control_list(|list| list[1] = 0x05), Sense::invalid_parameter(1, None)),
         (control_list(|list| list[3] = 9), Sense::invalid_parameter(3, None)),
         (control_list(|list| list.truncate(15)), Sense::parameter_list_length()),

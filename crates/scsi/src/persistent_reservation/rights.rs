@@ -27,6 +27,7 @@ fn needs(command: &Command) -> Needs {
         Command::TestUnitReady
         | Command::RequestSense { .. }
         | Command::Inquiry { .. }
+        | Command::LogSense(_)
         | Command::ReportLuns { .. }
         | Command::ReadCapacity10
         | Command::ReadCapacity16 { .. }

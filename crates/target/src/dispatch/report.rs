@@ -7,9 +7,11 @@ use crate::view::Attachment;
 use bytes::Bytes;
 use scsi::cdb::{CdbSize, Command, SelectReport};
 use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};
+use scsi::log::{Resources, log_sense};
 use scsi::lun::report_luns_data;
 use scsi::mode::{ModeSettings, ModeState, mode_select, mode_sense};
 use scsi::port_groups::{AccessState, PortGroup, StateCause, parse_set_port_groups, port_groups_data};
+use scsi::provisioning::{THRESHOLD_SET_BYTES, threshold_sets};
 use scsi::{Capacity, Sense, SenseFormat, asc, supported_opcodes_data, task_management_data};
 
 /// PRODUCT REVISION LEVEL.
@@ -67,6 +69,9 @@ impl Session {
             Command::ModeSense(request) => {
                 Outcome::cut(mode_sense(&self.mode_state(attachment), request)?, u32::from(request.allocation))
             }
+            Command::LogSense(request) => {
+                Outcome::cut(log_sense(&self.resources(attachment), request)?, u32::from(request.allocation))
+            }
             Command::ModeSelect { size, page_format, length } => {
                 let list = whole(data, u64::from(*length))?;
                 let settings = mode_select(&self.mode_state(attachment), *size, *page_format, &list)?;
@@ -106,6 +111,16 @@ impl Session {
             write_cache_changeable: false,
             read_only: attachment.read_only,
             blocks: attachment.blocks,
+            thresholds: attachment.unit.provisioning.lock().thresholds,
+        }
+    }
+
+    /// What log page 0Ch tells: what the pool has left, and what the volume has mapped.
+    fn resources(&self, attachment: &Attachment) -> Resources {
+        let used = self.shared.service.volume_space(attachment.unit.volume).unwrap_or_default().written;
+        Resources {
+            available: threshold_sets(self.shared.service.space().free()),
+            used: threshold_sets(used.next_multiple_of(THRESHOLD_SET_BYTES)),
         }
     }
 
@@ -116,7 +131,6 @@ impl Session {
             naa: attachment.naa,
             port: &self.port,
             volatile_cache: self.shared.service.write_cache(),
-            threshold_exponent: 0,
         };
         vpd::page(page, &device).ok_or(Sense::invalid_cdb_field(2, None))
     }

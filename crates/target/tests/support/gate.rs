@@ -1,9 +1,10 @@
-//! An engine whose writes and copies wait at a gate until the test opens it.
+//! An engine whose writes and copies wait at a gate until the test opens it, and whose pool is as full as the test says.
 
 use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Notify, watch};
 use units::VolumeId;
 
 type Waiting = (Op, Tag, Arc<dyn Sink>);
@@ -22,11 +23,42 @@ pub struct Gate {
     shut: Mutex<Shut>,
     waiting: Mutex<Vec<Waiting>>,
     arrived: Notify,
+    /// What the pool is said to be; the engine's own word where there is none.
+    space: Mutex<Option<Space>>,
+    /// The pool has no room for data.
+    is_full: AtomicBool,
+    /// How often somebody has asked how full the pool is.
+    asked: watch::Sender<u64>,
 }
 
 impl Gate {
     pub fn new(engine: Arc<dyn Service>) -> Self {
-        Self { engine, shut: Mutex::new(Shut::Nothing), waiting: Mutex::new(Vec::new()), arrived: Notify::new() }
+        Self {
+            engine,
+            shut: Mutex::new(Shut::Nothing),
+            waiting: Mutex::new(Vec::new()),
+            arrived: Notify::new(),
+            space: Mutex::new(None),
+            is_full: AtomicBool::new(false),
+            asked: watch::Sender::new(0),
+        }
+    }
+
+    /// From now on so many percent of a pool of 100 GiB are in use.
+    pub fn use_percent(&self, percent: u64) {
+        *self.space.lock() = Some(Space { capacity: 100 << 30, used: percent << 30, ..Space::default() });
+    }
+
+    /// From now on there is no room for data, or there is again.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    /// Waits until somebody has looked at the space and at everything that depends on it, twice over.
+    pub async fn looked_at(&self) {
+        let mut asked = self.asked.subscribe();
+        let before = *asked.borrow_and_update();
+        asked.wait_for(|count| *count >= before + 3).await.expect("the gate is there");
     }
 
     /// From now on operations that change data wait.
@@ -62,6 +94,13 @@ impl Gate {
 
 impl Service for Gate {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
+        let takes_space = matches!(
+            op,
+            Op::Write { .. } | Op::WriteSame { .. } | Op::CompareAndWrite { .. } | Op::Or { .. } | Op::Copy { .. }
+        );
+        if takes_space && self.is_full.load(Ordering::SeqCst) {
+            return sink.complete(tag, Err(OpError::NoSpace));
+        }
         let is_held = match *self.shut.lock() {
             Shut::Nothing => false,
             Shut::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
@@ -84,7 +123,9 @@ impl Service for Gate {
     }
 
     fn space(&self) -> Space {
-        self.engine.space()
+        self.asked.send_modify(|count| *count += 1);
+        let said = *self.space.lock();
+        said.unwrap_or_else(|| self.engine.space())
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {

@@ -6,7 +6,7 @@ const SERIAL: &str = "0123456789ABCDEF00011010";
 fn with_device<T>(look: impl FnOnce(&Device<'_>) -> T) -> T {
     let port = Port { relative: 1, group: 1, target_name: "iqn.2026-11.test:array".to_owned(), portal_group: 1 };
     let naa = Naa::from_serial(SERIAL).unwrap();
-    look(&Device { serial: SERIAL, naa, port: &port, volatile_cache: false, threshold_exponent: 0 })
+    look(&Device { serial: SERIAL, naa, port: &port, volatile_cache: false })
 }
 
 fn page_bytes(code: u8) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn golden_block_limits() {
 fn golden_small_pages() {
     assert_eq!(page_bytes(UNIT_SERIAL_NUMBER)[4..], *SERIAL.as_bytes());
     assert_eq!(page_bytes(BLOCK_DEVICE_CHARACTERISTICS)[..6], [0, 0xb1, 0, 0x3c, 0, 1]);
-    assert_eq!(page_bytes(LOGICAL_BLOCK_PROVISIONING), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
+    assert_eq!(page_bytes(LOGICAL_BLOCK_PROVISIONING), [0, 0xb2, 0, 4, 11, 0xe4, 2, 0]);
     assert_eq!(page_bytes(EXTENDED_INQUIRY)[..8], [0, 0x86, 0, 0x3c, 0, 7, 0, 0]);
 }
 
