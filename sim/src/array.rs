@@ -10,6 +10,9 @@ use store::Geometry;
 use units::{BLOCK_BYTES, VolumeId};
 use world::{Disk, DiskError};
 
+/// Segments by which an array may grow at a time, and room for more than one such step on its drive.
+const GROWTH_SEGMENTS: u64 = 6;
+const SPARE_SEGMENTS: u64 = 12;
 const ARRAY: [u8; 16] = *b"simulated array.";
 
 /// Geometry, options, and room for the array.
@@ -34,6 +37,7 @@ impl Setup {
 /// The core.
 pub struct Array {
     core: Core,
+    drive_bytes: u64,
 }
 
 impl Subject for Array {
@@ -63,7 +67,7 @@ impl Subject for Array {
 
     fn scale(setup: &Setup) -> Scale {
         Scale {
-            disk_bytes: setup.geometry.capacity,
+            disk_bytes: drive_bytes(setup),
             max_write_blocks: setup.geometry.log_bytes / 4 / BLOCK_BYTES,
             room: setup.room,
             may_fill: setup.is_small,
@@ -75,7 +79,9 @@ impl Subject for Array {
     }
 
     fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, String> {
-        Core::recover(disk, Some(setup.options)).map(|(core, _)| Self { core }).map_err(|error| error.to_string())
+        let drive_bytes = drive_bytes(setup);
+        let core = Core::recover(disk, Some(setup.options)).map_err(|error| error.to_string());
+        core.map(|(core, _)| Self { core, drive_bytes })
     }
 
     fn submit(&mut self, op: Op, tag: Tag) {
@@ -120,6 +126,16 @@ impl Subject for Array {
 
     fn tick(&mut self) {
         self.core.tick();
+    }
+
+    fn grow(&mut self, odd: u64) {
+        let geometry = self.core.geometry();
+        let capacity = geometry.capacity + odd % (GROWTH_SEGMENTS * geometry.segment_bytes);
+        // Beyond its drive, or with room on the file system for less, nobody lets it grow.
+        if capacity <= self.drive_bytes {
+            let grown = self.core.grow(capacity);
+            assert!(grown.is_ok(), "a drive with room, and it does not grow: {grown:?}");
+        }
     }
 
     fn checkpoint(&mut self) {
@@ -171,6 +187,12 @@ impl Subject for Array {
         let start = setup.geometry.log_start();
         (start, start + setup.geometry.log_bytes)
     }
+}
+
+/// An array whose file system gives it less than its geometry has does not grow.
+fn drive_bytes(setup: &Setup) -> u64 {
+    let spare = if setup.room.is_none() { SPARE_SEGMENTS } else { 0 };
+    setup.geometry.capacity + spare * setup.geometry.segment_bytes
 }
 
 fn access(io: engine::Io) -> Io {

@@ -127,7 +127,7 @@ pub struct Report {
 
 /// How eagerly the world does each thing, drawn anew for each cycle.
 struct Pace {
-    weights: [u64; 7],
+    weights: [u64; 8],
     most_unanswered: usize,
     operations: u64,
     steps: u64,
@@ -136,7 +136,7 @@ struct Pace {
 impl Pace {
     fn draw(rng: &mut Rng) -> Self {
         let mut weight = |choices: &[u64]| rng.pick(choices);
-        // Submit, advance, commit, poll only, tick, write back, checkpoint.
+        // Submit, advance, commit, poll only, tick, write back, checkpoint, grow.
         let weights = [
             weight(&[5, 10, 20]),
             weight(&[2, 5, 20, 40, 80]),
@@ -145,6 +145,7 @@ impl Pace {
             weight(&[0, 1, 3, 10, 30]),
             weight(&[0, 0, 1]),
             weight(&[0, 0, 0, 1]),
+            weight(&[0, 0, 0, 0, 1]),
         ];
         let operations = weight(&[2, 10, 30, 60, 100]);
         Self { weights, most_unanswered: weight(&[1, 2, 4, 8, 8]) as usize, operations, steps: operations * 30 }
@@ -361,6 +362,11 @@ impl<S: Subject> Run<'_, S> {
                 4 => machine.subject.tick(),
                 5 => disk.write_back(),
                 6 => machine.subject.checkpoint(),
+                7 => {
+                    let odd = self.rng.bits();
+                    self.note(|| "-- grows".to_owned());
+                    machine.subject.grow(odd);
+                }
                 _ => {}
             }
             machine.poll(&mut answers);

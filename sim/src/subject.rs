@@ -126,6 +126,8 @@ pub trait Subject: Sized {
     fn flush_log(&mut self);
     /// Does what is done in the background.
     fn tick(&mut self);
+    /// Makes itself larger, as far as the drive reaches. `odd` decides by how much.
+    fn grow(&mut self, odd: u64);
     /// Begins a checkpoint, due or not.
     fn checkpoint(&mut self);
     /// All values of the catalogue.

@@ -218,6 +218,8 @@ impl<const BUG: u8> Subject for Toy<BUG> {
 
     fn tick(&mut self) {}
 
+    fn grow(&mut self, _: u64) {}
+
     fn checkpoint(&mut self) {}
 
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {

@@ -358,8 +358,8 @@ impl Service for Engine {
         self.shared.census(owner)
     }
 
-    fn grow(&self, _: u64) -> Result<(), OpError> {
-        Err(OpError::Malformed("the pool cannot grow yet"))
+    fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        self.shared.grow(capacity)
     }
 
     fn scrub(&self, bytes_per_second: u64) {

@@ -152,6 +152,7 @@ impl Core {
         self.cut_data_chunk();
         self.checkpoint.writes = self.chunk_writes;
         self.checkpoint.instants += 1;
+        self.take_growth();
         let old_runs = std::mem::take(&mut self.manifest_runs);
         old_runs.iter().for_each(|run| self.pool.dead_sectors(run.segment(), sectors_of(run.bytes())));
         self.freeze_map_pages()?;
@@ -348,6 +349,9 @@ impl Core {
         self.log.ring.release_before(superblock.log.sequence);
         self.map.pages.written();
         self.pool.checkpointed();
+        if superblock.geometry == self.geometry {
+            self.pool.use_growth();
+        }
         self.newest = superblock;
     }
 

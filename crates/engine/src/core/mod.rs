@@ -14,6 +14,7 @@ mod clean;
 mod dedup;
 mod destage;
 mod dirty;
+mod grow;
 mod io;
 mod locks;
 mod manifest;
@@ -136,6 +137,8 @@ pub struct Core {
     cleaner: Cleaner,
     pressure: Pressure,
     data_stored: u64,
+    /// What the next checkpoint makes of the geometry.
+    grow_to: Option<Geometry>,
     /// The newest superblock that every copy holds.
     newest: Superblock,
     stopped: Option<Arc<str>>,

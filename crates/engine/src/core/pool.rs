@@ -55,6 +55,8 @@ pub(crate) struct Pool {
     /// Free, room unknown.
     unallocated: VecDeque<u32>,
     allocating: u32,
+    /// Came with a checkpoint that does not count yet.
+    grown: Vec<u32>,
     /// The file system refused the last allocation.
     is_exhausted: bool,
     /// Died before a checkpoint that is not complete yet.
@@ -92,6 +94,7 @@ impl Pool {
             ready: VecDeque::new(),
             unallocated,
             allocating: 0,
+            grown: Vec::new(),
             is_exhausted: false,
             dying: Vec::new(),
             pinned: VecDeque::new(),
@@ -100,6 +103,21 @@ impl Pool {
             live_sectors,
             live_data_sectors,
             dead,
+        }
+    }
+
+    /// Takes in new segments, up to so many. They are not used yet.
+    pub(crate) fn grow(&mut self, segments: u32) {
+        self.grown.extend(self.segments.len() as u32..segments);
+        self.segments.resize(segments as usize, FREE);
+    }
+
+    /// The checkpoint that new segments came with counts.
+    pub(crate) fn use_growth(&mut self) {
+        if !self.grown.is_empty() {
+            self.unallocated.extend(self.grown.drain(..));
+            // There may be room again where there was none.
+            self.is_exhausted = false;
         }
     }
 

@@ -188,6 +188,7 @@ impl Core {
             cleaner: Default::default(),
             pressure: Default::default(),
             data_stored: 0,
+            grow_to: None,
             newest: superblock.clone(),
             stopped: None,
         };

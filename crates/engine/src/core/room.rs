@@ -132,8 +132,11 @@ impl Core {
         match op {
             LogOp::Write { .. } | LogOp::Same { .. } => self.reserve(),
             LogOp::Fill { fill: Fill::Hole, .. } => self.reserve().min(checkpoint + 1),
-            LogOp::Fill { .. } | LogOp::Copy { .. } | LogOp::CopyVolume { .. } => self.reserve().min(2 * checkpoint),
-            LogOp::Put { .. } | LogOp::Create { .. } => self.reserve().min(checkpoint + 1),
+            LogOp::Fill { .. }
+            | LogOp::Copy { .. }
+            | LogOp::CopyVolume { .. }
+            | LogOp::Put { .. }
+            | LogOp::Create { .. } => self.reserve().min(2 * checkpoint),
             LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
         }
     }

@@ -5,8 +5,8 @@
 //! read while it was being written: it is looked at again behind the next checkpoint, and only then believed.
 
 use super::Shared;
-use crate::core::{Frozen, Scrubbed};
-use crate::service::{Census, Damage, FamilySpace, Health, Owner};
+use crate::core::{Core, Frozen, Scrubbed};
+use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, Findings};
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashSet;
@@ -107,6 +107,25 @@ impl Shared {
             self.background.notify_all();
             self.watch.pause(PATIENCE);
         }
+    }
+
+    /// Makes the pool larger, and waits until that is on the drive.
+    pub(super) fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        if self.disk.size() < capacity {
+            return Err(OpError::Malformed("the drive is shorter than the array is to be"));
+        }
+        let is_done = |core: &mut Core| {
+            let geometry = core.newest_superblock().geometry;
+            geometry.capacity + geometry.segment_bytes > capacity
+        };
+        self.locked(|core| core.grow(capacity))?;
+        while !self.locked(is_done) {
+            if self.checkpoint().is_none() {
+                let reason = self.locked(|core| core.stopped().cloned());
+                return Err(OpError::Stopped(reason.unwrap_or_else(|| "it is ending".into())));
+            }
+        }
+        Ok(())
     }
 
     /// Counts what belongs to whom at the instant of a checkpoint that is taken for it.
