@@ -1,7 +1,9 @@
 //! Taking and giving back descriptors, pages and blocks: bits of clusters, each locked while it changes.
 
+use crate::io::Io;
 use crate::layout::cluster::{Cluster, kind_of};
 use crate::layout::geometry::Resource;
+use crate::layout::superblock::Superblock;
 use crate::layout::{SECTOR_BYTES, image_of};
 use crate::transaction::{GuardId, Transaction};
 use crate::{Error, Result};
@@ -168,25 +170,29 @@ impl Transaction {
 
     /// Reads how much is free in every cluster; the sum. Other hosts' changes under way may or may not be in it.
     pub(crate) async fn scan(&mut self, resource: Resource) -> Result<u64> {
-        let mounted = std::sync::Arc::clone(&self.mounted);
-        let geometry = mounted.geometry();
-        let count = u64::from(geometry.clusters(resource));
-        let mut free = Vec::with_capacity(count as usize);
-        for first in (0..count).step_by(SCAN_SECTORS as usize) {
-            let sectors = (count - first).min(SCAN_SECTORS);
-            let at = geometry.clusters_at(resource) + first;
-            let bytes = mounted.io.read(at, sectors).await?;
-            for (offset, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
-                let index = first as u32 + offset as u32;
-                let cluster = Cluster::load(&image_of(sector), resource, index, geometry, mounted.superblock.uuid);
-                let damaged = Error::Damaged { what: "cluster", sector: at + offset as u64 };
-                free.push(cluster.ok_or(damaged)?.free());
-            }
-        }
+        let free = scan(&self.mounted.io, &self.mounted.superblock, resource).await?;
         let sum = free.iter().map(|free| u64::from(*free)).sum();
         self.serial.guess(resource).free = free;
         Ok(sum)
     }
+}
+
+/// How much is free in each cluster of a resource.
+pub(crate) async fn scan(io: &Io, superblock: &Superblock, resource: Resource) -> Result<Vec<u32>> {
+    let geometry = &superblock.geometry;
+    let count = u64::from(geometry.clusters(resource));
+    let mut free = Vec::with_capacity(count as usize);
+    for first in (0..count).step_by(SCAN_SECTORS as usize) {
+        let at = geometry.clusters_at(resource) + first;
+        let bytes = io.read(at, (count - first).min(SCAN_SECTORS)).await?;
+        for (offset, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
+            let index = first as u32 + offset as u32;
+            let cluster = Cluster::load(&image_of(sector), resource, index, geometry, superblock.uuid);
+            let damaged = Error::Damaged { what: "cluster", sector: at + offset as u64 };
+            free.push(cluster.ok_or(damaged)?.free());
+        }
+    }
+    Ok(free)
 }
 
 /// Adds a run to a list, to the last one if it goes on there.

@@ -1,9 +1,10 @@
 //! The datastore as its users see it: files by path.
 
+use crate::allocate::scan;
 use crate::fenced::FencedDisk;
 use crate::file::{Access, File};
 use crate::format::{self, volume_of};
-use crate::io::Omissions;
+use crate::io::{Io, Omissions};
 use crate::layout::descriptor::{FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Owner};
@@ -39,7 +40,7 @@ pub struct VolumeInfo {
 }
 
 impl VolumeInfo {
-    fn of(superblock: &Superblock, partition: u64) -> Self {
+    pub(crate) fn of(superblock: &Superblock, partition: u64) -> Self {
         Self {
             uuid: superblock.uuid,
             label: superblock.label.clone(),
@@ -114,6 +115,16 @@ impl Datastore {
         Ok(found.map(|found| VolumeInfo::of(&found.superblock, found.partition)))
     }
 
+    /// How much room the datastore of a device has, without mounting it.
+    pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Space> {
+        let timing = Timing::default();
+        let found = volume_of(disk, runtime, timing).await?.ok_or(Error::NotADatastore)?;
+        let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing);
+        let free = scan(&io, &found.superblock, Resource::Blocks).await?;
+        let blocks = u64::from(found.superblock.geometry.blocks);
+        Ok(Space { blocks, free: free.into_iter().map(u64::from).sum() })
+    }
+
     /// Mounts the datastore of a device: takes a heartbeat slot and keeps it until unmounted or dropped.
     pub async fn mount(disk: Arc<dyn SharedDisk>, options: &MountOptions, runtime: Arc<dyn Runtime>) -> Result<Self> {
         Self::mount_omitting(disk, options, runtime, Omissions::default()).await
@@ -160,6 +171,11 @@ impl Datastore {
     /// Whether I/O may be issued now: the heartbeat is young.
     pub fn is_alive(&self) -> bool {
         self.mounted.io.check().is_ok()
+    }
+
+    /// Whether I/O may be issued now, or again when the path to the device is back: no other host has taken the slot.
+    pub(crate) fn may_live_again(&self) -> bool {
+        !self.mounted.io.lease.is_over()
     }
 
     /// The device, for the data of files. I/O through it fails with `PathsDown` once the heartbeat has lapsed, as it must:
@@ -242,9 +258,8 @@ impl Datastore {
     /// Gives a file another name, in any directory; a directory another name in its own. The name must be free.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        let work = move |mounted: Arc<Mounted>| async move {
-            mounted.patiently(|| names::rename(&mounted, &from, &to)).await
-        };
+        let work =
+            move |mounted: Arc<Mounted>| async move { mounted.patiently(|| names::rename(&mounted, &from, &to)).await };
         self.mounted.shielded(work).await
     }
 

@@ -4,8 +4,8 @@
 use crate::mounted::Mounted;
 use bytes::Bytes;
 use device::{
-    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive, SharedDisk,
-    VaaiStatus,
+    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
+    SharedDisk, VaaiStatus,
 };
 use std::future::Future;
 use std::sync::Arc;

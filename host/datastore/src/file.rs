@@ -3,8 +3,8 @@
 use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, Reader};
 use crate::layout::geometry::Resource;
-use crate::layout::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use crate::layout::page::POINTERS;
+use crate::layout::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use crate::map::Map;
 use crate::mounted::Mounted;
 use crate::transaction::Transaction;
@@ -115,7 +115,14 @@ impl File {
 
     fn with(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Access, content: Content) -> Self {
         let turn = tokio::sync::Mutex::new(());
-        Self(Arc::new(Shared { mounted: Arc::clone(mounted), file, sector, access, content: Mutex::new(content), turn }))
+        Self(Arc::new(Shared {
+            mounted: Arc::clone(mounted),
+            file,
+            sector,
+            access,
+            content: Mutex::new(content),
+            turn,
+        }))
     }
 
     /// Opens a file.
@@ -179,15 +186,16 @@ impl File {
         if bytes < self.size() {
             self.punch_from(blocks).await?;
         }
-        self.0.change(move |transaction, node, _| {
-            Box::pin(async move {
-                node.descriptor.size = bytes.into();
-                node.descriptor.modified = transaction.mounted.io.runtime.unix_millis().into();
-                node.put(transaction);
-                Ok(())
+        self.0
+            .change(move |transaction, node, _| {
+                Box::pin(async move {
+                    node.descriptor.size = bytes.into();
+                    node.descriptor.modified = transaction.mounted.io.runtime.unix_millis().into();
+                    node.put(transaction);
+                    Ok(())
+                })
             })
-        })
-        .await
+            .await
     }
 
     /// Allocates the holes of a range of blocks, which must lie within the file: as many as fit in a transaction at a time.
@@ -196,15 +204,16 @@ impl File {
         let mut range = self.within(blocks)?;
         while let Some(hole) = self.first_hole(&range) {
             let end = hole.end.min(hole.start.saturating_add(self.0.step()));
-            self.0.change(move |transaction, node, map| {
-                Box::pin(async move {
-                    let runs = transaction.take(Resource::Blocks, end - hole.start).await?;
-                    map.reach(end - 1)?;
-                    map.fill(hole.start..end, &runs, fill == Fill::ToBeZeroed);
-                    node.store(transaction, map).await
+            self.0
+                .change(move |transaction, node, map| {
+                    Box::pin(async move {
+                        let runs = transaction.take(Resource::Blocks, end - hole.start).await?;
+                        map.reach(end - 1)?;
+                        map.fill(hole.start..end, &runs, fill == Fill::ToBeZeroed);
+                        node.store(transaction, map).await
+                    })
                 })
-            })
-            .await?;
+                .await?;
             range.start = hole.start;
         }
         Ok(())
@@ -222,13 +231,14 @@ impl File {
             let end = range.end.min(start.saturating_add(step));
             let fresh = self.0.content.lock().map.within(start..end).iter().any(|(_, run)| run.to_be_zeroed);
             if fresh {
-                self.0.change(move |transaction, node, map| {
-                    Box::pin(async move {
-                        map.mark_written(start..end);
-                        node.store(transaction, map).await
+                self.0
+                    .change(move |transaction, node, map| {
+                        Box::pin(async move {
+                            map.mark_written(start..end);
+                            node.store(transaction, map).await
+                        })
                     })
-                })
-                .await?;
+                    .await?;
             }
         }
         Ok(())
@@ -250,7 +260,9 @@ impl File {
                     Ok(leaves)
                 })
             });
-            given.extend(gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)));
+            given.extend(
+                gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)),
+            );
             end = start;
         }
         Ok(given)
@@ -275,10 +287,10 @@ impl File {
         let mut missing = u32::try_from(blocks).unwrap_or(u32::MAX);
         while missing > 0 && cursor.0 < all {
             let (from, most) = (cursor.0, missing.min(self.0.step()));
-            let (runs, next) = self.0.change(move |transaction, node, map| {
-                Box::pin(take_free_step(transaction, node, map, from, most))
-            })
-            .await?;
+            let (runs, next) = self
+                .0
+                .change(move |transaction, node, map| Box::pin(take_free_step(transaction, node, map, from, most)))
+                .await?;
             cursor.0 = next;
             missing -= runs.iter().map(|run| run.1).sum::<u32>();
             runs.into_iter().for_each(|run| push_run(&mut taken, run));

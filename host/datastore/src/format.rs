@@ -9,7 +9,7 @@ use crate::layout::gpt::{self, Partition, TABLE_SECTORS};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::lock::Guarded;
 use crate::layout::superblock::{MAX_LABEL_BYTES, Superblock};
-use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES, image_of};
+use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES};
 use crate::options::{FormatOptions, Timing};
 use crate::{Error, Result, Runtime, VolumeUuid};
 use bytes::{Bytes, BytesMut};
@@ -73,7 +73,8 @@ pub(crate) async fn format(
     if !gpt::fits(partition, identity.blocks) {
         return Err(Error::Unfit("the partition does not fit on the device"));
     }
-    let geometry = Geometry::plan(sectors).ok_or(Error::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
+    let geometry =
+        Geometry::plan(sectors).ok_or(Error::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
     let uuid = options.uuid.unwrap_or_else(|| new_uuid(runtime));
     let superblock = Superblock {
         uuid,
@@ -170,9 +171,4 @@ async fn write_images(io: &Io, first: u64, images: impl Iterator<Item = Image>) 
         }
     }
     Ok(())
-}
-
-/// A sector of a buffer of sectors.
-pub(crate) fn sector_at(bytes: &[u8], index: usize) -> Image {
-    image_of(bytes.get(index * SECTOR_BYTES..).unwrap_or_default())
 }

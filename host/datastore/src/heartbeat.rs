@@ -74,7 +74,12 @@ pub(crate) struct Heartbeat {
 
 impl Heartbeat {
     /// Takes a free slot and starts the lease.
-    pub(crate) async fn claim(io: &Io, volume: VolumeUuid, options: &MountOptions, free: &Slot) -> Result<Option<Self>> {
+    pub(crate) async fn claim(
+        io: &Io,
+        volume: VolumeUuid,
+        options: &MountOptions,
+        free: &Slot,
+    ) -> Result<Option<Self>> {
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&io.runtime.random().to_le_bytes());
         uuid[8..].copy_from_slice(&io.runtime.random().to_le_bytes());

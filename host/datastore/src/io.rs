@@ -6,6 +6,7 @@ use crate::options::Timing;
 use crate::{Error, Result, Runtime};
 use bytes::Bytes;
 use device::{Compared, DiskError, SharedDisk};
+use scsi::SenseKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -213,7 +214,12 @@ impl Io {
         }
     }
 
-    async fn swap_reserved(&self, sector: u64, old: &Image, new: &Image) -> std::result::Result<Option<Swap>, DiskError> {
+    async fn swap_reserved(
+        &self,
+        sector: u64,
+        old: &Image,
+        new: &Image,
+    ) -> std::result::Result<Option<Swap>, DiskError> {
         let lba = self.partition + sector;
         let since = self.runtime.now();
         let found = image_of(&self.disk.read(lba, 1).await?);
@@ -241,7 +247,9 @@ impl Io {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if error == DiskError::ReservationConflict && self.runtime.now() > since + self.timing.reservation_patience() {
+            if error == DiskError::ReservationConflict
+                && self.runtime.now() > since + self.timing.reservation_patience()
+            {
                 self.disk.reset().await?;
             }
             if !is_passing(&error) {
@@ -265,7 +273,9 @@ pub(crate) fn is_passing(error: &DiskError) -> bool {
     match error {
         DiskError::ReservationConflict | DiskError::PathsDown | DiskError::TimedOut | DiskError::Status(_) => true,
         // Not ready, unit attentions and aborted commands (SPC-4 4.5.6).
-        DiskError::Check(sense) => matches!(sense.key as u8, 0x2 | 0x6 | 0xb),
+        DiskError::Check(sense) => {
+            matches!(sense.key, SenseKey::NotReady | SenseKey::UnitAttention | SenseKey::AbortedCommand)
+        }
         _ => false,
     }
 }

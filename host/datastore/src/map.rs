@@ -149,7 +149,9 @@ impl Map {
     fn cut(&mut self, range: &Range<u32>) -> Vec<(u32, Run)> {
         let cut = self.within(range.clone());
         for (first, run) in &cut {
-            let Some((begin, whole)) = self.runs.range(..=*first).next_back().map(|(at, run)| (*at, *run)) else { continue };
+            let Some((begin, whole)) = self.runs.range(..=*first).next_back().map(|(at, run)| (*at, *run)) else {
+                continue;
+            };
             self.runs.remove(&begin);
             if begin < *first {
                 self.runs.insert(begin, Run { length: first - begin, ..whole });

@@ -1,5 +1,6 @@
 //! A mounted datastore from within: what all operations share.
 
+use crate::format::volume_of;
 use crate::heartbeat::{self, Heartbeat, Watch, read_slots};
 use crate::io::{Io, Omissions};
 use crate::layout::Image;
@@ -10,7 +11,6 @@ use crate::layout::lock::Owner;
 use crate::layout::superblock::Superblock;
 use crate::options::MountOptions;
 use crate::serial::Serial;
-use crate::format::volume_of;
 use crate::{Error, Result, Runtime, recovery};
 use device::SharedDisk;
 use parking_lot::Mutex;
@@ -132,7 +132,8 @@ async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: 
             backoff.pause().await;
             continue;
         }
-        let dead = slots.iter().flatten().filter(|slot| watch.note(slot, now) > io.timing.lease).max_by_key(|slot| slot.beats);
+        let dead =
+            slots.iter().flatten().filter(|slot| watch.note(slot, now) > io.timing.lease).max_by_key(|slot| slot.beats);
         match dead {
             Some(slot) => {
                 recovery::break_slot(io, superblock, slot, recovery::STRANGER).await?;

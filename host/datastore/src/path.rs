@@ -6,7 +6,8 @@ use crate::{Error, Result};
 /// The names of a path. `/` has none.
 pub(crate) fn names(path: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-    let is_name = |name: &&str| !matches!(*name, "." | "..") && name.len() <= MAX_FILE_NAME_BYTES && !name.contains('\0');
+    let is_name =
+        |name: &&str| !matches!(*name, "." | "..") && name.len() <= MAX_FILE_NAME_BYTES && !name.contains('\0');
     if names.iter().all(is_name) { Ok(names) } else { Err(Error::InvalidPath(path.to_owned())) }
 }
 

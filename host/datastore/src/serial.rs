@@ -3,7 +3,7 @@
 use crate::layout::Image;
 use crate::layout::geometry::{Geometry, Resource};
 use crate::layout::journal::Record;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The guesses of one resource.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub(crate) struct Serial {
     /// Sectors that stay locked between operations (files that are open for writing), as they are on the disk.
-    pub(crate) held: HashMap<u64, Image>,
+    pub(crate) held: BTreeMap<u64, Image>,
     /// Sectors that may be locked by this life although nobody here wants them: to be given back.
     pub(crate) orphans: BTreeSet<u64>,
     /// A change that was begun and is to be finished before any other.
@@ -34,7 +34,7 @@ pub(crate) struct Serial {
     /// Sequence of the next record.
     pub(crate) sequence: u64,
     /// How many handles of this mount read each descriptor.
-    pub(crate) readers: HashMap<u32, u32>,
+    pub(crate) readers: BTreeMap<u32, u32>,
     guesses: [Guess; 3],
 }
 
@@ -48,11 +48,11 @@ impl Serial {
             Guess { free, cursor: cursor as u32 }
         };
         Self {
-            held: HashMap::new(),
+            held: BTreeMap::new(),
             orphans: BTreeSet::new(),
             pending: None,
             sequence: 1,
-            readers: HashMap::new(),
+            readers: BTreeMap::new(),
             guesses: [guess(Resource::Descriptors), guess(Resource::Pages), guess(Resource::Blocks)],
         }
     }

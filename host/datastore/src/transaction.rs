@@ -4,7 +4,7 @@
 //! and a host that finishes another's change can tell from each sector whether it was applied.
 
 use crate::io::Swap;
-use crate::layout::journal::{MAX_PARTS, Part, Record, record_bytes};
+use crate::layout::journal::{Part, Record};
 use crate::layout::lock::{Guarded, Kind, Owner, lock_of, with_owner};
 use crate::layout::{Image, SECTOR_BYTES, image_of};
 use crate::mounted::Mounted;
@@ -183,11 +183,6 @@ impl Transaction {
         }
     }
 
-    /// A page that this transaction is to change.
-    pub(crate) fn page(&self, sector: u64) -> Option<&Bytes> {
-        self.pages.iter().find(|(other, ..)| *other == sector).map(|(_, _, bytes)| bytes)
-    }
-
     /// Whether a lock is still locked after success.
     pub(crate) fn keep(&mut self, id: GuardId, keep: bool) {
         self.guards[id].keep = keep;
@@ -325,13 +320,6 @@ impl Transaction {
     async fn write_record(&mut self, record: &Record) -> Result<()> {
         let bytes = record.encode(self.mounted.superblock.uuid).ok_or(Error::TooLarge)?;
         self.mounted.io.write(self.mounted.geometry().journal_at(record.slot), bytes).await
-    }
-
-    /// Whether so many more locks and pages fit into the record.
-    pub(crate) fn has_room_for(&self, guards: usize, pages: usize) -> bool {
-        let (guards, pages) = (self.guards.len() + guards, self.pages.len() + pages);
-        let journal = self.mounted.geometry().journal_sectors as usize * SECTOR_BYTES;
-        guards + pages <= MAX_PARTS && record_bytes(guards, pages) <= journal
     }
 }
 

@@ -175,7 +175,12 @@ impl Node {
     }
 
     /// Adds an entry.
-    pub(crate) async fn add(&mut self, transaction: &mut Transaction, directory: &mut Directory, entry: Entry) -> Result<()> {
+    pub(crate) async fn add(
+        &mut self,
+        transaction: &mut Transaction,
+        directory: &mut Directory,
+        entry: Entry,
+    ) -> Result<()> {
         let place = match directory.pages.iter().position(|page| page.len() < ENTRIES) {
             Some(place) => place,
             None => {
@@ -195,7 +200,12 @@ impl Node {
     }
 
     /// Removes an entry that is there.
-    pub(crate) fn remove(&mut self, transaction: &mut Transaction, directory: &mut Directory, name: &str) -> Result<()> {
+    pub(crate) fn remove(
+        &mut self,
+        transaction: &mut Transaction,
+        directory: &mut Directory,
+        name: &str,
+    ) -> Result<()> {
         let place = directory.pages.iter().position(|page| page.iter().any(|entry| entry.name == name));
         let place = place.ok_or(Error::NotFound)?;
         directory.pages[place].retain(|entry| entry.name != name);

@@ -30,6 +30,7 @@ impl Guarded for Cluster {
         &self.lock
     }
 
+    #[cfg(test)]
     fn lock_mut(&mut self) -> &mut LockHeader {
         &mut self.lock
     }
@@ -110,11 +111,6 @@ impl Cluster {
         self.bitmap[bit as usize / 8] &= !(1 << (bit % 8));
         self.free = (self.free() + 1).into();
         true
-    }
-
-    /// Sets the count of free things to what the bitmap says.
-    pub(crate) fn recount(&mut self) {
-        self.free = self.count_free().into();
     }
 
     /// The first run of free things from `from` on, at most `most` long: its first and its length.

@@ -82,6 +82,7 @@ impl Guarded for Descriptor {
         &self.lock
     }
 
+    #[cfg(test)]
     fn lock_mut(&mut self) -> &mut LockHeader {
         &mut self.lock
     }

@@ -74,7 +74,8 @@ impl Geometry {
 
     /// Whether the numbers, read from a disk, fit together.
     pub(crate) fn is_sound(&self) -> bool {
-        let clusters = self.descriptors.is_multiple_of(DESCRIPTORS_PER_CLUSTER) && self.pages.is_multiple_of(PAGES_PER_CLUSTER);
+        let clusters =
+            self.descriptors.is_multiple_of(DESCRIPTORS_PER_CLUSTER) && self.pages.is_multiple_of(PAGES_PER_CLUSTER);
         clusters
             && self.descriptors > 0
             && self.pages > 0

@@ -109,11 +109,8 @@ impl Slot {
         if !sound {
             return None;
         }
-        let breaker = Owner {
-            slot: bytes.breaker_slot.get(),
-            incarnation: bytes.breaker_incarnation.get(),
-            uuid: bytes.breaker,
-        };
+        let breaker =
+            Owner { slot: bytes.breaker_slot.get(), incarnation: bytes.breaker_incarnation.get(), uuid: bytes.breaker };
         let state = match bytes.state {
             0 => SlotState::Free,
             1 => SlotState::Alive,

@@ -73,11 +73,6 @@ struct HeaderBytes {
 const _: () = assert!(size_of::<HeaderBytes>() == HEADER_BYTES);
 const CRC_AT: usize = std::mem::offset_of!(HeaderBytes, crc);
 
-/// Bytes that a record with so many sectors and pages takes.
-pub(crate) fn record_bytes(guards: usize, pages: usize) -> usize {
-    HEADER_BYTES + guards * SECTOR_BYTES + pages * PAGE_BYTES
-}
-
 fn header_crc(header: &[u8]) -> u32 {
     let mut bare = [0; HEADER_BYTES];
     bare.copy_from_slice(&header[..HEADER_BYTES]);

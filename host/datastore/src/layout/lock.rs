@@ -119,6 +119,7 @@ pub(crate) trait Guarded: FromBytes + IntoBytes + KnownLayout + Immutable + Unal
     /// Its lock.
     fn lock(&self) -> &LockHeader;
     /// Its lock.
+    #[cfg(test)]
     fn lock_mut(&mut self) -> &mut LockHeader;
 
     /// The sector, with its checksum.

@@ -189,7 +189,7 @@ fn a_record_is_whole_or_not_there() {
     ];
     let record = Record { slot: 3, incarnation: 9, sequence: 70, parts };
     let bytes = record.encode(VOLUME).unwrap();
-    assert_eq!(bytes.len(), journal::record_bytes(1, 1));
+    assert_eq!(bytes.len(), journal::HEADER_BYTES + SECTOR_BYTES + PAGE_BYTES);
     assert_eq!(Record::decode(&bytes, VOLUME), Some(record.clone()));
     for at in (0..bytes.len()).step_by(SECTOR_BYTES) {
         let mut torn = bytes.to_vec();

@@ -57,10 +57,13 @@ fn sixteen_leaves_need_no_page_and_one_more_needs_one() {
     disk.store(&mut map);
     assert_eq!((map.height(), disk.pages.len()), (1, 1));
     assert_eq!(disk.load(1), map);
-    assert_eq!(map.within(10..20), [
-        (10, Run { target: 110, length: 6, to_be_zeroed: false }),
-        (16, Run { target: 7, length: 1, to_be_zeroed: false })
-    ]);
+    assert_eq!(
+        map.within(10..20),
+        [
+            (10, Run { target: 110, length: 6, to_be_zeroed: false }),
+            (16, Run { target: 7, length: 1, to_be_zeroed: false })
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Looking whether all metadata fit together. Nothing is written: what dead hosts left in their journals is applied to a copy
+//! in memory, by the code that applies it on the disk.
+
+mod overlay;
+mod problem;
+mod walk;
+
+pub use problem::{Note, Problem};
+
+use crate::format::volume_of;
+use crate::heartbeat::sector_of;
+use crate::io::Io;
+use crate::layout::geometry::BACKUP_AT;
+use crate::layout::heartbeat::{Slot, SlotState};
+use crate::layout::journal::{Part, Record};
+use crate::layout::lock::{Owner, lock_of};
+use crate::layout::superblock::Superblock;
+use crate::layout::{MAX_HOSTS, image_of};
+use crate::options::Timing;
+use crate::{Error, Result, Runtime, VolumeInfo, recovery};
+use device::SharedDisk;
+use overlay::OverlayDisk;
+use std::sync::Arc;
+
+/// What a check found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was checked.
+    pub volume: VolumeInfo,
+    /// Things that must not be. None on a sound datastore.
+    pub problems: Vec<Problem>,
+    /// Things that may be, and are good to know.
+    pub notes: Vec<Note>,
+    /// Files found.
+    pub files: u64,
+    /// Directories found, the root among them.
+    pub directories: u64,
+    /// Blocks that files have.
+    pub blocks_used: u64,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// What a check has gathered so far.
+struct Check {
+    io: Io,
+    superblock: Superblock,
+    /// The lives that have a slot.
+    lives: Vec<Owner>,
+    problems: Vec<Problem>,
+    notes: Vec<Note>,
+}
+
+/// Checks the datastore of a device. While hosts change it, it may find what is only half done; the notes tell who has it
+/// mounted.
+pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Report> {
+    let timing = Timing::default();
+    let found = volume_of(disk, runtime, timing).await?.ok_or(Error::NotADatastore)?;
+    let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
+    let io = Io::new(copy, found.partition, Arc::clone(runtime), timing);
+    let volume = VolumeInfo::of(&found.superblock, found.partition);
+    let superblock = found.superblock;
+    let mut check = Check { io, superblock, lives: Vec::new(), problems: Vec::new(), notes: Vec::new() };
+    check.superblocks().await?;
+    check.slots().await?;
+    let totals = walk::walk(&mut check).await?;
+    Ok(Report {
+        volume,
+        problems: check.problems,
+        notes: check.notes,
+        files: totals.files,
+        directories: totals.directories,
+        blocks_used: totals.blocks,
+    })
+}
+
+impl Check {
+    /// Both copies say the same.
+    async fn superblocks(&mut self) -> Result<()> {
+        for sector in [0, BACKUP_AT] {
+            let copy = Superblock::decode(&self.io.read_image(sector).await?);
+            if copy.as_ref() != Some(&self.superblock) {
+                self.problems.push(Problem::Superblock { sector });
+            }
+        }
+        Ok(())
+    }
+
+    /// Who has it mounted, and what they had begun: applied to the copy.
+    async fn slots(&mut self) -> Result<()> {
+        for index in 0..MAX_HOSTS as u16 {
+            let image = self.io.read_image(sector_of(index)).await?;
+            let Some(slot) = Slot::decode(&image, index, self.superblock.uuid) else {
+                self.problems.push(Problem::Slot { index, sector: sector_of(index) });
+                continue;
+            };
+            if slot.state == SlotState::Free {
+                continue;
+            }
+            self.lives.push(slot.owner());
+            let unfinished = self.replay(&slot).await?;
+            self.notes.push(Note::Host {
+                slot: index,
+                name: slot.name.clone(),
+                breaking: matches!(slot.state, SlotState::Breaking(_)),
+                unfinished,
+            });
+        }
+        Ok(())
+    }
+
+    /// Applies the journal of a life: whether anything in it was still to do.
+    async fn replay(&mut self, slot: &Slot) -> Result<bool> {
+        let geometry = self.superblock.geometry;
+        let journal = self.io.read(geometry.journal_at(slot.index), geometry.journal_sectors.into()).await?;
+        let record = Record::decode(&journal, self.superblock.uuid);
+        let Some(record) = record.filter(|record| (record.slot, record.incarnation) == (slot.index, slot.generation))
+        else {
+            return Ok(false);
+        };
+        let mut unfinished = false;
+        for part in &record.parts {
+            if let Part::Guard { sector, generation, image: Some(_) } = part {
+                let lock = lock_of(&self.io.read_image(*sector).await?, self.superblock.uuid);
+                unfinished |= lock.is_some_and(|l| l.owner() == Some(slot.owner()) && l.generation() == *generation);
+            }
+        }
+        match recovery::apply(&self.io, &self.superblock, &record, slot.owner()).await {
+            Err(Error::Damaged { sector, .. }) => self.problems.push(Problem::Journal { slot: slot.index, sector }),
+            other => other?,
+        }
+        Ok(unfinished)
+    }
+
+    /// Notes a lock that is held, or that nobody holds any more.
+    fn note_lock(&mut self, sector: u64, owner: Option<Owner>, of_file: Option<u32>) {
+        let Some(owner) = owner else { return };
+        if !self.lives.contains(&owner) {
+            self.notes.push(Note::StaleLock { sector, slot: owner.slot });
+        } else if let Some(descriptor) = of_file {
+            self.notes.push(Note::OpenFile { descriptor, slot: owner.slot });
+        }
+    }
+
+    /// Reads a run of sectors as images.
+    async fn images(&self, first: u64, count: u64) -> Result<Vec<crate::layout::Image>> {
+        Ok(self.io.read(first, count).await?.chunks_exact(crate::SECTOR_BYTES).map(image_of).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! A disk whose writes stay in memory.
+
+use bytes::{Bytes, BytesMut};
+use device::{
+    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
+    SharedDisk, VaaiStatus,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A view of a disk: what is written is seen by those who read through it, and nobody else.
+pub(super) struct OverlayDisk {
+    disk: Arc<dyn SharedDisk>,
+    written: Mutex<BTreeMap<u64, Bytes>>,
+}
+
+impl OverlayDisk {
+    pub(super) fn new(disk: Arc<dyn SharedDisk>) -> Self {
+        Self { disk, written: Mutex::default() }
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.disk.identity().block_bytes as usize
+    }
+
+    fn put(&self, lba: u64, data: &Bytes) {
+        let block = self.block_bytes();
+        let mut written = self.written.lock();
+        for (lba, at) in (lba..).zip((0..data.len()).step_by(block)) {
+            written.insert(lba, data.slice(at..(at + block).min(data.len())));
+        }
+    }
+}
+
+/// Whatever is not needed to finish a change is refused.
+fn refused<'a, T: Send + 'a>(primitive: Primitive) -> Answer<'a, T> {
+    Box::pin(std::future::ready(Err(DiskError::Unsupported(primitive))))
+}
+
+impl SharedDisk for OverlayDisk {
+    fn identity(&self) -> &DiskIdentity {
+        self.disk.identity()
+    }
+
+    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+        Box::pin(async move {
+            let mut data = BytesMut::from(&self.disk.read(lba, blocks).await?[..]);
+            for (at, block) in self.written.lock().range(lba..lba + u64::from(blocks)) {
+                let offset = (at - lba) as usize * self.block_bytes();
+                data[offset..offset + block.len()].copy_from_slice(block);
+            }
+            Ok(data.freeze())
+        })
+    }
+
+    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+        self.put(lba, &data);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+        Box::pin(async move {
+            let found = self.read(lba, (compare.len() / self.block_bytes()) as u32).await?;
+            if found != compare {
+                return Ok(Compared::Miscompare { offset: 0 });
+            }
+            self.put(lba, &write);
+            Ok(Compared::Written)
+        })
+    }
+
+    fn write_same(&self, _: u64, _: u64, _: Bytes) -> Answer<'_, ()> {
+        refused(Primitive::Zero)
+    }
+
+    fn unmap(&self, _: Vec<(u64, u64)>) -> Answer<'_, ()> {
+        refused(Primitive::Delete)
+    }
+
+    fn copy(&self, _: &DiskIdentity, _: Vec<CopyRun>) -> Answer<'_, ()> {
+        refused(Primitive::Clone)
+    }
+
+    fn reserve(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn release(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn reset(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn synchronize(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+        self.disk.get_lba_status(lba)
+    }
+
+    fn vaai(&self) -> VaaiStatus {
+        self.disk.vaai()
+    }
+
+    /// The device is not this view's to change.
+    fn enable(&self, _: Primitive, _: bool) {}
+
+    fn limits(&self) -> Limits {
+        self.disk.limits()
+    }
+
+    fn counters(&self) -> CountersSnapshot {
+        self.disk.counters()
+    }
+
+    fn latencies(&self) -> Latencies {
+        self.disk.latencies()
+    }
+}

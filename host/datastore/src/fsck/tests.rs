@@ -1,0 +1,108 @@
+use super::*;
+use crate::layout::cluster::Cluster;
+use crate::layout::descriptor::Descriptor;
+use crate::layout::geometry::Resource;
+use crate::layout::lock::{Guarded, Kind};
+use crate::{Datastore, FormatOptions, Mode, MountOptions, TokioRuntime};
+use bytes::Bytes;
+use device::MemoryArray;
+
+async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
+    let array = MemoryArray::new("iqn.2026-11.test:array");
+    let name = array.create(2 << 20);
+    let disk: Arc<dyn SharedDisk> = Arc::new(array.open(&name, "a").unwrap());
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+    Datastore::format(&disk, &FormatOptions::new("checked", Mode::V6), &runtime).await.unwrap();
+    let datastore = Datastore::mount(Arc::clone(&disk), &MountOptions::new("a"), Arc::clone(&runtime)).await.unwrap();
+    datastore.create_directory("/vm").await.unwrap();
+    datastore.write_file("/vm/vm.vmx", &[1; 100]).await.unwrap();
+    let file = datastore.create("/vm/vm.vmdk").await.unwrap();
+    file.set_size(40 << 20).await.unwrap();
+    file.allocate(0..40, crate::Fill::Written).await.unwrap();
+    file.close().await.unwrap();
+    datastore.unmount().await.unwrap();
+    let found = volume_of(&disk, &runtime, Timing::default()).await.unwrap().unwrap();
+    (disk, runtime, found.superblock, found.partition)
+}
+
+/// Changes one sector of the metadata.
+async fn edit<T: Guarded>(disk: &Arc<dyn SharedDisk>, lba: u64, change: impl FnOnce(&mut T)) {
+    let image = image_of(&disk.read(lba, 1).await.unwrap());
+    let mut content = T::read_from_bytes(&image).unwrap();
+    change(&mut content);
+    disk.write(lba, Bytes::copy_from_slice(&content.encode())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sound_datastore_has_no_problems() {
+    let (disk, runtime, ..) = filled().await;
+    let report = check(&disk, &runtime).await.unwrap();
+    assert_eq!((report.problems, report.notes), (vec![], vec![]));
+    assert_eq!((report.files, report.directories, report.blocks_used), (2, 2, 41));
+}
+
+#[tokio::test]
+async fn a_host_that_died_is_a_note_and_no_problem() {
+    let (disk, runtime, ..) = filled().await;
+    let datastore = Datastore::mount(Arc::clone(&disk), &MountOptions::new("b"), Arc::clone(&runtime)).await.unwrap();
+    let file = datastore.create("/open").await.unwrap();
+    let report = check(&disk, &runtime).await.unwrap();
+    assert_eq!(report.problems, []);
+    assert!(report.notes.contains(&Note::OpenFile { descriptor: file.descriptor(), slot: datastore.owner().slot }));
+    assert!(
+        matches!(&report.notes[0], Note::Host { name, unfinished: false, .. } if name == "b"),
+        "{:?}",
+        report.notes
+    );
+}
+
+#[tokio::test]
+async fn every_damage_is_told() {
+    let (disk, runtime, superblock, partition) = filled().await;
+    let geometry = superblock.geometry;
+    let cluster = |resource, index| partition + geometry.cluster_sector(resource, index);
+    let problems = async || check(&disk, &runtime).await.unwrap().problems;
+    // A block of a file that its cluster calls free, and a count that is wrong with it.
+    let mut block = 0;
+    for index in 0..geometry.clusters(Resource::Blocks) {
+        let image = image_of(&disk.read(cluster(Resource::Blocks, index), 1).await.unwrap());
+        let found = Cluster::load(&image, Resource::Blocks, index, &geometry, superblock.uuid).unwrap();
+        if found.free() == 0 {
+            block = index * geometry.blocks_per_cluster;
+            break;
+        }
+    }
+    let sector = cluster(Resource::Blocks, block / geometry.blocks_per_cluster);
+    edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.give(0))).await;
+    assert_eq!(problems().await, [Problem::NotMarked { what: "block", number: block }]);
+    edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.take(0))).await;
+    // Pages that nobody has.
+    edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.take(5) && cluster.take(7))).await;
+    assert_eq!(problems().await, [Problem::Leaked { what: "page", first: 261, count: 2 }]);
+    edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.give(5) && cluster.give(7))).await;
+    // A file whose descriptor stands for nothing: its name dangles, and what it had is lost.
+    let victim = (0..geometry.descriptors).rev();
+    let mut lost = None;
+    for index in victim {
+        let image = image_of(&disk.read(partition + geometry.descriptor_sector(index), 1).await.unwrap());
+        let descriptor = Descriptor::decode(&image, Kind::Descriptor, index, superblock.uuid).unwrap();
+        if descriptor.leaves.get() == 40 {
+            lost = Some((index, image));
+        }
+    }
+    let (index, image) = lost.unwrap();
+    let lba = partition + geometry.descriptor_sector(index);
+    edit::<Descriptor>(&disk, lba, Descriptor::end).await;
+    let found = problems().await;
+    let dangling = |problem: &Problem| matches!(problem, Problem::Dangling { name, .. } if name == "vm.vmdk");
+    assert!(found.iter().any(dangling), "{found:?}");
+    assert!(found.contains(&Problem::Leaked { what: "descriptor", first: index, count: 1 }), "{found:?}");
+    assert!(found.iter().any(|problem| matches!(problem, Problem::Leaked { what: "block", .. })), "{found:?}");
+    disk.write(lba, Bytes::copy_from_slice(&image)).await.unwrap();
+    // Damaged sectors.
+    disk.write(partition, Bytes::from_static(&[0; 512])).await.unwrap();
+    disk.write(partition + sector_of(9), Bytes::from_static(&[0; 512])).await.unwrap();
+    let expected = [Problem::Superblock { sector: 0 }, Problem::Slot { index: 9, sector: sector_of(9) }];
+    assert_eq!(problems().await, expected);
+    assert!(expected.iter().all(|problem| !problem.to_string().is_empty()));
+}

@@ -1,0 +1,299 @@
+//! One run in the simulated world.
+
+use super::disk::{Media, SimDisk, Troubles};
+use super::oracle::Oracle;
+use super::random::Random;
+use super::workload::{Life, Workload, format};
+use super::world::{Process, ProcessRuntime, World};
+use crate::io::Omissions;
+use crate::{Datastore, MountOptions, Runtime, Timing, fsck};
+use device::SharedDisk;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sectors of the LUN: 4 GiB.
+const BLOCKS: u64 = 8 << 20;
+
+/// The longest that a host does something else between two accesses.
+const LEISURE: Duration = Duration::from_millis(300);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// Hosts, 1 to 64.
+    pub hosts: usize,
+    /// Lock operations of each host.
+    pub operations: u64,
+    /// Locks by ATS; without, by reservation of the LUN.
+    pub ats: bool,
+    /// Heartbeats by ATS; without, by plain writes.
+    pub ats_heartbeat: bool,
+    /// The mean time from one blow (a crash, a path lost, a stop) to the next.
+    pub calm: Duration,
+    /// The hosts' times.
+    pub timing: Timing,
+    pub(crate) omit: Omissions,
+}
+
+impl Campaign {
+    /// A run of so many hosts with so many operations each, with blows every few seconds.
+    pub fn new(seed: u64, hosts: usize, operations: u64) -> Self {
+        Self {
+            seed,
+            hosts: hosts.clamp(1, crate::MAX_HOSTS),
+            operations,
+            ats: true,
+            ats_heartbeat: true,
+            calm: Duration::from_millis(500),
+            timing: Timing::default(),
+            omit: Omissions::default(),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first promise that was broken.
+    pub violation: Option<String>,
+    /// Lock operations done.
+    pub operations: u64,
+    /// Opens refused because another host had the file.
+    pub refused: u64,
+    /// Commands that the LUN got.
+    pub commands: u64,
+    /// Hosts killed, each with whatever it had under way.
+    pub crashes: u64,
+    /// Paths lost for a time.
+    pub path_losses: u64,
+    /// Hosts stopped for a time.
+    pub stops: u64,
+    /// Lives in which hosts mounted the datastore.
+    pub lives: u64,
+    /// The world's time at the end.
+    pub time: Duration,
+}
+
+/// What a running host is known by.
+struct Running {
+    process: Process,
+    link: Arc<AtomicBool>,
+}
+
+struct Run {
+    campaign: Campaign,
+    world: World,
+    media: Arc<Media>,
+    workload: Arc<Workload>,
+    oracle: Arc<Oracle>,
+    running: Vec<Mutex<Option<Running>>>,
+    next: AtomicU32,
+    crashes: AtomicU64,
+    path_losses: AtomicU64,
+    stops: AtomicU64,
+}
+
+impl Campaign {
+    /// Runs it. `progress` is told now and then how many lock operations have been done.
+    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        let world = World::new(self.seed);
+        let oracle = Arc::new(Oracle::default());
+        let lifetime = self.timing.io_lifetime;
+        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000, lifetime };
+        let run = Arc::new(Run {
+            campaign: self.clone(),
+            world: world.clone(),
+            media: Media::new(BLOCKS, Arc::clone(&oracle), troubles),
+            workload: Arc::new(Workload::new(Arc::clone(&oracle), self.hosts, self.hosts, self.operations)),
+            oracle: Arc::clone(&oracle),
+            running: (0..self.hosts).map(|_| Mutex::new(None)).collect(),
+            next: AtomicU32::new(1),
+            crashes: AtomicU64::new(0),
+            path_losses: AtomicU64::new(0),
+            stops: AtomicU64::new(0),
+        });
+        let whole = Arc::clone(&run);
+        let told = Arc::new(AtomicU64::new(0));
+        let finished = world.run_telling(async move { whole.all().await }, &|| {
+            let done = run.workload.done();
+            if done >= told.load(Ordering::Relaxed) + 1000 {
+                told.store(done, Ordering::Relaxed);
+                progress(done);
+            }
+        });
+        match finished {
+            None => oracle.accuse("everybody waits for ever".into()),
+            Some(Err(error)) => oracle.accuse(format!("the run could not be judged: {error}")),
+            Some(Ok(())) => {}
+        }
+        run.outcome()
+    }
+}
+
+impl Run {
+    fn outcome(&self) -> Outcome {
+        let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Outcome {
+            violation: self.oracle.violation(),
+            operations: self.workload.done(),
+            refused: self.workload.refused(),
+            commands: self.media.commands(),
+            crashes: number(&self.crashes),
+            path_losses: number(&self.path_losses),
+            stops: number(&self.stops),
+            lives: u64::from(self.next.load(Ordering::Relaxed)) - 1,
+            time: self.world.now(),
+        }
+    }
+
+    /// Preparation, all hosts and blows, and the judgement.
+    async fn all(self: Arc<Self>) -> crate::Result<()> {
+        let (disk, runtime, _) = self.boot();
+        format(&disk, &runtime).await?;
+        let datastore = self.mount(disk.clone(), Arc::clone(&runtime), "setup", Omissions::default()).await?;
+        self.workload.prepare(disk, &datastore).await?;
+        datastore.unmount().await?;
+        let mut hosts = Vec::new();
+        for host in 0..self.campaign.hosts {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let run = Arc::clone(&self);
+            self.world.spawn(
+                0,
+                Box::pin(async move {
+                    run.keep_running(host).await;
+                    // The run waits for every host.
+                    let _ = sender.send(());
+                }),
+            );
+            hosts.push(receiver);
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let (run, stop) = (Arc::clone(&self), Arc::clone(&over));
+        self.world.spawn(0, Box::pin(async move { run.strike(&stop).await }));
+        for host in hosts {
+            // A sender that is gone has sent before.
+            let _ = host.await;
+        }
+        over.store(true, Ordering::Relaxed);
+        if self.oracle.violation().is_none() {
+            self.judge().await?;
+        }
+        Ok(())
+    }
+
+    /// A new life: its disk, its clock, its number.
+    fn boot(&self) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Running) {
+        let process = self.next.fetch_add(1, Ordering::Relaxed);
+        let link = Arc::new(AtomicBool::new(true));
+        let rate = 0.985 + self.world.random(|random| random.below(30)) as f64 / 1000.0;
+        let disk =
+            SimDisk { world: self.world.clone(), media: Arc::clone(&self.media), process, link: Arc::clone(&link) };
+        let runtime = ProcessRuntime { world: self.world.clone(), process, rate };
+        (Arc::new(disk), Arc::new(runtime), Running { process, link })
+    }
+
+    async fn mount(
+        &self,
+        disk: Arc<dyn SharedDisk>,
+        runtime: Arc<dyn Runtime>,
+        name: &str,
+        omit: Omissions,
+    ) -> crate::Result<Datastore> {
+        let Campaign { ats, ats_heartbeat, timing, .. } = self.campaign;
+        let options = MountOptions { host: name.to_owned(), ats, ats_heartbeat, timing };
+        Datastore::mount_omitting(disk, &options, runtime, omit).await
+    }
+
+    /// Lets a host live, again and again, until its part is done.
+    async fn keep_running(self: Arc<Self>, host: usize) {
+        while !self.workload.is_done(host) && self.oracle.violation().is_none() {
+            let (disk, runtime, running) = self.boot();
+            let process = running.process;
+            *self.running[host].lock() = Some(running);
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let run = Arc::clone(&self);
+            let life = async move {
+                let mounted = run.mount(disk, Arc::clone(&runtime), &format!("host{host}"), run.campaign.omit).await;
+                let random = Random::new(run.world.random(Random::number));
+                let workload = Arc::clone(&run.workload);
+                let life = Life { workload, host, process, runtime, random, leisure: LEISURE };
+                // A life that cannot mount, or ends in an error, is followed by another.
+                if let Ok(datastore) = mounted {
+                    let _ = life.live(datastore).await;
+                }
+                let _ = sender.send(());
+            };
+            self.world.spawn(process, Box::pin(life));
+            let killed = receiver.await.is_err();
+            self.oracle.killed(process);
+            *self.running[host].lock() = None;
+            self.world.kill(process);
+            self.after_death(process, killed).await;
+        }
+    }
+
+    /// The target notices that a host is gone, at once or after a while or never; the host starts again.
+    async fn after_death(&self, process: Process, killed: bool) {
+        let (noticed, rest) = self.world.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
+        if !killed || noticed > 0 {
+            self.world.sleep(rest / 4).await;
+            self.media.forget(process);
+        }
+        self.world.sleep(rest).await;
+    }
+
+    /// Blows: until the hosts are done.
+    async fn strike(&self, over: &AtomicBool) {
+        let calm = self.campaign.calm.as_micros() as u64;
+        while !over.load(Ordering::Relaxed) {
+            let wait = self.world.random(|random| Duration::from_micros(random.below(2 * calm + 1)));
+            self.world.sleep(wait).await;
+            let (host, blow, long) = self.world.random(|random| {
+                (random.below(self.campaign.hosts as u64) as usize, random.below(4), random.below(20_000))
+            });
+            let Some((process, link)) = self.victim(host) else { continue };
+            let time = Duration::from_millis(long);
+            match blow {
+                0 | 1 => {
+                    self.crashes.fetch_add(1, Ordering::Relaxed);
+                    self.world.kill(process);
+                }
+                2 => {
+                    self.path_losses.fetch_add(1, Ordering::Relaxed);
+                    link.store(false, Ordering::Relaxed);
+                    let world = self.world.clone();
+                    let back = async move {
+                        world.sleep(time).await;
+                        link.store(true, Ordering::Relaxed);
+                    };
+                    self.world.spawn(0, Box::pin(back));
+                }
+                _ => {
+                    self.stops.fetch_add(1, Ordering::Relaxed);
+                    self.world.pause(process, time * 2);
+                }
+            }
+        }
+    }
+
+    fn victim(&self, host: usize) -> Option<(Process, Arc<AtomicBool>)> {
+        self.running[host].lock().as_ref().map(|running| (running.process, Arc::clone(&running.link)))
+    }
+
+    /// Everything can be had, everything is there, everything fits together.
+    async fn judge(&self) -> crate::Result<()> {
+        let (disk, runtime, _) = self.boot();
+        let datastore = self.mount(Arc::clone(&disk), Arc::clone(&runtime), "judge", Omissions::default()).await?;
+        self.workload.judge(&datastore, &runtime).await?;
+        datastore.unmount().await?;
+        let report = fsck::check(&disk, &runtime).await?;
+        if let Some(problem) = report.problems.first() {
+            self.oracle.accuse(format!("fsck finds {} problems, the first: {problem}", report.problems.len()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! A LUN whose commands take time, get lost, lose their answers, and outlive the host that sent them.
+
+use super::oracle::Oracle;
+use super::world::{Process, World};
+use bytes::{Bytes, BytesMut};
+use device::{
+    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, MemoryArray,
+    Primitive, SharedDisk, VaaiStatus,
+};
+use parking_lot::Mutex;
+use scsi::{Sense, SenseKey, asc};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const SECTOR: usize = 512;
+
+/// How often things go wrong, as once in so many commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Troubles {
+    /// A command is not done, and not answered in time.
+    pub(crate) lost: u64,
+    /// A command is done, but not answered in time.
+    pub(crate) unanswered: u64,
+    /// A command takes long.
+    pub(crate) slow: u64,
+    /// The longest that a command takes until it is done or certainly never will be.
+    pub(crate) lifetime: Duration,
+}
+
+/// The LUN itself.
+pub(crate) struct Media {
+    identity: DiskIdentity,
+    sectors: Mutex<BTreeMap<u64, [u8; SECTOR]>>,
+    reserved: Mutex<Option<Process>>,
+    /// Who is to be told of a reset: with its next command.
+    attention: Mutex<BTreeSet<Process>>,
+    known: Mutex<BTreeSet<Process>>,
+    oracle: Arc<Oracle>,
+    commands: AtomicU64,
+    troubles: Troubles,
+}
+
+impl Media {
+    pub(crate) fn new(blocks: u64, oracle: Arc<Oracle>, troubles: Troubles) -> Arc<Self> {
+        // Who it is, is what a disk in memory says.
+        let array = MemoryArray::new("iqn.2026-11.org.ibid:simulated");
+        let memory = array.open(&array.create(blocks), "world").unwrap_or_else(|| unreachable!("it was just made"));
+        let identity = memory.identity().clone();
+        Arc::new(Self {
+            identity,
+            sectors: Mutex::default(),
+            reserved: Mutex::default(),
+            attention: Mutex::default(),
+            known: Mutex::default(),
+            oracle,
+            commands: AtomicU64::new(0),
+            troubles,
+        })
+    }
+
+    /// Commands that were sent.
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    /// The target notices that a host's sessions are gone.
+    pub(crate) fn forget(&self, process: Process) {
+        let mut reserved = self.reserved.lock();
+        if *reserved == Some(process) {
+            *reserved = None;
+        }
+    }
+
+    fn read(&self, lba: u64, blocks: u64) -> Bytes {
+        let mut data = BytesMut::zeroed(blocks as usize * SECTOR);
+        for (at, sector) in self.sectors.lock().range(lba..lba + blocks) {
+            let offset = (at - lba) as usize * SECTOR;
+            data[offset..offset + SECTOR].copy_from_slice(sector);
+        }
+        data.freeze()
+    }
+
+    fn write(&self, process: Process, lba: u64, data: &[u8]) {
+        let mut sectors = self.sectors.lock();
+        for (at, bytes) in (lba..).zip(data.chunks_exact(SECTOR)) {
+            let mut sector = [0; SECTOR];
+            sector.copy_from_slice(bytes);
+            self.oracle.landed(process, at);
+            if sector == [0; SECTOR] {
+                sectors.remove(&at);
+            } else {
+                sectors.insert(at, sector);
+            }
+        }
+    }
+}
+
+/// The LUN as one process sees it.
+pub(crate) struct SimDisk {
+    pub(crate) world: World,
+    pub(crate) media: Arc<Media>,
+    pub(crate) process: Process,
+    /// Whether the path is there.
+    pub(crate) link: Arc<AtomicBool>,
+}
+
+/// What is to become of a command.
+struct Fate {
+    before: Duration,
+    after: Duration,
+    done: bool,
+    answered: bool,
+    /// It is done even when its host has died, or lost its path, meanwhile.
+    outlives: bool,
+}
+
+impl SimDisk {
+    fn fate(&self) -> Fate {
+        let troubles = self.media.troubles;
+        self.world.random(|random| {
+            let mut micros = |most: u64| Duration::from_micros(20 + random.below(most));
+            let (before, after) = (micros(250), micros(50));
+            let long = troubles.lifetime.mul_f64(random.below(950) as f64 / 1000.0);
+            let (done, answered) = (!random.once_in(troubles.lost), !random.once_in(troubles.unanswered));
+            let before = if random.once_in(troubles.slow) { long } else { before };
+            Fate { before, after, done, answered: done && answered, outlives: random.once_in(2) }
+        })
+    }
+
+    /// Sends a command. Its way is a task of the world: it ends when it ends, whatever becomes of the host.
+    fn send<T, F>(&self, command: F) -> Answer<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Media) -> Result<T, DiskError> + Send + 'static,
+    {
+        self.media.commands.fetch_add(1, Ordering::Relaxed);
+        self.media.known.lock().insert(self.process);
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let fate = self.fate();
+        if !self.link.load(Ordering::Relaxed) {
+            let world = self.world.clone();
+            return Box::pin(async move {
+                world.sleep(fate.before + Duration::from_millis(5)).await;
+                Err(DiskError::PathsDown)
+            });
+        }
+        let (world, media, process, link) =
+            (self.world.clone(), Arc::clone(&self.media), self.process, Arc::clone(&self.link));
+        let way = async move {
+            world.sleep(fate.before).await;
+            let gone = world.is_dead(process) || !link.load(Ordering::Relaxed);
+            let result = match fate.done && (!gone || fate.outlives) {
+                true if media.attention.lock().remove(&process) => Err(DiskError::Check(Sense::new(
+                    SenseKey::UnitAttention,
+                    asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED,
+                ))),
+                true if media.reserved.lock().is_some_and(|holder| holder != process) => {
+                    Err(DiskError::ReservationConflict)
+                }
+                true => command(&media),
+                false => Err(DiskError::TimedOut),
+            };
+            world.sleep(fate.after).await;
+            let answer = if !link.load(Ordering::Relaxed) {
+                Err(DiskError::PathsDown)
+            } else if !fate.answered {
+                world.sleep(Duration::from_millis(500)).await;
+                Err(DiskError::TimedOut)
+            } else {
+                result
+            };
+            // A host that died asks no more.
+            let _ = sender.send(answer);
+        };
+        self.world.spawn(0, Box::pin(way));
+        Box::pin(async move { receiver.await.unwrap_or(Err(DiskError::TimedOut)) })
+    }
+}
+
+impl SharedDisk for SimDisk {
+    fn identity(&self) -> &DiskIdentity {
+        &self.media.identity
+    }
+
+    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+        self.send(move |media| Ok(media.read(lba, blocks.into())))
+    }
+
+    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+        let process = self.process;
+        // Cut by a death, a write may have come half-way.
+        let torn = self.world.random(super::random::Random::number);
+        let world = self.world.clone();
+        self.send(move |media| {
+            let sectors = data.len() / SECTOR;
+            let whole = !world.is_dead(process) || sectors < 2;
+            let length = if whole { sectors } else { (torn % (sectors as u64 + 1)) as usize };
+            media.write(process, lba, &data[..length * SECTOR]);
+            Ok(())
+        })
+    }
+
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+        let process = self.process;
+        self.send(move |media| {
+            if media.read(lba, (compare.len() / SECTOR) as u64) != compare {
+                return Ok(Compared::Miscompare { offset: 0 });
+            }
+            media.write(process, lba, &write);
+            Ok(Compared::Written)
+        })
+    }
+
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+        let process = self.process;
+        self.send(move |media| {
+            if pattern.iter().all(|byte| *byte == 0) {
+                media.sectors.lock().retain(|at, _| !(lba..lba + blocks).contains(at));
+            } else {
+                (lba..lba + blocks).for_each(|at| media.write(process, at, &pattern));
+            }
+            Ok(())
+        })
+    }
+
+    fn unmap(&self, _: Vec<(u64, u64)>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Delete))))
+    }
+
+    fn copy(&self, _: &DiskIdentity, _: Vec<CopyRun>) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Clone))))
+    }
+
+    fn reserve(&self) -> Answer<'_, ()> {
+        let process = self.process;
+        self.send(move |media| {
+            *media.reserved.lock() = Some(process);
+            Ok(())
+        })
+    }
+
+    fn release(&self) -> Answer<'_, ()> {
+        let process = self.process;
+        self.send(move |media| {
+            media.forget(process);
+            Ok(())
+        })
+    }
+
+    /// Not kept from anybody by a reservation.
+    fn reset(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.world.sleep(Duration::from_millis(1)).await;
+            if !self.link.load(Ordering::Relaxed) {
+                return Err(DiskError::PathsDown);
+            }
+            *self.media.reserved.lock() = None;
+            let others = self.media.known.lock().clone();
+            self.media.attention.lock().extend(others);
+            Ok(())
+        })
+    }
+
+    fn synchronize(&self) -> Answer<'_, ()> {
+        self.send(|_| Ok(()))
+    }
+
+    fn get_lba_status(&self, _: u64) -> Answer<'_, Vec<Extent>> {
+        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Delete))))
+    }
+
+    fn vaai(&self) -> VaaiStatus {
+        VaaiStatus::default()
+    }
+
+    /// The simulated unit's offloads are not switched.
+    fn enable(&self, _: Primitive, _: bool) {}
+
+    fn limits(&self) -> Limits {
+        Limits {
+            transfer_blocks: 2048,
+            compare_blocks: 1,
+            write_same_blocks: u64::MAX,
+            unmap_blocks: u64::MAX,
+            unmap_ranges: 1,
+            copy_blocks: u64::MAX,
+            copy_runs: 1,
+            copy_run_blocks: u64::MAX,
+        }
+    }
+
+    fn counters(&self) -> CountersSnapshot {
+        CountersSnapshot::default()
+    }
+
+    fn latencies(&self) -> Latencies {
+        Latencies::default()
+    }
+}

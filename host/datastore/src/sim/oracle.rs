@@ -1,0 +1,157 @@
+//! Who knows everything: who may hold which file, what was acknowledged, and what must never be seen.
+
+use crate::Datastore;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// A life of a host, however it is run.
+pub(crate) type Process = u32;
+
+/// What is known of one shared file.
+#[derive(Default)]
+struct Shared {
+    /// Who opened it last.
+    last: Process,
+    /// Who has it open, and its mount.
+    holder: Option<(Process, Datastore)>,
+    /// The stamp that was last acknowledged or seen by who had it alone.
+    stamp: u64,
+    /// Stamps that were sent after it, whose outcome is not known.
+    doubtful: Vec<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    files: Vec<Shared>,
+    /// Which file a sector of data belongs to.
+    places: BTreeMap<u64, usize>,
+    /// Names that must be there (true) or must not.
+    names: BTreeMap<String, bool>,
+    violation: Option<String>,
+    stamps: u64,
+}
+
+/// The judge of a run.
+#[derive(Default)]
+pub(crate) struct Oracle(Mutex<State>);
+
+impl Oracle {
+    /// Notes a promise that was broken. The first one counts.
+    pub(crate) fn accuse(&self, violation: String) {
+        self.0.lock().violation.get_or_insert(violation);
+    }
+
+    /// The first broken promise.
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.0.lock().violation.clone()
+    }
+
+    /// A shared file, with the sector of its data.
+    pub(crate) fn add_file(&self, lba: u64) {
+        let mut state = self.0.lock();
+        let file = state.files.len();
+        state.places.insert(lba, file);
+        state.files.push(Shared::default());
+    }
+
+    /// The sector of a shared file's data.
+    pub(crate) fn lba(&self, file: usize) -> Option<u64> {
+        self.0.lock().places.iter().find(|(_, found)| **found == file).map(|(lba, _)| *lba)
+    }
+
+    /// A life has opened a file for writing: nobody else that may still write has it.
+    pub(crate) fn acquired(&self, file: usize, process: Process, datastore: &Datastore) {
+        let mut state = self.0.lock();
+        let shared = &mut state.files[file];
+        let other = shared.holder.replace((process, datastore.clone()));
+        shared.last = process;
+        if let Some((other, mount)) = other
+            && other != process
+            && mount.is_alive()
+        {
+            let violation = format!("two owners: life {process} got file {file} while life {other} has it and lives");
+            state.violation.get_or_insert(violation);
+        }
+    }
+
+    /// A life is about to close a file.
+    pub(crate) fn releasing(&self, file: usize, process: Process) {
+        let mut state = self.0.lock();
+        let shared = &mut state.files[file];
+        if shared.holder.as_ref().is_some_and(|(holder, _)| *holder == process) {
+            shared.holder = None;
+        }
+    }
+
+    /// A life was killed: it holds nothing any more.
+    pub(crate) fn killed(&self, process: Process) {
+        let mut state = self.0.lock();
+        let of_dead = |shared: &&mut Shared| shared.holder.as_ref().is_some_and(|(holder, _)| *holder == process);
+        let mounts: Vec<_> = state.files.iter_mut().filter(of_dead).map(|shared| shared.holder.take()).collect();
+        drop(state);
+        drop(mounts);
+    }
+
+    /// Data came to a sector of the disk.
+    pub(crate) fn landed(&self, process: Process, lba: u64) {
+        let mut state = self.0.lock();
+        let Some(file) = state.places.get(&lba).copied() else { return };
+        let last = state.files[file].last;
+        if last != process && last != 0 {
+            let violation = format!("a write of life {process} came to file {file} after life {last} had got it");
+            state.violation.get_or_insert(violation);
+        }
+    }
+
+    /// What a life that has a file alone found in it.
+    pub(crate) fn found(&self, file: usize, stamp: u64) {
+        let mut state = self.0.lock();
+        let shared = &mut state.files[file];
+        let expected = stamp == shared.stamp || shared.doubtful.contains(&stamp);
+        let wanted = shared.stamp;
+        shared.stamp = stamp;
+        shared.doubtful.clear();
+        if !expected {
+            let violation = format!("lost: file {file} holds stamp {stamp}, stamp {wanted} was acknowledged");
+            state.violation.get_or_insert(violation);
+        }
+    }
+
+    /// A new stamp that is about to be written to a file.
+    pub(crate) fn sending(&self, file: usize) -> u64 {
+        let mut state = self.0.lock();
+        state.stamps += 1;
+        let stamp = state.stamps;
+        state.files[file].doubtful.push(stamp);
+        stamp
+    }
+
+    /// A stamp was acknowledged.
+    pub(crate) fn acknowledged(&self, file: usize, stamp: u64) {
+        let mut state = self.0.lock();
+        let shared = &mut state.files[file];
+        shared.stamp = stamp;
+        shared.doubtful.clear();
+    }
+
+    /// The outcome of a change of names is not known (yet).
+    pub(crate) fn name_in_doubt(&self, name: &str) {
+        self.0.lock().names.remove(name);
+    }
+
+    /// A name is there, or is not, and that was acknowledged.
+    pub(crate) fn name_is(&self, name: &str, there: bool) {
+        self.0.lock().names.insert(name.to_owned(), there);
+    }
+
+    /// Compares the names with those that a directory has in the end.
+    pub(crate) fn judge_names(&self, found: &[String]) {
+        let names = self.0.lock().names.clone();
+        for (name, there) in names {
+            if found.contains(&name) != there {
+                let verb = if there { "is gone" } else { "is back" };
+                self.accuse(format!("lost: '{name}' {verb}, although its change was acknowledged"));
+            }
+        }
+    }
+}

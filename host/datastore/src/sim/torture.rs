@@ -1,0 +1,222 @@
+//! The same hosts on a real LUN: each with its own sessions, in the world's own time. Crashes end a host's tasks and sessions
+//! between two of their steps.
+
+use super::oracle::{Oracle, Process};
+use super::random::Random;
+use super::workload::{Life, Workload, format};
+use crate::fsck::{self, Report};
+use crate::runtime::{Runtime, Task, TokioRuntime};
+use crate::{Datastore, Error, MountOptions, Timing};
+use device::{DiskError, SharedDisk};
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// Opens the LUN for a host, with sessions of its own that end when the disk is dropped.
+pub type Connect =
+    Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Arc<dyn SharedDisk>, DiskError>> + Send>> + Send + Sync>;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Torture {
+    /// Decides what the hosts do. What comes of it is up to the machine.
+    pub seed: u64,
+    /// Hosts, 1 to 63: one slot is left for who judges.
+    pub hosts: usize,
+    /// For how long.
+    pub time: Duration,
+    /// The mean time from one crash to the next.
+    pub calm: Duration,
+    /// Locks by ATS; without, by reservation of the LUN.
+    pub ats: bool,
+    /// The hosts' times.
+    pub timing: Timing,
+}
+
+/// How it ended.
+#[derive(Clone, Debug)]
+pub struct TortureOutcome {
+    /// The first promise that was broken.
+    pub violation: Option<String>,
+    /// Lock operations done.
+    pub operations: u64,
+    /// Opens refused because another host had the file.
+    pub refused: u64,
+    /// Hosts killed.
+    pub crashes: u64,
+    /// Lives in which hosts mounted the datastore.
+    pub lives: u64,
+    /// What fsck found in the end.
+    pub report: Report,
+}
+
+/// The world as it is, for tasks that can be killed together.
+struct MortalRuntime {
+    world: TokioRuntime,
+    alive: AtomicBool,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl MortalRuntime {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { world: TokioRuntime::default(), alive: AtomicBool::new(true), tasks: Mutex::default() })
+    }
+
+    fn kill(&self) {
+        self.alive.store(false, Ordering::Relaxed);
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Runtime for MortalRuntime {
+    fn now(&self) -> Duration {
+        self.world.now()
+    }
+
+    fn sleep(&self, time: Duration) -> Task<'static> {
+        self.world.sleep(time)
+    }
+
+    fn spawn(&self, task: Task<'static>) {
+        if self.alive.load(Ordering::Relaxed) {
+            let handle = tokio::spawn(task).abort_handle();
+            let mut tasks = self.tasks.lock();
+            tasks.retain(|task| !task.is_finished());
+            tasks.push(handle);
+        }
+    }
+
+    fn unix_millis(&self) -> u64 {
+        self.world.unix_millis()
+    }
+
+    fn random(&self) -> u64 {
+        self.world.random()
+    }
+}
+
+struct Run {
+    torture: Torture,
+    connect: Connect,
+    workload: Arc<Workload>,
+    oracle: Arc<Oracle>,
+    running: Vec<Mutex<Option<Arc<MortalRuntime>>>>,
+    next: AtomicU32,
+    crashes: AtomicU64,
+}
+
+impl Torture {
+    /// Makes a datastore on the LUN (all that it held is lost), runs the hosts, and judges.
+    pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, Error> {
+        let oracle = Arc::new(Oracle::default());
+        let hosts = self.hosts.clamp(1, crate::MAX_HOSTS - 1);
+        let run = Arc::new(Run {
+            torture: self.clone(),
+            connect,
+            workload: Arc::new(Workload::new(Arc::clone(&oracle), hosts, hosts * 2, u64::MAX)),
+            oracle,
+            running: (0..hosts).map(|_| Mutex::new(None)).collect(),
+            next: AtomicU32::new(1),
+            crashes: AtomicU64::new(0),
+        });
+        run.prepare().await?;
+        let hosts: Vec<_> = (0..hosts).map(|host| tokio::spawn(Arc::clone(&run).keep_running(host))).collect();
+        run.strike().await;
+        run.workload.stop();
+        for host in hosts {
+            // One that panicked is a promise broken.
+            if host.await.is_err() {
+                run.oracle.accuse("a host's task panicked".into());
+            }
+        }
+        let report = run.judge().await?;
+        Ok(TortureOutcome {
+            violation: run.oracle.violation(),
+            operations: run.workload.done(),
+            refused: run.workload.refused(),
+            crashes: run.crashes.load(Ordering::Relaxed),
+            lives: u64::from(run.next.load(Ordering::Relaxed)) - 1,
+            report,
+        })
+    }
+}
+
+impl Run {
+    fn options(&self, host: &str) -> MountOptions {
+        let Torture { ats, timing, .. } = self.torture;
+        MountOptions { host: host.to_owned(), ats, ats_heartbeat: ats, timing }
+    }
+
+    async fn prepare(&self) -> Result<(), Error> {
+        let disk = (self.connect)(usize::MAX).await?;
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+        format(&disk, &runtime).await?;
+        let datastore = Datastore::mount(Arc::clone(&disk), &self.options("setup"), runtime).await?;
+        self.workload.prepare(disk, &datastore).await?;
+        datastore.unmount().await
+    }
+
+    async fn keep_running(self: Arc<Self>, host: usize) {
+        while !self.workload.is_done(host) && self.oracle.violation().is_none() {
+            let process: Process = self.next.fetch_add(1, Ordering::Relaxed);
+            let runtime = MortalRuntime::new();
+            *self.running[host].lock() = Some(Arc::clone(&runtime));
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            let life = Arc::clone(&self).live(host, process, Arc::clone(&runtime));
+            runtime.spawn(Box::pin(async move {
+                life.await;
+                // Who waits sees the end, not what was sent.
+                let _: Result<(), ()> = sender.send(());
+            }));
+            // Killed or ended, it is over.
+            let _ = receiver.await;
+            self.oracle.killed(process);
+            *self.running[host].lock() = None;
+            runtime.kill();
+            runtime.sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn live(self: Arc<Self>, host: usize, process: Process, runtime: Arc<MortalRuntime>) {
+        let Ok(disk) = (self.connect)(host).await else { return };
+        let runtime: Arc<dyn Runtime> = runtime;
+        let Ok(datastore) = Datastore::mount(disk, &self.options(&format!("host{host}")), Arc::clone(&runtime)).await
+        else {
+            return;
+        };
+        let random = Random::new(self.torture.seed ^ u64::from(process).rotate_left(32));
+        let workload = Arc::clone(&self.workload);
+        let life = Life { workload, host, process, runtime, random, leisure: Duration::from_millis(2) };
+        // A life that ends in an error is followed by another.
+        let _ = life.live(datastore).await;
+    }
+
+    /// Kills a host now and then, until time is over.
+    async fn strike(&self) {
+        let world = TokioRuntime::default();
+        let mut random = Random::new(self.torture.seed);
+        while world.now() < self.torture.time && self.oracle.violation().is_none() {
+            let wait = Duration::from_millis(random.below(2 * self.torture.calm.as_millis() as u64 + 1));
+            world.sleep(wait.min(self.torture.time.saturating_sub(world.now()))).await;
+            let victim = &self.running[random.below(self.running.len() as u64) as usize];
+            if let Some(runtime) = victim.lock().as_ref().filter(|_| world.now() < self.torture.time) {
+                self.crashes.fetch_add(1, Ordering::Relaxed);
+                runtime.kill();
+            }
+        }
+    }
+
+    async fn judge(&self) -> Result<Report, Error> {
+        let disk = (self.connect)(usize::MAX).await?;
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+        let datastore = Datastore::mount(Arc::clone(&disk), &self.options("judge"), Arc::clone(&runtime)).await?;
+        self.workload.judge(&datastore, &runtime).await?;
+        datastore.unmount().await?;
+        fsck::check(&disk, &runtime).await
+    }
+}

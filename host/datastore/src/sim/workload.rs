@@ -1,0 +1,305 @@
+//! What hosts do in a run: open files alone, stamp them, look whether the stamp stays; make, rename and remove files; read
+//! beside others.
+
+use super::oracle::{Oracle, Process};
+use super::random::Random;
+use crate::{Access, BLOCK_BYTES, Datastore, Error, File, Fill, FormatOptions, Mode, Result, Runtime, State};
+use bytes::Bytes;
+use device::SharedDisk;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Directory of the shared files, and of each host's own.
+const SHARED: &str = "/locks";
+const OWN: &str = "/work";
+/// Own files that a host keeps at once.
+const OWN_FILES: u64 = 4;
+
+/// What all hosts of a run share.
+pub(crate) struct Workload {
+    pub(crate) oracle: Arc<Oracle>,
+    files: usize,
+    /// Lock operations that each host has done.
+    done: Vec<AtomicU64>,
+    /// How many each is to do.
+    pub(crate) operations: u64,
+    refused: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// One life of a host.
+pub(crate) struct Life {
+    pub(crate) workload: Arc<Workload>,
+    pub(crate) host: usize,
+    pub(crate) process: Process,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) random: Random,
+    /// The longest time that the host does something else, with a file open or without.
+    pub(crate) leisure: Duration,
+}
+
+impl Workload {
+    pub(crate) fn new(oracle: Arc<Oracle>, hosts: usize, files: usize, operations: u64) -> Self {
+        let done = (0..hosts).map(|_| AtomicU64::new(0)).collect();
+        Self { oracle, files, done, operations, refused: AtomicU64::new(0), stopped: AtomicBool::new(false) }
+    }
+
+    /// Lock operations done by all hosts.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Opens that found the file locked by another host.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// It is enough.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a host has done its part.
+    pub(crate) fn is_done(&self, host: usize) -> bool {
+        self.stopped.load(Ordering::Relaxed) || self.done[host].load(Ordering::Relaxed) >= self.operations
+    }
+
+    /// Makes the datastore, and the files that all hosts fight for.
+    pub(crate) async fn prepare(&self, disk: Arc<dyn SharedDisk>, datastore: &Datastore) -> Result<()> {
+        datastore.create_directory(SHARED).await?;
+        datastore.create_directory(OWN).await?;
+        for file in 0..self.files {
+            let made = datastore.create(&shared_name(file)).await?;
+            made.set_size(BLOCK_BYTES).await?;
+            made.allocate(0..1, Fill::Written).await?;
+            if let [extent] = made.extents(0..1)[..]
+                && let State::Written { lba } = extent.state
+            {
+                disk.write(lba, sector_of(0)).await?;
+                self.oracle.add_file(lba);
+            }
+            made.close().await?;
+        }
+        Ok(())
+    }
+
+    /// After all: every lock can be had, every name is as it was acknowledged, every file holds what was acknowledged.
+    pub(crate) async fn judge(&self, datastore: &Datastore, runtime: &Arc<dyn Runtime>) -> Result<()> {
+        for file in 0..self.files {
+            let opened = patiently(runtime, || Box::pin(open_shared(datastore, file))).await;
+            match opened {
+                Ok(opened) => {
+                    let stamp = patiently(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
+                    self.oracle.found(file, stamp);
+                    opened.close().await?;
+                }
+                Err(error) => self.oracle.accuse(format!("a lock is lost for ever: file {file}: {error}")),
+            }
+        }
+        let names: Vec<String> = datastore.list(OWN).await?.into_iter().map(|entry| entry.name).collect();
+        self.oracle.judge_names(&names);
+        for name in names {
+            let path = format!("{OWN}/{name}");
+            let removed = patiently(runtime, || Box::pin(datastore.remove(&path))).await;
+            if let Err(error) = removed {
+                self.oracle.accuse(format!("a lock is lost for ever: '{path}': {error}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a datastore on a disk for a run.
+pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
+    Datastore::format(disk, &FormatOptions::new("simulated", Mode::V6), runtime).await.map(|_| ())
+}
+
+/// Tries again what another host's lock forbids, for as long as any lock of a dead host may last.
+async fn patiently<'a, T>(
+    runtime: &Arc<dyn Runtime>,
+    operation: impl Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>,
+) -> Result<T> {
+    for _ in 0..120 {
+        match operation().await {
+            Err(Error::Locked { .. } | Error::Busy) => runtime.sleep(Duration::from_millis(500)).await,
+            Err(Error::Disk(error)) if error.is_in_doubt() => runtime.sleep(Duration::from_millis(500)).await,
+            answer => return answer,
+        }
+    }
+    operation().await
+}
+
+async fn open_shared(datastore: &Datastore, file: usize) -> Result<File> {
+    datastore.open(&shared_name(file), Access::Write).await
+}
+
+fn shared_name(file: usize) -> String {
+    format!("{SHARED}/disk{file}.vmdk")
+}
+
+fn sector_of(stamp: u64) -> Bytes {
+    stamp.to_le_bytes().repeat(crate::SECTOR_BYTES / 8).into()
+}
+
+async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Result<u64> {
+    let lba = oracle.lba(file).ok_or(Error::NotFound)?;
+    let sector = datastore.disk().read(lba, 1).await?;
+    let mut first = [0; 8];
+    first.copy_from_slice(&sector[..8]);
+    let stamp = u64::from_le_bytes(first);
+    if sector != sector_of(stamp) {
+        oracle.accuse(format!("file {file} holds a torn stamp"));
+    }
+    Ok(stamp)
+}
+
+impl Life {
+    /// Works until the host's part is done, or this life is over.
+    pub(crate) async fn live(mut self, datastore: Datastore) -> Result<()> {
+        let mut refusals = 0;
+        while !self.workload.is_done(self.host) && self.workload.oracle.violation().is_none() {
+            let outcome = match self.random.below(20) {
+                0 => self.own_files(&datastore).await,
+                1..=3 => self.read_beside_others(&datastore).await,
+                _ => self.stamp(&datastore).await,
+            };
+            match outcome {
+                Ok(()) => {
+                    refusals = 0;
+                    self.workload.done[self.host].fetch_add(1, Ordering::Relaxed);
+                }
+                Err(Error::Locked { .. } | Error::Busy | Error::TooManyReaders) => {
+                    self.workload.refused.fetch_add(1, Ordering::Relaxed);
+                    // Longer from time to time: the file may be a dead host's until its lease is over.
+                    refusals = (refusals + 1).min(9);
+                    self.runtime.sleep(Duration::from_micros(self.random.below(1000 << refusals))).await;
+                }
+                // The path may come back, and the lease with it; if another has taken the slot, this life is over.
+                Err(Error::LeaseLost | Error::Disk(_)) if datastore.may_live_again() => {
+                    self.runtime.sleep(Duration::from_millis(500)).await;
+                }
+                Err(Error::LeaseLost | Error::Disk(_)) => return Ok(()),
+                Err(error) => {
+                    let (host, process) = (self.host, self.process);
+                    self.workload.oracle.accuse(format!("host {host}, life {process}: {error}"));
+                }
+            }
+        }
+        datastore.unmount().await
+    }
+
+    /// Does something else for a while.
+    async fn rest(&mut self) {
+        if self.random.once_in(3) {
+            let time = self.random.below(self.leisure.as_micros() as u64 + 1);
+            self.runtime.sleep(Duration::from_micros(time)).await;
+        }
+    }
+
+    /// Opens a shared file alone, and writes and reads it as nobody else may.
+    async fn stamp(&mut self, datastore: &Datastore) -> Result<()> {
+        let file = self.random.below(self.workload.files as u64) as usize;
+        let opened = datastore.open(&shared_name(file), Access::Write).await?;
+        let oracle = Arc::clone(&self.workload.oracle);
+        oracle.acquired(file, self.process, datastore);
+        let outcome = self.stamp_alone(datastore, file).await;
+        oracle.releasing(file, self.process);
+        // Closed even so; if that fails, the lock is given back later or broken.
+        let closed = opened.close().await;
+        outcome.and(closed)
+    }
+
+    async fn stamp_alone(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
+        let oracle = Arc::clone(&self.workload.oracle);
+        let lba = oracle.lba(file).ok_or(Error::NotFound)?;
+        oracle.found(file, read_stamp(datastore, &oracle, file).await?);
+        for _ in 0..=self.random.below(3) {
+            let stamp = oracle.sending(file);
+            datastore.disk().write(lba, sector_of(stamp)).await?;
+            oracle.acknowledged(file, stamp);
+            self.rest().await;
+            let seen = read_stamp(datastore, &oracle, file).await?;
+            if seen != stamp {
+                oracle.accuse(format!("life {} wrote {stamp} to file {file} and read {seen}", self.process));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a shared file while nobody may write it.
+    async fn read_beside_others(&mut self, datastore: &Datastore) -> Result<()> {
+        let file = self.random.below(self.workload.files as u64) as usize;
+        let opened = datastore.open(&shared_name(file), Access::Read).await?;
+        let first = read_stamp(datastore, &self.workload.oracle, file).await;
+        self.rest().await;
+        let second = read_stamp(datastore, &self.workload.oracle, file).await;
+        if let (Ok(first), Ok(second)) = (&first, &second)
+            && first != second
+        {
+            self.workload.oracle.accuse(format!("file {file} changed from {first} to {second} while it was read"));
+        }
+        let closed = opened.close().await;
+        first.and(second).and(closed)
+    }
+
+    /// Makes, renames or removes a file of this host's own, among everybody's.
+    async fn own_files(&mut self, datastore: &Datastore) -> Result<()> {
+        let name = format!("h{}-{}", self.host, self.random.below(OWN_FILES));
+        let (path, other) = (format!("{OWN}/{name}"), format!("{name}.old"));
+        let oracle = Arc::clone(&self.workload.oracle);
+        match datastore.stat(&path).await {
+            Err(Error::NotFound) => {
+                oracle.name_in_doubt(&name);
+                let file = datastore.create(&path).await?;
+                oracle.name_is(&name, true);
+                let blocks = 1 + self.random.below(40);
+                let filled = fill(&file, blocks).await;
+                file.close().await?;
+                filled
+            }
+            Err(error) => Err(error),
+            Ok(_) if self.random.once_in(2) => {
+                oracle.name_in_doubt(&name);
+                settle(datastore.remove(&path).await, &oracle, &[(&name, false)], &[(&name, true)])
+            }
+            Ok(_) => {
+                let target = format!("{OWN}/{other}");
+                oracle.name_in_doubt(&other);
+                match datastore.remove(&target).await {
+                    Err(Error::NotFound) | Ok(()) => oracle.name_is(&other, false),
+                    Err(error) => return Err(error),
+                }
+                oracle.name_in_doubt(&name);
+                oracle.name_in_doubt(&other);
+                let renamed = datastore.rename(&path, &target).await;
+                settle(renamed, &oracle, &[(&name, false), (&other, true)], &[(&name, true), (&other, false)])
+            }
+        }
+    }
+}
+
+/// Notes what a change of names has come to: it is done, or refused because of a lock, or in doubt.
+fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: &[(&str, bool)]) -> Result<()> {
+    let known = match &outcome {
+        Ok(()) => done,
+        Err(Error::Locked { .. } | Error::Busy) => refused,
+        Err(_) => &[],
+    };
+    known.iter().for_each(|(name, there)| oracle.name_is(name, *there));
+    outcome
+}
+
+async fn fill(file: &File, blocks: u64) -> Result<()> {
+    file.set_size(blocks * BLOCK_BYTES).await?;
+    match file.allocate(0..blocks, Fill::ToBeZeroed).await {
+        // Many small files may fill the datastore; that is no fault.
+        Err(Error::NoSpace) => {}
+        allocated => allocated?,
+    }
+    if blocks > 2 {
+        file.punch(1..2).await?;
+    }
+    file.mark_written(0..1).await
+}
