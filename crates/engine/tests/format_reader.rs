@@ -96,7 +96,7 @@ impl Reader {
         let manifest = self.manifest.clone();
         let mut input = Input(&manifest);
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
-        assert_eq!(input.number(4), 1);
+        assert_eq!(input.number(4), 2);
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
@@ -266,7 +266,7 @@ fn range(start: u64, blocks: u64) -> BlockRange {
 fn golden_bytes_of_a_new_array() {
     let (disk, _) = create(SMALL);
     let reader = Reader::open(disk.image());
-    let mut manifest = b"IBIDMAN\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
+    let mut manifest = b"IBIDMAN\0\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
     // No volume, no value.
     manifest.extend([0; 16]);
     manifest.extend(16u64.to_le_bytes());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use units::VolumeId;
 
 const MAGIC: &[u8] = b"IBIDMAN\0";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
 /// Bytes of a page of the slot table, and of its directory.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use units::VolumeId;
 
 const MAGIC: [u8; 8] = *b"IBIDMAN\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const SEGMENT_FREE: u8 = 0;
 const SEGMENT_DATA: u8 = 1;
 const SEGMENT_METADATA: u8 = 2;
