@@ -52,6 +52,9 @@ pub enum LabError {
     /// A file of the host's own could not be used.
     #[error(transparent)]
     File(#[from] std::io::Error),
+    /// The report could not be written.
+    #[error(transparent)]
+    Write(#[from] crate::report::WriteError),
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),

@@ -6,6 +6,7 @@ use crate::error::LabError;
 use crate::experiments::{self, Experiment};
 use crate::machine::{Machine, Watch};
 use crate::published;
+use crate::report::WriteError;
 use crate::results::{Ending, Figure, Findings, Outcome, Report};
 use crate::site::{self, Site};
 use crate::store;
@@ -38,8 +39,9 @@ pub struct Plan {
     pub quiet: bool,
 }
 
-/// Does what the plan says. An experiment that fails is in the report, and the next one follows.
-pub async fn run(plan: &Plan) -> Result<Report, LabError> {
+/// Does what the plan says. An experiment that fails is in the report, and the next one follows. `so_far` is given the
+/// report after every experiment: a run that is interrupted has what it had done.
+pub async fn run(plan: &Plan, so_far: &mut dyn FnMut(&Report) -> Result<(), WriteError>) -> Result<Report, LabError> {
     let unknown = |name: String| {
         let names: Vec<&str> = experiments::ALL.iter().map(|e| e.name).collect();
         LabError::usage(format!("there is no experiment '{name}'"), format!("there are: {}, and all", names.join(", ")))
@@ -48,21 +50,23 @@ pub async fn run(plan: &Plan) -> Result<Report, LabError> {
     let (begun, since) = (clock::unix_millis(), clock::now());
     let site = open_site(plan).await?;
     let bench = Bench::new(site, plan.scale, plan.repetitions, plan.quiet);
-    let mut outcomes = Vec::new();
-    for experiment in &experiments {
-        outcomes.push(one(&bench, experiment).await);
-    }
-    bench.finish();
-    Ok(Report {
+    let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scale: plan.scale.to_string(),
         begun,
-        secs: clock::now().duration_since(since).as_secs_f64(),
+        secs: 0.0,
         repetitions: bench.repetitions,
         subject: bench.site.subject.clone(),
         machine: Machine::here(),
-        outcomes,
-    })
+        outcomes: Vec::new(),
+    };
+    for experiment in &experiments {
+        report.outcomes.push(one(&bench, experiment).await);
+        report.secs = clock::now().duration_since(since).as_secs_f64();
+        so_far(&report)?;
+    }
+    bench.finish();
+    Ok(report)
 }
 
 /// The target that was named, or an array of the lab's own.

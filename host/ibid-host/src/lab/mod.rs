@@ -61,7 +61,7 @@ pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
         LabVerb::Run(args) => tokio::select! {
             result = measure(args) => result,
             // What the lab has started goes with the values that are dropped here.
-            _ = tokio::signal::ctrl_c() => Err(Failure::Wrong("interrupted: no report was written".to_owned())),
+            _ = tokio::signal::ctrl_c() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
         },
     }
 }
@@ -92,9 +92,9 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
         repetitions: args.repeat,
         quiet: args.quiet,
     };
-    let found = ::lab::run(&plan).await.map_err(begin_failed)?;
-    let page = report::write(&found, &args.out).map_err(|error| Failure::Wrong(error.to_string()))?;
-    println!("{}", page.display());
+    let mut so_far = |found: &Report| report::write(found, &args.out).map(drop);
+    let found = ::lab::run(&plan, &mut so_far).await.map_err(begin_failed)?;
+    println!("{}", args.out.join(report::PAGE).display());
     verdict(&found)
 }
 

@@ -19,7 +19,7 @@ const FEW: [u64; 8] = [200, 400, 1000, 5000, 20_000, 60_000, 100_000, 256_000];
 const FLAT: (u64, u64) = (40_000, 60_000);
 
 pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
-    let sizes = bench.scale.pick([TIB / 8, TIB / 2, TIB], [TIB, 4 * TIB, 8 * TIB]);
+    let sizes = bench.scale.pick([32 * GIB, 128 * GIB, 256 * GIB], [TIB, 4 * TIB, 8 * TIB]);
     let counts: &[u64] = bench.scale.pick(&FEW, &COUNTS);
     let fitting = bench.fitting(0, &sizes)?;
     let fitting = if fitting.is_empty() { vec![bench.site.place(0)?.bytes / GIB * GIB / 10 * 9] } else { fitting };

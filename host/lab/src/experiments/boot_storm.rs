@@ -24,6 +24,8 @@ const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
 /// Disk and memory of a machine: the memory is a swap file that is made when it powers on.
 const BOOT_DISK: u64 = 16 * MIB;
 const BOOT_MEMORY_MIB: u32 = 16;
+/// From a machine's power-off to its next power-on: a guest that starts also thinks.
+const THINK: Duration = Duration::from_millis(100);
 /// The workload alone, before the storm and behind it.
 const CALM: Duration = Duration::from_secs(2);
 
@@ -161,6 +163,7 @@ async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Dura
         while world::clock::now().duration_since(begun) < storm.time {
             host.boot(&machine_name(index), &BOOT).await?;
             booted.set(booted.get() + 1);
+            tokio::time::sleep(THINK).await;
         }
         Ok::<(), LabError>(())
     };

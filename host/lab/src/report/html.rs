@@ -81,7 +81,9 @@ fn overview(report: &Report) -> String {
 
 fn scale(report: &Report) -> String {
     let sizes = if report.scale == "paper" { "the documents’ sizes" } else { "sizes that fit a small machine" };
-    format!("{}: {sizes}; {} repetitions", report.scale, report.repetitions)
+    let times =
+        if report.repetitions == 1 { "each once".to_owned() } else { format!("each {} times", report.repetitions) };
+    format!("{}: {sizes}; {times}", report.scale)
 }
 
 /// What a figure is as a ratio, when it is one.

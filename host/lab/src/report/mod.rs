@@ -19,8 +19,10 @@ pub struct WriteError {
     error: io::Error,
 }
 
+/// The page that people read.
+pub const PAGE: &str = "report.html";
 /// The names of the files of a report.
-pub const FILES: [&str; 3] = ["report.json", "samples.csv", "report.html"];
+pub const FILES: [&str; 3] = ["report.json", "samples.csv", PAGE];
 
 /// The contents of [`FILES`], in that order.
 pub fn render(report: &Report) -> [String; 3] {
@@ -41,7 +43,7 @@ pub fn write(report: &Report, directory: &Path) -> Result<PathBuf, WriteError> {
         let path = directory.join(name);
         files::replace(&path, content.as_bytes(), Access::Everybody).map_err(failed(&path))?;
     }
-    Ok(directory.join(FILES[2]))
+    Ok(directory.join(PAGE))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::html::{escape, verdict};
 use crate::published::{Published, Quote};
-use crate::results::{Ending, Figure, Findings, Note, Outcome, Plot};
+use crate::results::{Ending, Figure, Findings, Note, Outcome, Plot, Shape};
 use crate::words;
 use std::fmt::Write;
 
@@ -51,14 +51,18 @@ fn notes(notes: &[Note]) -> String {
 /// Places for the script to draw in: `whose` says which list of plots of the outcome is meant.
 fn plots(at: usize, whose: &str, plots: &[Plot]) -> String {
     let drawn = plots.iter().enumerate().filter(|(_, plot)| plot.is_drawn());
-    drawn
+    let drawn: String = drawn
         .map(|(index, plot)| {
+            // Few bars need little width: two such plots stand side by side.
+            let bars: usize = plot.series.iter().map(|series| series.points.len()).sum();
+            let class = if plot.shape == Shape::Bars && bars <= 5 { " class=\"half\"" } else { "" };
             format!(
-                "<figure><figcaption>{}</figcaption><div class=\"plot\" data-plot=\"{at}.{whose}.{index}\"></div></figure>",
+                "<figure{class}><figcaption>{}</figcaption><div class=\"plot\" data-plot=\"{at}.{whose}.{index}\"></div></figure>",
                 escape(&plot.title)
             )
         })
-        .collect()
+        .collect();
+    format!("<div class=\"plots\">{drawn}</div>")
 }
 
 fn published(at: usize, published: &Published) -> String {
