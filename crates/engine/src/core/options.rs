@@ -1,11 +1,12 @@
 //! What may be set each time that an array is opened, and how its memory is shared out.
 
-use map::SlotTable;
+use map::{SlotBytes, SlotTable};
 use store::Geometry;
 use units::MAP_BLOCK_BYTES;
 
-/// Bytes of an entry of the index.
+/// Bytes of an entry of the index, and of one of the slot table.
 const INDEX_ENTRY_BYTES: u64 = 8;
+const SLOT_BYTES: u64 = size_of::<SlotBytes>() as u64;
 /// The most bytes of dirty blocks: more gains nothing.
 const MAX_DIRTY_BYTES: u64 = 96 << 20;
 /// The most bytes of metadata that a checkpoint stores at one instant, in a large array.
@@ -45,16 +46,19 @@ impl Options {
         }
     }
 
-    /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]: an eighth for dirty blocks, an
-    /// eighth for changed metadata on their way, a quarter (or `index`) for the index, an eighth for the cache of decompressed data, the
-    /// rest for the map and the slot table. What a part does not need at that geometry falls to the map.
+    /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]. First comes the slot table
+    /// of the array when it is full of data that do not compress; what that leaves, at least three eighths of the whole, is shared
+    /// out: an eighth each for dirty blocks, for changed metadata on their way and for decompressed data, a quarter (or `index`) for the
+    /// index. The rest, and what a part does not need at that geometry, is for map pages.
     pub fn for_memory(geometry: &Geometry, memory: u64, index: Option<u64>) -> Self {
         let memory = memory.max(Self::MIN_MEMORY_BYTES);
         let most = Self::for_geometry(geometry);
-        let dirty_limit = most.dirty_limit.min(memory / 8);
-        let metadata_limit = MAX_METADATA_BYTES.min(memory / 8);
-        let index_bytes = index.unwrap_or(memory / 4).min(memory / 2).min(index_of(geometry));
-        let cache_bytes = memory / 8;
+        let slots = (geometry.capacity / MAP_BLOCK_BYTES * SLOT_BYTES).min(memory / 8 * 5);
+        let shared = memory - slots;
+        let dirty_limit = most.dirty_limit.min(shared / 8);
+        let metadata_limit = MAX_METADATA_BYTES.min(shared / 8);
+        let index_bytes = index.unwrap_or(shared / 4).min(memory / 2).min(index_of(geometry));
+        let cache_bytes = shared / 8;
         let page_budget = memory - dirty_limit - metadata_limit - index_bytes - cache_bytes;
         Self { write_cache: false, dirty_limit, metadata_limit, page_budget, index_bytes, cache_bytes }
     }
@@ -93,15 +97,16 @@ mod tests {
             assert!(options.page_budget >= memory / 4);
         }
         let least = Options::for_memory(&geometry(1 << 40), 1, None);
-        assert_eq!(least.page_budget + least.index_bytes, (16 + 24) << 20);
+        assert_eq!((least.dirty_limit, least.index_bytes, least.page_budget), (3 << 20, 6 << 20, 49 << 20));
     }
 
     #[test]
     fn an_index_is_never_larger_than_the_array_needs_or_the_memory_gives() {
         let small = Options::for_memory(&geometry(1 << 30), 4 << 30, None);
         assert_eq!(small.index_bytes, (1 << 30) / 4096 * 8);
-        let asked = |index| Options::for_memory(&geometry(1 << 40), 1 << 30, Some(index)).index_bytes;
-        assert_eq!((asked(100 << 20), asked(1 << 40)), (100 << 20, 1 << 29));
+        let asked = |index| Options::for_memory(&geometry(1 << 40), 1 << 30, Some(index));
+        assert_eq!((asked(100 << 20).index_bytes, asked(1 << 40).index_bytes), (100 << 20, 1 << 29));
+        assert!(asked(1 << 40).page_budget >= 1 << 27);
     }
 
     #[test]
@@ -111,7 +116,7 @@ mod tests {
         assert_eq!(options.pages_beside(&slots), options.page_budget);
         slots.take();
         assert_eq!(options.pages_beside(&slots), options.page_budget - slots.bytes());
-        for _ in 0..2_000_000 {
+        for _ in 0..3_200_000 {
             slots.take();
         }
         assert_eq!(options.pages_beside(&slots), options.page_budget / 8);
