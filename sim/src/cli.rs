@@ -1,15 +1,19 @@
 //! The words of `ibid-sim`.
 
-use crate::campaign::{Campaign, execute};
+use crate::campaign::{Campaign, Findings, execute};
 use crate::exhaustive::{alphabet, search};
 use crate::history::Violation;
+use crate::journal::Journal;
 use crate::run::{Plant, RunPlan, Totals, run, shrink};
 use crate::subject::Subject;
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use world::clock;
 
+/// Runs between two notes of a campaign that can be interrupted.
+const SLICE_RUNS: u64 = 1000;
 /// Runs that a shrinking may take.
 const SHRINK_RUNS: u32 = 200;
 /// The last lines of a trace that are printed with a violation.
@@ -42,6 +46,10 @@ enum Command {
         /// End after so many broken promises.
         #[arg(long, default_value_t = 1)]
         violations: usize,
+        /// Note in this file what is done, and leave out what it says is done already: a campaign that is interrupted goes on.
+        /// It belongs to one program: remove it when the program has changed.
+        #[arg(long, conflicts_with = "plant")]
+        progress: Option<PathBuf>,
     },
     /// All sequences of up to three operations, crashed at every access to the drive.
     Exhaustive {
@@ -79,9 +87,12 @@ where
         std::panic::set_hook(Box::new(|_| {}));
     }
     let is_good = match cli.command {
-        Command::Crash { runs, seed, jobs, plant, violations } => {
+        Command::Crash { runs, seed, jobs, plant, violations, progress } => {
             let campaign = Campaign { seed, runs, jobs, plant, most_violations: violations };
-            crash::<S>(&campaign)
+            match progress {
+                None => crash::<S>(&campaign),
+                Some(path) => go_on::<S>(&campaign, &path),
+            }
         }
         Command::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
         Command::Replay { seed, plant, shrink } => {
@@ -90,6 +101,45 @@ where
         }
     };
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Executes a campaign in slices, noting each that is done, from the first one that is not noted.
+fn go_on<S: Subject>(campaign: &Campaign, path: &Path) -> bool {
+    let mut journal = match Journal::open(path) {
+        Ok(journal) => journal,
+        Err(error) => {
+            out(&format!("{}: {error}", path.display()));
+            return false;
+        }
+    };
+    let (mut sums, mut number) = (Totals::default(), 0);
+    while number < campaign.runs {
+        let slice = Campaign {
+            seed: campaign.seed.wrapping_add(number),
+            runs: SLICE_RUNS.min(campaign.runs - number),
+            ..*campaign
+        };
+        number += slice.runs;
+        if let Some(done) = journal.done(slice.seed, slice.runs) {
+            sums.add(done);
+            continue;
+        }
+        let findings = execute::<S>(&slice, &|_, _| {});
+        sums.add(&findings.totals);
+        if !findings.violations.is_empty() {
+            return tell_findings::<S>(&slice, &findings);
+        }
+        if let Err(error) = journal.note(slice.seed, &findings.totals) {
+            out(&format!("{}: {error}", path.display()));
+            return false;
+        }
+        eprintln!("{} of {} runs, {} crashes, {} operations", sums.runs, campaign.runs, sums.crashes, sums.answered);
+    }
+    let last = campaign.seed.wrapping_add(campaign.runs).wrapping_sub(1);
+    out(&format!("seeds {} to {last}", campaign.seed));
+    tell_totals(&sums);
+    out("0 violations");
+    true
 }
 
 fn crash<S: Subject>(campaign: &Campaign) -> bool {
@@ -113,6 +163,11 @@ fn crash<S: Subject>(campaign: &Campaign) -> bool {
     let findings = execute::<S>(campaign, &progress);
     tell_totals(&findings.totals);
     out(&format!("{} violations in {:.1} s", findings.violations.len(), started.elapsed().as_secs_f64()));
+    tell_findings::<S>(campaign, &findings)
+}
+
+/// Tells of broken promises; true when there is none, or when there is one and it was planted.
+fn tell_findings<S: Subject>(campaign: &Campaign, findings: &Findings) -> bool {
     for (seed, violation) in &findings.violations {
         out(&format!("\nseed {seed}: {violation}"));
     }

@@ -15,6 +15,7 @@
 //!
 //! ```text
 //! ibid-sim crash --runs 10000 --seed 1      random runs; exit code 1 and the shrunk trace when a promise is broken
+//! ibid-sim crash --runs 100000 --progress FILE    the same, noting what is done: it can be interrupted
 //! ibid-sim exhaustive                       all short sequences of operations, crashed at every access to the drive
 //! ibid-sim replay --seed S                  the full trace of one seed
 //! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
@@ -29,6 +30,7 @@ pub mod disk;
 pub mod exhaustive;
 pub mod history;
 pub mod inspect;
+pub mod journal;
 pub mod machine;
 pub mod ops;
 pub mod recovered;

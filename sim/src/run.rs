@@ -83,7 +83,15 @@ pub struct Totals {
 impl Totals {
     /// Adds the counts of others.
     pub fn add(&mut self, other: &Totals) {
-        let Totals {
+        let sums: Vec<u64> = self.counts().iter().zip(other.counts()).map(|(a, b)| a + b).collect();
+        *self = Self::from_counts(&sums).unwrap_or(*self);
+    }
+
+    /// All counts, in the order in which they are declared.
+    pub fn counts(&self) -> [u64; 12] {
+        let Self { runs, crashes, crashes_in_recovery, submitted, answered, refused, .. } = *self;
+        let Self { present, absent, failures, ios, fscks, accounts, .. } = *self;
+        [
             runs,
             crashes,
             crashes_in_recovery,
@@ -96,19 +104,27 @@ impl Totals {
             ios,
             fscks,
             accounts,
-        } = other;
-        self.runs += runs;
-        self.crashes += crashes;
-        self.crashes_in_recovery += crashes_in_recovery;
-        self.submitted += submitted;
-        self.answered += answered;
-        self.refused += refused;
-        self.present += present;
-        self.absent += absent;
-        self.failures += failures;
-        self.ios += ios;
-        self.fscks += fscks;
-        self.accounts += accounts;
+        ]
+    }
+
+    /// The totals of such counts.
+    pub fn from_counts(counts: &[u64]) -> Option<Self> {
+        let [runs, crashes, crashes_in_recovery, submitted, answered, refused, rest @ ..] = counts else { return None };
+        let [present, absent, failures, ios, fscks, accounts] = rest else { return None };
+        Some(Self {
+            runs: *runs,
+            crashes: *crashes,
+            crashes_in_recovery: *crashes_in_recovery,
+            submitted: *submitted,
+            answered: *answered,
+            refused: *refused,
+            present: *present,
+            absent: *absent,
+            failures: *failures,
+            ios: *ios,
+            fscks: *fscks,
+            accounts: *accounts,
+        })
     }
 }
 
