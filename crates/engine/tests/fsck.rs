@@ -205,3 +205,74 @@ fn a_drive_that_is_no_array_is_told_so() {
     assert_eq!(report.worst(), Some(Severity::Damage));
     assert!(report.checkpoint.is_none() && report.findings.iter().all(|f| f.structure == Structure::Superblock));
 }
+
+/// Numbers in a stored structure, and writing them.
+fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
+    bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// A forger: changes the count of the first slot that counts `from`, and makes every checksum above it right again. What no
+/// checksum tells, only counting does.
+fn forge_count(disk: &Memory, from: u32, to: u32) -> Option<u64> {
+    let mut image = disk.0.lock();
+    let superblock = |image: &[u8], at: usize, length: usize| number(image, at, length);
+    let [log_bytes, segment_bytes] = [48, 56].map(|at| superblock(&image, at, 8));
+    let place = |location: &[u8]| {
+        let (segment, sector) = (number(location, 0, 4), number(location, 4, 4));
+        (65536 + log_bytes + segment * segment_bytes + sector * 512) as usize
+    };
+    let half = (segment_bytes / 2) as usize;
+    // Writes metadata to both places where they stand, and gives their checksum.
+    let store = |image: &mut [u8], at: usize, bytes: &[u8]| {
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+        image[at + half..at + half + bytes.len()].copy_from_slice(bytes);
+        crc32c::crc32c(bytes)
+    };
+    assert_eq!(superblock(&image, 12, 4), 1, "one run");
+    let run = image[240..256].to_vec();
+    let (run_at, run_bytes) = (place(&run), number(&run, 8, 4) as usize);
+    let mut manifest = image[run_at..run_at + run_bytes].to_vec();
+    // The location of the only directory page stands before the number of drops and the drops.
+    let drops = (0..).find(|drops| number(&manifest, run_bytes - 8 * (drops + 1), 8) == *drops as u64)?;
+    let location = run_bytes - 8 * (drops + 1) - 16;
+    let directory_at = place(&manifest[location..location + 16]);
+    let mut directory = image[directory_at..directory_at + 4096].to_vec();
+    let table_at = place(&directory[..16]);
+    let mut table = image[table_at..table_at + 4096].to_vec();
+    let slot = (0..256).find(|slot| number(&table, slot * 16 + 12, 4) == u64::from(from))?;
+    table[slot * 16 + 12..slot * 16 + 16].copy_from_slice(&to.to_le_bytes());
+    let crc = store(&mut image, table_at, &table);
+    directory[12..16].copy_from_slice(&crc.to_le_bytes());
+    let crc = store(&mut image, directory_at, &directory);
+    manifest[location + 12..location + 16].copy_from_slice(&crc.to_le_bytes());
+    let crc = store(&mut image, run_at, &manifest);
+    for copy in 0..4 {
+        let at = copy * 16384;
+        image[at + 252..at + 256].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(&image[at..at + 4080]);
+        image[at + 4080..at + 4084].copy_from_slice(&crc.to_le_bytes());
+    }
+    Some(slot as u64)
+}
+
+#[test]
+fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
+    for (from, to) in [(1, 2), (2, 1), (2, 3), (1, 1000)] {
+        let (disk, core) = filled();
+        drop(core);
+        let slot = forge_count(&disk, from, to).expect("a slot to forge");
+        let report = check(&disk, READ_ONLY);
+        let counts: Vec<_> = report.findings.iter().filter(|finding| finding.structure == Structure::Count).collect();
+        assert_eq!((counts.len(), report.findings.len()), (1, 1), "{from} to {to}: {}", tell(&report));
+        let told = format!("the count of slot {slot}: it counts {to} references, and {from} were found");
+        assert!(counts[0].to_string().starts_with(&told), "{}", counts[0]);
+        // The engine's own auditor, after it has replayed the log, which may have changed the count by then.
+        let (core, _) = Core::recover(&disk, None).unwrap();
+        assert!(core.audit(&disk).is_err(), "{from} to {to}");
+        // And the one that reads a checkpoint of an array that is running.
+        let findings = fsck::Findings::default();
+        let checkpoint = fsck::Checkpoint::open(&disk, core.newest_superblock().clone(), &findings).unwrap();
+        fsck::audit(&checkpoint, &findings);
+        assert_eq!(findings.take().0.len(), 1);
+    }
+}
