@@ -8,7 +8,7 @@
 #   make lint             formatting, clippy, and the house rules
 #
 # Long campaigns, for a night:
-#   make crash-campaign   10 000 simulated crashes       (CRASHES=..., SEED=...)
+#   make crash-campaign   100 000 simulated histories of crashes; goes on where it was interrupted  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
 
@@ -18,7 +18,11 @@ OUT := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(OUT)/release
 DATA ?= out/array
 ARGS ?=
-CRASHES ?= 10000
+CRASHES ?= 100000
+SEED ?= 1
+# A slice of the campaign for every test run: other seeds at every commit, and they are printed.
+SLICE ?= 5000
+REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 
 .PHONY: demo test build bench lint serve soak crash-campaign fuzz help
@@ -35,7 +39,8 @@ demo:
 test:
 	@scripts/setup test
 	cargo test --workspace
-	cargo build --release --package ibid --package ibid-host
+	cargo build --release --package ibid --package ibid-host --package sim
+	$(BIN)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
 	tests/run --bin $(BIN) --out $(OUT)/tests
 
 build:
@@ -69,8 +74,9 @@ soak:
 
 crash-campaign:
 	@scripts/setup build
-	cargo run --release --package sim -- crash --runs $(CRASHES) $(if $(SEED),--seed $(SEED))
-	cargo run --release --package sim -- exhaustive
+	cargo build --release --package sim
+	$(BIN)/ibid-sim crash --runs $(CRASHES) --seed $(SEED) --jobs $$(nproc) --progress $(OUT)/crash-campaign-$(REVISION)
+	$(BIN)/ibid-sim exhaustive --jobs $$(nproc)
 
 fuzz:
 	@scripts/setup build
