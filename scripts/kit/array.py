@@ -71,6 +71,10 @@ class Array:
         if self.process:
             self.process.kill()
 
+    def fsck(self) -> dict:
+        """Checks the array, which is not running, and returns the report. Damage is a failure."""
+        return json.loads(run([str(self.ibid), "fsck", str(self.data), "--json"], limit=600).stdout)
+
     def stop(self) -> int:
         return self.process.stop() if self.process else 0
 

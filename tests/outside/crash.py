@@ -1,4 +1,4 @@
-"""SIGKILL under a verifying load, cycle after cycle: nothing that was acknowledged is lost.
+"""SIGKILL under a verifying load, cycle after cycle: nothing that was acknowledged is lost, and `ibid fsck` finds no flaw.
 
 The load (`ibid-host torture`) writes, zeroes, unmaps, copies and compares-and-writes, and keeps a journal of what it sent and what was
 answered. After each kill the array is started again on the same data and every block is compared with what the journal allows.
@@ -43,6 +43,12 @@ def run(lab: Lab) -> Iterator[Result]:
                 if not load.alive():
                     raise Failed(f"the load ended before the kill:\n{load.tail()}")
                 array.kill()
+            try:
+                array.fsck()
+            except Failed as e:
+                progress.finish()
+                yield Result(SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}")
+                return
             started = time.monotonic()
             array.start()
             recoveries.append(time.monotonic() - started)
@@ -60,5 +66,5 @@ def run(lab: Lab) -> Iterator[Result]:
     if acknowledged == 0:
         yield Result(SUITE, f"{cycles} kills", "error", time.monotonic() - begin, "the load got nothing acknowledged: nothing was tested")
         return
-    detail = f"{count(acknowledged)} acknowledged operations, 0 lost; serving again after {seconds(max(recoveries))} at most"
+    detail = f"{count(acknowledged)} acknowledged operations, 0 lost; fsck clean each time; serving again after {seconds(max(recoveries))} at most"
     yield Result(SUITE, f"{cycles} kills", "pass", time.monotonic() - begin, detail, {"recovery": recoveries})
