@@ -77,15 +77,23 @@
     ctx.restore();
   }
 
-  function bands(u, plot) {
+  // Behind the curves the stretches themselves, in front of them their names.
+  function bands(u, plot, named) {
     const { ctx, bbox } = u, ratio = devicePixelRatio;
     ctx.save();
     for (const band of plot.bands) {
       const left = Math.max(u.valToPos(band.from, "x", true), bbox.left), right = Math.min(u.valToPos(band.to, "x", true), bbox.left + bbox.width);
-      ctx.fillStyle = css("--tint");
-      ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      ctx.fillStyle = css("--soft"); ctx.font = font(11 * ratio); ctx.textAlign = "right"; ctx.textBaseline = "top";
-      ctx.fillText(band.name, right - 4 * ratio, bbox.top + 4 * ratio);
+      if (!named) {
+        ctx.fillStyle = css("--tint");
+        ctx.fillRect(left, bbox.top, right - left, bbox.height);
+        continue;
+      }
+      ctx.font = font(11 * ratio); ctx.textAlign = "right"; ctx.textBaseline = "top";
+      const width = ctx.measureText(band.name).width;
+      ctx.fillStyle = css("--card");
+      ctx.fillRect(right - width - 8 * ratio, bbox.top + 2 * ratio, width + 6 * ratio, 15 * ratio);
+      ctx.fillStyle = css("--soft");
+      ctx.fillText(band.name, right - 5 * ratio, bbox.top + 4 * ratio);
     }
     ctx.restore();
   }
@@ -114,15 +122,15 @@
     const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : { time: false, distr: plot.x.log ? 3 : 1 };
     const xAxis = isBars
       ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => plot.places, grid: { show: false }, size: 30 })
-      : axis(plot.x.label, { values: (u, v) => v.map(t => t == null ? null : tick(t, plot.x.unit)) });
+      : axis(plot.x.label, { size: 30, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.x.unit)) });
     return {
       width: Math.max(box.clientWidth, 200), height, series: [{ label: plot.x.label || "at", value: (u, v) => show(v, plot.x.unit) }, ...series],
       scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 66, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.y.unit)) })],
-      legend: { live: !isBars, show: !(isBars && plot.series.length === 1) }, cursor: { show: !isBars, drag: { x: !isBars, y: false }, points: { size: 8 } },
-      padding: [12, 12, 0, 0],
+      legend: { live: !isBars, show: !(isBars && plot.series.length === 1), markers: { width: 0, fill: (u, i) => u.series[i].stroke(u, i) } }, cursor: { show: !isBars, drag: { x: !isBars, y: false }, points: { size: 8 } },
+      padding: [12, 26, 0, 0],
       hooks: {
-        drawClear: [u => bands(u, plot)],
-        draw: [u => whiskers(u, columns, xs, plot.shape), ...(isBars ? [u => labels(u, columns, xs, plot.y.unit)] : [])],
+        drawClear: [u => bands(u, plot, false)],
+        draw: [u => bands(u, plot, true), u => whiskers(u, columns, xs, plot.shape), ...(isBars ? [u => labels(u, columns, xs, plot.y.unit)] : [])],
       },
     };
   }

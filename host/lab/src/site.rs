@@ -155,7 +155,9 @@ fn ask<T>(what: &str, result: Result<T, initiator::RunError>) -> Result<T, LabEr
 }
 
 fn name_of(inquiry: &Inquiry) -> String {
-    [&inquiry.vendor, &inquiry.product, &inquiry.revision].map(String::as_str).join(" ").trim().to_owned()
+    // Some products are named after their vendor already.
+    let vendor = if inquiry.product.starts_with(&inquiry.vendor) { "" } else { &inquiry.vendor };
+    [vendor, &inquiry.product, &inquiry.revision].join(" ").trim().to_owned()
 }
 
 /// True when the URL has a part for the LUN; without one it means all of them.

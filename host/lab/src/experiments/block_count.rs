@@ -138,14 +138,23 @@ fn explain(findings: &mut Findings, sizes: &[u64], counts: &[u64], last: Option<
     let points: Vec<(f64, f64)> = counts.iter().filter_map(point).collect();
     let per_iteration = stats::slope(&points);
     let least = points.iter().map(|point| point.1).reduce(f64::min);
+    let flat = shape(samples, *size)[1].measured;
     findings.because(per_iteration.zip(least).map(|(each, least)| {
         format!(
-            "An iteration costs {} whatever it gives back (the datastore takes the blocks into a file, sends UNMAP, and gives them \
-             free again), and the shortest run took {}: with few blocks in each, the iterations are the time; with many, what is left \
-             is the same work for the same space. That is why the curve falls and then is flat.",
+            "On the largest, an iteration costs {} whatever it gives back (the datastore takes the blocks into a file, sends UNMAP, and \
+             gives them free again), and the shortest run took {}: with few blocks in each, the iterations are the time.",
             words::seconds(each.max(0.0)),
             words::seconds(least)
         )
+    }));
+    findings.because(flat.map(|flat| {
+        if (0.8..1.6).contains(&flat) {
+            "From 60 000 blocks on, what is left is the same work for the same space, and the curve is flat, as in the documents.".to_owned()
+        } else if flat >= 1.6 {
+            format!("It still falls beyond 60 000 blocks, by {}: here the iterations cost more beside the rest.", words::show(flat, Unit::Times))
+        } else {
+            "Beyond 60 000 blocks it rises again: the spread of the runs (the machine’s load is below) is larger than what is left to gain.".to_owned()
+        }
     }));
     findings.because(last.map(|(count, returned)| {
         format!(

@@ -164,6 +164,11 @@ async fn measure(
     if case.initialised {
         disk.fill(size, pattern).await?;
     }
+    if !case.writes {
+        // What is read for the first time comes from farther away than what is read again.
+        let once = Profile { random_percent: 0, ..profile };
+        load::run(&disk, once, 0..size, pattern, End::Operations(size / u64::from(profile.bytes))).await?;
+    }
     let before = load::run(&disk, profile, 0..half, pattern, End::After(time)).await?;
     let store = match (&stage.elsewhere, case.same_host, case.same_store) {
         (Some(elsewhere), _, false) => elsewhere,

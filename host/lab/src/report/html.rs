@@ -101,12 +101,24 @@ fn row(outcome: &Outcome, widest: f64) -> String {
     let (class, verdict) = verdict(outcome);
     format!(
         "<tr><td class=\"id\"><a href=\"#{id}\">{id}</a></td><td><a href=\"#{id}\">{title}</a></td><td>{seen}</td>\
-         <td class=\"scale\">{bar}</td><td>{published}</td><td><span class=\"chip {class}\">{verdict}</span></td></tr>",
+         <td class=\"scale\">{bar}</td><td>{published}</td><td><span class=\"chip {class}\" title=\"{goals}\">{verdict}</span></td></tr>",
         id = escape(&outcome.id),
         title = escape(&outcome.title),
         bar = figure.map_or_else(String::new, |f| bar(f, widest)),
         published = number(figure.and_then(|f| f.published)),
+        goals = escape(&goals(outcome)),
     )
+}
+
+/// The goals of an experiment, and which were met.
+fn goals(outcome: &Outcome) -> String {
+    let told = |figure: &Figure| {
+        let (goal, met) = (figure.goal?, figure.is_met()?);
+        let measured = words::show(figure.measured?, figure.unit);
+        let word = if met { "met" } else { "missed" };
+        Some(format!("{}: {measured}, goal {} {word}", figure.name, words::goal(goal, figure.unit)))
+    };
+    outcome.findings.figures.iter().filter_map(told).collect::<Vec<_>>().join("; ")
 }
 
 /// A ratio on a logarithmic scale from 1 to `widest`, with a mark where the documents' is.
