@@ -2,7 +2,7 @@
 //! at once, so that a figure is the engine's own cost and neither the drive's nor the network's.
 
 use bytes::Bytes;
-use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
+use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use store::Geometry;
@@ -75,10 +75,10 @@ impl Disk for MemoryDisk {
     }
 }
 
-/// An array on a drive in memory.
-pub struct Bench {
+/// An array, by default on a drive in memory.
+pub struct Bench<D: Disk = MemoryDisk> {
     /// The drive.
-    pub disk: MemoryDisk,
+    pub disk: D,
     /// The array.
     pub core: Core,
     actions: Vec<Action>,
@@ -90,8 +90,15 @@ impl Bench {
     pub fn new(geometry: Geometry) -> Self {
         let disk = MemoryDisk::new(geometry.capacity);
         disk.touch();
-        Core::create(&disk, &geometry, [7; 16]).expect("a new array in memory");
-        let (core, _) = Core::recover(&disk, None).expect("the array that was just made");
+        Self::on(disk, geometry, Options::for_geometry(&geometry))
+    }
+}
+
+impl<D: Disk> Bench<D> {
+    /// A new array on that drive, opened with these options.
+    pub fn on(disk: D, geometry: Geometry, options: Options) -> Self {
+        Core::create(&disk, &geometry, [7; 16]).expect("a new array on an empty drive");
+        let (core, _) = Core::recover(&disk, Some(options)).expect("the array that was just made");
         Self { disk, core, actions: Vec::new(), next_tag: 0 }
     }
 
