@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from .procs import Failed, Process, free_ports, run
@@ -50,6 +51,10 @@ class Array:
     def volume(self, name: str, size: str, lun: int, host: str = "any") -> str:
         """Makes a volume and shows it to every initiator as `lun`; returns its URL."""
         self.admin("volume", "create", name, "--size", size)
+        return self.connect(name, lun, host)
+
+    def connect(self, name: str, lun: int, host: str = "any") -> str:
+        """Shows a volume, or a snapshot, to every initiator as `lun`; returns its URL."""
         self.admit(host)
         self.admin("host", "connect", host, name, "--lun", str(lun))
         return self.url(lun)
@@ -60,9 +65,24 @@ class Array:
             self.admin("host", "create", host, "--iqn", iqn)
             self.hosts.add(host)
 
+    def space(self) -> dict:
+        """What the array says of its space, in bytes."""
+        return self.admin("array", "show")["array"]["space"]
+
     def stored(self) -> int:
-        """Bytes of data that the array stores."""
-        return self.admin("array", "show")["array"]["space"]["unique"]
+        """Bytes of data that the array stores, after reduction."""
+        space = self.space()
+        return space["unique"] + (space["shared"] or 0) + space["snapshots"]
+
+    def settled(self, limit: float = 300) -> dict:
+        """The space, once it moves no more: what was written has been reduced and stored, what was freed is free."""
+        before, end = None, time.monotonic() + limit
+        while (now := self.space()) != before:
+            if time.monotonic() > end:
+                raise Failed(f"the space of the array still changes after {limit:.0f} s")
+            before = now
+            time.sleep(1.5)
+        return now
 
     def url(self, lun: int, portal: int = 0) -> str:
         return f"iscsi://127.0.0.1:{self.ports[portal]}/{self.iqn}/{lun}"
