@@ -5,9 +5,12 @@
 #   make build            the programs, in $(BIN)
 #   make serve            an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
 #   make bench            the engine's budgets, and Ibid beside tgt end to end
+#   make reduction        how much of real data is stored: Debian trees, clones, a database   (ARGS=--slice: seconds)
 #   make lint             formatting, clippy, and the house rules
 #
 # Long campaigns, for a night:
+#   make ageing           random overwrites of 20 times a full array's capacity, as a curve
+#   make deletion         what a load feels while 1 TiB is deleted
 #   make crash-campaign   100 000 simulated histories of crashes; goes on where it was interrupted  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
@@ -25,7 +28,7 @@ SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 
-.PHONY: demo test build bench lint serve soak crash-campaign fuzz help
+.PHONY: demo test build bench reduction ageing deletion lint serve soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -53,6 +56,16 @@ bench:
 	cargo build --release --package ibid --package ibid-host
 	cargo bench --package bench
 	scripts/bench --bin $(BIN) --out $(OUT)/bench
+
+reduction:
+	@scripts/setup reduction
+	cargo build --release --package ibid --package ibid-host
+	scripts/reduction --bin $(BIN) --out $(OUT)/reduction $(ARGS)
+
+ageing deletion:
+	@scripts/setup bench
+	cargo build --release --package ibid --package ibid-host
+	scripts/$@ --bin $(BIN) --out $(OUT)/bench
 
 lint:
 	@scripts/setup build
