@@ -118,6 +118,8 @@ struct Shared {
     works: Queue,
     background: Condvar,
     watch: Watch,
+    /// A census, an audit or a scrub that is under way shall end soon.
+    has_no_time: AtomicBool,
     is_ending: AtomicBool,
     has_write_cache: bool,
 }
@@ -148,6 +150,7 @@ impl Engine {
             works: Queue::default(),
             background: Condvar::new(),
             watch: Watch::default(),
+            has_no_time: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
         });
         let mut threads = vec![
@@ -174,6 +177,13 @@ impl Engine {
         let stopped = inner.core.stopped().cloned();
         drop(inner);
         stopped.map_or(Ok(()), Err)
+    }
+
+    /// Ends what is looked at in the background (a census, a scrub), so that nobody who waits for it holds up the end. Hosts are still
+    /// served.
+    pub fn stop_chores(&self) {
+        self.shared.has_no_time.store(true, Ordering::Release);
+        self.shared.watch.wake();
     }
 
     /// Looks at the core; for reports and tests.

@@ -263,7 +263,10 @@ fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
         let slot = forge_count(&disk, from, to).expect("a slot to forge");
         let report = check(&disk, READ_ONLY);
         let counts: Vec<_> = report.findings.iter().filter(|finding| finding.structure == Structure::Count).collect();
-        assert_eq!((counts.len(), report.findings.len()), (1, 1), "{from} to {to}: {}", tell(&report));
+        assert_eq!(counts.len(), 1, "{from} to {to}: {}", tell(&report));
+        // The forger has left the summaries as they were: they list the pages under their old checksums.
+        let others = report.findings.iter().filter(|finding| finding.structure != Structure::Count);
+        assert_eq!(others.filter(|finding| finding.structure == Structure::Summary).count(), report.findings.len() - 1);
         let told = format!("the count of slot {slot}: it counts {to} references, and {from} were found");
         assert!(counts[0].to_string().starts_with(&told), "{}", counts[0]);
         // The engine's own auditor, after it has replayed the log, which may have changed the count by then.

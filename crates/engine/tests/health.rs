@@ -107,6 +107,16 @@ fn a_scrub_of_a_sound_array_finds_nothing_and_reads_everything() {
 }
 
 #[test]
+fn chores_end_when_they_are_told_to() {
+    let (_disk, engine) = filled();
+    engine.stop_chores();
+    assert_eq!(engine.census(&owner), None);
+    engine.scrub(FAST);
+    assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts are still served");
+    engine.close().unwrap();
+}
+
+#[test]
 fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
     let (disk, engine) = filled();
     engine.census(&owner).unwrap();

@@ -86,8 +86,9 @@ struct Suspect {
 }
 
 impl Shared {
+    /// True when what is looked at in the background has to end.
     fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::Acquire)
+        self.is_ending.load(Ordering::Acquire) || self.has_no_time.load(Ordering::Acquire)
     }
 
     /// Takes a checkpoint. `None` when the engine ends or has stopped.

@@ -37,6 +37,7 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     let catalog = Arc::new(open_catalog(&settings, storage.service())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
     let served = runtime.block_on(run(&settings, &storage, &catalog));
+    storage.stop_chores();
     // All that used the engine has ended with these. Whatever else went wrong, it is closed properly.
     drop((runtime, catalog));
     let closed = storage.close();

@@ -71,6 +71,11 @@ impl Storage {
         })
     }
 
+    /// Ends what the engine does for nobody but administration.
+    pub(crate) fn stop_chores(&self) {
+        self.engine.stop_chores();
+    }
+
     /// Closes the engine, whose users must all have ended.
     pub(crate) fn close(self) -> Result<(), Problem> {
         match Arc::into_inner(self.engine) {
