@@ -13,6 +13,7 @@
 #   make deletion         what a load feels while 1 TiB is deleted
 #   make crash-campaign   100 000 simulated histories of crashes; goes on where it was interrupted  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
+#   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
 
 SHELL := /bin/bash
@@ -28,7 +29,7 @@ SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 
-.PHONY: demo test build bench reduction ageing deletion lint serve soak crash-campaign fuzz help
+.PHONY: demo test build bench reduction ageing deletion lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -90,6 +91,13 @@ crash-campaign:
 	cargo build --release --package sim
 	$(BIN)/ibid-sim crash --runs $(CRASHES) --seed $(SEED) --jobs $$(nproc) --progress $(OUT)/crash-campaign-$(REVISION)
 	$(BIN)/ibid-sim exhaustive --jobs $$(nproc)
+
+datastore-soak:
+	@scripts/setup test
+	cargo build --release --package ibid --package ibid-host
+	$(BIN)/ibid-host datastore-sim --hosts 64 --operations 10000 --seed $(or $(SEED),1)
+	$(BIN)/ibid-host datastore-sim --hosts 16 --operations 1000 --seed $(or $(SEED),1) --no-ats --calm 4000
+	tests/run datastore --bin $(BIN) --out $(OUT)/tests --full
 
 fuzz:
 	@scripts/setup build

@@ -546,15 +546,24 @@ impl Shared {
 
     /// Zeroes sectors: by WRITE SAME where the device can.
     async fn zero(&self, lba: u64, sectors: u64) -> Result<()> {
-        self.mounted.io.check()?;
-        match self.mounted.io.disk.write_same(lba, sectors, Bytes::from_static(&[0; SECTOR_BYTES])).await {
-            Ok(()) => return Ok(()),
-            Err(DiskError::OutOfSpace) => return Err(DiskError::OutOfSpace.into()),
-            // By hand, then, with the patience of a write.
-            Err(_) => {}
+        let disk = &self.mounted.io.disk;
+        let step = disk.limits().write_same_blocks.clamp(1, BLOCK_SECTORS);
+        let mut at = lba;
+        while at < lba + sectors {
+            let length = step.min(lba + sectors - at);
+            self.mounted.io.check()?;
+            match disk.write_same(at, length, Bytes::from_static(&[0; SECTOR_BYTES])).await {
+                Ok(()) => {}
+                Err(DiskError::OutOfSpace) => return Err(DiskError::OutOfSpace.into()),
+                // By hand, then, with the patience of a write.
+                Err(_) => {
+                    let zeros = Bytes::from(vec![0; length as usize * SECTOR_BYTES]);
+                    self.mounted.io.write(at - self.mounted.io.partition, zeros).await?;
+                }
+            }
+            at += length;
         }
-        let zeros = Bytes::from(vec![0; sectors as usize * SECTOR_BYTES]);
-        self.mounted.io.write(lba - self.mounted.io.partition, zeros).await
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::options::MountOptions;
 use crate::transaction::Transaction;
 use crate::{Error, Result, VolumeUuid};
 use bytes::Bytes;
+use device::DiskError;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -113,10 +114,20 @@ impl Heartbeat {
         let old = slot.clone();
         let new = Slot { beats: old.beats + 1, ..old.clone() };
         let sent = io.runtime.now();
-        let swap = if self.by_ats {
-            swap_unleased(io, volume, &old, &new).await?
-        } else {
-            write_slot(io, volume, &old, &new).await?
+        let mut backoff = io.backoff();
+        let swap = loop {
+            let swap = if self.by_ats {
+                swap_unleased(io, volume, &old, &new).await
+            } else {
+                write_slot(io, volume, &old, &new).await
+            };
+            match swap {
+                // Others reserve the unit for moments, again and again: a beat must get in between.
+                Err(Error::Disk(DiskError::ReservationConflict)) if io.runtime.now() < sent + io.timing.interval => {
+                    backoff.pause().await;
+                }
+                swap => break swap?,
+            }
         };
         match swap {
             Swap::Done => {
@@ -151,7 +162,7 @@ async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> R
     let (compare, write) = (Bytes::copy_from_slice(&before), Bytes::copy_from_slice(&after));
     match io.disk.compare_and_write(lba, compare, write).await {
         Ok(_) => {}
-        Err(device::DiskError::Unsupported(_)) => return write_slot(io, volume, old, new).await,
+        Err(DiskError::Unsupported(_)) => return write_slot(io, volume, old, new).await,
         Err(error) if crate::io::is_passing(&error) => {}
         Err(error) => return Err(error.into()),
     }
@@ -175,7 +186,7 @@ fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     if found == *after {
         Ok(Swap::Done)
     } else if found == *before {
-        Err(Error::Disk(device::DiskError::TimedOut))
+        Err(Error::Disk(DiskError::TimedOut))
     } else {
         Ok(Swap::Lost(Box::new(found)))
     }

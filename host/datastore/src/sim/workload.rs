@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Directory of the shared files, and of each host's own.
 const SHARED: &str = "/locks";
 const OWN: &str = "/work";
-/// Own files that a host keeps at once.
-const OWN_FILES: u64 = 4;
+/// Own files that a host keeps at once, and as many under another name: with 64 hosts there are descriptors for no more.
+const OWN_FILES: u64 = 1;
 
 /// What all hosts of a run share.
 pub(crate) struct Workload {
