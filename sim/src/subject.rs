@@ -38,7 +38,7 @@ pub enum Io {
 
 /// What the world shall do for the subject. A plan is a read that needs the drive
 /// and no longer the subject.
-pub enum Action<S: Subject + ?Sized> {
+pub enum Action<S: Subject> {
     /// Give a host its answer.
     Complete {
         /// The operation.
