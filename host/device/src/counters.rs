@@ -39,6 +39,10 @@ pub struct CountersSnapshot {
     pub read_ns: u64,
     /// Time of WRITE commands, in nanoseconds, summed.
     pub write_ns: u64,
+    /// The part of [`read_ns`](Self::read_ns) that passed in the host's queue.
+    pub read_queue_ns: u64,
+    /// The part of [`write_ns`](Self::write_ns) that passed in the host's queue.
+    pub write_queue_ns: u64,
     /// READ and WRITE commands that failed.
     pub errors: u64,
     /// COMPARE AND WRITE; a miscompare counts as failed.
@@ -100,6 +104,8 @@ impl CountersSnapshot {
             write_bytes: f(self.write_bytes, other.write_bytes),
             read_ns: f(self.read_ns, other.read_ns),
             write_ns: f(self.write_ns, other.write_ns),
+            read_queue_ns: f(self.read_queue_ns, other.read_queue_ns),
+            write_queue_ns: f(self.write_queue_ns, other.write_queue_ns),
             errors: f(self.errors, other.errors),
             ats: self.ats.combine(&other.ats, f),
             clone_read: self.clone_read.combine(&other.clone_read, f),
@@ -190,8 +196,8 @@ impl Counters {
         Gauge::raise(self, |numbers| &mut numbers.active)
     }
 
-    /// A READ of `bytes` bytes ended.
-    pub(crate) fn read(&self, bytes: u64, time: Duration, done: bool) {
+    /// A READ of `bytes` bytes ended, `queued` of whose `time` it waited in the queue.
+    pub(crate) fn read(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
             numbers.errors += 1;
@@ -200,11 +206,12 @@ impl Counters {
         numbers.reads += 1;
         numbers.read_bytes += bytes;
         numbers.read_ns += nanos(time);
+        numbers.read_queue_ns += nanos(queued);
         record(&mut latencies.read, nanos(time));
     }
 
-    /// A WRITE of `bytes` bytes ended.
-    pub(crate) fn write(&self, bytes: u64, time: Duration, done: bool) {
+    /// The same of a WRITE.
+    pub(crate) fn write(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
             numbers.errors += 1;
@@ -213,6 +220,7 @@ impl Counters {
         numbers.writes += 1;
         numbers.write_bytes += bytes;
         numbers.write_ns += nanos(time);
+        numbers.write_queue_ns += nanos(queued);
         record(&mut latencies.write, nanos(time));
     }
 
@@ -314,13 +322,13 @@ mod tests {
     #[test]
     fn what_happened_between_two_looks_is_their_difference() {
         let counters = Counters::default();
-        counters.read(512, MS, true);
+        counters.read(512, MS, MS, true);
         counters.offload(Primitive::Ats, 512, MS, true);
         let first = counters.snapshot();
         let open = counters.begin();
-        counters.read(1024, 2 * MS, true);
-        counters.read(1024, MS, false);
-        counters.write(4096, MS, true);
+        counters.read(1024, 2 * MS, MS, true);
+        counters.read(1024, MS, MS, false);
+        counters.write(4096, MS, Duration::ZERO, true);
         counters.offload(Primitive::Ats, 512, 3 * MS, false);
         counters.offload(Primitive::Clone, 1 << 20, MS, true);
         let between = counters.snapshot().since(&first);
@@ -330,6 +338,7 @@ mod tests {
             reads: 1,
             read_bytes: 1024,
             read_ns: 2_000_000,
+            read_queue_ns: 1_000_000,
             errors: 1,
             writes: 1,
             write_bytes: 4096,
@@ -349,7 +358,7 @@ mod tests {
     #[test]
     fn latencies_are_kept_by_kind() {
         let counters = Counters::default();
-        (1..=100).for_each(|ms| counters.write(512, ms * MS, true));
+        (1..=100).for_each(|ms| counters.write(512, ms * MS, MS, true));
         counters.offload(Primitive::Zero, 512, 7 * MS, true);
         let latencies = counters.latencies();
         let median = latencies.write.value_at_quantile(0.5) as f64 / 1e6;

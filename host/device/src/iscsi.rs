@@ -189,15 +189,23 @@ impl IscsiDisk {
 
     /// Sends a command until it has an answer that counts.
     async fn run(&self, request: Request, replay: Replay) -> Result<Bytes, DiskError> {
+        self.run_timed(request, replay).await.0
+    }
+
+    /// The same, and how long the command waited in the queue.
+    async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DiskError>, Duration) {
+        let begun = clock::now();
         let waiting = self.counters.wait();
-        let _permit = self.queue.acquire().await.map_err(|_| DiskError::PathsDown)?;
+        let permit = self.queue.acquire().await;
         drop(waiting);
+        let queued = clock::now().duration_since(begun);
+        let Ok(_permit) = permit else { return (Err(DiskError::PathsDown), queued) };
         let _open = self.counters.begin();
         let result = self.attempt(request, replay).await;
         if matches!(result, Err(DiskError::TimedOut | DiskError::PathsDown)) {
             self.counters.aborted();
         }
-        result
+        (result, queued)
     }
 
     async fn attempt(&self, request: Request, replay: Replay) -> Result<Bytes, DiskError> {
@@ -342,14 +350,14 @@ impl SharedDisk for IscsiDisk {
     fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
         Box::pin(async move {
             let begun = clock::now();
-            let result = self.run(self.unit.read(lba, blocks, false), Replay::Harmless).await;
+            let (result, queued) = self.run_timed(self.unit.read(lba, blocks, false), Replay::Harmless).await;
             let expected = self.bytes(blocks.into());
             // A target that sends less than it was asked for is not believed.
             let result = result.and_then(|data| match data.len() as u64 {
                 length if length == expected => Ok(data),
                 _ => Err(DiskError::Nonsense),
             });
-            self.counters.read(expected, clock::now().duration_since(begun), result.is_ok());
+            self.counters.read(expected, clock::now().duration_since(begun), queued, result.is_ok());
             result
         })
     }
@@ -358,8 +366,8 @@ impl SharedDisk for IscsiDisk {
         Box::pin(async move {
             let blocks = self.blocks_of(&data)?;
             let begun = clock::now();
-            let result = self.run(self.unit.write(lba, data, false), Replay::Harmless).await;
-            self.counters.write(self.bytes(blocks), clock::now().duration_since(begun), result.is_ok());
+            let (result, queued) = self.run_timed(self.unit.write(lba, data, false), Replay::Harmless).await;
+            self.counters.write(self.bytes(blocks), clock::now().duration_since(begun), queued, result.is_ok());
             result.map(drop)
         })
     }

@@ -343,7 +343,7 @@ impl SharedDisk for MemoryDisk {
                 })
                 .await;
             drop(open);
-            self.counters.read(self.bytes(blocks.into()), begun.elapsed(), result.is_ok());
+            self.counters.read(self.bytes(blocks.into()), begun.elapsed(), Duration::ZERO, result.is_ok());
             result
         })
     }
@@ -359,7 +359,7 @@ impl SharedDisk for MemoryDisk {
                 })
                 .await;
             drop(open);
-            self.counters.write(self.bytes(blocks), begun.elapsed(), result.is_ok());
+            self.counters.write(self.bytes(blocks), begun.elapsed(), Duration::ZERO, result.is_ok());
             result
         })
     }

@@ -134,6 +134,11 @@ impl Host {
         &self.inner.name
     }
 
+    /// Where it lives; nothing when it lives in memory alone.
+    pub fn directory(&self) -> Option<&Path> {
+        self.inner.directory.as_deref()
+    }
+
     /// The name that it logs in with.
     pub fn iqn(&self) -> String {
         self.inner.state.lock().iqn.clone()
@@ -363,6 +368,13 @@ impl Host {
             }
         }
         Ok(all)
+    }
+
+    /// How many processes use devices of the host now, this one included.
+    pub fn worlds(&self) -> Result<u64, HostError> {
+        let own = u64::from(self.inner.publisher.lock().is_some());
+        let others = self.inner.published.as_ref().map_or(Ok(0), Published::living);
+        Ok(own + others?)
     }
 
     /// Logs out of everything, and keeps what was counted and found out. To be called before the process ends; a host

@@ -75,13 +75,19 @@ impl Published {
         files::store(&self.directory.join(TOTAL), &File { devices: total })
     }
 
+    /// How many other processes there are now.
+    pub(crate) fn living(&self) -> Result<u64, HostError> {
+        let names = world::files::names(&self.directory).map_err(files::failed(&self.directory))?;
+        let lives = |name: &&String| **name != self.own && process_of(name).is_some_and(is_alive);
+        Ok(names.iter().filter(lives).count() as u64)
+    }
+
     /// The numbers of all other processes of the host, those of the past included.
     pub(crate) fn others(&self) -> Result<Numbers, HostError> {
         let _lock = files::lock(&self.directory)?;
         let mut living = Numbers::new();
         for name in world::files::names(&self.directory).map_err(files::failed(&self.directory))? {
-            let process = name.split('-').next().and_then(|number| number.parse::<u32>().ok());
-            let (Some(process), true) = (process, name.ends_with(".json") && name != self.own) else { continue };
+            let Some(process) = process_of(&name).filter(|_| name != self.own) else { continue };
             let path = self.directory.join(&name);
             let Some(File { devices }) = files::load(&path)? else { continue };
             if is_alive(process) {
@@ -95,6 +101,11 @@ impl Published {
         add(&mut all, &living);
         Ok(all)
     }
+}
+
+/// The number of the process whose counters are in the file with this name.
+fn process_of(name: &str) -> Option<u32> {
+    name.strip_suffix(".json")?.split_once('-')?.0.parse().ok()
 }
 
 /// True while there is a process of this number. Where there is no /proc, every process counts as alive.
@@ -122,6 +133,7 @@ mod tests {
         let reader = Published::new(directory.path(), 3).unwrap();
         assert_eq!(reader.others().unwrap(), numbers(7, 3));
         assert_eq!(one.others().unwrap(), numbers(4, 1));
+        assert_eq!((one.living().unwrap(), reader.living().unwrap()), (1, 2));
         one.finish(numbers(5, 2)).unwrap();
         assert_eq!(reader.others().unwrap(), numbers(9, 1));
         two.finish(numbers(4, 0)).unwrap();

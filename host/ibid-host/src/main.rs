@@ -6,6 +6,7 @@
 mod bench;
 mod cli;
 mod esx;
+mod esxtop;
 mod failure;
 mod lab;
 mod meter;
@@ -36,6 +37,10 @@ enum Verb {
     /// Show or change an advanced setting in ESXi's other language
     #[command(name = "esxcfg-advcfg")]
     Advcfg(esx::AdvcfgArgs),
+    /// Compare the simulated host with the array's best practices
+    Check(esx::check::CheckArgs),
+    /// Watch what the simulated host does to its devices
+    Esxtop(esxtop::EsxtopArgs),
     /// Claim devices for the simulated host
     Claim(esx::ClaimArgs),
     /// Give devices of the simulated host up
@@ -72,6 +77,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.verb {
         Verb::Esxcli(args) => esx::esxcli(host, args).await,
         Verb::Advcfg(args) => esx::advcfg(host, args).await,
+        Verb::Check(args) => esx::check::run(host, args).await,
+        Verb::Esxtop(args) => esxtop::run(host, args).await,
         Verb::Claim(args) => esx::claim(host, args).await,
         Verb::Unclaim(args) => esx::unclaim(host, args).await,
         Verb::Lab(verb) => lab::run(verb).await,

@@ -2,6 +2,7 @@
 //! simulated host, which outlives the command.
 
 mod adapter;
+pub(crate) mod check;
 mod device;
 mod nmp;
 mod record;
@@ -143,6 +144,14 @@ pub(crate) async fn unclaim(host: &HostArgs, args: &UnclaimArgs) -> Result<(), F
     let host = host.open()?;
     let result = adapter::unclaim(&host, args);
     finish(&host, result).await
+}
+
+/// A device with four paths, for tests of what shows devices.
+#[cfg(test)]
+pub(crate) fn example_device(name: &str) -> esxhost::DeviceRecord {
+    let mut device = view::tests::device(&[::device::PathState::Active; 4]).record;
+    name.clone_into(&mut device.name);
+    device
 }
 
 /// Prints what a command has to say, and lets the host keep what it learned, whatever came of the command.

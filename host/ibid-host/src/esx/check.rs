@@ -1,0 +1,232 @@
+//! `ibid-host check`: the array's best practices for ESXi, compared with what the host really does. Each finding names the
+//! command that mends it.
+
+use super::HostArgs;
+use super::view::DeviceView;
+use crate::failure::Failure;
+use clap::Args;
+use device::{PathPolicy, PathState, Primitive, Support};
+use esxhost::{Host, Setting};
+use serde::Serialize;
+use std::io::Write as _;
+
+/// Ports that a device should be reached through: two on each of two controllers.
+const MIN_PORTS: usize = 4;
+/// The transfer size that is best for EXTENDED COPY, in KiB: the most that ESXi can be set to.
+const BEST_TRANSFER_KIB: i64 = 16_384;
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CheckArgs {
+    /// One JSON array on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// One practice, and how the host follows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    /// `host`, or the device.
+    subject: String,
+    practice: &'static str,
+    ok: bool,
+    /// What was found.
+    found: String,
+    /// The command that mends it, or what to look at where there is no such command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Finding {
+    fn new(subject: &str, practice: &'static str, ok: bool, found: String, mend: impl FnOnce() -> String) -> Self {
+        Self { subject: subject.to_owned(), practice, ok, found, mend: (!ok).then(mend) }
+    }
+}
+
+/// Runs the verb. The exit code is 1 when a practice is not followed.
+pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failure> {
+    let host = args.open()?;
+    let views = DeviceView::collect(&host, None).await;
+    let closed = host.close().await;
+    let views = views?;
+    let mut findings = host_findings(&host);
+    findings.extend(views.iter().flat_map(device_findings));
+    let text = if check.json { json(&findings) } else { text(&findings) };
+    // A reader that went away has read what it wanted.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    closed?;
+    match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => Ok(()),
+        wrong => Err(Failure::Wrong(format!("{wrong} of {} practices are not followed", findings.len()))),
+    }
+}
+
+fn json(findings: &[Finding]) -> String {
+    // Strings and booleans always encode.
+    serde_json::to_string_pretty(findings).unwrap_or_default() + "\n"
+}
+
+fn text(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.subject.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for Finding { subject, practice, ok, found, mend } in findings {
+        out += &format!("{:5}  {subject:width$}  {practice}: {found}\n", if *ok { "ok" } else { "WRONG" });
+        if let Some(mend) = mend {
+            out += &format!("       {:width$}  mend: {mend}\n", "");
+        }
+    }
+    out
+}
+
+fn host_findings(host: &Host) -> Vec<Finding> {
+    let adapters = host.adapters();
+    let mut findings = vec![Finding::new(
+        "host",
+        "more than one HBA",
+        adapters > 1,
+        format!("{adapters}"),
+        || "ibid-host esxcli iscsi adapter set --ports 2".to_owned(),
+    )];
+    if host.devices().is_empty() {
+        findings.push(Finding::new("host", "devices are claimed", false, "none".to_owned(), || {
+            "ibid-host claim iscsi://PORTAL".to_owned()
+        }));
+    }
+    for (setting, practice) in [
+        (Setting::HardwareAcceleratedMove, "XCOPY is enabled"),
+        (Setting::HardwareAcceleratedInit, "WRITE SAME is enabled"),
+        (Setting::HardwareAcceleratedLocking, "ATS is enabled"),
+        (Setting::UseAtsForHeartbeat, "ATS is used for heartbeats"),
+        (Setting::EnableBlockDelete, "UNMAP of guests reaches the array"),
+    ] {
+        let path = setting.definition().path;
+        let (value, name) = (host.settings().get(setting), setting.definition().name());
+        findings.push(Finding::new("host", practice, value == 1, format!("{name} is {value}"), || {
+            format!("ibid-host esxcli system settings advanced set --int-value 1 --option {path}")
+        }));
+    }
+    let size = host.settings().get(Setting::MaxHwTransferSize);
+    let path = Setting::MaxHwTransferSize.definition().path;
+    let found = format!("MaxHWTransferSize is {size}");
+    findings.push(Finding::new("host", "XCOPY describes 16 MB at once", size == BEST_TRANSFER_KIB, found, || {
+        format!("ibid-host esxcfg-advcfg -s {BEST_TRANSFER_KIB} {path}")
+    }));
+    findings
+}
+
+fn device_findings(view: &DeviceView) -> Vec<Finding> {
+    let (device, name) = (&view.record, view.record.name.as_str());
+    let ports = device.ports.len();
+    let dead: Vec<&str> =
+        view.paths.iter().filter(|path| path.state() == PathState::Dead).map(|path| path.name.as_str()).collect();
+    let trouble = if dead.is_empty() { format!("{} paths", view.paths.len()) } else { format!("dead: {}", dead.join(", ")) };
+    let policy = device.policy;
+    let mut findings = vec![
+        Finding::new(name, "at least four ports", ports >= MIN_PORTS, ports.to_string(), || {
+            "give the array more portals (ibid serve --iscsi ADDRESS, once for each), then ibid-host claim \
+             iscsi://PORTAL"
+                .to_owned()
+        }),
+        Finding::new(name, "every path is alive", dead.is_empty(), trouble, || {
+            format!("ibid-host esxcli storage core path list --device {name} tells why")
+        }),
+        Finding::new(
+            name,
+            "round robin",
+            matches!(policy, PathPolicy::RoundRobin { .. }),
+            policy.name().to_owned(),
+            || format!("ibid-host esxcli storage nmp device set --device {name} --psp VMW_PSP_RR"),
+        ),
+    ];
+    if let PathPolicy::RoundRobin { iops } = policy {
+        findings.push(Finding::new(name, "an I/O operation limit of 1", iops == 1, iops.to_string(), || {
+            format!("ibid-host esxcli storage nmp psp roundrobin deviceconfig set --device {name} --type iops --iops 1")
+        }));
+    }
+    for primitive in Primitive::ALL {
+        let state = device.vaai.of(primitive);
+        let practice = match primitive {
+            Primitive::Ats => "ATS is usable",
+            Primitive::Clone => "XCOPY is usable",
+            Primitive::Zero => "WRITE SAME is usable",
+            Primitive::Delete => "UNMAP is usable",
+        };
+        let found = if state.enabled { state.support.to_string() } else { "disabled for this device".to_owned() };
+        let option = primitive.to_string().to_lowercase();
+        let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
+        findings.push(Finding::new(name, practice, device.vaai.is_usable(primitive), found, || {
+            if state.support == Support::Unsupported && state.enabled {
+                format!("{set} --forget, where the array can do it now")
+            } else {
+                format!("{set} --{option} enable")
+            }
+        }));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::tests::device;
+    use super::*;
+
+    #[test]
+    fn a_new_host_is_told_what_esxi_does_not_set_by_itself() {
+        let host = Host::transient("esx01").unwrap();
+        let findings = host_findings(&host);
+        let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).map(|finding| finding.practice).collect();
+        assert_eq!(
+            wrong,
+            ["devices are claimed", "UNMAP of guests reaches the array", "XCOPY describes 16 MB at once"]
+        );
+        host.set(Setting::EnableBlockDelete, 1).unwrap();
+        host.set(Setting::MaxHwTransferSize, 16_384).unwrap();
+        host.set(Setting::HardwareAcceleratedLocking, 0).unwrap();
+        host.set_adapters(1).unwrap();
+        let findings = host_findings(&host);
+        let mends: Vec<_> = findings.iter().filter_map(|finding| finding.mend.as_deref()).collect();
+        assert_eq!(
+            mends,
+            [
+                "ibid-host esxcli iscsi adapter set --ports 2",
+                "ibid-host claim iscsi://PORTAL",
+                "ibid-host esxcli system settings advanced set --int-value 1 --option \
+                 /VMFS3/HardwareAcceleratedLocking",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_device_as_it_should_be_has_no_finding() {
+        let findings = device_findings(&device(&[PathState::Active; 4]));
+        assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
+        assert_eq!(findings.len(), 8);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_device_is_told_with_its_mend() {
+        let mut view = device(&[PathState::Active, PathState::Dead]);
+        view.record.policy = PathPolicy::RoundRobin { iops: 1000 };
+        view.record.vaai.clone.enabled = false;
+        view.record.vaai.zero.support = Support::Unsupported;
+        let name = "naa.624a9370753d69fe46db318d00011014";
+        let wrong: String = text(&device_findings(&view).into_iter().filter(|finding| !finding.ok).collect::<Vec<_>>());
+        let indent = " ".repeat(7 + name.len() + 2);
+        let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
+        let expected = [
+            format!("WRONG  {name}  at least four ports: 2\n"),
+            format!("{indent}mend: give the array more portals (ibid serve --iscsi ADDRESS, once for each), then "),
+            "ibid-host claim iscsi://PORTAL\n".to_owned(),
+            format!("WRONG  {name}  every path is alive: dead: vmhba64:C1:T0:L7\n"),
+            format!("{indent}mend: ibid-host esxcli storage core path list --device {name} tells why\n"),
+            format!("WRONG  {name}  an I/O operation limit of 1: 1000\n"),
+            format!("{indent}mend: ibid-host esxcli storage nmp psp roundrobin deviceconfig set --device {name} "),
+            "--type iops --iops 1\n".to_owned(),
+            format!("WRONG  {name}  XCOPY is usable: disabled for this device\n"),
+            format!("{indent}mend: {set} --clone enable\n"),
+            format!("WRONG  {name}  WRITE SAME is usable: unsupported\n"),
+            format!("{indent}mend: {set} --forget, where the array can do it now\n"),
+        ];
+        assert_eq!(wrong, expected.concat());
+    }
+}

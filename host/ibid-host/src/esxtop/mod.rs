@@ -1,0 +1,172 @@
+//! `ibid-host esxtop`: what a host does to its devices, on a screen or as a CSV file.
+
+mod batch;
+mod fields;
+mod sample;
+mod screen;
+mod terminal;
+
+use crate::esx::HostArgs;
+use crate::failure::Failure;
+use batch::{Capture, perfmon_time};
+use clap::Args;
+use esxhost::{Host, timestamp};
+use fields::Selection;
+use sample::{Row, Sample};
+use screen::Screen;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use world::files::Access;
+use world::{clock, files};
+
+/// The file that keeps the selection of fields, beside the host's other files.
+const CONFIGURATION: &str = "esxtoprc";
+/// A configuration is a line.
+const MAX_CONFIGURATION_BYTES: u64 = 4096;
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct EsxtopArgs {
+    /// Batch mode: CSV on stdout
+    #[arg(short, long)]
+    batch: bool,
+    /// Seconds between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    delay: f64,
+    /// Looks in batch mode; without, until the reader goes away
+    #[arg(short = 'n', long, value_name = "NUMBER")]
+    iterations: Option<u64>,
+    /// All fields, whatever the configuration says
+    #[arg(short, long)]
+    all: bool,
+    /// A configuration that the key W saved, in the place of the host's own
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if (0.1..=86_400.0).contains(&value) { Ok(value) } else { Err("0.1 to 86400 seconds are possible".to_owned()) }
+}
+
+/// Runs the verb.
+pub(crate) async fn run(host: &HostArgs, args: &EsxtopArgs) -> Result<(), Failure> {
+    let host = host.open()?;
+    let selection = if args.all { Selection::all() } else { configuration(&host, args.config.as_deref())? };
+    if args.batch {
+        return capture(&host, &selection, args).await;
+    }
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "esxtop's screen needs a terminal",
+            "esxtop -b -d 5 -n 50 > FILE.csv writes a file",
+        ));
+    }
+    watch(&host, Screen::new(selection, args.delay)).await
+}
+
+fn configuration_path(host: &Host) -> PathBuf {
+    host.directory().unwrap_or(Path::new(".")).join(CONFIGURATION)
+}
+
+/// The selection that was saved; the default when none was.
+fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure> {
+    let own = configuration_path(host);
+    let given = path.unwrap_or(&own);
+    let failed = |error| Failure::File { path: given.display().to_string(), error };
+    match files::read_text(given, MAX_CONFIGURATION_BYTES).map_err(failed)? {
+        Some(text) => Selection::from_notation(&text).ok_or_else(|| {
+            Failure::usage(format!("{} is no configuration of esxtop", given.display()), "save one with the key W")
+        }),
+        None if path.is_none() => Ok(Selection::default()),
+        None => Err(failed(std::io::ErrorKind::NotFound.into())),
+    }
+}
+
+/// Batch mode. The first line of numbers comes after the first interval: rates need two looks.
+async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Result<(), Failure> {
+    let mut before = Sample::take(host)?;
+    let mut names: Vec<String> = host.devices().into_iter().map(|device| device.name).collect();
+    names.extend(before.devices().cloned());
+    names.sort();
+    names.dedup();
+    let capture = Capture::new(host.name(), names, selection);
+    let mut out = std::io::stdout().lock();
+    let mut print = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok();
+    let mut alive = print(capture.header());
+    let mut interval = tokio::time::interval(Duration::from_secs_f64(args.delay));
+    interval.tick().await;
+    let mut left = args.iterations.unwrap_or(u64::MAX);
+    while alive && left > 0 {
+        interval.tick().await;
+        let now = Sample::take(host)?;
+        let rows = now.rows(&before, &host.devices(), host.worlds()?);
+        alive = print(capture.line(&perfmon_time(&timestamp(clock::unix_millis())), &rows));
+        before = now;
+        left -= 1;
+    }
+    Ok(())
+}
+
+/// The screen, until it is left.
+async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
+    let failed = |error| Failure::File { path: "the terminal".to_owned(), error };
+    let mut terminal = terminal::Terminal::open().map_err(failed)?;
+    let mut before = Sample::take(host)?;
+    refresh(host, &mut screen, &mut before)?;
+    loop {
+        terminal.draw(&screen).map_err(failed)?;
+        let pause = Duration::from_secs_f64(screen.delay);
+        let key = tokio::time::timeout(pause, terminal.key()).await;
+        let todo = match key {
+            Err(_) => screen::Todo::Refresh,
+            Ok(None) => screen::Todo::Quit,
+            Ok(Some(key)) => screen.press(key),
+        };
+        match todo {
+            screen::Todo::Nothing => {}
+            screen::Todo::Refresh => refresh(host, &mut screen, &mut before)?,
+            screen::Todo::Save => {
+                let path = configuration_path(host);
+                let text = screen.selection.notation() + "\n";
+                match files::replace(&path, text.as_bytes(), Access::Everybody) {
+                    Ok(()) => screen.say(format!("saved in {}", path.display())),
+                    Err(error) => screen.say(format!("{}: {error}", path.display())),
+                }
+            }
+            screen::Todo::Quit => return Ok(()),
+        }
+    }
+}
+
+fn refresh(host: &Host, screen: &mut Screen, before: &mut Sample) -> Result<(), Failure> {
+    let now = Sample::take(host)?;
+    let worlds = host.worlds()?;
+    screen.rows = now.rows(before, &host.devices(), worlds);
+    screen.banner = banner(worlds);
+    *before = now;
+    Ok(())
+}
+
+/// The first line: the time, how long the machine is up, who uses the host, and the machine's load.
+fn banner(worlds: u64) -> String {
+    let proc =
+        |name: &str| files::read_text(Path::new(name), MAX_CONFIGURATION_BYTES).ok().flatten().unwrap_or_default();
+    let uptime = proc("/proc/uptime").split(['.', ' ']).next().and_then(|text| text.parse().ok()).unwrap_or(0u64);
+    banner_of(&timestamp(clock::unix_millis()), uptime, worlds, &proc("/proc/loadavg"))
+}
+
+fn banner_of(time: &str, uptime: u64, worlds: u64, load: &str) -> String {
+    let (_, time) = time.split_once('T').unwrap_or(("", time));
+    let hour: u64 = time.get(..2).and_then(|hour| hour.parse().ok()).unwrap_or(0);
+    let rest = time.get(2..8).unwrap_or("");
+    let half = if hour < 12 { "am" } else { "pm" };
+    let clock = format!("{}{rest}{half}", if hour.is_multiple_of(12) { 12 } else { hour % 12 });
+    let (days, hours, minutes) = (uptime / 86_400, uptime / 3600 % 24, uptime / 60 % 60);
+    let load: Vec<&str> = load.split(' ').take(3).collect();
+    format!("{clock} up {days} days {hours:2}:{minutes:02}, {worlds} worlds; CPU load average: {}", load.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What the counters say between two looks.
+
+use device::CountersSnapshot;
+use esxhost::{DeviceRecord, Host, HostError};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use world::clock;
+
+/// One device between two looks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) device: String,
+    pub(crate) paths: u64,
+    /// Processes that use the host now.
+    pub(crate) worlds: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) queue_depth: u64,
+    /// Since the host began.
+    pub(crate) now: CountersSnapshot,
+    /// Since the last look.
+    pub(crate) step: CountersSnapshot,
+    /// Time between the two, in seconds.
+    pub(crate) seconds: f64,
+}
+
+impl Row {
+    pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+        if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    }
+
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+    }
+
+    pub(crate) fn mib_per_second(&self, bytes: u64) -> f64 {
+        self.per_second(bytes) / f64::from(1 << 20)
+    }
+
+    /// The mean, in milliseconds, of `count` times of `ns` nanoseconds together.
+    pub(crate) fn ms(ns: u64, count: u64) -> f64 {
+        Self::ratio(ns, count) / 1e6
+    }
+
+    pub(crate) fn read_ms(&self) -> f64 {
+        Self::ms(self.step.read_ns, self.step.reads)
+    }
+
+    pub(crate) fn write_ms(&self) -> f64 {
+        Self::ms(self.step.write_ns, self.step.writes)
+    }
+
+    pub(crate) fn read_queue_ms(&self) -> f64 {
+        Self::ms(self.step.read_queue_ns, self.step.reads)
+    }
+
+    pub(crate) fn write_queue_ms(&self) -> f64 {
+        Self::ms(self.step.write_queue_ns, self.step.writes)
+    }
+
+    /// What a guest waits for a read or write.
+    pub(crate) fn guest_ms(&self) -> f64 {
+        Self::ms(self.step.read_ns + self.step.write_ns, self.step.reads + self.step.writes)
+    }
+
+    pub(crate) fn queue_ms(&self) -> f64 {
+        Self::ms(self.step.read_queue_ns + self.step.write_queue_ns, self.step.reads + self.step.writes)
+    }
+}
+
+/// All devices at one look.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    at: Instant,
+    numbers: BTreeMap<String, CountersSnapshot>,
+}
+
+impl Sample {
+    /// Looks at the counters of a host.
+    pub(crate) fn take(host: &Host) -> Result<Self, HostError> {
+        Ok(Self { at: clock::now(), numbers: host.counters()? })
+    }
+
+    /// The devices that were counted.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &String> {
+        self.numbers.keys()
+    }
+
+    /// The rows between `earlier` and this look, for the devices that the host has claimed and those that it counted, by
+    /// name.
+    pub(crate) fn rows(&self, earlier: &Self, devices: &[DeviceRecord], worlds: u64) -> Vec<Row> {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let mut names: Vec<&String> = devices.iter().map(|device| &device.name).chain(self.devices()).collect();
+        names.sort();
+        names.dedup();
+        let row = |name: &String| {
+            let record = devices.iter().find(|device| device.name == *name);
+            let now = self.numbers.get(name).copied().unwrap_or_default();
+            let before = earlier.numbers.get(name).copied().unwrap_or_default();
+            Row {
+                device: name.clone(),
+                paths: record.map_or(0, |device| u64::from(device.adapters) * device.ports.len() as u64),
+                worlds,
+                block_bytes: record.map_or(512, |device| device.block_bytes),
+                queue_depth: record.map_or(0, |device| device.queue_depth as u64),
+                now,
+                step: now.since(&before),
+                seconds,
+            }
+        };
+        names.into_iter().map(row).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(at: Instant, numbers: BTreeMap<String, CountersSnapshot>) -> Self {
+        Self { at, numbers }
+    }
+}

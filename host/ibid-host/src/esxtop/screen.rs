@@ -1,0 +1,257 @@
+//! esxtop's screen: what is on it, and what the keys do.
+
+use super::fields::{FIELDS, Selection};
+use super::sample::Row;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+/// The shortest time between two looks, in seconds.
+const MIN_DELAY: f64 = 0.5;
+
+/// What the keys work on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mode {
+    Table,
+    Fields,
+    Help,
+    /// A number is being typed; the text so far.
+    Delay(String),
+    Rows(String),
+}
+
+/// By what the rows are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Name,
+    Reads,
+    Writes,
+    MbRead,
+    MbWritten,
+}
+
+/// A key that was pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Char(char),
+    Enter,
+    Escape,
+    Backspace,
+    /// Ctrl-C.
+    Interrupt,
+}
+
+/// What the program has to do because of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    Nothing,
+    /// Look at the counters now.
+    Refresh,
+    /// Keep the selection of fields.
+    Save,
+    Quit,
+}
+
+/// The screen.
+#[derive(Clone, Debug)]
+pub(crate) struct Screen {
+    mode: Mode,
+    order: Order,
+    pub(crate) selection: Selection,
+    /// Seconds between two looks.
+    pub(crate) delay: f64,
+    most_rows: Option<usize>,
+    /// The first line: time, load.
+    pub(crate) banner: String,
+    pub(crate) rows: Vec<Row>,
+    message: String,
+}
+
+const SCREEN_KEYS: &[(&str, &str)] = &[
+    ("u", "disk device screen, the one that this host has"),
+    ("f", "fields: which columns are shown"),
+    ("o p", "on the field screen: VAAI counters and VAAI latencies"),
+    ("s", "seconds between two looks"),
+    ("#", "number of devices shown"),
+    ("r w", "sort by reads, by writes per second"),
+    ("R T", "sort by MB read, by MB written per second"),
+    ("N", "sort by name"),
+    ("W", "save the selection of fields for the next time and for batch mode"),
+    ("space, enter", "look at once"),
+    ("h ?", "this help"),
+    ("q", "quit"),
+];
+
+impl Screen {
+    pub(crate) fn new(selection: Selection, delay: f64) -> Self {
+        Self {
+            mode: Mode::Table,
+            order: Order::Name,
+            selection,
+            delay,
+            most_rows: None,
+            banner: String::new(),
+            rows: Vec::new(),
+            message: String::new(),
+        }
+    }
+
+    /// A line below the banner, until the next key.
+    pub(crate) fn say(&mut self, message: impl Into<String>) {
+        self.message = message.into();
+    }
+
+    /// Takes a key.
+    pub(crate) fn press(&mut self, key: Key) -> Todo {
+        self.message.clear();
+        if key == Key::Interrupt {
+            return Todo::Quit;
+        }
+        match std::mem::replace(&mut self.mode, Mode::Table) {
+            Mode::Table => self.command(key),
+            Mode::Help => Todo::Nothing,
+            Mode::Fields => {
+                if let Key::Char(letter) = key
+                    && self.selection.toggle(letter)
+                {
+                    self.mode = Mode::Fields;
+                }
+                Todo::Nothing
+            }
+            Mode::Delay(typed) => match type_number(typed, key) {
+                Typed::More(text) => self.turn_to(Mode::Delay(text)),
+                Typed::Done(text) => {
+                    match text.parse() {
+                        Ok(delay) if (MIN_DELAY..=86_400.0).contains(&delay) => self.delay = delay,
+                        _ => self.say(format!("{MIN_DELAY} to 86400 seconds are possible")),
+                    }
+                    Todo::Nothing
+                }
+                Typed::Left => Todo::Nothing,
+            },
+            Mode::Rows(typed) => match type_number(typed, key) {
+                Typed::More(text) => self.turn_to(Mode::Rows(text)),
+                Typed::Done(text) => {
+                    self.most_rows = text.parse().ok().filter(|rows| *rows > 0);
+                    Todo::Nothing
+                }
+                Typed::Left => Todo::Nothing,
+            },
+        }
+    }
+
+    fn turn_to(&mut self, mode: Mode) -> Todo {
+        self.mode = mode;
+        Todo::Nothing
+    }
+
+    fn command(&mut self, key: Key) -> Todo {
+        let order = match key {
+            Key::Char('q') => return Todo::Quit,
+            Key::Char('f' | 'F') => return self.turn_to(Mode::Fields),
+            Key::Char('h' | '?') => return self.turn_to(Mode::Help),
+            Key::Char('s') => return self.turn_to(Mode::Delay(String::new())),
+            Key::Char('#') => return self.turn_to(Mode::Rows(String::new())),
+            Key::Char('W') => return Todo::Save,
+            Key::Char(' ' | 'u') | Key::Enter => return Todo::Refresh,
+            Key::Char('r') => Order::Reads,
+            Key::Char('w') => Order::Writes,
+            Key::Char('R') => Order::MbRead,
+            Key::Char('T') => Order::MbWritten,
+            Key::Char('N') => Order::Name,
+            Key::Char('c' | 'm' | 'd' | 'v' | 'n' | 'i' | 'p') => {
+                self.say("this host has disks alone: u is its screen, h helps");
+                return Todo::Nothing;
+            }
+            _ => return Todo::Nothing,
+        };
+        self.order = order;
+        Todo::Nothing
+    }
+
+    /// The rows as they are shown.
+    fn sorted(&self) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.rows.iter().collect();
+        let by = |value: fn(&Row) -> u64| move |a: &&Row, b: &&Row| value(b).cmp(&value(a));
+        match self.order {
+            Order::Name => {}
+            Order::Reads => rows.sort_by(by(|row| row.step.reads)),
+            Order::Writes => rows.sort_by(by(|row| row.step.writes)),
+            Order::MbRead => rows.sort_by(by(|row| row.step.read_bytes)),
+            Order::MbWritten => rows.sort_by(by(|row| row.step.write_bytes)),
+        }
+        rows.truncate(self.most_rows.unwrap_or(usize::MAX));
+        rows
+    }
+
+    /// Draws it.
+    pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
+        let [top, body] = Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(frame.area());
+        frame.render_widget(Paragraph::new(vec![Line::raw(self.banner.clone()), Line::raw(self.prompt())]), top);
+        let lines = match self.mode {
+            Mode::Fields => self.field_lines(),
+            Mode::Help => help_lines(),
+            Mode::Table | Mode::Delay(_) | Mode::Rows(_) => self.table_lines(),
+        };
+        frame.render_widget(Paragraph::new(lines), body);
+    }
+
+    fn prompt(&self) -> String {
+        match &self.mode {
+            Mode::Delay(typed) => format!("Change delay from {} second(s) to: {typed}", self.delay),
+            Mode::Rows(typed) => format!("Number of devices shown (0 for all): {typed}"),
+            _ => self.message.clone(),
+        }
+    }
+
+    fn table_lines(&self) -> Vec<Line<'static>> {
+        let join = |cells: Vec<String>| cells.join(" ");
+        let heading = join(self.selection.columns().map(|column| column.heading()).collect());
+        let mut lines = vec![Line::styled(heading, Style::new().add_modifier(Modifier::REVERSED))];
+        lines.extend(self.sorted().into_iter().map(|row| {
+            Line::raw(join(self.selection.columns().map(|column| column.cell(row)).collect()).trim_end().to_owned())
+        }));
+        lines
+    }
+
+    fn field_lines(&self) -> Vec<Line<'static>> {
+        let mut lines = vec![Line::raw(format!("Current Field order: {}", self.selection.notation())), Line::raw("")];
+        lines.extend(FIELDS.iter().enumerate().map(|(at, field)| {
+            let star = if self.selection.shows(at) { '*' } else { ' ' };
+            Line::raw(format!("{star} {}:  {}", field.key, field.description))
+        }));
+        lines.push(Line::raw(""));
+        lines.push(Line::raw("Toggle fields with a-p, any other key to return:"));
+        lines
+    }
+}
+
+fn help_lines() -> Vec<Line<'static>> {
+    let mut lines = vec![Line::raw("esxtop of a simulated host: the keys"), Line::raw("")];
+    lines.extend(SCREEN_KEYS.iter().map(|(keys, what)| Line::raw(format!("  {keys:14} {what}"))));
+    lines.push(Line::raw(""));
+    lines.push(Line::raw("Hit any key to continue:"));
+    lines
+}
+
+enum Typed {
+    More(String),
+    Done(String),
+    Left,
+}
+
+fn type_number(mut text: String, key: Key) -> Typed {
+    match key {
+        Key::Char(c) if (c.is_ascii_digit() || c == '.') && text.len() < 8 => text.push(c),
+        Key::Backspace => drop(text.pop()),
+        Key::Enter => return Typed::Done(text),
+        Key::Escape => return Typed::Left,
+        _ => {}
+    }
+    Typed::More(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use super::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+const BANNER: &str = "12:49:54am up 36 days  9:37, 2 worlds; CPU load average: 0.27, 0.31, 0.30";
+
+fn screen() -> Screen {
+    let mut screen = Screen::new(Selection::default(), 5.0);
+    screen.rows = super::super::tests::rows();
+    screen.banner = BANNER.to_owned();
+    screen
+}
+
+fn press(screen: &mut Screen, keys: &str) -> Vec<Todo> {
+    keys.chars().map(|key| screen.press(if key == '\n' { Key::Enter } else { Key::Char(key) })).collect()
+}
+
+/// The lines as they are on a terminal of this width, without blanks at their ends.
+fn lines(screen: &Screen, width: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, 26)).unwrap();
+    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    let mut lines: Vec<String> = (0..26).map(line).collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[test]
+fn the_device_screen_is_esxtops() {
+    let lines = lines(&screen(), 180);
+    assert_eq!(
+        lines,
+        [
+            BANNER,
+            "",
+            concat!(
+                "DEVICE                               PATH/WORLD/PARTITION DQLEN WQLEN ACTV QUED   %USD  LOAD   CMDS/s",
+                "  READS/s WRITES/s MBREAD/s MBWRTN/s DAVG/cmd KAVG/cmd GAVG/cmd QAVG/cmd",
+            ),
+            concat!(
+                "naa.624a9370753d69fe46db318d00011014 -                      128     -   32   96  25.00  1.00   438.40",
+                "   100.00   200.00     0.39    10.00     1.30     0.10     1.40     0.10",
+            ),
+        ]
+    );
+}
+
+#[test]
+fn u_f_o_p_show_the_vaai_columns_as_in_the_documents() {
+    let mut screen = screen();
+    press(&mut screen, "ufopbfgi\n");
+    assert_eq!(
+        lines(&screen, 220)[2..],
+        [
+            concat!(
+                "DEVICE                               CLONE_RD CLONE_WR  CLONE_F MBC_RD/s MBC_WR/s      ATS ATSF",
+                "     ZERO   ZERO_F MBZERO/s   DELETE DELETE_F  MBDEL/s CAVG/suc   CAVG/f AAVG/suc   AAVG/f  AVG/suc",
+                "   ZAVG/f",
+            ),
+            concat!(
+                "naa.624a9370753d69fe46db318d00011014       64       60        1   204.80   192.00     1010    8",
+                "      532        0   106.40        7        2   140.00     2.00     0.50     2.00     0.50     2.00",
+                "     0.00",
+            ),
+        ]
+    );
+}
+
+#[test]
+fn the_field_screen_lists_what_there_is() {
+    let mut screen = screen();
+    press(&mut screen, "fo");
+    let lines = lines(&screen, 80);
+    assert_eq!(lines[2], "Current Field order: ABcdeFGhIjklmnOp");
+    assert_eq!(
+        lines[4..20],
+        [
+            "* A:  DEVICE = Device Name",
+            "* B:  ID = Path/World/Partition Id",
+            "  C:  NUM = Num of Objects",
+            "  D:  SHARES = Shares",
+            "  E:  BLKSZ = Block Size (bytes)",
+            "* F:  QSTATS = Queue Stats",
+            "* G:  IOSTATS = I/O Stats",
+            "  H:  RESVSTATS = Reserve Stats",
+            "* I:  LATSTATS/cmd = Overall Latency Stats (ms)",
+            "  J:  LATSTATS/rd = Read Latency Stats (ms)",
+            "  K:  LATSTATS/wr = Write Latency Stats (ms)",
+            "  L:  ERRSTATS/s = Error Stats",
+            "  M:  PAESTATS/s = PAE Stats",
+            "  N:  SPLTSTATS/s = SPLIT Stats",
+            "* O:  VAAISTATS= VAAI Stats",
+            "  P:  VAAILATSTATS/cmd = VAAI Latency Stats (ms)",
+        ]
+    );
+    assert_eq!(lines[21], "Toggle fields with a-p, any other key to return:");
+    press(&mut screen, "\n");
+    assert!(super::tests::lines(&screen, 200)[2].contains("CLONE_RD"));
+}
+
+#[test]
+fn keys_do_what_help_says() {
+    let mut screen = screen();
+    assert_eq!(press(&mut screen, " u\nW"), [Todo::Refresh, Todo::Refresh, Todo::Refresh, Todo::Save]);
+    assert_eq!(press(&mut screen, "s2.5\n").last(), Some(&Todo::Nothing));
+    assert_eq!(screen.delay, 2.5);
+    press(&mut screen, "s0\n");
+    assert_eq!((screen.delay, lines(&screen, 80)[1].as_str()), (2.5, "0.5 to 86400 seconds are possible"));
+    press(&mut screen, "s7");
+    assert_eq!(lines(&screen, 80)[1], "Change delay from 2.5 second(s) to: 7");
+    screen.press(Key::Backspace);
+    screen.press(Key::Escape);
+    assert_eq!(screen.delay, 2.5);
+    press(&mut screen, "h");
+    assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: the keys");
+    press(&mut screen, "xn");
+    assert_eq!(lines(&screen, 80)[1], "this host has disks alone: u is its screen, h helps");
+    assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Todo::Quit], Todo::Quit));
+}
+
+#[test]
+fn rows_are_sorted_and_cut() {
+    let mut screen = screen();
+    let mut busy = screen.rows[0].clone();
+    (busy.device, busy.step.reads, busy.step.write_bytes) = ("naa.7".to_owned(), 9_999, 0);
+    screen.rows.push(busy);
+    let first = |screen: &Screen| lines(screen, 200)[3].split(' ').next().unwrap().to_owned();
+    for (keys, name) in [
+        ("r", "naa.7"),
+        ("T", "naa.624a9370753d69fe46db318d00011014"),
+        ("R", "naa.624a9370753d69fe46db318d00011014"),
+        ("rN", "naa.624a9370753d69fe46db318d00011014"),
+    ] {
+        press(&mut screen, keys);
+        assert_eq!(first(&screen), name, "{keys}");
+    }
+    press(&mut screen, "#1\n");
+    assert_eq!(lines(&screen, 200).len(), 4);
+    press(&mut screen, "#0\n");
+    assert_eq!(lines(&screen, 200).len(), 5);
+}
