@@ -55,7 +55,7 @@ const PARTS: &[Part] = &[
     part("esxhost", &["units", "world", "scsi", "initiator", "device"]),
     part("vdisk", &["units", "world", "device", "datastore", "esxhost"]),
     part("lab", &["world", "scsi", "initiator", "device", "datastore", "vdisk"]),
-    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost", "lab"]),
+    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost", "vdisk", "lab"]),
     // Around them.
     part("sim", &["units", "world", "store", "journal", "map", "fsck", "engine"]),
     part("bench", &["units", "world", "reduce", "store", "journal", "map", "engine", "initiator"]),

@@ -35,7 +35,8 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    fn config(&self, url: &Url) -> Result<Config, Failure> {
+    /// How to log in at a URL.
+    pub(crate) fn config(&self, url: &Url) -> Result<Config, Failure> {
         let length = |bytes: u64, option: &str| {
             let fits = u32::try_from(bytes).ok().filter(|bytes| (512..1 << 24).contains(bytes));
             fits.ok_or_else(|| {

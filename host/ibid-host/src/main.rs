@@ -5,6 +5,7 @@
 
 mod bench;
 mod cli;
+mod cluster;
 mod esx;
 mod esxtop;
 mod failure;
@@ -15,6 +16,9 @@ mod pump;
 mod random;
 mod torture;
 mod verbs;
+mod vm;
+mod vmfs;
+mod vmkfstools;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -37,6 +41,11 @@ enum Verb {
     /// Show or change an advanced setting in ESXi's other language
     #[command(name = "esxcfg-advcfg")]
     Advcfg(esx::AdvcfgArgs),
+    /// Datastores and virtual disks, as ESXi's vmkfstools makes, copies and changes them
+    Vmkfstools(Box<vmkfstools::VmkfstoolsArgs>),
+    /// Virtual machines on datastores
+    #[command(subcommand)]
+    Vm(vm::VmVerb),
     /// Compare the simulated host with the array's best practices
     Check(esx::check::CheckArgs),
     /// Watch what the simulated host does to its devices
@@ -48,6 +57,12 @@ enum Verb {
     /// Repeat the experiments of the documents and write a report
     #[command(subcommand)]
     Lab(lab::LabVerb),
+    /// Check the datastore of a device (vSphere On-disk Metadata Analyzer)
+    Voma(cluster::VomaArgs),
+    /// Run the datastore in a simulated world: many hosts, one LUN, crashes
+    DatastoreSim(cluster::SimArgs),
+    /// Let many hosts fight for one datastore over real iSCSI, and die
+    DatastoreTorture(cluster::DatastoreTortureArgs),
     /// Measure one kind of command in a closed loop
     Bench(bench::BenchArgs),
     /// List the targets behind a portal
@@ -77,11 +92,16 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
     match &cli.verb {
         Verb::Esxcli(args) => esx::esxcli(host, args).await,
         Verb::Advcfg(args) => esx::advcfg(host, args).await,
+        Verb::Vmkfstools(args) => vmkfstools::run(host, args).await,
+        Verb::Vm(verb) => vm::run(host, verb).await,
         Verb::Check(args) => esx::check::run(host, args).await,
         Verb::Esxtop(args) => esxtop::run(host, args).await,
         Verb::Claim(args) => esx::claim(host, args).await,
         Verb::Unclaim(args) => esx::unclaim(host, args).await,
         Verb::Lab(verb) => lab::run(verb).await,
+        Verb::Voma(args) => cluster::voma(host, args).await,
+        Verb::DatastoreSim(args) => cluster::simulate(args),
+        Verb::DatastoreTorture(args) => cluster::torture(args).await,
         Verb::Bench(args) => bench::run(args).await,
         Verb::Targets(args) => targets::run(args).await,
         Verb::Deploy(args) => deploy::run(args).await,

@@ -12,6 +12,7 @@ use device::{CopyRun, DiskError, Primitive, SharedDisk};
 use esxhost::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
 pub(crate) use work::WorkMeter;
 pub use work::{Sent, Work};
 
@@ -69,15 +70,19 @@ impl Default for MoverSettings {
 }
 
 /// Why data went through the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ByHost {
     /// A rule forbids EXTENDED COPY for this copy.
-    Forbidden(Forbidden),
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
     /// The host's setting is off.
+    #[error("/DataMover/HardwareAcceleratedMove is 0")]
     SwitchedOff,
     /// The device does not offer the primitive, or it is switched off for the device.
+    #[error("the device does not support Clone")]
     Unsupported,
     /// The device turned a command down on the way.
+    #[error("the device turned EXTENDED COPY down")]
     Refused,
 }
 

@@ -5,9 +5,10 @@
 
 use crate::error::{Error, Result};
 use crate::mover::{Mover, MoverSettings, Work};
-use crate::reclaim::{CountRule, DEFAULT_UNIT, Space, balloon_blocks, log_line, unit};
+use crate::reclaim::{CountRule, Space, balloon_blocks, log_line, unit};
 use datastore::{Cursor, Datastore, File};
 use device::{Primitive, Provisioning};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The file that holds the blocks of one iteration.
@@ -173,17 +174,33 @@ impl Priority {
 /// One round of the automatic reclamation of ESXi 6.5: what is free and still mapped on the array is given back, no faster
 /// than the priority says. Where the device does not tell what is mapped, all that is free is.
 pub async fn automatic(datastore: &Datastore, priority: Priority, settings: MoverSettings) -> Result<UnmapSummary> {
+    automatic_until(datastore, priority, settings, &AtomicBool::new(false)).await
+}
+
+/// The same, given up soon after `stop` is set: what it holds then is free again, as all else.
+pub async fn automatic_until(
+    datastore: &Datastore,
+    priority: Priority,
+    settings: MoverSettings,
+    stop: &AtomicBool,
+) -> Result<UnmapSummary> {
     let rate = priority.megabytes_a_second().filter(|_| datastore.info().mode == datastore::Mode::V6);
     let (Some(rate), Ok(())) = (rate, check_support(datastore)) else { return Ok(UnmapSummary::default()) };
     let file = balloon_file(datastore, UNMAP_FILE).await?;
     let mover = Mover::new(settings);
-    let outcome = automatic_round(datastore, &file, rate, &mover).await;
+    let outcome = automatic_round(datastore, &file, rate, &mover, stop).await;
     let (iterations, blocks) = drop_balloon(datastore, UNMAP_FILE, file, outcome).await?;
     let unit = AUTOMATIC_UNIT;
     Ok(UnmapSummary { iterations, unit, overridden: false, blocks, work: mover.work.work() })
 }
 
-async fn automatic_round(datastore: &Datastore, file: &File, rate: u64, mover: &Mover) -> Result<(u64, u64)> {
+async fn automatic_round(
+    datastore: &Datastore,
+    file: &File,
+    rate: u64,
+    mover: &Mover,
+    stop: &AtomicBool,
+) -> Result<(u64, u64)> {
     let disk = datastore.disk();
     let (mut cursor, mut iterations, mut blocks) = (Cursor::default(), 0, 0);
     loop {
@@ -195,9 +212,9 @@ async fn automatic_round(datastore: &Datastore, file: &File, rate: u64, mover: &
         for run in runs {
             mapped.extend(still_mapped(disk.as_ref(), run).await);
         }
-        // A block of the datastore at a time, so that the rate holds within an iteration too.
-        for part in mapped.chunks(usize::try_from(DEFAULT_UNIT).unwrap_or(1)) {
-            if !mover.unmap(disk.as_ref(), part).await? {
+        // A second's worth at a time, so that the rate holds within an iteration too.
+        for part in mapped.chunks(usize::try_from(rate).unwrap_or(1)) {
+            if stop.load(Ordering::Relaxed) || !mover.unmap(disk.as_ref(), part).await? {
                 return Ok((iterations, blocks));
             }
             let megabytes = sectors(part).div_ceil(datastore::BLOCK_SECTORS);
@@ -206,6 +223,9 @@ async fn automatic_round(datastore: &Datastore, file: &File, rate: u64, mover: &
         }
         file.punch(0..file.blocks()).await?;
         iterations += 1;
+        if stop.load(Ordering::Relaxed) {
+            return Ok((iterations, blocks));
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Load {
     buffers: Vec<Buffers>,
     /// With [`Op::Caw`], which chunks hold the slot's data at present; the others hold zeros.
     written: Vec<bool>,
+    /// Numbers what is written: an array that finds repetitions must find none.
+    stamps: Stamps,
     started: Vec<Option<(Instant, u64)>>,
     measure_from: Instant,
     end: Instant,
@@ -87,6 +89,10 @@ impl Load {
             position: 0,
             buffers,
             written: if args.op == Op::Caw { vec![false; chunks as usize] } else { Vec::new() },
+            stamps: Stamps {
+                is_on: args.pattern != Pattern::Zero,
+                next: args.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            },
             started: vec![None; usize::from(args.qd)],
             measure_from,
             end: measure_from + Duration::from_secs_f64(args.secs),
@@ -116,10 +122,10 @@ impl Load {
         let (unit, blocks, buffers) = (&self.unit, self.blocks, &self.buffers[slot]);
         match self.op {
             Op::Read if self.mix > 0 && self.random.percent(self.mix) => {
-                unit.write(lba, buffers.data.clone(), self.fua)
+                unit.write(lba, self.stamps.fresh(&buffers.data), self.fua)
             }
             Op::Read => unit.read(lba, blocks, self.fua),
-            Op::Write => unit.write(lba, buffers.data.clone(), self.fua),
+            Op::Write => unit.write(lba, self.stamps.fresh(&buffers.data), self.fua),
             Op::WriteSame | Op::Zero => unit.write_same(lba, blocks, buffers.data.clone(), false),
             Op::ZeroUnmap => unit.write_same(lba, blocks, buffers.data.clone(), true),
             Op::Unmap => unit.unmap(&[(lba, blocks)]),
@@ -209,6 +215,27 @@ impl Buffers {
             clear = [data.clone(), vec![0; bytes]].concat();
         }
         Self { data: data.into(), set: set.into(), clear: clear.into() }
+    }
+}
+
+/// Makes each page that is written another one, for the price of a copy.
+struct Stamps {
+    is_on: bool,
+    next: u64,
+}
+
+impl Stamps {
+    /// The data with a number of its own in each 4 KiB.
+    fn fresh(&mut self, data: &Bytes) -> Bytes {
+        if !self.is_on {
+            return data.clone();
+        }
+        let mut fresh = data.to_vec();
+        for page in fresh.chunks_mut(4096) {
+            self.next = self.next.wrapping_add(1);
+            page.iter_mut().zip(self.next.to_le_bytes()).for_each(|(byte, stamp)| *byte = stamp);
+        }
+        fresh.into()
     }
 }
 

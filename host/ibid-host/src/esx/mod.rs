@@ -4,9 +4,11 @@
 mod adapter;
 pub(crate) mod check;
 mod device;
+mod filesystem;
 mod nmp;
 mod record;
 mod settings;
+mod unmap;
 mod view;
 
 use crate::failure::Failure;
@@ -78,9 +80,21 @@ enum Storage {
     /// Devices, paths and adapters
     #[command(subcommand)]
     Core(Core),
+    /// Datastores
+    #[command(subcommand)]
+    Filesystem(filesystem::Filesystem),
     /// How paths are chosen
     #[command(subcommand)]
     Nmp(nmp::Nmp),
+    /// Datastores
+    #[command(subcommand)]
+    Vmfs(Vmfs),
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Vmfs {
+    /// Give the free space of a datastore back to the array
+    Unmap(unmap::UnmapArgs),
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -112,6 +126,9 @@ enum SystemSettings {
 
 /// Runs `esxcli`.
 pub(crate) async fn esxcli(host: &HostArgs, args: &EsxcliArgs) -> Result<(), Failure> {
+    if let Esxcli::Storage(Storage::Vmfs(Vmfs::Unmap(args))) = &args.verb {
+        return unmap::run(host, args).await;
+    }
     let host = host.open()?;
     let formatter = args.formatter;
     let result = match &args.verb {
@@ -120,7 +137,10 @@ pub(crate) async fn esxcli(host: &HostArgs, args: &EsxcliArgs) -> Result<(), Fai
         Esxcli::Storage(Storage::Core(Core::Adapter(verb))) => adapter::core(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Core(Core::Device(verb))) => device::device(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Core(Core::Path(verb))) => device::path(&host, verb, formatter).await,
+        Esxcli::Storage(Storage::Filesystem(verb)) => filesystem::filesystem(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Nmp(verb)) => nmp::nmp(&host, verb, formatter).await,
+        // Above: it mounts a datastore.
+        Esxcli::Storage(Storage::Vmfs(Vmfs::Unmap(_))) => Ok(String::new()),
     };
     finish(&host, result).await
 }

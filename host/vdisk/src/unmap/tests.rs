@@ -113,3 +113,18 @@ async fn vmfs_6_gives_back_by_itself_what_is_mapped_and_no_faster_than_it_may() 
     assert_eq!(again.blocks, 0);
     assert_eq!(automatic(&ds, Priority::None, MoverSettings::default()).await.unwrap(), UnmapSummary::default());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_automatic_reclamation_ends_when_it_is_told_and_holds_nothing() {
+    let (_array, ds, _) = littered().await;
+    let free = ds.space().await.unwrap().free;
+    let stop = AtomicBool::new(false);
+    let settings = MoverSettings::default();
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (summary, ()) = tokio::join!(automatic_until(&ds, Priority::Low, settings, &stop), later);
+    assert_eq!(summary.unwrap().blocks, 50, "two seconds' worth");
+    assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
+}

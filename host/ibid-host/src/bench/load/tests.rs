@@ -105,3 +105,12 @@ fn failures_are_counted_and_the_first_is_kept() {
     }
     assert_eq!((load.errors, load.first_error.as_deref()), (2, Some("RESERVATION CONFLICT")));
 }
+
+#[test]
+fn no_page_is_written_twice() {
+    let mut seen = std::collections::HashSet::new();
+    for request in requests(&mut load("--op write --size 8K --qd 2 --warm 3600"), 200) {
+        let Payload::Out(data) = &request.payload else { panic!("no data") };
+        assert!(data.chunks(4096).all(|page| seen.insert(page.to_vec())));
+    }
+}

@@ -1,0 +1,18 @@
+//! The datastore's own verbs: its check in ESXi's word, and its long tests.
+
+mod sim;
+mod torture;
+mod voma;
+
+use crate::failure::Failure;
+use serde::Serialize;
+pub(crate) use sim::{SimArgs, simulate};
+pub(crate) use torture::{DatastoreTortureArgs, torture};
+pub(crate) use voma::{VomaArgs, voma};
+
+/// One line of JSON on stdout.
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?;
+    println!("{line}");
+    Ok(())
+}

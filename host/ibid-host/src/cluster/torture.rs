@@ -1,0 +1,141 @@
+//! `datastore-torture`: many hosts that fight for the files of one datastore over real iSCSI, and die now and then.
+
+use super::print_json;
+use crate::cli::ConnectionArgs;
+use crate::failure::Failure;
+use clap::Args;
+use datastore::sim::{Connect, Torture, TortureOutcome};
+use datastore::{Datastore, Runtime, Timing, TokioRuntime};
+use device::{DiskError, DiskOptions, IscsiDisk, PathConfig, RetryRules, SharedDisk};
+use initiator::Url;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options of the verb.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DatastoreTortureArgs {
+    /// iscsi://[user%password@]host[:port]/target-iqn/lun; a datastore is made there, all that the LUN held is lost
+    #[arg(long)]
+    url: Url,
+    /// Hosts, each with sessions of its own
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=63))]
+    hosts: u16,
+    /// For how long
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// Milliseconds from one crash of a host to the next, on average
+    #[arg(long, value_name = "MS", default_value_t = 5000)]
+    calm: u64,
+    /// Lock by reserving the whole LUN instead of by ATS
+    #[arg(long)]
+    no_ats: bool,
+    /// Decides what the hosts do
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Even when the LUN carries a datastore that another program made
+    #[arg(long)]
+    force: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Serialize)]
+struct Line {
+    verb: &'static str,
+    hosts: u16,
+    seconds: u64,
+    operations: u64,
+    operations_s: f64,
+    refused: u64,
+    crashes: u64,
+    lives: u64,
+    fsck_problems: usize,
+    violation: Option<String>,
+}
+
+/// Runs the verb.
+pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> {
+    let wrong = |error: datastore::Error| Failure::Wrong(error.to_string());
+    let connect = connect(args)?;
+    let disk = connect(usize::MAX).await.map_err(|error| wrong(error.into()))?;
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+    let found = Datastore::probe(&disk, &runtime).await.map_err(wrong)?;
+    if let Some(found) = found.filter(|found| found.label != "simulated" && !args.force) {
+        let message = format!("the LUN carries the datastore '{}'", found.label);
+        return Err(Failure::usage(message, "--force gives it up"));
+    }
+    drop(disk);
+    let run = Torture {
+        seed: args.seed,
+        hosts: args.hosts.into(),
+        time: Duration::from_secs(args.seconds),
+        calm: Duration::from_millis(args.calm),
+        ats: !args.no_ats,
+        timing: Timing::default(),
+    };
+    let outcome = run.run(connect).await.map_err(wrong)?;
+    report(args, &outcome)?;
+    match (&outcome.violation, outcome.report.problems.first()) {
+        (Some(violation), _) => Err(Failure::Wrong(violation.clone())),
+        (None, Some(problem)) => Err(Failure::Wrong(format!("fsck: {problem}"))),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Opens the LUN for a host.
+fn connect(args: &DatastoreTortureArgs) -> Result<Connect, Failure> {
+    let config = args.connection.config(&args.url)?;
+    let lun = args.url.lun;
+    Ok(Arc::new(move |_| {
+        // One name, many sessions: to the target each is a nexus of its own.
+        let config = config.clone();
+        Box::pin(async move {
+            let paths = vec![PathConfig { config, lun }];
+            let options = DiskOptions { rules: short_lived(), ..DiskOptions::default() };
+            let disk = IscsiDisk::open(paths, options).await.map_err(|_| DiskError::PathsDown)?;
+            Ok(Arc::new(disk) as Arc<dyn SharedDisk>)
+        })
+    }))
+}
+
+/// Rules under which a command is answered, or certainly over, within the time that `Timing::io_lifetime` gives it.
+fn short_lived() -> RetryRules {
+    RetryRules {
+        command_timeout: Duration::from_secs(3),
+        ping_after: Duration::from_secs(2),
+        ping_timeout: Duration::from_secs(1),
+        paths_down_timeout: Duration::from_secs(1),
+        // The datastore has a patience of its own for these.
+        conflict_retries: 0,
+        busy_retries: 5,
+        ..RetryRules::default()
+    }
+}
+
+fn report(args: &DatastoreTortureArgs, outcome: &TortureOutcome) -> Result<(), Failure> {
+    let rate = outcome.operations as f64 / args.seconds.max(1) as f64;
+    let problems = outcome.report.problems.len();
+    if args.json {
+        return print_json(&Line {
+            verb: "datastore-torture",
+            hosts: args.hosts,
+            seconds: args.seconds,
+            operations: outcome.operations,
+            operations_s: rate,
+            refused: outcome.refused,
+            crashes: outcome.crashes,
+            lives: outcome.lives,
+            fsck_problems: problems,
+            violation: outcome.violation.clone(),
+        });
+    }
+    println!(
+        "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} lives; fsck finds {problems} problems",
+        args.hosts, args.seconds, outcome.operations, outcome.refused, outcome.crashes, outcome.lives
+    );
+    Ok(())
+}

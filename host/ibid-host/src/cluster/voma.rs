@@ -1,0 +1,98 @@
+//! `voma`: the check of a datastore, read-only, in ESXi's word.
+
+use crate::esx::HostArgs;
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use datastore::{Report, Runtime, TokioRuntime, check};
+use std::sync::Arc;
+
+/// What is to be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Module {
+    /// The file system
+    Vmfs,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Function {
+    /// Look, and change nothing
+    Check,
+}
+
+/// Options of `voma`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VomaArgs {
+    /// What is checked
+    #[arg(short, long, value_enum, default_value_t = Module::Vmfs)]
+    module: Module,
+    /// What is done
+    #[arg(short, long, value_enum, default_value_t = Function::Check)]
+    func: Function,
+    /// The device, with its partition or without: naa.…:1
+    #[arg(short, long, value_name = "DEVICE")]
+    device: String,
+}
+
+/// Runs `voma`.
+pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure> {
+    let (Module::Vmfs, Function::Check) = (args.module, args.func);
+    let host = host.open()?;
+    let device = args.device.trim_start_matches("/vmfs/devices/disks/").trim_end_matches(":1");
+    let disk = host.disk(device).await?;
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+    let report = check(&disk, &runtime).await;
+    host.close().await?;
+    let report = report.map_err(|error| Failure::Wrong(format!("{device}: {error}")))?;
+    print!("{}", text(&report));
+    match report.problems.len() {
+        0 => Ok(()),
+        count => Err(Failure::Wrong(format!("{device}: {count} problems"))),
+    }
+}
+
+/// The report as `voma` writes one.
+fn text(report: &Report) -> String {
+    let volume = &report.volume;
+    let mut out = String::from("Checking if device is actively used by other hosts\nRunning VMFS Checker in check mode\n");
+    out += &format!("Initializing LVM metadata, Basic Checks will be done\nDetected {} file system (labeled:'{}') with UUID:{}\n", volume.mode, volume.label, volume.uuid);
+    for (phase, what) in ["VMFS header and resource files", "VMFS heartbeat region", "all file descriptors", "pathname and connectivity", "resource reference counts"].iter().enumerate() {
+        out += &format!("Phase {}: Checking {what}\n", phase + 1);
+    }
+    for note in &report.notes {
+        out += &format!("   NOTE: {note}\n");
+    }
+    for problem in &report.problems {
+        out += &format!("   ERROR: {problem}\n");
+    }
+    let used = format!("{} files, {} directories, {} of {} blocks used", report.files, report.directories, report.blocks_used, volume.blocks);
+    out + &format!("{used}\n\nTotal Errors Found:           {}\n", report.problems.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datastore::{Mode, Note, Problem, VolumeInfo, VolumeUuid};
+
+    #[test]
+    fn a_report_reads_as_vomas() {
+        let volume = VolumeInfo {
+            uuid: VolumeUuid([0x51; 16]),
+            label: "datastore1".into(),
+            mode: Mode::V6,
+            created: 0,
+            partition_lba: 2048,
+            sectors: 4096,
+            blocks: 100,
+            files: 10,
+        };
+        let notes = vec![Note::StaleLock { sector: 7, slot: 3 }];
+        let problems = vec![Problem::NotMarked { what: "block", number: 9 }];
+        let report = Report { volume, problems, notes, files: 2, directories: 1, blocks_used: 40 };
+        let text = text(&report);
+        assert!(text.contains("Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"));
+        assert!(text.contains("   NOTE: the lock at sector 7 belongs to a former host of slot 3: the next one who wants it takes it\n"));
+        assert!(text.contains("   ERROR: block 9 is in use, but marked as free: it may be given out again\n"));
+        assert!(text.ends_with("2 files, 1 directories, 40 of 100 blocks used\n\nTotal Errors Found:           1\n"));
+    }
+}

@@ -1,0 +1,166 @@
+//! `vm`: virtual machines on the simulated host's datastores.
+
+mod args;
+mod table;
+
+use crate::esx::HostArgs;
+use crate::failure::Failure;
+use crate::vmfs::{Meter, Volumes, failed};
+pub(crate) use args::VmVerb;
+use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use vdisk::unmap::{Priority, automatic_until};
+use vdisk::vmx::Vmx;
+use vdisk::{Boot, DiskSpec, Machine, Report};
+
+/// Runs the verb.
+pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
+    let mut volumes = Volumes::new(host.open()?);
+    let result = act(&mut volumes, verb).await;
+    volumes.finish(result).await
+}
+
+async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
+    match verb {
+        VmVerb::List => list(volumes).await,
+        VmVerb::Create(args) => create(volumes, args).await,
+        VmVerb::Clone(args) => copy(volumes, args, false).await,
+        VmVerb::Deploy(args) => copy(volumes, args, true).await,
+        VmVerb::Migrate(args) => migrate(volumes, args).await,
+        VmVerb::Power(power) => match power {
+            Power::On { name, secs } => power_on(volumes, name, *secs).await,
+            Power::State { name } => {
+                let machine = find(volumes, name).await?;
+                let running = machine.is_running().await.map_err(failed(name))?;
+                println!("{}", if running { "Powered on" } else { "Powered off" });
+                Ok(())
+            }
+        },
+        VmVerb::Destroy { name } => find(volumes, name).await?.remove().await.map_err(failed(name)),
+    }
+}
+
+/// The machine of this name, wherever it is.
+async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
+    for datastore in volumes.all().await? {
+        match Machine::open(&datastore, name, volumes.settings(&datastore)).await {
+            Ok(machine) => return Ok(machine),
+            Err(vdisk::Error::Datastore(datastore::Error::NotFound)) => {}
+            Err(error) => return Err(failed(name)(error)),
+        }
+    }
+    Err(Failure::usage(format!("there is no virtual machine '{name}'"), "ibid-host vm list shows all"))
+}
+
+async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for datastore in volumes.all().await? {
+        let machines = Machine::list(&datastore, volumes.settings(&datastore)).await;
+        for machine in machines.map_err(failed(&datastore.info().label))? {
+            rows.push(table::Row::of(rows.len() + 1, &datastore.info().label, &machine));
+        }
+    }
+    print!("{}", table::render(&rows));
+    Ok(())
+}
+
+async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure> {
+    let datastore = volumes.mount(&args.datastore).await?;
+    let disks: Vec<DiskSpec> = args.disk.clone();
+    let vmx = Vmx { memory_mib: args.memory, template: args.template, ..Vmx::new(&args.name) };
+    let meter = Meter::new("Create", disks.iter().map(|disk| disk.bytes).sum());
+    let settings = volumes.settings(&datastore);
+    let made = Machine::create(&datastore, vmx, &disks, settings, &|done| meter.advance(done)).await;
+    made.map_err(failed(&args.name))?;
+    meter.end();
+    Ok(())
+}
+
+/// Bytes of all disks of a machine.
+async fn size(machine: &Machine) -> Result<u64, Failure> {
+    let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
+    Ok(descriptors.iter().map(vdisk::Descriptor::bytes).sum())
+}
+
+/// Where the data of a copy went: for people who ask why it took so long.
+fn way(report: &Report) -> String {
+    match report.by_host {
+        None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
+        Some(why) => format!("Not offloaded: {why}"),
+    }
+}
+
+async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<(), Failure> {
+    let source = find(volumes, &args.source).await?;
+    if deploy && !source.vmx().template {
+        let hint = format!("ibid-host vm clone {} NAME copies a machine", args.source);
+        return Err(Failure::usage(format!("'{}' is no template", args.source), hint));
+    }
+    let datastore = match &args.datastore {
+        Some(label) => volumes.mount(label).await?,
+        None => source.datastore().clone(),
+    };
+    let meter = Meter::new(if deploy { "Deploy" } else { "Clone" }, size(&source).await?);
+    let copied = source.clone_to(&datastore, &args.name, args.format, &|done| meter.advance(done)).await;
+    let (_, report) = copied.map_err(failed(&args.name))?;
+    meter.end();
+    println!("{}", way(&report));
+    Ok(())
+}
+
+async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failure> {
+    let mut machine = find(volumes, &args.name).await?;
+    let datastore = volumes.mount(&args.datastore).await?;
+    let meter = Meter::new("Migrate", size(&machine).await?);
+    let advance = |done: u64| meter.advance(done);
+    let report = if args.running {
+        let mut running = machine.power_on().await.map_err(failed(&args.name))?;
+        let moved = running.migrate(&datastore, args.format, &advance).await;
+        running.power_off().await.map_err(failed(&args.name))?;
+        moved
+    } else {
+        machine.migrate(&datastore, args.format, &advance).await
+    };
+    let report = report.map_err(failed(&args.name))?;
+    meter.end();
+    println!("{}", way(&report));
+    Ok(())
+}
+
+async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Result<(), Failure> {
+    let machine = find(volumes, name).await?;
+    println!("Powering on VM:");
+    let running = machine.power_on().await.map_err(failed(name))?;
+    let booted = running.boot(&Boot::default()).await;
+    let waited = if booted.is_ok() { run_until(volumes, &machine, secs).await } else { Ok(()) };
+    println!("Powering off VM:");
+    running.power_off().await.map_err(failed(name))?;
+    booted.map_err(failed(name))?;
+    waited
+}
+
+/// Lets a machine run for some seconds, or until Ctrl-C. Meanwhile a VMFS 6 datastore gives its free space back by itself, as
+/// it does while any of its files is open.
+async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> Result<(), Failure> {
+    let stop = AtomicBool::new(false);
+    let end = async {
+        let ended = match secs {
+            Some(secs) => {
+                tokio::time::sleep(Duration::from_secs(secs)).await;
+                Ok(())
+            }
+            None => tokio::signal::ctrl_c().await,
+        };
+        stop.store(true, Ordering::Relaxed);
+        ended.map_err(|error| Failure::File { path: "signals".to_owned(), error })
+    };
+    let settings = volumes.settings(machine.datastore());
+    let (ended, reclaimed) = tokio::join!(end, automatic_until(machine.datastore(), Priority::Low, settings, &stop));
+    ended?;
+    match reclaimed {
+        // Another host does it already.
+        Ok(_) | Err(vdisk::Error::Datastore(datastore::Error::Locked { .. })) => Ok(()),
+        Err(error) => Err(failed("automatic unmap")(error)),
+    }
+}

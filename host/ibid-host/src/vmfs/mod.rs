@@ -1,0 +1,158 @@
+//! The datastores of the simulated host, for the verbs that work on them: found by label or UUID, mounted while the verb
+//! runs.
+
+mod meter;
+
+use crate::failure::Failure;
+use datastore::{Datastore, MountOptions, Runtime, TokioRuntime};
+use esxhost::{Host, Mount, Setting};
+pub(crate) use meter::Meter;
+use std::sync::Arc;
+use vdisk::MoverSettings;
+
+/// Where ESXi shows datastores.
+const VOLUMES: &str = "/vmfs/volumes/";
+
+/// The host and what it has mounted for this verb.
+pub(crate) struct Volumes {
+    host: Host,
+    runtime: Arc<dyn Runtime>,
+    mounted: Vec<Datastore>,
+}
+
+/// A file on a datastore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Label or UUID of the datastore.
+    pub(crate) volume: String,
+    /// Path on it; empty for the datastore itself.
+    pub(crate) file: String,
+}
+
+/// Reads `/vmfs/volumes/DATASTORE/vm/disk.vmdk` or `[DATASTORE] vm/disk.vmdk`.
+pub(crate) fn place(path: &str) -> Result<Place, Failure> {
+    let (volume, file) = match (path.strip_prefix(VOLUMES), path.strip_prefix('[')) {
+        (Some(rest), _) => rest.split_once('/').unwrap_or((rest, "")),
+        (None, Some(rest)) => rest.split_once(']').map_or(("", ""), |(volume, file)| (volume, file.trim_start())),
+        (None, None) => ("", ""),
+    };
+    if volume.is_empty() {
+        let hint = "write /vmfs/volumes/DATASTORE/FILE or '[DATASTORE] FILE'";
+        return Err(Failure::usage(format!("'{path}' names no datastore"), hint));
+    }
+    Ok(Place { volume: volume.to_owned(), file: file.trim_matches('/').to_owned() })
+}
+
+impl Volumes {
+    /// No datastore is mounted yet.
+    pub(crate) fn new(host: Host) -> Self {
+        Self { host, runtime: Arc::new(TokioRuntime::default()), mounted: Vec::new() }
+    }
+
+    /// The host.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// What time and tasks the datastores run on.
+    pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+
+    /// How the host's settings have datastores mounted.
+    fn options(&self) -> MountOptions {
+        let settings = self.host.settings();
+        MountOptions {
+            ats: settings.is_on(Setting::HardwareAcceleratedLocking),
+            ats_heartbeat: settings.is_on(Setting::UseAtsForHeartbeat),
+            ..MountOptions::new(self.host.name())
+        }
+    }
+
+    /// What the host's settings let the data mover do on this datastore.
+    pub(crate) fn settings(&self, datastore: &Datastore) -> MoverSettings {
+        MoverSettings::of(self.host.settings(), datastore.info().mode)
+    }
+
+    /// Mounts the datastore with this label or UUID, if that is not done.
+    pub(crate) async fn mount(&mut self, volume: &str) -> Result<Datastore, Failure> {
+        let named = |label: &str, uuid: &str| label == volume || uuid == volume;
+        let is_it = |ds: &&Datastore| named(&ds.info().label, &ds.info().uuid.to_string());
+        if let Some(datastore) = self.mounted.iter().find(is_it) {
+            return Ok(datastore.clone());
+        }
+        // Where it was found before, then wherever it may be.
+        let known = self.host.mounts().into_iter().filter(|mount| named(&mount.label, &mount.uuid));
+        let mut devices: Vec<String> = known.map(|mount| mount.device).collect();
+        devices.extend(self.host.devices().into_iter().map(|device| device.name));
+        for device in devices {
+            let Ok(disk) = self.host.disk(&device).await else { continue };
+            let Some(info) = Datastore::probe(&disk, &self.runtime).await.map_err(failed("datastore"))? else { continue };
+            let uuid = info.uuid.to_string();
+            if named(&info.label, &uuid) {
+                self.host.add_mount(Mount { label: info.label.clone(), uuid, device })?;
+                let mounting = Datastore::mount(disk, &self.options(), Arc::clone(&self.runtime)).await;
+                let datastore = mounting.map_err(failed(volume))?;
+                self.mounted.push(datastore.clone());
+                return Ok(datastore);
+            }
+        }
+        Err(Failure::usage(
+            format!("the host has no datastore '{volume}'"),
+            "ibid-host claim finds devices; vmkfstools -C makes a datastore",
+        ))
+    }
+
+    /// The datastore of a path, and the file on it.
+    pub(crate) async fn open(&mut self, path: &str) -> Result<(Datastore, String), Failure> {
+        let place = place(path)?;
+        Ok((self.mount(&place.volume).await?, place.file))
+    }
+
+    /// All datastores on the host's devices.
+    pub(crate) async fn all(&mut self) -> Result<Vec<Datastore>, Failure> {
+        let mut found = Vec::new();
+        for device in self.host.devices() {
+            let Ok(disk) = self.host.disk(&device.name).await else { continue };
+            if let Some(info) = Datastore::probe(&disk, &self.runtime).await.map_err(failed(&device.name))? {
+                found.push(self.mount(&info.uuid.to_string()).await?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives the heartbeats back and lets the host keep what it learned, whatever came of the verb.
+    pub(crate) async fn finish<T>(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        let mut unmounted = Ok(());
+        for datastore in &self.mounted {
+            unmounted = unmounted.and(datastore.unmount().await.map_err(failed("unmount")));
+        }
+        let closed = self.host.close().await;
+        let value = result?;
+        unmounted?;
+        closed?;
+        Ok(value)
+    }
+}
+
+/// A failure of a datastore, a disk or a machine, and what it was about.
+pub(crate) fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure + use<E> {
+    let what = what.to_owned();
+    move |error| Failure::Wrong(format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_esxis() {
+        let both = Place { volume: "ds 1".into(), file: "vm/a.vmdk".into() };
+        assert_eq!(place("/vmfs/volumes/ds 1/vm/a.vmdk").unwrap(), both);
+        assert_eq!(place("[ds 1] vm/a.vmdk").unwrap(), both);
+        assert_eq!(place("/vmfs/volumes/ds1").unwrap(), Place { volume: "ds1".into(), file: String::new() });
+        for wrong in ["a.vmdk", "/vmfs/volumes/", "[]", "", "[ds1"] {
+            assert!(matches!(place(wrong), Err(Failure::Usage { .. })), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The command line of `vmkfstools`.
+
+use clap::{ArgGroup, Args, ValueEnum};
+use datastore::Mode;
+use vdisk::Format;
+
+/// Which file system to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileSystem {
+    /// VMFS 5
+    Vmfs5,
+    /// VMFS 6
+    Vmfs6,
+}
+
+impl From<FileSystem> for Mode {
+    fn from(fs: FileSystem) -> Self {
+        match fs {
+            FileSystem::Vmfs5 => Self::V5,
+            FileSystem::Vmfs6 => Self::V6,
+        }
+    }
+}
+
+/// Options of `vmkfstools`, as ESXi names them.
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("action").required(true).args([
+    "createfs", "create", "clone", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
+    "chain", "grow", "lock_info",
+])))]
+pub(crate) struct VmkfstoolsArgs {
+    /// Make a datastore on a device (naa.…:1)
+    #[arg(short = 'C', long = "createfs", value_enum, ignore_case = true)]
+    pub(crate) createfs: Option<FileSystem>,
+    /// Label of the datastore to make
+    #[arg(short = 'S', long = "setfsname", value_name = "LABEL", requires = "createfs")]
+    pub(crate) label: Option<String>,
+    /// First sector of the partition of the datastore to make
+    #[arg(long, value_name = "LBA", default_value_t = datastore::DEFAULT_PARTITION_LBA, requires = "createfs")]
+    pub(crate) partition_lba: u64,
+    /// Make a virtual disk of this size (K, M, G, T; KB without a unit)
+    #[arg(short = 'c', long = "createvirtualdisk", value_name = "SIZE", value_parser = size)]
+    pub(crate) create: Option<u64>,
+    /// Format of the disk to make: zeroedthick, eagerzeroedthick or thin
+    #[arg(short = 'd', long = "diskformat", value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Copy this virtual disk
+    #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
+    pub(crate) clone: Option<String>,
+    /// Give this percentage of the free space back to the array, by a balloon file (5.0 and 5.1)
+    #[arg(short = 'y', long = "reclaimBlocks", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) reclaim: Option<u32>,
+    /// Write zeros over all of a disk
+    #[arg(short = 'w', long = "writezeros")]
+    pub(crate) write_zeros: bool,
+    /// Make a thin disk an eagerly zeroed one
+    #[arg(short = 'j', long = "inflatedisk")]
+    pub(crate) inflate: bool,
+    /// Zero what is not zeroed yet of a thick disk
+    #[arg(short = 'k', long = "eagerzero")]
+    pub(crate) eager_zero: bool,
+    /// Give back the blocks of a thin disk that hold only zeros
+    #[arg(short = 'K', long = "punchzero")]
+    pub(crate) punch_zero: bool,
+    /// Remove a virtual disk
+    #[arg(short = 'U', long = "deletevirtualdisk")]
+    pub(crate) delete: bool,
+    /// Give this virtual disk another name
+    #[arg(short = 'E', long = "renamevirtualdisk", value_name = "SOURCE")]
+    pub(crate) rename: Option<String>,
+    /// Check that a disk and its file belong together
+    #[arg(short = 'e', long = "chainConsistent")]
+    pub(crate) chain: bool,
+    /// Let a virtual disk grow to this size
+    #[arg(short = 'X', long = "extendvirtualdisk", value_name = "SIZE", value_parser = size)]
+    pub(crate) grow: Option<u64>,
+    /// Show who has locked a file
+    #[arg(short = 'D', long = "lockinfo")]
+    pub(crate) lock_info: bool,
+    /// A file (/vmfs/volumes/DATASTORE/…), a datastore, or a device
+    pub(crate) path: String,
+}
+
+/// A size of a virtual disk: a number and `B`, `S` (sectors), `K`, `M`, `G` or `T`; kilobytes without.
+fn size(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "b" => 1,
+        "s" => 512,
+        "" | "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        "t" => 1 << 40,
+        _ => return Err(format!("'{text}' is not a size: write a number and b, s, k, m, g or t")),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    // 62 TB is the most that ESXi makes.
+    let limit = 62 << 40;
+    match bytes {
+        Some(bytes) if (1 << 20..=limit).contains(&bytes) && bytes.is_multiple_of(512) => Ok(bytes),
+        _ => Err("virtual disks have 1 MB to 62 TB, in whole sectors".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: VmkfstoolsArgs,
+    }
+
+    fn parse(line: &str) -> Result<VmkfstoolsArgs, clap::error::ErrorKind> {
+        let words = std::iter::once("vmkfstools").chain(line.split(' '));
+        Line::try_parse_from(words).map(|line| line.args).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_documents_lines_are_understood() {
+        let create = parse("-c 100G -d eagerzeroedthick /vmfs/volumes/ds1/a.vmdk").unwrap();
+        assert_eq!((create.create, create.format), (Some(100 << 30), Some(Format::EagerZeroedThick)));
+        let clone = parse("-i /vmfs/volumes/ds1/a.vmdk -d thin /vmfs/volumes/ds2/b.vmdk").unwrap();
+        assert_eq!(clone.clone.as_deref(), Some("/vmfs/volumes/ds1/a.vmdk"));
+        assert_eq!(parse("-y 99 /vmfs/volumes/ds1").unwrap().reclaim, Some(99));
+        assert_eq!(parse("-C vmfs5 -S ds1 naa.1:1").unwrap().createfs, Some(FileSystem::Vmfs5));
+        assert!(parse("--punchzero a.vmdk").unwrap().punch_zero);
+    }
+
+    #[test]
+    fn sizes_have_units_and_limits() {
+        let bytes = |size: &str| parse(&format!("-c {size} a.vmdk")).map(|args| args.create.unwrap());
+        assert_eq!([bytes("2048"), bytes("2048k"), bytes("2m"), bytes("4096s")], [Ok(2 << 20); 4]);
+        for wrong in ["512", "63T", "1048577b", "x", "1.5G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_thing_is_done_at_a_time() {
+        use clap::error::ErrorKind;
+        assert_eq!(parse("-w -j a.vmdk").unwrap_err(), ErrorKind::ArgumentConflict);
+        assert_eq!(parse("a.vmdk").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert_eq!(parse("-y 0 a").unwrap_err(), ErrorKind::ValueValidation);
+    }
+}

@@ -1,0 +1,178 @@
+//! `vmkfstools`: datastores and virtual disks, in ESXi's words.
+
+mod args;
+mod words;
+
+use crate::esx::HostArgs;
+use crate::failure::Failure;
+use crate::vmfs::{Meter, Volumes, failed};
+pub(crate) use args::VmkfstoolsArgs;
+use datastore::{Access, Datastore, FormatOptions, Mode};
+use device::Primitive;
+use vdisk::{Format, Target, VirtualDisk, unmap};
+
+/// Runs the verb.
+pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
+    let mut volumes = Volumes::new(host.open()?);
+    let result = act(&mut volumes, args).await;
+    volumes.finish(result).await
+}
+
+async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure> {
+    if let Some(fs) = args.createfs {
+        return createfs(volumes, args, fs.into()).await;
+    }
+    let (datastore, file) = volumes.open(&args.path).await?;
+    if let Some(percent) = args.reclaim {
+        return reclaim(volumes, &datastore, percent).await;
+    }
+    if args.lock_info {
+        return lock_info(&datastore, &file).await;
+    }
+    let settings = volumes.settings(&datastore);
+    if let Some(bytes) = args.create {
+        let format = args.format.unwrap_or(Format::ZeroedThick);
+        if let Some(line) = words::creating(&args.path, format) {
+            println!("{line}");
+        }
+        let meter = Meter::new("Create", bytes);
+        let made = VirtualDisk::create(&datastore, &file, bytes, format, settings, &|done| meter.advance(done)).await;
+        let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;
+        meter.end();
+        return disk.close().await.map_err(failed(&args.path));
+    }
+    if let Some(source) = &args.clone {
+        return clone(volumes, source, args, (&datastore, &file)).await;
+    }
+    if let Some(from) = &args.rename {
+        let (other, from) = volumes.open(from).await?;
+        if other.info().uuid != datastore.info().uuid {
+            return Err(Failure::usage("the datastores differ", "clone with -i, then delete with -U"));
+        }
+        return VirtualDisk::rename(&datastore, &from, &file).await.map_err(failed("Failed to rename"));
+    }
+    if args.delete {
+        return VirtualDisk::delete(&datastore, &file).await.map_err(failed("Failed to delete virtual disk"));
+    }
+    if args.chain {
+        VirtualDisk::check(&datastore, &file).await.map_err(failed("Disk chain is not consistent"))?;
+        println!("Disk chain is consistent.");
+        return Ok(());
+    }
+    let disk = VirtualDisk::open(&datastore, &file, Access::Write, settings).await.map_err(failed(&args.path))?;
+    change(disk, args).await
+}
+
+/// `-w`, `-j`, `-k`, `-K`, `-X`.
+async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure> {
+    let bytes = disk.bytes();
+    if let Some(size) = args.grow {
+        let meter = Meter::new("Grow", size.saturating_sub(bytes));
+        let eager = args.format == Some(Format::EagerZeroedThick);
+        let grown = disk.grow(size, eager, &|done| meter.advance(done)).await.map_err(failed("Failed to extend disk"))?;
+        meter.end();
+        return grown.close().await.map_err(failed(&args.path));
+    }
+    println!("{}", words::in_place());
+    let verb = match (args.write_zeros, args.inflate, args.eager_zero) {
+        (true, ..) => "Zeroing",
+        (_, true, _) => "Inflate",
+        (.., true) => "Eager-zeroing",
+        _ => "Hole Punching",
+    };
+    let meter = Meter::new(verb, bytes);
+    let advance = |done: u64| meter.advance(done);
+    let changed = match (args.write_zeros, args.inflate, args.eager_zero) {
+        (true, ..) => disk.write_zeros(&advance).await,
+        (_, true, _) => disk.inflate(&advance).await,
+        (.., true) => disk.eager_zero(&advance).await,
+        _ => disk.punch_zeros(&advance).await.map(|_| ()),
+    };
+    let closed = disk.close().await;
+    changed.map_err(failed(&args.path))?;
+    meter.end();
+    closed.map_err(failed(&args.path))
+}
+
+async fn clone(
+    volumes: &mut Volumes,
+    source: &str,
+    args: &VmkfstoolsArgs,
+    (datastore, file): (&Datastore, &str),
+) -> Result<(), Failure> {
+    let (from, from_file) = volumes.open(source).await?;
+    let settings = volumes.settings(&from);
+    let disk = VirtualDisk::open(&from, &from_file, Access::Read, settings).await.map_err(failed(source))?;
+    // Without -d ESXi makes what it makes by default, whatever the source is.
+    let format = args.format.unwrap_or(Format::ZeroedThick);
+    println!("{}", words::cloning(source, format));
+    let meter = Meter::new("Clone", disk.bytes());
+    let target = Target { format: Some(format), ..Target::new(datastore, file) };
+    let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
+    let closed = disk.close().await;
+    let (copy, report) = cloned.map_err(failed("Failed to clone disk"))?;
+    meter.end();
+    closed.map_err(failed(source))?;
+    copy.close().await.map_err(failed(&args.path))?;
+    let way = match report.by_host {
+        None => format!("{} XCOPY commands", report.work.xcopy.commands),
+        Some(why) => format!("software data mover: {why}"),
+    };
+    Ok(volumes.host().log(&format!("FSDisk: clone of {source} to {}: {way}", args.path))?)
+}
+
+async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> Result<(), Failure> {
+    let name = args.path.rsplit('/').next().unwrap_or(&args.path);
+    // The partition is made here as well, and it is the first: partedUtil has no counterpart.
+    let device = name.strip_suffix(":1").unwrap_or(name);
+    let disk = volumes.host().disk(device).await?;
+    let label = args.label.clone().unwrap_or_else(|| "datastore".to_owned());
+    print!("{}", words::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
+    let options = FormatOptions { partition_lba: args.partition_lba, ..FormatOptions::new(&label, mode) };
+    let made = Datastore::format(&disk, &options, volumes.runtime()).await;
+    let info = made.map_err(failed("Failed to create VMFS"))?;
+    let uuid = info.uuid.to_string();
+    println!("{}", words::created_volume(&uuid));
+    for old in volumes.host().mounts().into_iter().filter(|mount| mount.device == device) {
+        volumes.host().remove_mount(&old.uuid)?;
+    }
+    Ok(volumes.host().add_mount(esxhost::Mount { label, uuid, device: device.to_owned() })?)
+}
+
+async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Result<(), Failure> {
+    let info = datastore.info();
+    if info.mode == Mode::V6 {
+        let hint = format!("esxcli storage vmfs unmap -l {}", info.label);
+        return Err(Failure::usage("vmkfstools -y is for VMFS 5", hint));
+    }
+    let space = datastore.space().await.map_err(failed(&info.label))?;
+    let random: [u8; 6] = world::random::bytes()
+        .map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
+    let name = words::balloon_name(random);
+    let tell = |blocks: u64| {
+        let free = space.free * datastore::BLOCK_BYTES;
+        let text = words::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::BLOCK_BYTES);
+        println!("{text}");
+    };
+    let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &tell).await;
+    summary.map_err(failed("Failed to reclaim free blocks"))?;
+    println!("Done.");
+    Ok(())
+}
+
+async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
+    let path = if file.is_empty() { "/" } else { file };
+    let stat = datastore.stat(path).await.map_err(failed(path))?;
+    // Who has it open for writing knows what is to be zeroed; for others it is on the disk.
+    let to_be_zeroed = match datastore.open(path, Access::Read).await {
+        Ok(open) => {
+            let waiting = |extent: &datastore::Extent| matches!(extent.state, datastore::State::ToBeZeroed { .. });
+            let count = open.extents(0..open.blocks()).iter().filter(|e| waiting(e)).map(|e| e.blocks).sum();
+            open.close().await.map_err(failed(path))?;
+            count
+        }
+        Err(_) => 0,
+    };
+    println!("{}", words::lock_info(&stat, to_be_zeroed));
+    Ok(())
+}

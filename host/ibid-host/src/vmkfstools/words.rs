@@ -1,0 +1,176 @@
+//! What `vmkfstools` prints, in ESXi's words.
+
+use datastore::{FileKind, Mode, Stat, VolumeUuid};
+use vdisk::Format;
+
+/// `vmkfstools -C`: the lines before the work.
+pub(crate) fn createfs(device: &str, mode: Mode, label: &str, ats: bool) -> String {
+    let short = fs_name(mode);
+    let name = device.rsplit('/').next().unwrap_or(device);
+    let mut text = format!(
+        "create fs deviceName:'{device}', fsShortName:'{short}', fsName:'{label}'\n\
+         deviceFullPath:/dev/disks/{name} deviceFile:{name}\n"
+    );
+    if !ats {
+        text += &format!("ATS on device /dev/disks/{name}: not supported\n.\n");
+    }
+    let unmap = if mode == Mode::V6 { ", unmapGranularity 1048576, unmapPriority default" } else { "" };
+    text += "Checking if remote hosts are using this device as a valid file system. This may take a few seconds...\n";
+    text += &format!(
+        "Creating {short} file system on \"{name}\" with blockSize 1048576{unmap} and volume label \"{label}\".\n"
+    );
+    text
+}
+
+/// The name of a file system on the command line.
+pub(crate) fn fs_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::V5 => "vmfs5",
+        Mode::V6 => "vmfs6",
+    }
+}
+
+/// The last line of `vmkfstools -C`.
+pub(crate) fn created_volume(uuid: &str) -> String {
+    format!("Successfully created new volume: {uuid}")
+}
+
+/// The line before a disk is made; only one that is zeroed has it.
+pub(crate) fn creating(path: &str, format: Format) -> Option<String> {
+    (format == Format::EagerZeroedThick).then(|| format!("Creating disk '{path}' and zeroing it out..."))
+}
+
+/// The lines before a disk is cloned.
+pub(crate) fn cloning(path: &str, format: Format) -> String {
+    format!("Destination disk format: {}\nCloning disk '{path}'...", format.destination_words())
+}
+
+/// The line before the blocks of a disk are changed in place.
+pub(crate) fn in_place() -> &'static str {
+    "vmfsDisk: 1, rdmDisk: 0, blockSize: 1048576"
+}
+
+/// The lines of `vmkfstools -y` before the work.
+pub(crate) fn reclaiming(percent: u32, free_bytes: u64, label: &str, mode: Mode, balloon: &str, bytes: u64) -> String {
+    let part = free_bytes / 100 * u64::from(percent);
+    format!(
+        "Attempting to reclaim {percent}% of free capacity {} ({}) on {mode} file system '{label}' with max file size \
+         64 TB.\nCreate file {balloon} of size {} to reclaim free blocks.",
+        size(free_bytes),
+        size(part),
+        size(bytes)
+    )
+}
+
+/// The name of a balloon: six letters or digits by chance, as mkstemp chooses them.
+pub(crate) fn balloon_name(random: [u8; 6]) -> String {
+    const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let letter = |byte: u8| char::from(LETTERS[usize::from(byte) % LETTERS.len()]);
+    format!(".vmfsBalloon{}", random.map(letter).iter().collect::<String>())
+}
+
+/// The lines of `vmkfstools -D`: who holds the lock of a file, and what the file is. `to_be_zeroed` are its blocks that are
+/// allocated and not zeroed.
+pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
+    let (mode, owner, slot, generation) = match stat.owner {
+        Some(owner) => (1, owner.uuid, owner.slot, owner.incarnation),
+        None if stat.readers > 0 => (2, [0; 16], 0, 0),
+        None => (0, [0; 16], 0, 0),
+    };
+    let kind = if stat.kind == FileKind::Directory { "dir" } else { "reg" };
+    format!(
+        "Lock [type 10c00001 offset {} v {generation}, hb offset {}\n\
+         gen {generation}, mode {mode}, owner {} mtime {} nHld {} nOvf 0]\n\
+         Addr <4, {}, 0>, gen {generation}, links 1, type {kind}, flags 0, uid 0, gid 0, mode 600\n\
+         len {}, nb {} tbz {to_be_zeroed}, cow 0, newSinceEpoch 0, zla 1, bs {}",
+        u64::from(stat.descriptor) * 512,
+        u64::from(slot) * 512,
+        VolumeUuid(owner),
+        stat.modified / 1000,
+        stat.readers,
+        stat.descriptor,
+        stat.size,
+        stat.blocks,
+        datastore::BLOCK_BYTES,
+    )
+}
+
+/// A size as ESXi writes it: one decimal and the unit.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "KB", "MB", "GB", "TB", "PB"];
+    let unit = (1..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
+    if unit == 0 { format!("{bytes} bytes") } else { format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn making_a_datastore_reads_as_on_esxi() {
+        let device = "naa.624a9370753d69fe46db318d00011015:1";
+        let golden = "\
+create fs deviceName:'naa.624a9370753d69fe46db318d00011015:1', fsShortName:'vmfs6', fsName:'ds1'
+deviceFullPath:/dev/disks/naa.624a9370753d69fe46db318d00011015:1 deviceFile:naa.624a9370753d69fe46db318d00011015:1
+Checking if remote hosts are using this device as a valid file system. This may take a few seconds...
+Creating vmfs6 file system on \"naa.624a9370753d69fe46db318d00011015:1\" with blockSize 1048576, \
+unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
+";
+        assert_eq!(createfs(device, Mode::V6, "ds1", true), golden);
+        let five = createfs(&format!("/vmfs/devices/disks/{device}"), Mode::V5, "MyVol", false);
+        assert!(five.contains("ATS on device /dev/disks/naa.624a9370753d69fe46db318d00011015:1: not supported\n.\n"));
+        assert!(five.ends_with(":1\" with blockSize 1048576 and volume label \"MyVol\".\n"));
+        assert_eq!(
+            created_volume("555acc28-b82a2519-a19d-000c29b96d8d"),
+            "Successfully created new volume: 555acc28-b82a2519-a19d-000c29b96d8d"
+        );
+    }
+
+    #[test]
+    fn making_and_cloning_disks_reads_as_on_esxi() {
+        assert_eq!(
+            creating("a.vmdk", Format::EagerZeroedThick).as_deref(),
+            Some("Creating disk 'a.vmdk' and zeroing it out...")
+        );
+        assert_eq!(creating("a.vmdk", Format::Thin), None);
+        assert_eq!(
+            cloning("web01.vmdk", Format::Thin),
+            "Destination disk format: VMFS thin-provisioned\nCloning disk 'web01.vmdk'..."
+        );
+    }
+
+    #[test]
+    fn a_lock_reads_as_on_esxi() {
+        let uuid = *b"\x4f\x28\x4f\x46\x54\x96\x1c\x29\x3b\xc5\x00\x14\x5e\x5e\x2a\x5a";
+        let stat = Stat {
+            kind: FileKind::File,
+            size: 42_949_672_960,
+            blocks: 40_960,
+            modified: 23_668_000,
+            descriptor: 558,
+            owner: Some(datastore::Owner { slot: 3, incarnation: 44, uuid }),
+            readers: 0,
+        };
+        let golden = "\
+Lock [type 10c00001 offset 285696 v 44, hb offset 1536
+gen 44, mode 1, owner 4f284f46-54961c29-3bc5-00145e5e2a5a mtime 23668 nHld 0 nOvf 0]
+Addr <4, 558, 0>, gen 44, links 1, type reg, flags 0, uid 0, gid 0, mode 600
+len 42949672960, nb 40960 tbz 12, cow 0, newSinceEpoch 0, zla 1, bs 1048576";
+        assert_eq!(lock_info(&stat, 12), golden);
+        let free = lock_info(&Stat { owner: None, ..stat }, 0);
+        assert!(free.contains("mode 0, owner 00000000-00000000-0000-000000000000"));
+    }
+
+    #[test]
+    fn reclaiming_reads_as_on_esxi() {
+        let text = reclaiming(60, 52_398_391_296, "source-datastore", Mode::V5, ".vmfsBalloontsWt8w", 31_438_405_632);
+        assert_eq!(
+            text,
+            "Attempting to reclaim 60% of free capacity 48.7 GB (29.2 GB) on VMFS-5 file system 'source-datastore' \
+             with max file size 64 TB.\nCreate file .vmfsBalloontsWt8w of size 29.2 GB to reclaim free blocks."
+        );
+        assert_eq!(balloon_name([0, 25, 26, 61, 62, 255]), ".vmfsBalloonAZa9AH");
+        assert_eq!([size(100), size(1 << 10), size(1 << 40)], ["100 bytes", "1.0 KB", "1.0 TB"]);
+    }
+}
