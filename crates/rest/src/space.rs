@@ -23,6 +23,8 @@ pub(crate) struct SpaceBook {
 struct Counted {
     census: Census,
     as_of_ms: u64,
+    /// The pool and the version of the catalogue just before.
+    before: (engine::Space, u64),
 }
 
 impl App {
@@ -36,12 +38,23 @@ impl App {
             None => Owner { family: id, is_snapshot: false },
         };
         let as_of_ms = world::clock::unix_millis();
+        let before = self.moment();
         let census = self.engine.census(&owner);
         let has_counted = census.is_some();
         if let Some(census) = census {
-            *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms }));
+            *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, before }));
         }
         has_counted
+    }
+
+    /// True where nothing can be seen to have changed since the last count. (A copy that takes exactly the place of another cannot be
+    /// seen.)
+    pub fn is_counted(&self) -> bool {
+        self.counted().is_some_and(|counted| counted.before == self.moment())
+    }
+
+    fn moment(&self) -> (engine::Space, u64) {
+        (self.engine.space(), self.catalog.version())
     }
 
     fn counted(&self) -> Option<Arc<Counted>> {
@@ -54,13 +67,22 @@ impl App {
 pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
     let pool = app.engine.space();
     let counted = app.counted();
-    let (shared, snapshots) = match &counted {
-        Some(counted) => (counted.census.shared, counted.census.families.values().map(|family| family.snapshots).sum()),
-        None => (pool.shared, 0),
+    // A count is of its time, and the pool of now: no part may be more than what is left of the whole.
+    let mut left = pool.data;
+    let mut part = |bytes: u64| {
+        let part = bytes.min(left);
+        left -= part;
+        part
     };
-    let shared = shared.min(pool.data);
-    let snapshots: u64 = std::cmp::min(snapshots, pool.data - shared);
-    let unique = pool.data - shared - snapshots;
+    let (shared, snapshots, released) = match &counted {
+        Some(counted) => {
+            let census = &counted.census;
+            let snapshots = census.families.values().map(|family| family.snapshots).sum();
+            (part(census.shared), part(snapshots), part(census.released))
+        }
+        None => (part(pool.shared), 0, 0),
+    };
+    let unique = left;
     let written = |volume: &Arc<Volume>| app.engine.volume_space(volume.id).unwrap_or_default().written;
     let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
     for volume in state.volumes() {
@@ -76,7 +98,7 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
         replication: 0,
         shared: Some(shared),
         snapshots,
-        system: Some(pool.used - pool.data.min(pool.used)),
+        system: Some(pool.used.saturating_sub(pool.data) + released),
         thin_provisioning: thin(written_live, provisioned),
         total_physical: Some(pool.used),
         total_provisioned: provisioned,

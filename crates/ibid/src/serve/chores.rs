@@ -11,6 +11,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 const ERADICATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The shortest time between two counts of space.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest time between two counts, where nothing can be seen to have changed.
+const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
 /// A count that takes long is made seldom: at most this part of the time is spent counting.
 const COUNT_PART: u32 = 20;
 /// How often it is looked for alerts.
@@ -57,14 +59,21 @@ fn shortened(names: &[String]) -> String {
     }
 }
 
-/// Counts what belongs to whom.
+/// Counts what belongs to whom, from a minute after the start on: then hosts have found their volumes again.
 async fn count(app: Arc<App>) {
+    let mut pause = COUNT_INTERVAL;
+    let mut last = None;
     loop {
+        tokio::time::sleep(pause).await;
         let start = world::clock::now();
+        let is_recent = last.is_some_and(|last| start.saturating_duration_since(last) < LONGEST_COUNT_INTERVAL);
+        if is_recent && app.is_counted() {
+            continue;
+        }
         let counting = app.clone();
         let _ = spawn_blocking(move || counting.count_space()).await;
-        let took = world::clock::now().saturating_duration_since(start);
-        tokio::time::sleep(COUNT_INTERVAL.max(took * COUNT_PART)).await;
+        pause = COUNT_INTERVAL.max(world::clock::now().saturating_duration_since(start) * COUNT_PART);
+        last = Some(start);
     }
 }
 

@@ -163,11 +163,17 @@ fn space_scrubs_and_alerts_have_their_screens() {
     let parts = figure("unique") + figure("shared") + figure("snapshots") + figure("system");
     assert_eq!(parts, figure("total_physical"));
     let table = array.text("volume list --space");
-    assert!(
-        table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SNAPSHOTS  REDUCTION     THIN\nv       1G        0"),
-        "{table}"
-    );
+    assert!(table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SNAPSHOTS     THIN\nv       1G        0"), "{table}");
+    assert!(table.ends_with("unique and snapshots: not counted yet\n"), "{table}");
+    assert!(array.json("array space --refresh")["space"]["as_of"].is_u64());
+    let table = array.text("volume list --space");
+    assert!(table.contains("  100.0 %\nunique and snapshots: counted 20"), "{table}");
+    array.text("scrub start --pace 1G");
+    eventually(|| array.json("scrub status")["completed"] == 1);
     let scrub = array.text("scrub status");
-    assert!(scrub.starts_with("state      ") && scrub.contains("\ndamage     none known\n"), "{scrub}");
+    assert!(
+        scrub.starts_with("state      completed\nchecked    ") && scrub.contains("\ndamage     none known\n"),
+        "{scrub}"
+    );
     assert_eq!(array.text("alert list"), "ID  SEVERITY  SINCE  STATE  WHAT\n");
 }

@@ -64,7 +64,9 @@ fn a_volume_has_its_snapshots_space() {
         (&Value::Null, 4 * MIB),
         "what was not counted is null"
     );
+    assert!(!app.is_counted());
     assert!(app.count_space());
+    assert!(app.is_counted());
     for path in ["volumes?names=a", "volumes/space?names=a", "volumes/space?filter=name='a'"] {
         let space = of(path);
         // The model stores every volume for itself.
@@ -72,7 +74,9 @@ fn a_volume_has_its_snapshots_space() {
         assert_eq!(number(&space, "total_physical"), 8 * MIB);
         assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
     }
-    assert_eq!(number(&of("volumes?names=b"), "unique"), 0);
+    write(&app, "b", MIB);
+    assert!(!app.is_counted());
+    assert_eq!(number(&of("volumes?names=b"), "unique"), 0, "of the time of the count");
     assert_eq!(number(&of("volume-snapshots?source_names=a"), "virtual"), 4 * MIB);
     assert_eq!(rest.refused("GET", "volumes/space?names=x", ""), ["x: Volume does not exist."]);
 }
