@@ -474,7 +474,7 @@ fn unit_mistake(thing: &Thing, bytes: &[u8]) -> Option<&'static str> {
     let is_sound = bytes.first().is_some_and(|codec| (1..=2).contains(codec))
         && bytes.get(1) == Some(&place.blocks)
         && (UNIT_HEADER_BYTES..=bytes.len()).contains(&length)
-        && length.div_ceil(SECTOR) * SECTOR == bytes.len();
+        && length.div_ceil(SECTOR).max(usize::from(place.blocks)) * SECTOR == bytes.len();
     (!is_sound).then_some("its checksum holds, but its header is none of a unit of that length")
 }
 

@@ -102,10 +102,11 @@ fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
     plain
 }
 
-/// Puts the header before the stream and cuts it to sectors.
+/// Puts the header before the stream and cuts it to sectors, of which there are as many as blocks at least: each block answers for
+/// its share of the unit's sectors, and one that answered for none could live in a segment that counts nothing alive.
 fn finish(codec: u8, blocks: usize, stream: usize, packed: &mut [u8]) -> Option<Bytes> {
     let length = UNIT_HEADER_BYTES + stream;
-    let sectors = length.div_ceil(SECTOR_BYTES);
+    let sectors = length.div_ceil(SECTOR_BYTES).max(blocks);
     if sectors >= blocks * BLOCK_SECTORS {
         return None;
     }

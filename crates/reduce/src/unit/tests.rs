@@ -114,3 +114,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_block_of_a_unit_has_a_sector_to_answer_for() {
+    let mut scratch = Scratch::default();
+    for blocks in 1..=MAX_UNIT_BLOCKS {
+        // The same byte over and over, but for a few: a hundred bytes at most when it is compressed.
+        let block = |seed: usize| {
+            let mut block = vec![b'x'; BLOCK_BYTES];
+            block[seed] = b'y';
+            Bytes::from(block)
+        };
+        let plain: Vec<Bytes> = (0..blocks).map(block).collect();
+        for unit in [pack(&plain, &mut scratch).unwrap(), pack_dense(&plain, &mut scratch).unwrap()] {
+            assert_eq!(unit.len(), blocks * SECTOR_BYTES);
+            assert_eq!(unpack(&unit, blocks).unwrap(), plain.concat());
+        }
+    }
+}
