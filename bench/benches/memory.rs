@@ -96,11 +96,10 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
     let volume = bench.create_volume(1, 2 * gib * GIB);
     let mut random = Random::new(memory);
     let (start, mib) = (Instant::now(), |bytes: u64| bytes >> 20);
-    let per_tib = |bytes: u64, held: u64| bytes as f64 / held as f64 * 1024.0;
     println!("\nmemory {} MiB, array of {} GiB", mib(memory), geometry.capacity / GIB);
     println!(
         "{:>8}{:>12}{:>10}{:>10}{:>10}{:>16}{:>8}",
-        "unique", "resident", "slots", "pages", "index", "resident a TiB", "MB/s"
+        "unique", "resident", "slots", "pages", "index", "metadata a TiB", "MB/s"
     );
     for mebibyte in 0..gib << 10 {
         let data = unique(&mut random);
@@ -108,6 +107,8 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
         let held = mebibyte + 1;
         if held.is_multiple_of((gib << 10) / 4) {
             let (usage, taken) = (bench.core.usage(), resident().saturating_sub(before));
+            // What grows with the data. The rest of what is resident is dirty blocks, cache, buffers and what the allocator keeps.
+            let metadata = (usage.slots + usage.pages + usage.index) as f64 / (held << 20) as f64;
             let rate = (held << 20) as f64 / start.elapsed().as_secs_f64() / 1e6;
             let columns = [usage.slots, usage.pages, usage.index].map(mib);
             println!(
@@ -117,7 +118,7 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
                 columns[0],
                 columns[1],
                 columns[2],
-                per_tib(taken, held << 20),
+                metadata * 1024.0,
             );
         }
     }

@@ -49,7 +49,8 @@ impl Options {
     /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]. First comes the slot table
     /// of the array when it is full of data that do not compress; what that leaves, at least three eighths of the whole, is shared
     /// out: an eighth each for dirty blocks, for changed metadata on their way and for decompressed data, a quarter (or `index`) for the
-    /// index. The rest, and what a part does not need at that geometry, is for map pages.
+    /// index. The rest, and what a part does not need at that geometry, is for map pages. Buffers of what is under way, some
+    /// 30 MiB, come on top of it.
     pub fn for_memory(geometry: &Geometry, memory: u64, index: Option<u64>) -> Self {
         let memory = memory.max(Self::MIN_MEMORY_BYTES);
         let most = Self::for_geometry(geometry);
