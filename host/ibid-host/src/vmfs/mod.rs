@@ -87,7 +87,9 @@ impl Volumes {
         devices.extend(self.host.devices().into_iter().map(|device| device.name));
         for device in devices {
             let Ok(disk) = self.host.disk(&device).await else { continue };
-            let Some(info) = Datastore::probe(&disk, &self.runtime).await.map_err(failed("datastore"))? else { continue };
+            let Some(info) = Datastore::probe(&disk, &self.runtime).await.map_err(failed("datastore"))? else {
+                continue;
+            };
             let uuid = info.uuid.to_string();
             if named(&info.label, &uuid) {
                 self.host.add_mount(Mount { label: info.label.clone(), uuid, device })?;

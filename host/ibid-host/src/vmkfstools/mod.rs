@@ -69,7 +69,8 @@ async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure>
     if let Some(size) = args.grow {
         let meter = Meter::new("Grow", size.saturating_sub(bytes));
         let eager = args.format == Some(Format::EagerZeroedThick);
-        let grown = disk.grow(size, eager, &|done| meter.advance(done)).await.map_err(failed("Failed to extend disk"))?;
+        let grown =
+            disk.grow(size, eager, &|done| meter.advance(done)).await.map_err(failed("Failed to extend disk"))?;
         meter.end();
         return grown.close().await.map_err(failed(&args.path));
     }
@@ -146,8 +147,8 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
         return Err(Failure::usage("vmkfstools -y is for VMFS 5", hint));
     }
     let space = datastore.space().await.map_err(failed(&info.label))?;
-    let random: [u8; 6] = world::random::bytes()
-        .map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
+    let random: [u8; 6] =
+        world::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
     let name = words::balloon_name(random);
     let tell = |blocks: u64| {
         let free = space.free * datastore::BLOCK_BYTES;
