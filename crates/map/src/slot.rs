@@ -113,7 +113,8 @@ impl SlotBytes {
     pub fn check(&self) -> Option<Slot> {
         let slot = self.values();
         let is_sound = match slot.place {
-            Some(place) => place.index < place.blocks,
+            // Each block of a unit answers for a sector at least.
+            Some(place) => place.index < place.blocks && place.blocks <= place.sectors,
             None => slot.crc == 0,
         };
         // Bits without a meaning are zero.
@@ -149,7 +150,7 @@ impl From<Slot> for SlotBytes {
         match slot.place {
             None => word |= u64::from(NOWHERE),
             Some(place) => {
-                assert!(place.segment < NOWHERE && place.index < place.blocks);
+                assert!(place.segment < NOWHERE && place.index < place.blocks && place.blocks <= place.sectors);
                 assert!((1..=MAX_PLACE_SECTORS).contains(&usize::from(place.sectors)));
                 assert!(usize::from(place.blocks) <= MAX_UNIT_BLOCKS);
                 word |= u64::from(place.segment)
