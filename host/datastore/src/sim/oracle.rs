@@ -139,6 +139,11 @@ impl Oracle {
         self.0.lock().names.remove(name);
     }
 
+    /// Whether nobody knows if a name is there.
+    pub(crate) fn is_in_doubt(&self, name: &str) -> bool {
+        !self.0.lock().names.contains_key(name)
+    }
+
     /// A name is there, or is not, and that was acknowledged.
     pub(crate) fn name_is(&self, name: &str, there: bool) {
         self.0.lock().names.insert(name.to_owned(), there);

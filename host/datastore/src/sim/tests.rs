@@ -48,7 +48,7 @@ fn a_seed_is_one_history() {
 /// A datastore that breaks its promises, in one way, is found out within a few seeds.
 fn is_found(change: impl Fn(&mut Campaign)) -> String {
     let run = |seed| {
-        let mut campaign = short(seed);
+        let mut campaign = Campaign { operations: 300, ..short(seed) };
         change(&mut campaign);
         campaign.run(&quiet).violation
     };
