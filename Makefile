@@ -5,6 +5,7 @@
 #   make build            the programs, in $(BIN)
 #   make serve            an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
 #   make bench            the engine's budgets, and Ibid beside tgt end to end
+#   make lab              the experiments of the documents, and a report  (SCALE=paper, ARGS='--target iscsi://...')
 #   make reduction        how much of real data is stored: Debian trees, clones, a database   (ARGS=--slice: seconds)
 #   make lint             formatting, clippy, and the house rules
 #
@@ -28,8 +29,9 @@ SEED ?= 1
 SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
+SCALE ?= small
 
-.PHONY: demo test build bench reduction ageing deletion lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build bench lab reduction ageing deletion lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -67,6 +69,11 @@ ageing deletion:
 	@scripts/setup bench
 	cargo build --release --package ibid --package ibid-host
 	scripts/$@ --bin $(BIN) --out $(OUT)/bench
+
+lab:
+	@scripts/setup build
+	cargo build --release --package ibid --package ibid-host
+	$(BIN)/ibid-host lab run all --scale $(SCALE) --out $(OUT)/lab $(ARGS)
 
 lint:
 	@scripts/setup build

@@ -52,10 +52,13 @@ const PARTS: &[Part] = &[
     part("initiator", &["units", "world", "scsi", "iscsi"]),
     part("device", &["units", "world", "scsi", "iscsi", "initiator"]),
     part("datastore", &["units", "world", "scsi", "device"]),
-    part("esxhost", &["units", "world", "scsi", "initiator", "device"]),
+    part("esxhost", &["units", "world", "scsi", "iscsi", "initiator", "device"]),
     part("vdisk", &["units", "world", "device", "datastore", "esxhost"]),
     part("lab", &["world", "scsi", "initiator", "device", "datastore", "vdisk"]),
-    part("ibid-host", &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost", "vdisk", "lab"]),
+    part(
+        "ibid-host",
+        &["units", "world", "scsi", "iscsi", "initiator", "device", "datastore", "esxhost", "vdisk", "lab"],
+    ),
     // Around them.
     part("sim", &["units", "world", "store", "journal", "map", "fsck", "engine"]),
     part("bench", &["units", "world", "reduce", "store", "journal", "map", "engine", "initiator"]),

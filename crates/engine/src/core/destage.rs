@@ -6,7 +6,7 @@ use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
 use super::io::{Io, Purpose};
 use super::pool::Kind;
 use super::unit::{StoredUnit, block};
-use super::work::{Packed, Reduction, Work, WorkPurpose};
+use super::work::{Effort, Packed, Reduction, Work, WorkPurpose};
 use bytes::Bytes;
 use map::{MAX_UNIT_BLOCKS, Place, Ref, SlotName};
 use store::{Chunk, Item, SegmentWriter};
@@ -99,6 +99,7 @@ impl Core {
             Reduction { pairs: Vec::new(), units: Vec::new(), cache: self.units.clone(), _pin: self.pool.pin() };
         let mut batch = Batch { pairs: Vec::new(), units: Vec::new() };
         let mut last = None;
+        let is_calm = self.dirty.bytes() * 2 < self.options.dirty_limit && !self.pressure.memory;
         for (name, fingerprint) in names.iter().zip(fingerprints) {
             let Some(DirtyBlock { data, origin, is_unique, is_damaged, .. }) = self.dirty.get_reducing(*name).cloned()
             else {
@@ -116,7 +117,12 @@ impl Core {
                     unit.push((*name, *fingerprint));
                 }
                 _ => {
-                    reduction.units.push((vec![data], is_cold));
+                    let effort = match (is_cold, is_calm) {
+                        (true, _) => Effort::Cold,
+                        (false, true) => Effort::Calm,
+                        (false, false) => Effort::Quick,
+                    };
+                    reduction.units.push((vec![data], effort));
                     batch.units.push(vec![(*name, *fingerprint)]);
                 }
             }

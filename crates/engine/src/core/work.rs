@@ -30,11 +30,22 @@ enum Kind {
 pub(crate) struct Reduction {
     /// Blocks, and the stored block that each may be equal to.
     pub(crate) pairs: Vec<(Bytes, StoredUnit, u8)>,
-    /// Units of up to eight blocks, and whether they are worth the harder work.
-    pub(crate) units: Vec<(Vec<Bytes>, bool)>,
+    /// Units of up to eight blocks, and how hard they are worked at.
+    pub(crate) units: Vec<(Vec<Bytes>, Effort)>,
     pub(crate) cache: Arc<UnitCache>,
     /// Keeps the segments of the pairs from being reused.
     pub(crate) _pin: Arc<()>,
+}
+
+/// How much work a unit is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// LZ4: somebody may be waiting.
+    Quick,
+    /// LZ4, and zstd where that got little out of a whole unit: nobody waits.
+    Calm,
+    /// zstd: the data has not been written for long.
+    Cold,
 }
 
 /// The summaries of a segment, from the last one back.
@@ -101,13 +112,26 @@ impl Reduction {
         };
         let equal = self.pairs.iter().map(is_equal).collect();
         let mut scratch = Scratch::default();
-        let units = self.units.iter().map(|(blocks, is_cold)| pack(blocks, *is_cold, &mut scratch)).collect();
+        let units = self.units.iter().map(|(blocks, effort)| pack(blocks, *effort, &mut scratch)).collect();
         Done::Reduced { equal, units }
     }
 }
 
-fn pack(blocks: &[Bytes], is_cold: bool, scratch: &mut Scratch) -> Packed {
-    let packed = if is_cold { reduce::pack_dense(blocks, scratch) } else { reduce::pack(blocks, scratch) };
+/// What LZ4 takes to half is good enough: zstd would gain less, and is slower to read.
+const GOOD_ENOUGH: usize = 2;
+
+fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
+    let packed = match effort {
+        Effort::Quick => reduce::pack(blocks, scratch),
+        Effort::Cold => reduce::pack_dense(blocks, scratch),
+        Effort::Calm => reduce::pack(blocks, scratch).map(|quick| {
+            let is_good = quick.len() * GOOD_ENOUGH <= blocks.len() * reduce::BLOCK_BYTES;
+            if is_good || blocks.len() < reduce::MAX_UNIT_BLOCKS {
+                return quick;
+            }
+            reduce::pack_dense(blocks, scratch).filter(|dense| dense.len() < quick.len()).unwrap_or(quick)
+        }),
+    };
     match packed {
         Some(bytes) => {
             let crc = crc32c::crc32c(&bytes);

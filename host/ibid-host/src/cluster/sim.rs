@@ -114,6 +114,9 @@ fn report(args: &SimArgs, seed: u64, outcome: &Outcome, secs: f64) -> Result<(),
         outcome.lives,
         outcome.time.as_secs()
     );
-    println!("{}", outcome.violation.as_deref().unwrap_or("never two owners, no lock lost, nothing acknowledged lost, fsck clean"));
+    println!(
+        "{}",
+        outcome.violation.as_deref().unwrap_or("never two owners, no lock lost, nothing acknowledged lost, fsck clean")
+    );
     Ok(())
 }

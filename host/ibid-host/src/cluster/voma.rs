@@ -54,9 +54,22 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
 /// The report as `voma` writes one.
 fn text(report: &Report) -> String {
     let volume = &report.volume;
-    let mut out = String::from("Checking if device is actively used by other hosts\nRunning VMFS Checker in check mode\n");
-    out += &format!("Initializing LVM metadata, Basic Checks will be done\nDetected {} file system (labeled:'{}') with UUID:{}\n", volume.mode, volume.label, volume.uuid);
-    for (phase, what) in ["VMFS header and resource files", "VMFS heartbeat region", "all file descriptors", "pathname and connectivity", "resource reference counts"].iter().enumerate() {
+    let mut out =
+        String::from("Checking if device is actively used by other hosts\nRunning VMFS Checker in check mode\n");
+    out += &format!(
+        "Initializing LVM metadata, Basic Checks will be done\nDetected {} file system (labeled:'{}') with UUID:{}\n",
+        volume.mode, volume.label, volume.uuid
+    );
+    for (phase, what) in [
+        "VMFS header and resource files",
+        "VMFS heartbeat region",
+        "all file descriptors",
+        "pathname and connectivity",
+        "resource reference counts",
+    ]
+    .iter()
+    .enumerate()
+    {
         out += &format!("Phase {}: Checking {what}\n", phase + 1);
     }
     for note in &report.notes {
@@ -65,7 +78,10 @@ fn text(report: &Report) -> String {
     for problem in &report.problems {
         out += &format!("   ERROR: {problem}\n");
     }
-    let used = format!("{} files, {} directories, {} of {} blocks used", report.files, report.directories, report.blocks_used, volume.blocks);
+    let used = format!(
+        "{} files, {} directories, {} of {} blocks used",
+        report.files, report.directories, report.blocks_used, volume.blocks
+    );
     out + &format!("{used}\n\nTotal Errors Found:           {}\n", report.problems.len())
 }
 
@@ -90,8 +106,12 @@ mod tests {
         let problems = vec![Problem::NotMarked { what: "block", number: 9 }];
         let report = Report { volume, problems, notes, files: 2, directories: 1, blocks_used: 40 };
         let text = text(&report);
-        assert!(text.contains("Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"));
-        assert!(text.contains("   NOTE: the lock at sector 7 belongs to a former host of slot 3: the next one who wants it takes it\n"));
+        assert!(text.contains(
+            "Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"
+        ));
+        assert!(text.contains(
+            "   NOTE: the lock at sector 7 belongs to a former host of slot 3: the next one who wants it takes it\n"
+        ));
         assert!(text.contains("   ERROR: block 9 is in use, but marked as free: it may be given out again\n"));
         assert!(text.ends_with("2 files, 1 directories, 40 of 100 blocks used\n\nTotal Errors Found:           1\n"));
     }

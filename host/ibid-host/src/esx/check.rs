@@ -80,13 +80,9 @@ fn text(findings: &[Finding]) -> String {
 
 fn host_findings(host: &Host) -> Vec<Finding> {
     let adapters = host.adapters();
-    let mut findings = vec![Finding::new(
-        "host",
-        "more than one HBA",
-        adapters > 1,
-        format!("{adapters}"),
-        || "ibid-host esxcli iscsi adapter set --ports 2".to_owned(),
-    )];
+    let mut findings = vec![Finding::new("host", "more than one HBA", adapters > 1, format!("{adapters}"), || {
+        "ibid-host esxcli iscsi adapter set --ports 2".to_owned()
+    })];
     if host.devices().is_empty() {
         findings.push(Finding::new("host", "devices are claimed", false, "none".to_owned(), || {
             "ibid-host claim iscsi://PORTAL".to_owned()
@@ -119,7 +115,8 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
     let ports = device.ports.len();
     let dead: Vec<&str> =
         view.paths.iter().filter(|path| path.state() == PathState::Dead).map(|path| path.name.as_str()).collect();
-    let trouble = if dead.is_empty() { format!("{} paths", view.paths.len()) } else { format!("dead: {}", dead.join(", ")) };
+    let trouble =
+        if dead.is_empty() { format!("{} paths", view.paths.len()) } else { format!("dead: {}", dead.join(", ")) };
     let policy = device.policy;
     let mut findings = vec![
         Finding::new(name, "at least four ports", ports >= MIN_PORTS, ports.to_string(), || {

@@ -73,7 +73,8 @@ fn record(line: &Line) -> Record {
 /// A table as esxcli prints one: columns as wide as their widest field, flags and numbers to the right.
 fn table(lines: &[Line]) -> String {
     let rows: Vec<[String; 7]> = lines.iter().map(fields).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).chain([TITLES[column].len()]).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].len()).chain([TITLES[column].len()]).max().unwrap_or(0);
     let widths: Vec<usize> = (0..TITLES.len()).map(width).collect();
     let cell = |column: usize, text: &str| match column {
         3 | 5 | 6 => format!("{text:>width$}", width = widths[column]),

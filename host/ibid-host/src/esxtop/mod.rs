@@ -12,7 +12,7 @@ use batch::{Capture, perfmon_time};
 use clap::Args;
 use esxhost::{Host, timestamp};
 use fields::Selection;
-use sample::{Row, Sample};
+use sample::Sample;
 use screen::Screen;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
