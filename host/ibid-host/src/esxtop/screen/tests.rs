@@ -41,7 +41,7 @@ fn the_device_screen_is_esxtops() {
                 "  READS/s WRITES/s MBREAD/s MBWRTN/s DAVG/cmd KAVG/cmd GAVG/cmd QAVG/cmd",
             ),
             concat!(
-                "naa.624a9370753d69fe46db318d00011014 -                      128     -   32   96  25.00  1.00   438.40",
+                "naa.624a9370753d69fe46db318d00011014 -                      128     -   32   96  25.00  1.00   423.60",
                 "   100.00   200.00     0.39    10.00     1.30     0.10     1.40     0.10",
             ),
         ]
