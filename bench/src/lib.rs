@@ -1,10 +1,6 @@
 //! What the benchmarks of the engine share: a drive in memory, and the core run on one thread with everything that it asks for done
 //! at once, so that a figure is the engine's own cost and neither the drive's nor the network's.
 
-/// The allocator of `ibid serve`.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
 use parking_lot::Mutex;

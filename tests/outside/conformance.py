@@ -38,6 +38,8 @@ LIMIT = 60.0
 LUN_SIZE = "1GiB"
 # These reset the whole target, so every session of every LUN sees them: they run alone.
 ALONE = re.compile(r"Target(Warm|Cold)Reset")
+# This one clears 256 blocks and then compares 257 with zeros: it gets a LUN that no other test has written.
+FRESH = "MultipathIO.CompareAndWrite"
 
 
 def tests() -> list[str]:
@@ -88,12 +90,12 @@ def run_one(name: str, urls: list[str]) -> Result:
     return Result(SUITE, name, status, time.monotonic() - begin, detail, more)
 
 
-def run_all(names: list[str], luns: list[list[str]]) -> list[Result]:
-    """Runs the tests, as many at once as there are LUNs to lose (each LUN is the URLs of its paths)."""
+def run_all(names: list[str], luns: list[list[str]], fresh: list[str] | None = None) -> list[Result]:
+    """Runs the tests, as many at once as there are LUNs to lose (each LUN is the URLs of its paths), and one on `fresh`."""
     progress, lock, results = Progress(len(names)), threading.Lock(), []
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
-        if not ALONE.search(name):
+        if not ALONE.search(name) and not (fresh and name == FRESH):
             waiting.put(name)
 
     def finish(result: Result) -> None:
@@ -116,6 +118,8 @@ def run_all(names: list[str], luns: list[list[str]]) -> list[Result]:
         w.join()
     for name in filter(ALONE.search, names):
         finish(run_one(name, luns[0]))
+    if fresh and FRESH in names:
+        finish(run_one(FRESH, fresh))
     progress.finish()
     order = {name: i for i, name in enumerate(names)}
     return sorted(results, key=lambda r: order[r.name])
@@ -155,7 +159,9 @@ def run(lab: Lab) -> Iterator[Result]:
         for n in range(workers):
             array.volume(f"conformance-{n}", LUN_SIZE, n + 1)
             luns.append([array.url(n + 1, 0), array.url(n + 1, 1)])
-        results = run_all(tests(), luns)
+        array.volume("conformance-fresh", LUN_SIZE, workers + 1)
+        fresh = [array.url(workers + 1, 0), array.url(workers + 1, 1)]
+        results = run_all(tests(), luns, fresh)
         results_file(lab.out / "conformance.json", results)
         compare_with_lists(results)
         yield from results

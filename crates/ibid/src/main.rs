@@ -3,10 +3,6 @@
 //! Wiring and words only: what the array does is in the crates below.
 #![forbid(unsafe_code)]
 
-/// Buffers of all sizes come and go between threads at every write; this costs the system's allocator a fifth of the time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 mod access;
 mod admin;
 mod cli;
