@@ -170,11 +170,11 @@ impl Subject for Array {
         let checkpoint = checkpoint.map_err(|error| error.to_string())?;
         let owner = |volume: VolumeId| (VolumeId(volume.0 % (odd % 7 + 1)), (odd >> 8 >> (volume.0 % 32)) & 1 == 1);
         let shares = fsck::census(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
-        let sum = shares.families.values().map(|share| share.volume + share.snapshots).sum::<u64>();
-        let (sum, space) = (sum + shares.shared + shares.released, self.core.space());
+        let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
+        let (sum, space) = (families.sum::<u64>() + shares.released, self.core.space());
         let is_exact = sum == checkpoint.data_bytes()
             && sum == space.data
-            && space.unique + space.shared == space.data
+            && space.repeated <= space.data
             && space.data + space.system == space.used;
         if is_exact { Ok(()) } else { Err(format!("{sum} bytes in {shares:?}, {space:?}")) }
     }

@@ -93,14 +93,14 @@ pub struct ArraySpace {
 /// What something occupies, in bytes. What is not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
-    /// When the figures that take a walk over the whole map were counted: `unique`, `shared` and `snapshots`; null before
-    /// the first count. (Ibid's own.)
+    /// When the figures that take a walk over the whole map were counted: `unique`, `shared` and `snapshots`, and a volume's
+    /// ratios; null before the first count. (Ibid's own.)
     pub as_of: Option<u64>,
-    /// Bytes written by hosts for each byte stored of them; 1 where it is not measured.
+    /// Bytes written by hosts for each byte stored of them (`unique` and `shared`); 1 where it is not measured.
     pub data_reduction: f64,
     /// What replication keeps.
     pub replication: u64,
-    /// What several volumes share; null for anything but the array.
+    /// What several volumes hold together; of a volume its part of that. Null where it is not measured.
     pub shared: Option<u64>,
     /// What only snapshots hold.
     pub snapshots: u64,
@@ -112,7 +112,7 @@ pub struct Space {
     pub total_physical: Option<u64>,
     /// The size that hosts see.
     pub total_provisioned: u64,
-    /// Provisioned bytes for each byte stored; 1 where it is not measured.
+    /// Provisioned bytes for each byte stored (`unique` and `shared`); 1 where it is not measured.
     pub total_reduction: f64,
     /// What is stored for this alone; null where it is not measured.
     pub unique: Option<u64>,

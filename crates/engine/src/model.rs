@@ -242,8 +242,7 @@ impl Service for ModelEngine {
 
     fn space(&self) -> Space {
         let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * BLOCK_BYTES).sum();
-        let unique = data;
-        Space { capacity: u64::MAX, used: data, data, unique, shared: 0, system: 0, written: data, data_stored: data }
+        Space { capacity: u64::MAX, used: data, data, repeated: 0, system: 0, written: data, data_stored: data }
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
@@ -265,7 +264,11 @@ impl Service for ModelEngine {
             let Owner { family, is_snapshot } = owner(*name);
             let space = census.families.entry(family).or_default();
             let bytes = volume.mapped.len() as u64 * BLOCK_BYTES;
-            *(if is_snapshot { &mut space.snapshots } else { &mut space.unique }) += bytes;
+            if is_snapshot {
+                space.snapshots += bytes;
+            } else {
+                (space.written, space.unique) = (space.written + bytes, space.unique + bytes);
+            }
         }
         Some(census)
     }

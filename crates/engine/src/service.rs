@@ -242,19 +242,18 @@ pub trait Sink: Send + Sync {
 
 /// How full the pool is, in bytes. Exact at the moment of asking, and read in constant time.
 ///
-/// `system + unique + shared = used`, and `used + free = capacity`.
+/// `system + data = used`, and `used + free = capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// What the pool can hold, metadata included.
     pub capacity: u64,
     /// What data and metadata occupy.
     pub used: u64,
-    /// Live data as stored: reduced. `unique + shared`.
+    /// Live data as stored: reduced.
     pub data: u64,
-    /// Of that, what one reference of the map names.
-    pub unique: u64,
-    /// Of that, what several references of the map name: found equal when it was written, or copied by EXTENDED COPY.
-    pub shared: u64,
+    /// Of that, what several references of the map's leaves name: found equal when it was written, or copied block by block. Not
+    /// what volumes hold together because they share pages of the map, as after a snapshot: who holds what is for a [`Census`].
+    pub repeated: u64,
     /// Metadata: the map, the slot table, checkpoints; and the reserve's share that is in use.
     pub system: u64,
     /// What hosts see as written in all volumes, in bytes before reduction: mapped blocks, zeros that were written included.
@@ -289,24 +288,45 @@ pub struct Owner {
 }
 
 /// What belongs to whom, counted block by block at one instant. Every stored byte is in exactly one figure:
-/// the sum of `unique` and `snapshots` over all families, `shared` and `released` is the data of the array.
+/// `unique`, `snapshots` and `shared` of all families and `released` are together the data of the array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// By family.
     pub families: std::collections::BTreeMap<VolumeId, FamilySpace>,
-    /// Stored bytes that more than one family holds.
-    pub shared: u64,
     /// Stored bytes that nobody holds any more, and that are being given back.
     pub released: u64,
 }
 
-/// The space of a volume and its snapshots, as stored.
+impl Census {
+    /// Stored bytes that more than one family holds.
+    pub fn shared(&self) -> u64 {
+        self.families.values().map(|family| family.shared).sum()
+    }
+
+    /// Stored bytes that only snapshots of one family hold.
+    pub fn snapshots(&self) -> u64 {
+        self.families.values().map(|family| family.snapshots).sum()
+    }
+}
+
+/// The space of a volume and its snapshots: of one *family*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilySpace {
-    /// Held by the volume and by no other family.
+    /// What the volume had mapped at that instant, before reduction.
+    pub written: u64,
+    /// Stored bytes that the volume holds, and no other family.
     pub unique: u64,
-    /// Held only by its snapshots.
+    /// Stored bytes that only its snapshots hold.
     pub snapshots: u64,
+    /// Its part of the stored bytes that it holds together with other families: of what n references name, each has an nth.
+    pub shared: u64,
+}
+
+impl FamilySpace {
+    /// All stored bytes that are reckoned to it.
+    pub fn physical(&self) -> u64 {
+        self.unique + self.snapshots + self.shared
+    }
 }
 
 /// A block that could not be read as it was written.

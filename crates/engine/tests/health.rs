@@ -7,6 +7,7 @@ use bytes::Bytes;
 use common::{Memory, create, data};
 use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, Owner, Reply, Service, call};
 use fsck::{Structure, layout};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::Geometry;
 use units::{BlockRange, Lba, VolumeId};
@@ -46,8 +47,7 @@ fn owner(volume: VolumeId) -> Owner {
 }
 
 fn sum(census: &Census) -> u64 {
-    let families = census.families.values().map(|family| family.unique + family.snapshots).sum::<u64>();
-    families + census.shared + census.released
+    census.families.values().map(FamilySpace::physical).sum::<u64>() + census.released
 }
 
 fn scrub(engine: &Engine) -> Health {
@@ -82,11 +82,12 @@ fn every_stored_byte_is_in_one_figure_of_the_census() {
     let (_disk, engine) = filled();
     let census = engine.census(&owner).expect("a census");
     assert_eq!(sum(&census), engine.space().data);
-    let family = |unique, snapshots| FamilySpace { unique, snapshots };
-    // Block 0 of volume 1 was overwritten, and its snapshot keeps the first one; block 1 is shared with volume 2.
-    assert_eq!(census.families[&VolumeId(1)], family(4096, 4096));
-    assert_eq!(census.families[&VolumeId(2)], family(4096, 0));
-    assert_eq!((census.shared, census.families.len()), (4096, 2));
+    // Block 0 of volume 1 was overwritten, and its snapshot keeps the first one. Block 1 is named by a leaf of volume 1, one of its
+    // snapshot, and one of volume 2.
+    let first = FamilySpace { written: 8192, unique: 4096, snapshots: 4096, shared: 2731 };
+    assert_eq!(census.families[&VolumeId(1)], first);
+    assert_eq!(census.families[&VolumeId(2)], FamilySpace { written: 8192, unique: 4096, snapshots: 0, shared: 1365 });
+    assert_eq!((census.shared(), census.snapshots(), census.families.len()), (4096, 4096, 2));
     // Whatever the families are, nothing is counted twice or left out.
     for families in 1..4 {
         let odd = |volume: VolumeId| Owner { family: VolumeId(volume.0 % families), is_snapshot: volume.0 == 2 };
@@ -94,7 +95,110 @@ fn every_stored_byte_is_in_one_figure_of_the_census() {
     }
     change(&engine, vec![Change::DeleteVolume { volume: VolumeId(1) }, Change::DeleteVolume { volume: VolumeId(3) }]);
     let census = engine.census(&owner).unwrap();
-    assert_eq!(census.families[&VolumeId(2)].unique + census.shared + census.released, engine.space().data);
+    assert_eq!(census.families[&VolumeId(2)].unique + census.released, engine.space().data);
+    assert_eq!(census.shared(), 0);
+}
+
+/// What is written by its number: no two blocks are alike, and none can be compressed.
+type Content = Vec<Option<u64>>;
+
+/// What the census must say, from who holds which content: `(unique, snapshots)` of each family, and what is shared.
+fn expected(volumes: &BTreeMap<u64, Content>) -> (BTreeMap<VolumeId, (u64, u64)>, u64) {
+    let mut holders: BTreeMap<u64, BTreeSet<(VolumeId, bool)>> = BTreeMap::new();
+    for (volume, content) in volumes {
+        let Owner { family, is_snapshot } = family_of(VolumeId(*volume));
+        for held in content.iter().flatten() {
+            holders.entry(*held).or_default().insert((family, is_snapshot));
+        }
+    }
+    let mut families: BTreeMap<VolumeId, (u64, u64)> =
+        volumes.keys().map(|volume| (family_of(VolumeId(*volume)).family, (0, 0))).collect();
+    let mut shared = 0;
+    for held in holders.values() {
+        let (family, is_snapshot) = *held.first().unwrap();
+        if held.iter().any(|(other, _)| *other != family) {
+            shared += 4096;
+        } else {
+            // The volume comes first: what it holds is its own.
+            let (unique, snapshots) = families.get_mut(&family).unwrap();
+            *(if is_snapshot { snapshots } else { unique }) += 4096;
+        }
+    }
+    (families, shared)
+}
+
+/// Volumes 1, 2, 3; 11, 12, … are snapshots of 1, 21, 22, … of 2.
+fn family_of(volume: VolumeId) -> Owner {
+    let is_snapshot = volume.0 > 9;
+    Owner { family: if is_snapshot { VolumeId(volume.0 / 10) } else { volume }, is_snapshot }
+}
+
+#[test]
+fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end() {
+    const BLOCKS: usize = 300;
+    let (_disk, engine) = open();
+    let mut volumes: BTreeMap<u64, Content> = BTreeMap::new();
+    let blocks = BLOCKS as u64 * 8;
+    for volume in 1..=3 {
+        change(&engine, vec![Change::CreateVolume { volume: VolumeId(volume), blocks: blocks.next_multiple_of(8) }]);
+        volumes.insert(volume, vec![None; BLOCKS]);
+    }
+    let (mut chance, mut written) = (12345_u64, 0);
+    let mut pick = |below: u64| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 33) % below
+    };
+    for round in 0..60_u64 {
+        let names: Vec<u64> = volumes.keys().copied().collect();
+        let any = names[pick(names.len() as u64) as usize];
+        let volume = pick(3) + 1;
+        match pick(8) {
+            0 | 1 => {
+                let snapshot = volume * 10 + pick(4);
+                let (source, destination) = (VolumeId(volume), VolumeId(snapshot));
+                change(&engine, vec![Change::CopyVolume { source, destination }]);
+                volumes.insert(snapshot, volumes[&volume].clone());
+            }
+            2 if any != volume => {
+                let (source, destination) = (VolumeId(any), VolumeId(volume));
+                change(&engine, vec![Change::CopyVolume { source, destination }]);
+                volumes.insert(volume, volumes[&any].clone());
+            }
+            3 if any > 9 => {
+                change(&engine, vec![Change::DeleteVolume { volume: VolumeId(any) }]);
+                volumes.remove(&any);
+            }
+            4 => {
+                let (from, to, length) = (pick(100) as usize, 150 + pick(100) as usize, 1 + pick(50) as usize);
+                let source = BlockRange::new(Lba(from as u64 * 8), length as u64 * 8).unwrap();
+                let (other, to_lba) = (VolumeId(volume % 3 + 1), Lba(to as u64 * 8));
+                done(&engine, Op::Copy { source: VolumeId(volume), from: source, destination: other, to: to_lba });
+                let copied = volumes[&volume][from..from + length].to_vec();
+                volumes.get_mut(&other.0).unwrap()[to..to + length].copy_from_slice(&copied);
+            }
+            _ => {
+                let (at, length) = (pick(250), 1 + pick(40));
+                for block in at..at + length {
+                    written += 1;
+                    write(&engine, volume, block * 8, data(1000 + written, 8));
+                    volumes.get_mut(&volume).unwrap()[block as usize] = Some(written);
+                }
+            }
+        }
+        if round % 4 != 3 {
+            continue;
+        }
+        let census = engine.census(&family_of).expect("a census");
+        let (families, shared) = expected(&volumes);
+        let found = census.families.iter().map(|(family, space)| (*family, (space.unique, space.snapshots))).collect();
+        assert_eq!((families, shared), (found, census.shared()), "after {round} rounds");
+        for (family, space) in &census.families {
+            let mapped = volumes[&family.0].iter().flatten().count() as u64;
+            assert_eq!(space.written, mapped * 4096);
+        }
+        let written: u64 = volumes.values().map(|content| content.iter().flatten().count() as u64 * 4096).sum();
+        assert_eq!(engine.space().written, written);
+    }
 }
 
 #[test]

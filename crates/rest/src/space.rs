@@ -2,7 +2,7 @@
 //!
 //! Two kinds of figures meet here. Those that the engine keeps at any moment: what hosts have written, what the pool holds. And
 //! those that take a walk over the whole map, because they say whose a stored byte is: unique, shared, snapshots. The walk is made
-//! in the background, and its figures carry its time.
+//! in the background, and its figures carry its time. At that time the volumes' figures are together those of the array.
 
 use crate::app::App;
 use api::Space;
@@ -74,13 +74,9 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
         left -= part;
         part
     };
-    let (shared, snapshots, released) = match &counted {
-        Some(counted) => {
-            let census = &counted.census;
-            let snapshots = census.families.values().map(|family| family.snapshots).sum();
-            (part(census.shared), part(snapshots), part(census.released))
-        }
-        None => (part(pool.shared), 0, 0),
+    let (shared, snapshots, released) = match counted.as_deref() {
+        Some(Counted { census, .. }) => (part(census.shared()), part(census.snapshots()), part(census.released)),
+        None => (0, 0, 0),
     };
     let unique = left;
     let written = |volume: &Arc<Volume>| app.engine.volume_space(volume.id).unwrap_or_default().written;
@@ -94,7 +90,7 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
     }
     let space = Space {
         as_of: counted.map(|counted| counted.as_of_ms),
-        data_reduction: ratio(written_all, unique + shared),
+        data_reduction: ratio(written_all, written_all, unique + shared),
         replication: 0,
         shared: Some(shared),
         snapshots,
@@ -102,7 +98,7 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
         thin_provisioning: thin(written_live, provisioned),
         total_physical: Some(pool.used),
         total_provisioned: provisioned,
-        total_reduction: ratio(provisioned, unique + shared),
+        total_reduction: ratio(written_all, provisioned, unique + shared),
         unique: Some(unique),
         r#virtual: Some(written_all),
     };
@@ -113,13 +109,21 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
 pub(crate) fn of_volume(app: &App, volume: &Volume) -> Space {
     let written = app.engine.volume_space(volume.id).unwrap_or_default().written;
     let counted = app.counted();
-    let family = counted.as_ref().map(|counted| counted.census.families.get(&volume.id).copied().unwrap_or_default());
-    let FamilySpace { unique, snapshots, .. } = family.unwrap_or_default();
+    let counted = counted.as_deref().map(|Counted { census, as_of_ms, .. }| {
+        // One that was made since the count held nothing then.
+        (census.families.get(&volume.id).copied().unwrap_or_default(), *as_of_ms)
+    });
+    let family = counted.map(|(family, _)| family);
+    // The ratios are of the time of the count, on both sides.
+    let FamilySpace { written: written_then, unique, snapshots, shared } = family.unwrap_or_default();
     Space {
-        as_of: counted.map(|counted| counted.as_of_ms),
+        as_of: counted.map(|(_, as_of_ms)| as_of_ms),
+        data_reduction: ratio(written_then, written_then, unique + shared),
+        shared: family.map(|_| shared),
         snapshots,
         thin_provisioning: thin(written, volume.bytes),
-        total_physical: family.map(|_| unique + snapshots),
+        total_physical: family.map(|family| family.physical()),
+        total_reduction: ratio(written_then, volume.bytes, unique + shared),
         unique: family.map(|_| unique),
         r#virtual: Some(written),
         ..unmeasured(volume.bytes)
@@ -152,8 +156,11 @@ pub(crate) fn unmeasured(provisioned: u64) -> Space {
     }
 }
 
-fn ratio(of: u64, to: u64) -> f64 {
-    if to == 0 { 1.0 } else { of as f64 / to as f64 }
+/// So many bytes for each that is stored. 1 where nothing is written; where all that is written is zeros and patterns, which take no
+/// room, a sector stands for it.
+fn ratio(written: u64, of: u64, stored: u64) -> f64 {
+    const SECTOR_BYTES: u64 = 512;
+    if written == 0 { 1.0 } else { of as f64 / stored.max(SECTOR_BYTES) as f64 }
 }
 
 fn thin(written: u64, provisioned: u64) -> f64 {

@@ -208,7 +208,7 @@ impl Core {
                 self.volumes.insert(*volume, Volume { blocks: *blocks, root });
             }
             LogOp::Delete { volume } => {
-                if let Some(held) = self.volumes.remove(volume) {
+                if let Some(held) = self.volumes.remove(*volume) {
                     self.map.release(held.root.reference);
                 }
             }
@@ -233,9 +233,7 @@ impl Core {
         // A record names only volumes that existed when it was sequenced.
         let Some(mut root) = self.root(volume) else { return };
         edit(self, &mut root);
-        if let Some(held) = self.volumes.get_mut(&volume) {
-            held.root = root;
-        }
+        self.volumes.set_root(volume, root);
     }
 
     fn apply_write(&mut self, volume: VolumeId, lba: Lba, data: &Bytes) {
@@ -323,9 +321,7 @@ impl Core {
             Err(error) => return self.stop(&error.to_string()),
         };
         self.map.store(&mut root, target, &pieces);
-        if let Some(held) = self.volumes.get_mut(&destination) {
-            held.root = root;
-        }
+        self.volumes.set_root(destination, root);
     }
 
     fn apply_resize(&mut self, volume: VolumeId, blocks: u64) {

@@ -23,6 +23,14 @@ pub enum AuditError {
         /// What the walk found.
         found: u32,
     },
+    /// The sum of what is mapped in all volumes is wrong.
+    #[error("{counted} blocks are counted as mapped in all volumes, {found} are")]
+    WrongMapped {
+        /// What the core says.
+        counted: u64,
+        /// What the volumes add up to.
+        found: u64,
+    },
     /// A segment that is free holds something.
     #[error("a free segment holds something that is referenced")]
     LiveInFree,
@@ -55,6 +63,10 @@ impl Core {
         let roots: Vec<Root> = self.volumes.values().map(|volume| volume.root).collect();
         let held: Vec<Ref> = self.dirty.bases().map(Ref::data).collect();
         let report = self.map.audit(&roots, &held, &mut |name| self.read_page(disk, name))?;
+        let (counted, mapped) = (self.volumes.mapped(), self.volumes.count_mapped());
+        if counted != mapped {
+            return Err(AuditError::WrongMapped { counted, found: mapped });
+        }
         let mut found = vec![0u32; self.pool.segments().len()];
         for slot in 0..self.map.slots.len() {
             if let Some(place) = self.map.slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {

@@ -2,10 +2,10 @@
 
 use super::checkpoint::Located;
 use super::pool::{Kind, Phase, Pool, Segment};
+use super::volumes::Volumes;
 use super::{Core, Volume};
 use bytes::{Buf, BufMut, Bytes};
 use map::{Ref, Root, SlotName, Target};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use units::VolumeId;
 
@@ -18,7 +18,7 @@ const NO_SUMMARY: u32 = u32::MAX;
 
 /// A manifest as values.
 pub(crate) struct Manifest {
-    pub(crate) volumes: FxHashMap<VolumeId, Volume>,
+    pub(super) volumes: Volumes,
     pub(crate) values: BTreeMap<Bytes, Bytes>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_usage: u64,
@@ -96,7 +96,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Option<Manifest> {
     }
     let slot_pages = get_u32(input)?;
     let next_usage = get_u64(input)?;
-    let mut volumes = FxHashMap::default();
+    let mut volumes = Volumes::default();
     for _ in 0..get_u64(input)? {
         let (name, blocks) = (VolumeId(get_u64(input)?), get_u64(input)?);
         let reference = Ref::from_bits(get_u64(input)?)?;

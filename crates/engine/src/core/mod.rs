@@ -29,6 +29,7 @@ mod task;
 mod tests;
 mod unit;
 mod validate;
+mod volumes;
 mod work;
 
 pub use audit::{AuditError, Usage};
@@ -59,6 +60,7 @@ use store::{Geometry, ManifestRun, SECTOR_BYTES, SegmentWriter, Superblock};
 use task::Task;
 use unit::UnitCache;
 use units::{BLOCK_BYTES, Lsn, MAP_BLOCK_BYTES, VolumeId};
+use volumes::Volumes;
 use work::WorkPurpose;
 
 /// A volume.
@@ -93,7 +95,7 @@ pub struct Core {
     options: Options,
     geometry: Geometry,
     array: [u8; 16],
-    volumes: FxHashMap<VolumeId, Volume>,
+    volumes: Volumes,
     values: BTreeMap<Bytes, Bytes>,
     /// Bytes that the values take in the manifest.
     values_bytes: u64,
@@ -232,16 +234,14 @@ impl Core {
         let dirty = self.dirty.unplaced() * MAP_BLOCK_BYTES;
         let stored = data * SECTOR_BYTES + dirty;
         // What a drive says may be forged, hence no overflow.
-        let shared = (self.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
-        let mapped = self.volumes.values().map(|volume| volume.root.mapped).fold(0, u64::saturating_add);
+        let repeated = (self.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
         Space {
             capacity: self.pool.segments().len() as u64 * self.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,
             data: stored,
-            unique: stored - shared,
-            shared,
+            repeated,
             system: (live - data) * SECTOR_BYTES,
-            written: mapped.saturating_mul(MAP_BLOCK_BYTES),
+            written: self.volumes.mapped().saturating_mul(MAP_BLOCK_BYTES),
             data_stored: self.data_stored,
         }
     }

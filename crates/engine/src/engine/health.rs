@@ -139,15 +139,16 @@ impl Shared {
         let counted = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &Findings::default())
             .and_then(|checkpoint| fsck::census(&checkpoint, &family, &|| !self.is_ending()));
         match counted {
-            Ok(shares) => Some(Census {
-                families: shares
-                    .families
-                    .into_iter()
-                    .map(|(family, share)| (family, FamilySpace { unique: share.volume, snapshots: share.snapshots }))
-                    .collect(),
-                shared: shares.shared,
-                released: shares.released,
-            }),
+            Ok(shares) => {
+                let space = |share: fsck::Share| FamilySpace {
+                    written: share.written,
+                    unique: share.volume,
+                    snapshots: share.snapshots,
+                    shared: share.shared,
+                };
+                let families = shares.families.into_iter().map(|(family, share)| (family, space(share))).collect();
+                Some(Census { families, released: shares.released })
+            }
             Err(error) => {
                 tracing::warn!(%error, "what belongs to whom could not be counted");
                 None

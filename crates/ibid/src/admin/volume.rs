@@ -2,7 +2,7 @@
 
 use crate::access;
 use crate::cli::{Access, VolumeCommand};
-use crate::output::{duration, either, facts, json, list, print, table, time};
+use crate::output::{duration, either, facts, json, list, print, ratio, table, time};
 use crate::problem::Problem;
 use api::{Qos, Volume, VolumePatch, VolumePost};
 use client::{Client, HostsAndVolumes, Listing};
@@ -161,12 +161,15 @@ fn spaces(volumes: &[Volume]) -> String {
             format_capacity(volume.provisioned),
             bytes(space.r#virtual),
             bytes(space.unique),
+            bytes(space.shared),
             measured(format_capacity(space.snapshots)),
+            measured(ratio(space.data_reduction)),
             format!("{:.1} %", space.thin_provisioning * 100.0),
         ]
     };
-    let head = ["NAME", "SIZE", "WRITTEN", "UNIQUE", "SNAPSHOTS", "THIN"];
+    let head = ["NAME", "SIZE", "WRITTEN", "UNIQUE", "SHARED", "SNAPSHOTS", "REDUCTION", "THIN"];
     let counted = volumes.iter().find_map(|volume| volume.space.as_of);
     let counted = counted.map_or_else(|| "not counted yet".to_owned(), |at| format!("counted {}", time(at)));
-    table(&head, &[1, 2, 3, 4, 5], volumes.iter().map(row).collect()) + &format!("unique and snapshots: {counted}\n")
+    table(&head, &[1, 2, 3, 4, 5, 6, 7], volumes.iter().map(row).collect())
+        + &format!("unique, shared, snapshots and reduction: {counted}\n")
 }

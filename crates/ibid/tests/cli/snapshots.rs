@@ -163,11 +163,14 @@ fn space_scrubs_and_alerts_have_their_screens() {
     let parts = figure("unique") + figure("shared") + figure("snapshots") + figure("system");
     assert_eq!(parts, figure("total_physical"));
     let table = array.text("volume list --space");
-    assert!(table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SNAPSHOTS     THIN\nv       1G        0"), "{table}");
-    assert!(table.ends_with("unique and snapshots: not counted yet\n"), "{table}");
+    assert!(
+        table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SHARED  SNAPSHOTS  REDUCTION     THIN\nv       1G        0"),
+        "{table}"
+    );
+    assert!(table.ends_with("unique, shared, snapshots and reduction: not counted yet\n"), "{table}");
     assert!(array.json("array space --refresh")["space"]["as_of"].is_u64());
     let table = array.text("volume list --space");
-    assert!(table.contains("  100.0 %\nunique and snapshots: counted 20"), "{table}");
+    assert!(table.contains("  100.0 %\nunique, shared, snapshots and reduction: counted 20"), "{table}");
     array.text("scrub start --pace 1G");
     eventually(|| array.json("scrub status")["completed"] == 1);
     let scrub = array.text("scrub status");

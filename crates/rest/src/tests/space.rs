@@ -72,6 +72,7 @@ fn a_volume_has_its_snapshots_space() {
         // The model stores every volume for itself.
         assert_eq!((number(&space, "unique"), number(&space, "snapshots")), (4 * MIB, 4 * MIB), "{path}");
         assert_eq!(number(&space, "total_physical"), 8 * MIB);
+        assert_eq!((&space["data_reduction"], &space["total_reduction"]), (&json!(1.0), &json!(256.0)));
         assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
     }
     write(&app, "b", MIB);
