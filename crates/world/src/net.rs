@@ -49,6 +49,12 @@ impl Stream {
         Ok(Self(stream))
     }
 
+    /// Lets the connection end at once when it is dropped, or its process dies (RST): what was written and has not yet
+    /// been sent, or received, is not delivered later by a kernel that goes on trying.
+    pub fn abort_when_dropped(&self) -> io::Result<()> {
+        self.0.set_zero_linger()
+    }
+
     /// This end's address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()

@@ -125,8 +125,13 @@ impl Datastore {
         Ok(Space { blocks, free: free.into_iter().map(u64::from).sum() })
     }
 
-    /// Mounts the datastore of a device: takes a heartbeat slot and keeps it until unmounted or dropped.
+    /// Mounts the datastore of a device: takes a heartbeat slot and keeps it until unmounted or dropped. From now on no
+    /// command to the device takes longer than [`Timing::io_lifetime`]: the locks of other hosts rest on it. Times under
+    /// which they would not be safe are refused.
     pub async fn mount(disk: Arc<dyn SharedDisk>, options: &MountOptions, runtime: Arc<dyn Runtime>) -> Result<Self> {
+        if !options.timing.is_safe() {
+            return Err(Error::Unfit("with these times two hosts could own a lock"));
+        }
         Self::mount_omitting(disk, options, runtime, Omissions::default()).await
     }
 
@@ -178,8 +183,9 @@ impl Datastore {
         !self.mounted.io.lease.is_over()
     }
 
-    /// The device, for the data of files. I/O through it fails with `PathsDown` once the heartbeat has lapsed, as it must:
-    /// other hosts may have the files by then.
+    /// The device, for the data of files. Nothing is issued through it while the heartbeat has lapsed: other hosts may have
+    /// the files by then. I/O waits, for [`MountOptions::paths_down_timeout`] at most, and fails with `PathsDown` at once
+    /// when another host has taken over.
     pub fn disk(&self) -> Arc<dyn SharedDisk> {
         Arc::new(FencedDisk(Arc::clone(&self.mounted)))
     }

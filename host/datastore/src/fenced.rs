@@ -1,5 +1,6 @@
 //! The device as who has files on it may use it: while the host's heartbeat is young, and with a host's patience when
-//! another host has reserved the unit.
+//! another host has reserved the unit, or the device does not answer. The device gives a command up after moments
+//! ([`SharedDisk::bound`]); who has files is told only when patience is at its end.
 
 use crate::mounted::Mounted;
 use bytes::Bytes;
@@ -9,36 +10,58 @@ use device::{
 };
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A device behind a lease.
 pub(crate) struct FencedDisk(pub(crate) Arc<Mounted>);
+
+/// Whether a command may be sent again that may have been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replay {
+    Harmless,
+    Never,
+}
 
 impl FencedDisk {
     fn disk(&self) -> &dyn SharedDisk {
         &*self.0.io.disk
     }
 
-    /// Issues a command, again and again while another host has the unit reserved.
-    fn issue<'a, T, F>(&'a self, command: impl Fn() -> F + Send + 'a) -> Answer<'a, T>
+    /// Issues a command, again and again while another host has the unit reserved; and, when doing it twice is harmless,
+    /// while the device is not to be reached.
+    fn issue<'a, T, F>(&'a self, replay: Replay, command: impl Fn() -> F + Send + 'a) -> Answer<'a, T>
     where
         T: Send + 'a,
         F: Future<Output = Result<T, DiskError>> + Send + 'a,
     {
         Box::pin(async move {
-            let mut backoff = self.0.io.backoff();
+            let io = &self.0.io;
+            let (since, mut backoff) = (io.runtime.now(), io.backoff());
             loop {
-                // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
-                self.0.io.check().map_err(|_| DiskError::PathsDown)?;
-                match command().await {
-                    Err(DiskError::ReservationConflict) => {
-                        let waited = backoff.wait(DiskError::ReservationConflict).await;
-                        waited.map_err(|_| DiskError::ReservationConflict)?;
-                    }
-                    answer => return answer,
+                let error = match io.check() {
+                    Ok(()) => match command().await {
+                        Err(error) if passes(&error, replay) => error,
+                        answer => return answer,
+                    },
+                    // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
+                    Err(_) => DiskError::PathsDown,
+                };
+                let patience = match error {
+                    DiskError::ReservationConflict => io.timing.patience,
+                    _ => self.0.paths_down_timeout,
+                };
+                if io.lease.is_over() || io.runtime.now() >= since + patience {
+                    return Err(error);
                 }
+                backoff.pause().await;
             }
         })
     }
+}
+
+/// Whether a command that ended so is to be sent again.
+fn passes(error: &DiskError, replay: Replay) -> bool {
+    *error == DiskError::ReservationConflict || (error.is_in_doubt() && replay == Replay::Harmless)
 }
 
 impl SharedDisk for FencedDisk {
@@ -47,48 +70,50 @@ impl SharedDisk for FencedDisk {
     }
 
     fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
-        self.issue(move || self.disk().read(lba, blocks))
+        self.issue(Replay::Harmless, move || self.disk().read(lba, blocks))
     }
 
     fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
-        self.issue(move || self.disk().write(lba, data.clone()))
+        self.issue(Replay::Harmless, move || self.disk().write(lba, data.clone()))
     }
 
     fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
-        self.issue(move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
+        self.issue(Replay::Never, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
     }
 
     fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
-        self.issue(move || self.disk().write_same(lba, blocks, pattern.clone()))
+        self.issue(Replay::Harmless, move || self.disk().write_same(lba, blocks, pattern.clone()))
     }
 
     fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
-        self.issue(move || self.disk().unmap(ranges.clone()))
+        self.issue(Replay::Harmless, move || self.disk().unmap(ranges.clone()))
     }
 
     fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()> {
         let destination = destination.clone();
-        Box::pin(async move { self.issue(|| self.disk().copy(&destination, runs.clone())).await })
+        let onto_itself = destination.name == self.identity().name && device::overlaps_itself(&runs);
+        let replay = if onto_itself { Replay::Never } else { Replay::Harmless };
+        Box::pin(async move { self.issue(replay, || self.disk().copy(&destination, runs.clone())).await })
     }
 
     fn reserve(&self) -> Answer<'_, ()> {
-        self.issue(move || self.disk().reserve())
+        self.issue(Replay::Never, move || self.disk().reserve())
     }
 
     fn release(&self) -> Answer<'_, ()> {
-        self.issue(move || self.disk().release())
+        self.issue(Replay::Never, move || self.disk().release())
     }
 
     fn reset(&self) -> Answer<'_, ()> {
-        self.issue(move || self.disk().reset())
+        self.issue(Replay::Never, move || self.disk().reset())
     }
 
     fn synchronize(&self) -> Answer<'_, ()> {
-        self.issue(move || self.disk().synchronize())
+        self.issue(Replay::Harmless, move || self.disk().synchronize())
     }
 
     fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
-        self.issue(move || self.disk().get_lba_status(lba))
+        self.issue(Replay::Harmless, move || self.disk().get_lba_status(lba))
     }
 
     fn vaai(&self) -> VaaiStatus {
@@ -97,6 +122,10 @@ impl SharedDisk for FencedDisk {
 
     fn enable(&self, primitive: Primitive, enabled: bool) {
         self.disk().enable(primitive, enabled);
+    }
+
+    fn bound(&self, lifetime: Duration) {
+        self.disk().bound(lifetime);
     }
 
     fn limits(&self) -> Limits {

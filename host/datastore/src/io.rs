@@ -28,6 +28,8 @@ pub(crate) struct Omissions {
     pub(crate) replay: bool,
     /// I/O is issued whether the heartbeat succeeds or not.
     pub(crate) fence: bool,
+    /// The device is not told how long a command may take.
+    pub(crate) bound: bool,
 }
 
 /// How a swap ended.

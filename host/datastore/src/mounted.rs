@@ -16,6 +16,7 @@ use device::SharedDisk;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One mount.
 pub(crate) struct Mounted {
@@ -25,6 +26,8 @@ pub(crate) struct Mounted {
     pub(crate) watch: Mutex<Watch>,
     /// One change of metadata at a time: the journal has room for one.
     pub(crate) serial: Arc<tokio::sync::Mutex<Serial>>,
+    /// How long I/O on files waits for the device.
+    pub(crate) paths_down_timeout: Duration,
 }
 
 impl Mounted {
@@ -36,6 +39,9 @@ impl Mounted {
         omit: Omissions,
     ) -> Result<Arc<Self>> {
         let found = volume_of(&disk, &runtime, options.timing).await?.ok_or(Error::NotADatastore)?;
+        if !omit.bound {
+            disk.bound(options.timing.io_lifetime);
+        }
         let mut io = Io::new(disk, found.partition, runtime, options.timing).with_ats(options.ats);
         io.omit = omit;
         let superblock = found.superblock;
@@ -48,6 +54,7 @@ impl Mounted {
             heartbeat,
             watch: Mutex::new(watch),
             serial: Arc::new(tokio::sync::Mutex::new(serial)),
+            paths_down_timeout: options.paths_down_timeout,
         });
         mounted.io.runtime.spawn(Box::pin(heartbeat::keep_beating(Arc::downgrade(&mounted))));
         Ok(mounted)

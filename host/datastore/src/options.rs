@@ -36,7 +36,8 @@ pub struct Timing {
     pub interval: Duration,
     /// After a beat was sent: how long I/O may be issued on its strength.
     pub fence: Duration,
-    /// After it was issued: how long a command may take until it is done or certainly never will be.
+    /// After it was issued: how long a command may take until it is done or certainly never will be. Mounting binds the
+    /// device to it ([`device::SharedDisk::bound`]).
     pub io_lifetime: Duration,
     /// Without a beat for so long, a host is dead.
     pub lease: Duration,
@@ -85,11 +86,19 @@ pub struct MountOptions {
     pub ats_heartbeat: bool,
     /// The times; the same on all hosts.
     pub timing: Timing,
+    /// `/Misc/APDTimeout`: how long I/O on files waits for a device that has gone, until who asked for it hears of it.
+    pub paths_down_timeout: Duration,
 }
 
 impl MountOptions {
     /// With ATS, and ESXi's times.
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), ats: true, ats_heartbeat: true, timing: Timing::default() }
+        Self {
+            host: host.to_owned(),
+            ats: true,
+            ats_heartbeat: true,
+            timing: Timing::default(),
+            paths_down_timeout: Duration::from_secs(140),
+        }
     }
 }

@@ -9,6 +9,7 @@ use initiator::CopyRun;
 use scsi::lba_status::Provisioning;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// The answer to a command, when it comes.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DiskError>> + Send + 'a>>;
@@ -112,6 +113,12 @@ pub trait SharedDisk: Send + Sync {
     /// [`DiskError::Unsupported`].
     fn enable(&self, primitive: Primitive, enabled: bool);
 
+    /// From now on no call takes longer than `lifetime`, the wait in a queue and all retries included; and when it has
+    /// ended, its command has been done or never will be. A command whose time is over ends in
+    /// [`DiskError::TimedOut`], or in what kept it waiting. The shortest time that anybody asked for holds. Locks that
+    /// hosts take from each other need this: a command that comes too late would write what belongs to another by then.
+    fn bound(&self, lifetime: Duration);
+
     /// How much one command may ask for.
     fn limits(&self) -> Limits;
 
@@ -120,4 +127,11 @@ pub trait SharedDisk: Send + Sync {
 
     /// The same as distributions.
     fn latencies(&self) -> Latencies;
+}
+
+/// True when a copy within one unit writes where it reads: done twice, it would be another copy.
+pub fn overlaps_itself(runs: &[CopyRun]) -> bool {
+    let meet =
+        |a: u64, b: u64, a_blocks: u64, b_blocks: u64| a < b.saturating_add(b_blocks) && b < a.saturating_add(a_blocks);
+    runs.iter().any(|from| runs.iter().any(|to| meet(from.source, to.destination, from.blocks, to.blocks)))
 }

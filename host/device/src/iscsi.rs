@@ -4,6 +4,11 @@
 //! chooses, and judges the answer. A command whose path was lost is sent again down another, but for those that may not
 //! be done twice: COMPARE AND WRITE, and copies onto themselves. These end in [`DiskError::TimedOut`], and the caller looks
 //! what became of them.
+//!
+//! Where the time of commands has a bound ([`SharedDisk::bound`]), each has an end from the moment it was asked for. It
+//! is sent, and sent again, in the first half of its time alone; when three quarters of what was left then are over, its
+//! path aborts it; and when that is not answered before the end, the path's session ends, and with it all that was under
+//! way there.
 
 mod path;
 mod policy;
@@ -16,7 +21,7 @@ pub use probe::OpenError;
 pub use retry::RetryRules;
 
 use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
-use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk};
+use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, overlaps_itself};
 use crate::error::DiskError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
@@ -31,7 +36,7 @@ use scsi::lba_status::parse_lba_status;
 use scsi::{Lun, SenseKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 use world::clock;
 
@@ -66,6 +71,25 @@ impl Default for DiskOptions {
     }
 }
 
+/// The time of a command on a disk that nobody has bounded: there the rules for retries end it, and nothing else.
+const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
+
+/// When a command was asked for is the begin of its time.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    /// It is sent until then.
+    send_by: Instant,
+    /// It is over then.
+    end: Instant,
+}
+
+impl Term {
+    fn of(lifetime: Duration) -> Self {
+        let now = clock::now();
+        Self { send_by: now + lifetime / 2, end: now + lifetime }
+    }
+}
+
 /// A disk of an iSCSI target.
 pub struct IscsiDisk {
     identity: DiskIdentity,
@@ -78,6 +102,7 @@ pub struct IscsiDisk {
     queue: Semaphore,
     distance: Duration,
     rules: RetryRules,
+    lifetime: Mutex<Duration>,
     counters: Arc<Counters>,
     statistics: Statistics,
     vaai: Mutex<VaaiStatus>,
@@ -149,6 +174,7 @@ impl IscsiDisk {
             queue: Semaphore::new(options.queue_depth.max(1)),
             distance: options.distance,
             rules,
+            lifetime: Mutex::new(UNBOUNDED),
             statistics: options.statistics,
             vaai: Mutex::new(options.vaai),
             reservation: Mutex::new(Reservation::None),
@@ -194,25 +220,34 @@ impl IscsiDisk {
 
     /// The same, and how long the command waited in the queue.
     async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DiskError>, Duration) {
-        let begun = clock::now();
+        let (begun, term) = (clock::now(), self.term());
         let waiting = self.counters.wait();
-        let permit = self.queue.acquire().await;
+        let permit = tokio::time::timeout_at(term.send_by.into(), self.queue.acquire()).await;
         drop(waiting);
         let queued = clock::now().duration_since(begun);
-        let Ok(_permit) = permit else { return (Err(DiskError::PathsDown), queued) };
+        let _permit = match permit {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) => return (Err(DiskError::PathsDown), queued),
+            Err(_) => return (Err(DiskError::TimedOut), queued),
+        };
         let _open = self.counters.begin();
-        let result = self.attempt(request, replay).await;
+        let result = self.attempt(request, replay, term).await;
         if matches!(result, Err(DiskError::TimedOut | DiskError::PathsDown)) {
             self.counters.aborted();
         }
         (result, queued)
     }
 
-    async fn attempt(&self, request: Request, replay: Replay) -> Result<Bytes, DiskError> {
+    /// The time of a command that is asked for now.
+    fn term(&self) -> Term {
+        Term::of(*self.lifetime.lock())
+    }
+
+    async fn attempt(&self, request: Request, replay: Replay, term: Term) -> Result<Bytes, DiskError> {
         let mut attempts = Attempts::default();
         loop {
-            let path = self.choose().await?;
-            let outcome = self.travel(&self.paths[path], request.clone()).await;
+            let path = self.choose(term).await?;
+            let outcome = self.travel(&self.paths[path], request.clone(), term).await;
             let completion = match outcome {
                 Outcome::Answered(completion) => completion,
                 Outcome::NotSent => continue,
@@ -236,19 +271,22 @@ impl IscsiDisk {
         }
     }
 
-    async fn travel(&self, path: &Path, request: Request) -> Outcome {
+    async fn travel(&self, path: &Path, request: Request, term: Term) -> Outcome {
         // Half the way there, half the way back: what is between them is the target's time.
         wait(self.distance / 2).await;
-        let outcome = path.run(request).await;
+        let outcome = path.run(request, term.end).await;
         wait(self.distance / 2).await;
         outcome
     }
 
-    /// The path for the next command; waits for one while all are down.
-    async fn choose(&self) -> Result<usize, DiskError> {
+    /// The path for the next command; waits for one while all are down, as long as it may be sent.
+    async fn choose(&self, term: Term) -> Result<usize, DiskError> {
         let mut changed = self.changed.clone();
-        let deadline = clock::now() + self.rules.paths_down_timeout;
+        let deadline = (clock::now() + self.rules.paths_down_timeout).min(term.send_by);
         loop {
+            if clock::now() >= term.send_by {
+                return Err(DiskError::TimedOut);
+            }
             changed.mark_unchanged();
             match self.choose_now()? {
                 Some(path) => return Ok(path),
@@ -333,13 +371,6 @@ async fn wait(pause: Duration) {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
-}
-
-/// True when a copy writes where it reads: done twice, it would be another copy.
-fn overlaps_itself(runs: &[CopyRun]) -> bool {
-    let meet =
-        |a: u64, b: u64, a_blocks: u64, b_blocks: u64| a < b.saturating_add(b_blocks) && b < a.saturating_add(a_blocks);
-    runs.iter().any(|from| runs.iter().any(|to| meet(from.source, to.destination, from.blocks, to.blocks)))
 }
 
 impl SharedDisk for IscsiDisk {
@@ -437,10 +468,14 @@ impl SharedDisk for IscsiDisk {
         Box::pin(async move {
             self.reservation.lock().take_if_lost();
             // One path at a time: the reservation will be that of the path which carries the command.
-            let path = self.choose().await?;
+            let term = self.term();
+            let path = self.choose(term).await?;
             let mut attempts = Attempts::default();
             loop {
-                let outcome = self.travel(&self.paths[path], self.unit.reserve()).await;
+                if clock::now() >= term.send_by {
+                    return Err(DiskError::TimedOut);
+                }
+                let outcome = self.travel(&self.paths[path], self.unit.reserve(), term).await;
                 let Outcome::Answered(completion) = outcome else { return Err(DiskError::TimedOut) };
                 if completion.status == Some(scsi::Status::ReservationConflict) {
                     self.counters.conflict();
@@ -463,7 +498,8 @@ impl SharedDisk for IscsiDisk {
             let held = std::mem::replace(&mut *self.reservation.lock(), Reservation::None);
             let Reservation::Held(path) = held else { return Ok(()) };
             // A lost path has lost the reservation too.
-            if let Outcome::Answered(completion) = self.travel(&self.paths[path], self.unit.release()).await
+            if let Outcome::Answered(completion) =
+                self.travel(&self.paths[path], self.unit.release(), self.term()).await
                 && let Judgement::Failed(error) = Attempts::default().judge(completion, &self.rules)
             {
                 return Err(error);
@@ -474,15 +510,16 @@ impl SharedDisk for IscsiDisk {
 
     fn reset(&self) -> Answer<'_, ()> {
         Box::pin(async move {
+            let term = self.term();
             let path = loop {
-                match self.choose().await {
+                match self.choose(term).await {
                     Ok(path) => break path,
                     Err(DiskError::ReservationConflict) => *self.reservation.lock() = Reservation::None,
                     Err(error) => return Err(error),
                 }
             };
             *self.reservation.lock() = Reservation::None;
-            self.paths[path].reset().await
+            self.paths[path].reset(term.end).await
         })
     }
 
@@ -510,6 +547,11 @@ impl SharedDisk for IscsiDisk {
 
     fn enable(&self, primitive: Primitive, enabled: bool) {
         self.vaai.lock().of_mut(primitive).enabled = enabled;
+    }
+
+    fn bound(&self, lifetime: Duration) {
+        let mut shortest = self.lifetime.lock();
+        *shortest = lifetime.min(*shortest);
     }
 
     fn limits(&self) -> Limits {

@@ -150,6 +150,7 @@ impl MemoryArray {
             identity,
             statistics: statistics.clone(),
             vaai: Mutex::default(),
+            lifetime: Mutex::new(Duration::MAX),
             down: AtomicBool::new(false),
         })
     }
@@ -202,6 +203,7 @@ pub struct MemoryDisk {
     counters: Arc<Counters>,
     statistics: Statistics,
     vaai: Mutex<VaaiStatus>,
+    lifetime: Mutex<Duration>,
     down: AtomicBool,
 }
 
@@ -221,8 +223,22 @@ impl MemoryDisk {
         }
     }
 
-    /// Sends a command: delay, effect, delay, as the hook says. The effect is one step for all hosts.
+    /// Sends a command, and gives it up when its time is over: what has not arrived by then never will.
     async fn send<T>(
+        &self,
+        operation: Operation,
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
+    ) -> Result<T, DiskError> {
+        let lifetime = *self.lifetime.lock();
+        let answer = tokio::time::timeout(lifetime, self.deliver(operation, effect)).await;
+        answer.unwrap_or_else(|_| {
+            self.counters.aborted();
+            Err(DiskError::TimedOut)
+        })
+    }
+
+    /// Delay, effect, delay, as the hook says. The effect is one step for all hosts.
+    async fn deliver<T>(
         &self,
         operation: Operation,
         effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
@@ -476,6 +492,11 @@ impl SharedDisk for MemoryDisk {
 
     fn enable(&self, primitive: Primitive, enabled: bool) {
         self.vaai.lock().of_mut(primitive).enabled = enabled;
+    }
+
+    fn bound(&self, lifetime: Duration) {
+        let mut shortest = self.lifetime.lock();
+        *shortest = lifetime.min(*shortest);
     }
 
     fn limits(&self) -> Limits {

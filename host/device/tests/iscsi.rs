@@ -262,3 +262,39 @@ async fn a_distance_is_added_to_every_round_trip() {
     disk.read(0, 1).await.unwrap();
     assert!(disk.latencies().read.min() >= 19_000_000);
 }
+
+/// A bound long enough for a command that is answered, and short beside what the rules allow.
+const LIFETIME: Duration = Duration::from_millis(600);
+
+#[tokio::test]
+async fn a_bounded_command_is_not_sent_again_when_its_time_is_over() {
+    let busy = || Reply::Answer(status(Status::Busy));
+    let served = Target::scripted(64, first(u32::MAX, is_read, busy)).serve();
+    let rules = RetryRules { busy_retries: 5000, ..options().rules };
+    let disk = IscsiDisk::open(paths(&served, 2), DiskOptions { rules, ..options() }).await.unwrap();
+    disk.bound(LIFETIME);
+    // Never longer again.
+    disk.bound(LIFETIME * 100);
+    assert_eq!(disk.read(0, 1).await, Err(DiskError::TimedOut));
+}
+
+#[tokio::test]
+async fn a_bounded_command_that_no_abort_ends_ends_with_its_session() {
+    let is_write = |command: &Command| matches!(command, Command::Write(_));
+    let sent = Arc::new(AtomicU32::new(0));
+    let seen = sent.clone();
+    let served = Target::scripted(64, move |task| {
+        if is_write(&command(task)) {
+            seen.fetch_add(1, Ordering::Relaxed);
+            return Reply::Stall;
+        }
+        Reply::Disk
+    })
+    .serve();
+    let disk = open(&served, 1).await;
+    disk.bound(LIFETIME);
+    assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::TimedOut));
+    assert_eq!(sent.load(Ordering::Relaxed), 1, "what was sent is over; nothing follows it");
+    assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "by another session");
+    assert_eq!(served.target.lock().unwrap().logins.len(), 2);
+}

@@ -183,6 +183,11 @@ impl Host {
         &self.inner.settings
     }
 
+    /// `/Misc/APDTimeout`: how long it waits for a device that has no path.
+    pub fn paths_down_timeout(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.inner.settings.get(Setting::ApdTimeout)).unwrap_or_default())
+    }
+
     /// Changes an advanced setting.
     pub fn set(&self, setting: Setting, value: i64) -> Result<(), HostError> {
         Settings::check(setting, value)?;
@@ -295,12 +300,11 @@ impl Host {
     }
 
     fn options(&self, device: &DeviceRecord) -> DiskOptions {
-        let seconds = u64::try_from(self.inner.settings.get(Setting::ApdTimeout)).unwrap_or_default();
         DiskOptions {
             policy: device.policy,
             queue_depth: device.queue_depth,
             distance: *self.inner.distance.lock(),
-            rules: RetryRules { paths_down_timeout: Duration::from_secs(seconds), ..RetryRules::default() },
+            rules: RetryRules { paths_down_timeout: self.paths_down_timeout(), ..RetryRules::default() },
             statistics: self.inner.statistics.clone(),
             vaai: device.vaai,
         }

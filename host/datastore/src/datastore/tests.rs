@@ -1,6 +1,7 @@
 use super::*;
 use crate::{BLOCK_BYTES, Cursor, Extent, Fill, State, TokioRuntime};
-use device::{MemoryArray, MemoryDisk, Primitive};
+use device::{Compared, DiskError, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
+use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
 
@@ -225,4 +226,58 @@ async fn tasks_of_one_host_share_a_mount() {
     assert_eq!(one.list("/").await.unwrap().len(), 20);
     let space = one.space().await.unwrap();
     assert_eq!(space.free, space.blocks - 100);
+}
+
+/// Every write of file data takes an hour to arrive.
+struct Slow;
+
+impl Hook for Slow {
+    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+        let slow = matches!(operation, Operation::Write(_, 8));
+        Verdict { before: Duration::from_secs(if slow { 3600 } else { 0 }), ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_on_a_mounted_device_is_over_in_its_time() {
+    let lab = Lab::new().await;
+    let one = lab.mount("one").await;
+    lab.array.set_hook(Some(Arc::new(Slow)));
+    let begun = world::clock::now();
+    let disk = one.disk();
+    let swap = disk.compare_and_write(1 << 20, vec![0; 4096].into(), vec![1; 4096].into());
+    assert_eq!(swap.await, Ok(Compared::Written));
+    // Sent again and again, for as long as the host waits for a device.
+    assert_eq!(disk.write(1 << 20, vec![7; 4096].into()).await, Err(DiskError::TimedOut));
+    let waited = world::clock::now().duration_since(begun);
+    assert!(waited >= Duration::from_secs(140) && waited < Duration::from_secs(150), "{waited:?}");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(lab.open("two").read(1 << 20, 8).await.unwrap(), vec![1; 4096], "none of them came late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn io_on_files_waits_for_a_device_that_comes_back() {
+    let lab = Lab::new().await;
+    let disk = Arc::new(lab.open("one"));
+    let shared: Arc<dyn SharedDisk> = disk.clone();
+    let one = Datastore::mount(shared, &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+    disk.set_paths(false);
+    let data = one.disk();
+    let write = tokio::spawn(async move { data.write(1 << 20, vec![7; 4096].into()).await });
+    // Longer than the heartbeat lasts, shorter than anybody gives the host up.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert!(!one.is_alive() && !write.is_finished());
+    disk.set_paths(true);
+    write.await.unwrap().unwrap();
+    assert!(one.is_alive());
+}
+
+#[tokio::test]
+async fn times_that_are_not_safe_are_refused() {
+    let lab = Lab::new().await;
+    let timing = crate::Timing { io_lifetime: Duration::from_secs(40), ..crate::Timing::default() };
+    let options = MountOptions { timing, ..MountOptions::new("one") };
+    let disk: Arc<dyn SharedDisk> = Arc::new(lab.open("one"));
+    let mounted = Datastore::mount(disk, &options, Arc::clone(&lab.runtime)).await;
+    assert!(matches!(mounted, Err(Error::Unfit(_))));
 }

@@ -8,6 +8,7 @@ use device::{
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A view of a disk: what is written is seen by those who read through it, and nobody else.
 pub(super) struct OverlayDisk {
@@ -108,6 +109,10 @@ impl SharedDisk for OverlayDisk {
 
     /// The device is not this view's to change.
     fn enable(&self, _: Primitive, _: bool) {}
+
+    fn bound(&self, lifetime: Duration) {
+        self.disk.bound(lifetime);
+    }
 
     fn limits(&self) -> Limits {
         self.disk.limits()

@@ -102,8 +102,7 @@ impl Campaign {
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         let world = World::new(self.seed);
         let oracle = Arc::new(Oracle::default());
-        let lifetime = self.timing.io_lifetime;
-        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000, lifetime };
+        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000 };
         let run = Arc::new(Run {
             campaign: self.clone(),
             world: world.clone(),
@@ -190,8 +189,7 @@ impl Run {
         let process = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(AtomicBool::new(true));
         let rate = 0.985 + self.world.random(|random| random.below(30)) as f64 / 1000.0;
-        let disk =
-            SimDisk { world: self.world.clone(), media: Arc::clone(&self.media), process, link: Arc::clone(&link) };
+        let disk = SimDisk::new(&self.world, &self.media, process, &link);
         let runtime = ProcessRuntime { world: self.world.clone(), process, rate };
         (Arc::new(disk), Arc::new(runtime), Running { process, link })
     }
@@ -204,7 +202,7 @@ impl Run {
         omit: Omissions,
     ) -> crate::Result<Datastore> {
         let Campaign { ats, ats_heartbeat, timing, .. } = self.campaign;
-        let options = MountOptions { host: name.to_owned(), ats, ats_heartbeat, timing };
+        let options = MountOptions { ats, ats_heartbeat, timing, ..MountOptions::new(name) };
         Datastore::mount_omitting(disk, &options, runtime, omit).await
     }
 

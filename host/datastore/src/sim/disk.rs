@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SECTOR: usize = 512;
+/// How long a driver may take over a command that nobody has bounded.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// How often things go wrong, as once in so many commands.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +27,6 @@ pub(crate) struct Troubles {
     pub(crate) unanswered: u64,
     /// A command takes long.
     pub(crate) slow: u64,
-    /// The longest that a command takes until it is done or certainly never will be.
-    pub(crate) lifetime: Duration,
 }
 
 /// The LUN itself.
@@ -104,6 +104,8 @@ pub(crate) struct SimDisk {
     pub(crate) process: Process,
     /// Whether the path is there.
     pub(crate) link: Arc<AtomicBool>,
+    /// The longest that a command takes until it is done or certainly never will be.
+    pub(crate) lifetime: Mutex<Duration>,
 }
 
 /// What is to become of a command.
@@ -117,12 +119,18 @@ struct Fate {
 }
 
 impl SimDisk {
+    /// The LUN as a new process sees it, whose driver is as patient as drivers are.
+    pub(crate) fn new(world: &World, media: &Arc<Media>, process: Process, link: &Arc<AtomicBool>) -> Self {
+        let (world, media, link) = (world.clone(), Arc::clone(media), Arc::clone(link));
+        Self { world, media, process, link, lifetime: Mutex::new(PATIENCE) }
+    }
+
     fn fate(&self) -> Fate {
-        let troubles = self.media.troubles;
+        let (troubles, lifetime) = (self.media.troubles, *self.lifetime.lock());
         self.world.random(|random| {
             let mut micros = |most: u64| Duration::from_micros(20 + random.below(most));
             let (before, after) = (micros(250), micros(50));
-            let long = troubles.lifetime.mul_f64(random.below(950) as f64 / 1000.0);
+            let long = lifetime.mul_f64(random.below(950) as f64 / 1000.0);
             let (done, answered) = (!random.once_in(troubles.lost), !random.once_in(troubles.unanswered));
             let before = if random.once_in(troubles.slow) { long } else { before };
             Fate { before, after, done, answered: done && answered, outlives: random.once_in(2) }
@@ -277,6 +285,10 @@ impl SharedDisk for SimDisk {
 
     /// The simulated unit's offloads are not switched.
     fn enable(&self, _: Primitive, _: bool) {}
+
+    fn bound(&self, lifetime: Duration) {
+        *self.lifetime.lock() = lifetime;
+    }
 
     fn limits(&self) -> Limits {
         Limits {

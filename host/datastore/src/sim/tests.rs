@@ -71,6 +71,11 @@ fn a_host_that_writes_without_a_heartbeat_is_found() {
 }
 
 #[test]
+fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
+    is_found(|campaign| campaign.omit = Omissions { bound: true, ..Omissions::default() });
+}
+
+#[test]
 fn a_lease_that_is_too_short_is_found() {
     is_found(|campaign| {
         campaign.timing.lease = Duration::from_secs(4);
@@ -95,7 +100,7 @@ mod death {
 
     fn host(world: &World, media: &Arc<Media>, process: u32) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>) {
         let link = Arc::new(AtomicBool::new(true));
-        let disk = SimDisk { world: world.clone(), media: Arc::clone(media), process, link };
+        let disk = SimDisk::new(world, media, process, &link);
         (Arc::new(disk), Arc::new(ProcessRuntime { world: world.clone(), process, rate: 1.0 }))
     }
 
@@ -106,7 +111,7 @@ mod death {
 
     fn quiet_media(world: &World) -> Arc<Media> {
         let _ = world;
-        let troubles = Troubles { lost: NEVER, unanswered: NEVER, slow: NEVER, lifetime: Duration::from_secs(5) };
+        let troubles = Troubles { lost: NEVER, unanswered: NEVER, slow: NEVER };
         Media::new(1 << 20, Arc::new(Oracle::default()), troubles)
     }
 

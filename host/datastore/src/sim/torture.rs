@@ -149,7 +149,7 @@ impl Torture {
 impl Run {
     fn options(&self, host: &str) -> MountOptions {
         let Torture { ats, timing, .. } = self.torture;
-        MountOptions { host: host.to_owned(), ats, ats_heartbeat: ats, timing }
+        MountOptions { ats, ats_heartbeat: ats, timing, ..MountOptions::new(host) }
     }
 
     async fn prepare(&self) -> Result<(), Error> {

@@ -12,10 +12,11 @@ use scsi::Lun;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::MissedTickBehavior;
 use world::clock;
 
 /// How often a path looks whether something takes too long.
-const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where a path leads.
 #[derive(Clone, Debug)]
@@ -56,11 +57,12 @@ pub(super) enum Outcome {
 }
 
 enum Work {
-    Command(Request, oneshot::Sender<Outcome>),
+    /// A command that must be over, or certainly never be done, at this time.
+    Command(Request, Instant, oneshot::Sender<Outcome>),
     /// Find out again what the port is good for.
     AskPort,
-    /// LOGICAL UNIT RESET.
-    Reset(oneshot::Sender<TaskOutcome>),
+    /// LOGICAL UNIT RESET, with the same.
+    Reset(Instant, oneshot::Sender<TaskOutcome>),
     Leave,
 }
 
@@ -111,12 +113,12 @@ impl Path {
         (Self { work, shared }, tokio::spawn(task.live(session)))
     }
 
-    /// Sends a command down the path.
-    pub(super) async fn run(&self, mut request: Request) -> Outcome {
+    /// Sends a command down the path. At `end` it is over, or certainly never will be done.
+    pub(super) async fn run(&self, mut request: Request, end: Instant) -> Outcome {
         request.lun = self.shared.place.lun;
         self.shared.now.lock().commands += 1;
         let (sender, receiver) = oneshot::channel();
-        if self.work.send(Work::Command(request, sender)).is_err() {
+        if self.work.send(Work::Command(request, end, sender)).is_err() {
             return Outcome::NotSent;
         }
         receiver.await.unwrap_or(Outcome::Lost)
@@ -127,11 +129,11 @@ impl Path {
         let _ = self.work.send(Work::AskPort);
     }
 
-    /// Resets the unit.
-    pub(super) async fn reset(&self) -> Result<(), DiskError> {
+    /// Resets the unit, before `end` or not at all.
+    pub(super) async fn reset(&self, end: Instant) -> Result<(), DiskError> {
         let (sender, receiver) = oneshot::channel();
         // A path that dies drops the sender, and is in doubt for it.
-        let _ = self.work.send(Work::Reset(sender));
+        let _ = self.work.send(Work::Reset(end, sender));
         match receiver.await {
             Ok(TaskOutcome::Complete) => Ok(()),
             Ok(_) => Err(DiskError::Nonsense),
@@ -190,7 +192,10 @@ enum End {
 
 struct Open {
     answer: oneshot::Sender<Outcome>,
-    deadline: Instant,
+    /// When it is aborted.
+    abort_at: Instant,
+    /// When it must be over: if need be with the session.
+    end: Instant,
 }
 
 impl Task {
@@ -223,11 +228,11 @@ impl Task {
             tokio::select! {
                 () = &mut end => return true,
                 work = self.work.recv() => match work {
-                    Some(Work::Command(_, answer)) => {
+                    Some(Work::Command(_, _, answer)) => {
                         // Who asked may be gone.
                         let _ = answer.send(Outcome::NotSent);
                     }
-                    Some(Work::AskPort | Work::Reset(_)) => {}
+                    Some(Work::AskPort | Work::Reset(..)) => {}
                     Some(Work::Leave) | None => return false,
                 },
             }
@@ -269,26 +274,32 @@ impl Task {
     async fn exchange(&mut self, session: &mut Session, open: &mut FxHashMap<u64, Open>) -> End {
         let mut token = 0u64;
         let mut watch = tokio::time::interval(WATCH_INTERVAL);
+        watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = clock::now();
         loop {
             tokio::select! {
+                // After a pause of the whole process, what has come too late ends before more is sent.
+                biased;
+                _ = watch.tick(), if !open.is_empty() => {
+                    if let Err(error) = self.look_after(session, open, &mut heard).await {
+                        return End::Lost(error);
+                    }
+                }
                 work = self.work.recv() => {
                     // All that waits goes out in one write.
                     let mut next = work.ok_or(());
                     while let Ok(work) = next {
                         match work {
-                            Work::Command(request, answer) => {
+                            Work::Command(request, end, answer) => {
                                 token += 1;
-                                let deadline = clock::now() + self.rules.command_timeout;
-                                open.insert(token, Open { answer, deadline });
-                                session.submit(request, token);
+                                self.submit(session, open, token, (request, end, answer));
                             }
                             Work::AskPort => {
-                                if let Err(error) = self.ask_port(session).await {
+                                if let Err(error) = self.ask_port(session, open).await {
                                     return End::Lost(error);
                                 }
                             }
-                            Work::Reset(answer) => match self.reset(session).await {
+                            Work::Reset(end, answer) => match self.reset(session, open, end).await {
                                 Ok(outcome) => drop(answer.send(outcome)),
                                 Err(error) => return End::Lost(error),
                             },
@@ -310,23 +321,51 @@ impl Task {
                         answer(open, completion);
                     }
                 }
-                _ = watch.tick(), if !open.is_empty() => {
-                    if let Err(error) = self.look_after(session, open, &mut heard).await {
-                        return End::Lost(error);
-                    }
-                }
             }
         }
     }
 
-    async fn reset(&self, session: &mut Session) -> Result<TaskOutcome, SessionError> {
+    fn submit(
+        &self,
+        session: &mut Session,
+        open: &mut FxHashMap<u64, Open>,
+        token: u64,
+        (request, end, answer): (Request, Instant, oneshot::Sender<Outcome>),
+    ) {
+        let now = clock::now();
+        // A quarter of its time is kept for the abort.
+        let patience = (end.saturating_duration_since(now) * 3 / 4).min(self.rules.command_timeout);
+        if patience.is_zero() {
+            // Who asked may be gone.
+            let _ = answer.send(Outcome::NotSent);
+            return;
+        }
+        open.insert(token, Open { answer, abort_at: now + patience, end });
+        session.submit(request, token);
+    }
+
+    /// How long the session may do something else than to watch over its commands.
+    fn leisure(&self, open: &FxHashMap<u64, Open>) -> Duration {
+        let first = open.values().map(|command| command.end).min();
+        first.map_or(self.rules.ping_timeout, |end| {
+            end.saturating_duration_since(clock::now()).min(self.rules.ping_timeout)
+        })
+    }
+
+    async fn reset(
+        &self,
+        session: &mut Session,
+        open: &FxHashMap<u64, Open>,
+        end: Instant,
+    ) -> Result<TaskOutcome, SessionError> {
+        let time = self.leisure(open).min(end.saturating_duration_since(clock::now()));
         let reset = session.manage_tasks(TaskFunction::LogicalUnitReset, self.shared.place.lun, None);
-        tokio::time::timeout(self.rules.ping_timeout, reset).await.map_err(|_| SessionError::Timeout)?
+        tokio::time::timeout(time, reset).await.map_err(|_| SessionError::Timeout)?
     }
 
     /// Finds out what the port is good for.
-    async fn ask_port(&self, session: &mut Session) -> Result<(), SessionError> {
-        let asked = tokio::time::timeout(self.rules.ping_timeout, session.port_group(self.shared.place.lun)).await;
+    async fn ask_port(&self, session: &mut Session, open: &FxHashMap<u64, Open>) -> Result<(), SessionError> {
+        let asked = tokio::time::timeout(self.leisure(open), session.port_group(self.shared.place.lun)).await;
         match asked.map_err(|_| SessionError::Timeout)? {
             Ok(Some(group)) => self.shared.set(PathState::of(group.state), Some(group.id), None),
             Ok(None) => self.shared.set(PathState::Active, None, None),
@@ -337,7 +376,8 @@ impl Task {
         Ok(())
     }
 
-    /// Aborts what takes too long, and asks a silent target whether it lives.
+    /// Aborts what takes too long, ends the session when that does not help in time, and asks a silent target whether it
+    /// lives.
     async fn look_after(
         &self,
         session: &mut Session,
@@ -345,10 +385,14 @@ impl Task {
         heard: &mut Instant,
     ) -> Result<(), SessionError> {
         let now = clock::now();
-        let late = open.iter().filter(|(_, command)| command.deadline <= now).map(|(token, _)| *token).min();
+        // The next look may be too late.
+        if open.values().any(|command| command.end <= now + WATCH_INTERVAL) {
+            return Err(SessionError::Timeout);
+        }
+        let late = open.iter().filter(|(_, command)| command.abort_at <= now).map(|(token, _)| *token).min();
         if let Some(token) = late {
             let abort = session.manage_tasks(TaskFunction::AbortTask, self.shared.place.lun, Some(token));
-            tokio::time::timeout(self.rules.ping_timeout, abort).await.map_err(|_| SessionError::Timeout)??;
+            tokio::time::timeout(self.leisure(open), abort).await.map_err(|_| SessionError::Timeout)??;
             while let Some(completion) = session.try_next() {
                 answer(open, completion);
             }
@@ -358,7 +402,7 @@ impl Task {
         }
         if now.duration_since(*heard) >= self.rules.ping_after {
             let ping = session.ping(bytes::Bytes::from_static(b"are you there"));
-            tokio::time::timeout(self.rules.ping_timeout, ping).await.map_err(|_| SessionError::Timeout)??;
+            tokio::time::timeout(self.leisure(open), ping).await.map_err(|_| SessionError::Timeout)??;
             *heard = clock::now();
         }
         Ok(())

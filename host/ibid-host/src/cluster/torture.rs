@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use clap::Args;
 use datastore::sim::{Connect, Torture, TortureOutcome};
 use datastore::{Datastore, Runtime, Timing, TokioRuntime};
-use device::{DiskError, DiskOptions, IscsiDisk, PathConfig, RetryRules, SharedDisk};
+use device::{DiskError, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
 use initiator::Url;
 use serde::Serialize;
 use std::sync::Arc;
@@ -95,25 +95,10 @@ fn connect(args: &DatastoreTortureArgs) -> Result<Connect, Failure> {
         let config = config.clone();
         Box::pin(async move {
             let paths = vec![PathConfig { config, lun }];
-            let options = DiskOptions { rules: short_lived(), ..DiskOptions::default() };
-            let disk = IscsiDisk::open(paths, options).await.map_err(|_| DiskError::PathsDown)?;
+            let disk = IscsiDisk::open(paths, DiskOptions::default()).await.map_err(|_| DiskError::PathsDown)?;
             Ok(Arc::new(disk) as Arc<dyn SharedDisk>)
         })
     }))
-}
-
-/// Rules under which a command is answered, or certainly over, within the time that `Timing::io_lifetime` gives it.
-fn short_lived() -> RetryRules {
-    RetryRules {
-        command_timeout: Duration::from_secs(3),
-        ping_after: Duration::from_secs(2),
-        ping_timeout: Duration::from_secs(1),
-        paths_down_timeout: Duration::from_secs(1),
-        // The datastore has a patience of its own for these.
-        conflict_retries: 0,
-        busy_retries: 5,
-        ..RetryRules::default()
-    }
 }
 
 fn report(args: &DatastoreTortureArgs, outcome: &TortureOutcome) -> Result<(), Failure> {

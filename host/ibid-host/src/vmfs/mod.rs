@@ -65,6 +65,7 @@ impl Volumes {
         MountOptions {
             ats: settings.is_on(Setting::HardwareAcceleratedLocking),
             ats_heartbeat: settings.is_on(Setting::UseAtsForHeartbeat),
+            paths_down_timeout: self.host.paths_down_timeout(),
             ..MountOptions::new(self.host.name())
         }
     }

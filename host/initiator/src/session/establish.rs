@@ -67,6 +67,8 @@ impl Session {
         let lost = |error| ConnectError::Lost { portal: portal.clone(), error };
         let mut stream =
             Stream::connect(address).await.map_err(|error| ConnectError::Connect { portal: portal.clone(), error })?;
+        // What is lost with the session is not to reach the target later.
+        stream.abort_when_dropped().map_err(lost)?;
         let (mut input, mut output) = (BytesMut::with_capacity(READ_BYTES), Output::default());
         let mut login = InitiatorLogin::start(config.login().map_err(ConnectError::Random)?, &mut output);
         loop {

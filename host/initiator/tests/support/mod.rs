@@ -28,6 +28,8 @@ pub enum Reply {
     Answer(Completion),
     /// No answer, until task management ends the command.
     Hold,
+    /// No answer, not even to task management.
+    Stall,
     /// The connection is closed, before the command is done.
     Hangup,
     /// The command is done, and the connection is closed without an answer.
@@ -50,6 +52,8 @@ pub struct Target {
     pub offer: Parameters,
     /// Commands that a session may have open.
     pub window: u32,
+    /// It answers no task management.
+    pub stalled: bool,
     /// Sessions so far.
     pub logins: Vec<SessionRequest>,
 }
@@ -64,6 +68,7 @@ impl Target {
             own_account: None,
             offer: Parameters::offer_of_target(),
             window: 32,
+            stalled: false,
             logins: Vec::new(),
         }
     }
@@ -194,6 +199,7 @@ fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, 
             Reply::Disk => connection.complete(command.id, target.disk.execute(&command)),
             Reply::Answer(completion) => connection.complete(command.id, completion),
             Reply::Hold => {}
+            Reply::Stall => target.stalled = true,
             Reply::Hangup => return false,
             Reply::HangupAfter => {
                 target.disk.execute(&command);
@@ -204,6 +210,7 @@ fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, 
                 return false;
             }
         },
+        Event::TaskManagement(_) if target.stalled => {}
         Event::TaskManagement(management) => {
             management.tasks.iter().for_each(|task| connection.complete(*task, Completion::good()));
             connection.complete_task_management(management.id, TaskOutcome::Complete);
