@@ -2,10 +2,10 @@
 
 use crate::draft::Draft;
 use crate::lun::LunMap;
-use crate::record::{Array, Chap, Founding};
+use crate::record::{Array, Chap, Founding, stored_reservations};
 use crate::state::State;
 use crate::{CatalogError, check_name};
-use engine::{Op, Service, call};
+use engine::{Change, Op, Service, call};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
@@ -30,7 +30,10 @@ impl Catalog {
     /// [`Self::change`] does: not for use on a runtime's own threads.
     pub fn open(service: Arc<dyn Service>, founding: &Founding) -> Result<Self, CatalogError> {
         let state = match State::load(&*service)? {
-            Some(state) => state,
+            Some(state) => {
+                forget_reservations_of_the_gone(&*service, &state)?;
+                state
+            }
             None => {
                 check_name(&founding.name)?;
                 let draft = Draft::founding(Array::found(founding))?;
@@ -117,4 +120,15 @@ impl Catalog {
             gone.extend(batch);
         }
     }
+}
+
+/// A session may have stored a reservation in the moment in which the volume was eradicated.
+fn forget_reservations_of_the_gone(service: &dyn Service, state: &State) -> Result<(), CatalogError> {
+    let gone = stored_reservations(service).into_iter().filter(|(_, volume)| state.unit_by_id(*volume).is_none());
+    let changes: Vec<Change> = gone.map(|(key, _)| Change::Remove { key }).collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    call(service, Op::Change(changes)).map_err(CatalogError::Engine)?;
+    Ok(())
 }

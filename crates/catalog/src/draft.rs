@@ -10,7 +10,7 @@ pub use host::HostEdit;
 pub use settings::{ArrayEdit, VolumeEdit};
 
 use crate::name::check_name;
-use crate::record::{Admin, Array, Record, encode};
+use crate::record::{Admin, Array, Record, encode, reservations_key};
 use crate::state::State;
 use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
@@ -79,5 +79,11 @@ impl Draft {
 
     fn remove<T: Record>(&mut self, record: &T) {
         self.changes.push(Change::Remove { key: record.key().into_bytes() });
+    }
+
+    /// Has the engine give up the content of a volume or snapshot, and what hosts have reserved of it.
+    fn delete(&mut self, volume: VolumeId) {
+        self.changes.push(Change::DeleteVolume { volume });
+        self.changes.push(Change::Remove { key: reservations_key(volume) });
     }
 }

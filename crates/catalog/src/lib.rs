@@ -28,6 +28,7 @@ pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
     Admin, Array, Chap, Connection, Founding, Host, HostId, Qos, Secret, Settings, Snapshot, Unit, Volume,
+    reservations_key,
 };
 pub use state::State;
 

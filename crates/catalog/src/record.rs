@@ -1,6 +1,7 @@
 //! The records of the catalogue and how they are stored: JSON under a key, with the version of its form.
 
 use crate::CatalogError;
+use engine::Service;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,6 +12,22 @@ use units::{BLOCK_BYTES, VolumeId};
 const RECORD_VERSION: u32 = 1;
 /// The company part of a volume's NAA name (type 6, IEEE 24a937), which clients of the REST dialect put before the serial.
 const NAA_PREFIX: &str = "624a9370";
+
+/// Where the target stores the persistent reservations of volumes and snapshots, each under its number.
+const RESERVATIONS_PREFIX: &str = "pr/";
+
+/// The key under which the target stores the persistent reservations of a volume or snapshot. They are no record of the catalogue,
+/// and go with the volume.
+pub fn reservations_key(volume: VolumeId) -> Vec<u8> {
+    format!("{RESERVATIONS_PREFIX}{}", volume.0).into_bytes()
+}
+
+/// The keys of stored reservations, with the numbers of the volumes or snapshots that they are of.
+pub(crate) fn stored_reservations(service: &dyn Service) -> Vec<(Vec<u8>, VolumeId)> {
+    let number = |key: &[u8]| std::str::from_utf8(key.get(RESERVATIONS_PREFIX.len()..)?).ok()?.parse().ok();
+    let stored = service.scan(RESERVATIONS_PREFIX.as_bytes()).into_iter();
+    stored.filter_map(|(key, _)| number(&key).map(|number| (key, VolumeId(number)))).collect()
+}
 
 /// What an array is made of at its first start.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@
 //! * the *background* thread destages, takes checkpoints and cleans.
 
 mod health;
+mod lost;
 
 use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
 use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
@@ -33,6 +34,8 @@ const BUSY: Duration = Duration::from_millis(2);
 struct Waiter {
     tag: Tag,
     sink: Arc<dyn Sink>,
+    /// The volume that the request reads, if it reads one.
+    volume: Option<VolumeId>,
 }
 
 /// The waiters, in a slab: the core's tag is the index.
@@ -43,8 +46,8 @@ struct Waiters {
 }
 
 impl Waiters {
-    fn add(&mut self, tag: Tag, sink: &Arc<dyn Sink>) -> Tag {
-        let waiter = Some(Waiter { tag, sink: sink.clone() });
+    fn add(&mut self, tag: Tag, sink: &Arc<dyn Sink>, volume: Option<VolumeId>) -> Tag {
+        let waiter = Some(Waiter { tag, sink: sink.clone(), volume });
         match self.free.pop() {
             Some(index) => {
                 self.slots[index] = waiter;
@@ -262,14 +265,21 @@ impl Shared {
     /// Gives answers; reads are carried out here when they need not wait, else by a reader.
     fn answer(&self, found: Found) {
         for (waiter, result) in found.answers {
-            waiter.sink.complete(waiter.tag, result);
+            self.complete(&waiter, result);
         }
         for (plan, waiter) in found.plans {
             match plan.try_execute(&*self.disk) {
-                Some(result) => waiter.sink.complete(waiter.tag, result),
+                Some(result) => self.complete(&waiter, result),
                 None => self.reads.push(Job::Read(plan, waiter)),
             }
         }
+    }
+
+    fn complete(&self, waiter: &Waiter, result: Result<Reply, OpError>) {
+        if let (Err(error), Some(volume)) = (&result, waiter.volume) {
+            self.watch.note(volume, error);
+        }
+        waiter.sink.complete(waiter.tag, result);
     }
 
     fn serve(&self, queue: &Queue) {
@@ -296,7 +306,7 @@ impl Shared {
                         core.tick();
                     });
                 }
-                Job::Read(plan, waiter) => waiter.sink.complete(waiter.tag, plan.execute(&*self.disk)),
+                Job::Read(plan, waiter) => self.complete(&waiter, plan.execute(&*self.disk)),
             }
         }
     }
@@ -328,12 +338,24 @@ impl Shared {
     }
 }
 
+/// The volume whose blocks a request reads.
+fn volume_read(op: &Op) -> Option<VolumeId> {
+    match op {
+        Op::Read { volume, .. }
+        | Op::CompareAndWrite { volume, .. }
+        | Op::Or { volume, .. }
+        | Op::Compare { volume, .. } => Some(*volume),
+        Op::Copy { source, .. } => Some(*source),
+        _ => None,
+    }
+}
+
 impl Service for Engine {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         let shared = &self.shared;
         let mut found = Found::default();
         let mut inner = shared.inner.lock();
-        let known = inner.waiters.add(tag, sink);
+        let known = inner.waiters.add(tag, sink, volume_read(&op));
         inner.core.submit(op, known);
         shared.hand_out(&mut inner, &mut found);
         drop(inner);

@@ -329,10 +329,12 @@ impl FamilySpace {
     }
 }
 
-/// A block that could not be read as it was written.
+/// Something that could not be read as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// What it is, and where it stands on the drive, in words.
+    /// The volume that has lost something, where it is known.
+    pub volume: Option<VolumeId>,
+    /// What it is, and where it stands in the volume or on the drive, in words.
     pub what: String,
 }
 
@@ -345,7 +347,7 @@ pub struct Health {
     pub scrubbed: u64,
     /// Scrubs that were completed since the array was opened.
     pub scrubs: u64,
-    /// Damage that is known and not mended, newest last; at most 1000 are kept.
+    /// Damage that is known and not mended: what the last scrub has told, at most 1000, then what reads have met since it began.
     pub damage: Vec<Damage>,
 }
 

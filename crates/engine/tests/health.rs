@@ -5,7 +5,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Memory, create, data};
-use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, Owner, Reply, Service, call};
+use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Owner, Reply, Service, call};
 use fsck::{Structure, layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -218,6 +218,39 @@ fn chores_end_when_they_are_told_to() {
     engine.scrub(FAST);
     assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts are still served");
     engine.close().unwrap();
+}
+
+#[test]
+fn damage_that_a_read_meets_is_known_until_a_scrub_finds_it_gone() {
+    let (disk, engine) = filled();
+    engine.close().unwrap();
+    let data: Vec<_> =
+        layout(&*disk).unwrap().into_iter().filter(|region| region.structure == Structure::Data).collect();
+    let (disk, engine) = start(disk);
+    data.iter().for_each(|region| flip(&disk, region.span.offset + 3));
+    assert_eq!(engine.health(), Health::default());
+    let range = |lba| BlockRange::new(Lba(lba), 8).unwrap();
+    let read = |volume, lba| call(&engine, Op::Read { volume: VolumeId(volume), range: range(lba) });
+    let lost = |lba| Err(OpError::MediumError { lba: Lba(lba) });
+    assert_eq!((read(2, 0), read(2, 64), read(2, 64)), (lost(0), lost(64), lost(64)));
+    let (volume, compare, write_data) = (VolumeId(1), data_of(1), data_of(2));
+    let swap = Op::CompareAndWrite { volume, lba: Lba(8), compare, write: write_data, fua: false };
+    assert_eq!(call(&engine, swap), lost(8));
+    let told: Vec<_> =
+        engine.health().damage.into_iter().map(|damage| (damage.volume.unwrap().0, damage.what)).collect();
+    let text = |blocks: &str| format!("{blocks} (first block + blocks)");
+    assert_eq!(
+        told,
+        [(1, text("1 block of 4 KiB cannot be read: 1+1")), (2, text("2 blocks of 4 KiB cannot be read: 0+1 8+1"))]
+    );
+    data.iter().for_each(|region| flip(&disk, region.span.offset + 3));
+    assert_eq!(engine.health().damage.len(), 2, "nobody has looked again");
+    assert_eq!(scrub(&engine).damage, []);
+}
+
+/// A block of 512 bytes.
+fn data_of(seed: u64) -> Bytes {
+    data(seed, 1)
 }
 
 #[test]

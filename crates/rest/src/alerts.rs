@@ -5,6 +5,7 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use api::{Alert, Scrub, ScrubPost};
+use catalog::Unit;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::format_capacity;
@@ -79,16 +80,32 @@ impl App {
                 });
             }
         }
-        found.extend(self.engine.health().damage.into_iter().map(|damage| Condition {
+        found.extend(self.damage().map(|(volume, what)| Condition {
             code: Code::Damage,
-            summary: format!("damaged: {}", damage.what),
-            component: damage.what,
+            summary: format!("damaged: {what}"),
+            component: volume.unwrap_or(what),
             severity: "critical",
-            description: "Reads of it answer with a medium error. Write it again, or copy the volume from a snapshot or a backup.",
+            description: "Reads of it answer with a medium error. Write it again, or copy the volume from a snapshot or a backup; \
+                          then a scrub (ibid scrub start) finds it sound.",
             actual: None,
             expected: None,
         }));
         found
+    }
+
+    /// Damage that is known, in words, with the volume or snapshot that has it; not what was eradicated meanwhile.
+    fn damage(&self) -> impl Iterator<Item = (Option<String>, String)> {
+        let state = self.catalog.state();
+        self.engine.health().damage.into_iter().filter_map(move |damage| match damage.volume {
+            Some(id) => {
+                let unit = state.unit_by_id(id)?;
+                let name = state.unit_name(&unit);
+                let kind = if matches!(unit, Unit::Volume(_)) { "volume" } else { "snapshot" };
+                let what = format!("{kind} {name}: {}", damage.what);
+                Some((Some(name), what))
+            }
+            None => Some((None, damage.what)),
+        })
     }
 
     fn pool_fills(&self) -> Option<Condition> {
@@ -115,7 +132,10 @@ impl Alerts {
         let mut present = BTreeSet::new();
         for condition in conditions {
             let key = (condition.code, condition.component.clone());
-            present.insert(key.clone());
+            if !present.insert(key.clone()) {
+                // A scrub and a read have met damage of the same volume.
+                continue;
+            }
             match self.open.get_mut(&key) {
                 Some(known) => {
                     let is_worse = known.severity != condition.severity && condition.severity == "critical";
@@ -210,7 +230,7 @@ pub(crate) fn scrub_status(call: &Call) -> Result<Answer, RestError> {
         checked: health.scrubbed,
         used: call.app.engine.space().used,
         completed: health.scrubs,
-        damage: health.damage.into_iter().map(|damage| damage.what).collect(),
+        damage: call.app.damage().map(|(_, what)| what).collect(),
     }])
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// GOOD, with nothing to send.
     pub(crate) const GOOD: Self = Self { status: Status::Good, sense: None, data: Bytes::new() };
+    /// BUSY: try again.
+    pub(crate) const BUSY: Self = Self { status: Status::Busy, sense: None, data: Bytes::new() };
     /// RESERVATION CONFLICT.
     pub(crate) const CONFLICT: Self = Self { status: Status::ReservationConflict, sense: None, data: Bytes::new() };
 

@@ -6,14 +6,16 @@ use crate::qos::Ticket;
 use crate::reservation::Changed;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
+use scsi::persistent_reservation::NexusId;
+use scsi::{Asc, Sense};
 use units::Lba;
 
 /// What a command wants next.
 pub(crate) enum Step {
     /// Give this to the engine, and its answer to the program.
     Submit(Op, Program),
-    /// A reservation has changed; the command is answered when that is stored and the commands that it aborts have
-    /// ended.
+    /// A reservation has changed, or changes as soon as that is stored; the command is answered when the commands that it aborts
+    /// have ended.
     Reserved(Changed),
     /// More answers have to come.
     Wait(Program),
@@ -42,6 +44,8 @@ pub(crate) enum Program {
     Copy(Box<CopyProgram>),
     /// The limits of its volume keep the command back: what it will do when its ticket is called.
     Held(Box<(Ticket, Op, Program)>),
+    /// PERSISTENT RESERVE OUT: its change is being stored. What follows when it is, and how the command ends when there is no room.
+    Storing { aborted: Vec<NexusId>, lacking: Asc },
     /// The command ends when so many answers have come.
     Gather { left: u8, outcome: Box<Outcome> },
 }
@@ -103,6 +107,11 @@ impl Program {
                 Ok(_) => Outcome::GOOD,
                 Err(error) => sense_of(&error, lba).into(),
             }),
+            Self::Storing { aborted, lacking } => match result {
+                Ok(_) => Step::Reserved(Changed { store: None, lacking, attentions: Vec::new(), aborted }),
+                Err(OpError::NoSpace) => Step::Done(Sense::illegal(lacking).into()),
+                Err(error) => Step::Done(sense_of(&error, Lba(0)).into()),
+            },
             Self::Gather { left, mut outcome } => {
                 if let Err(error) = result {
                     *outcome = sense_of(&error, Lba(0)).into();
@@ -131,7 +140,7 @@ impl Program {
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
             Self::Held(held) => held.2.lba(),
-            Self::Copy(_) | Self::Gather { .. } => Lba(0),
+            Self::Copy(_) | Self::Storing { .. } | Self::Gather { .. } => Lba(0),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::program::{Program, Step};
 use crate::qos::Ticket;
 use crate::registry::Seat;
-use crate::reservation::Changed;
+use crate::reservation::{Changed, Keeper};
 use crate::shared::Shared;
 use crate::task_management::{Hold, Waiter};
 use crate::tasks::{Fate, Task, Tasks};
@@ -259,7 +259,7 @@ impl Session {
         let Some((task, program)) = self.tasks.take(tag) else { return };
         let step = match program {
             // Its other answers will come in any case, and must find it.
-            Program::Gather { .. } => program.advance(result),
+            Program::Gather { .. } | Program::Storing { .. } => program.advance(result),
             _ if task.fate == Fate::Alive => program.advance(result),
             _ => {
                 program.abandon();
@@ -285,24 +285,26 @@ impl Session {
         }
     }
 
-    /// A reservation has changed: stores it where it must outlive the power, and has the commands of those that were
-    /// preempted aborted. The command is answered when both have happened.
+    /// Has a change of reservations stored that must outlive the power, and only then the commands aborted of those that were
+    /// preempted. The command is answered when both have happened.
     fn settle_reservation(&mut self, tag: u64, task: Task, changed: Changed) {
         let unit = task.attachment.unit.clone();
-        let left = u8::from(changed.must_persist) + u8::from(!changed.aborted.is_empty());
-        if left == 0 {
+        let Changed { store, lacking, attentions, aborted } = changed;
+        if let Some(op) = store {
+            self.tasks.put(tag, task, Program::Storing { aborted, lacking });
+            let sink: Arc<dyn Sink> = Arc::new(Keeper { unit, attentions, sink: self.sink.clone() });
+            self.shared.service.submit(op, tag, &sink);
+            self.has_submitted = true;
+            return;
+        }
+        unit.attend_named(&attentions);
+        if aborted.is_empty() {
             self.tasks.release(tag);
             return self.end(task, Outcome::GOOD);
         }
-        self.tasks.put(tag, task, Program::Gather { left, outcome: Box::new(Outcome::GOOD) });
-        if changed.must_persist {
-            unit.held.store(&*self.shared.service, unit.volume, tag, &self.sink);
-            self.has_submitted = true;
-        }
-        if !changed.aborted.is_empty() {
-            let hold = Hold::new(self.nexus.inbox.clone(), Waiter::Task(tag));
-            unit.abort_tasks(|nexus| changed.aborted.contains(&nexus.name), &hold);
-        }
+        self.tasks.put(tag, task, Program::Gather { left: 1, outcome: Box::new(Outcome::GOOD) });
+        let hold = Hold::new(self.nexus.inbox.clone(), Waiter::Task(tag));
+        unit.abort_tasks(|nexus| aborted.contains(&nexus.name), &hold);
     }
 
     pub(crate) fn end(&mut self, task: Task, outcome: Outcome) {

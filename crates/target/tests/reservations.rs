@@ -131,3 +131,32 @@ async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() 
         again.target.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn a_reservation_that_cannot_be_stored_is_refused_and_changes_nothing() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, true).await, GOOD);
+    assert_eq!(beta.reserve_out(1, OutAction::Register, 0, 0xb2, true).await, GOOD);
+    let read = |action| Command::PersistentReserveIn { action, allocation: 1024 };
+    let seen = async |host: &mut Host| {
+        let keys = parse_keys(&host.run(1, read(InAction::ReadKeys)).await.data()).expect("keys");
+        (keys, parse_reservation(&host.run(1, read(InAction::ReadReservation)).await.data()))
+    };
+    let before = seen(&mut alpha).await;
+    array.gate.set_crammed(true);
+    let lacking = |asc| Ended::Check(SenseKey::IllegalRequest, asc);
+    let refused = alpha.reserve_out(1, OutAction::Register, 0xa1, 0xa3, true).await;
+    assert_eq!(refused, lacking(asc::INSUFFICIENT_REGISTRATION_RESOURCES));
+    let refused = alpha.reserve_out(1, OutAction::Reserve, 0xa1, 0, true).await;
+    assert_eq!(refused, lacking(asc::INSUFFICIENT_RESERVATION_RESOURCES));
+    let refused = alpha.reserve_out(1, OutAction::PreemptAndAbort, 0xa1, 0xb2, true).await;
+    assert_eq!(refused, lacking(asc::INSUFFICIENT_RESERVATION_RESOURCES));
+    assert_eq!(seen(&mut beta).await, before, "neither keys, nor the generation, nor a reservation");
+    assert_eq!(write(&mut beta, 1).await, GOOD);
+    assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, true).await, GOOD, "what takes no room is done");
+    array.gate.set_crammed(false);
+    assert_eq!(beta.news(1).await, [asc::RESERVATIONS_PREEMPTED.0]);
+    reserve(&mut alpha, true).await;
+    assert_eq!(write(&mut beta, 1).await, Ended::Conflict);
+}

@@ -125,7 +125,7 @@ impl Draft {
 
     /// Removes a snapshot that may go.
     pub(super) fn drop_snapshot(&mut self, snapshot: &Snapshot) {
-        self.changes.push(Change::DeleteVolume { volume: snapshot.id });
+        self.delete(snapshot.id);
         self.remove(snapshot);
         self.state.remove_snapshot(snapshot.id);
     }

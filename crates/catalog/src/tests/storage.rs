@@ -1,8 +1,11 @@
 //! What is stored, and what comes back.
 
 use super::*;
-use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, VolumeEdit};
+use crate::record::stored_reservations;
+use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, VolumeEdit, reservations_key};
+use engine::{Change, call};
 use parking_lot::Mutex;
+use units::VolumeId;
 
 #[test]
 fn a_volume_and_its_record_are_made_together() {
@@ -173,4 +176,30 @@ fn watchers_hear_of_each_change_once() {
     catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
     catalog.change(|draft| draft.disconnect("h1", "v1")).unwrap();
     assert_eq!(*heard.lock(), [from + 1, from + 2]);
+}
+
+#[test]
+fn reservations_go_with_the_volume_or_snapshot_that_they_are_of() {
+    let (service, catalog) = new();
+    let reserve = |volume: VolumeId| {
+        let put = Change::Put { key: reservations_key(volume), value: b"registrations".to_vec() };
+        call(&*service, Op::Change(vec![put])).unwrap();
+    };
+    let ids = catalog
+        .change(|draft| {
+            let volumes = [draft.create_volume("v1", GIB, 1)?.id, draft.create_volume("v2", GIB, 1)?.id];
+            let snapshot = draft.create_snapshots(&["v1"], Some("s"), 2)?[0].id;
+            Ok::<_, CatalogError>([volumes[0], volumes[1], snapshot])
+        })
+        .unwrap();
+    ids.into_iter().for_each(reserve);
+    catalog.change(|draft| draft.destroy_volume("v1", 3).map(|_| ())).unwrap();
+    assert_eq!(stored_reservations(&*service).len(), 3, "what is destroyed can be recovered");
+    catalog.change(|draft| draft.eradicate_volume("v1").map(|_| ())).unwrap();
+    assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
+    // One that was stored while its volume went is found at the next start.
+    reserve(ids[0]);
+    drop(catalog);
+    open(&service).unwrap();
+    assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
 }

@@ -5,6 +5,7 @@
 //! read while it was being written: it is looked at again behind the next checkpoint, and only then believed.
 
 use super::Shared;
+use super::lost::{Lost, unreadable};
 use crate::core::{Core, Frozen, Scrubbed};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, Findings};
@@ -39,6 +40,8 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct State {
     health: Health,
+    /// What reads have met.
+    lost: Lost,
     /// Bytes a second of a scrub that is to begin.
     wanted: Option<u64>,
 }
@@ -56,7 +59,15 @@ impl Watch {
     }
 
     pub(super) fn health(&self) -> Health {
-        self.state.lock().health.clone()
+        let state = self.state.lock();
+        let mut health = state.health.clone();
+        health.damage.extend(state.lost.told());
+        health
+    }
+
+    /// Takes note of an error that answers a request on `volume`.
+    pub(super) fn note(&self, volume: VolumeId, error: &OpError) {
+        self.state.lock().lost.note(volume, error);
     }
 
     /// Wakes the scrubber, so that it sees the end.
@@ -159,12 +170,12 @@ impl Shared {
     /// The thread of the scrubber.
     pub(super) fn scrub_in_background(&self) {
         loop {
-            let pace = {
+            let (pace, known) = {
                 let mut state = self.watch.state.lock();
                 while state.wanted.is_none() && !self.is_ending() {
                     self.watch.changed.wait(&mut state);
                 }
-                state.wanted.take()
+                (state.wanted.take(), state.lost.clone())
             };
             let Some(pace) = pace.filter(|_| !self.is_ending()) else { return };
             let damage = self.scrub_all(pace);
@@ -173,6 +184,7 @@ impl Shared {
             if let Some(damage) = damage {
                 state.health.scrubs += 1;
                 state.health.damage = damage;
+                state.lost.forget(&known);
             }
         }
     }
@@ -237,10 +249,10 @@ impl Shared {
         let findings = Findings::default();
         match Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) {
             Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings)),
-            Err(error) => return Some(vec![Damage { what: error.to_string() }]),
+            Err(error) => return Some(vec![Damage { volume: None, what: error.to_string() }]),
         }
         let (found, _) = findings.take();
-        Some(found.into_iter().map(|finding| Damage { what: finding.to_string() }).collect())
+        Some(found.into_iter().map(|finding| Damage { volume: None, what: finding.to_string() }).collect())
     }
 
     /// Reads a segment, all copies, at the pace. `None` when the engine ends.
@@ -296,6 +308,7 @@ impl Shared {
         let start = self.locked(|core| core.geometry().segment_start(scrubbed.segment));
         if let Some(sector) = contents.broken {
             damage.push(Damage {
+                volume: None,
                 what: format!(
                     "the summary at sector {sector} of segment {} cannot be read: what the segment holds is not checked",
                     scrubbed.segment
@@ -315,6 +328,7 @@ impl Shared {
                 lost.extend(map::Ref::from_bits(bits).and_then(slot_of));
             }
             damage.push(Damage {
+                volume: None,
                 what: format!("{} ({bytes} bytes at {offset} of the drive) does not pass its checksum", name(&entry)),
             });
         }
@@ -328,10 +342,7 @@ impl Shared {
         let findings = Findings::default();
         let Ok(checkpoint) = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) else { return };
         for (volume, hurt) in fsck::locate(&checkpoint, lost) {
-            let runs: Vec<String> = hurt.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
-            let what =
-                format!("{} blocks of {volume} cannot be read: {} (first block + blocks)", hurt.blocks, runs.join(" "));
-            damage.push(Damage { what });
+            damage.push(unreadable(volume, hurt.blocks, &hurt.runs));
         }
     }
 }

@@ -109,6 +109,7 @@ codes! {
     INITIATOR_DETECTED_ERROR_MESSAGE_RECEIVED = 0x4800, "initiator detected error message received";
     DATA_PHASE_ERROR = 0x4b00, "data phase error";
     MEDIUM_REMOVAL_PREVENTED = 0x5302, "medium removal prevented";
+    INSUFFICIENT_RESERVATION_RESOURCES = 0x5502, "insufficient reservation resources";
     INSUFFICIENT_RESOURCES = 0x5503, "insufficient resources";
     INSUFFICIENT_REGISTRATION_RESOURCES = 0x5504, "insufficient registration resources";
 }

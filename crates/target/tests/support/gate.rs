@@ -1,6 +1,6 @@
 //! An engine whose writes and copies wait at a gate until the test opens it, and whose pool is as full as the test says.
 
-use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
+use engine::{Census, Change, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ pub struct Gate {
     space: Mutex<Option<Space>>,
     /// The pool has no room for data.
     is_full: AtomicBool,
+    /// The pool has no room for anything.
+    is_crammed: AtomicBool,
     /// How often somebody has asked how full the pool is.
     asked: watch::Sender<u64>,
 }
@@ -40,6 +42,7 @@ impl Gate {
             arrived: Notify::new(),
             space: Mutex::new(None),
             is_full: AtomicBool::new(false),
+            is_crammed: AtomicBool::new(false),
             asked: watch::Sender::new(0),
         }
     }
@@ -52,6 +55,11 @@ impl Gate {
     /// From now on there is no room for data, or there is again.
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    /// From now on there is no room even for values of the catalogue, or there is again.
+    pub fn set_crammed(&self, is_crammed: bool) {
+        self.is_crammed.store(is_crammed, Ordering::SeqCst);
     }
 
     /// Waits until somebody has looked at the space and at everything that depends on it, twice over.
@@ -99,6 +107,11 @@ impl Service for Gate {
             Op::Write { .. } | Op::WriteSame { .. } | Op::CompareAndWrite { .. } | Op::Or { .. } | Op::Copy { .. }
         );
         if takes_space && self.is_full.load(Ordering::SeqCst) {
+            return sink.complete(tag, Err(OpError::NoSpace));
+        }
+        let takes_value =
+            matches!(&op, Op::Change(changes) if changes.iter().any(|change| matches!(change, Change::Put { .. })));
+        if takes_value && self.is_crammed.load(Ordering::SeqCst) {
             return sink.complete(tag, Err(OpError::NoSpace));
         }
         let is_held = match *self.shut.lock() {
