@@ -27,7 +27,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "scripts")]
 
 from kit.array import Array
-from kit.procs import run as run_command
+from kit.procs import Failed, run as run_command
 from kit.term import Progress
 from outside.result import Lab, Result
 
@@ -36,6 +36,8 @@ TOOL = "iscsi-test-cu"
 EXPLAINED = Path(__file__).resolve().parents[2] / "docs/outside-tests.md"
 LIMIT = 60.0
 LUN_SIZE = "1GiB"
+# Version 1.19 has 230 tests. Far fewer in its list mean that the list was not understood.
+FEWEST = 200
 # These reset the whole target, so every session of every LUN sees them: they run alone.
 ALONE = re.compile(r"Target(Warm|Cold)Reset")
 # This one clears 256 blocks and then compares 257 with zeros: it gets a LUN that no other test has written.
@@ -45,7 +47,10 @@ FRESH = "MultipathIO.CompareAndWrite"
 def tests() -> list[str]:
     """All tests the tool knows, as `Suite.Test`."""
     listed = run_command([TOOL, "--list", "iscsi://127.0.0.1/x/0"], check=False).stdout
-    return list(dict.fromkeys(re.findall(r"^ALL\.([^.\s]+\.\S+)$", listed, re.M)))
+    found = list(dict.fromkeys(re.findall(r"^ALL\.([^.\s]+\.\S+)$", listed, re.M)))
+    if len(found) < FEWEST:
+        raise Failed(f"{TOOL} lists {len(found)} tests; there are at least {FEWEST}: {listed[-300:]!r}")
+    return found
 
 
 def judge(output: str, code: int | None, name: str) -> tuple[str, str]:
@@ -144,6 +149,11 @@ def compare_with_lists(results: list[Result]) -> None:
             r.status, r.detail = "fail", f"passes now: take it out of {EXPLAINED.name}"
 
 
+def obsolete(names: list[str]) -> list[str]:
+    """Entries of the page's tables whose name no test has."""
+    return sorted((set(explained("Skips of iscsi-test-cu")) | set(explained("Tests of iscsi-test-cu that are wrong"))) - set(names))
+
+
 def assertion(detail: str) -> str:
     """`file.c:123` of an assertion that failed."""
     found = re.match(r"[\w.]+:\d+", detail)
@@ -161,7 +171,10 @@ def run(lab: Lab) -> Iterator[Result]:
             luns.append([array.url(n + 1, 0), array.url(n + 1, 1)])
         array.volume("conformance-fresh", LUN_SIZE, workers + 1)
         fresh = [array.url(workers + 1, 0), array.url(workers + 1, 1)]
-        results = run_all(tests(), luns, fresh)
+        names = tests()
+        if unknown := obsolete(names):
+            raise Failed(f"{EXPLAINED.name} explains what {TOOL} does not have: {', '.join(unknown)}")
+        results = run_all(names, luns, fresh)
         results_file(lab.out / "conformance.json", results)
         compare_with_lists(results)
         yield from results

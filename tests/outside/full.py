@@ -16,7 +16,7 @@ from kit.host import Host
 from kit.procs import Failed
 from kit.term import count, seconds, size
 from kit.wire import Connection
-from outside.result import Lab, Result, checks
+from outside.result import Lab, Result, checks, fsck_agrees
 
 SUITE = "full"
 GIB = 1 << 30
@@ -25,6 +25,8 @@ THRESHOLD_REACHED = (0x6, 0x38, 0x07)
 # The bands above and below the place where the room came to its end are filled in ever smaller pieces.
 PIECES = ["1M", "64K", "4K"]
 RETURN_SECONDS = 120
+# What of an array of 2 GiB must be there for data; the rest is the log, the reserve and metadata.
+LEAST = 0.8
 
 
 class Watcher:
@@ -90,6 +92,7 @@ def run(lab: Lab) -> Iterator[Result]:
             nonlocal reach
             for chunk in PIECES:
                 reach = fill(chunk, reach)
+            assert reach >= LEAST * capacity * GIB, f"no room after {size(reach)} of noise, in {capacity} GiB"
             return f"{size(reach)} of noise in {capacity} GiB"
 
         def told() -> str:
@@ -122,6 +125,7 @@ def run(lab: Lab) -> Iterator[Result]:
             r = host.verb("torture", load, "--journal", str(journal), "--secs", "5", "--span", "64M")
             assert r["full"] > 0, "nothing was refused: the array was not full"
             checked = host.torture_verify(load, journal)
+            assert checked["acknowledged"] > 0, "nothing at all was acknowledged"
             return f"{count(checked['acknowledged'])} acknowledged, {count(r['full'])} refused, every block as answered"
 
         def killed() -> str:
@@ -136,6 +140,7 @@ def run(lab: Lab) -> Iterator[Result]:
             array.start()
             took = time.monotonic() - begin
             checked = host.torture_verify(load, journal)
+            assert checked["acknowledged"] > 0, "nothing at all was acknowledged before the kill"
             return f"serving again after {seconds(took)}; {count(checked['acknowledged'])} acknowledged operations, 0 lost"
 
         def nothing_lost() -> str:
@@ -167,5 +172,6 @@ def run(lab: Lab) -> Iterator[Result]:
             ("SIGKILL at 100 %", killed),
             ("nothing acknowledged is lost", nothing_lost),
             ("UNMAP, and writing goes on", unmap_and_go_on),
+            ("fsck after all that", lambda: fsck_agrees(array)),
         ]
         yield from checks(SUITE, steps)

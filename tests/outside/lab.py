@@ -50,7 +50,7 @@ def run(lab: Lab) -> Iterator[Result]:
         with (array_out / "samples.csv").open(newline="") as f:
             rows = list(csv.DictReader(f))
         samples = sum(len(o["findings"]["samples"]) for o in report["outcomes"])
-        assert len(rows) == samples and all(float(row["value"]) >= 0 for row in rows), "samples.csv is not the report's samples"
+        assert len(rows) == samples > 0 and all(float(row["value"]) >= 0 for row in rows), "samples.csv is not the report's samples"
         return f"{plots} plots, {samples} samples"
 
     def against_tgt() -> str:

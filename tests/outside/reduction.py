@@ -21,7 +21,7 @@ def run(lab: Lab) -> Iterator[Result]:
     found: dict[str, dict] = {}
 
     def measure() -> str:
-        run_command([str(SCRIPT), "--slice", "--no-zstd", "--bin", str(lab.bin), "--out", str(out)], limit=600)
+        run_command([str(SCRIPT), "--slice", "--alone", "--bin", str(lab.bin), "--out", str(out)], limit=600)
         found.update((s["name"], s) for s in json.loads((out / "reduction.json").read_text())["sets"])
         return f"{size(sum(s['written'] for s in found.values()))} written"
 

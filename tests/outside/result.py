@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kit.array import Array
 from kit.procs import Failed
+from kit.term import size
 
 
 @dataclass
@@ -63,6 +65,17 @@ def checks(suite: str, named: list[tuple[str, Check]]) -> Iterator[Result]:
         except Exception as e:
             status, detail = "error", f"{type(e).__name__}: {e} ({where(e)})"
         yield Result(suite, name, status, time.monotonic() - begin, detail)
+
+
+def fsck_agrees(array: Array) -> str:
+    """Stops the array and starts it again: fsck finds nothing, and counts the data that the array then says it stores."""
+    code = array.stop()  # which reduces and stores what had waited for that in memory and in the log
+    assert code == 0, f"exit {code} after SIGTERM"
+    counted = array.fsck()["data_bytes"]
+    array.start()
+    array.settled()
+    assert array.stored() == counted, f"the array says that it stores {array.stored()} bytes of data, fsck counts {counted}"
+    return f"clean, {size(counted)} of data counted by both"
 
 
 def where(e: Exception) -> str:
