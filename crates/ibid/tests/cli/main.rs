@@ -2,6 +2,8 @@
 
 mod array;
 mod commands;
+mod data;
 mod fsck;
+mod host;
 mod lifecycle;
 mod snapshots;

@@ -13,7 +13,7 @@ fn timeless(text: &str) -> String {
 }
 
 /// Asks until it is so; an array does its chores when it has time for them.
-fn eventually(is_so: impl Fn() -> bool) {
+pub(crate) fn eventually(is_so: impl Fn() -> bool) {
     #[allow(clippy::disallowed_methods, reason = "how long a test waits at most")]
     let start = Instant::now();
     while !is_so() {
