@@ -106,11 +106,12 @@ pub(crate) struct ServeArgs {
     /// Listen for the REST API there [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) api: Option<SocketAddr>,
-    /// Memory for blocks on their way, map and slot table, index and cache; beyond it the array slows down [default: a quarter of
-    /// what there is]
+    /// Memory for blocks on their way, map and slot table, index and cache, 64M or more; beyond it the array slows down [default: a
+    /// quarter of what there is]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// How much of it is for the index by which equal blocks are found, at most half [default: a quarter of it]
+    /// How much of it is for the index by which equal blocks are found, at most half [default: a sixteenth of what there is; with
+    /// --memory, a quarter of what the slot table leaves of that]
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<String>,
     /// Read settings from this TOML file
@@ -122,6 +123,14 @@ pub(crate) struct ServeArgs {
     /// Give the admin a new API token, when the old one is lost
     #[arg(long)]
     pub(crate) new_token: bool,
+}
+
+/// Things by their names, at least one.
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// Their names
+    #[arg(required = true)]
+    pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -209,23 +218,11 @@ pub(crate) enum VolumeCommand {
         new_name: String,
     },
     /// Destroy volumes with their snapshots; they can be recovered for a day
-    Destroy {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Destroy(Names),
     /// Bring destroyed volumes back, and the snapshots that were destroyed with them
-    Recover {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Recover(Names),
     /// Remove destroyed volumes, their snapshots and their data for good, now
-    Eradicate {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Eradicate(Names),
 }
 
 #[derive(Debug, Args, Default)]
@@ -303,11 +300,7 @@ pub(crate) enum HostCommand {
         new_name: String,
     },
     /// Remove hosts that see no volumes
-    Delete {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Delete(Names),
     /// Show a volume, or for reading a snapshot, to a host
     #[command(after_help = "Examples:
   ibid host connect esx1 vm1 --lun 7
@@ -370,23 +363,11 @@ pub(crate) enum SnapCommand {
         suffix: String,
     },
     /// Destroy snapshots; they can be recovered for a day
-    Destroy {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Destroy(Names),
     /// Bring destroyed snapshots back
-    Recover {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Recover(Names),
     /// Remove destroyed snapshots for good, now
-    Eradicate {
-        /// Their names
-        #[arg(required = true)]
-        names: Vec<String>,
-    },
+    Eradicate(Names),
 }
 
 #[derive(Debug, Subcommand)]

@@ -43,25 +43,45 @@ impl<E: Into<anyhow::Error>> From<E> for Problem {
     }
 }
 
+/// What helps against a refusal that has these words; the first that fits.
+const HINTS: [(&str, &str); 24] = [
+    ("snapshot cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX"),
+    ("snapshot has been destroyed", "ibid snap recover NAME brings it back"),
+    ("snapshot is not destroyed", "it is in use; eradicating one takes ibid snap destroy NAME first"),
+    ("snapshot does not exist", "ibid snap list shows which there are"),
+    ("snapshot already exists", "choose another suffix; without one it gets a number"),
+    ("Volume cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME"),
+    ("Host cannot be deleted due to existing", "disconnect its volumes first: ibid host disconnect HOST VOLUME"),
+    ("Volume has been destroyed", "ibid volume recover NAME brings it back"),
+    ("Volume is not destroyed", "it is in use; eradicating one takes ibid volume destroy NAME first"),
+    ("Volume does not exist", "ibid volume list shows which there are, ibid snap list their snapshots"),
+    (
+        "Volume already exists",
+        "ibid volume list --all shows all, destroyed ones too; a copy takes the place of one with --overwrite",
+    ),
+    ("overwritten with itself", "name a snapshot of it, or another volume, as the source"),
+    ("Host does not exist", "ibid host list shows which there are"),
+    ("Host already exists", "ibid host list shows which there are; ibid host set NAME changes one"),
+    ("say truncate", "ibid volume resize NAME --size SIZE --truncate"),
+    ("Connection already exists", "ibid host show HOST shows its LUNs; disconnect it first to give it another"),
+    ("Connection does not exist", "ibid host show HOST shows what it sees"),
+    ("is already in use on host", "ibid host show HOST shows those in use; without --lun the lowest free one is taken"),
+    (
+        "IQN is already in use",
+        "an initiator belongs to one host: take it from there, or connect the volume to that host",
+    ),
+    ("has no such IQN", "ibid host show HOST shows its initiators"),
+    ("'host_password' is missing", "--chap-secret-file FILE goes with --chap-user"),
+    ("'target_password' is missing", "--target-secret-file FILE goes with --target-user"),
+    ("Invalid filter", "such as --filter \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields"),
+    (
+        "array cannot be grown",
+        "a file grows as far as its file system lets it; a device has to be that large before; the array's log says more",
+    ),
+];
+
 /// What helps against an error of the array, as far as it can be told from its text, which is part of the interface.
 fn hint_for(error: &ClientError) -> Option<&'static str> {
-    const HINTS: [(&str, &str); 12] = [
-        ("snapshot cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX"),
-        ("snapshot has been destroyed", "ibid snap recover NAME brings it back"),
-        ("snapshot is not destroyed", "ibid snap destroy NAME comes first; it can be recovered for a day"),
-        ("snapshot does not exist", "ibid snap list shows which there are"),
-        ("Volume cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME"),
-        ("Host cannot be deleted due to existing", "disconnect its volumes first: ibid host disconnect HOST VOLUME"),
-        ("Volume has been destroyed", "ibid volume recover NAME brings it back"),
-        ("Volume is not destroyed", "ibid volume destroy NAME comes first; it can be recovered for a day"),
-        ("Volume does not exist", "ibid volume list shows which there are"),
-        ("Host does not exist", "ibid host list shows which there are"),
-        ("say truncate", "ibid volume resize NAME --size SIZE --truncate"),
-        (
-            "IQN is already in use",
-            "an initiator belongs to one host: take it from there, or connect the volume to that host",
-        ),
-    ];
     match error {
         ClientError::Refused(errors) => {
             let is_about = |text: &str| errors.iter().any(|error| error.message.contains(text));

@@ -33,7 +33,8 @@ pub(crate) type Action = fn(&Call) -> Result<Answer, RestError>;
 impl Call {
     /// Checks the session, then the parameters, then reads the body: strangers cannot make the server read anything.
     pub(crate) async fn accept(app: Arc<App>, request: Request) -> Result<Self, RestError> {
-        let token = session_token(request.headers()).ok_or(RestError::Unauthorized("Log in first."))?;
+        let token = session_token(request.headers())
+            .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
         let admin = app.sessions.touch(token, world::clock::now());
         let admin = admin.ok_or(RestError::Unauthorized("The session is over; log in again."))?;
         let query = Query::parse(request.uri())?;

@@ -61,7 +61,10 @@ impl IntoResponse for RestError {
         match self {
             Self::Bad(errors) => (StatusCode::BAD_REQUEST, Json(ErrorBody { errors })).into_response(),
             Self::Unauthorized(message) => one(StatusCode::UNAUTHORIZED, message),
-            Self::NotFound => one(StatusCode::NOT_FOUND, "There is nothing at this path."),
+            Self::NotFound => one(
+                StatusCode::NOT_FOUND,
+                "There is nothing at this path: they begin with /api/2.26/ and are those of docs/rest.md.",
+            ),
             Self::BadMethod => one(StatusCode::METHOD_NOT_ALLOWED, "This path does not take this method."),
             Self::TooLarge => one(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
             Self::TooSlow => one(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."),

@@ -24,7 +24,11 @@ impl Query {
     /// Refuses parameters that are not among `known`: what is ignored in silence is found out too late.
     pub(crate) fn allow(&self, known: &[&[&str]]) -> Result<(), RestError> {
         match self.0.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str()))) {
-            Some((name, _)) => Err(RestError::bad(format!("Query parameter '{name}' is not supported here."))),
+            Some((name, _)) => {
+                let known = known.concat().join(", ");
+                let known = if known.is_empty() { "none" } else { &known };
+                Err(RestError::bad(format!("Query parameter '{name}' is not supported here; known: {known}.")))
+            }
             None => Ok(()),
         }
     }

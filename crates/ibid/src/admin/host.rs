@@ -1,7 +1,7 @@
 //! `ibid host`.
 
 use crate::access;
-use crate::cli::{Access, ChapArgs, HostCommand};
+use crate::cli::{Access, ChapArgs, HostCommand, Names};
 use crate::output::{either, facts, json, list, print, table};
 use crate::problem::Problem;
 use api::{Chap, Connection, Host, HostPatch, HostPost};
@@ -44,7 +44,7 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
         HostCommand::Rename { name, new_name } => {
             one(as_json, &client.change_host(&name, &HostPatch { name: Some(new_name), ..HostPatch::default() })?)
         }
-        HostCommand::Delete { names } => {
+        HostCommand::Delete(Names { names }) => {
             client.delete_hosts(&names)?;
             if as_json { json(&names) } else { print(&format!("deleted {}\n", list(&names))) }
         }

@@ -2,7 +2,7 @@
 
 use super::volume::state;
 use crate::access;
-use crate::cli::{Access, SnapCommand};
+use crate::cli::{Access, Names, SnapCommand};
 use crate::output::{either, json, list, print, table, time};
 use crate::problem::Problem;
 use api::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
@@ -27,13 +27,13 @@ pub(crate) fn snap(access: &Access, as_json: bool, command: SnapCommand) -> Resu
         SnapCommand::Rename { name, suffix } => {
             change(&[name], VolumeSnapshotPatch { name: Some(suffix), ..VolumeSnapshotPatch::default() })
         }
-        SnapCommand::Destroy { names } => {
+        SnapCommand::Destroy(Names { names }) => {
             change(&names, VolumeSnapshotPatch { destroyed: Some(true), ..VolumeSnapshotPatch::default() })
         }
-        SnapCommand::Recover { names } => {
+        SnapCommand::Recover(Names { names }) => {
             change(&names, VolumeSnapshotPatch { destroyed: Some(false), ..VolumeSnapshotPatch::default() })
         }
-        SnapCommand::Eradicate { names } => {
+        SnapCommand::Eradicate(Names { names }) => {
             client.eradicate_snapshots(&names)?;
             if as_json { json(&names) } else { print(&format!("eradicated {}\n", list(&names))) }
         }

@@ -1,7 +1,7 @@
 //! `ibid volume`.
 
 use crate::access;
-use crate::cli::{Access, VolumeCommand};
+use crate::cli::{Access, Names, VolumeCommand};
 use crate::output::{duration, either, facts, json, list, print, ratio, table, time};
 use crate::problem::Problem;
 use api::{Qos, Volume, VolumePatch, VolumePost};
@@ -55,17 +55,17 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
             let changed = patch(&name, VolumePatch { name: Some(new_name), ..VolumePatch::default() }, false)?;
             either(as_json, &changed, || lines(std::slice::from_ref(&changed)))
         }
-        VolumeCommand::Destroy { names } => {
+        VolumeCommand::Destroy(Names { names }) => {
             let destroy = VolumePatch { destroyed: Some(true), ..VolumePatch::default() };
             let changed = client.change_volumes(&names, &destroy)?;
             either(as_json, &changed, || lines(&changed))
         }
-        VolumeCommand::Recover { names } => {
+        VolumeCommand::Recover(Names { names }) => {
             let recover = VolumePatch { destroyed: Some(false), ..VolumePatch::default() };
             let changed = client.change_volumes(&names, &recover)?;
             either(as_json, &changed, || lines(&changed))
         }
-        VolumeCommand::Eradicate { names } => {
+        VolumeCommand::Eradicate(Names { names }) => {
             client.eradicate_volumes(&names)?;
             if as_json { json(&names) } else { print(&format!("eradicated {}\n", list(&names))) }
         }

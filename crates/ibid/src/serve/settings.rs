@@ -2,10 +2,11 @@
 
 use crate::cli::ServeArgs;
 use crate::problem::Problem;
+use engine::Options;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use units::parse_capacity;
+use units::{format_capacity, parse_capacity};
 use world::{files, memory};
 
 const DEFAULT_NAME: &str = "ibid";
@@ -68,6 +69,8 @@ impl Settings {
         let capacity = args.capacity.or(file.capacity);
         let bytes = |text: Option<String>| text.as_deref().map(parse_capacity).transpose();
         let memory = bytes(args.memory.or(file.memory))?;
+        let index_memory = bytes(args.index_memory.or(file.index_memory))?;
+        let (memory, index_memory) = memory_of(memory, index_memory, memory::total())?;
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
         if iscsi.is_empty() {
             iscsi.push(SocketAddr::from(([127, 0, 0, 1], DEFAULT_ISCSI_PORT)));
@@ -82,17 +85,30 @@ impl Settings {
             device: args.device.or(file.device),
             iscsi,
             api: args.api.or(file.api).unwrap_or(SocketAddr::from(([127, 0, 0, 1], DEFAULT_API_PORT))),
-            memory: memory.unwrap_or_else(default_memory),
-            index_memory: bytes(args.index_memory.or(file.index_memory))?,
+            memory,
+            index_memory,
             write_cache: args.write_cache || file.write_cache,
             new_token: args.new_token,
         })
     }
 }
 
-/// A quarter of what there is.
-fn default_memory() -> u64 {
-    memory::total().map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4)
+/// The memory of the array, and how much of it is for the index where that is settled: what was asked for, else a quarter of what there
+/// is, and of that a quarter for the index. Of memory that was asked for the index has a part of what the slot table leaves.
+fn memory_of(asked: Option<u64>, index: Option<u64>, total: Option<u64>) -> Result<(u64, Option<u64>), Problem> {
+    let by_default = total.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4).max(Options::MIN_MEMORY_BYTES);
+    let memory = asked.unwrap_or(by_default);
+    if memory < Options::MIN_MEMORY_BYTES {
+        let least = format_capacity(Options::MIN_MEMORY_BYTES);
+        return Err(Problem::new(format!("{} of memory are too little", format_capacity(memory)))
+            .hint(format!("--memory takes {least} or more")));
+    }
+    let index = index.or_else(|| asked.is_none().then_some(memory / 4));
+    if index.is_some_and(|index| index > memory / 2) {
+        return Err(Problem::new("the index would take more than half of the memory")
+            .hint(format!("--index-memory takes at most {}, or give more --memory", format_capacity(memory / 2))));
+    }
+    Ok((memory, index))
 }
 
 fn read(path: &Path) -> Result<File, Problem> {
@@ -120,7 +136,23 @@ mod tests {
         assert_eq!(settings.iscsi, ["127.0.0.1:3260".parse().unwrap()]);
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
         assert_eq!((settings.capacity, settings.write_cache, settings.name.as_str()), (None, false, "ibid"));
-        assert_eq!((settings.memory, settings.index_memory), (default_memory(), None));
+        assert_eq!(settings.index_memory, Some(settings.memory / 4));
+    }
+
+    #[test]
+    fn without_a_word_a_quarter_of_the_memory_is_the_arrays_and_a_sixteenth_the_indexs() {
+        let memory = |asked, index, total| memory_of(asked, index, total).ok();
+        assert_eq!(memory(None, None, Some(64 << 30)), Some((16 << 30, Some(4 << 30))));
+        assert_eq!(memory(None, None, None), Some((1 << 30, Some(1 << 28))));
+        assert_eq!(
+            memory(None, None, Some(1 << 20)),
+            Some((64 << 20, Some(16 << 20))),
+            "no less than can be shared out"
+        );
+        assert_eq!(memory(Some(1 << 30), None, Some(64 << 30)), Some((1 << 30, None)));
+        assert_eq!(memory(Some(1 << 30), Some(1 << 29), None), Some((1 << 30, Some(1 << 29))));
+        assert_eq!(memory(Some(1 << 30), Some(1 + (1 << 29)), None), None);
+        assert_eq!(memory(Some(1 << 20), None, None), None);
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn open_file(directory: &Path, capacity: Option<u64>) -> Result<FileDisk, Proble
         files::remove(&new)?;
         let capacity = capacity.unwrap_or(DEFAULT_CAPACITY);
         // Before the file is there: a capacity that cannot be divided is the caller's mistake.
-        let geometry = Geometry::for_capacity(capacity)?;
+        let geometry = divided(capacity)?;
         let disk = FileDisk::create(&new, capacity).map_err(|error| at(&new)(&error))?;
         make(&disk, &geometry).map_err(|error| at(&new)(&error))?;
         files::rename(&new, &path)?;
@@ -127,9 +127,17 @@ fn open_device(device: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem
         )));
     }
     let capacity = capacity.unwrap_or(disk.size()).min(disk.size());
-    make(&disk, &Geometry::for_capacity(capacity)?).map_err(|error| failed(&error))?;
+    make(&disk, &divided(capacity)?).map_err(|error| failed(&error))?;
     tracing::info!("made an array of {} on {}", format_capacity(capacity), device.display());
     Ok(disk)
+}
+
+/// How a drive of that capacity is divided.
+fn divided(capacity: u64) -> Result<Geometry, Problem> {
+    Geometry::for_capacity(capacity).map_err(|error| {
+        Problem::new(format!("an array cannot have a capacity of {}: {error}", format_capacity(capacity)))
+            .hint("--capacity takes 22M to 64T, such as 200GiB")
+    })
 }
 
 fn make(disk: &dyn Disk, geometry: &Geometry) -> anyhow::Result<()> {

@@ -138,13 +138,45 @@ fn refusals_come_with_hints() {
             "error: any: Host cannot be deleted due to existing connections.\n\
              hint: disconnect its volumes first: ibid host disconnect HOST VOLUME\n",
         ),
-        ("volume show vm9", "error: vm9: Volume does not exist.\nhint: ibid volume list shows which there are\n"),
+        (
+            "volume show vm9",
+            "error: vm9: Volume does not exist.\nhint: ibid volume list shows which there are, ibid snap list their snapshots\n",
+        ),
         (
             "volume resize vm1 --size 512M",
             "error: vm1: Volume would be truncated and lose the data behind its new end; say truncate to do it.\n\
              hint: ibid volume resize NAME --size SIZE --truncate\n",
         ),
-        ("volume create vm1 --size 1G", "error: vm1: Volume already exists.\n"),
+        (
+            "volume create vm1 --size 1G",
+            "error: vm1: Volume already exists.\n\
+             hint: ibid volume list --all shows all, destroyed ones too; a copy takes the place of one with --overwrite\n",
+        ),
+        (
+            "volume recover vm1",
+            "error: vm1: Volume is not destroyed.\n\
+             hint: it is in use; eradicating one takes ibid volume destroy NAME first\n",
+        ),
+        (
+            "volume copy vm1 vm1 --overwrite",
+            "error: vm1: Volume cannot be overwritten with itself.\n\
+             hint: name a snapshot of it, or another volume, as the source\n",
+        ),
+        (
+            "host connect any vm1 --lun 2",
+            "error: vm1: Connection already exists.\n\
+             hint: ibid host show HOST shows its LUNs; disconnect it first to give it another\n",
+        ),
+        (
+            "host set any --chap-user x",
+            "error: Invalid CHAP settings: 'host_password' is missing.\n\
+             hint: --chap-secret-file FILE goes with --chap-user\n",
+        ),
+        (
+            "volume list --filter nmae='x'",
+            "error: Invalid filter: there is no field 'nmae'.\n\
+             hint: such as --filter \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields\n",
+        ),
         (
             "volume create v --size much",
             "error: 'much' is not a size: write a number and K, M, G, T or P, such as 64G or 1.5TiB\n",

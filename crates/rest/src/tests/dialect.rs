@@ -107,7 +107,13 @@ fn a_body_that_is_too_large_is_not_read() {
 #[test]
 fn parameters_that_mean_nothing_are_refused() {
     let rest = Rest::new();
-    assert_eq!(rest.refused("GET", "volumes?nmaes=v", ""), ["Query parameter 'nmaes' is not supported here."]);
+    assert_eq!(
+        rest.refused("GET", "volumes?nmaes=v", ""),
+        [concat!(
+            "Query parameter 'nmaes' is not supported here; known: filter, sort, limit, offset, continuation_token, ",
+            "total_item_count, names, ids, destroyed."
+        )]
+    );
     assert_eq!(rest.refused("GET", "volumes?limit=many", ""), ["Query parameter 'limit' is a number."]);
     assert_eq!(rest.refused("GET", "volumes?names=a&names=b", ""), ["Query parameter 'names' is given twice."]);
     assert_eq!(rest.refused("DELETE", "volumes", ""), ["Query parameter 'names' is required."]);
