@@ -43,7 +43,11 @@ impl Host {
         let mut devices: BTreeMap<String, (DiskIdentity, Vec<String>)> = BTreeMap::new();
         for (identity, url) in found {
             let ports = &mut devices.entry(identity.name.clone()).or_insert_with(|| (identity, Vec::new())).1;
-            ports.push(url.with_secrets());
+            let port = url.with_secrets();
+            // Each portal of a target tells of all of them.
+            if !ports.contains(&port) {
+                ports.push(port);
+            }
         }
         self.change(|state| {
             for (identity, ports) in devices.values() {

@@ -352,9 +352,11 @@ impl Host {
         self.inner.log.line(line).map_err(files::failed(&path))
     }
 
-    /// The last lines of vmkernel.log that this process wrote, at most a thousand.
-    pub fn recent_log(&self) -> Vec<String> {
-        self.inner.log.recent()
+    /// The last lines of vmkernel.log, at most a thousand: of all processes of the host, or of this one when the host lives
+    /// in memory alone.
+    pub fn recent_log(&self) -> Result<Vec<String>, HostError> {
+        let path = self.inner.directory.as_deref().unwrap_or(Path::new("")).join("vmkernel.log");
+        self.inner.log.recent().map_err(files::failed(&path))
     }
 
     /// Where it counts what it does: for disks that are opened by hand and attached.

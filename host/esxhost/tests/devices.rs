@@ -32,7 +32,8 @@ async fn a_host_keeps_what_it_claims_and_learns() {
     let served = serve();
     let directory = TemporaryDirectory::new(None, "host").unwrap();
     let first = Host::open("esx01", directory.path()).unwrap();
-    assert_eq!(first.claim(&unit(&served)).await.unwrap(), [DISK]);
+    let twice = [unit(&served), unit(&served)].concat();
+    assert_eq!(first.claim(&twice).await.unwrap(), [DISK]);
     assert_eq!(first.claim(&unit(&served)).await.unwrap(), [DISK]);
     let device = first.device(DISK).unwrap();
     assert_eq!((device.ports.len(), device.array.as_str(), device.mebibytes()), (1, NAME, 2));

@@ -37,17 +37,24 @@ pub struct Profile {
     pub write_percent: u8,
     /// Operations open at a time.
     pub outstanding: usize,
+    /// From the begin of an operation to that of the next in its place, at least: what an application does with its data
+    /// meanwhile. What is late is not made up for.
+    pub pace: Duration,
 }
 
 impl Profile {
     /// First writes: 32 KB, one after the other ([W]: 32 outstanding).
-    pub const SEQUENTIAL: Self = Self { bytes: 32 << 10, random_percent: 0, write_percent: 100, outstanding: 32 };
+    pub const SEQUENTIAL: Self =
+        Self { bytes: 32 << 10, random_percent: 0, write_percent: 100, outstanding: 32, pace: Duration::ZERO };
     /// A virtual machine at work: "32 KB I/O size, mostly random, heavy on writes" ([G], Storage vMotion).
-    pub const BUSY: Self = Self { bytes: 32 << 10, random_percent: 80, write_percent: 70, outstanding: 8 };
+    pub const BUSY: Self =
+        Self { bytes: 32 << 10, random_percent: 80, write_percent: 70, outstanding: 8, pace: Duration::ZERO };
     /// What a guest reads to boot: small, random, one at a time.
-    pub const BOOT: Self = Self { bytes: 16 << 10, random_percent: 90, write_percent: 5, outstanding: 1 };
+    pub const BOOT: Self =
+        Self { bytes: 16 << 10, random_percent: 90, write_percent: 5, outstanding: 1, pace: Duration::ZERO };
     /// The same place again and again.
-    pub const READS: Self = Self { bytes: 32 << 10, random_percent: 80, write_percent: 0, outstanding: 8 };
+    pub const READS: Self =
+        Self { bytes: 32 << 10, random_percent: 80, write_percent: 0, outstanding: 8, pace: Duration::ZERO };
 }
 
 /// When a load ends.
@@ -194,7 +201,12 @@ pub async fn run(
             } else {
                 guest.read(offset, profile.bytes).await?;
             }
-            shared.borrow_mut().seen.note(begun, operation, clock::now());
+            let now = clock::now();
+            shared.borrow_mut().seen.note(begun, operation, now);
+            let rest = profile.pace.saturating_sub(now.duration_since(operation));
+            if !rest.is_zero() {
+                tokio::time::sleep(rest).await;
+            }
         }
     };
     try_join_all((0..profile.outstanding.max(1)).map(|_| slot())).await?;
@@ -216,13 +228,18 @@ mod tests {
         reads: Cell<u64>,
         open: Cell<usize>,
         most: Cell<usize>,
+        /// The first two operations take a tenth of a second.
+        slow: Cell<bool>,
     }
 
     impl Notes {
         async fn pass(&self) {
             self.open.set(self.open.get() + 1);
             self.most.set(self.most.get().max(self.open.get()));
-            tokio::task::yield_now().await;
+            match self.slow.get() && self.reads.get() <= 2 {
+                true => tokio::time::sleep(Duration::from_millis(100)).await,
+                false => tokio::task::yield_now().await,
+            }
             self.open.set(self.open.get() - 1);
         }
     }
@@ -278,6 +295,16 @@ mod tests {
         let stop = || notes.reads.get() >= 100;
         let seen = run(&notes, Profile::READS, 0..1 << 20, &pattern(), End::When(&stop)).await.unwrap();
         assert!((100..=108).contains(&seen.operations), "{}", seen.operations);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paced_load_does_no_more_than_its_pace_and_makes_up_for_nothing() {
+        let notes = Notes { slow: Cell::new(true), ..Notes::default() };
+        let profile = Profile { pace: Duration::from_millis(5), outstanding: 2, ..Profile::READS };
+        let end = End::After(Duration::from_secs(1));
+        let seen = run(&notes, profile, 0..1 << 20, &pattern(), end).await.unwrap();
+        // Two at a time, each first one 100 ms late.
+        assert_eq!(seen.operations, 2 * (1 + 900 / 5));
     }
 
     #[test]

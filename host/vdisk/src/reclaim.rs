@@ -52,6 +52,12 @@ pub fn log_line(blocks: u64, uuid: &str) -> String {
     format!("Unmap: Async Unmapped {blocks} blocks from volume {uuid}")
 }
 
+/// The blocks that a line of a host's log tells of, where it is one of this datastore.
+pub fn logged_blocks(line: &str, uuid: &str) -> Option<u64> {
+    let (blocks, volume) = line.split_once("Unmap: Async Unmapped ")?.1.split_once(" blocks from volume ")?;
+    blocks.parse().ok().filter(|_| volume == uuid)
+}
+
 /// The first release whose hosts reclaim in the background, and whose `vmkfstools -y` is gone.
 pub fn has_automatic_unmap(release: Release) -> bool {
     release == Release::Esxi6

@@ -65,5 +65,5 @@ fn lines_of_the_log_are_in_its_file() {
     host.log("Unmap: Async Unmapped 200 blocks from volume 5f").unwrap();
     let text = world::files::read_text(&directory.path().join("vmkernel.log"), 4096).unwrap().unwrap();
     assert!(text.ends_with(")Unmap: Async Unmapped 200 blocks from volume 5f\n"), "{text}");
-    assert_eq!(host.recent_log(), [text.trim_end()]);
+    assert_eq!(host.recent_log().unwrap(), [text.trim_end()]);
 }

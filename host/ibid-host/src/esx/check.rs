@@ -1,14 +1,15 @@
 //! `ibid-host check`: the array's best practices for ESXi, compared with what the host really does. Each finding names the
 //! command that mends it.
 
-use super::HostArgs;
 use super::view::DeviceView;
+use super::{HostArgs, filesystem};
 use crate::failure::Failure;
 use clap::Args;
 use device::{PathPolicy, PathState, Primitive, Support};
 use esxhost::{Host, Setting};
 use serde::Serialize;
 use std::io::Write as _;
+use vdisk::reclaim::{DEFAULT_UNIT, logged_blocks};
 
 /// Ports that a device should be reached through: two on each of two controllers.
 const MIN_PORTS: usize = 4;
@@ -47,10 +48,12 @@ impl Finding {
 pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failure> {
     let host = args.open()?;
     let views = DeviceView::collect(&host, None).await;
+    let volumes = filesystem::lines(&host).await;
     let closed = host.close().await;
-    let views = views?;
+    let (views, volumes, log) = (views?, volumes?, host.recent_log()?);
     let mut findings = host_findings(&host);
     findings.extend(views.iter().flat_map(device_findings));
+    findings.extend(volumes.iter().filter(|line| line.mounted).map(|line| unmap_finding(line, &log)));
     let text = if check.json { json(&findings) } else { text(&findings) };
     // A reader that went away has read what it wanted.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -162,10 +165,27 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
     findings
 }
 
+/// The block count that the host last gave free space of a datastore back with: that of the longest iteration in its log.
+/// ESXi takes more than 1 % of the free blocks for 200; where an older one did not, the file that holds them fills the datastore.
+fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
+    let most = (line.space.free / 100).max(DEFAULT_UNIT);
+    let count = |text: &String| logged_blocks(text, &line.info.uuid.to_string());
+    let last = log.iter().filter_map(count).max();
+    let found = match last {
+        Some(last) => format!("{last} of {most} blocks"),
+        None => format!("not run, {most} blocks may be"),
+    };
+    let (label, practice) = (line.info.label.as_str(), "UNMAP takes at most 1 % of the free space at a time");
+    Finding::new(label, practice, last.is_none_or(|last| last <= most), found, || {
+        format!("ibid-host esxcli storage vmfs unmap --volume-label {label} --reclaim-unit {most}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::view::tests::device;
     use super::*;
+    use datastore::Space;
 
     #[test]
     fn a_new_host_is_told_what_esxi_does_not_set_by_itself() {
@@ -191,6 +211,22 @@ mod tests {
                  /VMFS3/HardwareAcceleratedLocking",
             ]
         );
+    }
+
+    #[test]
+    fn an_unmap_of_too_many_blocks_is_told() {
+        let volume = |free| filesystem::tests::line("ds1", Space { blocks: 1 << 20, free });
+        let uuid = volume(0).info.uuid.to_string();
+        let log = |blocks| vec![format!("2026-11-22T04:10:56.069Z cpu0:1){}", vdisk::reclaim::log_line(blocks, &uuid))];
+        let finding = unmap_finding(&volume(500_000), &log(5000));
+        assert_eq!((finding.ok, finding.found.as_str()), (true, "5000 of 5000 blocks"));
+        let finding = unmap_finding(&volume(500_000), &log(5001));
+        let mend = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
+        assert_eq!((finding.ok, finding.mend.as_deref()), (false, Some(mend)));
+        // What ESXi takes anyway is not wrong, nor what another datastore saw, nor nothing.
+        assert!(unmap_finding(&volume(100), &log(200)).ok);
+        let other = vec![vdisk::reclaim::log_line(9999, "another")];
+        assert_eq!(unmap_finding(&volume(100), &other).found, "not run, 200 blocks may be");
     }
 
     #[test]

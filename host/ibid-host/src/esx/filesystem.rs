@@ -14,16 +14,28 @@ pub(crate) enum Filesystem {
     List,
 }
 
-/// One line of the list.
-struct Line {
-    info: VolumeInfo,
-    space: Space,
-    mounted: bool,
+/// A datastore: one line of the list.
+pub(super) struct Line {
+    /// What it is.
+    pub(super) info: VolumeInfo,
+    /// How much room it has.
+    pub(super) space: Space,
+    /// Whether the host uses it.
+    pub(super) mounted: bool,
 }
 
 /// Runs `esxcli storage filesystem`.
 pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Formatter) -> Result<String, Failure> {
     let Filesystem::List = verb;
+    let lines = lines(host).await?;
+    Ok(match formatter {
+        Formatter::Text => table(&lines),
+        Formatter::Json => formatter.print(&lines.iter().map(record).collect::<Vec<_>>()),
+    })
+}
+
+/// The datastores on the host's devices.
+pub(super) async fn lines(host: &Host) -> Result<Vec<Line>, Failure> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     let mounts = host.mounts();
     let mut lines = Vec::new();
@@ -37,10 +49,7 @@ pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Format
             lines.push(Line { info, space, mounted });
         }
     }
-    Ok(match formatter {
-        Formatter::Text => table(&lines),
-        Formatter::Json => formatter.print(&lines.iter().map(record).collect::<Vec<_>>()),
-    })
+    Ok(lines)
 }
 
 fn fields(line: &Line) -> [String; 7] {
@@ -93,24 +102,28 @@ fn table(lines: &[Line]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use datastore::{Mode, VolumeUuid};
 
-    #[test]
-    fn the_list_is_esxclis() {
+    /// A datastore that the host has mounted.
+    pub(in crate::esx) fn line(label: &str, space: Space) -> Line {
         let info = VolumeInfo {
             uuid: VolumeUuid([0x51; 16]),
-            label: "datastore1".into(),
+            label: label.to_owned(),
             mode: Mode::V5,
             created: 0,
             partition_lba: 2048,
             sectors: 1 << 21,
-            blocks: 1000,
+            blocks: space.blocks,
             files: 256,
         };
-        let line = Line { info, space: Space { blocks: 1000, free: 40 }, mounted: true };
-        let text = table(&[line]);
+        Line { info, space, mounted: true }
+    }
+
+    #[test]
+    fn the_list_is_esxclis() {
+        let text = table(&[line("datastore1", Space { blocks: 1000, free: 40 })]);
         let expected = "\
 Mount Point                                        Volume Name  UUID                                 Mounted  Type          Size      Free
 -------------------------------------------------  -----------  -----------------------------------  -------  ------  ----------  --------

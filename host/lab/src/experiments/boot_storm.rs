@@ -19,6 +19,9 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// Disks that the workload runs on.
 const DISKS: usize = 5;
+/// What the workload asks for: an application that has a certain work to do, some 2000 operations a second on all disks
+/// together, and not the most that array and machine can do. Its own share of them is not what the storm is to change.
+const WORKLOAD: Profile = Profile { outstanding: 2, pace: Duration::from_millis(5), ..Profile::BUSY };
 /// What a guest does to boot, between the host's changes of the datastore: small reads, and a few writes.
 const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
 /// Disk and memory of a machine: the memory is a swap file that is made when it powers on.
@@ -59,10 +62,12 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     );
     let mut findings = Findings {
         setup: format!(
-            "{} machines on {} hosts power on again and again for {}; the workload has {DISKS} disks on the same datastore",
+            "{} machines on {} hosts power on again and again for {}; the workload has {DISKS} disks on the same datastore and asks for \
+             {} operations a second",
             storm.machines,
             storm.hosts,
-            words::seconds(storm.time.as_secs_f64())
+            words::seconds(storm.time.as_secs_f64()),
+            words::number(DISKS as f64 * WORKLOAD.outstanding as f64 / WORKLOAD.pace.as_secs_f64())
         ),
         expected: "With reservations the workload’s IOPS vary wildly; with ATS it hardly notices.".into(),
         ..Findings::default()
@@ -150,8 +155,7 @@ async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, 
 async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<Seen>, LabError> {
     let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 5);
     let stop = || over.get();
-    let profile = Profile { outstanding: 2, ..Profile::BUSY };
-    let loads = disks.iter().map(|disk| load::run(disk, profile, 0..256 * MIB, &pattern, End::When(&stop)));
+    let loads = disks.iter().map(|disk| load::run(disk, WORKLOAD, 0..256 * MIB, &pattern, End::When(&stop)));
     try_join_all(loads).await
 }
 

@@ -37,8 +37,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     for repetition in 0..bench.repetitions {
         for setting in trial::in_turn(&WRITE_SAME, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
-            let measured = if setting.on && !is_fallback(&last) { size } else { part };
-            let zeroed = zeros::make(bench, &store, measured, 1, setting.on).await?;
+            let measured = if setting.on && !zeros::is_fallback(&last) { size } else { part };
+            let zeroed = zeros::make(bench, &[&store], measured, setting.on).await?;
             note(&mut findings.samples, &zeroed, size, setting, repetition);
             last[usize::from(setting.on)] = Some(zeroed);
         }
@@ -48,11 +48,6 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     }
     store.unmount().await?;
     Ok(findings)
-}
-
-/// True once it is known that WRITE SAME is not there: then a part is enough for both settings.
-fn is_fallback(last: &[Option<Zeroed>; 2]) -> bool {
-    last[1].is_some_and(|on| !on.supported)
 }
 
 fn note(samples: &mut Samples, zeroed: &Zeroed, size: u64, setting: Setting, repetition: u32) {
