@@ -12,6 +12,8 @@
 # Long campaigns, for a night:
 #   make ageing           random overwrites of 20 times a full array's capacity, as a curve
 #   make deletion         what a load feels while 1 TiB is deleted
+#   make cleaning         what a load feels while an array that is 80 % full is cleaned
+#   make memory           what 32 GiB of unique data take in memory, under a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
 #   make crash-campaign   100 000 simulated histories of crashes; goes on where it was interrupted  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
@@ -31,7 +33,7 @@ REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 SCALE ?= small
 
-.PHONY: demo test build bench lab reduction ageing deletion lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build bench lab reduction ageing deletion cleaning memory lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -65,10 +67,10 @@ reduction:
 	cargo build --release --package ibid --package ibid-host
 	scripts/reduction --bin $(BIN) --out $(OUT)/reduction $(ARGS)
 
-ageing deletion:
+ageing deletion cleaning memory:
 	@scripts/setup bench
 	cargo build --release --package ibid --package ibid-host
-	scripts/$@ --bin $(BIN) --out $(OUT)/bench
+	scripts/$@ --bin $(BIN) --out $(OUT)/bench $(ARGS)
 
 lab:
 	@scripts/setup build

@@ -106,6 +106,11 @@ class Process:
     def peak_memory(self) -> int:
         return self._status("VmHWM")
 
+    def written(self) -> int:
+        """Bytes that the process has given to block devices so far, log and cleaning included."""
+        found = dict(line.split(": ") for line in Path(f"/proc/{self.pid}/io").read_text().splitlines())
+        return int(found["write_bytes"])
+
     def _status(self, key: str) -> int:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(key + ":"):
