@@ -3,7 +3,7 @@
 //!
 //! What waits to be dropped is dropped first, in the counts that the walk keeps for itself. Then the trees are walked level by
 //! level from the top, each page once: by the time a page is entered, all that name it have been seen, so that its *tag* is final: one
-//! family (its volume, or only its snapshots), or several. A tag takes four bytes a slot, a count of references four more.
+//! family (its volume, or only its snapshots), or several. A tag takes two bytes a slot, a count of references two more.
 //!
 //! **Division.** Each reference to a page or block has an equal part of it, and so on down from the roots. Followed from the top that would
 //! need a list of families for every page; it is followed from the bottom instead: what a page is worth is the sum of its
@@ -11,6 +11,7 @@
 //! divided among its own references only, so what exceeds a family's own is its part of what several share.
 
 mod count;
+mod counts;
 mod divide;
 
 use crate::checkpoint::{Checkpoint, Unreadable};
@@ -57,6 +58,9 @@ pub fn census(
         }
     }
     let families: Vec<VolumeId> = shares.families.keys().copied().collect();
+    if families.len() > count::MOST_FAMILIES {
+        return Err(Unreadable(format!("more than {} families cannot be told apart", count::MOST_FAMILIES)));
+    }
     let roots: Vec<count::Root> = owned
         .into_iter()
         .map(|((family, is_snapshot), root)| {

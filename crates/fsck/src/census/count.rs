@@ -1,5 +1,6 @@
 //! The walk of the census.
 
+use super::counts::Counts;
 use crate::checkpoint::{Checkpoint, Unreadable};
 use crate::manifest::Kind;
 use crate::pages::{self, MapPage, PageSlot, PageSlots};
@@ -8,11 +9,13 @@ use rustc_hash::FxHashMap;
 use store::SECTOR_BYTES;
 
 /// Nobody has come yet.
-const NOBODY: u32 = 0;
+const NOBODY: u16 = 0;
 /// Several families.
-const SHARED: u32 = u32::MAX;
+const SHARED: u16 = u16::MAX;
 /// No volume any more: held only by pages that wait to be dropped.
-const RELEASED: u32 = u32::MAX - 1;
+const RELEASED: u16 = u16::MAX - 1;
+/// The most families that can be told apart.
+pub(super) const MOST_FAMILIES: usize = (RELEASED / 2 - 1) as usize;
 
 /// A volume or snapshot.
 pub(super) struct Root {
@@ -25,45 +28,8 @@ pub(super) struct Root {
 
 impl Root {
     /// Twice the number of the family, from 1 on, less one for its volume: so the lower of two tags of a family is that of both.
-    fn tag(&self) -> u32 {
-        (self.family as u32 + 1) * 2 - u32::from(!self.is_snapshot)
-    }
-}
-
-/// How many references a slot has, and in how many sectors its block is stored, in four bytes.
-#[derive(Clone, Copy, Default)]
-struct Weight(u32);
-
-impl Weight {
-    const SECTOR_BITS: u32 = 6;
-    /// More references than that are not told apart.
-    const MOST: u32 = u32::MAX >> Self::SECTOR_BITS;
-
-    fn new(references: u32, sectors: u32) -> Self {
-        Self(references.min(Self::MOST) << Self::SECTOR_BITS | (sectors.saturating_sub(1) & 0x3F))
-    }
-
-    fn references(self) -> u32 {
-        self.0 >> Self::SECTOR_BITS
-    }
-
-    fn bytes(self) -> u64 {
-        u64::from((self.0 & 0x3F) + 1) * SECTOR_BYTES
-    }
-
-    /// One reference less. False where there was none.
-    fn take(&mut self) -> bool {
-        match self.references() {
-            0 => return false,
-            Self::MOST => {}
-            _ => self.0 -= 1 << Self::SECTOR_BITS,
-        }
-        true
-    }
-
-    /// Each reference's part of so much.
-    fn part(self, of: f64) -> f64 {
-        of / f64::from(self.references().max(1))
+    fn tag(&self) -> u16 {
+        (self.family as u16 + 1) * 2 - u16::from(!self.is_snapshot)
     }
 }
 
@@ -88,8 +54,8 @@ pub(super) struct Count<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     slots: PageSlots,
     /// Who holds a slot.
-    tags: Vec<u32>,
-    weights: Vec<Weight>,
+    tags: Vec<u16>,
+    counts: Counts,
     /// Pages to be entered, by level.
     todo: [Vec<SlotName>; MAX_HEIGHT as usize + 1],
     /// Pages that were entered, each behind all that name it.
@@ -100,16 +66,21 @@ fn beyond(name: SlotName) -> Unreadable {
     Unreadable(format!("a reference names slot {name:?}, which is none"))
 }
 
+fn miscounted(name: SlotName) -> Unreadable {
+    Unreadable(format!("slot {name:?} has more references than it counts"))
+}
+
 impl<'c, 'd> Count<'c, 'd> {
     pub(super) fn new(checkpoint: &'c Checkpoint<'d>) -> Result<Self, Unreadable> {
         let slots = checkpoint.slots() as usize;
         let mut pages = PageSlots::default();
-        let mut weights = vec![Weight::default(); slots];
+        let mut counts = Counts::new(slots);
         let mut is_whole = true;
         let each = |number: u64, slot: map::Slot| {
             let Some(place) = slot.place else { return };
-            weights[number as usize] = Weight::new(slot.count, place.share());
-            if checkpoint.is_metadata(place.segment) {
+            let is_page = checkpoint.is_metadata(place.segment);
+            counts.set(number, slot.count, place.share(), is_page);
+            if is_page {
                 pages.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
             }
         };
@@ -118,7 +89,7 @@ impl<'c, 'd> Count<'c, 'd> {
             return Err(Unreadable("a page of the slot table cannot be read".to_owned()));
         }
         let (tags, todo) = (vec![NOBODY; slots], Default::default());
-        Ok(Self { checkpoint, slots: pages, tags, weights, todo, entered: Vec::new() })
+        Ok(Self { checkpoint, slots: pages, tags, counts, todo, entered: Vec::new() })
     }
 
     /// Drops what waits for it: what nobody else names is released, and all else has a reference less.
@@ -126,14 +97,12 @@ impl<'c, 'd> Count<'c, 'd> {
         let mut todo: Vec<Ref> = self.checkpoint.manifest.drops.iter().copied().map(Ref::page).collect();
         while let Some(reference) = todo.pop() {
             let (Target::Data(name) | Target::Page(name)) = reference.target() else { continue };
-            let weight = self.weights.get_mut(name.slot as usize).ok_or_else(|| beyond(name))?;
-            if !weight.take() {
-                return Err(Unreadable(format!("slot {name:?} has more references than it counts")));
+            let held = self.tags.get_mut(name.slot as usize).ok_or_else(|| beyond(name))?;
+            match self.counts.take(name.slot) {
+                Some(0) => *held = RELEASED,
+                Some(_) => continue,
+                None => return Err(miscounted(name)),
             }
-            if weight.references() > 0 {
-                continue;
-            }
-            self.tags[name.slot as usize] = RELEASED;
             if let Target::Page(name) = reference.target() {
                 let page = self.read(name, go_on)?;
                 todo.extend(page.entries.iter().map(|entry| entry.reference).filter(|reference| reference.is_named()));
@@ -170,7 +139,7 @@ impl<'c, 'd> Count<'c, 'd> {
     }
 
     /// Notes that a slot is held; a page is to be entered when all of its level have been named.
-    fn mark(&mut self, reference: Ref, level: u8, tag: u32) -> Result<(), Unreadable> {
+    fn mark(&mut self, reference: Ref, level: u8, tag: u16) -> Result<(), Unreadable> {
         let (Target::Data(name) | Target::Page(name)) = reference.target() else { return Ok(()) };
         let held = self.tags.get_mut(name.slot as usize).ok_or_else(|| beyond(name))?;
         let is_same = held.div_ceil(2) == tag.div_ceil(2);
@@ -181,7 +150,7 @@ impl<'c, 'd> Count<'c, 'd> {
                     todo.push(name);
                 }
             }
-            RELEASED => return Err(Unreadable(format!("slot {name:?} has more references than it counts"))),
+            RELEASED => return Err(miscounted(name)),
             before if is_same => *held = before.min(tag),
             _ => *held = SHARED,
         }
@@ -195,10 +164,7 @@ impl<'c, 'd> Count<'c, 'd> {
         for entry in &page.entries {
             self.mark(entry.reference, page.level.saturating_sub(1), tag)?;
             match entry.reference.target() {
-                Target::Data(name) => {
-                    let weight = self.weights[name.slot as usize];
-                    worth += weight.part(weight.bytes() as f64);
-                }
+                Target::Data(name) => worth += self.counts.part_of_block(name.slot),
                 Target::Page(name) => below.push(name.slot),
                 _ => {}
             }
@@ -239,7 +205,7 @@ impl<'c, 'd> Count<'c, 'd> {
         let mut worth: FxHashMap<u64, f64> = FxHashMap::default();
         let part = |worth: &FxHashMap<u64, f64>, slot: u64| {
             let of = worth.get(&slot).copied().unwrap_or_default();
-            self.weights.get(slot as usize).map_or(0.0, |weight| weight.part(of))
+            self.counts.part(slot, of)
         };
         for (slot, below) in self.entered.iter().rev() {
             let sum = match below {
