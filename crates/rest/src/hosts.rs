@@ -1,17 +1,18 @@
 //! `/hosts`.
 
+use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::space::unmeasured;
+use crate::space;
 use api::{HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
-use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State};
+use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State, Unit};
 
 /// The kinds of host that clients set. None of them needs special treatment here.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
-fn show(state: &State, host: &Host) -> api::Host {
-    let sizes: Vec<u64> = state.units_of(host.id).map(|(_, unit)| unit.bytes()).collect();
+fn show(app: &App, state: &State, host: &Host) -> api::Host {
+    let units: Vec<Unit> = state.units_of(host.id).map(|(_, unit)| unit).collect();
     let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
     let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
     api::Host {
@@ -22,7 +23,7 @@ fn show(state: &State, host: &Host) -> api::Host {
             target_password: masked(&host.chap.target),
             target_user: user(&host.chap.target),
         },
-        connection_count: sizes.len() as u64,
+        connection_count: units.len() as u64,
         host_group: Reference::default(),
         iqns: host.iqns.clone(),
         is_local: true,
@@ -30,7 +31,7 @@ fn show(state: &State, host: &Host) -> api::Host {
         personality: host.personality.clone(),
         port_connectivity: PortConnectivity::default(),
         preferred_arrays: Vec::new(),
-        space: unmeasured(sizes.iter().sum()),
+        space: space::of_units(app, &units),
         wwns: Vec::new(),
     }
 }
@@ -38,7 +39,7 @@ fn show(state: &State, host: &Host) -> api::Host {
 fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let hosts = ids.iter().filter_map(|id| state.host_by_id(*id));
-    Answer::all(hosts.map(|host| show(&state, host)).collect())
+    Answer::all(hosts.map(|host| show(&call.app, &state, host)).collect())
 }
 
 /// `GET /hosts`.
@@ -47,7 +48,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let find = |name: &str| Ok(state.host(name)?.clone());
     let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;
-    page(hosts.iter().map(|host| show(&state, host)).collect(), &call.query, &["name"])
+    page(hosts.iter().map(|host| show(&call.app, &state, host)).collect(), &call.query, &["name"])
 }
 
 /// `POST /hosts?names=…`.

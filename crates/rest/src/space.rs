@@ -107,27 +107,50 @@ pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
 
 /// The space of a volume with its snapshots.
 pub(crate) fn of_volume(app: &App, volume: &Volume) -> Space {
-    let written = app.engine.volume_space(volume.id).unwrap_or_default().written;
+    of_volumes(app, &[volume])
+}
+
+/// The space of volumes with their snapshots, together.
+fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
+    let written = volumes.iter().map(|volume| app.engine.volume_space(volume.id).unwrap_or_default().written).sum();
+    let provisioned = volumes.iter().map(|volume| volume.bytes).sum();
     let counted = app.counted();
-    let counted = counted.as_deref().map(|Counted { census, as_of_ms, .. }| {
+    let mut all = FamilySpace::default();
+    for volume in volumes {
         // One that was made since the count held nothing then.
-        (census.families.get(&volume.id).copied().unwrap_or_default(), *as_of_ms)
-    });
-    let family = counted.map(|(family, _)| family);
-    // The ratios are of the time of the count, on both sides.
-    let FamilySpace { written: written_then, unique, snapshots, shared } = family.unwrap_or_default();
-    Space {
-        as_of: counted.map(|(_, as_of_ms)| as_of_ms),
-        data_reduction: ratio(written_then, written_then, unique + shared),
-        shared: family.map(|_| shared),
-        snapshots,
-        thin_provisioning: thin(written, volume.bytes),
-        total_physical: family.map(|family| family.physical()),
-        total_reduction: ratio(written_then, volume.bytes, unique + shared),
-        unique: family.map(|_| unique),
-        r#virtual: Some(written),
-        ..unmeasured(volume.bytes)
+        let families = counted.as_ref().map(|counted| &counted.census.families);
+        let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
+        all.written += family.written;
+        all.unique += family.unique;
+        all.snapshots += family.snapshots;
+        all.shared += family.shared;
     }
+    let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
+    Space {
+        as_of: counted.as_ref().map(|counted| counted.as_of_ms),
+        // The ratios are of the time of the count, on both sides.
+        data_reduction: ratio(all.written, all.written, all.unique + all.shared),
+        shared: measured(all.shared),
+        snapshots: all.snapshots,
+        thin_provisioning: thin(written, provisioned),
+        total_physical: measured(all.physical()),
+        total_reduction: ratio(all.written, provisioned, all.unique + all.shared),
+        unique: measured(all.unique),
+        r#virtual: Some(written),
+        ..unmeasured(provisioned)
+    }
+}
+
+/// The space of what a host sees: its volumes with their snapshots. Snapshots that it sees for themselves count by their size only.
+pub(crate) fn of_units(app: &App, units: &[Unit]) -> Space {
+    let volumes: Vec<&Volume> = units
+        .iter()
+        .filter_map(|unit| match unit {
+            Unit::Volume(volume) => Some(volume.as_ref()),
+            Unit::Snapshot(_) => None,
+        })
+        .collect();
+    Space { total_provisioned: units.iter().map(Unit::bytes).sum(), ..of_volumes(app, &volumes) }
 }
 
 /// The space of a volume or snapshot. What one snapshot alone holds is not counted: it changes with each that is taken or goes.
@@ -146,7 +169,7 @@ pub(crate) fn of_unit(app: &App, unit: &Unit) -> Space {
 }
 
 /// The space of things that hosts see as so many bytes.
-pub(crate) fn unmeasured(provisioned: u64) -> Space {
+fn unmeasured(provisioned: u64) -> Space {
     Space {
         data_reduction: 1.0,
         thin_provisioning: 1.0,

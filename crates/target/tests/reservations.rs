@@ -8,8 +8,8 @@ use engine::model::ModelEngine;
 use scsi::cdb::{CdbSize, Command, Transfer};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
-use scsi::persistent_reservation::{InAction, OutAction, parse_keys, parse_reservation};
-use scsi::{SenseKey, asc};
+use scsi::persistent_reservation::{InAction, OutAction, OutParameters, parse_keys, parse_reservation};
+use scsi::{SenseKey, Status, asc};
 use std::sync::Arc;
 use support::{ALPHA, Array, BETA, Ended, Host};
 use target::Config;
@@ -89,13 +89,8 @@ async fn preempt_and_abort_ends_the_commands_of_the_preempted() {
     array.gate.shut();
     let stuck = alpha.submit(1, &Command::Write(transfer(8, 1)), vec![0xee; 512]).await;
     array.gate.arrived(1).await;
-    let parameters = scsi::persistent_reservation::OutParameters {
-        key: 0xb2,
-        service_key: 0xa1,
-        persist: false,
-        all_target_ports: false,
-        initiator_ports: None,
-    };
+    let parameters =
+        OutParameters { key: 0xb2, service_key: 0xa1, persist: false, all_target_ports: false, initiator_ports: None };
     let kind = Some(scsi::persistent_reservation::ReservationType::WriteExclusive);
     let preempt = Command::PersistentReserveOut { action: OutAction::PreemptAndAbort, kind, length: 24 };
     let preempting = beta.submit(1, &preempt, parameters.to_bytes().to_vec()).await;
@@ -159,4 +154,25 @@ async fn a_reservation_that_cannot_be_stored_is_refused_and_changes_nothing() {
     assert_eq!(beta.news(1).await, [asc::RESERVATIONS_PREEMPTED.0]);
     reserve(&mut alpha, true).await;
     assert_eq!(write(&mut beta, 1).await, Ended::Conflict);
+}
+
+#[tokio::test]
+async fn a_reservation_is_in_force_when_it_is_stored_whatever_becomes_of_its_session() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    array.gate.shut_values();
+    let parameters =
+        OutParameters { key: 0, service_key: 0xa1, initiator_ports: None, all_target_ports: false, persist: true };
+    let register = Command::PersistentReserveOut { action: OutAction::Register, kind: None, length: 24 };
+    alpha.submit(1, &register, parameters.to_bytes().to_vec()).await;
+    array.gate.arrived(1).await;
+    let keys = Command::PersistentReserveIn { action: InAction::ReadKeys, allocation: 1024 };
+    let seen = async |host: &mut Host| parse_keys(&host.run(1, keys).await.data()).expect("keys").1;
+    assert!(seen(&mut beta).await.is_empty(), "nobody has been told that it is registered");
+    let other = beta.reserve_out(1, OutAction::Register, 0, 0xb2, true).await;
+    assert_eq!(other, Ended::Other(Status::Busy), "one change after the other");
+    drop(alpha);
+    array.gate.open();
+    assert_eq!(seen(&mut beta).await, [0xa1]);
+    assert_eq!(beta.reserve_out(1, OutAction::Register, 0, 0xb2, true).await, GOOD);
 }

@@ -75,6 +75,11 @@ fn a_volume_has_its_snapshots_space() {
         assert_eq!((&space["data_reduction"], &space["total_reduction"]), (&json!(1.0), &json!(256.0)));
         assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
     }
+    rest.items("POST", "hosts?names=h", "");
+    rest.items("POST", "connections?host_names=h&volume_names=a,b", "");
+    let host = of("hosts?names=h");
+    assert_eq!((number(&host, "unique"), number(&host, "total_provisioned")), (4 * MIB, 2 * GIB), "of all its volumes");
+    assert_eq!((&host["data_reduction"], &host["total_reduction"]), (&json!(1.0), &json!(512.0)));
     write(&app, "b", MIB);
     assert!(!app.is_counted());
     assert_eq!(number(&of("volumes?names=b"), "unique"), 0, "of the time of the count");

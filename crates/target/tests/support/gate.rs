@@ -15,6 +15,7 @@ enum Shut {
     Nothing,
     Changes,
     Reads,
+    Values,
 }
 
 /// The gate before an engine.
@@ -79,6 +80,11 @@ impl Gate {
         *self.shut.lock() = Shut::Reads;
     }
 
+    /// From now on changes of the catalogue's values wait.
+    pub fn shut_values(&self) {
+        *self.shut.lock() = Shut::Values;
+    }
+
     /// Lets through everything that waits, and what comes.
     pub fn open(&self) {
         *self.shut.lock() = Shut::Nothing;
@@ -118,6 +124,7 @@ impl Service for Gate {
             Shut::Nothing => false,
             Shut::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
             Shut::Reads => matches!(op, Op::Read { .. }),
+            Shut::Values => matches!(op, Op::Change(_)),
         };
         if is_held {
             self.waiting.lock().push((op, tag, sink.clone()));
