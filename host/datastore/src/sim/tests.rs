@@ -40,6 +40,11 @@ fn the_same_holds_with_heartbeats_by_plain_writes() {
     }
 }
 
+#[tokio::test]
+async fn a_world_is_run_within_a_task_as_well() {
+    holds(Campaign { operations: 20, ..short(1) });
+}
+
 #[test]
 fn a_seed_is_one_history() {
     assert_eq!(short(7).run(&quiet), short(7).run(&quiet));

@@ -120,7 +120,10 @@ impl World {
         state.next += 1;
         let id = state.next;
         let wake = Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.0.ready) });
-        state.tasks.insert(id, Slot { process, task: Some(task), wake });
+        // Where a world is run within a task of tokio, that task's budget is not to hold up what happens in the world: tokio
+        // would wake it when its own runtime goes on, which waits for the world.
+        let task = Some(Box::pin(tokio::task::unconstrained(task)) as Task<'static>);
+        state.tasks.insert(id, Slot { process, task, wake });
         self.0.ready.lock().push(id);
     }
 
