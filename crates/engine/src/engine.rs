@@ -1,12 +1,14 @@
 //! The shell: the core behind a mutex, and the threads that do its I/O.
 //!
 //! Callers run the core themselves, under the mutex, for the microseconds that it takes; handing every request to a thread of its
-//! own would cost more than the work (`docs/adr`). Four kinds of thread serve the core:
+//! own would cost more than the work (`docs/adr`). These threads serve the core:
 //!
 //! * the *log* thread writes groups and superblocks, each durable when it returns;
+//! * the *write* thread writes chunks of segments, flushes, and makes room on the file system;
 //! * *readers* load map pages and carry out read plans that would have made their caller wait for the medium;
 //! * the *reduce* thread fingerprints, compares and compresses;
-//! * the *background* thread destages, takes checkpoints and cleans.
+//! * the *background* thread destages, takes checkpoints and cleans;
+//! * the *scrub* thread reads everything once in a while, at a set pace.
 
 mod health;
 mod lost;

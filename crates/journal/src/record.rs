@@ -210,7 +210,7 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
 /// Takes one record off the front of `body`.
 pub(crate) fn decode(body: &mut Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
     let count = take_u32(body)?;
-    // An operation takes at least nine bytes: a count that promises more is not believed before it is reserved for.
+    // An operation takes at least five bytes: a count that promises more is not believed before it is reserved for.
     if count as usize > body.len() / 5 {
         return Err(MalformedRecord("more operations than bytes"));
     }

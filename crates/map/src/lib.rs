@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod headroom;
 mod page;
 mod redirect;
 mod reference;

@@ -31,11 +31,12 @@ impl Map {
         let mut node = root.reference;
         for level in (0..=root.height).rev() {
             let Target::Page(name) = node.target() else { return None };
+            let page = self.pages.get(name).filter(|page| page.level() == level)?;
             let index = (block / entry_span(level)) as usize % entries(level);
             if level == 0 {
                 return Some((name, index));
             }
-            node = self.pages.get(name)?.refs[index];
+            node = page.refs[index];
         }
         None
     }

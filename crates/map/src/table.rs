@@ -10,6 +10,19 @@ pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
 /// The most pages: as many slots as a reference can name.
 const MAX_PAGES: u64 = (1 << SLOT_BITS) / SLOTS_PER_PAGE as u64;
 
+/// References beyond the most that are made on purpose: what copies of pages on write may add.
+const COUNT_HEADROOM: u32 = 1 << 24;
+
+/// True for a count at which no more references are made on purpose.
+pub(crate) fn is_crowded(count: u32) -> bool {
+    count >= u32::MAX - COUNT_HEADROOM
+}
+
+/// True for a count in which a copy of a page on write may meet the end.
+pub(crate) fn is_at_its_end(count: u32) -> bool {
+    count >= u32::MAX - COUNT_HEADROOM / 2
+}
+
 struct SlotPage {
     slots: [SlotBytes; SLOTS_PER_PAGE],
     free: u16,
@@ -59,6 +72,7 @@ pub struct SlotTable {
     cursor: usize,
     free: u64,
     shared_sectors: u64,
+    crowded: u64,
 }
 
 impl SlotTable {
@@ -186,6 +200,7 @@ impl SlotTable {
         assert!(count > 0, "slot {} is referenced while it is free", name.slot);
         let Some(next) = count.checked_add(references) else { return false };
         slot.set_count(next);
+        self.crowded += u64::from(is_crowded(next)) - u64::from(is_crowded(count));
         if count == 1 {
             self.shared_sectors += self.shared_by(name);
         }
@@ -195,12 +210,19 @@ impl SlotTable {
     /// Counts so many references less where others are left; at the last one, use [`SlotTable::free`].
     #[inline]
     pub fn count_down(&mut self, name: SlotName, references: u32) {
-        let left = self.count(name).saturating_sub(references);
+        let count = self.count(name);
+        let left = count.saturating_sub(references);
         assert!(left > 0, "the last reference to slot {} is dropped without freeing it", name.slot);
         if left == 1 {
             self.shared_sectors -= self.shared_by(name);
         }
+        self.crowded -= u64::from(is_crowded(count)) - u64::from(is_crowded(left));
         self.at_mut(name).set_count(left);
+    }
+
+    /// Slots whose counts are so high that references to them are not copied any more.
+    pub fn crowded(&self) -> u64 {
+        self.crowded
     }
 
     /// Drops the last reference and frees the slot; its next user gets another generation. Gives the place that it had.
@@ -269,6 +291,7 @@ impl SlotTable {
             let place = page.slots[index].values().place;
             page.set_holds_page(index, place.is_some_and(|place| is_metadata(place.segment)));
             self.shared_sectors += page.shared_sectors(index);
+            self.crowded += u64::from(is_crowded(page.slots[index].count()));
         }
         self.pages.push(Box::new(page));
         self.free += free as u64;

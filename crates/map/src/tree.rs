@@ -7,11 +7,8 @@
 use crate::page::{Below, MAX_HEIGHT, Page, PageCache, entries, entry_span, height_for, span};
 use crate::reference::{Ref, SlotName, Target};
 use crate::slot::Place;
-use crate::table::SlotTable;
+use crate::table::{SlotTable, is_crowded};
 use std::collections::VecDeque;
-
-/// Counts stay this far below their end when references are copied, so that copy-on-write of a shared page never meets it.
-const COUNT_HEADROOM: u32 = 1 << 24;
 
 /// Where a volume begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -461,7 +458,7 @@ impl Map {
         for (done, piece) in pieces.iter().enumerate() {
             let is_countable = match piece.reference.target() {
                 Target::Data(name) | Target::Page(name) => {
-                    self.slots.count(name) < u32::MAX - COUNT_HEADROOM && self.slots.count_up(name)
+                    !is_crowded(self.slots.count(name)) && self.slots.count_up(name)
                 }
                 _ => true,
             };
@@ -485,14 +482,6 @@ impl Map {
             &mut pieces,
         );
         pieces.iter().all(|piece| self.is_shareable(piece.reference))
-    }
-
-    /// True when one more reference can be counted, with the headroom that copy-on-write needs left.
-    pub fn is_shareable(&self, reference: Ref) -> bool {
-        match reference.target() {
-            Target::Data(name) | Target::Page(name) => self.slots.count(name) < u32::MAX - COUNT_HEADROOM,
-            _ => true,
-        }
     }
 
     fn collect_below(
@@ -588,7 +577,7 @@ pub fn shares(level: u8, start: u64, first: u64, to: u64, to_height: u8) -> bool
 }
 
 /// Indices of the entries, of a page of that level that begins at block `start`, that the range touches.
-fn touched(level: u8, start: u64, range: (u64, u64)) -> std::ops::Range<usize> {
+pub(crate) fn touched(level: u8, start: u64, range: (u64, u64)) -> std::ops::Range<usize> {
     let from = range.0.saturating_sub(start) / entry_span(level);
     let to = range.1.saturating_sub(start).div_ceil(entry_span(level));
     from as usize..(to as usize).min(entries(level))

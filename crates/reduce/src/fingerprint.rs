@@ -4,7 +4,7 @@
 /// somebody wants it so. Equal fingerprints are a reason to compare the bytes, never to skip it.
 #[inline]
 pub fn fingerprint(block: &[u8]) -> u128 {
-    xxhash_rust::xxh3::xxh3_128(block)
+    twox_hash::XxHash3_128::oneshot(block)
 }
 
 #[cfg(test)]

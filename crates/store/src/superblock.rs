@@ -118,7 +118,7 @@ pub enum SuperblockError {
     #[error("no two copies of the superblock agree: this is not an array, or it is damaged")]
     NoQuorum,
     /// The format is of another version.
-    #[error("the array has format version {0}; this program reads version 1")]
+    #[error("the array has format version {0}; this program reads version {VERSION}")]
     Version(u16),
     /// The geometry is not one that this program makes.
     #[error("the superblock is damaged: {0}")]

@@ -2,18 +2,21 @@
 
 use crate::geometry::{Geometry, SECTOR_BYTES};
 use crate::summary::{Entry, Item, SummaryId, encode_summary, summary_bytes};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 /// A chunk is cut when it has grown to this.
 pub const CHUNK_BYTES: usize = 1 << 20;
+static ZEROS: [u8; SECTOR_BYTES as usize] = [0; SECTOR_BYTES as usize];
 
 /// A chunk ready to be written.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// First byte on the drive.
     pub offset: u64,
-    /// What goes there.
-    pub data: Bytes,
+    /// What goes there, one after the other.
+    pub data: Vec<Bytes>,
+    /// How many bytes that are.
+    pub bytes: usize,
     /// What it holds.
     pub entries: Vec<Entry>,
 }
@@ -38,7 +41,9 @@ pub struct SegmentWriter {
     geometry: Geometry,
     /// Sectors that may be filled.
     limit: u32,
-    chunk: BytesMut,
+    /// The open chunk: what was appended is held, not copied.
+    chunk: Vec<Bytes>,
+    chunk_bytes: usize,
     entries: Vec<Entry>,
 }
 
@@ -46,7 +51,7 @@ impl SegmentWriter {
     /// Goes on, or begins, at `fill`, and fills the segment up to `limit` sectors.
     pub fn new(array: [u8; 16], geometry: Geometry, fill: Fill, limit: u32) -> Self {
         assert!(limit <= geometry.segment_sectors());
-        Self { fill, array, geometry, limit, chunk: BytesMut::new(), entries: Vec::new() }
+        Self { fill, array, geometry, limit, chunk: Vec::new(), chunk_bytes: 0, entries: Vec::new() }
     }
 
     /// Where it stands. Valid between chunks.
@@ -67,19 +72,19 @@ impl SegmentWriter {
 
     fn room_with(&self, entries: usize) -> u32 {
         let summary = summary_bytes(self.entries.len() + entries) as u32 / SECTOR_BYTES as u32;
-        let open = (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        let open = (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
         (self.limit - self.fill.sectors).saturating_sub(open + summary)
     }
 
     /// Appends a page, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
-    pub fn append(&mut self, item: Item, bytes: &[u8], crc: u32) -> Option<(u16, u8)> {
+    pub fn append(&mut self, item: Item, bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
         let (sector, sectors) = self.append_bytes(bytes, 1)?;
         self.entries.push(Entry::single(item, sector, sectors, crc));
         Some((sector, sectors))
     }
 
     /// Appends a unit of the blocks that `items` names, with their fingerprints.
-    pub fn append_unit(&mut self, items: &[(Item, u128)], bytes: &[u8], crc: u32) -> Option<(u16, u8)> {
+    pub fn append_unit(&mut self, items: &[(Item, u128)], bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
         let (sector, sectors) = self.append_bytes(bytes, items.len())?;
         let blocks = items.len() as u8;
         self.entries.extend(items.iter().zip(0..).map(|(&(item, fingerprint), index)| Entry {
@@ -91,24 +96,29 @@ impl SegmentWriter {
         Some((sector, sectors))
     }
 
-    fn append_bytes(&mut self, bytes: &[u8], entries: usize) -> Option<(u16, u8)> {
+    fn append_bytes(&mut self, bytes: &Bytes, entries: usize) -> Option<(u16, u8)> {
         let sectors = bytes.len().div_ceil(SECTOR_BYTES as usize);
         if sectors as u32 > self.room_with(entries) {
             return None;
         }
-        let sector = self.fill.sectors + (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
+        let sector = self.fill.sectors + (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
         let (sector, sectors) = (u16::try_from(sector).ok()?, u8::try_from(sectors).ok()?);
-        if self.chunk.is_empty() {
-            self.chunk.reserve(CHUNK_BYTES.min(self.geometry.segment_bytes as usize));
-        }
-        self.chunk.put_slice(bytes);
-        self.chunk.put_bytes(0, usize::from(sectors) * SECTOR_BYTES as usize - bytes.len());
+        let padding = usize::from(sectors) * SECTOR_BYTES as usize - bytes.len();
+        self.push(bytes.clone());
+        self.push(Bytes::from_static(&ZEROS[..padding]));
         Some((sector, sectors))
+    }
+
+    fn push(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.chunk_bytes += bytes.len();
+            self.chunk.push(bytes);
+        }
     }
 
     /// True when the open chunk has reached its length.
     pub fn is_due(&self) -> bool {
-        self.chunk.len() >= CHUNK_BYTES
+        self.chunk_bytes >= CHUNK_BYTES
     }
 
     /// True when something was appended since the last cut.
@@ -124,13 +134,14 @@ impl SegmentWriter {
         let entries = std::mem::take(&mut self.entries);
         let id = SummaryId { array: self.array, segment: self.fill.segment, usage: self.fill.usage };
         let offset = self.geometry.sector_start(self.fill.segment, self.fill.sectors);
-        let summary = self.fill.sectors + (self.chunk.len() as u64 / SECTOR_BYTES) as u32;
-        self.chunk.put_slice(&encode_summary(id, self.fill.summary, &entries));
-        let data = self.chunk.split().freeze();
-        self.fill.sectors += (data.len() as u64 / SECTOR_BYTES) as u32;
+        let summary = self.fill.sectors + (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
+        self.push(encode_summary(id, self.fill.summary, &entries).into());
+        let data = std::mem::take(&mut self.chunk);
+        let bytes = std::mem::take(&mut self.chunk_bytes);
+        self.fill.sectors += (bytes as u64 / SECTOR_BYTES) as u32;
         self.fill.summary = Some(summary);
         assert!(self.fill.sectors <= self.limit);
-        Some(Chunk { offset, data, entries })
+        Some(Chunk { offset, data, bytes, entries })
     }
 
     /// Takes `bytes` that no summary lists (a part of the manifest), between chunks. Gives the first sector.
@@ -157,17 +168,18 @@ mod tests {
         let fill = Fill { segment: 2, usage: 5, sectors: 0, summary: None };
         let mut writer = SegmentWriter::new([1; 16], geometry, fill, 128);
         let id = SummaryId { array: [1; 16], segment: 2, usage: 5 };
-        assert_eq!(writer.append(Item::Slot(1), &[7; 4096], 11), Some((0, 8)));
-        assert_eq!(writer.append(Item::Slot(2), &[8; 600], 12), Some((8, 2)));
+        let block = Bytes::from_static(&[7; 4096]);
+        assert_eq!(writer.append(Item::Slot(1), &block, 11), Some((0, 8)));
+        assert_eq!(writer.append(Item::Slot(2), &block.slice(..600), 12), Some((8, 2)));
         let first = writer.cut().unwrap();
-        assert_eq!((first.offset, first.data.len()), (geometry.segment_start(2), 4096 + 1024 + 512));
-        assert_eq!(decode_summary(id, &first.data[5120..]), Some((first.entries, None)));
+        assert_eq!((first.offset, first.bytes), (geometry.segment_start(2), 4096 + 1024 + 512));
+        assert_eq!(decode_summary(id, &first.data.concat()[5120..]), Some((first.entries, None)));
         assert_eq!(writer.append_plain(700), Some(11));
-        assert_eq!(writer.append(Item::Slot(3), &[9; 512], 13), Some((13, 1)));
+        assert_eq!(writer.append(Item::Slot(3), &block.slice(..512), 13), Some((13, 1)));
         let second = writer.cut().unwrap();
-        assert_eq!(decode_summary(id, &second.data[512..]), Some((second.entries, Some(10))));
+        assert_eq!(decode_summary(id, &second.data.concat()[512..]), Some((second.entries, Some(10))));
         let mut count = 0;
-        while writer.append(Item::Slot(4), &[1; 4096], 0).is_some() {
+        while writer.append(Item::Slot(4), &block, 0).is_some() {
             count += 1;
         }
         assert_eq!(count, 14, "the rest of the segment, less one summary");

@@ -12,6 +12,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The most parts that the system takes in one write (IOV_MAX).
+const MAX_PARTS: usize = 1024;
 /// The most bytes that one durable write copies at a time into its aligned buffer.
 const BOUNCE_BYTES: usize = 1 << 20;
 
@@ -174,12 +176,18 @@ impl Disk for FileDisk {
             return self.write_durable(offset, parts);
         }
         let mut at = offset;
-        for part in parts {
-            let mut rest = *part;
+        for parts in parts.chunks(MAX_PARTS) {
+            let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+            let mut rest = &mut slices[..];
+            // Parts without bytes are passed over first: a write of nothing but those would look like one that does not go on.
+            IoSlice::advance_slices(&mut rest, 0);
             while !rest.is_empty() {
-                match rustix::io::pwrite(&self.cached, rest, at) {
+                match rustix::io::pwritev(&self.cached, rest, at) {
                     Ok(0) => return Err(DiskError::Io("nothing was written".into())),
-                    Ok(count) => (at, rest) = (at + count as u64, &rest[count..]),
+                    Ok(count) => {
+                        at += count as u64;
+                        IoSlice::advance_slices(&mut rest, count);
+                    }
                     Err(Errno::INTR) => {}
                     Err(error) => return Err(disk_error(error)),
                 }

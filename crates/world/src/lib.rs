@@ -9,6 +9,7 @@ pub mod files;
 pub mod lock;
 pub mod memory;
 pub mod net;
+pub mod process;
 pub mod random;
 mod temporary;
 

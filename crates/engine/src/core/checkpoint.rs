@@ -176,15 +176,16 @@ impl Core {
             log: position,
             manifest: self.manifest_runs.clone(),
         });
+        self.replay_room.instant(self.pool.restartable());
         self.cleaner.checkpointed(self.pool.used(), self.pool.live_sectors().0);
         Some(())
     }
 
     fn freeze_map_pages(&mut self) -> Option<()> {
-        let mut bytes = Vec::new();
         for name in self.map.pages.take_dirty() {
-            bytes.clear();
+            let mut bytes = Vec::new();
             self.map.pages.get(name)?.encode(&mut bytes);
+            let bytes = Bytes::from(bytes);
             let crc = crc32c::crc32c(&bytes);
             let place = self.append_metadata(Item::Slot(Ref::page(name).to_bits()), &bytes, crc)?;
             let before = self.map.slots.set_place(name, place, crc);
@@ -198,7 +199,7 @@ impl Core {
         let mut directory: BTreeSet<usize> = std::mem::take(&mut self.dirty_directory);
         self.slot_directory.resize(self.map.slots.pages() as usize, Located::default());
         for page in self.map.slots.take_dirty() {
-            let bytes = self.map.slots.page_bytes(page).to_vec();
+            let bytes = Bytes::copy_from_slice(self.map.slots.page_bytes(page));
             let located =
                 self.store_located(Item::SlotPage(u64::from(page)), &bytes, self.slot_directory[page as usize])?;
             self.slot_directory[page as usize] = located;
@@ -211,13 +212,13 @@ impl Core {
             let to = (from + LOCATIONS_PER_PAGE).min(self.slot_directory.len());
             self.slot_directory[from..to].iter().for_each(|located| located.encode(&mut bytes));
             bytes.resize(DIRECTORY_PAGE_BYTES, 0);
-            self.directory_pages[number] =
-                self.store_located(Item::DirectoryPage(number as u64), &bytes, self.directory_pages[number])?;
+            let item = Item::DirectoryPage(number as u64);
+            self.directory_pages[number] = self.store_located(item, &bytes.into(), self.directory_pages[number])?;
         }
         Some(())
     }
 
-    fn store_located(&mut self, item: Item, bytes: &[u8], before: Located) -> Option<Located> {
+    fn store_located(&mut self, item: Item, bytes: &Bytes, before: Located) -> Option<Located> {
         assert_eq!(bytes.len(), SLOT_PAGE_BYTES);
         let crc = crc32c::crc32c(bytes);
         let place = self.append_metadata(item, bytes, crc)?;
@@ -233,7 +234,7 @@ impl Core {
         })
     }
 
-    fn append_metadata(&mut self, item: Item, bytes: &[u8], crc: u32) -> Option<Place> {
+    fn append_metadata(&mut self, item: Item, bytes: &Bytes, crc: u32) -> Option<Place> {
         loop {
             if let Some(writer) = &mut self.metadata_writer
                 && let Some((sector, sectors)) = writer.append(item, bytes, crc)
@@ -269,10 +270,10 @@ impl Core {
     }
 
     /// Metadata is written twice, half a segment apart: one bad sector loses none of it.
-    fn write_metadata(&mut self, offset: u64, data: Bytes) {
+    fn write_metadata(&mut self, offset: u64, data: Vec<Bytes>) {
         for offset in [offset, self.geometry.twin(offset)] {
             self.checkpoint.writes += 1;
-            let data = vec![data.clone()];
+            let data = data.clone();
             self.start_io(Io::Write { offset, data, durability: Durability::Volatile }, Purpose::Metadata);
         }
     }
@@ -295,7 +296,7 @@ impl Core {
             self.pool.note(fill);
             self.pool.alive(fill.segment, sectors_of(part.len() as u32));
             runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc32c::crc32c(&part)));
-            self.write_metadata(self.geometry.sector_start(fill.segment, sector), part);
+            self.write_metadata(self.geometry.sector_start(fill.segment, sector), vec![part]);
         }
         (runs.len() <= MAX_MANIFEST_RUNS).then_some(runs)
     }
@@ -349,6 +350,7 @@ impl Core {
         self.log.ring.release_before(superblock.log.sequence);
         self.map.pages.written();
         self.pool.checkpointed();
+        self.replay_room.checkpointed();
         if superblock.geometry == self.geometry {
             self.pool.use_growth();
         }

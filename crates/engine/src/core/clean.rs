@@ -11,6 +11,7 @@ use map::{MAX_UNIT_BLOCKS, Page, Place, Ref, SlotName, Target};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use store::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
+use units::MAP_BLOCK_BYTES;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -33,6 +34,10 @@ struct Victim {
     bytes: Bytes,
     /// What was alive in it when it was read, by sector.
     entries: VecDeque<Entry>,
+    /// Its name among the origins of moved blocks.
+    origin: u64,
+    /// Position of the next block that is taken up: neighbours may be compressed together.
+    position: u64,
 }
 
 /// What the cleaner is at.
@@ -93,7 +98,7 @@ impl Core {
     pub(crate) fn is_cleaning_due(&self) -> bool {
         match self.cleaner.state {
             State::Reading => false,
-            State::TakingUp => true,
+            State::TakingUp => self.dirty.unplaced_moved() < self.most_moved(),
             State::Moving => self.dirty.unplaced_moved() == 0,
             State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.may_have_victim(),
         }
@@ -116,9 +121,14 @@ impl Core {
         self.cleaner.nothing_at = None;
     }
 
+    /// Blocks that the cleaner holds in memory, about: hosts' blocks need the room too.
+    fn most_moved(&self) -> u64 {
+        (self.options.dirty_limit / 4 / MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
+    }
+
     fn next_victim(&self) -> Option<u32> {
         // Moving takes room before it gives any.
-        let data = if self.pool.ready() > self.checkpoint_segments() + 1 { self.victim(Kind::Data) } else { None };
+        let data = if self.pool.ready() > self.spare_for_moved() { self.victim(Kind::Data) } else { None };
         let dead = |victim: &u32| {
             let segment = self.pool.segments()[*victim as usize];
             self.filled_sectors(segment.kind).saturating_sub(segment.live)
@@ -171,7 +181,8 @@ impl Core {
         let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes));
         if let (Some(bytes), Some(entries)) = (bytes, entries) {
             self.cleaner.state = State::TakingUp;
-            self.cleaner.victim = Some(Victim { segment: victim, bytes, entries });
+            let origin = self.begin_write();
+            self.cleaner.victim = Some(Victim { segment: victim, bytes, entries, origin, position: 0 });
         }
     }
 
@@ -179,6 +190,9 @@ impl Core {
     fn take_up(&mut self) {
         let Some(mut victim) = self.cleaner.victim.take() else { return };
         for _ in 0..UNITS_PER_TICK {
+            if self.dirty.unplaced_moved() >= self.most_moved() {
+                break;
+            }
             let Some(first) = victim.entries.pop_front() else {
                 self.cleaner.state = State::Moving;
                 return;
@@ -187,12 +201,14 @@ impl Core {
             while victim.entries.front().is_some_and(|next| next.sector == first.sector) {
                 unit.extend(victim.entries.pop_front());
             }
-            self.take_up_unit(&victim, &unit);
+            self.take_up_unit(&mut victim, &unit);
         }
         self.cleaner.victim = Some(victim);
     }
 
-    fn take_up_unit(&mut self, victim: &Victim, entries: &[Entry]) {
+    /// Takes up what is alive of a unit. What is left of one that several blocks made is compressed with what is left of the next: alone,
+    /// a few blocks may take as much as all of them did.
+    fn take_up_unit(&mut self, victim: &mut Victim, entries: &[Entry]) {
         let Some(first) = entries.first() else { return };
         let from = usize::from(first.sector) * SECTOR_BYTES as usize;
         let to = from + usize::from(first.sectors) * SECTOR_BYTES as usize;
@@ -202,7 +218,8 @@ impl Core {
         }
         let stored = victim.bytes.slice(from..to);
         let mut blocks = None;
-        let unit = self.begin_write();
+        // A block that stands alone goes on standing alone: it is read alone.
+        let gap = u64::from(first.blocks == 1);
         for entry in entries {
             if !self.is_live(victim.segment, entry) {
                 continue;
@@ -217,7 +234,9 @@ impl Core {
                             false => Some(Bytes::copy_from_slice(&stored)),
                         });
                         let Some(whole) = whole else { return };
-                        let origin = Origin::Moved { unit, index: u64::from(entry.index) };
+                        victim.position += 1 + gap;
+                        let origin = Origin::Moved { victim: victim.origin, position: victim.position };
+                        victim.position += gap;
                         if self.dirty.get(name).is_none() {
                             self.dirty.insert(name, block(whole, entry.index), ALL_SECTORS, None, origin);
                         }
@@ -271,12 +290,16 @@ impl Core {
         let Entry { sector, sectors, index, blocks, .. } = *entry;
         let place = Place { segment, sector, sectors, index, blocks };
         let is_located = |located: Option<&super::checkpoint::Located>| {
-            located.is_some_and(|at| (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0)
+            located.is_some_and(|at| {
+                (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0 && at.crc == entry.crc
+            })
         };
         match entry.item {
             Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
                 Some(Target::Data(name) | Target::Page(name)) => {
-                    self.map.slots.get(name).is_some_and(|slot| slot.place == Some(place))
+                    // The checksum too: a use of the segment that a crash has cut off may have had the same number, and put
+                    // another unit at the same place.
+                    self.map.slots.get(name).is_some_and(|slot| slot.place == Some(place) && slot.crc == entry.crc)
                 }
                 _ => false,
             },

@@ -74,7 +74,7 @@ impl Core {
                 self.dedup.index.confirm(fingerprint, stored.slot);
                 self.want_neighbours(stored);
                 reduction.pairs.push((data.clone(), unit, index));
-                batch.pairs.push((name, stored));
+                batch.pairs.push((name, stored, (unit, index)));
                 true
             }
             _ => {

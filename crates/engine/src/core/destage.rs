@@ -22,8 +22,8 @@ const MAX_BATCHES: usize = 3;
 
 /// A batch whose comparisons and units are being worked out.
 pub(crate) struct Batch {
-    /// Each block that may be equal to a stored one, and its name.
-    pub(crate) pairs: Vec<(SlotName, SlotName)>,
+    /// Each block that may be equal to a stored one, the name of that, and where it stood when it was compared.
+    pub(crate) pairs: Vec<(SlotName, SlotName, (StoredUnit, u8))>,
     /// The units: name and fingerprint of each block.
     units: Vec<Vec<(SlotName, u128)>>,
 }
@@ -36,7 +36,7 @@ impl Core {
 
     /// True when somebody waits for what is dirty to be on the drive, to the last block.
     fn is_pressed(&self) -> bool {
-        self.pressure.memory || self.checkpoint.is_draining() || self.cleaner.is_moving()
+        self.pressure.memory || self.pressure.space || self.checkpoint.is_draining() || self.cleaner.is_moving()
     }
 
     pub(crate) fn is_destage_due(&self) -> bool {
@@ -44,7 +44,8 @@ impl Core {
         let has_open_chunk = self.data_writer.as_ref().is_some_and(SegmentWriter::has_open_chunk);
         let is_last = has_open_chunk && self.batches == 0;
         let is_wanted = is_much || (self.is_pressed() && (self.dirty.has_waiting() || is_last));
-        is_wanted && self.chunk_writes < MAX_CHUNK_WRITES && self.batches < MAX_BATCHES && self.has_place()
+        let may_go_on = self.has_place() || self.dirty.unplaced_moved() > 0;
+        is_wanted && self.chunk_writes < MAX_CHUNK_WRITES && self.batches < MAX_BATCHES && may_go_on
     }
 
     /// True when there is somewhere to put a block, or none waits. Without this, batches that find no place would go round and round.
@@ -59,15 +60,16 @@ impl Core {
         if !self.is_destage_due() {
             return;
         }
+        if !self.has_place() {
+            return self.dirty.forget_moved();
+        }
         let is_pressed = self.is_pressed();
         let floor = self.destage_threshold() / 2;
         while self.batches < MAX_BATCHES && (is_pressed || self.dirty.waiting() * MAP_BLOCK_BYTES > floor) {
-            let names = self.next_batch();
+            let (names, blocks) = self.next_batch();
             if names.is_empty() {
                 break;
             }
-            let blocks =
-                names.iter().filter_map(|name| self.dirty.get(*name)).map(|block| block.data.clone()).collect();
             self.batches += 1;
             self.start_work(Work::fingerprint(blocks), WorkPurpose::Fingerprint(names));
         }
@@ -77,20 +79,19 @@ impl Core {
     }
 
     /// Whole blocks out of the queue; what is not whole is read first.
-    fn next_batch(&mut self) -> Vec<SlotName> {
-        let mut names = Vec::with_capacity(BATCH_BLOCKS);
+    fn next_batch(&mut self) -> (Vec<SlotName>, Vec<Bytes>) {
+        let (mut names, mut blocks) = (Vec::with_capacity(BATCH_BLOCKS), Vec::with_capacity(BATCH_BLOCKS));
         while names.len() < BATCH_BLOCKS {
-            let Some(name) = self.dirty.next() else { break };
-            match self.dirty.get(name) {
-                Some(block) if block.mask == ALL_SECTORS => {
-                    self.dirty.reducing(name);
+            match self.dirty.next_to_reduce() {
+                Some((name, Some(data))) => {
                     names.push(name);
+                    blocks.push(data);
                 }
-                Some(_) => self.read_base(name),
-                None => {}
+                Some((name, None)) => self.read_base(name),
+                None => break,
             }
         }
-        names
+        (names, blocks)
     }
 
     /// The fingerprints of a batch are there: what equals something in memory is settled, the rest is compared and compressed.
@@ -101,10 +102,9 @@ impl Core {
         let mut last = None;
         let is_calm = self.dirty.bytes() * 2 < self.options.dirty_limit && !self.pressure.memory;
         for (name, fingerprint) in names.iter().zip(fingerprints) {
-            let Some(DirtyBlock { data, origin, is_unique, is_damaged, .. }) = self.dirty.get_reducing(*name).cloned()
-            else {
-                continue;
-            };
+            let Some(block) = self.dirty.get_reducing(*name) else { continue };
+            let DirtyBlock { data, origin, is_unique, is_damaged, .. } = block;
+            let (data, origin, is_unique, is_damaged) = (data.clone(), *origin, *is_unique, *is_damaged);
             if !is_unique && !is_damaged && self.find_equal(*name, &data, *fingerprint, &mut reduction, &mut batch) {
                 continue;
             }
@@ -138,8 +138,10 @@ impl Core {
     /// A batch has been worked out.
     pub(crate) fn reduced(&mut self, batch: Batch, equal: &[bool], units: Vec<Packed>) {
         self.batches -= 1;
-        for ((name, candidate), is_equal) in batch.pairs.iter().zip(equal) {
-            let is_shared = *is_equal && self.share_block(*name, *candidate);
+        for ((name, candidate, compared), is_equal) in batch.pairs.iter().zip(equal) {
+            // A slot that was freed and taken over and over again may bear the same name: the same bytes stand at the same place.
+            let is_same = self.stored_unit(*candidate) == Some(*compared);
+            let is_shared = *is_equal && is_same && self.share_block(*name, *candidate);
             if !is_shared {
                 self.dirty.wait_again(*name);
             }
@@ -147,22 +149,12 @@ impl Core {
         self.settle_freed();
         for (unit, packed) in batch.units.iter().zip(units) {
             match packed {
-                Packed::Unit(bytes, crc) => {
-                    // A block that is damaged stands alone: see DirtyBlock::is_damaged.
-                    let is_damaged = |(name, _): &(SlotName, u128)| {
-                        self.dirty.get_reducing(*name).is_some_and(|block| block.is_damaged)
-                    };
-                    let crc = if unit.iter().any(is_damaged) { !crc } else { crc };
-                    self.place_unit(unit, &bytes, crc);
-                }
+                Packed::Unit(bytes, crc) => self.place_unit(unit, &bytes, crc),
                 Packed::Raw(crcs) => {
                     for (item, crc) in unit.chunks_exact(1).zip(crcs) {
-                        let Some(DirtyBlock { data, is_damaged, .. }) = self.dirty.get_reducing(item[0].0).cloned()
-                        else {
-                            continue;
-                        };
-                        // A checksum that never fits: see DirtyBlock::is_damaged.
-                        self.place_unit(item, &data, if is_damaged { !crc } else { crc });
+                        if let Some(data) = self.dirty.get_reducing(item[0].0).map(|block| block.data.clone()) {
+                            self.place_unit(item, &data, crc);
+                        }
                     }
                 }
             }
@@ -171,28 +163,44 @@ impl Core {
 
     /// Gives the blocks of a unit their place, those of them that are still there. Where there is no room they wait again.
     fn place_unit(&mut self, unit: &[(SlotName, u128)], bytes: &Bytes, crc: u32) {
-        if unit.iter().all(|(name, _)| self.dirty.get_reducing(*name).is_none()) {
+        let (mut is_wanted, mut is_damaged, mut is_moved) = (false, false, false);
+        for block in unit.iter().filter_map(|(name, _)| self.dirty.get_reducing(*name)) {
+            is_wanted = true;
+            is_damaged |= block.is_damaged;
+            is_moved |= block.origin.is_moved();
+        }
+        if !is_wanted {
             return;
         }
-        let Some((segment, sector, sectors)) = self.append_unit(unit, bytes, crc) else {
-            return unit.iter().for_each(|(name, _)| self.dirty.wait_again(*name));
+        // A block that is damaged stands alone, with a checksum that never fits: see DirtyBlock::is_damaged.
+        let crc = if is_damaged { !crc } else { crc };
+        // What is acknowledged must be stored: it may take of the reserve all but the room of one checkpoint.
+        let spare = if is_moved { self.spare_for_moved() } else { self.checkpoint_segments() };
+        let Some((segment, sector, sectors)) = self.append_unit(unit, bytes, crc, spare) else {
+            // What the cleaner has taken up still has its old place, and stays there.
+            return unit.iter().for_each(|(name, _)| self.dirty.no_place(*name));
         };
         for ((name, _), index) in unit.iter().zip(0..) {
-            let Some(block) = self.dirty.get_reducing(*name) else { continue };
-            let is_moved = block.origin.is_moved();
+            let Some(origin) = self.dirty.placed(*name) else { continue };
             let place = Place { segment, sector, sectors, index, blocks: unit.len() as u8 };
             let before = self.map.slots.set_place(*name, place, crc);
             self.pool.place_alive(place);
             self.pool.place_dead(before);
-            self.data_stored += if is_moved { 0 } else { u64::from(place.share()) * store::SECTOR_BYTES };
-            self.dirty.placed(*name);
+            self.data_stored += if origin.is_moved() { 0 } else { u64::from(place.share()) * store::SECTOR_BYTES };
         }
         if self.data_writer.as_ref().is_some_and(SegmentWriter::is_due) {
             self.cut_data_chunk();
         }
     }
 
-    fn append_unit(&mut self, unit: &[(SlotName, u128)], bytes: &Bytes, crc: u32) -> Option<(u32, u16, u8)> {
+    /// Puts a unit into the open segment, or into a new one where more than `spare` are ready.
+    fn append_unit(
+        &mut self,
+        unit: &[(SlotName, u128)],
+        bytes: &Bytes,
+        crc: u32,
+        spare: u64,
+    ) -> Option<(u32, u16, u8)> {
         let items: smallvec::SmallVec<[(Item, u128); MAX_UNIT_BLOCKS]> =
             unit.iter().map(|(name, fingerprint)| (Item::Slot(Ref::data(*name).to_bits()), *fingerprint)).collect();
         loop {
@@ -205,8 +213,7 @@ impl Core {
                     self.pool.seal(writer.fill());
                 }
             }
-            // What is acknowledged must be stored: it may take of the reserve all but the room of one checkpoint.
-            let fill = self.pool.open(Kind::Data, self.checkpoint_segments())?;
+            let fill = self.pool.open(Kind::Data, spare)?;
             let limit = self.geometry.segment_sectors();
             self.data_writer = Some(SegmentWriter::new(self.array, self.geometry, fill, limit));
         }
@@ -215,7 +222,7 @@ impl Core {
     /// Sends the open chunk of data to the drive.
     pub(crate) fn cut_data_chunk(&mut self) {
         let Some(writer) = &mut self.data_writer else { return };
-        let Some(Chunk { offset, data, entries }) = writer.cut() else { return };
+        let Some(Chunk { offset, data, entries, .. }) = writer.cut() else { return };
         let fill = writer.fill();
         self.pool.note(fill);
         let names = entries.iter().filter_map(|entry| match entry.item {
@@ -228,7 +235,7 @@ impl Core {
         let names = names.collect();
         self.chunk_writes += 1;
         self.start_io(
-            Io::Write { offset, data: vec![data], durability: Durability::Volatile },
+            Io::Write { offset, data, durability: Durability::Volatile },
             Purpose::Chunk { names, instants: self.checkpoint.instants },
         );
     }

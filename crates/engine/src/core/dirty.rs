@@ -36,10 +36,10 @@ pub(crate) enum Origin {
     },
     /// The cleaner has taken it up.
     Moved {
-        /// Which of the units that were taken up.
-        unit: u64,
-        /// Its place there.
-        index: u64,
+        /// Out of which of the segments that it cleaned.
+        victim: u64,
+        /// Blocks with neighbouring positions may be compressed together.
+        position: u64,
     },
 }
 
@@ -48,7 +48,7 @@ impl Origin {
     pub(crate) fn batch(&self) -> (bool, u64, u64) {
         match *self {
             Self::Written { block, write, .. } => (false, write, block),
-            Self::Moved { unit, index } => (true, unit, index),
+            Self::Moved { victim, position } => (true, victim, position),
         }
     }
 
@@ -115,23 +115,29 @@ impl DirtyBlocks {
         Some(block)
     }
 
-    /// The block has got a place.
-    pub(crate) fn placed(&mut self, name: SlotName) {
-        if let Some(block) = self.blocks.get_mut(&name) {
-            assert!(block.stage == Stage::Reducing);
-            block.stage = Stage::Writing;
-            self.reducing -= 1;
-            self.unplaced -= 1;
-            self.unplaced_moved -= u64::from(block.origin.is_moved());
-        }
+    /// The block has got a place: where it comes from, when it is still there.
+    pub(crate) fn placed(&mut self, name: SlotName) -> Option<Origin> {
+        let block = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Reducing)?;
+        block.stage = Stage::Writing;
+        self.reducing -= 1;
+        self.unplaced -= 1;
+        self.unplaced_moved -= u64::from(block.origin.is_moved());
+        Some(block.origin)
     }
 
-    /// The block is whole and on its way to a place.
-    pub(crate) fn reducing(&mut self, name: SlotName) {
-        if let Some(block) = self.blocks.get_mut(&name) {
-            assert!(block.stage == Stage::Waiting && block.mask == ALL_SECTORS);
+    /// The next block that waits, oldest first, and its bytes when it is whole: then it is on its way to a place. It leaves the queue.
+    pub(crate) fn next_to_reduce(&mut self) -> Option<(SlotName, Option<Bytes>)> {
+        loop {
+            let name = self.queue.pop_front()?;
+            let Some(block) = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Waiting) else {
+                continue;
+            };
+            if block.mask != ALL_SECTORS {
+                return Some((name, None));
+            }
             block.stage = Stage::Reducing;
             self.reducing += 1;
+            return Some((name, Some(block.data.clone())));
         }
     }
 
@@ -149,19 +155,26 @@ impl DirtyBlocks {
         }
     }
 
+    /// There is no place for the block: one that a host has written waits again, one that was taken up stays where it was.
+    pub(crate) fn no_place(&mut self, name: SlotName) {
+        match self.get_reducing(name).map(|block| block.origin.is_moved()) {
+            Some(true) => drop(self.remove(name)),
+            Some(false) => self.wait_again(name),
+            None => {}
+        }
+    }
+
+    /// Gives up every block that was taken up and waits for a place: it stays where it was.
+    pub(crate) fn forget_moved(&mut self) {
+        let is_moved = |block: &DirtyBlock| block.stage == Stage::Waiting && block.origin.is_moved();
+        let names: Vec<SlotName> =
+            self.queue.iter().copied().filter(|name| self.blocks.get(name).is_some_and(is_moved)).collect();
+        names.into_iter().for_each(|name| drop(self.remove(name)));
+    }
+
     /// Blocks that neither have a place nor are on their way to one.
     pub(crate) fn waiting(&self) -> u64 {
         self.unplaced - self.reducing
-    }
-
-    /// The next block that waits, oldest first. It leaves the queue.
-    pub(crate) fn next(&mut self) -> Option<SlotName> {
-        loop {
-            let name = self.queue.pop_front()?;
-            if self.blocks.get(&name).is_some_and(|block| block.stage == Stage::Waiting) {
-                return Some(name);
-            }
-        }
     }
 
     /// Puts a block back at the front of the queue.

@@ -132,8 +132,7 @@ impl Core {
             (Purpose::Flush, Ok(_)) => self.checkpoint_flushed(),
             (Purpose::Superblock { copy }, Ok(_)) => self.superblock_written(copy),
         }
-        self.wake_room_waiters();
-        self.run();
+        self.run_woken();
     }
 
     /// A fetch has ended.
@@ -142,7 +141,7 @@ impl Core {
             return;
         }
         self.take_fetched(id, result);
-        self.run();
+        self.run_woken();
     }
 
     fn group_durable(&mut self, last: Lsn) {

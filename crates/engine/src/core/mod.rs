@@ -52,7 +52,7 @@ use journal::{Chain, GroupBuilder, Ring};
 use locks::Locks;
 use map::{Freed, Map, Root, SlotName};
 use pool::Pool;
-use room::Pressure;
+use room::{Pressure, ReplayRoom};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -138,6 +138,7 @@ pub struct Core {
     checkpoint: Checkpoint,
     cleaner: Cleaner,
     pressure: Pressure,
+    replay_room: ReplayRoom,
     data_stored: u64,
     /// What the next checkpoint makes of the geometry.
     grow_to: Option<Geometry>,
@@ -181,8 +182,7 @@ impl Core {
         self.drive_checkpoint();
         self.rebuild_index();
         self.shrink_pages();
-        self.wake_room_waiters();
-        self.run();
+        self.run_woken();
     }
 
     /// Asks the file system again for segments that it refused before, and the drive for pages that it could not read. For a slow

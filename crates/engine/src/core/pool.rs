@@ -154,6 +154,13 @@ impl Pool {
         self.segments.iter().filter(|segment| segment.live > 0 || segment.phase == Phase::Open).count() as u64
     }
 
+    /// Segments that are free, with room on the file system, for whoever opens the array at the checkpoint whose instant is now.
+    pub(crate) fn restartable(&self) -> u64 {
+        let unallocated =
+            if self.is_exhausted { 0 } else { self.unallocated.len() as u64 + u64::from(self.allocating) };
+        self.ready() + unallocated + self.coming()
+    }
+
     /// Sealed segments that nothing references, not counted in [`Pool::coming`] yet.
     pub(crate) fn dead(&self) -> u64 {
         self.dead

@@ -4,6 +4,7 @@ use super::check::check_superblock;
 use super::checkpoint::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, Located, sectors_of};
 use super::manifest::{self, Manifest};
 use super::pool::{Kind, Phase, Pool};
+use super::room::ReplayRoom;
 use super::{Action, Checkpoint, Core, Dedup, Io, Log, Options, UnitCache};
 use bytes::Bytes;
 use journal::{Chain, LogOp, Replay, ReplayError};
@@ -121,10 +122,12 @@ impl Core {
         core.check_places()?;
         drops.into_iter().for_each(|name| core.map.restore_drop(name));
         core.check_roots()?;
-        let report = core.replay(disk, &superblock)?;
+        // Before the replay writes into segments: what is free now, an older checkpoint may still name, and its copies must not count
+        // when one of the new ones goes bad.
         for copy in superblock.stale_copies(&copies) {
             disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
         }
+        let report = core.replay(disk, &superblock)?;
         Ok((core, report))
     }
 
@@ -140,6 +143,8 @@ impl Core {
                 segment.sectors = segment.sectors.max(run.sector() + sectors_of(run.bytes()));
             }
         }
+        let pool = Pool::restore(segments, manifest.next_usage + 1);
+        let replay_room = ReplayRoom::new(pool.restartable());
         let core = Core {
             options,
             geometry: superblock.geometry,
@@ -153,7 +158,7 @@ impl Core {
             dedup: Dedup::new(options.index_bytes),
             units: Arc::new(UnitCache::new(options.cache_bytes)),
             next_write: 0,
-            pool: Pool::restore(segments, manifest.next_usage + 1),
+            pool,
             data_writer: None,
             metadata_writer: None,
             slot_directory: Vec::new(),
@@ -187,6 +192,7 @@ impl Core {
             checkpoint: Checkpoint::after(superblock.sequence),
             cleaner: Default::default(),
             pressure: Default::default(),
+            replay_room,
             data_stored: 0,
             grow_to: None,
             newest: superblock.clone(),
@@ -234,6 +240,7 @@ impl Core {
             report.groups += 1;
             for (_, record) in group {
                 report.records += 1;
+                self.replay_room.admit(&record);
                 for op in &record {
                     report.bytes += if let LogOp::Write { data, .. } = op { data.len() as u64 } else { 0 };
                     self.replay_op(disk, op)?;

@@ -22,6 +22,46 @@ pub(crate) enum Room {
     Never,
 }
 
+/// What a replay of the log would have to find room for, and the room that it would have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReplayRoom {
+    /// Blocks that were admitted between the newest checkpoint that counts and the instant of the one under way.
+    before: u64,
+    /// Blocks that were admitted since.
+    since: u64,
+    /// Free segments at the newest checkpoint that counts.
+    free: u64,
+    /// Free segments at the instant of the one under way.
+    next_free: u64,
+}
+
+impl ReplayRoom {
+    /// The newest checkpoint has so many free segments.
+    pub(crate) fn new(free: u64) -> Self {
+        Self { free, ..Self::default() }
+    }
+
+    /// A record was admitted, or replayed.
+    pub(crate) fn admit(&mut self, record: &[LogOp]) {
+        self.since += record.iter().map(blocks_needed).sum::<u64>();
+    }
+
+    /// The instant of a checkpoint, at which so many segments are free.
+    pub(crate) fn instant(&mut self, free: u64) {
+        self.before += std::mem::take(&mut self.since);
+        self.next_free = free;
+    }
+
+    /// The checkpoint counts.
+    pub(crate) fn checkpointed(&mut self) {
+        (self.before, self.free) = (0, self.next_free);
+    }
+
+    fn blocks(&self) -> u64 {
+        self.before + self.since
+    }
+}
+
 /// What those who wait for room are short of. It makes the background work that helps them due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
@@ -103,16 +143,23 @@ impl Core {
     }
 
     fn space_for(&mut self, record: &[LogOp]) -> Room {
-        let needed: u64 = record.iter().map(blocks_needed).sum();
+        let changes_map =
+            !record.iter().all(|op| matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. }));
+        let needed: u64 = record.iter().map(blocks_needed).sum::<u64>() + u64::from(changes_map);
         // Where a volume goes, there is room in the end for what the catalogue has to say of it.
         let is_giving_back = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
         let spare = record.iter().map(|op| self.spare_for(op)).max().unwrap_or_default();
         // Room in the open segment is none for the pages of the map, which even a write of zeros may cost.
         let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments());
         if is_giving_back || spare == 0 || (has_pages && needed <= self.available_blocks(spare)) {
-            return Room::Now;
+            if self.is_replayable(needed) {
+                return Room::Now;
+            }
+            self.pressure.log = true;
+            return Room::Later;
         }
         let may_come = self.pool.may_grow()
+            || self.dirty.unplaced() > 0
             || self.pool.coming() > 0
             || self.is_dropping()
             || self.pool.dead() > 0
@@ -123,6 +170,31 @@ impl Core {
             return Room::Later;
         }
         Room::Never
+    }
+
+    /// True when the log could be replayed with that many blocks more. What was found equal may not be found again then, for the index
+    /// is empty, and what was compressed together may be compressed alone: so every block counts as it is. When it is false, a
+    /// checkpoint makes it true.
+    fn is_replayable(&self, blocks: u64) -> bool {
+        let promised = self.replay_room.blocks();
+        // One more is lost with the end of the segment that was open.
+        let segments = self.replay_room.free.saturating_sub(self.checkpoint_segments() + 1);
+        promised == 0 || promised + blocks <= segments * self.blocks_per_segment()
+    }
+
+    /// Segments that must stay ready while the cleaner opens one: it may not take what was promised to hosts' blocks, nor more than half of
+    /// what the reserve has beyond one checkpoint, which giving space back needs.
+    pub(crate) fn spare_for_moved(&self) -> u64 {
+        let promised = self.dirty.unplaced() - self.dirty.unplaced_moved();
+        let kept = (self.reserve() + self.checkpoint_segments()).div_ceil(2).max(self.checkpoint_segments() + 1);
+        kept + 1 + promised.div_ceil(self.blocks_per_segment())
+    }
+
+    /// 4 KiB blocks that a segment takes as they are, at least. A sixteenth is for summaries: small chunks have more of them than large
+    /// ones.
+    fn blocks_per_segment(&self) -> u64 {
+        let sectors = u64::from(self.geometry.segment_sectors()) * 15 / 16;
+        (sectors.saturating_sub(SECTORS_PER_MAP_BLOCK) / SECTORS_PER_MAP_BLOCK).max(1)
     }
 
     /// Segments that an operation must leave. Data leaves the reserve; what changes the map, and at most two blocks, leaves two checkpoints;
@@ -145,10 +217,8 @@ impl Core {
     fn available_blocks(&self, spare: u64) -> u64 {
         let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.room()));
         let segments = self.pool.ready().saturating_sub(spare);
-        // A sixteenth for summaries: small chunks have more of them than large ones.
-        let per_segment = u64::from(self.geometry.segment_sectors()) * 15 / 16;
-        let sectors = open * 15 / 16 + segments * per_segment.saturating_sub(SECTORS_PER_MAP_BLOCK);
-        (sectors / SECTORS_PER_MAP_BLOCK).saturating_sub(self.dirty.unplaced())
+        let blocks = open * 15 / 16 / SECTORS_PER_MAP_BLOCK + segments * self.blocks_per_segment();
+        blocks.saturating_sub(self.dirty.unplaced())
     }
 
     /// True when free segments are so few that the cleaner should make some.
@@ -204,7 +274,7 @@ fn blocks_touched(op: &LogOp) -> u64 {
     }
 }
 
-/// 4 KiB blocks for which an operation needs space; one at least where it may change the map.
+/// 4 KiB blocks of data for which an operation needs space.
 fn blocks_needed(op: &LogOp) -> u64 {
     match op {
         LogOp::Write { data, .. } => {
@@ -212,8 +282,7 @@ fn blocks_needed(op: &LogOp) -> u64 {
             data.chunks(MAP_BLOCK_BYTES as usize).filter(is_plain).count() as u64 + 1
         }
         LogOp::Same { .. } => 3,
-        LogOp::Fill { .. } => 1 + blocks_touched(op),
-        LogOp::Copy { .. } | LogOp::CopyVolume { .. } | LogOp::Put { .. } | LogOp::Create { .. } => 1,
-        LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
+        LogOp::Fill { .. } => blocks_touched(op),
+        _ => 0,
     }
 }

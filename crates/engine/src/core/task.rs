@@ -127,6 +127,17 @@ impl Core {
         }
     }
 
+    /// Runs every task that an end of something has woken, or may have. What they put into the log goes on its way: nobody outside
+    /// knows that there is something to be kicked.
+    pub(crate) fn run_woken(&mut self) {
+        let gathered = self.log.gathered;
+        self.wake_room_waiters();
+        self.run();
+        if self.log.gathered > gathered {
+            self.kick();
+        }
+    }
+
     fn step_task(&mut self, id: TaskId) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         loop {
@@ -144,10 +155,7 @@ impl Core {
                     return;
                 }
                 Step::Passed => return self.let_go(&mut task),
-                Step::Answered(Err(error)) if task.copied > 0 && !self.options.write_cache => {
-                    task.failure = Some(error);
-                    return self.await_commit(id, task);
-                }
+                Step::Answered(Err(error)) => return self.fail(id, task, error),
                 Step::Answered(result) => {
                     self.complete(task.tag, result);
                     return self.let_go(&mut task);
@@ -193,6 +201,11 @@ impl Core {
             return Step::Answered(Err(OpError::MediumError { lba }));
         }
         if !missing.is_empty() {
+            // A reader that has to wait must find what it came for: nobody who came later may write it meanwhile.
+            if !task.is_holding {
+                self.locks.hold(&task.claims);
+                task.is_holding = true;
+            }
             missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
             return Step::Wait(Wait::Pages);
         }
@@ -258,6 +271,7 @@ impl Core {
         self.check_shareable(record)?;
         self.log.builder.push(record);
         self.log.gathered += 1;
+        self.replay_room.admit(record);
         record.iter().for_each(|op| self.apply(op));
         Ok(())
     }
@@ -384,7 +398,8 @@ impl Core {
                 self.lock_waiters.push_back(id);
                 continue;
             }
-            if let Some(task) = self.tasks.get_mut(&id).filter(|task| !is_reader(&task.op)) {
+            // Readers too: who comes after them waits until they have seen what they came for.
+            if let Some(task) = self.tasks.get_mut(&id) {
                 self.locks.hold(&claims);
                 task.is_holding = true;
             }
@@ -415,9 +430,18 @@ impl Core {
         if self.tasks.get(&id).is_none_or(|task| task.wait != Wait::Pages) {
             return;
         }
-        let Some(mut task) = self.tasks.remove(&id) else { return };
+        let Some(task) = self.tasks.remove(&id) else { return };
         let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
-        self.complete(task.tag, Err(OpError::MediumError { lba }));
+        self.fail(id, task, OpError::MediumError { lba });
+    }
+
+    /// Answers with an error. What is done of a copy in pieces has to be durable first: nobody may see it before.
+    fn fail(&mut self, id: TaskId, mut task: Task, error: OpError) {
+        if task.copied > 0 && !self.options.write_cache {
+            task.failure = Some(error);
+            return self.await_commit(id, task);
+        }
+        self.complete(task.tag, Err(error));
         self.let_go(&mut task);
     }
 
@@ -429,10 +453,9 @@ impl Core {
                 self.wake(id, Wait::Bytes);
             }
             Ok(_) | Err(_) => {
-                let Some(mut task) = self.tasks.remove(&id) else { return };
+                let Some(task) = self.tasks.remove(&id) else { return };
                 let error = result.err().unwrap_or(OpError::Malformed("a fetch gave no data"));
-                self.complete(task.tag, Err(error));
-                self.let_go(&mut task);
+                self.fail(id, task, error);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Units: how blocks stand on the drive. A unit of one block in eight sectors is the block itself; every other is compressed.
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use map::{Place, Slot};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -17,7 +18,7 @@ const ENTRY_BYTES: u64 = 96;
 pub(crate) struct StoredUnit {
     /// First byte on the drive.
     pub(crate) offset: u64,
-    /// Which use of its segment: with the offset, a name that no other content ever has.
+    /// Which use of its segment: with the offset, a name that no other content has while the array is open.
     pub(crate) usage: u64,
     pub(crate) sectors: u8,
     pub(crate) blocks: u8,
@@ -96,13 +97,15 @@ impl Weighter<(u64, u64), Bytes> for Weight {
 
 /// Units that were decompressed. What is read once does not drive out what is read often: the cache keeps newcomers apart until
 /// they are asked for again. Blocks that are stored as they are stay in the page cache of the system and never come here.
-pub(crate) struct UnitCache(Cache<(u64, u64), Bytes, Weight, rustc_hash::FxBuildHasher>);
+pub(crate) struct UnitCache(Cache<(u64, u64), Bytes, Weight, FixedState>);
 
 impl UnitCache {
     /// A cache of at most so many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         let items = (bytes / MAP_BLOCK_BYTES).max(16) as usize;
-        Self(Cache::with(items, bytes, Weight, rustc_hash::FxBuildHasher, Default::default()))
+        // The cache picks its shard by the middle of the hash: offsets are multiples of a sector, and a hash that is only a product would
+        // leave most shards empty.
+        Self(Cache::with(items, bytes, Weight, FixedState::default(), Default::default()))
     }
 
     /// Bytes that it holds.
@@ -114,5 +117,19 @@ impl UnitCache {
 impl std::fmt::Debug for UnitCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UnitCache").field("bytes", &self.bytes()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_fills_to_its_size() {
+        let cache = UnitCache::new(4 << 20);
+        for unit in 0..4096 {
+            cache.0.insert((unit * 5 * SECTOR_BYTES, 3), Bytes::from_static(&[0; 4096]));
+        }
+        assert!((7 << 19..=4 << 20).contains(&cache.bytes()), "{} of 4 MiB are used", cache.bytes());
     }
 }

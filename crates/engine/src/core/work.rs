@@ -208,7 +208,6 @@ impl Core {
             (WorkPurpose::Neighbours, Done::Summaries(entries)) => self.neighbours_read(&entries),
             _ => return self.stop("work came back as other work"),
         }
-        self.wake_room_waiters();
-        self.run();
+        self.run_woken();
     }
 }

@@ -57,25 +57,31 @@ pub(crate) fn settle(core: &mut Core, disk: &Memory) -> Answers {
     for _ in 0..100_000 {
         core.kick();
         core.tick();
-        let mut actions = Vec::new();
-        core.poll(&mut actions);
-        if actions.is_empty() && !core.wants_tick() {
+        if !carry_out(core, disk, &mut answers) && !core.wants_tick() {
             return answers;
-        }
-        for action in actions {
-            match action {
-                Action::Complete { tag, result } => drop(answers.insert(tag, result)),
-                Action::Read(plan) => drop(answers.insert(plan.tag(), plan.execute(disk))),
-                Action::Fetch { id, plan } => core.fetched(id, plan.execute(disk)),
-                Action::Work { id, work } => core.worked(id, work.perform(disk)),
-                Action::Io { id, io } => core.io_done(id, perform(disk, &io)),
-            }
         }
     }
     panic!("the core never comes to rest: {:?}", core.usage());
 }
 
-fn perform(disk: &Memory, io: &Io) -> Result<Bytes, DiskError> {
+/// Does once what the core asks for at present, and gathers its answers. False when it asked for nothing.
+pub(crate) fn carry_out(core: &mut Core, disk: &Memory, answers: &mut Answers) -> bool {
+    let mut actions = Vec::new();
+    core.poll(&mut actions);
+    let has_done = !actions.is_empty();
+    for action in actions {
+        match action {
+            Action::Complete { tag, result } => drop(answers.insert(tag, result)),
+            Action::Read(plan) => drop(answers.insert(plan.tag(), plan.execute(disk))),
+            Action::Fetch { id, plan } => core.fetched(id, plan.execute(disk)),
+            Action::Work { id, work } => core.worked(id, work.perform(disk)),
+            Action::Io { id, io } => core.io_done(id, perform(disk, &io)),
+        }
+    }
+    has_done
+}
+
+pub(crate) fn perform(disk: &Memory, io: &Io) -> Result<Bytes, DiskError> {
     match io {
         Io::Read { offset, bytes } => {
             let mut buffer = vec![0; *bytes];

@@ -28,6 +28,8 @@ const LOCK_FILE: &str = "lock";
 
 /// Runs an array until it is told to stop.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
+    world::memory::return_large_buffers();
+    world::process::end_on_panic();
     let settings = Settings::new(data, args)?;
     start_log()?;
     let in_directory = |error: std::io::Error| Problem::new(format!("{}: {error}", settings.data.display()));
