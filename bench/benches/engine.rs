@@ -3,7 +3,7 @@
 
 use bench::{Bench, Random, database_like, noise};
 use bytes::Bytes;
-use criterion::{Criterion, Throughput};
+use criterion::{BatchSize, Criterion, Throughput};
 use engine::{Change, Core, Op};
 use std::hint::black_box;
 use std::time::Duration;
@@ -89,36 +89,34 @@ fn reads_and_writes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("4KiB");
     group.throughput(Throughput::Elements(BATCH));
     group.measurement_time(Duration::from_secs(10));
-    let mut write = |bench: &mut Bench, bytes: u64, data: &mut dyn FnMut(&mut Random) -> Bytes| {
-        let ops: Vec<Op> = (0..BATCH)
-            .map(|_| {
-                let data = data(&mut random);
-                Op::Write { volume, lba: Lba(random.below(GIB / bytes) * (bytes / 512)), data, fua: false }
-            })
-            .collect();
-        bench.run(ops)
+    // What is written is made beforehand: that is the host's work.
+    let mut writes = |bytes: u64, data: &mut dyn FnMut(&mut Random) -> Bytes| -> Vec<Op> {
+        let mut write = |random: &mut Random| {
+            let data = data(random);
+            Op::Write { volume, lba: Lba(random.below(GIB / bytes) * (bytes / 512)), data, fua: false }
+        };
+        (0..BATCH).map(|_| write(&mut random)).collect()
     };
     group.bench_function("write-database", |bencher| {
-        bencher.iter(|| {
-            write(&mut bench, 4096, &mut |random| {
-                number += 1;
-                stamped(&pages[random.below(4096) as usize], number)
-            })
-        });
+        let mut page = |random: &mut Random| {
+            number += 1;
+            stamped(&pages[random.below(4096) as usize], number)
+        };
+        bencher.iter_batched(|| writes(4096, &mut page), |ops| bench.run(ops), BatchSize::PerIteration);
     });
     pages.iter().zip(0..).for_each(|(page, index)| {
         bench.run([Op::Write { volume, lba: Lba(index * 8), data: page.clone(), fua: false }]);
     });
     group.bench_function("write-duplicate", |bencher| {
-        bencher.iter(|| write(&mut bench, 4096, &mut |random| pages[random.below(4096) as usize].clone()));
+        let mut page = |random: &mut Random| pages[random.below(4096) as usize].clone();
+        bencher.iter_batched(|| writes(4096, &mut page), |ops| bench.run(ops), BatchSize::PerIteration);
     });
     group.bench_function("write-32KiB-incompressible", |bencher| {
-        bencher.iter(|| {
-            write(&mut bench, 32 << 10, &mut |random| {
-                number += 1;
-                stamped(&noise_pool[random.below(64) as usize], number)
-            })
-        });
+        let mut page = |random: &mut Random| {
+            number += 1;
+            stamped(&noise_pool[random.below(64) as usize], number)
+        };
+        bencher.iter_batched(|| writes(32 << 10, &mut page), |ops| bench.run(ops), BatchSize::PerIteration);
     });
     // A set that fits in the caches: pages that compress, and are read again and again.
     let blocks = 8192;

@@ -177,7 +177,8 @@ impl Core {
             manifest: self.manifest_runs.clone(),
         });
         self.replay_room.instant(self.pool.restartable());
-        self.cleaner.checkpointed(self.pool.used(), self.pool.live_sectors().0);
+        self.judge_victim();
+        self.cleaner.checkpointed(self.pool.used(), self.pool.live_sectors().0, self.stored_segments());
         Some(())
     }
 
@@ -351,6 +352,7 @@ impl Core {
         self.map.pages.written();
         self.pool.checkpointed();
         self.replay_room.checkpointed();
+        self.retry_cleaning();
         if superblock.geometry == self.geometry {
             self.pool.use_growth();
         }

@@ -4,7 +4,7 @@
 use super::Core;
 use super::dirty::{ALL_SECTORS, Origin};
 use super::io::{Io, Purpose};
-use super::pool::{Kind, Phase};
+use super::pool::{Kind, Phase, Segment};
 use super::unit::block;
 use bytes::Bytes;
 use map::{MAX_UNIT_BLOCKS, Page, Place, Ref, SlotName, Target};
@@ -50,18 +50,21 @@ pub(crate) struct Cleaner {
     has_marked_pages: bool,
     victim: Option<Victim>,
     segments_cleaned: u64,
-    /// Segments in use when the first victim since the last checkpoint was chosen.
-    used_before: Option<u64>,
-    /// Checkpoints in a row after which cleaning had freed nothing.
+    /// The segment of data that is being moved, which use of it, and the sectors that what was moved takes so far.
+    moving: Option<(u32, u64, u64)>,
+    /// Segments in use, and what hosts had stored so far, when the first segment of metadata since the last checkpoint was chosen.
+    before: Option<(u64, u64)>,
+    /// How often in a row cleaning has given nothing: a segment of data, or the metadata of a checkpoint.
     fruitless: u32,
-    /// Live sectors when cleaning was found to be fruitless. It is tried again when there are fewer by a segment.
-    live_then: Option<u64>,
+    /// Live sectors, and segments that hosts had filled, when cleaning was found to be fruitless. It is tried again when a segment less is
+    /// alive, or when hosts have filled another: then the dead lie elsewhere.
+    fruitless_at: Option<(u64, u64)>,
     /// Live sectors when no victim was found. It is looked for again after a checkpoint, or when there are fewer by an eighth of a
     /// segment: the look goes over all segments.
     nothing_at: Option<u64>,
 }
 
-/// After so many checkpoints without a gain, cleaning rests: moving pages changes slots, whose pages move too, and nearly full
+/// After cleaning so often without a gain, it rests: moving pages changes slots, whose pages move too, and nearly full
 /// segments can go round and round for ever.
 const MOST_FRUITLESS: u32 = 3;
 
@@ -78,11 +81,23 @@ impl Cleaner {
         self.has_marked_pages && self.state == State::Idle
     }
 
-    /// A checkpoint has come about, after which so many segments are in use and so many sectors alive.
-    pub(crate) fn checkpointed(&mut self, used: u64, live: u64) {
-        if let Some(before) = self.used_before.take() {
-            self.fruitless = if used < before { 0 } else { self.fruitless + 1 };
-            self.live_then = (self.fruitless >= MOST_FRUITLESS).then_some(live);
+    /// What was moved of a segment takes so many sectors now.
+    pub(crate) fn moved(&mut self, sectors: u32) {
+        if let Some((_, _, moved)) = &mut self.moving {
+            *moved += u64::from(sectors);
+        }
+    }
+
+    fn judged(&mut self, has_gained: bool, live: u64, stored: u64) {
+        self.fruitless = if has_gained { 0 } else { self.fruitless + 1 };
+        self.fruitless_at = (self.fruitless >= MOST_FRUITLESS).then_some((live, stored));
+    }
+
+    /// A checkpoint has come about, after which so many segments are in use and so many sectors alive. `stored` tells in segments what
+    /// hosts have stored since the array was opened: what they have used up meanwhile is no fault of the cleaner.
+    pub(crate) fn checkpointed(&mut self, used: u64, live: u64, stored: u64) {
+        if let Some((used_before, stored_before)) = self.before.take() {
+            self.judged(used < used_before + (stored - stored_before), live, stored);
         }
         self.has_marked_pages = false;
         self.nothing_at = None;
@@ -100,8 +115,19 @@ impl Core {
             State::Reading => false,
             State::TakingUp => self.dirty.unplaced_moved() < self.most_moved(),
             State::Moving => self.dirty.unplaced_moved() == 0,
-            State::Idle => !self.cleaner.has_marked_pages && self.is_short_of_space() && self.may_have_victim(),
+            // Where hosts' blocks still need the room, they go first.
+            State::Idle => {
+                !self.cleaner.has_marked_pages
+                    && self.is_short_of_space()
+                    && self.may_have_victim()
+                    && (self.may_move() || self.dirty.unplaced() == 0)
+            }
         }
+    }
+
+    /// Segments that hosts have filled since the array was opened, rounded up.
+    pub(crate) fn stored_segments(&self) -> u64 {
+        self.data_stored.div_ceil(u64::from(self.filled_sectors(Kind::Data)) * SECTOR_BYTES)
     }
 
     /// How many segments have been cleaned since the array was opened.
@@ -116,7 +142,7 @@ impl Core {
         self.cleaner.nothing_at.is_none_or(|then| live + change < then)
     }
 
-    /// For a slow timer: what could not be moved may be movable now.
+    /// There is more room than there was, or some time has passed: what could not be moved may be movable now.
     pub(crate) fn retry_cleaning(&mut self) {
         self.cleaner.nothing_at = None;
     }
@@ -126,9 +152,13 @@ impl Core {
         (self.options.dirty_limit / 4 / MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
     }
 
+    /// Moving takes room before it gives any.
+    fn may_move(&self) -> bool {
+        self.pool.ready() > self.spare_for_moved()
+    }
+
     fn next_victim(&self) -> Option<u32> {
-        // Moving takes room before it gives any.
-        let data = if self.pool.ready() > self.spare_for_moved() { self.victim(Kind::Data) } else { None };
+        let data = if self.may_move() { self.victim(Kind::Data) } else { None };
         let dead = |victim: &u32| {
             let segment = self.pool.segments()[*victim as usize];
             self.filled_sectors(segment.kind).saturating_sub(segment.live)
@@ -140,7 +170,8 @@ impl Core {
     pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
         let (live, _) = self.pool.live_sectors();
         let segment = u64::from(self.geometry.segment_sectors());
-        if self.cleaner.live_then.is_some_and(|then| live + segment > then) {
+        let is_as_then = |(then, stored)| live + segment > then && self.stored_segments() <= stored + 1;
+        if self.cleaner.fruitless_at.is_some_and(is_as_then) {
             return None;
         }
         let filled = self.filled_sectors(kind);
@@ -154,6 +185,7 @@ impl Core {
         if self.cleaner.state == State::TakingUp {
             return self.take_up();
         }
+        self.judge_victim();
         self.cleaner.state = State::Idle;
         if !self.is_short_of_space() {
             return;
@@ -164,13 +196,32 @@ impl Core {
         };
         let sectors = self.pool.segments()[victim as usize].sectors;
         self.cleaner.state = State::Reading;
-        let used = self.pool.used();
-        self.cleaner.used_before.get_or_insert(used);
+        let Segment { kind, usage, .. } = self.pool.segments()[victim as usize];
+        match kind {
+            Kind::Data => self.cleaner.moving = Some((victim, usage, 0)),
+            Kind::Metadata => {
+                let before = (self.pool.used(), self.stored_segments());
+                self.cleaner.before.get_or_insert(before);
+            }
+        }
         let offset = self.geometry.segment_start(victim);
         self.start_io(
             Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize },
             Purpose::Victim { segment: victim },
         );
+    }
+
+    /// What was taken up of a segment of data has its places, or stays: was it worth it? Repacked, a few blocks may take as much as
+    /// the whole segment did.
+    pub(crate) fn judge_victim(&mut self) {
+        if self.cleaner.state != State::Moving || self.dirty.unplaced_moved() > 0 {
+            return;
+        }
+        let Some((victim, usage, moved)) = self.cleaner.moving.take() else { return };
+        let is_empty =
+            self.pool.segments().get(victim as usize).is_none_or(|segment| segment.usage != usage || segment.live == 0);
+        let has_gained = is_empty && moved <= u64::from(self.most_live(Kind::Data));
+        self.cleaner.judged(has_gained, self.pool.live_sectors().0, self.stored_segments());
     }
 
     pub(crate) fn victim_read(&mut self, victim: u32, bytes: Option<Bytes>) {

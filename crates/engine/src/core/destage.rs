@@ -186,6 +186,9 @@ impl Core {
             let before = self.map.slots.set_place(*name, place, crc);
             self.pool.place_alive(place);
             self.pool.place_dead(before);
+            if origin.is_moved() {
+                self.cleaner.moved(place.share());
+            }
             self.data_stored += if origin.is_moved() { 0 } else { u64::from(place.share()) * store::SECTOR_BYTES };
         }
         if self.data_writer.as_ref().is_some_and(SegmentWriter::is_due) {
