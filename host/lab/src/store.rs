@@ -68,7 +68,9 @@ impl Store {
         let device = bench.site.open(at, host, &Statistics::default()).await?;
         site::clear(device.as_ref(), HEAD_BYTES).await?;
         let shared: Arc<dyn SharedDisk> = device.clone();
-        let options = FormatOptions { size: bytes, ..FormatOptions::new(LABEL, Mode::V6) };
+        // All of a disk that is smaller.
+        let size = bytes.filter(|bytes| bytes + 2 * HEAD_BYTES < device.identity().bytes());
+        let options = FormatOptions { size, ..FormatOptions::new(LABEL, Mode::V6) };
         Datastore::format(&shared, &options, &runtime()).await?;
         Self::mount(device, host, true).await
     }

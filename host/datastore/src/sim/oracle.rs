@@ -103,10 +103,14 @@ impl Oracle {
         }
     }
 
-    /// What a life that has a file alone found in it.
-    pub(crate) fn found(&self, file: usize, stamp: u64) {
+    /// What a life found in a file that it got alone. That of one which was stopped after its read, until another had got
+    /// the file, tells of the past.
+    pub(crate) fn found(&self, file: usize, process: Process, stamp: u64) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
+        if shared.last != process {
+            return;
+        }
         let expected = stamp == shared.stamp || shared.doubtful.contains(&stamp);
         let wanted = shared.stamp;
         shared.stamp = stamp;
@@ -126,10 +130,13 @@ impl Oracle {
         stamp
     }
 
-    /// A stamp was acknowledged.
-    pub(crate) fn acknowledged(&self, file: usize, stamp: u64) {
+    /// A stamp was acknowledged: to a life that may have been stopped meanwhile, as above.
+    pub(crate) fn acknowledged(&self, file: usize, process: Process, stamp: u64) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
+        if shared.last != process {
+            return;
+        }
         shared.stamp = stamp;
         shared.doubtful.clear();
     }
@@ -158,5 +165,38 @@ impl Oracle {
                 self.accuse(format!("lost: '{name}' {verb}, although its change was acknowledged"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
+    use device::{MemoryArray, SharedDisk};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn what_a_life_tells_that_has_lost_the_file_is_of_the_past() {
+        let array = MemoryArray::new("iqn.2026-11.test:oracle");
+        let disk: Arc<dyn SharedDisk> = Arc::new(array.open(&array.create(1 << 20), "one").unwrap());
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+        Datastore::format(&disk, &FormatOptions::new("simulated", Mode::V6), &runtime).await.unwrap();
+        let gone = Datastore::mount(disk, &MountOptions::new("one"), runtime).await.unwrap();
+        gone.unmount().await.unwrap();
+        let oracle = Oracle::default();
+        oracle.add_file(8);
+        oracle.acquired(0, 1, &gone);
+        let first = oracle.sending(0);
+        oracle.acknowledged(0, 1, first);
+        oracle.acquired(0, 2, &gone);
+        oracle.found(0, 2, first);
+        let second = oracle.sending(0);
+        oracle.acknowledged(0, 2, second);
+        oracle.found(0, 1, first);
+        oracle.acknowledged(0, 1, first);
+        oracle.found(0, 2, second);
+        assert_eq!(oracle.violation(), None);
+        oracle.found(0, 2, first);
+        assert!(oracle.violation().unwrap().starts_with("lost: file 0 holds stamp 1"));
     }
 }

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Directory of the shared files, and of each host's own.
 const SHARED: &str = "/locks";
 const OWN: &str = "/work";
+/// The life that looks in the end what has become of everything.
+const JUDGE: Process = Process::MAX;
 /// Own files that a host keeps at once, and as many under another name: with 64 hosts there are descriptors for no more.
 const OWN_FILES: u64 = 1;
 
@@ -91,8 +93,9 @@ impl Workload {
             let opened = patiently(runtime, || Box::pin(open_shared(datastore, file))).await;
             match opened {
                 Ok(opened) => {
+                    self.oracle.acquired(file, JUDGE, datastore);
                     let stamp = patiently(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
-                    self.oracle.found(file, stamp);
+                    self.oracle.found(file, JUDGE, stamp);
                     opened.close().await?;
                 }
                 Err(error) => self.oracle.accuse(format!("a lock is lost for ever: file {file}: {error}")),
@@ -214,11 +217,11 @@ impl Life {
     async fn stamp_alone(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
         let oracle = Arc::clone(&self.workload.oracle);
         let lba = oracle.lba(file).ok_or(Error::NotFound)?;
-        oracle.found(file, read_stamp(datastore, &oracle, file).await?);
+        oracle.found(file, self.process, read_stamp(datastore, &oracle, file).await?);
         for _ in 0..=self.random.below(3) {
             let stamp = oracle.sending(file);
             datastore.disk().write(lba, sector_of(stamp)).await?;
-            oracle.acknowledged(file, stamp);
+            oracle.acknowledged(file, self.process, stamp);
             self.rest().await;
             let seen = read_stamp(datastore, &oracle, file).await?;
             if seen != stamp {

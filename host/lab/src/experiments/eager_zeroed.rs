@@ -20,7 +20,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     let sizes = bench.scale.pick([256 * MIB, 512 * MIB, GIB, 2 * GIB], [20 * GIB, 40 * GIB, 80 * GIB, 100 * GIB]);
     // Without WRITE SAME every byte of zeros crosses the wire: four of a smaller size are enough. With it, they are large
     // enough that zeroing them, and not the changes of the datastore, is what takes time.
-    let together = bench.scale.pick([GIB / 2, 16 * GIB], [20 * GIB, 100 * GIB]);
+    let room = bench.site.place(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
+    let together = bench.scale.pick([GIB / 2, 16 * GIB], [20 * GIB, 100 * GIB]).map(|size| size.min(room));
     let sizes: Vec<u64> = bench.fitting(0, &sizes)?;
     bench.say("making a datastore");
     let store = Store::fresh(bench, 0, "esx01", None).await?;
