@@ -318,7 +318,7 @@ pub struct FamilySpace {
     pub unique: u64,
     /// Stored bytes that only its snapshots hold.
     pub snapshots: u64,
-    /// Its part of the stored bytes that it holds together with other families: of what n references name, each has an nth.
+    /// Its part of the stored bytes that it holds together with other families: of what n families hold, each has an nth.
     pub shared: u64,
 }
 

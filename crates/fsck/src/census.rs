@@ -1,18 +1,13 @@
-//! What belongs to whom: every stored byte of data goes to the family that alone holds it, or is divided among those that
+//! What belongs to whom: every stored byte of data goes to the family that alone holds it, or is divided equally among those that
 //! hold it together.
 //!
-//! What waits to be dropped is dropped first, in the counts that the walk keeps for itself. Then the trees are walked level by
-//! level from the top, each page once: by the time a page is entered, all that name it have been seen, so that its *tag* is final: one
-//! family (its volume, or only its snapshots), or several. A tag takes two bytes a slot, a count of references two more.
-//!
-//! **Division.** Each reference to a page or block has an equal part of it, and so on down from the roots. Followed from the top that would
-//! need a list of families for every page; it is followed from the bottom instead: what a page is worth is the sum of its
-//! references' parts of what they name, and what a family holds is the sum of its roots' parts. A block that one family alone holds is
-//! divided among its own references only, so what exceeds a family's own is its part of what several share.
+//! The trees are walked level by level from the top, each page once: by the time a page is entered, all that name it have been seen, and
+//! so it is known who holds it: one family (its volume, or only its snapshots), or a set of families. A slot remembers that in two bytes, as a number
+//! of the sets that have come up. Where more sets come up than have numbers, what the rest hold is divided by what each family has written.
 
 mod count;
-mod counts;
 mod divide;
+mod sets;
 
 use crate::checkpoint::{Checkpoint, Unreadable};
 use count::Count;
@@ -58,8 +53,8 @@ pub fn census(
         }
     }
     let families: Vec<VolumeId> = shares.families.keys().copied().collect();
-    if families.len() > count::MOST_FAMILIES {
-        return Err(Unreadable(format!("more than {} families cannot be told apart", count::MOST_FAMILIES)));
+    if families.len() > sets::MOST_FAMILIES {
+        return Err(Unreadable(format!("more than {} families cannot be told apart", sets::MOST_FAMILIES)));
     }
     let roots: Vec<count::Root> = owned
         .into_iter()
@@ -68,17 +63,14 @@ pub fn census(
             count::Root { family, is_snapshot, reference: root.reference, height: root.height }
         })
         .collect();
-    let mut count = Count::new(checkpoint)?;
-    count.release(go_on)?;
+    let mut count = Count::new(checkpoint, families.len())?;
     count.walk(&roots, go_on)?;
-    let held = count.held(families.len())?;
-    let parts = count.parts(&roots, families.len());
-    let own = held.families.iter().map(|(volume, snapshots)| volume + snapshots);
-    let excess: Vec<f64> = parts.iter().zip(own).map(|(part, own)| part - own as f64).collect();
-    let shared = divide::divide(held.shared, &excess);
-    for ((share, (volume, snapshots)), shared) in shares.families.values_mut().zip(held.families).zip(shared) {
-        (share.volume, share.snapshots, share.shared) = (volume, snapshots, shared);
+    let sums = count.sums(families.len())?;
+    let written: Vec<f64> = shares.families.values().map(|share| share.written as f64).collect();
+    let several = divide::divide(sums.several, &written);
+    for ((share, held), several) in shares.families.values_mut().zip(sums.families).zip(several) {
+        (share.volume, share.snapshots, share.shared) = (held.volume, held.snapshots, held.shared + several);
     }
-    shares.released = held.released;
+    shares.released = sums.released;
     Ok(shares)
 }
