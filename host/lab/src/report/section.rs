@@ -18,21 +18,29 @@ pub(super) fn render(at: usize, outcome: &Outcome) -> String {
     format!(
         "<section class=\"experiment\" id=\"{id}\"><h2><span class=\"id\">{id}</span> {title} \
          <span class=\"chip {class}\">{word}</span></h2>\n<p class=\"question\">{question}</p>{ending}{notes}\n\
-         <div class=\"pair\"><div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}{figures}</div>\n\
+         <div class=\"pair\">{seen}\n\
          <aside class=\"published\"><h3>Published</h3>{published}</aside></div>\n{prose}{table}\n\
          <p class=\"load\">{load}</p></section>\n",
         id = escape(&outcome.id),
         title = escape(&outcome.title),
         question = escape(&outcome.question),
         notes = notes(&findings.notes),
-        setup = escape(&findings.setup),
-        plots = plots(at, "findings", &findings.plots),
+        seen = seen(at, findings),
         published = published(at, &outcome.published),
-        figures = figures(&findings.figures),
         prose = prose(findings),
         table = table(outcome),
         load = load(outcome),
     )
+}
+
+/// What was seen; nothing of an experiment that saw nothing.
+fn seen(at: usize, findings: &Findings) -> String {
+    if findings.plots.is_empty() && findings.figures.is_empty() {
+        return String::new();
+    }
+    let (plots, figures) = (plots(at, "findings", &findings.plots), figures(&findings.figures));
+    let setup = escape(&findings.setup);
+    format!("<div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}{figures}</div>")
 }
 
 fn note(class: &str, title: &str, text: &str) -> String {

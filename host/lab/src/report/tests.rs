@@ -198,6 +198,10 @@ fn every_plot_has_its_place() {
     let [_, _, html] = render(&report);
     let plots = |o: &Outcome| o.findings.plots.len() + o.published.plots.len();
     assert_eq!(html.matches("data-plot=").count(), report.outcomes.iter().map(plots).sum::<usize>());
+    // One that could not be done has seen nothing, and shows no empty card.
+    let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
+    assert_eq!(html.matches("<h3>Seen here").count(), seen);
+    assert!(seen < report.outcomes.len());
 }
 
 #[test]
