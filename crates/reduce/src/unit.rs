@@ -7,6 +7,7 @@ use crate::BLOCK_BYTES;
 use crate::probe::looks_compressible;
 use bytes::Bytes;
 use lz4_flex::block::CompressTable;
+use std::cell::RefCell;
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -134,10 +135,25 @@ pub fn unpack(stored: &[u8], blocks: usize) -> Result<Bytes, Damaged> {
     let mut plain = vec![0; blocks * BLOCK_BYTES];
     let length = match header.codec {
         CODEC_LZ4 => lz4_flex::block::decompress_into(stream, &mut plain).map_err(|_| Damaged::Stream)?,
-        CODEC_ZSTD => zstd::bulk::decompress_to_buffer(stream, &mut plain[..]).map_err(|_| Damaged::Stream)?,
+        CODEC_ZSTD => decompress_dense(stream, &mut plain)?,
         _ => return Err(Damaged::Header),
     };
     if length == plain.len() { Ok(plain.into()) } else { Err(Damaged::Stream) }
+}
+
+thread_local! {
+    /// A decompressor for each thread that reads: it takes longer to make than to use.
+    static DENSE: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn decompress_dense(stream: &[u8], plain: &mut [u8]) -> Result<usize, Damaged> {
+    DENSE.with_borrow_mut(|dense| {
+        if dense.is_none() {
+            *dense = zstd::bulk::Decompressor::new().ok();
+        }
+        let decompressor = dense.as_mut().ok_or(Damaged::Stream)?;
+        decompressor.decompress_to_buffer(stream, plain).map_err(|_| Damaged::Stream)
+    })
 }
 
 #[cfg(test)]

@@ -110,7 +110,9 @@ impl Core {
                 return found;
             }
             // What was freed, or is another block by now, only stands in the way.
-            self.dedup.index.remove(fingerprint, slot);
+            if !self.dedup.index.remove(fingerprint, slot) {
+                self.dedup.neighbours.remove(fingerprint, slot);
+            }
         }
         None
     }

@@ -24,6 +24,7 @@ mod pool;
 mod recover;
 mod room;
 mod scrub;
+mod span;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 //! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
 //! that a plan names keep their bytes.
 
+use super::span::Spans;
 use super::unit::{StoredUnit, UnitCache, UnitError, block};
 use crate::service::{OpError, Reply, Tag};
 use bytes::{Bytes, BytesMut};
@@ -152,13 +153,26 @@ impl ReadPlan {
                 _ => {}
             }
         }
+        let Some(spans) = Spans::read(self.units_to_read(), read) else { return Ok(None) };
+        let read = |offset: u64, buffer: &mut [u8]| {
+            if spans.copy_to(offset, buffer) { Ok(true) } else { read(offset, buffer) }
+        };
         let mut out = BytesMut::zeroed(total);
         for piece in &self.pieces {
-            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], read)? {
+            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], &read)? {
                 return Ok(None);
             }
         }
         Ok(Some(out.freeze()))
+    }
+
+    /// The units of the plan that are not in memory.
+    fn units_to_read(&self) -> impl Iterator<Item = StoredUnit> + '_ {
+        let unit = |piece: &Piece| match &piece.part {
+            Part::Unit { unit, .. } | Part::Patched { unit, .. } => Some(*unit),
+            _ => None,
+        };
+        self.pieces.iter().filter_map(unit).filter(|unit| !self.cache.holds(unit))
     }
 
     fn fill(

@@ -108,6 +108,11 @@ impl UnitCache {
         Self(Cache::with(items, bytes, Weight, FixedState::default(), Default::default()))
     }
 
+    /// True when it holds that unit at present.
+    pub(crate) fn holds(&self, unit: &StoredUnit) -> bool {
+        self.0.contains_key(&(unit.offset, unit.usage))
+    }
+
     /// Bytes that it holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()

@@ -6,6 +6,7 @@ use super::unit::{StoredUnit, UnitCache, block};
 use bytes::Bytes;
 use map::SlotName;
 use reduce::Scratch;
+use std::cell::RefCell;
 use std::sync::Arc;
 use store::{Entry, SECTOR_BYTES, SummaryId, decode_summary, summary_bytes};
 use world::Disk;
@@ -104,6 +105,11 @@ impl Work {
     }
 }
 
+thread_local! {
+    /// Tables of the compressors, which take longer to make than a batch takes to compress.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
 impl Reduction {
     fn perform(&self, disk: &dyn Disk) -> Done {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
@@ -111,8 +117,9 @@ impl Reduction {
             unit.load(&self.cache, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
         };
         let equal = self.pairs.iter().map(is_equal).collect();
-        let mut scratch = Scratch::default();
-        let units = self.units.iter().map(|(blocks, effort)| pack(blocks, *effort, &mut scratch)).collect();
+        let units = SCRATCH.with_borrow_mut(|scratch| {
+            self.units.iter().map(|(blocks, effort)| pack(blocks, *effort, scratch)).collect()
+        });
         Done::Reduced { equal, units }
     }
 }
