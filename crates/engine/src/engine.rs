@@ -173,9 +173,8 @@ impl Engine {
     /// engine has stopped before.
     pub fn close(self) -> Result<(), Arc<str>> {
         let mut inner = self.shared.inner.lock();
-        let before = inner.core.checkpoints();
-        inner.core.request_checkpoint();
-        while inner.core.checkpoints() == before && inner.core.stopped().is_none() {
+        let wanted = inner.core.request_checkpoint();
+        while inner.core.checkpoints() < wanted && inner.core.stopped().is_none() {
             self.shared.background.notify_all();
             self.shared.background.wait_for(&mut inner, BUSY);
         }

@@ -126,3 +126,31 @@ fn what_a_failed_copy_has_done_is_durable_before_anybody_sees_it() {
     let after = run(&mut core, &disk, read(10001 + 4088)).unwrap();
     assert!(Some(after) == seen, "what was read is gone after a crash");
 }
+
+/// A census, or the end of the program, asks for what is now on the drive: a checkpoint that is being written does not hold it.
+#[test]
+fn a_checkpoint_that_is_asked_for_holds_what_was_there_then() {
+    let (disk, mut core) = volume();
+    run(&mut core, &disk, write(0, data(1, 8))).unwrap();
+    let first = core.request_checkpoint();
+    // As far as its instant: its writes are under way.
+    let mut answers = Answers::new();
+    while core.request_checkpoint() == first {
+        core.tick();
+        if core.request_checkpoint() == first {
+            carry_out(&mut core, &disk, &mut answers);
+        }
+    }
+    assert!(core.checkpoints() < first);
+    core.submit(write(0, data(2, 8)), 1);
+    core.kick();
+    let wanted = core.request_checkpoint();
+    while core.checkpoints() < wanted {
+        core.tick();
+        carry_out(&mut core, &disk, &mut answers);
+    }
+    assert_eq!((wanted, answers.get(&1)), (first + 1, Some(&Ok(Reply::Done))));
+    let (mut core, report) = Core::recover(&disk, None).unwrap();
+    assert_eq!(report.records, 0, "the checkpoint holds the second write");
+    assert!(run(&mut core, &disk, read(0)) == Ok(Reply::Data(data(2, 8))));
+}

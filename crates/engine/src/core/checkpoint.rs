@@ -95,9 +95,11 @@ impl Checkpoint {
 }
 
 impl Core {
-    /// Asks for a checkpoint, whether one is due or not.
-    pub fn request_checkpoint(&mut self) {
+    /// Asks for a checkpoint of what is now, whether one is due or not. It is there when [`Core::checkpoints`] has reached what is given
+    /// back: one whose instant has passed already does not hold what came since.
+    pub fn request_checkpoint(&mut self) -> u64 {
         self.checkpoint.is_wanted = true;
+        self.checkpoint.instants + 1
     }
 
     /// How many checkpoints have been completed since the array was opened.

@@ -50,18 +50,35 @@ pub(crate) struct Cleaner {
     has_marked_pages: bool,
     victim: Option<Victim>,
     segments_cleaned: u64,
+    /// Segments of the reserve that stay ready while the present victim is moved.
+    kept: u64,
     /// The segment of data that is being moved, which use of it, and the sectors that what was moved takes so far.
     moving: Option<(u32, u64, u64)>,
     /// Segments in use, and what hosts had stored so far, when the first segment of metadata since the last checkpoint was chosen.
     before: Option<(u64, u64)>,
-    /// How often in a row cleaning has given nothing: a segment of data, or the metadata of a checkpoint.
+    /// What cleaning has given of late: segments of data, and of metadata.
+    data: Record,
+    metadata: Record,
+    /// Live sectors when no victim was found, and whether a host waited for room. It is looked for again after a checkpoint, when there are
+    /// fewer by an eighth of a segment, and for the first host that waits: the look goes over all segments.
+    nothing_at: Option<(u64, bool)>,
+}
+
+/// What cleaning segments of one kind has given of late.
+#[derive(Default)]
+struct Record {
+    /// How often in a row it has given nothing: a segment of data, or the metadata of a checkpoint.
     fruitless: u32,
-    /// Live sectors, and segments that hosts had filled, when cleaning was found to be fruitless. It is tried again when a segment less is
-    /// alive, or when hosts have filled another: then the dead lie elsewhere.
+    /// Live sectors, and segments that hosts had filled, when it was found to be fruitless. It is tried again when a segment less is alive,
+    /// or when hosts have filled another: then the dead lie elsewhere.
     fruitless_at: Option<(u64, u64)>,
-    /// Live sectors when no victim was found. It is looked for again after a checkpoint, or when there are fewer by an eighth of a
-    /// segment: the look goes over all segments.
-    nothing_at: Option<u64>,
+}
+
+impl Record {
+    fn judged(&mut self, has_gained: bool, live: u64, stored: u64) {
+        self.fruitless = if has_gained { 0 } else { self.fruitless + 1 };
+        self.fruitless_at = (self.fruitless >= MOST_FRUITLESS).then_some((live, stored));
+    }
 }
 
 /// After cleaning so often without a gain, it rests: moving pages changes slots, whose pages move too, and nearly full
@@ -88,16 +105,11 @@ impl Cleaner {
         }
     }
 
-    fn judged(&mut self, has_gained: bool, live: u64, stored: u64) {
-        self.fruitless = if has_gained { 0 } else { self.fruitless + 1 };
-        self.fruitless_at = (self.fruitless >= MOST_FRUITLESS).then_some((live, stored));
-    }
-
     /// A checkpoint has come about, after which so many segments are in use and so many sectors alive. `stored` tells in segments what
     /// hosts have stored since the array was opened: what they have used up meanwhile is no fault of the cleaner.
     pub(crate) fn checkpointed(&mut self, used: u64, live: u64, stored: u64) {
         if let Some((used_before, stored_before)) = self.before.take() {
-            self.judged(used < used_before + (stored - stored_before), live, stored);
+            self.metadata.judged(used < used_before + (stored - stored_before), live, stored);
         }
         self.has_marked_pages = false;
         self.nothing_at = None;
@@ -119,7 +131,7 @@ impl Core {
             State::Idle => {
                 !self.cleaner.has_marked_pages
                     && self.is_short_of_space()
-                    && self.may_have_victim()
+                    && self.may_have_victim(self.pressure.space)
                     && (self.may_move() || self.dirty.unplaced() == 0)
             }
         }
@@ -136,10 +148,10 @@ impl Core {
     }
 
     /// False when a look for a victim has found none, and little has changed since.
-    pub(crate) fn may_have_victim(&self) -> bool {
+    pub(crate) fn may_have_victim(&self, is_awaited: bool) -> bool {
         let (live, _) = self.pool.live_sectors();
         let change = u64::from(self.geometry.segment_sectors() / 8);
-        self.cleaner.nothing_at.is_none_or(|then| live + change < then)
+        self.cleaner.nothing_at.is_none_or(|(then, was_awaited)| live + change < then || (is_awaited && !was_awaited))
     }
 
     /// There is more room than there was, or some time has passed: what could not be moved may be movable now.
@@ -152,9 +164,14 @@ impl Core {
         (self.options.dirty_limit / 4 / MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
     }
 
-    /// Moving takes room before it gives any.
+    /// Moving takes room before it gives any: a segment, and another where hosts' blocks come between.
     fn may_move(&self) -> bool {
-        self.pool.ready() > self.spare_for_moved()
+        self.pool.ready() > self.kept_from_cleaner() + self.promised_segments() + 1
+    }
+
+    /// Segments that must stay ready where what is being moved opens another.
+    pub(crate) fn spare_for_moved(&self) -> u64 {
+        (self.cleaner.kept + self.promised_segments()).saturating_sub(1)
     }
 
     fn next_victim(&self) -> Option<u32> {
@@ -170,12 +187,16 @@ impl Core {
     pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
         let (live, _) = self.pool.live_sectors();
         let segment = u64::from(self.geometry.segment_sectors());
-        let is_as_then = |(then, stored)| live + segment > then && self.stored_segments() <= stored + 1;
-        if self.cleaner.fruitless_at.is_some_and(is_as_then) {
-            return None;
-        }
         let filled = self.filled_sectors(kind);
-        self.pool.victim(kind, self.most_live(kind), filled, |segment| self.cleaner.given_up.contains(&segment))
+        let is_as_then = |(then, stored)| live + segment > then && self.stored_segments() <= stored + 1;
+        let is_fruitless = |record: &Record| record.fruitless_at.is_some_and(is_as_then);
+        let most = match kind {
+            Kind::Data if is_fruitless(&self.cleaner.data) => return None,
+            // Pages that move make pages of the slot table move, too: that is still less than a segment of which so little is left.
+            Kind::Metadata if is_fruitless(&self.cleaner.metadata) => filled / 2,
+            _ => self.most_live(kind),
+        };
+        self.pool.victim(kind, most, filled, |segment| self.cleaner.given_up.contains(&segment))
     }
 
     pub(crate) fn clean(&mut self) {
@@ -191,11 +212,12 @@ impl Core {
             return;
         }
         let Some(victim) = self.next_victim() else {
-            self.cleaner.nothing_at = Some(self.pool.live_sectors().0);
+            self.cleaner.nothing_at = Some((self.pool.live_sectors().0, self.pressure.space));
             return;
         };
         let sectors = self.pool.segments()[victim as usize].sectors;
         self.cleaner.state = State::Reading;
+        self.cleaner.kept = self.kept_from_cleaner();
         let Segment { kind, usage, .. } = self.pool.segments()[victim as usize];
         match kind {
             Kind::Data => self.cleaner.moving = Some((victim, usage, 0)),
@@ -220,8 +242,8 @@ impl Core {
         let Some((victim, usage, moved)) = self.cleaner.moving.take() else { return };
         let is_empty =
             self.pool.segments().get(victim as usize).is_none_or(|segment| segment.usage != usage || segment.live == 0);
-        let has_gained = is_empty && moved <= u64::from(self.most_live(Kind::Data));
-        self.cleaner.judged(has_gained, self.pool.live_sectors().0, self.stored_segments());
+        let has_gained = is_empty && moved <= u64::from(self.most_gaining());
+        self.cleaner.data.judged(has_gained, self.pool.live_sectors().0, self.stored_segments());
     }
 
     pub(crate) fn victim_read(&mut self, victim: u32, bytes: Option<Bytes>) {

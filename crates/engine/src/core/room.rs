@@ -164,7 +164,7 @@ impl Core {
             || self.is_dropping()
             || self.pool.dead() > 0
             || self.cleaner.is_busy()
-            || self.may_have_victim();
+            || self.may_have_victim(true);
         if may_come {
             self.pressure.space = true;
             return Room::Later;
@@ -182,12 +182,19 @@ impl Core {
         promised == 0 || promised + blocks <= segments * self.blocks_per_segment()
     }
 
-    /// Segments that must stay ready while the cleaner opens one: it may not take what was promised to hosts' blocks, nor more than half of
-    /// what the reserve has beyond one checkpoint, which giving space back needs.
-    pub(crate) fn spare_for_moved(&self) -> u64 {
-        let promised = self.dirty.unplaced() - self.dirty.unplaced_moved();
-        let kept = (self.reserve() + self.checkpoint_segments()).div_ceil(2).max(self.checkpoint_segments() + 1);
-        kept + 1 + promised.div_ceil(self.blocks_per_segment())
+    /// Segments of the reserve that the cleaner leaves when it takes up another segment: those of one checkpoint, and half of the others.
+    /// Where nothing is on its way to being free it leaves a quarter of them: what it empties comes back with the next checkpoint, and
+    /// without it nothing would ever. That quarter is for whoever gives space back.
+    pub(crate) fn kept_from_cleaner(&self) -> u64 {
+        let checkpoint = self.checkpoint_segments();
+        let others = self.reserve().saturating_sub(checkpoint);
+        let comes_back = self.pool.dead() + self.pool.coming() > 0;
+        checkpoint + (if comes_back { others / 2 } else { others / 4 }).max(2)
+    }
+
+    /// Segments that are promised to blocks of hosts.
+    pub(crate) fn promised_segments(&self) -> u64 {
+        (self.dirty.unplaced() - self.dirty.unplaced_moved()).div_ceil(self.blocks_per_segment())
     }
 
     /// 4 KiB blocks that a segment takes as they are, at least. A sixteenth is for summaries: small chunks have more of them than large
@@ -227,13 +234,20 @@ impl Core {
         self.pressure.space || self.pool.free() + self.pool.coming() < self.reserve() + margin
     }
 
-    /// Live sectors beyond which cleaning a segment does not pay. Data is moved up to where little is gained, so that a pool can be
-    /// filled to the end; metadata, of which every checkpoint makes more, only when it pays well.
+    /// Live sectors beyond which cleaning a segment does not pay. Where a host waits for room, data is moved for hardly any gain, so that
+    /// a pool can be filled to the end; metadata, of which every checkpoint makes more, only when it pays well.
     pub(crate) fn most_live(&self, kind: Kind) -> u32 {
         match kind {
+            Kind::Data if self.pressure.space => self.most_gaining(),
             Kind::Data => self.filled_sectors(kind) / 16 * 15,
             Kind::Metadata => self.filled_sectors(kind) / 4 * 3,
         }
+    }
+
+    /// Live sectors beyond which moving a segment of data gains nothing.
+    pub(crate) fn most_gaining(&self) -> u32 {
+        let filled = self.filled_sectors(Kind::Data);
+        filled - filled / 64
     }
 
     /// Sectors of a segment of that kind that can be alive: what summaries and ends take, at most, is left out.

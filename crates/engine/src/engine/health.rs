@@ -102,14 +102,11 @@ impl Shared {
         self.is_ending.load(Ordering::Acquire) || self.has_no_time.load(Ordering::Acquire)
     }
 
-    /// Takes a checkpoint. `None` when the engine ends or has stopped.
+    /// Takes a checkpoint of what is now. `None` when the engine ends or has stopped.
     fn checkpoint(&self) -> Option<Frozen> {
-        let before = self.locked(|core| {
-            core.request_checkpoint();
-            core.checkpoints()
-        });
+        let wanted = self.locked(Core::request_checkpoint);
         loop {
-            let frozen = self.locked(|core| (core.checkpoints() > before).then(|| core.frozen()));
+            let frozen = self.locked(|core| (core.checkpoints() >= wanted).then(|| core.frozen()));
             if frozen.is_some() {
                 return frozen;
             }
