@@ -26,14 +26,14 @@ use crate::error::DiskError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::{Bytes, BytesMut};
-use initiator::{CopyRun, LogicalUnit, Request};
+use initiator::{Completion, CopyRun, LogicalUnit, Request};
 use parking_lot::Mutex;
 use path::{Outcome, Path};
 use policy::Selector;
 use probe::{Probe, probe};
 use retry::{Attempts, Judgement};
 use scsi::lba_status::parse_lba_status;
-use scsi::{Lun, SenseKey};
+use scsi::{Asc, Lun, SenseKey, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -248,6 +248,9 @@ impl IscsiDisk {
         loop {
             let path = self.choose(term).await?;
             let outcome = self.travel(&self.paths[path], request.clone(), term).await;
+            if self.has_lost_reservation(path, &outcome) {
+                return Err(DiskError::ReservationConflict);
+            }
             let completion = match outcome {
                 Outcome::Answered(completion) => completion,
                 Outcome::NotSent => continue,
@@ -269,6 +272,27 @@ impl IscsiDisk {
                 }
             }
         }
+    }
+
+    /// True when the outcome says that the reservation which this host held is gone: it must not write on as if it were alone. A session
+    /// that ended took it along, even if the path is there again at once; so did a reset (29h), and whoever preempted or released it.
+    fn has_lost_reservation(&self, path: usize, outcome: &Outcome) -> bool {
+        let mut reservation = self.reservation.lock();
+        let is_gone = match outcome {
+            Outcome::Answered(Completion {
+                status: Some(Status::ReservationConflict | Status::TaskAborted), ..
+            }) => true,
+            Outcome::Answered(Completion { sense: Some(sense), .. }) => {
+                sense.key == SenseKey::UnitAttention && tells_of_a_lost_reservation(sense.asc)
+            }
+            Outcome::Answered(_) => false,
+            Outcome::NotSent | Outcome::Lost => true,
+        };
+        let has_lost = is_gone && *reservation == Reservation::Held(path);
+        if has_lost {
+            *reservation = Reservation::Lost;
+        }
+        has_lost
     }
 
     async fn travel(&self, path: &Path, request: Request, term: Term) -> Outcome {
@@ -360,6 +384,11 @@ impl IscsiDisk {
         let whole = !data.is_empty() && data.len().is_multiple_of(block) && u32::try_from(data.len()).is_ok();
         if whole { Ok((data.len() / block) as u64) } else { Err(DiskError::Length(data.len())) }
     }
+}
+
+/// Reset, or a nexus that was lost (29h); reservations preempted or released by another (2Ah/03h and 04h).
+fn tells_of_a_lost_reservation(asc: Asc) -> bool {
+    asc.code() == 0x29 || matches!((asc.code(), asc.qualifier()), (0x2a, 3 | 4))
 }
 
 /// True where the device says that it does not know a command, or not in the form that every host sends it in.

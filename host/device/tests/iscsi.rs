@@ -196,6 +196,27 @@ async fn a_reservation_stays_on_its_path_and_falls_with_it() {
     disk.write(0, block(1, 1)).await.unwrap();
 }
 
+/// Another host resets the unit to break the reservation, and takes it: what is sent again then would land over that host's lock.
+#[tokio::test]
+async fn a_reservation_that_a_reset_took_is_not_believed_in() {
+    let is_write = |command: &Command| matches!(command, Command::Write(_));
+    let lost: [fn() -> Reply; 3] = [
+        || check(Sense::unit_attention(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED)),
+        || Reply::Answer(status(Status::ReservationConflict)),
+        || Reply::Answer(status(Status::TaskAborted)),
+    ];
+    for reply in lost {
+        let served = Target::scripted(64, first(1, is_write, reply)).serve();
+        let disk = open(&served, 1).await;
+        disk.reserve().await.unwrap();
+        assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict));
+        assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict), "not before it is released");
+        disk.release().await.unwrap();
+        assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "nothing was written");
+        disk.write(0, block(1, 1)).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_a_device_does_not_know_is_not_asked_again() {
     let asked = Arc::new(AtomicU32::new(0));

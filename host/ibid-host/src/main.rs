@@ -9,6 +9,7 @@ mod cluster;
 mod esx;
 mod esxtop;
 mod failure;
+mod interrupt;
 mod lab;
 mod meter;
 mod progress;

@@ -89,6 +89,11 @@ impl Checkpoint {
         self.phase == Phase::Barrier
     }
 
+    /// True from the instant on, until it counts.
+    pub(crate) fn is_being_stored(&self) -> bool {
+        self.superblock.is_some()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }

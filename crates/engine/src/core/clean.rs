@@ -161,7 +161,8 @@ impl Core {
 
     /// Blocks that the cleaner holds in memory, about: hosts' blocks need the room too.
     fn most_moved(&self) -> u64 {
-        (self.options.dirty_limit / 4 / MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
+        // Rounded up, so that destage is due where taking up pauses.
+        (self.options.dirty_limit / 4).div_ceil(MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
     }
 
     /// Moving takes room before it gives any: a segment, and another where hosts' blocks come between.

@@ -170,6 +170,8 @@ impl DirtyBlocks {
         let names: Vec<SlotName> =
             self.queue.iter().copied().filter(|name| self.blocks.get(name).is_some_and(is_moved)).collect();
         names.into_iter().for_each(|name| drop(self.remove(name)));
+        let blocks = &self.blocks;
+        self.queue.retain(|name| blocks.get(name).is_some_and(|block| block.stage == Stage::Waiting));
     }
 
     /// Blocks that neither have a place nor are on their way to one.
@@ -204,6 +206,7 @@ impl DirtyBlocks {
 
     /// True when a block waits in the queue.
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.queue.is_empty()
+        // Names of blocks that were freed meanwhile may stand in it.
+        self.waiting() > 0 && !self.queue.is_empty()
     }
 }

@@ -177,8 +177,10 @@ impl Core {
     /// checkpoint makes it true.
     fn is_replayable(&self, blocks: u64) -> bool {
         let promised = self.replay_room.blocks();
-        // One more is lost with the end of the segment that was open.
-        let segments = self.replay_room.free.saturating_sub(self.checkpoint_segments() + 1);
+        // Until the checkpoint under way counts, a replay changes the metadata of both, before one checkpoint stores them. One segment
+        // more is lost with the end of the one that was open.
+        let checkpoints = 1 + u64::from(self.checkpoint.is_being_stored());
+        let segments = self.replay_room.free.saturating_sub(checkpoints * self.checkpoint_segments() + 1);
         promised == 0 || promised + blocks <= segments * self.blocks_per_segment()
     }
 

@@ -96,6 +96,7 @@ impl Workload {
                     self.oracle.acquired(file, JUDGE, datastore);
                     let stamp = patiently(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
                     self.oracle.found(file, JUDGE, stamp);
+                    self.oracle.releasing(file, JUDGE);
                     opened.close().await?;
                 }
                 Err(error) => self.oracle.accuse(format!("a lock is lost for ever: file {file}: {error}")),

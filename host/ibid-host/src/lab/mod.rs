@@ -1,6 +1,7 @@
 //! `ibid-host lab`: the experiments of the documents, against any target.
 
 use crate::failure::Failure;
+use crate::interrupt::told_to_stop;
 use ::lab::results::{Ending, Report};
 use ::lab::{LabError, Plan, Scale, experiments, report};
 use clap::{Args, Subcommand};
@@ -61,7 +62,7 @@ pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
         LabVerb::Run(args) => tokio::select! {
             result = measure(args) => result,
             // What the lab has started goes with the values that are dropped here.
-            _ = tokio::signal::ctrl_c() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
+            Ok(()) = told_to_stop() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
         },
     }
 }

@@ -140,7 +140,7 @@ async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Resul
     waited
 }
 
-/// Lets a machine run for some seconds, or until Ctrl-C. Meanwhile a VMFS 6 datastore gives its free space back by itself, as
+/// Lets a machine run for some seconds, or until it is told to stop. Meanwhile a VMFS 6 datastore gives its free space back by itself, as
 /// it does while any of its files is open.
 async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> Result<(), Failure> {
     let stop = AtomicBool::new(false);
@@ -150,7 +150,7 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
                 tokio::time::sleep(Duration::from_secs(secs)).await;
                 Ok(())
             }
-            None => tokio::signal::ctrl_c().await,
+            None => crate::interrupt::told_to_stop().await,
         };
         stop.store(true, Ordering::Relaxed);
         ended.map_err(|error| Failure::File { path: "signals".to_owned(), error })

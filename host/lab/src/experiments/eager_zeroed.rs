@@ -31,7 +31,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     let [small, large] = together.map(words::bytes);
     let mut findings = Findings {
         setup: format!(
-            "one disk of each size; and four at once, each by a process of its own on the host: of {large} with WRITE SAME, of {small} without"
+            "one disk of each size; and four at once, each through a mount and sessions of its own in the lab's one process: of {large} with WRITE SAME, of {small} without"
         ),
         expected: "About 6 times faster at any size. Four at once take 3.5 times as long as one without WRITE SAME, and 1.6 times \
                    with it."
