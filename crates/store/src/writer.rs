@@ -15,8 +15,6 @@ pub struct Chunk {
     pub offset: u64,
     /// What goes there, one after the other.
     pub data: Vec<Bytes>,
-    /// How many bytes that are.
-    pub bytes: usize,
     /// What it holds.
     pub entries: Vec<Entry>,
 }
@@ -141,7 +139,7 @@ impl SegmentWriter {
         self.fill.sectors += (bytes as u64 / SECTOR_BYTES) as u32;
         self.fill.summary = Some(summary);
         assert!(self.fill.sectors <= self.limit);
-        Some(Chunk { offset, data, bytes, entries })
+        Some(Chunk { offset, data, entries })
     }
 
     /// Takes `bytes` that no summary lists (a part of the manifest), between chunks. Gives the first sector.
@@ -172,7 +170,7 @@ mod tests {
         assert_eq!(writer.append(Item::Slot(1), &block, 11), Some((0, 8)));
         assert_eq!(writer.append(Item::Slot(2), &block.slice(..600), 12), Some((8, 2)));
         let first = writer.cut().unwrap();
-        assert_eq!((first.offset, first.bytes), (geometry.segment_start(2), 4096 + 1024 + 512));
+        assert_eq!((first.offset, first.data.concat().len()), (geometry.segment_start(2), 4096 + 1024 + 512));
         assert_eq!(decode_summary(id, &first.data.concat()[5120..]), Some((first.entries, None)));
         assert_eq!(writer.append_plain(700), Some(11));
         assert_eq!(writer.append(Item::Slot(3), &block.slice(..512), 13), Some((13, 1)));

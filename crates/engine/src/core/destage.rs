@@ -225,7 +225,7 @@ impl Core {
     /// Sends the open chunk of data to the drive.
     pub(crate) fn cut_data_chunk(&mut self) {
         let Some(writer) = &mut self.data_writer else { return };
-        let Some(Chunk { offset, data, entries, .. }) = writer.cut() else { return };
+        let Some(Chunk { offset, data, entries }) = writer.cut() else { return };
         let fill = writer.fill();
         self.pool.note(fill);
         let names = entries.iter().filter_map(|entry| match entry.item {

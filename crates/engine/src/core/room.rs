@@ -145,14 +145,16 @@ impl Core {
     fn space_for(&mut self, record: &[LogOp]) -> Room {
         let changes_map =
             !record.iter().all(|op| matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. }));
-        let needed: u64 = record.iter().map(blocks_needed).sum::<u64>() + u64::from(changes_map);
+        let data: u64 = record.iter().map(blocks_needed).sum();
+        let needed = data + u64::from(changes_map);
         // Where a volume goes, there is room in the end for what the catalogue has to say of it.
         let is_giving_back = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
         let spare = record.iter().map(|op| self.spare_for(op)).max().unwrap_or_default();
         // Room in the open segment is none for the pages of the map, which even a write of zeros may cost.
         let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments());
         if is_giving_back || spare == 0 || (has_pages && needed <= self.available_blocks(spare)) {
-            if self.is_replayable(needed) {
+            // What stores no data asks nothing of a replay: giving space back waits for no checkpoint.
+            if data == 0 || self.is_replayable(data) {
                 return Room::Now;
             }
             self.pressure.log = true;
