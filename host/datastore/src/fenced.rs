@@ -6,7 +6,7 @@ use crate::mounted::Mounted;
 use bytes::Bytes;
 use device::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
-    SharedDisk, VaaiStatus,
+    SharedDisk, Standing, VaaiStatus,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -28,8 +28,13 @@ impl FencedDisk {
     }
 
     /// Issues a command, again and again while another host has the unit reserved; and, when doing it twice is harmless,
-    /// while the device is not to be reached.
-    fn issue<'a, T, F>(&'a self, replay: Replay, command: impl Fn() -> F + Send + 'a) -> Answer<'a, T>
+    /// while the device is not to be reached. `other` is the unit that the command changes besides, if there is one.
+    fn issue<'a, T, F>(
+        &'a self,
+        replay: Replay,
+        other: Option<&'a dyn SharedDisk>,
+        command: impl Fn() -> F + Send + 'a,
+    ) -> Answer<'a, T>
     where
         T: Send + 'a,
         F: Future<Output = Result<T, DiskError>> + Send + 'a,
@@ -38,24 +43,36 @@ impl FencedDisk {
             let io = &self.0.io;
             let (since, mut backoff) = (io.runtime.now(), io.backoff());
             loop {
-                let error = match io.check() {
-                    Ok(()) => match command().await {
+                let standing = self.standing_with(other);
+                let error = match standing {
+                    Standing::Open(_) => match command().await {
                         Err(error) if passes(&error, replay) => error,
                         answer => return answer,
                     },
                     // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
-                    Err(_) => DiskError::PathsDown,
+                    Standing::Suspended | Standing::Over => DiskError::PathsDown,
                 };
                 let patience = match error {
                     DiskError::ReservationConflict => io.timing.patience,
                     _ => self.0.paths_down_timeout,
                 };
-                if io.lease.is_over() || io.runtime.now() >= since + patience {
+                if self.standing_with(other) == Standing::Over || io.runtime.now() >= since + patience {
                     return Err(error);
                 }
                 backoff.pause().await;
             }
         })
+    }
+
+    /// Whether a command may be issued that changes this unit and perhaps another. One that changes another takes no
+    /// longer than the hosts there wait for it.
+    fn standing_with(&self, other: Option<&dyn SharedDisk>) -> Standing {
+        let Some(other) = other else { return self.standing() };
+        let standing = self.standing().and(other.standing());
+        if let Standing::Open(lifetime) = standing {
+            self.disk().bound(lifetime);
+        }
+        standing
     }
 }
 
@@ -70,50 +87,49 @@ impl SharedDisk for FencedDisk {
     }
 
     fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
-        self.issue(Replay::Harmless, move || self.disk().read(lba, blocks))
+        self.issue(Replay::Harmless, None, move || self.disk().read(lba, blocks))
     }
 
     fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
-        self.issue(Replay::Harmless, move || self.disk().write(lba, data.clone()))
+        self.issue(Replay::Harmless, None, move || self.disk().write(lba, data.clone()))
     }
 
     fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
-        self.issue(Replay::Never, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
+        self.issue(Replay::Never, None, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
     }
 
     fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
-        self.issue(Replay::Harmless, move || self.disk().write_same(lba, blocks, pattern.clone()))
+        self.issue(Replay::Harmless, None, move || self.disk().write_same(lba, blocks, pattern.clone()))
     }
 
     fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
-        self.issue(Replay::Harmless, move || self.disk().unmap(ranges.clone()))
+        self.issue(Replay::Harmless, None, move || self.disk().unmap(ranges.clone()))
     }
 
-    fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()> {
-        let destination = destination.clone();
-        let onto_itself = destination.name == self.identity().name && device::overlaps_itself(&runs);
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+        let onto_itself = destination.identity().name == self.identity().name && device::overlaps_itself(&runs);
         let replay = if onto_itself { Replay::Never } else { Replay::Harmless };
-        Box::pin(async move { self.issue(replay, || self.disk().copy(&destination, runs.clone())).await })
+        self.issue(replay, Some(destination), move || self.disk().copy(destination, runs.clone()))
     }
 
     fn reserve(&self) -> Answer<'_, ()> {
-        self.issue(Replay::Never, move || self.disk().reserve())
+        self.issue(Replay::Never, None, move || self.disk().reserve())
     }
 
     fn release(&self) -> Answer<'_, ()> {
-        self.issue(Replay::Never, move || self.disk().release())
+        self.issue(Replay::Never, None, move || self.disk().release())
     }
 
     fn reset(&self) -> Answer<'_, ()> {
-        self.issue(Replay::Never, move || self.disk().reset())
+        self.issue(Replay::Never, None, move || self.disk().reset())
     }
 
     fn synchronize(&self) -> Answer<'_, ()> {
-        self.issue(Replay::Harmless, move || self.disk().synchronize())
+        self.issue(Replay::Harmless, None, move || self.disk().synchronize())
     }
 
     fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
-        self.issue(Replay::Harmless, move || self.disk().get_lba_status(lba))
+        self.issue(Replay::Harmless, None, move || self.disk().get_lba_status(lba))
     }
 
     fn vaai(&self) -> VaaiStatus {
@@ -126,6 +142,15 @@ impl SharedDisk for FencedDisk {
 
     fn bound(&self, lifetime: Duration) {
         self.disk().bound(lifetime);
+    }
+
+    fn standing(&self) -> Standing {
+        let io = &self.0.io;
+        match io.check() {
+            Ok(()) => Standing::Open(io.timing.io_lifetime),
+            Err(_) if io.lease.is_over() => Standing::Over,
+            Err(_) => Standing::Suspended,
+        }
     }
 
     fn limits(&self) -> Limits {

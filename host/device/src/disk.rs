@@ -59,6 +59,28 @@ pub struct Limits {
     pub copy_run_blocks: u64,
 }
 
+/// Whether a host may issue commands to a unit now ([`SharedDisk::standing`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may, and each takes no longer than this ([`SharedDisk::bound`]).
+    Open(Duration),
+    /// Not now: other hosts may take this one for dead. Later perhaps.
+    Suspended,
+    /// Never again through this handle: another host has taken over.
+    Over,
+}
+
+impl Standing {
+    /// Of a command that concerns two units: the lesser of both, and the shorter time.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Open(one), Self::Open(two)) => Self::Open(one.min(two)),
+            (Self::Over, _) | (_, Self::Over) => Self::Over,
+            (Self::Suspended, _) | (_, Self::Suspended) => Self::Suspended,
+        }
+    }
+}
+
 /// A logical unit as one host sees it. The same unit opened by another host is another value.
 ///
 /// Every call is one SCSI command (and the retries that a host's driver makes by itself). Data are whole blocks; a
@@ -87,8 +109,10 @@ pub trait SharedDisk: Send + Sync {
     /// UNMAP, the primitive Delete: runs of blocks as (first, count), in one command.
     fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()>;
 
-    /// EXTENDED COPY, the primitive Clone, from this unit to `destination` (which may be this one), in one command.
-    fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()>;
+    /// EXTENDED COPY, the primitive Clone, from this unit to `destination` (which may be this one), in one command. It is this
+    /// unit's command, but what it changes is `destination`: it is issued where both units' [`standing`](Self::standing)
+    /// allows it.
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()>;
 
     /// RESERVE(6): the whole unit for this host. Others get [`DiskError::ReservationConflict`].
     fn reserve(&self) -> Answer<'_, ()>;
@@ -118,6 +142,9 @@ pub trait SharedDisk: Send + Sync {
     /// [`DiskError::TimedOut`], or in what kept it waiting. The shortest time that anybody asked for holds. Locks that
     /// hosts take from each other need this: a command that comes too late would write what belongs to another by then.
     fn bound(&self, lifetime: Duration);
+
+    /// Whether commands may be issued now: for those that another unit's command does to this one.
+    fn standing(&self) -> Standing;
 
     /// How much one command may ask for.
     fn limits(&self) -> Limits;

@@ -21,7 +21,7 @@ pub use probe::OpenError;
 pub use retry::RetryRules;
 
 use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
-use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, overlaps_itself};
+use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing, overlaps_itself};
 use crate::error::DiskError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
@@ -475,9 +475,9 @@ impl SharedDisk for IscsiDisk {
         })
     }
 
-    fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()> {
-        let name = destination.name.clone();
-        let target = LogicalUnit { name: destination.designator.clone(), ..LogicalUnit::default() };
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+        let name = destination.identity().name.clone();
+        let target = LogicalUnit { name: destination.identity().designator.clone(), ..LogicalUnit::default() };
         Box::pin(async move {
             let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
             let id = self.next_copy.fetch_add(1, Ordering::Relaxed);
@@ -581,6 +581,10 @@ impl SharedDisk for IscsiDisk {
     fn bound(&self, lifetime: Duration) {
         let mut shortest = self.lifetime.lock();
         *shortest = lifetime.min(*shortest);
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::Open(*self.lifetime.lock())
     }
 
     fn limits(&self) -> Limits {

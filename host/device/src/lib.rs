@@ -14,7 +14,7 @@ mod memory;
 mod vaai;
 
 pub use counters::{Counters, CountersSnapshot, Latencies, OffloadCount, Statistics};
-pub use disk::{Answer, Compared, Extent, Limits, SharedDisk, overlaps_itself};
+pub use disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing, overlaps_itself};
 pub use error::DiskError;
 pub use identity::DiskIdentity;
 pub use initiator::CopyRun;

@@ -5,7 +5,7 @@
 mod medium;
 
 use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
-use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk};
+use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing};
 use crate::error::DiskError;
 use crate::identity::{DiskIdentity, esxi_name};
 use crate::vaai::{Primitive, VaaiStatus};
@@ -424,8 +424,8 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn copy(&self, destination: &DiskIdentity, runs: Vec<CopyRun>) -> Answer<'_, ()> {
-        let (name, array) = (destination.name.clone(), destination.array.clone());
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+        let (name, array) = (destination.identity().name.clone(), destination.identity().array.clone());
         Box::pin(async move {
             let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
             let operation = Operation::Copy(runs.clone());
@@ -497,6 +497,10 @@ impl SharedDisk for MemoryDisk {
     fn bound(&self, lifetime: Duration) {
         let mut shortest = self.lifetime.lock();
         *shortest = lifetime.min(*shortest);
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::Open(*self.lifetime.lock())
     }
 
     fn limits(&self) -> Limits {

@@ -82,8 +82,7 @@ async fn every_command_reaches_the_disk() {
     disk.write(0, block(1, 8)).await.unwrap();
     disk.write_same(2, 2, block(7, 1)).await.unwrap();
     disk.unmap(vec![(4, 1), (6, 1)]).await.unwrap();
-    let own = disk.identity().clone();
-    disk.copy(&own, vec![CopyRun { source: 0, destination: 100, blocks: 8 }]).await.unwrap();
+    disk.copy(&disk, vec![CopyRun { source: 0, destination: 100, blocks: 8 }]).await.unwrap();
     let expected = [1, 1, 7, 7, 0, 1, 0, 1].map(|byte| block(byte, 1)).concat();
     assert_eq!(disk.read(100, 8).await.unwrap(), expected);
     assert_eq!(disk.compare_and_write(0, block(1, 1), block(2, 1)).await, Ok(Compared::Written));

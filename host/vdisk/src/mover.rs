@@ -227,7 +227,7 @@ impl Mover {
         bytes: u64,
     ) -> Result<(), DiskError> {
         if !self.refused.load(Ordering::Relaxed) {
-            match source.copy(destination.identity(), runs.clone()).await {
+            match source.copy(destination, runs.clone()).await {
                 Ok(()) => {
                     self.work.xcopy(bytes);
                     return Ok(());

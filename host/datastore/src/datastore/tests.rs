@@ -26,6 +26,15 @@ impl Lab {
         Self { array, name, runtime: Arc::new(TokioRuntime::default()) }
     }
 
+    /// A second datastore on the same array.
+    async fn second(&self) -> Self {
+        let (array, runtime) = (self.array.clone(), Arc::clone(&self.runtime));
+        let lab = Self { name: array.create(BLOCKS), array, runtime };
+        let options = FormatOptions::new("datastore2", Mode::V6);
+        Datastore::format(&lab.disk("format"), &options, &lab.runtime).await.unwrap();
+        lab
+    }
+
     fn open(&self, host: &str) -> MemoryDisk {
         self.array.open(&self.name, host).unwrap()
     }
@@ -270,6 +279,45 @@ async fn io_on_files_waits_for_a_device_that_comes_back() {
     disk.set_paths(true);
     write.await.unwrap().unwrap();
     assert!(one.is_alive());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_needs_the_lease_of_both_datastores() {
+    let lab = Lab::new().await;
+    let target = lab.second().await;
+    let (disk, other) = (Arc::new(target.open("one")), target.open("two"));
+    let shared: Arc<dyn SharedDisk> = disk.clone();
+    let here = lab.mount("one").await;
+    let there = Datastore::mount(shared, &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+    lab.open("one").write(1 << 20, vec![7; 4096].into()).await.unwrap();
+    // The paths to the target are lost, those to the source, down which the command goes, are not.
+    disk.set_paths(false);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert!(here.is_alive() && !there.is_alive());
+    let run = || vec![device::CopyRun { source: 1 << 20, destination: 1 << 20, blocks: 8 }];
+    let (from, to) = (here.disk(), there.disk());
+    let copy = tokio::spawn(async move { from.copy(&*to, run()).await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(other.read(1 << 20, 8).await.unwrap(), vec![0; 4096], "the host may be taken for dead there");
+    disk.set_paths(true);
+    assert_eq!(copy.await.unwrap(), Ok(()));
+    assert_eq!(other.read(1 << 20, 8).await.unwrap(), vec![7; 4096]);
+    there.unmount().await.unwrap();
+    assert_eq!(here.disk().copy(&*there.disk(), run()).await, Err(DiskError::PathsDown));
+}
+
+#[tokio::test]
+async fn a_copy_takes_no_longer_than_either_datastore_allows() {
+    let lab = Lab::new().await;
+    let target = lab.second().await;
+    let source = Arc::new(lab.open("one"));
+    let shared: Arc<dyn SharedDisk> = source.clone();
+    let here = Datastore::mount(shared, &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+    let timing = crate::Timing { io_lifetime: Duration::from_secs(2), ..crate::Timing::default() };
+    let options = MountOptions { timing, ..MountOptions::new("one") };
+    let there = Datastore::mount(target.disk("one"), &options, Arc::clone(&lab.runtime)).await.unwrap();
+    here.disk().copy(&*there.disk(), Vec::new()).await.unwrap();
+    assert_eq!(source.standing(), device::Standing::Open(Duration::from_secs(2)));
 }
 
 #[tokio::test]

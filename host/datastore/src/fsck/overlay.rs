@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use device::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
-    SharedDisk, VaaiStatus,
+    SharedDisk, Standing, VaaiStatus,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl SharedDisk for OverlayDisk {
         refused(Primitive::Delete)
     }
 
-    fn copy(&self, _: &DiskIdentity, _: Vec<CopyRun>) -> Answer<'_, ()> {
+    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> Answer<'a, ()> {
         refused(Primitive::Clone)
     }
 
@@ -112,6 +112,10 @@ impl SharedDisk for OverlayDisk {
 
     fn bound(&self, lifetime: Duration) {
         self.disk.bound(lifetime);
+    }
+
+    fn standing(&self) -> Standing {
+        self.disk.standing()
     }
 
     fn limits(&self) -> Limits {

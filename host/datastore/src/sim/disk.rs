@@ -5,7 +5,7 @@ use super::world::{Process, World};
 use bytes::{Bytes, BytesMut};
 use device::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, MemoryArray,
-    Primitive, SharedDisk, VaaiStatus,
+    Primitive, SharedDisk, Standing, VaaiStatus,
 };
 use parking_lot::Mutex;
 use scsi::{Sense, SenseKey, asc};
@@ -237,7 +237,7 @@ impl SharedDisk for SimDisk {
         Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Delete))))
     }
 
-    fn copy(&self, _: &DiskIdentity, _: Vec<CopyRun>) -> Answer<'_, ()> {
+    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> Answer<'a, ()> {
         Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Clone))))
     }
 
@@ -288,6 +288,10 @@ impl SharedDisk for SimDisk {
 
     fn bound(&self, lifetime: Duration) {
         *self.lifetime.lock() = lifetime;
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::Open(*self.lifetime.lock())
     }
 
     fn limits(&self) -> Limits {

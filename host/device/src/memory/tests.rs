@@ -48,12 +48,12 @@ async fn copies_reach_volumes_of_the_same_array_and_count_at_both_ends() {
     let source = array.open_with(&source, "one", &statistics).unwrap();
     let target = array.open_with(&target, "one", &statistics).unwrap();
     source.write(0, block(9, 8)).await.unwrap();
-    source.copy(target.identity(), vec![CopyRun { source: 0, destination: 20, blocks: 8 }]).await.unwrap();
+    source.copy(&target, vec![CopyRun { source: 0, destination: 20, blocks: 8 }]).await.unwrap();
     assert_eq!(target.read(20, 8).await.unwrap(), block(9, 8));
     assert_eq!((source.counters().clone_read.bytes, target.counters().clone_write.bytes), (4096, 4096));
     let foreign = MemoryArray::new("iqn.2026-11.test:other");
     let foreign = foreign.open(&foreign.create(64), "one").unwrap();
-    let error = source.copy(foreign.identity(), vec![]).await.unwrap_err();
+    let error = source.copy(&foreign, vec![]).await.unwrap_err();
     assert!(error.is_refusal(), "{error}");
     assert_eq!(source.vaai().clone.support, Support::Supported);
 }
