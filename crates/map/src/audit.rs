@@ -2,6 +2,7 @@
 
 use crate::page::{Below, Page, entry_span, span};
 use crate::reference::{Ref, SlotName, Target};
+use crate::table::SlotTable;
 use crate::tree::{Map, Root};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -80,9 +81,10 @@ struct Step {
 
 impl Map {
     /// Walks everything below `roots`, below the drop queue, and the blocks that `held` names (one entry per counted reference from
-    /// outside the map). Pages that are not in memory are read by `load`.
+    /// outside the map). Pages that are not in memory are read by `load`; `slots` is the slot table with all of its pages.
     pub fn audit(
         &self,
+        slots: &SlotTable,
         roots: &[Root],
         held: &[Ref],
         load: &mut dyn FnMut(SlotName) -> Option<Page>,
@@ -102,7 +104,7 @@ impl Map {
                 Target::Page(name) => (name, true),
                 _ => continue,
             };
-            if self.slots.get(name).is_none() {
+            if slots.get(name).is_none() {
                 return Err(Violation::Dangling(name));
             }
             said.extend(mapped.filter(|_| is_page).map(|mapped| (name, mapped)));
@@ -133,31 +135,31 @@ impl Map {
             }
             found.insert(name.slot, new);
         }
-        self.compare(&found, &said)?;
+        compare(slots, &found, &said)?;
         Ok(report)
     }
+}
 
-    /// What the slots count and what was said to be mapped, against what the walk found.
-    fn compare(&self, found: &FxHashMap<u64, Found>, said: &[(SlotName, u64)]) -> Result<(), Violation> {
-        let mut shared = 0;
-        for number in 0..self.slots.len() {
-            let (slot, found) = (self.slots.number(number), found.get(&number));
-            let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
-            if counted != references {
-                return Err(Violation::WrongCount { slot: number, counted, found: references });
-            }
-            let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
-            let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
-            shared += place.map_or(0, |place| u64::from(place.share()));
+/// What the slots count and what was said to be mapped, against what the walk found.
+fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotName, u64)]) -> Result<(), Violation> {
+    let mut shared = 0;
+    for number in 0..slots.len() {
+        let (slot, found) = (slots.number(number), found.get(&number));
+        let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
+        if counted != references {
+            return Err(Violation::WrongCount { slot: number, counted, found: references });
         }
-        if shared != self.slots.shared_sectors() {
-            return Err(Violation::WrongShared { counted: self.slots.shared_sectors(), found: shared });
-        }
-        said.iter().try_for_each(|(name, counted)| {
-            let there = found.get(&name.slot).map_or(0, |found| found.mapped);
-            compare_mapped(Ref::page(*name), *counted, there)
-        })
+        let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
+        let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
+        shared += place.map_or(0, |place| u64::from(place.share()));
     }
+    if shared != slots.shared_sectors() {
+        return Err(Violation::WrongShared { counted: slots.shared_sectors(), found: shared });
+    }
+    said.iter().try_for_each(|(name, counted)| {
+        let there = found.get(&name.slot).map_or(0, |found| found.mapped);
+        compare_mapped(Ref::page(*name), *counted, there)
+    })
 }
 
 /// The steps that lead on from a page.

@@ -4,23 +4,28 @@
 //! volume ─▶ Root ─▶ Page (1024 refs) ─▶ … ─▶ leaf Page (256 refs) ─▶ Ref ─▶ Slot ─▶ Place in a segment
 //! ```
 //!
-//! No I/O, no clock, no threads. Whoever edits asks [`Map::missing`] first and loads what it names.
+//! No I/O, no clock, no threads. Pages of the map and of the slot table may be on the drive only: whoever looks or edits asks
+//! [`Map::missing`] first and loads what it names.
 #![forbid(unsafe_code)]
 
+mod absent;
 mod audit;
 mod headroom;
 mod page;
 mod redirect;
 mod reference;
 mod slot;
+mod slot_page;
 mod table;
 mod tree;
 #[cfg(test)]
 mod tree_tests;
 
+pub use absent::{Absent, Need};
 pub use audit::{AuditReport, Violation};
 pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, SLOT_BITS, SlotName, Target};
 pub use slot::{MAX_PLACE_SECTORS, MAX_UNIT_BLOCKS, Place, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes};
-pub use table::{SLOT_PAGE_BYTES, SlotTable};
+pub use slot_page::SLOT_PAGE_BYTES;
+pub use table::SlotTable;
 pub use tree::{Freed, Map, Piece, Root, TooManyReferences, shares};

@@ -21,6 +21,8 @@ impl Map {
         if !self.slots.count_up(to) {
             return false;
         }
+        // A block without a place stands only in leaves that have changed: their slots are in memory.
+        self.slots.will_move(leaf);
         self.pages.edit(leaf).refs[index] = Ref::data(to);
         self.release(Ref::data(from));
         true

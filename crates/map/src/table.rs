@@ -1,11 +1,14 @@
 //! The slot table: one array of slots, in pages of 256, for data blocks and map pages alike.
+//!
+//! Pages that are stored may leave memory ([`residency`]). Who looks at a slot makes sure before that its page is there: what
+//! [`Map::missing`](crate::Map::missing) names has been brought in, or [`SlotTable::is_here`] was asked.
+
+mod residency;
 
 use crate::reference::{GENERATION_MASK, SLOT_BITS, SlotName};
 use crate::slot::{Place, SLOTS_PER_PAGE, Slot, SlotBytes};
-use zerocopy::{FromBytes, IntoBytes};
-
-/// Bytes of one stored page of the slot table.
-pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
+use residency::Frame;
+use std::collections::VecDeque;
 
 /// The most pages: as many slots as a reference can name.
 const MAX_PAGES: u64 = (1 << SLOT_BITS) / SLOTS_PER_PAGE as u64;
@@ -23,72 +26,47 @@ pub(crate) fn is_at_its_end(count: u32) -> bool {
     count >= u32::MAX - COUNT_HEADROOM / 2
 }
 
-struct SlotPage {
-    slots: [SlotBytes; SLOTS_PER_PAGE],
-    free: u16,
-    /// No slot below this one is free.
-    first_free: u16,
-    is_dirty: bool,
-    /// One bit for each slot that holds a map page.
-    holds_page: [u64; SLOTS_PER_PAGE / 64],
-}
-
-impl SlotPage {
-    fn empty() -> Box<Self> {
-        Box::new(Self {
-            slots: [SlotBytes::unused(); SLOTS_PER_PAGE],
-            free: SLOTS_PER_PAGE as u16,
-            first_free: 0,
-            is_dirty: false,
-            holds_page: [0; SLOTS_PER_PAGE / 64],
-        })
-    }
-
-    fn holds_page(&self, index: usize) -> bool {
-        self.holds_page[index / 64] >> (index % 64) & 1 != 0
-    }
-
-    fn set_holds_page(&mut self, index: usize, holds_page: bool) {
-        let (word, bit) = (&mut self.holds_page[index / 64], 1 << (index % 64));
-        *word = if holds_page { *word | bit } else { *word & !bit };
-    }
-
-    /// Sectors that count as shared for one slot: those of data that several references name.
-    #[inline]
-    fn shared_sectors(&self, index: usize) -> u64 {
-        let slot = &self.slots[index];
-        if slot.count() < 2 || self.holds_page(index) {
-            return 0;
-        }
-        slot.values().place.map_or(0, |place| u64::from(place.share()))
-    }
-}
-
 /// All slots. A slot is free when its count is 0.
 #[derive(Default)]
 pub struct SlotTable {
-    pages: Vec<Box<SlotPage>>,
+    frames: Vec<Frame>,
+    /// Pages in memory.
+    here: u64,
     dirty: Vec<u32>,
-    cursor: usize,
+    /// Pages whose last change a checkpoint under way is storing.
+    writing: Vec<u32>,
+    /// Pages in memory with free slots; some that are listed have neither any more.
+    roomy: VecDeque<u32>,
+    /// Free slots, and those of them that are in memory.
     free: u64,
+    free_here: u64,
+    /// Slots taken since a page was last fetched for its free ones.
+    taken: u64,
     shared_sectors: u64,
     crowded: u64,
+    /// Where the search for a page to leave memory goes on, and that for one with free slots to come in.
+    hand: usize,
+    hunt: usize,
+}
+
+/// The page of the table that holds a slot.
+fn page_of(slot: u64) -> u32 {
+    (slot / SLOTS_PER_PAGE as u64) as u32
+}
+
+fn index_of(slot: u64) -> usize {
+    slot as usize % SLOTS_PER_PAGE
 }
 
 impl SlotTable {
     /// Slots that the table has room for at present; it grows as needed.
     pub fn len(&self) -> u64 {
-        (self.pages.len() * SLOTS_PER_PAGE) as u64
-    }
-
-    /// Bytes that the table takes in memory.
-    pub fn bytes(&self) -> u64 {
-        (self.pages.len() * (size_of::<SlotPage>() + size_of::<Box<SlotPage>>())) as u64
+        (self.frames.len() * SLOTS_PER_PAGE) as u64
     }
 
     /// True for a table that never held a slot.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.frames.is_empty()
     }
 
     /// Slots in use.
@@ -112,56 +90,39 @@ impl SlotTable {
     }
 
     fn take_for(&mut self, holds_page: bool) -> SlotName {
-        if self.free == 0 {
-            assert!((self.pages.len() as u64) < MAX_PAGES, "the slot table is full");
-            self.cursor = self.pages.len();
-            self.pages.push(SlotPage::empty());
-            self.free += SLOTS_PER_PAGE as u64;
-        }
-        while self.pages[self.cursor].free == 0 {
-            self.cursor = (self.cursor + 1) % self.pages.len();
-        }
-        let page = &mut self.pages[self.cursor];
-        let from = page.first_free as usize;
-        let index = page.slots[from..].iter().position(|slot| slot.count() == 0);
-        let index = from + index.unwrap_or_else(|| unreachable!("a page with free slots has one"));
-        page.first_free = index as u16 + 1;
+        let number = self.page_with_room();
+        let page = self.page_mut(number);
+        let index = page.take_free();
         let generation = page.slots[index].generation();
         page.slots[index] = SlotBytes::from(Slot { count: 1, generation, crc: 0, place: None });
         page.set_holds_page(index, holds_page);
-        page.free -= 1;
+        self.frames[number as usize].free -= 1;
         self.free -= 1;
-        self.mark(self.cursor);
-        SlotName { slot: (self.cursor * SLOTS_PER_PAGE + index) as u64, generation }
-    }
-
-    fn mark(&mut self, page: usize) {
-        if !self.pages[page].is_dirty {
-            self.pages[page].is_dirty = true;
-            self.dirty.push(page as u32);
-        }
+        self.free_here -= 1;
+        self.taken += 1;
+        self.touch(number);
+        SlotName { slot: u64::from(number) * SLOTS_PER_PAGE as u64 + index as u64, generation }
     }
 
     #[inline]
     fn at(&self, slot: u64) -> Option<&SlotBytes> {
-        let page = self.pages.get(slot as usize / SLOTS_PER_PAGE)?;
-        Some(&page.slots[slot as usize % SLOTS_PER_PAGE])
+        let number = page_of(slot);
+        ((number as usize) < self.frames.len()).then(|| &self.page(number).slots[index_of(slot)])
     }
 
     #[inline]
     fn at_mut(&mut self, name: SlotName) -> &mut SlotBytes {
-        let page = name.slot as usize / SLOTS_PER_PAGE;
-        self.mark(page);
-        let slot = &mut self.pages[page].slots[name.slot as usize % SLOTS_PER_PAGE];
+        let number = page_of(name.slot);
+        self.touch(number);
+        let slot = &mut self.page_mut(number).slots[index_of(name.slot)];
         assert_eq!(slot.generation(), name.generation, "a reference to slot {} is of another generation", name.slot);
         slot
     }
 
-    /// See [`SlotPage::shared_sectors`].
+    /// Sectors of data that count as shared for one slot.
     #[inline]
     fn shared_by(&self, name: SlotName) -> u64 {
-        let page = &self.pages[name.slot as usize / SLOTS_PER_PAGE];
-        page.shared_sectors(name.slot as usize % SLOTS_PER_PAGE)
+        self.page(page_of(name.slot)).shared_sectors(index_of(name.slot))
     }
 
     /// The slot of that name, when it is in use and of that generation.
@@ -232,10 +193,13 @@ impl SlotTable {
         assert_eq!(old.count, 1, "slot {} is freed while it is referenced", name.slot);
         *slot =
             SlotBytes::from(Slot { count: 0, generation: (old.generation + 1) & GENERATION_MASK, crc: 0, place: None });
-        let page = &mut self.pages[name.slot as usize / SLOTS_PER_PAGE];
-        page.set_holds_page(name.slot as usize % SLOTS_PER_PAGE, false);
-        page.free += 1;
-        page.first_free = page.first_free.min((name.slot % SLOTS_PER_PAGE as u64) as u16);
+        let (number, index) = (page_of(name.slot), index_of(name.slot));
+        let page = self.page_mut(number);
+        page.set_holds_page(index, false);
+        page.first_free = page.first_free.min(index as u16);
+        self.frames[number as usize].free += 1;
+        self.free_here += 1;
+        self.list_room(number);
         self.free += 1;
         old.place
     }
@@ -249,59 +213,12 @@ impl SlotTable {
         self.shared_sectors += self.shared_by(name);
         old.place
     }
-
-    /// Pages changed since the last [`SlotTable::take_dirty`].
-    pub fn dirty_pages(&self) -> usize {
-        self.dirty.len()
-    }
-
-    /// Number of the pages changed since the last call, ascending; they count as clean from now on.
-    pub fn take_dirty(&mut self) -> Vec<u32> {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.sort_unstable();
-        dirty.iter().for_each(|page| self.pages[*page as usize].is_dirty = false);
-        dirty
-    }
-
-    /// Counts a page as changed, so that the next checkpoint stores it anew.
-    pub fn touch(&mut self, page: u32) {
-        self.mark(page as usize);
-    }
-
-    /// Number of pages.
-    pub fn pages(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
-    /// The stored form of a page.
-    pub fn page_bytes(&self, page: u32) -> &[u8] {
-        self.pages[page as usize].slots.as_bytes()
-    }
-
-    /// Appends a stored page; false when the bytes are not those of one. `is_metadata` tells, of a segment, that what is stored in it are
-    /// pages and not data.
-    pub fn load_page(&mut self, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
-        let Ok(slots) = <[SlotBytes; SLOTS_PER_PAGE]>::read_from_bytes(bytes) else { return false };
-        if slots.iter().any(|slot| slot.check().is_none_or(|slot| (slot.count == 0) != slot.place.is_none())) {
-            return false;
-        }
-        let free = slots.iter().filter(|slot| slot.count() == 0).count();
-        let mut page = SlotPage { slots, free: free as u16, ..*SlotPage::empty() };
-        for index in 0..SLOTS_PER_PAGE {
-            let place = page.slots[index].values().place;
-            page.set_holds_page(index, place.is_some_and(|place| is_metadata(place.segment)));
-            self.shared_sectors += page.shared_sectors(index);
-            self.crowded += u64::from(is_crowded(page.slots[index].count()));
-        }
-        self.pages.push(Box::new(page));
-        self.free += free as u64;
-        true
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slot_page::SLOT_PAGE_BYTES;
 
     #[test]
     fn a_freed_slot_comes_back_under_another_name() {
@@ -328,14 +245,14 @@ mod tests {
         assert_eq!(table.shared_sectors(), 8);
         assert_eq!(table.take_dirty(), [0, 1]);
         let mut back = SlotTable::default();
-        assert!((0..table.pages()).all(|page| back.load_page(table.page_bytes(page), |_| false)));
+        assert!((0..table.pages()).all(|page| back.append_stored(table.page_bytes(page), |_| false)));
         assert_eq!(back.shared_sectors(), 8);
         assert_eq!(back.used(), 299);
         assert_eq!(back.get(names[299]), table.get(names[299]));
         assert_eq!(back.take().slot, 7);
-        assert!(!back.load_page(&[0xFF; SLOT_PAGE_BYTES], |_| false));
+        assert!(!back.append_stored(&[0xFF; SLOT_PAGE_BYTES], |_| false));
         let mut back = SlotTable::default();
-        assert!(back.load_page(table.page_bytes(0), |segment| segment == 1));
+        assert!(back.append_stored(table.page_bytes(0), |segment| segment == 1));
         assert_eq!(back.shared_sectors(), 0, "what stands in metadata is no data");
     }
 
@@ -395,5 +312,69 @@ mod tests {
         table.free(name);
         table.take();
         let _ = table.count_up(name);
+    }
+
+    /// A table of so many pages of stored blocks, and what a drive would hold of it.
+    fn stored(pages: u64) -> (SlotTable, Vec<SlotName>, Vec<Vec<u8>>) {
+        let mut table = SlotTable::default();
+        let names: Vec<_> = (0..pages * SLOTS_PER_PAGE as u64).map(|_| table.take()).collect();
+        for name in &names {
+            table.set_place(*name, Place::single(1, name.slot as u16, 8), 77);
+        }
+        table.take_dirty();
+        let drive = (0..table.pages()).map(|page| table.page_bytes(page).to_vec()).collect();
+        (table, names, drive)
+    }
+
+    #[test]
+    fn a_page_leaves_when_it_is_stored_and_comes_back_as_it_was() {
+        let (mut table, names, drive) = stored(4);
+        assert!(table.count_up(names[600]), "page 2 has changed since");
+        table.shrink(0);
+        assert_eq!(table.away(), 0, "what is being written stays");
+        table.written();
+        let before = table.bytes();
+        table.shrink(0);
+        assert_eq!((table.away(), table.absent(names[0].slot), table.absent(names[600].slot)), (3, Some(0), None));
+        assert!(table.bytes() < before / 3);
+        assert_eq!((table.used(), table.shared_sectors()), (1024, 8), "what is away is still counted");
+        assert!(!table.bring_in(0, &[0xFF; SLOT_PAGE_BYTES], |_| false), "not a page");
+        assert!(table.bring_in(0, &drive[0], |_| false));
+        assert_eq!(table.get(names[9]).unwrap().place, Some(Place::single(1, 9, 8)));
+        assert!(table.bring_in(2, &drive[2], |_| false), "it is here");
+        assert_eq!(table.count(names[600]), 2, "and newer than that");
+        let whole = table.whole(|_| false, |page| drive.get(page as usize).cloned()).unwrap();
+        assert_eq!((whole.away(), count_shared(&whole), whole.used()), (0, 8, 1024));
+        assert!(matches!(table.whole(|_| false, |_| None), Err(1)));
+    }
+
+    #[test]
+    fn free_slots_that_are_away_are_fetched_before_the_table_grows_much() {
+        let (mut old, names, _) = stored(8);
+        let is_freed = |name: &&SlotName| name.slot / 256 == 3 || name.slot % 256 < 5;
+        names.iter().filter(is_freed).for_each(|name| assert!(old.free(*name).is_some()));
+        let drive: Vec<Vec<u8>> = (0..8).map(|page| old.page_bytes(page).to_vec()).collect();
+        let mut table = SlotTable::default();
+        assert!(drive.iter().all(|bytes| table.append_stored(bytes, |_| false)));
+        table.shrink(0);
+        table.take();
+        assert_eq!(table.pages(), 9, "nothing was here");
+        assert_eq!(table.wanted_for_room(), None, "nobody takes many");
+        assert!((0..40).all(|_| table.take().slot >= 8 * 256));
+        assert_eq!(table.wanted_for_room(), Some(3), "the others have too few");
+        assert!(table.bring_in(3, &drive[3], |_| false));
+        (0..300).for_each(|_| assert!(table.take().slot < 9 * 256));
+        assert_eq!(table.pages(), 9);
+        table.cannot_be_read(3);
+        assert_eq!(table.wanted_for_room(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "while it is not in memory")]
+    fn what_is_away_is_never_taken_for_free() {
+        let (mut table, names, _) = stored(2);
+        table.written();
+        table.shrink(0);
+        table.get(names[0]);
     }
 }

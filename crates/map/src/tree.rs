@@ -2,8 +2,9 @@
 //!
 //! Two rules keep shared pages sound. *Top down*: a page is made private before anything below it is edited, and copying
 //! a page counts all its children up first. *No faults on the way*: whoever edits has asked [`Map::missing`] before, so that
-//! an edit finds every page it needs in memory and never stops half-way.
+//! an edit finds every page and every slot it needs in memory and never stops half-way.
 
+use crate::absent::Absent;
 use crate::page::{Below, MAX_HEIGHT, Page, PageCache, entries, entry_span, height_for, span};
 use crate::reference::{Ref, SlotName, Target};
 use crate::slot::Place;
@@ -101,48 +102,6 @@ pub struct Map {
 }
 
 impl Map {
-    /// Lists the pages that are not in memory and without which the blocks `first..end` cannot be walked. `is_whole` tells,
-    /// for a page that lies wholly in the range (its level and first block), that it will not be entered. A page that is in memory but
-    /// belongs to another level is listed too: whoever comes to load it finds that it is there, and knows that the map is damaged.
-    pub fn missing(
-        &self,
-        root: &Root,
-        first: u64,
-        end: u64,
-        is_whole: impl Fn(u8, u64) -> bool,
-        out: &mut Vec<SlotName>,
-    ) {
-        self.missing_below(root.reference, root.height, 0, (first, end), &is_whole, out);
-    }
-
-    fn missing_below(
-        &self,
-        node: Ref,
-        level: u8,
-        start: u64,
-        range: (u64, u64),
-        is_whole: &impl Fn(u8, u64) -> bool,
-        out: &mut Vec<SlotName>,
-    ) {
-        let Target::Page(name) = node.target() else { return };
-        if range.0 <= start && start + span(level) <= range.1 && is_whole(level, start) {
-            return;
-        }
-        let Some(page) = self.pages.get(name).filter(|page| page.level() == level) else { return out.push(name) };
-        if level > 0 {
-            for index in touched(level, start, range) {
-                self.missing_below(
-                    page.refs[index],
-                    level - 1,
-                    start + index as u64 * entry_span(level),
-                    range,
-                    is_whole,
-                    out,
-                );
-            }
-        }
-    }
-
     /// Calls `visit(first block, blocks, reference)` for the runs of `first..end` in order; data references come one by one.
     pub fn visit(&mut self, root: &Root, first: u64, end: u64, visit: &mut impl FnMut(u64, u64, Ref)) {
         self.visit_below(root.reference, root.height, 0, (first, end), visit);
@@ -342,11 +301,20 @@ impl Map {
         self.release(old.reference);
     }
 
+    /// Has a page in memory stored anew by the next checkpoint, at another place.
+    pub fn renew_page(&mut self, name: SlotName) {
+        self.slots.will_move(name);
+        self.pages.edit(name);
+    }
+
     /// A private page in the place of `node`: itself when nobody shares it, else a copy, else a page filled with it.
     /// The reference to `node` passes to the page that is given back.
     fn own(&mut self, node: Ref, level: u8) -> SlotName {
         let page = match node.target() {
-            Target::Page(name) if self.slots.count(name) == 1 => return name,
+            Target::Page(name) if self.slots.count(name) == 1 => {
+                self.slots.will_move(name);
+                return name;
+            }
             Target::Page(name) => {
                 let page = self.page(name).clone();
                 page.refs.iter().for_each(|child| {
@@ -398,10 +366,14 @@ impl Map {
     }
 
     /// Works off one page of the drop queue: releases what it references and frees it. `Ok(false)` when the queue is empty;
-    /// `Err` names the page when it has to be read first.
-    pub fn drop_next(&mut self) -> Result<bool, SlotName> {
+    /// `Err` names what has to be read first.
+    pub fn drop_next(&mut self) -> Result<bool, Vec<Absent>> {
         let Some(name) = self.drops.front().copied() else { return Ok(false) };
-        let Some(page) = self.pages.remove(name) else { return Err(name) };
+        let absent = self.missing_for_drop(name);
+        if !absent.is_empty() {
+            return Err(absent);
+        }
+        let Some(page) = self.pages.remove(name) else { return Err(vec![Absent::Page(name)]) };
         self.drops.pop_front();
         // Children that are alike go together: a filled leaf is one step.
         page.refs.chunk_by(|a, b| a == b).for_each(|run| self.release_run(run[0], run.len() as u32));

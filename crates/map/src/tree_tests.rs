@@ -1,5 +1,6 @@
 //! Trees against a plain array of references.
 
+use crate::absent::{Absent, Need};
 use crate::audit::Violation;
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, Target};
@@ -60,7 +61,7 @@ impl Bench {
             assert_eq!(root.mapped, mapped);
         }
         while self.map.drop_next().unwrap() {}
-        self.map.audit(&self.roots, &[], &mut |_| None).unwrap();
+        self.map.audit(&self.map.slots, &self.roots, &[], &mut |_| None).unwrap();
     }
 }
 
@@ -119,7 +120,7 @@ fn growing_keeps_what_is_there() {
     });
     assert_eq!(found, [(7, 1, reference)]);
     assert_eq!(entry_span(2), span(1));
-    map.audit(&[root], &[], &mut |_| None).unwrap();
+    map.audit(&map.slots, &[root], &[], &mut |_| None).unwrap();
 }
 
 proptest::proptest! {
@@ -155,7 +156,7 @@ fn tall() -> (Map, Root) {
 
 fn audited(map: &mut Map, roots: &[Root]) -> Result<(), Violation> {
     while map.drop_next().unwrap() {}
-    map.audit(roots, &[], &mut |_| None).map(|_| ())
+    map.audit(&map.slots, roots, &[], &mut |_| None).map(|_| ())
 }
 
 #[test]
@@ -213,9 +214,9 @@ fn a_page_at_the_wrong_level_is_never_entered() {
     map.set(&mut root, 0, &[block]);
     let lower = Root { height: 2, ..root };
     let mut missing = Vec::new();
-    map.missing(&lower, 0, 10, |_, _| false, &mut missing);
+    map.missing(&lower, 0, 10, Need::References, |_, _| false, &mut missing);
     let Target::Page(top) = root.reference.target() else { panic!("the root is a page") };
-    assert_eq!(missing, [top]);
+    assert_eq!(missing, [Absent::Page(top)]);
     assert_eq!(audited(&mut map, &[lower]), Err(Violation::WrongLevel(top)));
 }
 

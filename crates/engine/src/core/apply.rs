@@ -7,11 +7,14 @@ use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use bytes::{Bytes, BytesMut};
 use journal::{Fill, LogOp};
-use map::{Ref, Root, SlotName, Target, shares, span};
+use map::{Absent, Need, Ref, Root, SlotName, Target, shares, span};
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES, VolumeId};
 
 const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
 const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// What a change of a range needs: nothing else is done in its step that shares pages.
+const EDIT: Need = Need::Edit { may_be_shared: false };
 
 /// A range as the map sees it: whole 4 KiB blocks `first..end`, and up to two blocks of which only some sectors are meant.
 struct Split {
@@ -88,33 +91,40 @@ impl Core {
         self.volumes.get(&volume).map(|volume| volume.root)
     }
 
-    /// Map pages without which a request, of which `copied` blocks are done, cannot be planned or sequenced.
-    pub(crate) fn missing(&self, op: &Op, copied: u64) -> Vec<SlotName> {
+    /// What has to be in memory before a request, of which `copied` blocks are done, can be planned or sequenced.
+    pub(crate) fn missing(&self, op: &Op, copied: u64) -> Vec<Absent> {
         let mut missing = Vec::new();
         let out = &mut missing;
         match op {
-            Op::Read { volume, range } => self.missing_in(*volume, *range, false, out),
-            Op::Write { volume, lba, data, .. } => self.missing_in_payload(*volume, *lba, data, true, out),
-            Op::CompareAndWrite { volume, lba, write: data, .. }
-            | Op::Or { volume, lba, data, .. }
-            | Op::Compare { volume, lba, data } => {
-                self.missing_in_payload(*volume, *lba, data, false, out);
+            Op::Read { volume, range } => self.missing_in(*volume, *range, Need::Places, out),
+            Op::Write { volume, lba, data, .. } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
+            Op::Compare { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, Need::Places, out),
+            // What will be replaced is read before.
+            Op::CompareAndWrite { volume, lba, write: data, .. } | Op::Or { volume, lba, data, .. } => {
+                self.missing_in_payload(*volume, *lba, data, Need::Places, out);
+                self.missing_in_payload(*volume, *lba, data, EDIT, out);
             }
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
-                self.missing_in(*volume, *range, true, out);
+                self.missing_in(*volume, *range, EDIT, out);
             }
-            Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, true, out)),
+            Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, EDIT, out)),
             Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
             // What is told is what is known: only the leaf that is asked about has to be there.
             Op::Status { volume, lba, .. } => {
                 if let Ok(range) = BlockRange::new(*lba, 1) {
-                    self.missing_in(*volume, range, false, out);
+                    self.missing_in(*volume, range, Need::References, out);
                 }
             }
-            Op::Change(changes) => changes.iter().for_each(|change| {
-                if let Change::ResizeVolume { volume, blocks } = change {
-                    self.missing_in_cut(*volume, *blocks, out);
+            Op::Change(changes) => changes.iter().for_each(|change| match change {
+                Change::ResizeVolume { volume, blocks } => {
+                    self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
                 }
+                Change::DeleteVolume { volume } => self.missing_root(*volume, out),
+                Change::CopyVolume { source, destination } => {
+                    self.missing_root(*source, out);
+                    self.missing_root(*destination, out);
+                }
+                Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
             }),
             Op::Flush => {}
         }
@@ -124,66 +134,80 @@ impl Core {
     }
 
     /// As [`Core::missing`], for a record that is replayed.
-    pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<SlotName> {
+    pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<Absent> {
         let mut missing = Vec::new();
         let out = &mut missing;
         match op {
-            LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, true, out),
+            LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
-                self.missing_in(*volume, *range, true, out);
+                self.missing_in(*volume, *range, EDIT, out);
             }
             LogOp::Copy { source, from, destination, to } => {
                 self.missing_in_copy(*source, *from, *destination, *to, out);
             }
-            LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, out),
-            LogOp::Create { .. }
-            | LogOp::Delete { .. }
-            | LogOp::CopyVolume { .. }
-            | LogOp::Put { .. }
-            | LogOp::Remove { .. } => {}
+            LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, false, out),
+            LogOp::Delete { volume } => self.missing_root(*volume, out),
+            LogOp::CopyVolume { source, destination } => {
+                self.missing_root(*source, out);
+                self.missing_root(*destination, out);
+            }
+            LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }
+        missing.sort_unstable();
+        missing.dedup();
         missing
     }
 
-    pub(crate) fn missing_in(&self, volume: VolumeId, range: BlockRange, is_replaced: bool, out: &mut Vec<SlotName>) {
+    pub(crate) fn missing_in(&self, volume: VolumeId, range: BlockRange, need: Need, out: &mut Vec<Absent>) {
         let Some(root) = self.root(volume) else { return };
         let (first, end) = touched_blocks(range);
         let whole = split(range);
         // A page whose every block is replaced is not looked into.
+        let is_replaced = matches!(need, Need::Edit { .. });
         let is_whole = |level: u8, start: u64| is_replaced && whole.first <= start && start + span(level) <= whole.end;
-        self.map.missing(&root, first, end, is_whole, out);
+        self.map.missing(&root, first, end, need, is_whole, out);
     }
 
-    fn missing_in_payload(&self, volume: VolumeId, lba: Lba, data: &[u8], is_replaced: bool, out: &mut Vec<SlotName>) {
+    fn missing_in_payload(&self, volume: VolumeId, lba: Lba, data: &[u8], need: Need, out: &mut Vec<Absent>) {
         if let Ok(range) = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES) {
-            self.missing_in(volume, range, is_replaced, out);
+            self.missing_in(volume, range, need, out);
         }
     }
 
-    /// Pages for the step of a copy that whole blocks are copied in: both ranges are aligned to blocks.
+    /// What the step of a copy needs that whole blocks are copied in: both ranges are aligned to blocks.
     pub(crate) fn missing_in_copy(
         &self,
         source: VolumeId,
         from: BlockRange,
         destination: VolumeId,
         to: Lba,
-        out: &mut Vec<SlotName>,
+        out: &mut Vec<Absent>,
     ) {
         let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
         let (first, end) = touched_blocks(from);
         let target = to.0 / BLOCKS_PER_MAP_BLOCK;
         let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);
-        self.map.missing(&source_root, first, end, is_shared, out);
+        self.map.missing(&source_root, first, end, Need::Sharing, is_shared, out);
         // A leaf that is replaced is not looked into; a page above it only where the source's page takes its place.
         let is_replaced = |level: u8, start: u64| level == 0 || shares(level, start, target, first, source_root.height);
-        self.map.missing(&root, target, target + (end - first), is_replaced, out);
+        // Within one volume, a page that is taken as a whole may be edited at the other end: it is shared by then.
+        let need = Need::Edit { may_be_shared: source == destination };
+        self.map.missing(&root, target, target + (end - first), need, is_replaced, out);
     }
 
-    fn missing_in_cut(&self, volume: VolumeId, blocks: u64, out: &mut Vec<SlotName>) {
+    fn missing_in_cut(&self, volume: VolumeId, blocks: u64, may_be_shared: bool, out: &mut Vec<Absent>) {
         let Some(root) = self.root(volume) else { return };
         let first = blocks / BLOCKS_PER_MAP_BLOCK;
         if first < span(root.height) {
-            self.map.missing(&root, first, span(root.height), |_, start| start >= first, out);
+            let need = Need::Edit { may_be_shared };
+            self.map.missing(&root, first, span(root.height), need, |_, start| start >= first, out);
+        }
+    }
+
+    /// What the whole map of a volume needs to be shared or dropped: the slot of its root.
+    fn missing_root(&self, volume: VolumeId, out: &mut Vec<Absent>) {
+        if let Some(root) = self.root(volume) {
+            self.map.missing_slot(root.reference, out);
         }
     }
 

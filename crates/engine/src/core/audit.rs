@@ -1,8 +1,8 @@
 //! The auditor: every count and every byte of the pool's accounting, made anew and compared.
 
 use super::Core;
-use super::recover::read_metadata;
-use map::{AuditReport, Page, Ref, Root, SlotName, Violation};
+use super::load::read_located;
+use map::{AuditReport, Ref, Root, SlotTable, Violation};
 use thiserror::Error;
 use units::Lsn;
 use world::Disk;
@@ -31,6 +31,9 @@ pub enum AuditError {
         /// What the volumes add up to.
         found: u64,
     },
+    /// A page of the slot table cannot be read.
+    #[error("page {0} of the slot table cannot be read")]
+    UnreadableSlots(u32),
     /// A segment that is free holds something.
     #[error("a free segment holds something that is referenced")]
     LiveInFree,
@@ -62,14 +65,15 @@ impl Core {
     pub fn audit(&self, disk: &dyn Disk) -> Result<AuditReport, AuditError> {
         let roots: Vec<Root> = self.volumes.values().map(|volume| volume.root).collect();
         let held: Vec<Ref> = self.dirty.bases().map(Ref::data).collect();
-        let report = self.map.audit(&roots, &held, &mut |name| self.read_page(disk, name))?;
+        let slots = self.whole_slots(disk)?;
+        let report = self.map.audit(&slots, &roots, &held, &mut |name| self.read_page(disk, &slots.get(name)?))?;
         let (counted, mapped) = (self.volumes.mapped(), self.volumes.count_mapped());
         if counted != mapped {
             return Err(AuditError::WrongMapped { counted, found: mapped });
         }
         let mut found = vec![0u32; self.pool.segments().len()];
-        for slot in 0..self.map.slots.len() {
-            if let Some(place) = self.map.slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {
+        for slot in 0..slots.len() {
+            if let Some(place) = slots.number(slot).filter(|slot| slot.count > 0).and_then(|slot| slot.place) {
                 found[place.segment as usize] += place.share();
             }
         }
@@ -83,19 +87,14 @@ impl Core {
         if self.free_segments_are_empty() { Ok(report) } else { Err(AuditError::LiveInFree) }
     }
 
-    /// Reads a map page and checks it.
-    pub(crate) fn read_page(&self, disk: &dyn Disk, name: SlotName) -> Option<Page> {
-        let slot = self.map.slots.get(name)?;
-        let place = slot.place?;
-        let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
-        let bytes = read_metadata(
-            disk,
-            &self.geometry,
-            offset,
-            usize::from(place.sectors) * store::SECTOR_BYTES as usize,
-            slot.crc,
-        )?;
-        Page::decode(&bytes)
+    /// The slot table with all of its pages.
+    fn whole_slots(&self, disk: &dyn Disk) -> Result<SlotTable, AuditError> {
+        let load = |page: u32| {
+            let located = self.slot_directory.get(page as usize).copied()?;
+            read_located(disk, &self.geometry, located).map(|bytes| bytes.to_vec())
+        };
+        let is_metadata = |segment| self.pool.is_metadata(segment);
+        self.map.slots.whole(is_metadata, load).map_err(AuditError::UnreadableSlots)
     }
 
     /// How far things have come.

@@ -5,10 +5,10 @@ use super::recover::RecoverError;
 use super::{Core, Volume};
 use crate::service::OpError;
 use journal::LogOp;
-use map::{Root, Target, height_for};
+use map::{Ref, Root, SLOTS_PER_PAGE, Target, height_for};
 use store::{SECTOR_BYTES, Superblock};
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES};
-use world::DURABLE_ALIGNMENT;
+use world::{DURABLE_ALIGNMENT, Disk};
 
 /// Numbers of groups and records do not come near this.
 const FAR: u64 = 1 << 62;
@@ -27,30 +27,54 @@ pub(crate) fn check_superblock(superblock: &Superblock) -> Result<(), RecoverErr
 }
 
 impl Core {
-    /// Every place lies in a segment in use, and the segments count what is stored in them.
-    pub(crate) fn check_places(&self) -> Result<(), RecoverError> {
-        let mut found = vec![0u64; self.pool.segments().len()];
-        let mut add = |segment: u32, sector: u32, sectors: u32, share: u32| -> Result<(), RecoverError> {
-            let is_inside = u64::from(sector) + u64::from(sectors) <= u64::from(self.geometry.segment_sectors());
-            let counted =
-                found.get_mut(segment as usize).filter(|_| is_inside).ok_or(RecoverError::Damaged("a place"))?;
-            *counted += u64::from(share);
-            Ok(())
-        };
-        for slot in 0..self.map.slots.len() {
+    /// Every place that a page of the slot table names lies in a segment; `found` adds up what is stored in each.
+    pub(crate) fn check_places(&self, page: u32, found: &mut [u64]) -> Result<(), RecoverError> {
+        let first = u64::from(page) * SLOTS_PER_PAGE as u64;
+        for slot in first..first + SLOTS_PER_PAGE as u64 {
             if let Some(place) = self.map.slots.number(slot).and_then(|slot| slot.place) {
-                add(place.segment, u32::from(place.sector), u32::from(place.sectors), place.share())?;
+                let (sector, sectors) = (u32::from(place.sector), u32::from(place.sectors));
+                self.check_place(found, place.segment, sector, sectors, place.share())?;
             }
         }
-        self.located().try_for_each(|at| add(at.segment, at.sector, at.sectors, at.sectors))?;
-        self.manifest_sectors().try_for_each(|(segment, sectors)| add(segment, 0, sectors, sectors))?;
+        Ok(())
+    }
+
+    fn check_place(
+        &self,
+        found: &mut [u64],
+        segment: u32,
+        sector: u32,
+        sectors: u32,
+        share: u32,
+    ) -> Result<(), RecoverError> {
+        let is_inside = u64::from(sector) + u64::from(sectors) <= u64::from(self.geometry.segment_sectors());
+        let counted = found.get_mut(segment as usize).filter(|_| is_inside);
+        *counted.ok_or(RecoverError::Damaged("a place"))? += u64::from(share);
+        Ok(())
+    }
+
+    /// The segments count what is stored in them: what the slots name, in `found`, and the metadata beside.
+    pub(crate) fn check_accounts(&self, mut found: Vec<u64>) -> Result<(), RecoverError> {
+        for at in self.located() {
+            self.check_place(&mut found, at.segment, at.sector, at.sectors, at.sectors)?;
+        }
+        for (segment, sectors) in self.manifest_sectors() {
+            self.check_place(&mut found, segment, 0, sectors, sectors)?;
+        }
         let is_counted =
             self.pool.segments().iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
         if is_counted { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }
     }
 
     /// The volumes begin where a volume can, and so do the pages that wait to be dropped.
-    pub(crate) fn check_roots(&self) -> Result<(), RecoverError> {
+    pub(crate) fn check_roots(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
+        let roots = self.volumes.values().map(|volume| volume.root.reference);
+        let named: Vec<Ref> = roots.chain(self.map.drops().map(Ref::page)).collect();
+        let mut absent = Vec::new();
+        named.into_iter().for_each(|reference| self.map.missing_slot(reference, &mut absent));
+        if !absent.into_iter().all(|absent| self.load_now(disk, absent)) {
+            return Err(RecoverError::Damaged("a page of the slot table"));
+        }
         let is_page = |name, height: u8| {
             let bytes = self
                 .map

@@ -357,6 +357,7 @@ impl Core {
         self.checkpoint.completed += 1;
         self.log.ring.release_before(superblock.log.sequence);
         self.map.pages.written();
+        self.map.slots.written();
         self.pool.checkpointed();
         self.replay_room.checkpointed();
         self.retry_cleaning();

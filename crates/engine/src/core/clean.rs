@@ -4,10 +4,11 @@
 use super::Core;
 use super::dirty::{ALL_SECTORS, Origin};
 use super::io::{Io, Purpose};
+use super::load::Waiter;
 use super::pool::{Kind, Phase, Segment};
 use super::unit::block;
 use bytes::Bytes;
-use map::{MAX_UNIT_BLOCKS, Page, Place, Ref, SlotName, Target};
+use map::{Absent, MAX_UNIT_BLOCKS, Place, Ref, Target};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use store::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
@@ -31,6 +32,8 @@ const UNITS_PER_TICK: usize = 64;
 /// A segment that was read.
 struct Victim {
     segment: u32,
+    /// The slots of the next units have been asked for: what is not in memory now cannot be had.
+    has_asked: bool,
     bytes: Bytes,
     /// What was alive in it when it was read, by sector.
     entries: VecDeque<Entry>,
@@ -49,6 +52,8 @@ pub(crate) struct Cleaner {
     /// Pages were marked as changed; the next checkpoint moves them.
     has_marked_pages: bool,
     victim: Option<Victim>,
+    /// Pages of the slot table that the cleaner waits for.
+    loads: usize,
     segments_cleaned: u64,
     /// Segments of the reserve that stay ready while the present victim is moved.
     kept: u64,
@@ -94,6 +99,11 @@ impl Cleaner {
         self.state == State::Moving
     }
 
+    /// A page of the slot table that was asked for is there, or cannot be read.
+    pub(crate) fn loaded(&mut self) {
+        self.loads -= 1;
+    }
+
     pub(crate) fn is_waiting_for_checkpoint(&self) -> bool {
         self.has_marked_pages && self.state == State::Idle
     }
@@ -125,7 +135,7 @@ impl Core {
     pub(crate) fn is_cleaning_due(&self) -> bool {
         match self.cleaner.state {
             State::Reading => false,
-            State::TakingUp => self.dirty.unplaced_moved() < self.most_moved(),
+            State::TakingUp => self.cleaner.loads == 0 && self.dirty.unplaced_moved() < self.most_moved(),
             State::Moving => self.dirty.unplaced_moved() == 0,
             // Where hosts' blocks still need the room, they go first.
             State::Idle => {
@@ -256,13 +266,19 @@ impl Core {
         if let (Some(bytes), Some(entries)) = (bytes, entries) {
             self.cleaner.state = State::TakingUp;
             let origin = self.begin_write();
-            self.cleaner.victim = Some(Victim { segment: victim, bytes, entries, origin, position: 0 });
+            let has_asked = false;
+            self.cleaner.victim = Some(Victim { segment: victim, has_asked, bytes, entries, origin, position: 0 });
         }
     }
 
     /// Takes up what is alive in the victim, a bounded slice of it.
     fn take_up(&mut self) {
         let Some(mut victim) = self.cleaner.victim.take() else { return };
+        if !std::mem::replace(&mut victim.has_asked, true) && self.asks_for_slots(&victim) {
+            self.cleaner.victim = Some(victim);
+            return;
+        }
+        victim.has_asked = false;
         for _ in 0..UNITS_PER_TICK {
             if self.dirty.unplaced_moved() >= self.most_moved() {
                 break;
@@ -280,6 +296,15 @@ impl Core {
         self.cleaner.victim = Some(victim);
     }
 
+    /// Asks for the slots of the next units that are not in memory. True when there are any.
+    fn asks_for_slots(&mut self, victim: &Victim) -> bool {
+        let next = victim.entries.iter().take(UNITS_PER_TICK * MAX_UNIT_BLOCKS);
+        let absent: BTreeSet<u32> = next.filter_map(|entry| self.slots_of(entry)).map(|(page, _)| page).collect();
+        self.cleaner.loads = absent.len();
+        absent.iter().for_each(|page| self.load(Absent::Slots(*page), Waiter::Cleaner));
+        !absent.is_empty()
+    }
+
     /// Takes up what is alive of a unit. What is left of one that several blocks made is compressed with what is left of the next: alone,
     /// a few blocks may take as much as all of them did.
     fn take_up_unit(&mut self, victim: &mut Victim, entries: &[Entry]) {
@@ -295,7 +320,7 @@ impl Core {
         // A block that stands alone goes on standing alone: it is read alone.
         let gap = u64::from(first.blocks == 1);
         for entry in entries {
-            if !self.is_live(victim.segment, entry) {
+            if self.is_live(victim.segment, entry) != Some(true) {
                 continue;
             }
             match entry.item {
@@ -312,15 +337,18 @@ impl Core {
                         let origin = Origin::Moved { victim: victim.origin, position: victim.position };
                         victim.position += gap;
                         if self.dirty.get(name).is_none() {
+                            // It stays in memory until the block has its new place.
+                            self.map.slots.will_move(name);
                             self.dirty.insert(name, block(whole, entry.index), ALL_SECTORS, None, origin);
                         }
                     }
-                    Some(Target::Page(name)) => self.move_page(name, &stored),
+                    Some(Target::Page(name)) => {
+                        self.cleaner.has_marked_pages |= self.renew_map_page(name, Some(&stored));
+                    }
                     _ => {}
                 },
                 Item::SlotPage(page) => {
-                    self.map.slots.touch(page as u32);
-                    self.cleaner.has_marked_pages = true;
+                    self.cleaner.has_marked_pages |= self.renew_slot_page(page as u32, Some(&stored));
                 }
                 Item::DirectoryPage(page) => {
                     self.touch_directory(page as usize);
@@ -328,15 +356,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    fn move_page(&mut self, name: SlotName, stored: &[u8]) {
-        if !self.map.pages.contains(name) {
-            let Some(page) = Page::decode(stored) else { return };
-            self.map.pages.insert_stored(name, page);
-        }
-        self.map.pages.edit(name);
-        self.cleaner.has_marked_pages = true;
     }
 
     /// What the summaries of a segment list and is still stored there.
@@ -351,7 +370,7 @@ impl Core {
         while let Some(sector) = next {
             let from = sector as usize * SECTOR_BYTES as usize;
             let (entries, previous) = decode_summary(id, bytes.get(from..)?)?;
-            live.extend(entries.into_iter().filter(|entry| self.is_live(victim, entry)));
+            live.extend(entries.into_iter().filter(|entry| self.is_live(victim, entry) != Some(false)));
             // Each points further back: a chain that does not would never end.
             next = previous.filter(|previous| *previous < sector);
         }
@@ -360,7 +379,8 @@ impl Core {
         Some(live.into())
     }
 
-    pub(crate) fn is_live(&self, segment: u32, entry: &Entry) -> bool {
+    /// Whether what an entry lists is stored there. `None` where the slot that says so is not in memory.
+    pub(crate) fn is_live(&self, segment: u32, entry: &Entry) -> Option<bool> {
         let Entry { sector, sectors, index, blocks, .. } = *entry;
         let place = Place { segment, sector, sectors, index, blocks };
         let is_located = |located: Option<&super::checkpoint::Located>| {
@@ -373,12 +393,13 @@ impl Core {
                 Some(Target::Data(name) | Target::Page(name)) => {
                     // The checksum too: a use of the segment that a crash has cut off may have had the same number, and put
                     // another unit at the same place.
-                    self.map.slots.get(name).is_some_and(|slot| slot.place == Some(place) && slot.crc == entry.crc)
+                    let is_same = |slot: map::Slot| slot.place == Some(place) && slot.crc == entry.crc;
+                    self.map.slots.is_here(name.slot).then(|| self.map.slots.get(name).is_some_and(is_same))
                 }
-                _ => false,
+                _ => Some(false),
             },
-            Item::SlotPage(page) => is_located(self.slot_directory.get(page as usize)),
-            Item::DirectoryPage(page) => is_located(self.directory_pages.get(page as usize)),
+            Item::SlotPage(page) => Some(is_located(self.slot_directory.get(page as usize))),
+            Item::DirectoryPage(page) => Some(is_located(self.directory_pages.get(page as usize))),
         }
     }
 }

@@ -6,11 +6,14 @@
 use super::Core;
 use super::destage::Batch;
 use super::dirty::{ALL_SECTORS, Origin};
+use super::load::Waiter;
 use super::pool::{Kind, Phase};
 use super::work::{Reduction, SummaryChain, Work, WorkPurpose};
 use bytes::Bytes;
-use map::{Ref, SlotName, Target};
-use reduce::{Index, Neighbours};
+use map::{Absent, Ref, SlotName, Target};
+use reduce::{Candidates, Index, Neighbours};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use store::{Entry, Item, SummaryId};
 
 /// The index, and how far it has been filled since the start.
@@ -21,6 +24,17 @@ pub(crate) struct Dedup {
     rebuild: Option<u32>,
     is_rebuilding: bool,
     is_reading_neighbours: bool,
+    /// Batches that wait for slots of blocks that may be equal, by number.
+    held: FxHashMap<u64, Held>,
+    next_held: u64,
+}
+
+/// A batch that waits.
+struct Held {
+    names: Vec<SlotName>,
+    fingerprints: Vec<u128>,
+    /// Pages of the slot table that are on their way.
+    loads: usize,
 }
 
 impl Dedup {
@@ -32,6 +46,8 @@ impl Dedup {
             rebuild: Some(0),
             is_rebuilding: false,
             is_reading_neighbours: false,
+            held: FxHashMap::default(),
+            next_held: 0,
         }
     }
 
@@ -42,6 +58,12 @@ impl Dedup {
 
     fn is_rebuild_due(&self) -> bool {
         self.rebuild.is_some() && !self.is_rebuilding
+    }
+
+    /// Slots that may hold a block of that fingerprint.
+    fn lookup(&mut self, fingerprint: u128) -> Candidates {
+        let slots = self.index.lookup(fingerprint);
+        if slots.is_empty() && self.index.is_sampled() { self.neighbours.lookup(fingerprint) } else { slots }
     }
 }
 
@@ -54,6 +76,40 @@ enum Candidate {
 }
 
 impl Core {
+    /// The fingerprints of a batch are there. What may equal its blocks is looked for once the slots of those are in memory.
+    pub(crate) fn fingerprinted(&mut self, names: Vec<SlotName>, fingerprints: Vec<u128>) {
+        let absent = self.slots_of_candidates(&fingerprints);
+        if absent.is_empty() {
+            return self.sort_out(&names, &fingerprints);
+        }
+        self.dedup.next_held += 1;
+        let batch = self.dedup.next_held;
+        self.dedup.held.insert(batch, Held { names, fingerprints, loads: absent.len() });
+        absent.into_iter().for_each(|page| self.load(Absent::Slots(page), Waiter::Batch(batch)));
+    }
+
+    fn slots_of_candidates(&mut self, fingerprints: &[u128]) -> BTreeSet<u32> {
+        let mut absent = BTreeSet::new();
+        if self.map.slots.away() > 0 {
+            for fingerprint in fingerprints {
+                let slots = self.dedup.lookup(*fingerprint);
+                absent.extend(slots.iter().filter_map(|slot| self.map.slots.absent(*slot)));
+            }
+        }
+        absent
+    }
+
+    /// A page that a batch waits for is there, or cannot be read: then what it would tell is not looked at.
+    pub(crate) fn batch_loaded(&mut self, batch: u64) {
+        let Some(held) = self.dedup.held.get_mut(&batch) else { return };
+        held.loads -= 1;
+        if held.loads == 0
+            && let Some(Held { names, fingerprints, .. }) = self.dedup.held.remove(&batch)
+        {
+            self.sort_out(&names, &fingerprints);
+        }
+    }
+
     /// Looks for a block that equals a dirty one. True when there is nothing left to do for it but the comparison that was added
     /// to `reduction`, or when the block has been shared at once.
     pub(crate) fn find_equal(
@@ -85,11 +141,11 @@ impl Core {
     }
 
     fn candidate(&mut self, name: SlotName, data: &Bytes, fingerprint: u128) -> Option<Candidate> {
-        let mut slots = self.dedup.index.lookup(fingerprint);
-        if slots.is_empty() && self.dedup.index.is_sampled() {
-            slots = self.dedup.neighbours.lookup(fingerprint);
-        }
+        let slots = self.dedup.lookup(fingerprint);
         for slot in slots.iter().copied().filter(|slot| *slot != name.slot) {
+            if !self.map.slots.is_here(slot) {
+                continue;
+            }
             let held = self.map.slots.number(slot).filter(|held| held.count > 0);
             let candidate = held.map(|held| (SlotName { slot, generation: held.generation }, held.place));
             let found = match candidate {
@@ -123,7 +179,7 @@ impl Core {
         else {
             return false;
         };
-        if self.map.slots.get(equal).is_none() {
+        if !self.map.slots.is_here(equal.slot) || self.map.slots.get(equal).is_none() {
             return false;
         }
         let Some(root) = self.volumes.get(&volume).map(|volume| volume.root) else { return false };
@@ -167,7 +223,8 @@ impl Core {
     pub(crate) fn segment_indexed(&mut self, entries: &[Entry]) {
         self.dedup.is_rebuilding = false;
         for (fingerprint, name) in entries.iter().filter_map(fingerprinted) {
-            if self.map.slots.get(name).is_some() {
+            // One whose slot is away is believed to be alive: the index is a hint.
+            if !self.map.slots.is_here(name.slot) || self.map.slots.get(name).is_some() {
                 self.dedup.index.insert(fingerprint, name.slot);
             }
         }

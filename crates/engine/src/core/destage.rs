@@ -94,8 +94,8 @@ impl Core {
         (names, blocks)
     }
 
-    /// The fingerprints of a batch are there: what equals something in memory is settled, the rest is compared and compressed.
-    pub(crate) fn fingerprinted(&mut self, names: &[SlotName], fingerprints: &[u128]) {
+    /// Sorts out a batch: what equals something in memory is settled, the rest is compared and compressed.
+    pub(crate) fn sort_out(&mut self, names: &[SlotName], fingerprints: &[u128]) {
         let mut reduction =
             Reduction { pairs: Vec::new(), units: Vec::new(), cache: self.units.clone(), _pin: self.pool.pin() };
         let mut batch = Batch { pairs: Vec::new(), units: Vec::new() };
@@ -140,7 +140,8 @@ impl Core {
         self.batches -= 1;
         for ((name, candidate, compared), is_equal) in batch.pairs.iter().zip(equal) {
             // A slot that was freed and taken over and over again may bear the same name: the same bytes stand at the same place.
-            let is_same = self.stored_unit(*candidate) == Some(*compared);
+            let is_here = self.map.slots.is_here(candidate.slot);
+            let is_same = is_here && self.stored_unit(*candidate) == Some(*compared);
             let is_shared = *is_equal && is_same && self.share_block(*name, *candidate);
             if !is_shared {
                 self.dirty.wait_again(*name);

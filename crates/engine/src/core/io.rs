@@ -1,13 +1,13 @@
 //! Actions and the I/O among them: what the core asks of the world, and what becomes of the answers.
 
 use super::Core;
+use super::checkpoint::Located;
 use super::plan::ReadPlan;
-use super::task::Wait;
 use super::unit::StoredUnit;
 use super::work::{Work, WorkId};
 use crate::service::{OpError, Reply, Tag};
 use bytes::Bytes;
-use map::{Page, Place, SlotName};
+use map::{Place, SlotName};
 use std::sync::Arc;
 use units::Lsn;
 use world::{DiskError, Durability};
@@ -93,6 +93,8 @@ pub(crate) enum Purpose {
     Metadata,
     /// A map page, or its second copy where the first one is damaged.
     Page { name: SlotName, place: Place, is_twin: bool },
+    /// A page of the slot table, likewise.
+    SlotPage { page: u32, located: Located, is_twin: bool },
     /// The block below a partly written one.
     Base { name: SlotName, unit: StoredUnit, index: u8, _pin: Arc<()> },
     /// The flush of a checkpoint.
@@ -120,7 +122,10 @@ impl Core {
             return;
         }
         match (purpose, result) {
-            (Purpose::Page { name, place, is_twin }, result) => self.page_loaded(name, place, is_twin, result.ok()),
+            (Purpose::Page { name, place, is_twin }, result) => self.map_page_read(name, place, is_twin, result.ok()),
+            (Purpose::SlotPage { page, located, is_twin }, result) => {
+                self.slot_page_read(page, located, is_twin, result.ok());
+            }
             (Purpose::Base { name, unit, index, .. }, result) => self.base_read(name, unit, index, result.ok()),
             (Purpose::Allocate { segment }, result) => self.pool.allocated(segment, result.is_ok()),
             (Purpose::Victim { segment }, result) => self.victim_read(segment, result.ok()),
@@ -153,56 +158,5 @@ impl Core {
             }
         }
         self.kick();
-    }
-
-    /// Asks for a page, for `task` to go on when it is there.
-    pub(crate) fn load_page(&mut self, name: SlotName, task: Option<TaskId>) {
-        if let Some(waiting) = self.loading.get_mut(&name) {
-            waiting.extend(task.filter(|id| !waiting.contains(id)));
-            return;
-        }
-        let place = self.map.slots.get(name).and_then(|slot| slot.place);
-        let Some(place) = place else { return self.stop("a map page is neither in memory nor stored") };
-        self.loading.insert(name, task.into_iter().collect());
-        let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
-        let bytes = usize::from(place.sectors) * store::SECTOR_BYTES as usize;
-        self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place, is_twin: false });
-    }
-
-    fn page_loaded(&mut self, name: SlotName, place: Place, is_twin: bool, bytes: Option<Bytes>) {
-        let slot = self.map.slots.get(name);
-        // Meanwhile it may have been freed, or have come into memory and moved: then nobody needs these bytes, and whoever waits
-        // for them looks again.
-        let is_current = slot.is_some_and(|slot| slot.place == Some(place)) && !self.map.pages.contains(name);
-        let crc = slot.map(|slot| slot.crc);
-        let page = bytes.filter(|bytes| Some(crc32c::crc32c(bytes)) == crc).and_then(|bytes| Page::decode(&bytes));
-        if let (true, None, false) = (is_current, &page, is_twin) {
-            let offset = self.geometry.twin(self.geometry.sector_start(place.segment, u32::from(place.sector)));
-            let bytes = usize::from(place.sectors) * store::SECTOR_BYTES as usize;
-            return self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place, is_twin: true });
-        }
-        let waiting = self.loading.remove(&name).unwrap_or_default();
-        match (is_current, page) {
-            (true, Some(page)) => {
-                self.map.pages.insert_stored(name, page);
-                if is_twin {
-                    // The next checkpoint stores both copies anew.
-                    self.map.pages.edit(name);
-                }
-                waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages));
-            }
-            (false, _) => waiting.into_iter().for_each(|id| self.wake(id, Wait::Pages)),
-            // Only those who need this page suffer from it.
-            (true, None) => {
-                waiting.into_iter().for_each(|id| self.fail_on_medium(id));
-                if self.map.drops().next() == Some(name) {
-                    (self.is_drop_loading, self.is_drop_stuck) = (false, true);
-                    self.map.defer_drop();
-                }
-            }
-        }
-        if self.map.drops().next() == Some(name) {
-            self.is_drop_loading = false;
-        }
     }
 }

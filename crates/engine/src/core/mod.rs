@@ -16,6 +16,7 @@ mod destage;
 mod dirty;
 mod grow;
 mod io;
+mod load;
 mod locks;
 mod manifest;
 mod options;
@@ -35,6 +36,7 @@ mod work;
 
 pub use audit::{AuditError, Usage};
 pub use io::{Action, Io, IoId, TaskId};
+pub(crate) use load::read_located;
 pub use options::Options;
 pub use plan::ReadPlan;
 pub(crate) use recover::perform;
@@ -50,8 +52,9 @@ use dedup::Dedup;
 use dirty::DirtyBlocks;
 use io::Purpose;
 use journal::{Chain, GroupBuilder, Ring};
+use load::Waiter;
 use locks::Locks;
-use map::{Freed, Map, Root, SlotName};
+use map::{Absent, Freed, Map, Root};
 use pool::Pool;
 use room::{Pressure, ReplayRoom};
 use rustc_hash::FxHashMap;
@@ -124,10 +127,11 @@ pub struct Core {
     room_waiters: VecDeque<TaskId>,
     commit_waiters: VecDeque<(Lsn, TaskId)>,
     runnable: VecDeque<TaskId>,
-    loading: FxHashMap<SlotName, Vec<TaskId>>,
-    /// A page of the drop queue is being loaded.
-    is_drop_loading: bool,
-    /// A page of the drop queue could not be read: dropping goes on when the slow timer says so.
+    /// Pages that are being read, and who waits for them.
+    loading: FxHashMap<Absent, Vec<Waiter>>,
+    /// Pages that the drop queue waits for.
+    drop_loads: usize,
+    /// What the next page of the drop queue needs could not be read: dropping goes on when the slow timer says so.
     is_drop_stuck: bool,
     ios: FxHashMap<IoId, Purpose>,
     next_io: IoId,
@@ -182,6 +186,7 @@ impl Core {
         self.destage();
         self.drive_checkpoint();
         self.rebuild_index();
+        self.fetch_room();
         self.shrink_pages();
         self.run_woken();
     }
@@ -302,14 +307,17 @@ impl Core {
         self.actions.push(Action::Complete { tag, result });
     }
 
-    /// Drops map pages beyond the budget. In large steps, and if possible not while pages are being loaded: whoever waits for one
+    /// Lets pages of the map and of the slot table leave beyond the budget. In large steps, and if possible not while pages are being loaded: whoever waits for one
     /// page must still find the others.
     fn shrink_pages(&mut self) {
         const PATIENCE_BYTES: u64 = 8 << 20;
-        let budget = self.options.pages_beside(&self.map.slots);
-        let surplus = self.map.pages.bytes().saturating_sub(budget + budget / 8);
+        let budget = self.options.page_budget;
+        let held = self.map.pages.bytes() + self.map.slots.bytes();
+        let surplus = held.saturating_sub(budget + budget / 8);
         if surplus > PATIENCE_BYTES || (surplus > 0 && self.loading.is_empty()) {
-            self.map.pages.shrink(budget);
+            let (slots, pages) = self.options.page_shares(self.map.slots.bytes(), self.map.pages.bytes());
+            self.map.slots.shrink(slots);
+            self.map.pages.shrink(pages);
         }
     }
 
@@ -321,7 +329,7 @@ impl Core {
     /// Works off the drop queue, a bounded slice at a time.
     fn drop_some(&mut self) {
         const PAGES_PER_TICK: usize = 32;
-        if self.is_drop_loading || self.is_drop_stuck {
+        if self.drop_loads > 0 || self.is_drop_stuck {
             return;
         }
         for _ in 0..PAGES_PER_TICK {
@@ -332,12 +340,21 @@ impl Core {
             match self.map.drop_next() {
                 Ok(true) => self.settle_freed(),
                 Ok(false) => break,
-                Err(name) => {
-                    self.is_drop_loading = true;
-                    self.load_page(name, None);
+                Err(absent) => {
+                    self.drop_loads = absent.len();
+                    absent.into_iter().for_each(|absent| self.load(absent, Waiter::Drop));
                     break;
                 }
             }
+        }
+    }
+
+    /// Something that the next page of the drop queue needs is there, or cannot be read.
+    fn drop_loaded(&mut self, is_sound: bool) {
+        self.drop_loads -= 1;
+        if !is_sound && !self.is_drop_stuck {
+            self.is_drop_stuck = true;
+            self.map.defer_drop();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What may be set each time that an array is opened, and how its memory is shared out.
 
-use map::{SlotBytes, SlotTable};
+use map::SlotBytes;
 use store::Geometry;
 use units::MAP_BLOCK_BYTES;
 
@@ -21,8 +21,7 @@ pub struct Options {
     pub dirty_limit: u64,
     /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
     pub metadata_limit: u64,
-    /// Bytes of map pages and of the slot table to keep in memory. The slot table is there as a whole, and what it leaves, but no
-    /// less than an eighth, is for pages; changed pages are kept beyond it until the next checkpoint.
+    /// Bytes of map pages and of pages of the slot table to keep in memory. Changed ones are kept beyond it until the next checkpoint.
     pub page_budget: u64,
     /// Bytes of the index of what is stored.
     pub index_bytes: u64,
@@ -47,7 +46,7 @@ impl Options {
     }
 
     /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]. First comes the slot table
-    /// of the array when it is full of data that do not compress; what that leaves, at least three eighths of the whole, is shared
+    /// of the array when it is full of data that do not compress, as much of it as five eighths hold; what that leaves is shared
     /// out: an eighth each for dirty blocks, for changed metadata on their way and for decompressed data, a quarter (or `index`) for the
     /// index. The rest, and what a part does not need at that geometry, is for map pages. Buffers of what is under way, some
     /// 30 MiB, come on top of it.
@@ -64,9 +63,11 @@ impl Options {
         Self { write_cache: false, dirty_limit, metadata_limit, page_budget, index_bytes, cache_bytes }
     }
 
-    /// Bytes of map pages to keep beside that slot table.
-    pub(crate) fn pages_beside(&self, slots: &SlotTable) -> u64 {
-        self.page_budget.saturating_sub(slots.bytes()).max(self.page_budget / 8)
+    /// How much of the page budget the slot table and the map may keep, when they take so many bytes. A leaf of the map and a page of the
+    /// slot table, which is twice as large, serve the same number of blocks; what one does not need, the other has.
+    pub(crate) fn page_shares(&self, slots: u64, pages: u64) -> (u64, u64) {
+        let for_slots = self.page_budget - pages.min(self.page_budget / 3);
+        (for_slots, self.page_budget - slots.min(for_slots))
     }
 }
 
@@ -111,15 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn pages_give_way_to_the_slot_table_but_not_wholly() {
-        let options = Options::for_memory(&geometry(1 << 40), 64 << 20, None);
-        let mut slots = SlotTable::default();
-        assert_eq!(options.pages_beside(&slots), options.page_budget);
-        slots.take();
-        assert_eq!(options.pages_beside(&slots), options.page_budget - slots.bytes());
-        for _ in 0..3_200_000 {
-            slots.take();
-        }
-        assert_eq!(options.pages_beside(&slots), options.page_budget / 8);
+    fn slots_and_pages_have_what_the_other_leaves() {
+        let options = Options { page_budget: 300, ..Options::for_memory(&geometry(1 << 40), 64 << 20, None) };
+        assert_eq!(options.page_shares(1000, 1000), (200, 100));
+        assert_eq!(options.page_shares(1000, 20), (280, 20));
+        assert_eq!(options.page_shares(50, 1000), (200, 250));
     }
 }

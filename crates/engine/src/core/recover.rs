@@ -1,14 +1,15 @@
 //! Making an array, and reading one back: superblock, manifest, slot table, then the log.
 
 use super::check::check_superblock;
-use super::checkpoint::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, Located, sectors_of};
+use super::checkpoint::{LOCATIONS_PER_PAGE, Located, sectors_of};
+use super::load::read_located;
 use super::manifest::{self, Manifest};
 use super::pool::{Kind, Phase, Pool};
 use super::room::ReplayRoom;
 use super::{Action, Checkpoint, Core, Dedup, Io, Log, Options, UnitCache};
 use bytes::Bytes;
 use journal::{Chain, LogOp, Replay, ReplayError};
-use map::{Map, SLOT_PAGE_BYTES};
+use map::Map;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{
@@ -118,10 +119,10 @@ impl Core {
         let (slot_pages, locations) = (manifest.slot_pages, manifest.directory.clone());
         let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
         let (mut core, drops) = Self::assemble(&superblock, manifest, options);
-        core.read_slots(disk, slot_pages, locations)?;
-        core.check_places()?;
+        let found = core.read_slots(disk, slot_pages, locations)?;
+        core.check_accounts(found)?;
         drops.into_iter().for_each(|name| core.map.restore_drop(name));
-        core.check_roots()?;
+        core.check_roots(disk)?;
         // Before the replay writes into segments: what is free now, an older checkpoint may still name, and its copies must not count
         // when one of the new ones goes bad.
         for copy in superblock.stale_copies(&copies) {
@@ -181,7 +182,7 @@ impl Core {
             commit_waiters: VecDeque::new(),
             runnable: VecDeque::new(),
             loading: Default::default(),
-            is_drop_loading: false,
+            drop_loads: 0,
             is_drop_stuck: false,
             ios: Default::default(),
             next_io: 1,
@@ -201,9 +202,10 @@ impl Core {
         (core, manifest.drops)
     }
 
-    fn read_slots(&mut self, disk: &dyn Disk, pages: u32, locations: Vec<Located>) -> Result<(), RecoverError> {
-        for located in locations {
-            let mut bytes = read_located(disk, &self.geometry, located, DIRECTORY_PAGE_BYTES)
+    /// Reads the slot table, of which as much stays in memory as may. Gives the sectors that its slots answer for, by segment.
+    fn read_slots(&mut self, disk: &dyn Disk, pages: u32, directory: Vec<Located>) -> Result<Vec<u64>, RecoverError> {
+        for located in directory {
+            let mut bytes = read_located(disk, &self.geometry, located)
                 .ok_or(RecoverError::Damaged("a page of the slot directory"))?;
             for _ in 0..LOCATIONS_PER_PAGE {
                 self.slot_directory.extend(Located::decode(&mut bytes));
@@ -213,14 +215,19 @@ impl Core {
         if self.slot_directory.len() != pages as usize {
             return Err(RecoverError::Damaged("the slot directory"));
         }
-        for located in self.slot_directory.clone() {
-            let is_sound = read_located(disk, &self.geometry, located, SLOT_PAGE_BYTES)
-                .is_some_and(|bytes| self.map.slots.load_page(&bytes, |segment| self.pool.is_metadata(segment)));
+        let mut found = vec![0; self.pool.segments().len()];
+        for page in 0..pages {
+            let bytes = read_located(disk, &self.geometry, self.slot_directory[page as usize]);
+            let Self { map, pool, .. } = self;
+            let is_sound =
+                bytes.is_some_and(|bytes| map.slots.append_stored(&bytes, |segment| pool.is_metadata(segment)));
             if !is_sound {
                 return Err(RecoverError::Damaged("a page of the slot table"));
             }
+            self.check_places(page, &mut found)?;
+            self.shrink_pages();
         }
-        Ok(())
+        Ok(found)
     }
 
     fn replay(&mut self, disk: &dyn Disk, superblock: &Superblock) -> Result<Recovery, RecoverError> {
@@ -254,16 +261,12 @@ impl Core {
     fn replay_op(&mut self, disk: &dyn Disk, op: &LogOp) -> Result<(), RecoverError> {
         self.check_record(op)?;
         loop {
-            let mut missing = self.missing_for_record(op);
-            missing.sort_unstable();
-            missing.dedup();
+            let missing = self.missing_for_record(op);
             if missing.is_empty() {
                 break;
             }
-            for name in missing {
-                // One that is in memory and still missing was made for another level.
-                let page = if self.map.pages.contains(name) { None } else { self.read_page(disk, name) };
-                self.map.pages.insert_stored(name, page.ok_or(RecoverError::Damaged("a page of the map"))?);
+            if !missing.into_iter().all(|absent| self.load_now(disk, absent)) {
+                return Err(RecoverError::Damaged("a page of the map"));
             }
         }
         self.apply(op);
@@ -278,6 +281,7 @@ impl Core {
             }
         }
         self.pressure = Default::default();
+        self.shrink_pages();
         match &self.stopped {
             Some(reason) => Err(RecoverError::Replay(reason.to_string())),
             None => Ok(()),
@@ -380,13 +384,6 @@ fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, R
     }
     let manifest = manifest::decode(all.into()).ok_or(damaged.clone())?;
     if manifest.segments.len() == superblock.geometry.segments() as usize { Ok(manifest) } else { Err(damaged) }
-}
-
-fn read_located(disk: &dyn Disk, geometry: &Geometry, located: Located, length: usize) -> Option<Bytes> {
-    if located.segment >= geometry.segments() || located.sector >= geometry.segment_sectors() {
-        return None;
-    }
-    read_metadata(disk, geometry, geometry.sector_start(located.segment, located.sector), length, located.crc)
 }
 
 /// Metadata with that checksum, from the one of its two copies that is sound.

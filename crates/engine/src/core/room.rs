@@ -79,11 +79,11 @@ impl Core {
         (self.geometry.capacity / 256).max(self.geometry.segment_bytes / 2).min(most)
     }
 
-    /// The most bytes of metadata that a checkpoint would store now: every changed page gets a new place, which changes its slot too.
+    /// The bytes of metadata that a checkpoint would store now. Every changed page of the map gets a new place, hence its slot counts as
+    /// changed, too.
     pub(crate) fn dirty_metadata(&self) -> u64 {
         let pages = self.map.pages.dirty_bytes();
-        let moved = pages / map::page_bytes(0) as u64;
-        let slot_pages = (self.map.slots.dirty_pages() as u64 + moved).min(u64::from(self.map.slots.pages()));
+        let slot_pages = self.map.slots.dirty_pages() as u64;
         let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
         pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
     }

@@ -2,8 +2,9 @@
 //! stored in it. They read the drive themselves, without the core.
 
 use super::Core;
+use super::checkpoint::Located;
 use super::pool::{Kind, Phase};
-use map::{Page, Ref, Target};
+use map::{Page, Ref, SlotName, Target};
 use std::sync::Arc;
 use store::{Entry, Item, Superblock};
 
@@ -51,33 +52,58 @@ impl Core {
         self.checkpoint.is_idle().then_some(self.checkpoint.instants)
     }
 
-    /// True when what an entry lists is needed from that place: it is alive there, and not in memory on its way to another.
+    /// The page of the slot table, and where to read it, without which nobody knows whether an entry is needed.
+    pub(crate) fn slots_of(&self, entry: &Entry) -> Option<(u32, Located)> {
+        let Item::Slot(bits) = entry.item else { return None };
+        let (Target::Data(name) | Target::Page(name)) = Ref::from_bits(bits)?.target() else { return None };
+        let page = self.map.slots.absent(name.slot)?;
+        self.away(page).map(|located| (page, located))
+    }
+
+    /// True when what an entry lists is needed from that place: it is alive there, and not in memory on its way to another. So it is when
+    /// its slot, which says so, cannot be read.
     pub(crate) fn is_needed(&self, of: &Scrubbed, entry: &Entry) -> bool {
         let is_same_use = self.pool.segments().get(of.segment as usize).is_some_and(|now| now.usage == of.usage);
         let is_dirty = match data_name(entry) {
             Some(name) => self.dirty.get(name).is_some(),
             None => false,
         };
-        is_same_use && !is_dirty && self.is_live(of.segment, entry)
+        is_same_use && !is_dirty && self.is_live(of.segment, entry) != Some(false)
     }
 
     /// Has metadata stored anew by the next checkpoint: from memory where they are, else from `stored`, a copy that is good. False when
     /// neither is there.
     pub(crate) fn renew(&mut self, entry: &Entry, stored: Option<&[u8]>) -> bool {
         match entry.item {
-            Item::SlotPage(page) => self.map.slots.touch(page as u32),
+            Item::SlotPage(page) => return self.renew_slot_page(page as u32, stored),
             Item::DirectoryPage(page) => self.touch_directory(page as usize),
             Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                Some(Target::Page(name)) => {
-                    if !self.map.pages.contains(name) {
-                        let Some(page) = stored.and_then(Page::decode) else { return false };
-                        self.map.pages.insert_stored(name, page);
-                    }
-                    self.map.pages.edit(name);
-                }
+                Some(Target::Page(name)) => return self.renew_map_page(name, stored),
                 _ => return false,
             },
         }
+        true
+    }
+
+    /// Has a page of the slot table stored anew, from memory or, where it is away, from `stored`, which is what stands on the drive.
+    pub(crate) fn renew_slot_page(&mut self, page: u32, stored: Option<&[u8]>) -> bool {
+        let is_here = self.away(page).is_none() || stored.is_some_and(|bytes| self.bring_in(page, bytes));
+        if is_here {
+            self.map.slots.touch(page);
+        }
+        is_here
+    }
+
+    /// Has a page of the map stored anew, likewise.
+    pub(crate) fn renew_map_page(&mut self, name: SlotName, stored: Option<&[u8]>) -> bool {
+        if self.map.slots.absent(name.slot).is_some() {
+            return false;
+        }
+        if !self.map.pages.contains(name) {
+            let Some(page) = stored.and_then(Page::decode) else { return false };
+            self.map.pages.insert_stored(name, page);
+        }
+        self.map.renew_page(name);
         true
     }
 }

@@ -4,13 +4,14 @@
 use super::Core;
 use super::apply::fill_of;
 use super::io::{Action, TaskId};
+use super::load::Waiter;
 use super::locks::{Claim, Claims, add_claim};
 use super::plan::ReadPlan;
 use super::room::{Pressure, Room};
 use crate::service::{Change, Extent, Op, OpError, Provisioning, Reply, Tag};
 use bytes::Bytes;
 use journal::{Fill, LogOp};
-use map::Ref;
+use map::{Absent, Need, Ref};
 use smallvec::SmallVec;
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
 use world::{Disk, DiskError, Durability};
@@ -27,7 +28,7 @@ pub(crate) enum Wait {
     Turn,
     /// For its range.
     Range,
-    /// For map pages.
+    /// For pages of the map or of the slot table.
     Pages,
     /// For bytes that it depends on.
     Bytes,
@@ -195,7 +196,7 @@ impl Core {
             return Step::Answered(Err(error));
         }
         let missing = self.missing(&task.op, task.copied);
-        if missing.iter().any(|name| self.map.pages.contains(*name)) {
+        if missing.iter().any(|absent| matches!(absent, Absent::Page(name) if self.map.pages.contains(*name))) {
             // It is there, but was made for another level of a tree.
             let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
             return Step::Answered(Err(OpError::MediumError { lba }));
@@ -206,7 +207,7 @@ impl Core {
                 self.locks.hold(&task.claims);
                 task.is_holding = true;
             }
-            missing.into_iter().for_each(|name| self.load_page(name, Some(id)));
+            missing.into_iter().for_each(|absent| self.load(absent, Waiter::Task(id)));
             return Step::Wait(Wait::Pages);
         }
         match &task.op {
@@ -337,17 +338,17 @@ impl Core {
         }
     }
 
-    /// Pages for the next step of a copy.
-    pub(crate) fn missing_in_copy_step(&self, op: &Op, copied: u64, out: &mut Vec<map::SlotName>) {
+    /// What has to be in memory for the next step of a copy.
+    pub(crate) fn missing_in_copy_step(&self, op: &Op, copied: u64, out: &mut Vec<Absent>) {
         let Op::Copy { source, from, destination, to } = op else { return };
         let step = copy_step(source == destination, *from, *to, copied, self.copy_data_step());
         if let Some((from, to)) = step.middle {
             self.missing_in_copy(*source, from, *destination, to, out);
         }
         for (from, to) in &step.edges {
-            self.missing_in(*source, *from, false, out);
+            self.missing_in(*source, *from, Need::Places, out);
             let written = BlockRange::new(*to, from.blocks()).unwrap_or_default();
-            self.missing_in(*destination, written, true, out);
+            self.missing_in(*destination, written, Need::Edit { may_be_shared: source == destination }, out);
         }
     }
 
@@ -470,7 +471,7 @@ impl Core {
         while first < end && extents.len() <= limit {
             let leaf_end = (first - first % map::span(0) + map::span(0)).min(end);
             let mut missing = Vec::new();
-            self.map.missing(&held.root, first, leaf_end, |_, _| false, &mut missing);
+            self.map.missing(&held.root, first, leaf_end, Need::References, |_, _| false, &mut missing);
             if !missing.is_empty() {
                 break;
             }

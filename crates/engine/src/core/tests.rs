@@ -209,14 +209,18 @@ fn random_operations(mut seed: u64, page_budget: u64) {
     let mut bench = Bench::new();
     bench.options.page_budget = page_budget;
     bench.restart();
+    let mut most_away = 0;
     for step in 0..1200u64 {
+        most_away = most_away.max(bench.core.map.slots.away());
         let volume = VolumeId(1 + next(2));
         let lba = next(SIZE);
         let most = if next(4) == 0 { 3000 } else { 60 };
         let blocks = (1 + next(most)).min(SIZE - lba);
         let small = blocks.min(128);
         bench.both(match next(9) {
-            0..=3 => Op::Write { volume, lba: Lba(lba), data: data(step, small), fua: false },
+            0..=2 => Op::Write { volume, lba: Lba(lba), data: data(step, small), fua: false },
+            // What was written before, so that an equal block is looked for on the drive.
+            3 => Op::Write { volume, lba: Lba(lba - lba % 8), data: data(step % 20, 16), fua: false },
             4 => Op::Zero { volume, range: range(lba, blocks) },
             5 => Op::Unmap { volume, ranges: vec![range(lba, blocks), range(next(100), 20)] },
             6 => Op::WriteSame { volume, range: range(lba, blocks), pattern: data(step, 1) },
@@ -240,6 +244,32 @@ fn random_operations(mut seed: u64, page_budget: u64) {
     }
     bench.restart();
     assert!(bench.core.usage().free_segments > 0);
+    assert_eq!(most_away >= 4, page_budget == 0, "{most_away} pages of the slot table were away");
+}
+
+/// Of the leaf at 1 MiB, the copy takes all by its reference and replaces the end: the leaf is shared by the time that it is edited, and
+/// the blocks at its beginning, which nothing else touches, are counted up.
+#[test]
+fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
+    let mut bench = Bench::new();
+    bench.options.page_budget = 0;
+    let mut write = |volume, blocks: std::ops::Range<u64>| {
+        for block in blocks.step_by(16) {
+            bench.both(Op::Write { volume, lba: Lba(block * 8), data: data(block, 16 * 8), fua: false });
+        }
+    };
+    write(V1, 500..501);
+    write(VolumeId(2), 0..256);
+    write(V1, 256..356);
+    write(VolumeId(2), 256..512);
+    write(V1, 356..600);
+    write(V1, 100..160);
+    bench.core.request_checkpoint();
+    bench.settle(0);
+    bench.restart();
+    assert!(bench.core.map.slots.away() > 0);
+    bench.both(Op::Copy { source: V1, from: range(800, 512 * 8), destination: V1, to: Lba(356 * 8) });
+    bench.restart();
 }
 
 #[test]

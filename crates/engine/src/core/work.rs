@@ -208,7 +208,7 @@ impl Core {
         }
         match (purpose, done.0) {
             (WorkPurpose::Fingerprint(names), Done::Fingerprints(fingerprints)) => {
-                self.fingerprinted(&names, &fingerprints);
+                self.fingerprinted(names, fingerprints);
             }
             (WorkPurpose::Reduce(batch), Done::Reduced { equal, units }) => self.reduced(batch, &equal, units),
             (WorkPurpose::Rebuild, Done::Summaries(entries)) => self.segment_indexed(&entries),

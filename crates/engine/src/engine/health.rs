@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::lost::{Lost, unreadable};
-use crate::core::{Core, Frozen, Scrubbed};
+use crate::core::{Core, Frozen, Scrubbed, read_located};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, Findings};
 use parking_lot::{Condvar, Mutex};
@@ -313,6 +313,7 @@ impl Shared {
             });
         }
         for Suspect { entry, good } in suspects_in(contents) {
+            self.bring_in_slots_of(&entry);
             let is_mended = self.locked(|core| {
                 !core.is_needed(scrubbed, &entry) || (scrubbed.is_metadata && core.renew(&entry, good.as_deref()))
             });
@@ -328,6 +329,15 @@ impl Shared {
                 volume: None,
                 what: format!("{} ({bytes} bytes at {offset} of the drive) does not pass its checksum", name(&entry)),
             });
+        }
+    }
+
+    /// Has the slot in memory that says whether an entry is needed, where it can be read.
+    fn bring_in_slots_of(&self, entry: &Entry) {
+        let Some((page, located)) = self.locked(|core| core.slots_of(entry)) else { return };
+        let geometry = self.locked(|core| *core.geometry());
+        if let Some(bytes) = read_located(&*self.disk, &geometry, located) {
+            self.locked(|core| core.take_in(page, located, &bytes));
         }
     }
 

@@ -1,0 +1,95 @@
+//! A page of the slot table in memory.
+
+use crate::slot::{SLOTS_PER_PAGE, SlotBytes};
+use crate::table::is_crowded;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of one stored page of the slot table.
+pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
+
+/// 256 slots, and what is known of them beside what is stored.
+#[derive(Clone)]
+pub(crate) struct SlotPage {
+    pub(crate) slots: [SlotBytes; SLOTS_PER_PAGE],
+    /// No slot below this one is free.
+    pub(crate) first_free: u16,
+    /// One bit for each slot that holds a map page.
+    holds_page: [u64; SLOTS_PER_PAGE / 64],
+}
+
+/// What a page of the slot table adds to the sums over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageSums {
+    pub(crate) free: u16,
+    pub(crate) shared_sectors: u64,
+    pub(crate) crowded: u64,
+}
+
+impl SlotPage {
+    pub(crate) fn empty() -> Box<Self> {
+        Box::new(Self {
+            slots: [SlotBytes::unused(); SLOTS_PER_PAGE],
+            first_free: 0,
+            holds_page: [0; SLOTS_PER_PAGE / 64],
+        })
+    }
+
+    /// Reads the stored form; `None` when the bytes are not those of a page. `is_metadata` tells, of a segment, that what is stored in it
+    /// are pages and not data.
+    pub(crate) fn decode(bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> Option<Box<Self>> {
+        let slots = <[SlotBytes; SLOTS_PER_PAGE]>::read_from_bytes(bytes).ok()?;
+        if slots.iter().any(|slot| slot.check().is_none_or(|slot| (slot.count == 0) != slot.place.is_none())) {
+            return None;
+        }
+        let mut page = Box::new(Self { slots, first_free: 0, holds_page: [0; SLOTS_PER_PAGE / 64] });
+        for index in 0..SLOTS_PER_PAGE {
+            let place = page.slots[index].values().place;
+            page.set_holds_page(index, place.is_some_and(|place| is_metadata(place.segment)));
+        }
+        Some(page)
+    }
+
+    /// The stored form.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.slots.as_bytes()
+    }
+
+    pub(crate) fn sums(&self) -> PageSums {
+        let mut sums = PageSums::default();
+        for index in 0..SLOTS_PER_PAGE {
+            let count = self.slots[index].count();
+            sums.free += u16::from(count == 0);
+            sums.shared_sectors += self.shared_sectors(index);
+            sums.crowded += u64::from(is_crowded(count));
+        }
+        sums
+    }
+
+    fn holds_page(&self, index: usize) -> bool {
+        self.holds_page[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    pub(crate) fn set_holds_page(&mut self, index: usize, holds_page: bool) {
+        let (word, bit) = (&mut self.holds_page[index / 64], 1 << (index % 64));
+        *word = if holds_page { *word | bit } else { *word & !bit };
+    }
+
+    /// Sectors that count as shared for one slot: those of data that several references name.
+    #[inline]
+    pub(crate) fn shared_sectors(&self, index: usize) -> u64 {
+        let slot = &self.slots[index];
+        if slot.count() < 2 || self.holds_page(index) {
+            return 0;
+        }
+        slot.values().place.map_or(0, |place| u64::from(place.share()))
+    }
+
+    /// The free slot with the lowest number; the page has one.
+    pub(crate) fn take_free(&mut self) -> usize {
+        let from = usize::from(self.first_free);
+        let index = self.slots[from..].iter().position(|slot| slot.count() == 0);
+        let index = from + index.unwrap_or_else(|| unreachable!("a page with free slots has one"));
+        self.first_free = index as u16 + 1;
+        index
+    }
+}

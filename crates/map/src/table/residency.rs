@@ -1,0 +1,249 @@
+//! Which pages of the slot table are in memory. A page that was stored and has not changed since may leave; whoever needs one of its
+//! slots has it read again. What the pages add up to is kept beside them, so that a page that is away is missed by nobody else.
+
+use super::{MAX_PAGES, SlotTable, page_of};
+use crate::reference::SlotName;
+use crate::slot::SLOTS_PER_PAGE;
+use crate::slot_page::SlotPage;
+use std::cell::Cell;
+
+/// Free slots in memory below which a page with some is fetched for those that will be taken: enough for a few MiB of writes.
+const FEW_FREE_SLOTS: u64 = 2048;
+/// A page with fewer free slots is not worth fetching for them. So much of the table, a sixteenth, may lie idle.
+const WORTHWHILE_FREE_SLOTS: u16 = (SLOTS_PER_PAGE / 16) as u16;
+/// Pages that are looked at in one search for free slots.
+const PAGES_PER_HUNT: usize = 4096;
+
+/// A page of the table, in memory or only on the drive.
+#[derive(Default)]
+pub(super) struct Frame {
+    page: Option<Box<SlotPage>>,
+    pub(super) free: u16,
+    is_dirty: bool,
+    is_writing: bool,
+    /// It stands in the list of pages with free slots.
+    is_listed: bool,
+    /// It could not be read when it was fetched for its free slots.
+    is_bad: bool,
+    was_used: Cell<bool>,
+}
+
+impl SlotTable {
+    /// Bytes that the table takes in memory.
+    pub fn bytes(&self) -> u64 {
+        self.here * size_of::<SlotPage>() as u64 + (self.frames.len() * size_of::<Frame>()) as u64
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    /// Pages that are not in memory.
+    pub fn away(&self) -> u64 {
+        self.frames.len() as u64 - self.here
+    }
+
+    /// True when a slot can be looked at: its page is in memory, or there is no such slot.
+    #[inline]
+    pub fn is_here(&self, slot: u64) -> bool {
+        let frame = self.frames.get(page_of(slot) as usize);
+        frame.is_none_or(|frame| {
+            frame.was_used.set(true);
+            frame.page.is_some()
+        })
+    }
+
+    /// The page that a slot stands in, when it has to be brought in before the slot can be looked at.
+    pub fn absent(&self, slot: u64) -> Option<u32> {
+        (!self.is_here(slot)).then(|| page_of(slot))
+    }
+
+    #[inline]
+    pub(super) fn page(&self, number: u32) -> &SlotPage {
+        let frame = &self.frames[number as usize];
+        frame.was_used.set(true);
+        match &frame.page {
+            Some(page) => page,
+            None => panic!("page {number} of the slot table is used while it is not in memory"),
+        }
+    }
+
+    #[inline]
+    pub(super) fn page_mut(&mut self, number: u32) -> &mut SlotPage {
+        match &mut self.frames[number as usize].page {
+            Some(page) => page,
+            None => panic!("page {number} of the slot table is changed while it is not in memory"),
+        }
+    }
+
+    /// A page in memory with a free slot. Where there is none, the table grows.
+    pub(super) fn page_with_room(&mut self) -> u32 {
+        while let Some(number) = self.roomy.front().copied() {
+            let frame = &mut self.frames[number as usize];
+            if frame.free > 0 && frame.page.is_some() {
+                return number;
+            }
+            frame.is_listed = false;
+            self.roomy.pop_front();
+        }
+        assert!((self.frames.len() as u64) < MAX_PAGES, "the slot table is full");
+        self.append(SlotPage::empty(), SLOTS_PER_PAGE as u16)
+    }
+
+    pub(super) fn list_room(&mut self, number: u32) {
+        let frame = &mut self.frames[number as usize];
+        if frame.free > 0 && !frame.is_listed {
+            frame.is_listed = true;
+            self.roomy.push_back(number);
+        }
+    }
+
+    fn append(&mut self, page: Box<SlotPage>, free: u16) -> u32 {
+        let number = self.frames.len() as u32;
+        self.frames.push(Frame { page: Some(page), free, ..Frame::default() });
+        self.here += 1;
+        self.free += u64::from(free);
+        self.free_here += u64::from(free);
+        self.list_room(number);
+        number
+    }
+
+    /// Appends a stored page; false when the bytes are not those of one. `is_metadata` tells, of a segment, that what is stored in it are
+    /// pages and not data.
+    pub fn append_stored(&mut self, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
+        let Some(page) = SlotPage::decode(bytes, is_metadata) else { return false };
+        let sums = page.sums();
+        self.shared_sectors += sums.shared_sectors;
+        self.crowded += sums.crowded;
+        self.append(page, sums.free);
+        true
+    }
+
+    /// Brings in a page that was away, as it was stored last; one that is here stays as it is. False when the bytes are not those of that
+    /// page.
+    pub fn bring_in(&mut self, number: u32, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
+        let Some(frame) = self.frames.get_mut(number as usize) else { return false };
+        if frame.page.is_some() {
+            return true;
+        }
+        let Some(page) = SlotPage::decode(bytes, is_metadata).filter(|page| page.sums().free == frame.free) else {
+            return false;
+        };
+        frame.page = Some(page);
+        frame.is_bad = false;
+        frame.was_used.set(true);
+        self.here += 1;
+        self.free_here += u64::from(frame.free);
+        self.list_room(number);
+        true
+    }
+
+    /// A page that is away and worth fetching for its free slots, where few are in memory. No more are asked for than what is taken can
+    /// use up.
+    pub fn wanted_for_room(&mut self) -> Option<u32> {
+        self.taken = self.taken.min(FEW_FREE_SLOTS);
+        let is_short = self.free_here < FEW_FREE_SLOTS && self.free > self.free_here;
+        if !is_short || self.taken < u64::from(WORTHWHILE_FREE_SLOTS) {
+            return None;
+        }
+        for _ in 0..PAGES_PER_HUNT.min(self.frames.len()) {
+            self.hunt = (self.hunt + 1) % self.frames.len();
+            let frame = &self.frames[self.hunt];
+            if frame.page.is_none() && frame.free >= WORTHWHILE_FREE_SLOTS && !frame.is_bad {
+                self.taken -= u64::from(WORTHWHILE_FREE_SLOTS);
+                return Some(self.hunt as u32);
+            }
+        }
+        None
+    }
+
+    /// A page cannot be read: its free slots are not counted on until it can.
+    pub fn cannot_be_read(&mut self, number: u32) {
+        self.frames[number as usize].is_bad = true;
+    }
+
+    /// Lets pages leave that are stored as they are, those first that were not used for longest, until the table takes `budget` bytes.
+    pub fn shrink(&mut self, budget: u64) {
+        // Twice round: the first time, what was used of late is passed over.
+        let mut looks = 2 * self.frames.len();
+        while self.bytes() > budget && looks > 0 {
+            looks -= 1;
+            self.hand = (self.hand + 1) % self.frames.len();
+            let frame = &mut self.frames[self.hand];
+            if frame.page.is_none() || frame.is_dirty || frame.is_writing || frame.was_used.take() {
+                continue;
+            }
+            frame.page = None;
+            self.here -= 1;
+            self.free_here -= u64::from(frame.free);
+        }
+    }
+
+    /// Pages changed since the last [`SlotTable::take_dirty`].
+    pub fn dirty_pages(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Number of the pages changed since the last call, ascending. They count as clean, and as being written, from now on.
+    pub fn take_dirty(&mut self) -> Vec<u32> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        for number in &dirty {
+            let frame = &mut self.frames[*number as usize];
+            frame.is_dirty = false;
+            frame.is_writing = true;
+        }
+        self.writing.extend_from_slice(&dirty);
+        dirty
+    }
+
+    /// The writes of a checkpoint have arrived: what it stored may leave memory.
+    pub fn written(&mut self) {
+        for number in std::mem::take(&mut self.writing) {
+            self.frames[number as usize].is_writing = false;
+        }
+    }
+
+    /// Counts a page, which is in memory, as changed: the next checkpoint stores it anew, and until then it stays.
+    #[inline]
+    pub fn touch(&mut self, number: u32) {
+        let frame = &mut self.frames[number as usize];
+        assert!(frame.page.is_some(), "page {number} of the slot table is to change while it is not in memory");
+        if !frame.is_dirty {
+            frame.is_dirty = true;
+            self.dirty.push(number);
+        }
+    }
+
+    /// As [`SlotTable::touch`], for the page of a slot whose place will change.
+    #[inline]
+    pub fn will_move(&mut self, name: SlotName) {
+        self.touch(page_of(name.slot));
+    }
+
+    /// The stored form of a page in memory.
+    pub fn page_bytes(&self, number: u32) -> &[u8] {
+        self.page(number).as_bytes()
+    }
+
+    /// A copy with every page in memory, those that are away as `load` reads them; the number of the page that it cannot. For the auditor.
+    pub fn whole(
+        &self,
+        is_metadata: impl Fn(u32) -> bool,
+        mut load: impl FnMut(u32) -> Option<Vec<u8>>,
+    ) -> Result<Self, u32> {
+        let mut whole = Self::default();
+        for number in 0..self.pages() {
+            let frame = &self.frames[number as usize];
+            let page = match &frame.page {
+                Some(page) => page.clone(),
+                None => load(number).and_then(|bytes| SlotPage::decode(&bytes, &is_metadata)).ok_or(number)?,
+            };
+            whole.append(page, frame.free);
+        }
+        // Not made anew: whether these are right is what the auditor wants to know.
+        (whole.shared_sectors, whole.crowded) = (self.shared_sectors, self.crowded);
+        Ok(whole)
+    }
+}
