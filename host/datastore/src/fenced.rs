@@ -124,6 +124,10 @@ impl SharedDisk for FencedDisk {
         self.issue(Replay::Never, None, move || self.disk().reset())
     }
 
+    fn clear(&self) -> Answer<'_, bool> {
+        self.issue(Replay::Harmless, None, move || self.disk().clear())
+    }
+
     fn synchronize(&self) -> Answer<'_, ()> {
         self.issue(Replay::Harmless, None, move || self.disk().synchronize())
     }

@@ -24,6 +24,8 @@ const TRANSFER_SECTORS: u64 = 2048;
 pub(crate) struct Omissions {
     /// A swap whose outcome is in doubt is taken for done.
     pub(crate) verify: bool,
+    /// What waits at the device is left there when a host is broken.
+    pub(crate) clear: bool,
     /// A dead host's journal is not applied.
     pub(crate) replay: bool,
     /// I/O is issued whether the heartbeat succeeds or not.
@@ -237,6 +239,48 @@ impl Io {
         self.disk.write(lba, Bytes::copy_from_slice(new)).await?;
         let found = image_of(&self.disk.read(lba, 1).await?);
         Ok((found == *new).then_some(Swap::Done))
+    }
+
+    /// Ends what has reached the device and waits there, from whatever host: after the answer each such command has been done
+    /// or never will be. A host that was cut off from the device could not abort its own. Other hosts are told so and send
+    /// theirs again.
+    pub(crate) async fn clear(&self) -> Result<()> {
+        let mut backoff = self.backoff();
+        loop {
+            self.check()?;
+            match self.disk.clear().await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return self.clear_by_reset().await,
+                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The same where the device knows no CLEAR TASK SET. A reset takes reservations along (SPC-2 5.5.1), and under one a host
+    /// believes to be alone; so, where locks are taken by them, it is sent when nobody else is in the midst of a swap.
+    async fn clear_by_reset(&self) -> Result<()> {
+        if !self.ats.load(Ordering::Relaxed) {
+            self.reserve().await?;
+        }
+        let reset = self.reset().await;
+        if reset.is_err() {
+            // Not released, it is taken away from us as from a dead host.
+            let _ = self.disk.release().await;
+        }
+        reset
+    }
+
+    async fn reset(&self) -> Result<()> {
+        let mut backoff = self.backoff();
+        loop {
+            self.check()?;
+            match self.disk.reset().await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Reserves the unit. A reservation that nobody gives up is that of a dead host: reset.

@@ -1,9 +1,9 @@
 //! Dead hosts: when one is dead, and how another finishes what it had begun before its locks are anybody's.
 //!
-//! Three steps, each an ATS of the dead host's slot or of a sector that it had locked: the slot says that it is being
-//! broken; what the journal holds is applied; the slot is free, with a new generation, so that locks of the old one are
-//! nobody's. A breaker that dies is replaced like any host whose slot does not change; so it stops `fence` after its first
-//! step, long before that.
+//! Four steps: the slot says that the host is being broken; the device forgets what waits there, from whatever host; what
+//! the journal holds is applied; the slot is free, with a new generation, so that locks of the old one are nobody's. Each
+//! change is an ATS, of the dead host's slot or of a sector that it had locked. A breaker that dies is replaced like any
+//! host whose slot does not change; so it stops `fence` after its first step, long before that.
 
 use crate::heartbeat::{Watch, read_slot, swap_slot};
 use crate::io::{Io, Swap};
@@ -44,6 +44,9 @@ pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me
     let breaking = Slot { state: SlotState::Breaking(me), beats: seen.beats + 1, ..seen.clone() };
     if swap_slot(&io, superblock.uuid, seen, &breaking).await? != Swap::Done {
         return Ok(false);
+    }
+    if !io.omit.clear {
+        io.clear().await?;
     }
     if !io.omit.replay {
         replay(&io, superblock, seen.owner()).await?;

@@ -124,6 +124,11 @@ pub trait SharedDisk: Send + Sync {
     /// the reservation of a dead one.
     fn reset(&self) -> Answer<'_, ()>;
 
+    /// CLEAR TASK SET: ends what is open or waits, from whatever host, and leaves reservations alone. After the answer each such
+    /// command has been done or never will be; who sent it is told TASK ABORTED. False where the device does not know the
+    /// function: [`reset`](Self::reset) does the same and more.
+    fn clear(&self) -> Answer<'_, bool>;
+
     /// SYNCHRONIZE CACHE of the whole unit.
     fn synchronize(&self) -> Answer<'_, ()>;
 

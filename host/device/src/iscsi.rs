@@ -27,6 +27,7 @@ use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::{Bytes, BytesMut};
 use initiator::{Completion, CopyRun, LogicalUnit, Request};
+use iscsi::pdu::{TaskFunction, TaskOutcome};
 use parking_lot::Mutex;
 use path::{Outcome, Path};
 use policy::Selector;
@@ -547,8 +548,25 @@ impl SharedDisk for IscsiDisk {
                     Err(error) => return Err(error),
                 }
             };
-            *self.reservation.lock() = Reservation::None;
-            self.paths[path].reset(term.end).await
+            match self.paths[path].manage(TaskFunction::LogicalUnitReset, term.end).await? {
+                TaskOutcome::Complete => {
+                    *self.reservation.lock() = Reservation::None;
+                    Ok(())
+                }
+                _ => Err(DiskError::Nonsense),
+            }
+        })
+    }
+
+    fn clear(&self) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let term = self.term();
+            let path = self.choose(term).await?;
+            match self.paths[path].manage(TaskFunction::ClearTaskSet, term.end).await? {
+                TaskOutcome::Complete => Ok(true),
+                TaskOutcome::NotSupported | TaskOutcome::Rejected => Ok(false),
+                _ => Err(DiskError::Nonsense),
+            }
         })
     }
 

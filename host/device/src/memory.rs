@@ -44,6 +44,8 @@ pub enum Operation {
     Release,
     /// LOGICAL UNIT RESET.
     Reset,
+    /// CLEAR TASK SET.
+    Clear,
     /// SYNCHRONIZE CACHE.
     Synchronize,
     /// GET LBA STATUS.
@@ -271,7 +273,7 @@ impl MemoryDisk {
     fn admit(&self, operation: &Operation) -> Result<(), DiskError> {
         let volumes = self.array.shared.volumes.lock();
         let holder = volumes.get(&self.identity.name).and_then(|volume| volume.reserved.as_ref());
-        let passes = matches!(operation, Operation::Release | Operation::Reset);
+        let passes = matches!(operation, Operation::Release | Operation::Reset | Operation::Clear);
         if passes || holder.is_none_or(|holder| *holder == self.host) {
             Ok(())
         } else {
@@ -472,6 +474,16 @@ impl SharedDisk for MemoryDisk {
             volume(volumes, &self.identity.name)?.reserved = None;
             Ok(())
         }))
+    }
+
+    /// A hook that fails it makes a device that does not know it.
+    fn clear(&self) -> Answer<'_, bool> {
+        Box::pin(async move {
+            match self.send(Operation::Clear, |_| Ok(true)).await {
+                Err(error) if error.is_refusal() => Ok(false),
+                cleared => cleared,
+            }
+        })
     }
 
     fn synchronize(&self) -> Answer<'_, ()> {

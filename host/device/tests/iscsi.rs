@@ -9,6 +9,7 @@ use device::{
     RetryRules, SharedDisk, Support,
 };
 use initiator::{Config, Url};
+use iscsi::pdu::TaskFunction;
 use iscsi::target::{Command as Task, Completion};
 use scsi::{Cdb, Command, Sense, SenseFormat, Status, asc};
 use std::sync::Arc;
@@ -214,6 +215,21 @@ async fn a_reservation_that_a_reset_took_is_not_believed_in() {
         assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "nothing was written");
         disk.write(0, block(1, 1)).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn what_waits_at_the_device_is_cleared_where_it_knows_how() {
+    let served = Target::new(64).serve();
+    let disk = open(&served, 1).await;
+    assert_eq!(disk.clear().await, Ok(true));
+    assert_eq!(served.target.lock().unwrap().functions, [TaskFunction::ClearTaskSet]);
+    served.target.lock().unwrap().unknown = Some(TaskFunction::ClearTaskSet);
+    assert_eq!(disk.clear().await, Ok(false));
+    disk.reserve().await.unwrap();
+    served.target.lock().unwrap().unknown = Some(TaskFunction::LogicalUnitReset);
+    assert_eq!(disk.reset().await, Err(DiskError::Nonsense));
+    disk.release().await.unwrap();
+    assert_eq!(disk.paths()[0].commands, 2, "what was not reset is released");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{BLOCK_BYTES, Cursor, Extent, Fill, State, TokioRuntime};
-use device::{Compared, DiskError, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
+use device::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
 use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
@@ -318,6 +318,49 @@ async fn a_copy_takes_no_longer_than_either_datastore_allows() {
     let there = Datastore::mount(target.disk("one"), &options, Arc::clone(&lab.runtime)).await.unwrap();
     here.disk().copy(&*there.disk(), Vec::new()).await.unwrap();
     assert_eq!(source.standing(), device::Standing::Open(Duration::from_secs(2)));
+}
+
+/// Notes task management functions; the device knows no CLEAR TASK SET, or does.
+struct Manager {
+    knows: bool,
+    seen: parking_lot::Mutex<Vec<Operation>>,
+}
+
+impl Hook for Manager {
+    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+        if matches!(operation, Operation::Clear | Operation::Reset | Operation::Reserve) {
+            self.seen.lock().push(operation.clone());
+        }
+        let unknown = DiskError::Check(scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE));
+        let fate = if *operation == Operation::Clear && !self.knows { Fate::Failed(unknown) } else { Fate::Done };
+        Verdict { fate, ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_at_the_device_ends_before_a_dead_hosts_locks_are_given_on() {
+    use Operation::{Clear, Reserve, Reset};
+    for (knows, ats, expected) in
+        [(true, true, &[Clear][..]), (false, true, &[Clear, Reset]), (false, false, &[Clear, Reserve, Reset])]
+    {
+        let lab = Lab::new().await;
+        let disk = Arc::new(lab.open("dead"));
+        let dead = Datastore::mount(disk.clone(), &MountOptions::new("dead"), Arc::clone(&lab.runtime)).await.unwrap();
+        dead.write_file("/disk", b"1").await.unwrap();
+        let file = dead.open("/disk", Access::Write).await.unwrap();
+        let options = MountOptions { ats, ats_heartbeat: ats, ..MountOptions::new("heir") };
+        let heir = Datastore::mount(lab.disk("heir"), &options, Arc::clone(&lab.runtime)).await.unwrap();
+        disk.crash();
+        let hook = Arc::new(Manager { knows, seen: parking_lot::Mutex::default() });
+        lab.array.set_hook(Some(hook.clone()));
+        while heir.open("/disk", Access::Write).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let seen = hook.seen.lock().clone();
+        let at = seen.iter().position(|operation| *operation == Clear).expect("it is cleared");
+        assert_eq!(&seen[at..at + expected.len()], expected);
+        drop(file);
+    }
 }
 
 #[tokio::test]

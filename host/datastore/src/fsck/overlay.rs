@@ -95,6 +95,10 @@ impl SharedDisk for OverlayDisk {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    fn clear(&self) -> Answer<'_, bool> {
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
     fn synchronize(&self) -> Answer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }

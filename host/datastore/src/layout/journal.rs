@@ -4,13 +4,15 @@
 //! else. What has a guard that is as the record says (same owner, same generation) has not been applied yet; every other
 //! part has. So a record may be applied any number of times, and is never cleared.
 
-use super::{PAGE_BYTES, SECTOR_BYTES, VERSION};
+use super::{PAGE_BYTES, SECTOR_BYTES};
 use crate::VolumeUuid;
 use bytes::{Bytes, BytesMut};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDJN\0\0";
+/// Of the record: 1 summed the images forwards.
+const VERSION: u16 = 2;
 /// Bytes before the images.
 pub(crate) const HEADER_BYTES: usize = 4096;
 /// The most parts of a record.
@@ -80,6 +82,13 @@ fn header_crc(header: &[u8]) -> u32 {
     crc32c::crc32c(&bare)
 }
 
+/// The sum over all images, from the last byte to the first. An image ends with its own CRC32C, and a CRC32C over both is
+/// the same whatever the image holds: forwards, another record's images would pass for these.
+fn images_crc(images: &[u8]) -> u32 {
+    let backwards: Vec<u8> = images.iter().rev().copied().collect();
+    crc32c::crc32c(&backwards)
+}
+
 impl Record {
     /// The record's bytes; `None` when it has more parts than the header can tell.
     pub(crate) fn encode(&self, volume: VolumeUuid) -> Option<Bytes> {
@@ -109,7 +118,7 @@ impl Record {
         header.sequence = self.sequence.into();
         header.volume = volume.0;
         header.images = u32::try_from(images.len()).ok()?.into();
-        header.images_crc = crc32c::crc32c(&images).into();
+        header.images_crc = images_crc(&images).into();
         let mut bytes = BytesMut::from(header.as_bytes());
         let crc = header_crc(&bytes);
         bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -126,7 +135,7 @@ impl Record {
             return None;
         }
         let images = journal.get(HEADER_BYTES..HEADER_BYTES + header.images.get() as usize)?;
-        if crc32c::crc32c(images) != header.images_crc.get() {
+        if images_crc(images) != header.images_crc.get() {
             return None;
         }
         let mut at = HEADER_BYTES;

@@ -201,6 +201,27 @@ fn a_record_is_whole_or_not_there() {
     assert_eq!(Record { parts: many, ..record }.encode(VOLUME), None);
 }
 
+/// A write that was torn: the new header, and images of the record before.
+#[test]
+fn a_record_with_the_images_of_another_is_none() {
+    let record = |files: [u64; 2]| {
+        let descriptor = |file: u64| {
+            let mut descriptor = Descriptor::free(4, VOLUME);
+            descriptor.lock_mut().set_owner(Some(OWNER));
+            descriptor.begin(FileKind::File, 0, file);
+            let image = Some(Bytes::copy_from_slice(&descriptor.encode()));
+            Part::Guard { sector: 9000 + file, generation: 1, image }
+        };
+        Record { slot: 3, incarnation: 9, sequence: files[0], parts: files.map(descriptor).to_vec() }
+    };
+    let (old, new) = (record([1, 2]).encode(VOLUME).unwrap(), record([3, 4]).encode(VOLUME).unwrap());
+    for sectors in journal::HEADER_BYTES / SECTOR_BYTES..new.len() / SECTOR_BYTES {
+        let cut = sectors * SECTOR_BYTES;
+        let torn = Bytes::from([&new[..cut], &old[cut..]].concat());
+        assert_eq!(Record::decode(&torn, VOLUME), None, "{sectors} sectors were written");
+    }
+}
+
 #[test]
 fn pages_are_those_of_their_file_only() {
     let id = PageId { descriptor: 1, file_id: 2, level: 0, index: 4 };

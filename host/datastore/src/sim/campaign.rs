@@ -36,6 +36,8 @@ pub struct Campaign {
     pub calm: Duration,
     /// The hosts' times.
     pub timing: Timing,
+    /// A command waits at the LUN for long, once in so many.
+    pub(crate) stuck: u64,
     pub(crate) omit: Omissions,
 }
 
@@ -50,6 +52,7 @@ impl Campaign {
             ats_heartbeat: true,
             calm: Duration::from_millis(500),
             timing: Timing::default(),
+            stuck: 4000,
             omit: Omissions::default(),
         }
     }
@@ -102,7 +105,7 @@ impl Campaign {
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         let world = World::new(self.seed);
         let oracle = Arc::new(Oracle::default());
-        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000 };
+        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000, stuck: self.stuck, knows_clear: self.ats };
         let run = Arc::new(Run {
             campaign: self.clone(),
             world: world.clone(),
@@ -239,7 +242,7 @@ impl Run {
         let (noticed, rest) = self.world.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
         if !killed || noticed > 0 {
             self.world.sleep(rest / 4).await;
-            self.media.forget(process);
+            self.media.end(process);
         }
         self.world.sleep(rest).await;
     }

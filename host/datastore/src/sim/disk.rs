@@ -27,6 +27,10 @@ pub(crate) struct Troubles {
     pub(crate) unanswered: u64,
     /// A command takes long.
     pub(crate) slow: u64,
+    /// A command waits at the LUN, as behind a limit of its volume, for longer than its host waits for it.
+    pub(crate) stuck: u64,
+    /// The LUN knows CLEAR TASK SET.
+    pub(crate) knows_clear: bool,
 }
 
 /// The LUN itself.
@@ -37,6 +41,9 @@ pub(crate) struct Media {
     /// Who is to be told of a reset: with its next command.
     attention: Mutex<BTreeSet<Process>>,
     known: Mutex<BTreeSet<Process>>,
+    /// Whose sessions have ended, as far as the target has noticed.
+    ended: Mutex<BTreeSet<Process>>,
+    clears: AtomicU64,
     oracle: Arc<Oracle>,
     commands: AtomicU64,
     troubles: Troubles,
@@ -54,6 +61,8 @@ impl Media {
             reserved: Mutex::default(),
             attention: Mutex::default(),
             known: Mutex::default(),
+            ended: Mutex::default(),
+            clears: AtomicU64::new(0),
             oracle,
             commands: AtomicU64::new(0),
             troubles,
@@ -66,7 +75,12 @@ impl Media {
     }
 
     /// The target notices that a host's sessions are gone.
-    pub(crate) fn forget(&self, process: Process) {
+    pub(crate) fn end(&self, process: Process) {
+        self.ended.lock().insert(process);
+        self.release(process);
+    }
+
+    fn release(&self, process: Process) {
         let mut reserved = self.reserved.lock();
         if *reserved == Some(process) {
             *reserved = None;
@@ -116,6 +130,18 @@ struct Fate {
     answered: bool,
     /// It is done even when its host has died, or lost its path, meanwhile.
     outlives: bool,
+    /// How long it waits at the LUN.
+    stuck: Option<Duration>,
+}
+
+/// What a host hears of a command: the first answer.
+type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DiskError>>>>>;
+
+fn tell<T>(answering: &Answering<T>, answer: Result<T, DiskError>) {
+    if let Some(sender) = answering.lock().take() {
+        // A host that died asks no more.
+        let _ = sender.send(answer);
+    }
 }
 
 impl SimDisk {
@@ -133,7 +159,9 @@ impl SimDisk {
             let long = lifetime.mul_f64(random.below(950) as f64 / 1000.0);
             let (done, answered) = (!random.once_in(troubles.lost), !random.once_in(troubles.unanswered));
             let before = if random.once_in(troubles.slow) { long } else { before };
-            Fate { before, after, done, answered: done && answered, outlives: random.once_in(2) }
+            let outlives = random.once_in(2);
+            let stuck = random.once_in(troubles.stuck).then(|| Duration::from_millis(random.below(40_000)));
+            Fate { before, after, done, answered: done && answered, outlives, stuck }
         })
     }
 
@@ -154,12 +182,24 @@ impl SimDisk {
                 Err(DiskError::PathsDown)
             });
         }
+        let answering = Arc::new(Mutex::new(Some(sender)));
+        let aborted = Arc::new(AtomicBool::new(false));
+        if fate.stuck.is_some() {
+            self.watch_over(&answering, &aborted);
+        }
         let (world, media, process, link) =
             (self.world.clone(), Arc::clone(&self.media), self.process, Arc::clone(&self.link));
         let way = async move {
             world.sleep(fate.before).await;
             let gone = world.is_dead(process) || !link.load(Ordering::Relaxed);
-            let result = match fate.done && (!gone || fate.outlives) {
+            let mut arrives = fate.done && (!gone || fate.outlives);
+            if let Some(time) = fate.stuck {
+                let clears = media.clears.load(Ordering::Relaxed);
+                world.sleep(time).await;
+                let ended = aborted.load(Ordering::Relaxed) || media.ended.lock().contains(&process);
+                arrives &= !ended && clears == media.clears.load(Ordering::Relaxed);
+            }
+            let result = match arrives {
                 true if media.attention.lock().remove(&process) => Err(DiskError::Check(Sense::new(
                     SenseKey::UnitAttention,
                     asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED,
@@ -179,11 +219,23 @@ impl SimDisk {
             } else {
                 result
             };
-            // A host that died asks no more.
-            let _ = sender.send(answer);
+            tell(&answering, answer);
         };
         self.world.spawn(0, Box::pin(way));
         Box::pin(async move { receiver.await.unwrap_or(Err(DiskError::TimedOut)) })
+    }
+
+    /// The host's driver: when the time of a command is nearly over it aborts it, if it can, and hears no more of it in any
+    /// case. What has reached the LUN does not hear that the path is gone.
+    fn watch_over<T: Send + 'static>(&self, answering: &Answering<T>, aborted: &Arc<AtomicBool>) {
+        let (world, link, lifetime) = (self.world.clone(), Arc::clone(&self.link), *self.lifetime.lock());
+        let (answering, aborted) = (Arc::clone(answering), Arc::clone(aborted));
+        let watch = async move {
+            world.sleep(lifetime.mul_f64(0.9)).await;
+            aborted.store(link.load(Ordering::Relaxed), Ordering::Relaxed);
+            tell(&answering, Err(DiskError::TimedOut));
+        };
+        self.world.spawn(self.process, Box::pin(watch));
     }
 }
 
@@ -252,7 +304,7 @@ impl SharedDisk for SimDisk {
     fn release(&self) -> Answer<'_, ()> {
         let process = self.process;
         self.send(move |media| {
-            media.forget(process);
+            media.release(process);
             Ok(())
         })
     }
@@ -265,10 +317,22 @@ impl SharedDisk for SimDisk {
                 return Err(DiskError::PathsDown);
             }
             *self.media.reserved.lock() = None;
+            self.media.clears.fetch_add(1, Ordering::Relaxed);
             let others = self.media.known.lock().clone();
             self.media.attention.lock().extend(others);
             Ok(())
         })
+    }
+
+    fn clear(&self) -> Answer<'_, bool> {
+        if self.media.troubles.knows_clear {
+            self.send(|media| {
+                media.clears.fetch_add(1, Ordering::Relaxed);
+                Ok(true)
+            })
+        } else {
+            self.send(|_| Ok(false))
+        }
     }
 
     fn synchronize(&self) -> Answer<'_, ()> {

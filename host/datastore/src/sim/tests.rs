@@ -40,6 +40,13 @@ fn the_same_holds_with_heartbeats_by_plain_writes() {
     }
 }
 
+#[test]
+fn the_same_holds_while_commands_wait_at_the_device() {
+    for seed in 0..2 {
+        holds(Campaign { stuck: 400, ..short(seed) });
+    }
+}
+
 #[tokio::test]
 async fn a_world_is_run_within_a_task_as_well() {
     holds(Campaign { operations: 20, ..short(1) });
@@ -81,6 +88,14 @@ fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
 }
 
 #[test]
+fn what_waits_at_the_device_when_its_host_has_been_given_up_is_found() {
+    is_found(|campaign| {
+        campaign.omit = Omissions { clear: true, ..Omissions::default() };
+        campaign.stuck = 400;
+    });
+}
+
+#[test]
 fn a_lease_that_is_too_short_is_found() {
     is_found(|campaign| {
         campaign.timing.lease = Duration::from_secs(4);
@@ -116,7 +131,7 @@ mod death {
 
     fn quiet_media(world: &World) -> Arc<Media> {
         let _ = world;
-        let troubles = Troubles { lost: NEVER, unanswered: NEVER, slow: NEVER };
+        let troubles = Troubles { lost: NEVER, unanswered: NEVER, slow: NEVER, stuck: NEVER, knows_clear: true };
         Media::new(1 << 20, Arc::new(Oracle::default()), troubles)
     }
 
@@ -133,8 +148,8 @@ mod death {
     }
 
     /// Lets the victim die when the LUN has got `deadly` commands from it; whether it came to its end before that.
-    fn dies_after(deadly: u64) -> bool {
-        let world = World::new(deadly);
+    fn dies_after(deadly: u64, seed: u64) -> bool {
+        let world = World::new(deadly + (seed << 32));
         let media = quiet_media(&world);
         let (in_world, in_media) = (world.clone(), Arc::clone(&media));
         let story = async move {
@@ -209,11 +224,13 @@ mod death {
 
     #[test]
     fn a_change_is_there_wholly_or_not_at_all_wherever_its_host_dies() {
-        let mut deadly = 0;
-        while !dies_after(deadly) {
-            deadly += 1;
+        for seed in 0..4 {
+            let mut deadly = 0;
+            while !dies_after(deadly, seed) {
+                deadly += 1;
+            }
+            assert!(deadly > 50, "the change took {deadly} commands only");
         }
-        assert!(deadly > 50, "the change took {deadly} commands only");
     }
 
     #[test]

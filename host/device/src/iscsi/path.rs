@@ -61,8 +61,8 @@ enum Work {
     Command(Request, Instant, oneshot::Sender<Outcome>),
     /// Find out again what the port is good for.
     AskPort,
-    /// LOGICAL UNIT RESET, with the same.
-    Reset(Instant, oneshot::Sender<TaskOutcome>),
+    /// A task management function of the whole unit, with the same.
+    Manage(TaskFunction, Instant, oneshot::Sender<TaskOutcome>),
     Leave,
 }
 
@@ -129,16 +129,12 @@ impl Path {
         let _ = self.work.send(Work::AskPort);
     }
 
-    /// Resets the unit, before `end` or not at all.
-    pub(super) async fn reset(&self, end: Instant) -> Result<(), DiskError> {
+    /// A task management function of the whole unit, before `end` or not at all.
+    pub(super) async fn manage(&self, function: TaskFunction, end: Instant) -> Result<TaskOutcome, DiskError> {
         let (sender, receiver) = oneshot::channel();
         // A path that dies drops the sender, and is in doubt for it.
-        let _ = self.work.send(Work::Reset(end, sender));
-        match receiver.await {
-            Ok(TaskOutcome::Complete) => Ok(()),
-            Ok(_) => Err(DiskError::Nonsense),
-            Err(_) => Err(DiskError::TimedOut),
-        }
+        let _ = self.work.send(Work::Manage(function, end, sender));
+        receiver.await.map_err(|_| DiskError::TimedOut)
     }
 
     /// Logs out. Whatever is sent afterwards is not.
@@ -232,7 +228,7 @@ impl Task {
                         // Who asked may be gone.
                         let _ = answer.send(Outcome::NotSent);
                     }
-                    Some(Work::AskPort | Work::Reset(..)) => {}
+                    Some(Work::AskPort | Work::Manage(..)) => {}
                     Some(Work::Leave) | None => return false,
                 },
             }
@@ -299,10 +295,12 @@ impl Task {
                                     return End::Lost(error);
                                 }
                             }
-                            Work::Reset(end, answer) => match self.reset(session, open, end).await {
-                                Ok(outcome) => drop(answer.send(outcome)),
-                                Err(error) => return End::Lost(error),
-                            },
+                            Work::Manage(function, end, answer) => {
+                                match self.manage(session, open, function, end).await {
+                                    Ok(outcome) => drop(answer.send(outcome)),
+                                    Err(error) => return End::Lost(error),
+                                }
+                            }
                             Work::Leave => return End::Left,
                         }
                         next = self.work.try_recv().map_err(|_| ());
@@ -352,15 +350,16 @@ impl Task {
         })
     }
 
-    async fn reset(
+    async fn manage(
         &self,
         session: &mut Session,
         open: &FxHashMap<u64, Open>,
+        function: TaskFunction,
         end: Instant,
     ) -> Result<TaskOutcome, SessionError> {
         let time = self.leisure(open).min(end.saturating_duration_since(clock::now()));
-        let reset = session.manage_tasks(TaskFunction::LogicalUnitReset, self.shared.place.lun, None);
-        tokio::time::timeout(time, reset).await.map_err(|_| SessionError::Timeout)?
+        let managed = session.manage_tasks(function, self.shared.place.lun, None);
+        tokio::time::timeout(time, managed).await.map_err(|_| SessionError::Timeout)?
     }
 
     /// Finds out what the port is good for.

@@ -7,7 +7,7 @@ mod disk;
 pub use disk::{BLOCK, Disk, LIMITS, status};
 
 use bytes::{Buf, BytesMut};
-use iscsi::pdu::TaskOutcome;
+use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi::target::{Command, Completion, Event, Limits, TargetConnection, TargetRecord};
 use iscsi::{
     Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, Output,
@@ -54,6 +54,10 @@ pub struct Target {
     pub window: u32,
     /// It answers no task management.
     pub stalled: bool,
+    /// Task management functions that it got.
+    pub functions: Vec<TaskFunction>,
+    /// One that it does not know.
+    pub unknown: Option<TaskFunction>,
     /// Sessions so far.
     pub logins: Vec<SessionRequest>,
 }
@@ -69,6 +73,8 @@ impl Target {
             offer: Parameters::offer_of_target(),
             window: 32,
             stalled: false,
+            functions: Vec::new(),
+            unknown: None,
             logins: Vec::new(),
         }
     }
@@ -210,8 +216,12 @@ fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, 
                 return false;
             }
         },
-        Event::TaskManagement(_) if target.stalled => {}
+        Event::TaskManagement(management) if target.stalled => target.functions.push(management.function),
+        Event::TaskManagement(management) if target.unknown == Some(management.function) => {
+            connection.complete_task_management(management.id, TaskOutcome::NotSupported);
+        }
         Event::TaskManagement(management) => {
+            target.functions.push(management.function);
             management.tasks.iter().for_each(|task| connection.complete(*task, Completion::good()));
             connection.complete_task_management(management.id, TaskOutcome::Complete);
         }
