@@ -31,6 +31,18 @@ struct State {
     stamps: u64,
 }
 
+impl State {
+    /// Whether a life that opened a file has it still. It may have lost it only with its right to do I/O.
+    fn has(&mut self, file: usize, process: Process, mount: &Datastore) -> bool {
+        let last = self.files[file].last;
+        if last != process && mount.is_alive() {
+            let violation = format!("two owners: life {last} got file {file} while life {process} has it and lives");
+            self.violation.get_or_insert(violation);
+        }
+        last == process
+    }
+}
+
 /// The judge of a run.
 #[derive(Default)]
 pub(crate) struct Oracle(Mutex<State>);
@@ -105,12 +117,12 @@ impl Oracle {
 
     /// What a life found in a file that it got alone. That of one which was stopped after its read, until another had got
     /// the file, tells of the past.
-    pub(crate) fn found(&self, file: usize, process: Process, stamp: u64) {
+    pub(crate) fn found(&self, file: usize, process: Process, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
-        let shared = &mut state.files[file];
-        if shared.last != process {
+        if !state.has(file, process, mount) {
             return;
         }
+        let shared = &mut state.files[file];
         let expected = stamp == shared.stamp || shared.doubtful.contains(&stamp);
         let wanted = shared.stamp;
         shared.stamp = stamp;
@@ -121,24 +133,25 @@ impl Oracle {
         }
     }
 
-    /// A new stamp that is about to be written to a file.
-    pub(crate) fn sending(&self, file: usize) -> u64 {
+    /// A new stamp that a life is about to write to a file. One that has lost the file writes in vain.
+    pub(crate) fn sending(&self, file: usize, process: Process, mount: &Datastore) -> u64 {
         let mut state = self.0.lock();
         state.stamps += 1;
         let stamp = state.stamps;
-        state.files[file].doubtful.push(stamp);
+        if state.has(file, process, mount) {
+            state.files[file].doubtful.push(stamp);
+        }
         stamp
     }
 
     /// A stamp was acknowledged: to a life that may have been stopped meanwhile, as above.
-    pub(crate) fn acknowledged(&self, file: usize, process: Process, stamp: u64) {
+    pub(crate) fn acknowledged(&self, file: usize, process: Process, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
-        let shared = &mut state.files[file];
-        if shared.last != process {
-            return;
+        if state.has(file, process, mount) {
+            let shared = &mut state.files[file];
+            shared.stamp = stamp;
+            shared.doubtful.clear();
         }
-        shared.stamp = stamp;
-        shared.doubtful.clear();
     }
 
     /// The outcome of a change of names is not known (yet).
@@ -175,28 +188,62 @@ mod tests {
     use device::{MemoryArray, SharedDisk};
     use std::sync::Arc;
 
-    #[tokio::test]
-    async fn what_a_life_tells_that_has_lost_the_file_is_of_the_past() {
+    async fn mounted(disk: &Arc<dyn SharedDisk>, name: &str) -> Datastore {
+        let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+        Datastore::mount(Arc::clone(disk), &MountOptions::new(name), runtime).await.unwrap()
+    }
+
+    async fn formatted() -> Arc<dyn SharedDisk> {
         let array = MemoryArray::new("iqn.2026-11.test:oracle");
         let disk: Arc<dyn SharedDisk> = Arc::new(array.open(&array.create(1 << 20), "one").unwrap());
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
         Datastore::format(&disk, &FormatOptions::new("simulated", Mode::V6), &runtime).await.unwrap();
-        let gone = Datastore::mount(disk, &MountOptions::new("one"), runtime).await.unwrap();
+        disk
+    }
+
+    #[tokio::test]
+    async fn what_a_life_tells_that_has_lost_the_file_is_of_the_past() {
+        let disk = formatted().await;
+        let (gone, alive) = (mounted(&disk, "one").await, mounted(&disk, "two").await);
         gone.unmount().await.unwrap();
         let oracle = Oracle::default();
         oracle.add_file(8);
         oracle.acquired(0, 1, &gone);
-        let first = oracle.sending(0);
-        oracle.acknowledged(0, 1, first);
-        oracle.acquired(0, 2, &gone);
-        oracle.found(0, 2, first);
-        let second = oracle.sending(0);
-        oracle.acknowledged(0, 2, second);
-        oracle.found(0, 1, first);
-        oracle.acknowledged(0, 1, first);
-        oracle.found(0, 2, second);
+        let first = oracle.sending(0, 1, &gone);
+        oracle.acknowledged(0, 1, &gone, first);
+        oracle.acquired(0, 2, &alive);
+        oracle.found(0, 2, &alive, first);
+        let second = oracle.sending(0, 2, &alive);
+        oracle.acknowledged(0, 2, &alive, second);
+        oracle.found(0, 1, &gone, first);
+        let vain = oracle.sending(0, 1, &gone);
+        oracle.acknowledged(0, 1, &gone, first);
+        oracle.found(0, 2, &alive, second);
         assert_eq!(oracle.violation(), None);
-        oracle.found(0, 2, first);
-        assert!(oracle.violation().unwrap().starts_with("lost: file 0 holds stamp 1"));
+        oracle.found(0, 2, &alive, vain);
+        assert!(oracle.violation().unwrap().starts_with("lost: file 0 holds stamp 3"));
+    }
+
+    #[tokio::test]
+    async fn a_life_that_has_lost_a_file_and_lives_is_a_second_owner() {
+        let disk = formatted().await;
+        let (one, two) = (mounted(&disk, "one").await, mounted(&disk, "two").await);
+        let tells: [fn(&Oracle, &Datastore); 3] = [
+            |oracle, mount| oracle.found(0, 1, mount, 0),
+            |oracle, mount| {
+                oracle.sending(0, 1, mount);
+            },
+            |oracle, mount| oracle.acknowledged(0, 1, mount, 0),
+        ];
+        for tell in tells {
+            let oracle = Oracle::default();
+            oracle.add_file(8);
+            oracle.acquired(0, 1, &one);
+            oracle.releasing(0, 1);
+            oracle.acquired(0, 2, &two);
+            assert_eq!(oracle.violation(), None);
+            tell(&oracle, &one);
+            assert!(oracle.violation().unwrap().starts_with("two owners"));
+        }
     }
 }

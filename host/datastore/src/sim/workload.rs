@@ -95,7 +95,7 @@ impl Workload {
                 Ok(opened) => {
                     self.oracle.acquired(file, JUDGE, datastore);
                     let stamp = patiently(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
-                    self.oracle.found(file, JUDGE, stamp);
+                    self.oracle.found(file, JUDGE, datastore, stamp);
                     self.oracle.releasing(file, JUDGE);
                     opened.close().await?;
                 }
@@ -206,6 +206,11 @@ impl Life {
     async fn stamp(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
         let opened = datastore.open(&shared_name(file), Access::Write).await?;
+        if !datastore.is_alive() {
+            // The host was stopped after its command: the file may be another's by now.
+            opened.close().await?;
+            return Err(Error::LeaseLost);
+        }
         let oracle = Arc::clone(&self.workload.oracle);
         oracle.acquired(file, self.process, datastore);
         let outcome = self.stamp_alone(datastore, file).await;
@@ -218,11 +223,11 @@ impl Life {
     async fn stamp_alone(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
         let oracle = Arc::clone(&self.workload.oracle);
         let lba = oracle.lba(file).ok_or(Error::NotFound)?;
-        oracle.found(file, self.process, read_stamp(datastore, &oracle, file).await?);
+        oracle.found(file, self.process, datastore, read_stamp(datastore, &oracle, file).await?);
         for _ in 0..=self.random.below(3) {
-            let stamp = oracle.sending(file);
+            let stamp = oracle.sending(file, self.process, datastore);
             datastore.disk().write(lba, sector_of(stamp)).await?;
-            oracle.acknowledged(file, self.process, stamp);
+            oracle.acknowledged(file, self.process, datastore, stamp);
             self.rest().await;
             let seen = read_stamp(datastore, &oracle, file).await?;
             if seen != stamp {
