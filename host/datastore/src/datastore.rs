@@ -149,6 +149,7 @@ impl Datastore {
     /// Gives back what is still locked and the heartbeat slot. Files that are open end in errors.
     pub async fn unmount(&self) -> Result<()> {
         let given = self.mounted.shielded(|mounted| async move {
+            mounted.outlast_abandoned().await;
             let mut transaction = Transaction::begin(&mounted).await?;
             let held: Vec<u64> = transaction.serial.held.keys().copied().collect();
             for sector in held {

@@ -20,6 +20,19 @@ pub(crate) struct FencedDisk(pub(crate) Arc<Mounted>);
 enum Replay {
     Harmless,
     Never,
+    /// As often as one likes, and nothing comes of one that nobody waits for.
+    Reads,
+}
+
+/// A command under way. One that its caller gives up goes on without him.
+struct UnderWay<'a>(Option<&'a Mounted>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(mounted) = self.0 {
+            mounted.abandon();
+        }
+    }
 }
 
 impl FencedDisk {
@@ -42,12 +55,13 @@ impl FencedDisk {
         Box::pin(async move {
             let io = &self.0.io;
             let (since, mut backoff) = (io.runtime.now(), io.backoff());
-            loop {
+            let mut under_way = UnderWay((replay != Replay::Reads).then_some(&*self.0));
+            let answer = loop {
                 let standing = self.standing_with(other);
                 let error = match standing {
                     Standing::Open(_) => match command().await {
                         Err(error) if passes(&error, replay) => error,
-                        answer => return answer,
+                        answer => break answer,
                     },
                     // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
                     Standing::Suspended | Standing::Over => DiskError::PathsDown,
@@ -57,10 +71,12 @@ impl FencedDisk {
                     _ => self.0.paths_down_timeout,
                 };
                 if self.standing_with(other) == Standing::Over || io.runtime.now() >= since + patience {
-                    return Err(error);
+                    break Err(error);
                 }
                 backoff.pause().await;
-            }
+            };
+            under_way.0 = None;
+            answer
         })
     }
 
@@ -78,7 +94,7 @@ impl FencedDisk {
 
 /// Whether a command that ended so is to be sent again.
 fn passes(error: &DiskError, replay: Replay) -> bool {
-    *error == DiskError::ReservationConflict || (error.is_in_doubt() && replay == Replay::Harmless)
+    *error == DiskError::ReservationConflict || (error.is_in_doubt() && replay != Replay::Never)
 }
 
 impl SharedDisk for FencedDisk {
@@ -87,7 +103,7 @@ impl SharedDisk for FencedDisk {
     }
 
     fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
-        self.issue(Replay::Harmless, None, move || self.disk().read(lba, blocks))
+        self.issue(Replay::Reads, None, move || self.disk().read(lba, blocks))
     }
 
     fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
@@ -133,7 +149,7 @@ impl SharedDisk for FencedDisk {
     }
 
     fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
-        self.issue(Replay::Harmless, None, move || self.disk().get_lba_status(lba))
+        self.issue(Replay::Reads, None, move || self.disk().get_lba_status(lba))
     }
 
     fn vaai(&self) -> VaaiStatus {

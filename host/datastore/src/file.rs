@@ -489,6 +489,7 @@ impl Shared {
             return Ok(());
         }
         let _turn = self.turn.lock().await;
+        self.mounted.outlast_abandoned().await;
         self.mounted.patiently(|| self.give_up()).await
     }
 

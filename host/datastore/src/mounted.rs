@@ -28,6 +28,8 @@ pub(crate) struct Mounted {
     pub(crate) serial: Arc<tokio::sync::Mutex<Serial>>,
     /// How long I/O on files waits for the device.
     pub(crate) paths_down_timeout: Duration,
+    /// Until then a command may be done that nobody waits for any more.
+    abandoned_until: Mutex<Duration>,
 }
 
 impl Mounted {
@@ -55,6 +57,7 @@ impl Mounted {
             watch: Mutex::new(watch),
             serial: Arc::new(tokio::sync::Mutex::new(serial)),
             paths_down_timeout: options.paths_down_timeout,
+            abandoned_until: Mutex::default(),
         });
         mounted.io.runtime.spawn(Box::pin(heartbeat::keep_beating(Arc::downgrade(&mounted))));
         Ok(mounted)
@@ -85,6 +88,22 @@ impl Mounted {
         }));
         // The task is gone only when the host is.
         receiver.await.unwrap_or(Err(Error::LeaseLost))
+    }
+
+    /// Who had asked for a change of a file's data no longer waits for it: it may be done yet, for as long as commands last.
+    pub(crate) fn abandon(&self) {
+        let end = self.io.runtime.now() + self.io.timing.io_lifetime;
+        let mut until = self.abandoned_until.lock();
+        *until = end.max(*until);
+    }
+
+    /// Waits until all that was abandoned is over: before a lock is given back, for then the data are another host's.
+    pub(crate) async fn outlast_abandoned(&self) {
+        let until = *self.abandoned_until.lock();
+        let left = until.saturating_sub(self.io.runtime.now());
+        if !left.is_zero() {
+            self.io.runtime.sleep(left).await;
+        }
     }
 
     /// Repeats what fails because others hold locks, until it succeeds or patience ends.

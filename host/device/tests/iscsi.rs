@@ -156,6 +156,31 @@ async fn a_command_that_is_never_answered_is_aborted_and_sent_again() {
 }
 
 #[tokio::test]
+async fn many_commands_that_are_never_answered_are_aborted_in_time() {
+    let served = Target::scripted(64, first(30, is_read, || Reply::Hold)).serve();
+    let rules = RetryRules { command_timeout: Duration::from_millis(1), ..options().rules };
+    let disk = IscsiDisk::open(paths(&served, 1), DiskOptions { rules, ..options() }).await.unwrap();
+    disk.bound(Duration::from_secs(2));
+    let disk = Arc::new(disk);
+    let mut reads = tokio::task::JoinSet::new();
+    for lba in 0..30 {
+        let disk = disk.clone();
+        reads.spawn(async move { disk.read(lba, 1).await });
+    }
+    assert!(reads.join_all().await.iter().all(Result::is_ok));
+    assert_eq!(served.target.lock().unwrap().logins.len(), 1, "the session need not end");
+}
+
+/// Nothing of what was asked for has been sent when the disk is closed; the second command waits for the target's window.
+#[tokio::test]
+async fn what_is_open_when_a_disk_is_closed_ends_first() {
+    let served = Target { window: 1, ..Target::new(64) }.serve();
+    let disk = open(&served, 1).await;
+    let (one, two, ()) = tokio::join!(disk.write(0, block(1, 1)), disk.write(1, block(2, 1)), disk.close());
+    assert_eq!((one, two), (Ok(()), Ok(())));
+}
+
+#[tokio::test]
 async fn busy_targets_attentions_and_conflicts_are_waited_out() {
     let replies: [fn() -> Reply; 4] = [
         || Reply::Answer(status(Status::Busy)),

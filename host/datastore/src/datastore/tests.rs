@@ -264,6 +264,34 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     assert_eq!(lab.open("two").read(1 << 20, 8).await.unwrap(), vec![1; 4096], "none of them came late");
 }
 
+/// A caller that gives up leaves his command behind; over iSCSI it is still done.
+#[tokio::test(start_paused = true)]
+async fn a_file_is_closed_when_what_was_abandoned_is_over() {
+    let lab = Lab::new().await;
+    for unmounts in [false, true] {
+        let one = lab.mount("one").await;
+        let file = one.create(&format!("/disk{unmounts}")).await.unwrap();
+        let disk = one.disk();
+        lab.array.set_hook(Some(Arc::new(Slow)));
+        let write = disk.write(1 << 20, vec![7; 4096].into());
+        assert!(tokio::time::timeout(Duration::from_secs(1), write).await.is_err());
+        let abandoned = world::clock::now();
+        lab.array.set_hook(None);
+        let read = disk.read(1 << 20, 8);
+        read.await.unwrap();
+        if unmounts {
+            one.unmount().await.unwrap();
+        } else {
+            file.close().await.unwrap();
+        }
+        let waited = world::clock::now().duration_since(abandoned);
+        assert!(waited >= MountOptions::new("one").timing.io_lifetime, "{waited:?}");
+        // Nothing is left to wait for.
+        one.mounted.outlast_abandoned().await;
+        assert_eq!(world::clock::now().duration_since(abandoned), waited);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn io_on_files_waits_for_a_device_that_comes_back() {
     let lab = Lab::new().await;

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use scsi::Lun;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::MissedTickBehavior;
 use world::clock;
@@ -137,7 +138,7 @@ impl Path {
         receiver.await.map_err(|_| DiskError::TimedOut)
     }
 
-    /// Logs out. Whatever is sent afterwards is not.
+    /// Logs out when all that is open has ended. Whatever is asked for afterwards is not sent.
     pub(super) fn leave(&self) {
         // The same.
         let _ = self.work.send(Work::Leave);
@@ -180,6 +181,16 @@ struct Task {
     rules: RetryRules,
 }
 
+/// Whether a path is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    /// Until what is open has ended.
+    UntilIdle,
+    /// Its disk was dropped.
+    No,
+}
+
 /// Why a session is no longer served.
 enum End {
     Left,
@@ -207,59 +218,46 @@ impl Task {
                     }
                     End::Lost(error) => self.shared.set(PathState::Dead, None, Some(error.to_string())),
                 }
-            } else if !self.idle(pause).await {
+            } else if self.refuse_during(tokio::time::sleep(pause)).await.is_none() {
                 return;
             } else {
                 pause = (pause * 2).min(self.rules.longest_reconnect);
             }
-            session = self.log_in().await;
+            let login = log_in(self.shared.clone(), self.name.clone(), self.rules.ping_timeout);
+            match self.refuse_during(login).await {
+                Some(found) => session = found,
+                None => return,
+            }
         }
     }
 
-    /// Waits before the next attempt, and sends back what comes; false when the path is no longer wanted.
-    async fn idle(&mut self, pause: Duration) -> bool {
-        let end = tokio::time::sleep(pause);
-        tokio::pin!(end);
+    /// Waits without a session, and sends back what comes; `None` when the path is no longer wanted.
+    async fn refuse_during<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(wait);
         loop {
             tokio::select! {
-                () = &mut end => return true,
+                result = &mut wait => return Some(result),
                 work = self.work.recv() => match work {
                     Some(Work::Command(_, _, answer)) => {
                         // Who asked may be gone.
                         let _ = answer.send(Outcome::NotSent);
                     }
                     Some(Work::AskPort | Work::Manage(..)) => {}
-                    Some(Work::Leave) | None => return false,
+                    Some(Work::Leave) | None => return None,
                 },
             }
         }
     }
 
-    async fn log_in(&mut self) -> Option<Session> {
-        let place = &self.shared.place;
-        let attempt = tokio::time::timeout(self.rules.ping_timeout, probe(place)).await;
-        let trouble = match attempt {
-            Err(_) => "the login took too long".to_owned(),
-            Ok(Err(error)) => error.to_string(),
-            Ok(Ok((_, probe))) if probe.identity.name != self.name => {
-                format!("the path leads to {} now", probe.identity.name)
-            }
-            Ok(Ok((session, probe))) => {
-                self.shared.set(probe.state, probe.group, None);
-                return Some(session);
-            }
-        };
-        self.shared.set(PathState::Dead, None, Some(trouble));
-        None
-    }
-
     async fn serve(&mut self, mut session: Session) -> End {
         let mut open: FxHashMap<u64, Open> = FxHashMap::default();
         let end = self.exchange(&mut session, &mut open).await;
+        let is_idle = open.is_empty();
         for (_, Open { answer, .. }) in open.drain() {
             let _ = answer.send(Outcome::Lost);
         }
-        if matches!(end, End::Left) {
+        // Whatever is not yet sent would be, with the logout; without one it is lost with the connection.
+        if matches!(end, End::Left) && is_idle {
             // Good-bye; that the target may not hear it changes nothing.
             let _ = tokio::time::timeout(self.rules.ping_timeout, session.logout()).await;
         }
@@ -272,7 +270,8 @@ impl Task {
         let mut watch = tokio::time::interval(WATCH_INTERVAL);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = clock::now();
-        loop {
+        let mut is_leaving = false;
+        while !(is_leaving && open.is_empty()) {
             tokio::select! {
                 // After a pause of the whole process, what has come too late ends before more is sent.
                 biased;
@@ -281,32 +280,12 @@ impl Task {
                         return End::Lost(error);
                     }
                 }
-                work = self.work.recv() => {
-                    // All that waits goes out in one write.
-                    let mut next = work.ok_or(());
-                    while let Ok(work) = next {
-                        match work {
-                            Work::Command(request, end, answer) => {
-                                token += 1;
-                                self.submit(session, open, token, (request, end, answer));
-                            }
-                            Work::AskPort => {
-                                if let Err(error) = self.ask_port(session, open).await {
-                                    return End::Lost(error);
-                                }
-                            }
-                            Work::Manage(function, end, answer) => {
-                                match self.manage(session, open, function, end).await {
-                                    Ok(outcome) => drop(answer.send(outcome)),
-                                    Err(error) => return End::Lost(error),
-                                }
-                            }
-                            Work::Leave => return End::Left,
-                        }
-                        next = self.work.try_recv().map_err(|_| ());
-                    }
-                    if self.work.is_closed() && self.work.is_empty() {
-                        return End::Left;
+                work = self.work.recv(), if !is_leaving => {
+                    match self.take(session, open, &mut token, work).await {
+                        Ok(Wanted::Yes) => {}
+                        Ok(Wanted::UntilIdle) => is_leaving = true,
+                        Ok(Wanted::No) => return End::Left,
+                        Err(error) => return End::Lost(error),
                     }
                 }
                 completion = session.next() => {
@@ -321,6 +300,46 @@ impl Task {
                 }
             }
         }
+        End::Left
+    }
+
+    /// Takes all that waits, so that it goes out in one write.
+    async fn take(
+        &mut self,
+        session: &mut Session,
+        open: &mut FxHashMap<u64, Open>,
+        token: &mut u64,
+        first: Option<Work>,
+    ) -> Result<Wanted, SessionError> {
+        let mut next = first.ok_or(TryRecvError::Disconnected);
+        while let Ok(work) = next {
+            match work {
+                Work::Command(request, end, answer) => {
+                    *token += 1;
+                    self.submit(session, open, *token, (request, end, answer));
+                }
+                Work::AskPort => self.ask_port(session, open).await?,
+                Work::Manage(function, end, answer) => {
+                    if let Some(outcome) = self.manage(session, open, function, end).await? {
+                        // Who asked may be gone.
+                        let _ = answer.send(outcome);
+                    }
+                }
+                Work::Leave => {
+                    self.work.close();
+                    self.shared.set(PathState::Dead, None, Some("logging out".to_owned()));
+                    while let Ok(work) = self.work.try_recv() {
+                        if let Work::Command(_, _, answer) = work {
+                            // Who asked may be gone.
+                            let _ = answer.send(Outcome::NotSent);
+                        }
+                    }
+                    return Ok(Wanted::UntilIdle);
+                }
+            }
+            next = self.work.try_recv();
+        }
+        Ok(if matches!(next, Err(TryRecvError::Disconnected)) { Wanted::No } else { Wanted::Yes })
     }
 
     fn submit(
@@ -350,16 +369,21 @@ impl Task {
         })
     }
 
+    /// Asks for a task management function. `None` when its time was over before it could be sent.
     async fn manage(
         &self,
         session: &mut Session,
         open: &FxHashMap<u64, Open>,
         function: TaskFunction,
         end: Instant,
-    ) -> Result<TaskOutcome, SessionError> {
-        let time = self.leisure(open).min(end.saturating_duration_since(clock::now()));
+    ) -> Result<Option<TaskOutcome>, SessionError> {
+        let left = end.saturating_duration_since(clock::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
         let managed = session.manage_tasks(function, self.shared.place.lun, None);
-        tokio::time::timeout(time, managed).await.map_err(|_| SessionError::Timeout)?
+        let managed = tokio::time::timeout(self.leisure(open).min(left), managed).await;
+        managed.map_err(|_| SessionError::Timeout)?.map(Some)
     }
 
     /// Finds out what the port is good for.
@@ -383,13 +407,19 @@ impl Task {
         open: &mut FxHashMap<u64, Open>,
         heard: &mut Instant,
     ) -> Result<(), SessionError> {
-        let now = clock::now();
         // The next look may be too late.
-        if open.values().any(|command| command.end <= now + WATCH_INTERVAL) {
+        let is_late = |open: &FxHashMap<u64, Open>| {
+            let next = clock::now() + WATCH_INTERVAL;
+            open.values().any(|command| command.end <= next)
+        };
+        let to_abort = |open: &FxHashMap<u64, Open>| {
+            let now = clock::now();
+            open.iter().filter(|(_, command)| command.abort_at <= now).map(|(token, _)| *token).min()
+        };
+        if is_late(open) {
             return Err(SessionError::Timeout);
         }
-        let late = open.iter().filter(|(_, command)| command.abort_at <= now).map(|(token, _)| *token).min();
-        if let Some(token) = late {
+        while let Some(token) = to_abort(open) {
             let abort = session.manage_tasks(TaskFunction::AbortTask, self.shared.place.lun, Some(token));
             tokio::time::timeout(self.leisure(open), abort).await.map_err(|_| SessionError::Timeout)??;
             while let Some(completion) = session.try_next() {
@@ -397,8 +427,11 @@ impl Task {
             }
             // RFC 7143 11.6.1: a task that was neither answered nor ended may still be alive, and only the end of the
             // session ends it for certain.
-            return if open.contains_key(&token) { Err(SessionError::Timeout) } else { Ok(()) };
+            if open.contains_key(&token) || is_late(open) {
+                return Err(SessionError::Timeout);
+            }
         }
+        let now = clock::now();
         if now.duration_since(*heard) >= self.rules.ping_after {
             let ping = session.ping(bytes::Bytes::from_static(b"are you there"));
             tokio::time::timeout(self.leisure(open), ping).await.map_err(|_| SessionError::Timeout)??;
@@ -406,6 +439,24 @@ impl Task {
         }
         Ok(())
     }
+}
+
+/// One attempt to get a session with the unit called `name`.
+async fn log_in(shared: Arc<Shared>, name: String, time: Duration) -> Option<Session> {
+    let attempt = tokio::time::timeout(time, probe(&shared.place)).await;
+    let trouble = match attempt {
+        Err(_) => "the login took too long".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Ok(Ok((_, probe))) if probe.identity.name != name => {
+            format!("the path leads to {} now", probe.identity.name)
+        }
+        Ok(Ok((session, probe))) => {
+            shared.set(probe.state, probe.group, None);
+            return Some(session);
+        }
+    };
+    shared.set(PathState::Dead, None, Some(trouble));
+    None
 }
 
 fn answer(open: &mut FxHashMap<u64, Open>, completion: Completion) {
