@@ -20,6 +20,8 @@ use std::sync::Arc;
 const STEP_PAGES: [u32; 2] = [12, 64];
 /// Clusters that one transaction gives blocks back to at the most.
 const STEP_CLUSTERS: usize = 24;
+/// The most blocks that are given back and taken in one transaction: both halves fit in a journal of any size.
+const EXCHANGED_BLOCKS: u64 = 4 * POINTERS as u64;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,14 +284,32 @@ impl File {
     /// (first sector on the device, sectors). None when the cursor has come to the end. Clusters that other hosts are
     /// changing are passed over.
     pub async fn take_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
+        self.take_free_from(blocks, cursor, false).await
+    }
+
+    /// The same, of a file that holds what was taken before and gives that back: in one transaction where it is not much.
+    pub async fn exchange_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
+        let held = self.within(0..self.blocks())?;
+        let is_little = u64::from(held.end).max(blocks) <= EXCHANGED_BLOCKS;
+        let at_once = is_little && self.0.start_of_step(held) == Some(0) && cursor.0 < self.0.mounted.geometry().blocks;
+        if !at_once {
+            self.punch(0..self.blocks()).await?;
+        }
+        self.take_free_from(blocks, cursor, at_once).await
+    }
+
+    async fn take_free_from(&self, blocks: u64, cursor: &mut Cursor, mut gives: bool) -> Result<Vec<(u64, u64)>> {
         let mut taken: Vec<NumberRun> = Vec::new();
         let all = self.0.mounted.geometry().blocks;
         let mut missing = u32::try_from(blocks).unwrap_or(u32::MAX);
         while missing > 0 && cursor.0 < all {
             let (from, most) = (cursor.0, missing.min(self.0.step()));
+            let first = std::mem::take(&mut gives);
             let (runs, next) = self
                 .0
-                .change(move |transaction, node, map| Box::pin(take_free_step(transaction, node, map, from, most)))
+                .change(move |transaction, node, map| {
+                    Box::pin(take_free_step(transaction, node, map, first, (from, most)))
+                })
                 .await?;
             cursor.0 = next;
             missing -= runs.iter().map(|run| run.1).sum::<u32>();
@@ -350,17 +370,32 @@ impl File {
     }
 }
 
-/// Takes blocks from a cursor on until there are enough, or enough clusters are locked: the runs, and where to go on.
+/// Takes blocks from a cursor on until there are enough, or enough clusters are locked: the runs, and where to go on. `gives`
+/// gives those back that the file has.
 async fn take_free_step(
     transaction: &mut Transaction,
     node: &mut Node,
     map: &mut Map,
-    from: u32,
-    most: u32,
+    gives: bool,
+    (from, most): (u32, u32),
 ) -> Result<(Vec<NumberRun>, u32)> {
+    if gives {
+        let leaves = map.punch(0..map.end());
+        transaction.give(Resource::Blocks, &leaves).await?;
+    }
     let geometry = *transaction.mounted.geometry();
     let (per, mut locked) = (geometry.blocks_per_cluster, 0);
     let (mut runs, mut missing, mut at) = (Vec::new(), most, from);
+    // As many clusters as should do are locked together, and found to be below.
+    let mut expected = 0;
+    let guess = &transaction.serial.guess(Resource::Blocks).free;
+    let ahead = guess.iter().enumerate().skip((from / per) as usize).take(STEP_CLUSTERS).take_while(|(_, free)| {
+        let is_wanted = expected < most;
+        expected += **free;
+        is_wanted
+    });
+    let ahead: Vec<u64> = ahead.map(|(index, _)| geometry.cluster_sector(Resource::Blocks, index as u32)).collect();
+    transaction.lock_all(&ahead).await?;
     while at < geometry.blocks && missing > 0 && locked < STEP_CLUSTERS {
         let found = transaction.take_in(Resource::Blocks, at / per, at % per, missing).await?.unwrap_or_default();
         at = match found.last() {
@@ -376,6 +411,8 @@ async fn take_free_step(
     if count > 0 {
         map.reach(first + count - 1)?;
         map.fill(first..first + count, &runs, true);
+    }
+    if count > 0 || gives {
         node.descriptor.size = (u64::from(first + count) * BLOCK_BYTES).into();
         node.store(transaction, map).await?;
         node.put(transaction);

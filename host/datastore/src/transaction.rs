@@ -281,11 +281,14 @@ impl Transaction {
         if changes > 1 || record.parts.iter().any(|part| matches!(part, Part::Page { .. })) {
             self.write_record(record).await?;
         }
-        for part in &record.parts {
-            if let Part::Page { sector, image, .. } = part {
-                mounted.io.write(*sector, image.clone()).await?;
-            }
-        }
+        let page = |part: &Part| match part {
+            Part::Page { sector, image, .. } => Some((*sector, image.clone())),
+            Part::Guard { .. } => None,
+        };
+        let pages = record.parts.iter().filter_map(page);
+        // All are waited for, even after an error: one that is left behind could come over what is written there next.
+        let written = join_all(pages.map(|(sector, image)| mounted.io.write(sector, image))).await;
+        written.into_iter().collect::<Result<()>>()?;
         let swap = |part: &Part| {
             let Part::Guard { sector, image: Some(new), .. } = part else { return None };
             let old = guards.iter().find(|guard| guard.sector == *sector)?;

@@ -92,7 +92,7 @@ async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, l
     let (disk, uuid) = (datastore.disk(), datastore.info().uuid.to_string());
     let (mut cursor, mut iterations, mut blocks) = (Cursor::default(), 0, 0);
     loop {
-        let runs = file.take_free(unit, &mut cursor).await?;
+        let runs = file.exchange_free(unit, &mut cursor).await?;
         if runs.is_empty() {
             return Ok((iterations, blocks));
         }
@@ -100,7 +100,6 @@ async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, l
         if !mover.unmap(disk.as_ref(), &runs).await? {
             return Err(Error::NoUnmap(uuid));
         }
-        file.punch(0..file.blocks()).await?;
         log(&log_line(count, &uuid));
         iterations += 1;
         blocks += count;

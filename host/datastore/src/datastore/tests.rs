@@ -186,6 +186,47 @@ async fn a_balloon_takes_all_that_is_free_once() {
 }
 
 #[tokio::test]
+async fn blocks_are_exchanged_for_the_next_ones_in_few_commands() {
+    let lab = Lab::new().await;
+    let disk = Arc::new(lab.open("one"));
+    let shared: Arc<dyn SharedDisk> = disk.clone();
+    let one = Datastore::mount(shared, &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+    let commands = || {
+        let counters = disk.counters();
+        counters.reads + counters.writes + counters.ats.done + counters.ats.failed
+    };
+    let free = one.space().await.unwrap().free;
+    let mut spent = Vec::new();
+    for exchanges in [false, true] {
+        let balloon = one.create("/.asyncUnmapFile").await.unwrap();
+        let (mut cursor, mut seen, before) = (Cursor::default(), std::collections::BTreeSet::new(), commands());
+        loop {
+            let runs = if exchanges {
+                balloon.exchange_free(100, &mut cursor).await.unwrap()
+            } else {
+                balloon.punch(0..balloon.blocks()).await.unwrap();
+                balloon.take_free(100, &mut cursor).await.unwrap()
+            };
+            if runs.is_empty() {
+                break;
+            }
+            let taken: u64 = runs.iter().map(|(_, sectors)| sectors / 2048).sum();
+            assert_eq!((balloon.allocated(), one.space().await.unwrap().free), (taken, free - taken));
+            for (lba, sectors) in runs {
+                assert!((lba..lba + sectors).step_by(2048).all(|block| seen.insert(block)));
+            }
+        }
+        spent.push(commands() - before);
+        assert_eq!((seen.len() as u64, balloon.allocated()), (free, 0));
+        balloon.close().await.unwrap();
+        one.remove("/.asyncUnmapFile").await.unwrap();
+    }
+    assert!(spent[1] * 4 < spent[0] * 3, "{spent:?} commands");
+    one.unmount().await.unwrap();
+    assert_eq!(crate::check(&lab.disk("two"), &lab.runtime).await.unwrap().problems, []);
+}
+
+#[tokio::test]
 async fn small_files_are_read_and_written_anywhere() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
