@@ -4,64 +4,41 @@
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use store::Geometry;
 use units::VolumeId;
 use world::{Disk, DiskError, Durability};
 
-const PAGE: usize = 1 << 16;
 const PAGE_BYTES: usize = 4096;
 
-/// A sparse drive in memory.
-pub struct MemoryDisk {
-    size: u64,
-    pages: Mutex<HashMap<u64, Box<[u8]>>>,
-}
+/// A drive in memory. It costs what moving the bytes costs, and nothing else.
+pub struct MemoryDisk(Mutex<Box<[u8]>>);
 
 impl MemoryDisk {
-    /// A drive of that many bytes; what was never written reads as zeros.
+    /// A drive of that many bytes. Each has its memory from the beginning, so that a benchmark does not measure the system handing it out.
     pub fn new(size: u64) -> Self {
-        Self { size, pages: Mutex::new(HashMap::new()) }
-    }
-
-    /// Gives every page of the drive its memory now, so that a benchmark does not measure the system handing it out.
-    fn touch(&self) {
-        let mut at = 0;
-        while at < self.size {
-            self.each(at, PAGE, |page, _| page.fill(1));
-            at += PAGE as u64;
-        }
-    }
-
-    fn each(&self, offset: u64, length: usize, mut visit: impl FnMut(&mut [u8], std::ops::Range<usize>)) {
-        let mut pages = self.pages.lock();
-        let mut done = 0;
-        while done < length {
-            let at = offset + done as u64;
-            let within = (at % PAGE as u64) as usize;
-            let take = (PAGE - within).min(length - done);
-            let page = pages.entry(at / PAGE as u64).or_insert_with(|| vec![0; PAGE].into_boxed_slice());
-            visit(&mut page[within..within + take], done..done + take);
-            done += take;
-        }
+        let mut bytes = vec![0; size as usize].into_boxed_slice();
+        bytes.fill(1);
+        Self(Mutex::new(bytes))
     }
 }
 
 impl Disk for MemoryDisk {
     fn size(&self) -> u64 {
-        self.size
+        self.0.lock().len() as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
-        self.each(offset, buffer.len(), |page, range| buffer[range].copy_from_slice(page));
+        let from = offset as usize;
+        buffer.copy_from_slice(&self.0.lock()[from..from + buffer.len()]);
         Ok(())
     }
 
     fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
-        let mut at = offset;
+        let mut bytes = self.0.lock();
+        let mut at = offset as usize;
         for part in parts {
-            self.each(at, part.len(), |page, range| page.copy_from_slice(&part[range]));
-            at += part.len() as u64;
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
         }
         Ok(())
     }
@@ -88,9 +65,7 @@ pub struct Bench<D: Disk = MemoryDisk> {
 impl Bench {
     /// A new array of that geometry, opened.
     pub fn new(geometry: Geometry) -> Self {
-        let disk = MemoryDisk::new(geometry.capacity);
-        disk.touch();
-        Self::on(disk, geometry, Options::for_geometry(&geometry))
+        Self::on(MemoryDisk::new(geometry.capacity), geometry, Options::for_geometry(&geometry))
     }
 }
 
