@@ -2,7 +2,7 @@
 
 use crate::record;
 use crate::{Chain, GroupBuilder, LogOp, Replay, Ring};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use units::{Lba, Lsn, VolumeId};
 
 const CAPACITY: usize = 64 << 10;
@@ -12,7 +12,7 @@ pub fn fuzz_record(data: &[u8]) {
     let mut body = Bytes::copy_from_slice(data);
     if let Ok(record) = record::decode(&mut body) {
         let mut parts = Vec::new();
-        let length = record::encode(&record, &mut parts);
+        let length = record::encode(&record, &mut BytesMut::new(), &mut parts);
         assert_eq!(length, parts.iter().map(|part| part.len()).sum::<usize>());
     }
 }

@@ -1,7 +1,8 @@
 //! Groups: the records that one flush makes durable together. A group is there wholly or not at all.
 
 use crate::record::{self, LogOp, MalformedRecord};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use crc_fast::{CrcAlgorithm, Digest};
 use units::Lsn;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -42,6 +43,10 @@ pub(crate) struct GroupHeader {
 pub(crate) const HEADER_BYTES: usize = size_of::<GroupHeader>();
 const _: () = assert!(HEADER_BYTES == 72);
 
+/// Bytes that the heads of records are cut off, until fewer are left than most of them take.
+const HEADS_BYTES: usize = 4096;
+const ROOM_FOR_A_HEAD: usize = 64;
+
 /// What must be known to write, or to expect, the next group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
@@ -61,6 +66,8 @@ pub struct Chain {
 #[derive(Default)]
 pub struct GroupBuilder {
     parts: Vec<Bytes>,
+    /// What stands between the payloads is cut off this.
+    heads: BytesMut,
     bytes: usize,
     count: u32,
 }
@@ -79,7 +86,10 @@ pub struct SealedGroup {
 impl GroupBuilder {
     /// Adds a record.
     pub fn push(&mut self, record: &[LogOp]) {
-        self.bytes += record::encode(record, &mut self.parts);
+        if self.heads.capacity() < ROOM_FOR_A_HEAD {
+            self.heads = BytesMut::with_capacity(HEADS_BYTES);
+        }
+        self.bytes += record::encode(record, &mut self.heads, &mut self.parts);
         self.count += 1;
     }
 
@@ -100,7 +110,8 @@ impl GroupBuilder {
 
     /// Closes the group and moves the chain past it.
     pub fn seal(&mut self, chain: &mut Chain) -> SealedGroup {
-        let body_crc = self.parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
+        let mut body_crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        self.parts.iter().for_each(|part| body_crc.update(part));
         let mut header = GroupHeader {
             magic: MAGIC,
             version: U16::new(VERSION),
@@ -111,7 +122,7 @@ impl GroupBuilder {
             sequence: U64::new(chain.sequence),
             first_lsn: U64::new(chain.lsn.0),
             body_bytes: U32::new(self.bytes as u32),
-            body_crc: U32::new(body_crc),
+            body_crc: U32::new(body_crc.finalize() as u32),
             previous: U32::new(chain.previous),
             header_crc: U32::ZERO,
         };
@@ -132,7 +143,7 @@ impl GroupBuilder {
 
 impl GroupHeader {
     fn crc(&self) -> u32 {
-        crc32c::crc32c(&self.as_bytes()[..HEADER_BYTES - size_of::<U32>()])
+        crc_fast::crc32_iscsi(&self.as_bytes()[..HEADER_BYTES - size_of::<U32>()])
     }
 
     /// The header, when it is that of the group that the chain expects.
@@ -157,7 +168,7 @@ impl GroupHeader {
     /// Reads the records of the group's body; `None` when the body is not the one that was written.
     pub(crate) fn records(&self, group: &Bytes) -> Option<Result<Vec<Vec<LogOp>>, MalformedRecord>> {
         let mut body = group.slice(HEADER_BYTES..HEADER_BYTES + self.body_bytes.get() as usize);
-        if crc32c::crc32c(&body) != self.body_crc.get() {
+        if crc_fast::crc32_iscsi(&body) != self.body_crc.get() {
             return None;
         }
         Some((0..self.count.get()).map(|_| record::decode(&mut body)).collect())

@@ -117,14 +117,14 @@ const FILL_HOLE: u8 = 0;
 const FILL_ZERO: u8 = 1;
 const FILL_WORD: u8 = 2;
 
-/// Appends the stored form of a record to `parts`; payloads are passed on, not copied. Gives the length in bytes.
-pub(crate) fn encode(record: &[LogOp], parts: &mut Vec<Bytes>) -> usize {
-    let mut head = BytesMut::with_capacity(64);
+/// Appends the stored form of a record to `parts`; payloads are passed on, not copied. What stands between them is cut off `head`, which is
+/// empty before and after. Gives the length in bytes.
+pub(crate) fn encode(record: &[LogOp], head: &mut BytesMut, parts: &mut Vec<Bytes>) -> usize {
     let mut length = 4;
     head.put_u32_le(record.len() as u32);
     for op in record {
         let start = head.len();
-        let payload = encode_op(op, &mut head);
+        let payload = encode_op(op, head);
         length += head.len() - start;
         if let Some(payload) = payload {
             length += payload.len();
@@ -133,7 +133,7 @@ pub(crate) fn encode(record: &[LogOp], parts: &mut Vec<Bytes>) -> usize {
         }
     }
     if !head.is_empty() {
-        parts.push(head.freeze());
+        parts.push(head.split().freeze());
     }
     length
 }

@@ -8,9 +8,14 @@ use crate::BLOCK_BYTES;
 
 /// Slices whose bytes are counted in every block, and their length.
 const SLICES: usize = 4;
-const SLICE_BYTES: usize = 64;
+const SLICE_BYTES: usize = 32;
 /// From one slice to the next: the last one ends with the block.
 const SLICE_STEP: usize = (BLOCK_BYTES - SLICE_BYTES) / (SLICES - 1);
+/// Bytes that are counted in a block.
+const COUNTED: u32 = (SLICES * SLICE_BYTES) as u32;
+/// Pairs of equal bytes among them that are no accident. Evenly spread, the sum of the squares of the counts (twice the pairs, and the bytes)
+/// is COUNTED + COUNTED² / 256, and it deviates by about 11 from that 192: half as much again does not come about by itself.
+const MANY_PAIRS: u32 = ((COUNTED + COUNTED * COUNTED / 256) * 3 / 2 - COUNTED) / 2;
 /// From one word that is remembered to the next.
 const WORD_STEP: usize = 64;
 /// Words that are remembered, by their hash: as many as a full unit has.
@@ -27,19 +32,20 @@ pub fn looks_compressible<B: AsRef<[u8]>>(blocks: &[B]) -> bool {
 /// Counts the bytes of a few slices: true when some come so often that the sum of the squares is far above what evenly spread ones give.
 fn is_uneven(block: &[u8]) -> bool {
     let mut counts = [0u8; 256];
-    let (mut taken, mut pairs) = (0u32, 0u32);
+    let mut pairs = 0u32;
     for slice in 0..SLICES {
         let Some(bytes) = block.get(slice * SLICE_STEP..slice * SLICE_STEP + SLICE_BYTES) else { continue };
         for byte in bytes {
-            // Each byte makes a pair with every equal one before it; the sum of the squares is twice the pairs, and the bytes.
+            // Each byte makes a pair with every equal one before it.
             let count = &mut counts[usize::from(*byte)];
             pairs += u32::from(*count);
-            *count = count.saturating_add(1);
+            *count += 1;
         }
-        taken += SLICE_BYTES as u32;
+        if pairs > MANY_PAIRS {
+            return true;
+        }
     }
-    // Evenly spread: taken + taken² / 256 (512 of 256 bytes), with a deviation of about 23. Half as much again is no accident.
-    taken + 2 * pairs > (taken + taken * taken / 256) * 3 / 2
+    false
 }
 
 /// True when words at the same places of a 64-byte grid come again.

@@ -5,7 +5,7 @@
 
 use crate::BLOCK_BYTES;
 use crate::probe::looks_compressible;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use lz4_flex::block::CompressTable;
 use std::cell::RefCell;
 use thiserror::Error;
@@ -23,6 +23,9 @@ const MAX_UNIT_BYTES: usize = MAX_UNIT_BLOCKS * BLOCK_BYTES;
 const CODEC_LZ4: u8 = 1;
 const CODEC_ZSTD: u8 = 2;
 const DENSE_LEVEL: i32 = 3;
+/// Memory that units which are ready share.
+const READY_BYTES: usize = 64 << 10;
+const _: () = assert!(READY_BYTES >= MAX_UNIT_BYTES);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -51,6 +54,8 @@ pub enum Damaged {
 pub struct Scratch {
     plain: Vec<u8>,
     packed: Vec<u8>,
+    /// Where units are put that are ready: several share one piece of memory, which goes back with the last of them.
+    ready: BytesMut,
     table: CompressTable,
     dense: Option<zstd::bulk::Compressor<'static>>,
 }
@@ -61,6 +66,7 @@ impl Default for Scratch {
         Self {
             plain: Vec::with_capacity(MAX_UNIT_BYTES),
             packed: vec![0; packed],
+            ready: BytesMut::new(),
             table: CompressTable::large(),
             dense: None,
         }
@@ -76,7 +82,7 @@ pub fn pack(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     let plain = gather(blocks, &mut scratch.plain);
     let stream = &mut scratch.packed[UNIT_HEADER_BYTES..];
     let length = lz4_flex::block::compress_into_with_table(plain, stream, &mut scratch.table).ok()?;
-    finish(CODEC_LZ4, blocks.len(), length, &mut scratch.packed)
+    finish(CODEC_LZ4, blocks.len(), length, scratch)
 }
 
 /// Compresses one to eight blocks with zstd: smaller, and several times the work. For data that have not been written for long. `None` as in
@@ -89,7 +95,7 @@ pub fn pack_dense(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     let plain = gather(blocks, &mut scratch.plain);
     // An error is a stream longer than the blocks: they are stored as they are.
     let length = compressor.compress_to_buffer(plain, &mut scratch.packed[UNIT_HEADER_BYTES..]).ok()?;
-    finish(CODEC_ZSTD, blocks.len(), length, &mut scratch.packed)
+    finish(CODEC_ZSTD, blocks.len(), length, scratch)
 }
 
 /// The blocks one after the other.
@@ -105,7 +111,8 @@ fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
 
 /// Puts the header before the stream and cuts it to sectors, of which there are as many as blocks at least: each block answers for
 /// its share of the unit's sectors, and one that answered for none could live in a segment that counts nothing alive.
-fn finish(codec: u8, blocks: usize, stream: usize, packed: &mut [u8]) -> Option<Bytes> {
+fn finish(codec: u8, blocks: usize, stream: usize, scratch: &mut Scratch) -> Option<Bytes> {
+    let packed = &mut scratch.packed;
     let length = UNIT_HEADER_BYTES + stream;
     let sectors = length.div_ceil(SECTOR_BYTES).max(blocks);
     if sectors >= blocks * BLOCK_SECTORS {
@@ -114,7 +121,11 @@ fn finish(codec: u8, blocks: usize, stream: usize, packed: &mut [u8]) -> Option<
     let header = HeaderBytes { codec, blocks: blocks as u8, length: (length as u16).into(), reserved: U32::ZERO };
     packed[..UNIT_HEADER_BYTES].copy_from_slice(header.as_bytes());
     packed[length..sectors * SECTOR_BYTES].fill(0);
-    Some(Bytes::copy_from_slice(&packed[..sectors * SECTOR_BYTES]))
+    if scratch.ready.capacity() < sectors * SECTOR_BYTES {
+        scratch.ready = BytesMut::with_capacity(READY_BYTES);
+    }
+    scratch.ready.extend_from_slice(&packed[..sectors * SECTOR_BYTES]);
+    Some(scratch.ready.split().freeze())
 }
 
 /// True when so many blocks in so many sectors are a packed unit; false for a block that is stored as it is.

@@ -125,11 +125,11 @@ pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[Entry]) -
         previous: previous.unwrap_or(NO_PREVIOUS).into(),
         segment: id.segment.into(),
         usage: id.usage.into(),
-        entries_crc: crc32c::crc32c(&out[HEADER_BYTES..HEADER_BYTES + entries.len() * ENTRY_BYTES]).into(),
+        entries_crc: crc_fast::crc32_iscsi(&out[HEADER_BYTES..HEADER_BYTES + entries.len() * ENTRY_BYTES]).into(),
         header_crc: U32::ZERO,
         padding: [0; 8],
     };
-    header.header_crc = crc32c::crc32c(&header.as_bytes()[..HEADER_CRC_AT]).into();
+    header.header_crc = crc_fast::crc32_iscsi(&header.as_bytes()[..HEADER_CRC_AT]).into();
     out[..HEADER_BYTES].copy_from_slice(header.as_bytes());
     out
 }
@@ -139,12 +139,12 @@ pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<Entry>, Option
     let (header, rest) = HeaderBytes::read_from_prefix(bytes).ok()?;
     let is_sound = header.magic == MAGIC
         && header.version.get() == VERSION
-        && header.header_crc.get() == crc32c::crc32c(&bytes[..HEADER_CRC_AT])
+        && header.header_crc.get() == crc_fast::crc32_iscsi(&bytes[..HEADER_CRC_AT])
         && header.array == id.array
         && header.segment.get() == id.segment
         && header.usage.get() == id.usage;
     let stored = rest.get(..(header.count.get() as usize).checked_mul(ENTRY_BYTES)?)?;
-    if !is_sound || crc32c::crc32c(stored) != header.entries_crc.get() {
+    if !is_sound || crc_fast::crc32_iscsi(stored) != header.entries_crc.get() {
         return None;
     }
     let entries = stored.chunks_exact(ENTRY_BYTES).map(|bytes| {

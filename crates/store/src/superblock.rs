@@ -157,7 +157,7 @@ impl Superblock {
             crc: U32::ZERO,
             padding: [0; 12],
         };
-        bytes.crc = crc32c::crc32c(&bytes.as_bytes()[..CRC_AT]).into();
+        bytes.crc = crc_fast::crc32_iscsi(&bytes.as_bytes()[..CRC_AT]).into();
         bytes.as_bytes().to_vec()
     }
 
@@ -165,7 +165,7 @@ impl Superblock {
     fn decode(bytes: &[u8], copy: usize) -> Result<Option<Self>, SuperblockError> {
         let Ok(stored) = SuperblockBytes::read_from_bytes(bytes) else { return Ok(None) };
         let is_sound = stored.magic == MAGIC
-            && stored.crc.get() == crc32c::crc32c(&bytes[..CRC_AT])
+            && stored.crc.get() == crc_fast::crc32_iscsi(&bytes[..CRC_AT])
             && stored.copy.get() as usize == copy
             && stored.runs.get() as usize <= MAX_MANIFEST_RUNS;
         if !is_sound {

@@ -194,7 +194,7 @@ impl Core {
             let mut bytes = Vec::new();
             self.map.pages.get(name)?.encode(&mut bytes);
             let bytes = Bytes::from(bytes);
-            let crc = crc32c::crc32c(&bytes);
+            let crc = crc_fast::crc32_iscsi(&bytes);
             let place = self.append_metadata(Item::Slot(Ref::page(name).to_bits()), &bytes, crc)?;
             let before = self.map.slots.set_place(name, place, crc);
             self.pool.place_alive(place);
@@ -228,7 +228,7 @@ impl Core {
 
     fn store_located(&mut self, item: Item, bytes: &Bytes, before: Located) -> Option<Located> {
         assert_eq!(bytes.len(), SLOT_PAGE_BYTES);
-        let crc = crc32c::crc32c(bytes);
+        let crc = crc_fast::crc32_iscsi(bytes);
         let place = self.append_metadata(item, bytes, crc)?;
         self.pool.place_alive(place);
         if before.sectors > 0 {
@@ -303,7 +303,7 @@ impl Core {
             };
             self.pool.note(fill);
             self.pool.alive(fill.segment, sectors_of(part.len() as u32));
-            runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc32c::crc32c(&part)));
+            runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
             self.write_metadata(self.geometry.sector_start(fill.segment, sector), vec![part]);
         }
         (runs.len() <= MAX_MANIFEST_RUNS).then_some(runs)

@@ -312,7 +312,7 @@ impl Core {
         let from = usize::from(first.sector) * SECTOR_BYTES as usize;
         let to = from + usize::from(first.sectors) * SECTOR_BYTES as usize;
         let Some(stored) = victim.bytes.get(from..to) else { return };
-        if crc32c::crc32c(stored) != first.crc {
+        if crc_fast::crc32_iscsi(stored) != first.crc {
             return;
         }
         let stored = victim.bytes.slice(from..to);

@@ -9,6 +9,7 @@ use super::unit::{StoredUnit, block};
 use super::work::{Effort, Packed, Reduction, Work, WorkPurpose};
 use bytes::Bytes;
 use map::{MAX_UNIT_BLOCKS, Place, Ref, SlotName};
+use smallvec::{SmallVec, smallvec};
 use store::{Chunk, Item, SegmentWriter};
 use units::MAP_BLOCK_BYTES;
 use world::Durability;
@@ -25,7 +26,7 @@ pub(crate) struct Batch {
     /// Each block that may be equal to a stored one, the name of that, and where it stood when it was compared.
     pub(crate) pairs: Vec<(SlotName, SlotName, (StoredUnit, u8))>,
     /// The units: name and fingerprint of each block.
-    units: Vec<Vec<(SlotName, u128)>>,
+    units: Vec<SmallVec<[(SlotName, u128); 1]>>,
 }
 
 impl Core {
@@ -122,8 +123,8 @@ impl Core {
                         (false, true) => Effort::Calm,
                         (false, false) => Effort::Quick,
                     };
-                    reduction.units.push((vec![data], effort));
-                    batch.units.push(vec![(*name, *fingerprint)]);
+                    reduction.units.push((smallvec![data], effort));
+                    batch.units.push(smallvec![(*name, *fingerprint)]);
                 }
             }
         }
@@ -205,7 +206,7 @@ impl Core {
         crc: u32,
         spare: u64,
     ) -> Option<(u32, u16, u8)> {
-        let items: smallvec::SmallVec<[(Item, u128); MAX_UNIT_BLOCKS]> =
+        let items: SmallVec<[(Item, u128); MAX_UNIT_BLOCKS]> =
             unit.iter().map(|(name, fingerprint)| (Item::Slot(Ref::data(*name).to_bits()), *fingerprint)).collect();
         loop {
             if let Some(writer) = &mut self.data_writer {
@@ -247,11 +248,7 @@ impl Core {
     /// A chunk of data can be read from the drive now.
     pub(crate) fn chunk_written(&mut self, names: &[SlotName], instants: u64) {
         self.chunk_writes -= 1;
-        for name in names {
-            if self.dirty.get(*name).is_some_and(|block| block.stage == Stage::Writing) {
-                self.dirty.remove(*name);
-            }
-        }
+        names.iter().for_each(|name| self.dirty.written(*name));
         self.checkpoint_chunk_done(instants);
     }
 

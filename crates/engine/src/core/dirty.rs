@@ -4,6 +4,7 @@ use bytes::Bytes;
 use map::SlotName;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use units::{MAP_BLOCK_BYTES, VolumeId};
 
 /// The mask of a block of which every 512-byte sector is in memory.
@@ -113,6 +114,15 @@ impl DirtyBlocks {
             self.unplaced_moved -= u64::from(block.origin.is_moved());
         }
         Some(block)
+    }
+
+    /// What was written of a block is on the drive: it is forgotten, unless it has been freed and taken again meanwhile.
+    pub(crate) fn written(&mut self, name: SlotName) {
+        if let Entry::Occupied(block) = self.blocks.entry(name)
+            && block.get().stage == Stage::Writing
+        {
+            block.remove();
+        }
     }
 
     /// The block has got a place: where it comes from, when it is still there.

@@ -76,7 +76,8 @@ impl Core {
         let Some(slot) = slot.filter(|slot| slot.place == Some(place) && !self.map.pages.contains(name)) else {
             return self.loaded(absent, true);
         };
-        let page = bytes.filter(|bytes| crc32c::crc32c(bytes) == slot.crc).and_then(|bytes| Page::decode(&bytes));
+        let page =
+            bytes.filter(|bytes| crc_fast::crc32_iscsi(bytes) == slot.crc).and_then(|bytes| Page::decode(&bytes));
         match page {
             Some(page) => {
                 self.map.pages.insert_stored(name, page);
@@ -94,7 +95,7 @@ impl Core {
     /// A page of the slot table has been read, or cannot be.
     pub(crate) fn slot_page_read(&mut self, page: u32, located: Located, is_twin: bool, bytes: Option<Bytes>) {
         let absent = Absent::Slots(page);
-        match bytes.filter(|bytes| crc32c::crc32c(bytes) == located.crc) {
+        match bytes.filter(|bytes| crc_fast::crc32_iscsi(bytes) == located.crc) {
             // One that moved meanwhile was in memory: whoever waits looks again.
             _ if self.slot_directory[page as usize] != located => self.loaded(absent, true),
             Some(bytes) if self.bring_in(page, &bytes) => {

@@ -238,7 +238,11 @@ impl ReadPlan {
             Ok(false) => return Ok(false),
             Err(_) => return Err(medium_error(0)),
         }
-        match buffer.chunks_exact(MAP_BLOCK).zip(&run.crcs).position(|(block, crc)| crc32c::crc32c(block) != *crc) {
+        match buffer
+            .chunks_exact(MAP_BLOCK)
+            .zip(&run.crcs)
+            .position(|(block, crc)| crc_fast::crc32_iscsi(block) != *crc)
+        {
             Some(block) => Err(medium_error(block)),
             None => Ok(true),
         }

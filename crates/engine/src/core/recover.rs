@@ -397,6 +397,6 @@ pub(crate) fn read_metadata(
     [offset, geometry.twin(offset)].into_iter().find_map(|offset| {
         let mut bytes = vec![0; length];
         disk.read_at(offset, &mut bytes).ok()?;
-        (crc32c::crc32c(&bytes) == crc).then(|| bytes.into())
+        (crc_fast::crc32_iscsi(&bytes) == crc).then(|| bytes.into())
     })
 }

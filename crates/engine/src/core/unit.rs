@@ -51,7 +51,7 @@ impl StoredUnit {
 
     /// All blocks of the unit, one after the other, out of the bytes on the drive. `None` when these are damaged.
     pub(crate) fn unpack(&self, stored: Bytes) -> Option<Bytes> {
-        if crc32c::crc32c(&stored) != self.crc {
+        if crc_fast::crc32_iscsi(&stored) != self.crc {
             return None;
         }
         if self.is_packed() { reduce::unpack(&stored, usize::from(self.blocks)).ok() } else { Some(stored) }

@@ -6,6 +6,7 @@ use super::unit::{StoredUnit, UnitCache, block};
 use bytes::Bytes;
 use map::SlotName;
 use reduce::Scratch;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 use store::{Entry, SECTOR_BYTES, SummaryId, decode_summary, summary_bytes};
@@ -32,7 +33,7 @@ pub(crate) struct Reduction {
     /// Blocks, and the stored block that each may be equal to.
     pub(crate) pairs: Vec<(Bytes, StoredUnit, u8)>,
     /// Units of up to eight blocks, and how hard they are worked at.
-    pub(crate) units: Vec<(Vec<Bytes>, Effort)>,
+    pub(crate) units: Vec<(SmallVec<[Bytes; 1]>, Effort)>,
     pub(crate) cache: Arc<UnitCache>,
     /// Keeps the segments of the pairs from being reused.
     pub(crate) _pin: Arc<()>,
@@ -141,10 +142,10 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
     };
     match packed {
         Some(bytes) => {
-            let crc = crc32c::crc32c(&bytes);
+            let crc = crc_fast::crc32_iscsi(&bytes);
             Packed::Unit(bytes, crc)
         }
-        None => Packed::Raw(blocks.iter().map(|block| crc32c::crc32c(block)).collect()),
+        None => Packed::Raw(blocks.iter().map(|block| crc_fast::crc32_iscsi(block)).collect()),
     }
 }
 

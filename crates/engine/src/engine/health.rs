@@ -374,7 +374,7 @@ fn suspects_in(contents: &Contents) -> Vec<Suspect> {
     let stored = |copy: &Vec<u8>, entry: &Entry| {
         let from = usize::from(entry.sector) * SECTOR;
         let bytes = copy.get(from..from + usize::from(entry.sectors) * SECTOR)?;
-        (crc32c::crc32c(bytes) == entry.crc).then(|| bytes.to_vec())
+        (crc_fast::crc32_iscsi(bytes) == entry.crc).then(|| bytes.to_vec())
     };
     let judge = |entry: &Entry| {
         let sound: Vec<Option<Vec<u8>>> = contents.copies.iter().map(|copy| stored(copy, entry)).collect();
