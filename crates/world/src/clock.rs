@@ -1,12 +1,45 @@
 //! Time. Code above takes it as a value where it can, so that a test says what time it is.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Now, on the clock that never goes back. It is the clock that tokio's timers go by: in a test that pauses it, it jumps with
 /// them.
 pub fn now() -> Instant {
     #[allow(clippy::disallowed_methods, reason = "world is the door to the outside")]
     tokio::time::Instant::now().into_std()
+}
+
+/// The longest that two looks at clocks may lie apart without the machine having slept.
+const AWAKE: Duration = Duration::from_millis(500);
+
+/// Now, on the same clock, and all the time on top that the machine has slept (CLOCK_BOOTTIME): for leases, which end while
+/// their holder sleeps. Timers of tokio do not count that time.
+pub fn now_with_sleep() -> Instant {
+    static ASLEEP: AtomicU64 = AtomicU64::new(0);
+    let told = Duration::from_millis(ASLEEP.load(Ordering::Relaxed));
+    let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
+    // Between the two looks something else may have run: only what is longer was sleep, so that this clock never goes back.
+    let asleep = if asleep > told + AWAKE {
+        let millis = u64::try_from(asleep.as_millis()).unwrap_or(u64::MAX);
+        ASLEEP.fetch_max(millis, Ordering::Relaxed);
+        asleep
+    } else {
+        told
+    };
+    let now = now();
+    now.checked_add(Duration::from_millis(asleep.as_millis() as u64)).unwrap_or(now)
+}
+
+#[allow(unsafe_code, reason = "rustix is built without its clocks")]
+fn raw(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a timespec that the call may write, for as long as it lasts.
+    let outcome = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    match outcome {
+        0 => Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)),
+        _ => Duration::ZERO,
+    }
 }
 
 /// Now, in milliseconds since 1970: for what people read, never for measuring.

@@ -5,8 +5,10 @@ mod async_io;
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A bound TCP port.
@@ -55,6 +57,12 @@ impl Stream {
         self.0.set_zero_linger()
     }
 
+    /// Lets the connection end when what was written is not acknowledged for so long (RFC 5482), whole milliseconds: a kernel
+    /// goes on trying for a quarter of an hour, also while its process is stopped.
+    pub fn give_up_after(&self, time: Duration) -> io::Result<()> {
+        set_user_timeout(self.0.as_raw_fd(), time)
+    }
+
     /// This end's address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
@@ -90,5 +98,43 @@ impl Stream {
     /// Tells the other end that nothing more comes.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.0.shutdown().await
+    }
+}
+
+#[allow(unsafe_code, reason = "rustix is built without its sockets")]
+fn set_user_timeout(socket: RawFd, time: Duration) -> io::Result<()> {
+    let millis = libc::c_uint::try_from(time.as_millis()).unwrap_or(libc::c_uint::MAX);
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT);
+    // SAFETY: the pointer and the length are those of `millis`, which lives longer than the call.
+    let outcome = unsafe {
+        let size = size_of_val(&millis) as libc::socklen_t;
+        libc::setsockopt(socket, level, option, (&raw const millis).cast(), size)
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(unsafe_code, reason = "as above")]
+    fn user_timeout(stream: &Stream) -> libc::c_uint {
+        let (mut millis, mut size): (libc::c_uint, _) = (0, size_of::<libc::c_uint>() as libc::socklen_t);
+        // SAFETY: both pointers are those of variables that live longer than the call, and `size` tells the first one's size.
+        let outcome = unsafe {
+            let (socket, value) = (stream.0.as_raw_fd(), (&raw mut millis).cast());
+            libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, value, &raw mut size)
+        };
+        assert_eq!(outcome, 0);
+        millis
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_told_how_long_it_may_go_unheard() {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let stream = Stream::connect(listener.local_addr().unwrap()).await.unwrap();
+        assert_eq!(user_timeout(&stream), 0);
+        stream.give_up_after(Duration::from_millis(2500)).unwrap();
+        assert_eq!(user_timeout(&stream), 2500);
     }
 }

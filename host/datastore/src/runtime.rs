@@ -34,13 +34,13 @@ pub struct TokioRuntime {
 
 impl Default for TokioRuntime {
     fn default() -> Self {
-        Self { started: world::clock::now() }
+        Self { started: world::clock::now_with_sleep() }
     }
 }
 
 impl Runtime for TokioRuntime {
     fn now(&self) -> Duration {
-        world::clock::now().duration_since(self.started)
+        world::clock::now_with_sleep().duration_since(self.started)
     }
 
     fn sleep(&self, time: Duration) -> Task<'static> {

@@ -86,7 +86,7 @@ struct Term {
 
 impl Term {
     fn of(lifetime: Duration) -> Self {
-        let now = clock::now();
+        let now = clock::now_with_sleep();
         Self { send_by: now + lifetime / 2, end: now + lifetime }
     }
 }
@@ -223,7 +223,8 @@ impl IscsiDisk {
     async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DiskError>, Duration) {
         let (begun, term) = (clock::now(), self.term());
         let waiting = self.counters.wait();
-        let permit = tokio::time::timeout_at(term.send_by.into(), self.queue.acquire()).await;
+        let left = term.send_by.saturating_duration_since(clock::now_with_sleep());
+        let permit = tokio::time::timeout(left, self.queue.acquire()).await;
         drop(waiting);
         let queued = clock::now().duration_since(begun);
         let _permit = match permit {
@@ -307,16 +308,16 @@ impl IscsiDisk {
     /// The path for the next command; waits for one while all are down, as long as it may be sent.
     async fn choose(&self, term: Term) -> Result<usize, DiskError> {
         let mut changed = self.changed.clone();
-        let deadline = (clock::now() + self.rules.paths_down_timeout).min(term.send_by);
+        let deadline = (clock::now_with_sleep() + self.rules.paths_down_timeout).min(term.send_by);
         loop {
-            if clock::now() >= term.send_by {
+            if clock::now_with_sleep() >= term.send_by {
                 return Err(DiskError::TimedOut);
             }
             changed.mark_unchanged();
             match self.choose_now()? {
                 Some(path) => return Ok(path),
                 None => {
-                    let left = deadline.saturating_duration_since(clock::now());
+                    let left = deadline.saturating_duration_since(clock::now_with_sleep());
                     let waited = tokio::time::timeout(left, changed.changed()).await;
                     // The sender lives as long as a path's task: without one, no path will ever come back.
                     if !matches!(waited, Ok(Ok(()))) {
@@ -502,7 +503,7 @@ impl SharedDisk for IscsiDisk {
             let path = self.choose(term).await?;
             let mut attempts = Attempts::default();
             loop {
-                if clock::now() >= term.send_by {
+                if clock::now_with_sleep() >= term.send_by {
                     return Err(DiskError::TimedOut);
                 }
                 let outcome = self.travel(&self.paths[path], self.unit.reserve(), term).await;
@@ -598,7 +599,10 @@ impl SharedDisk for IscsiDisk {
 
     fn bound(&self, lifetime: Duration) {
         let mut shortest = self.lifetime.lock();
-        *shortest = lifetime.min(*shortest);
+        if lifetime < *shortest {
+            *shortest = lifetime;
+            self.paths.iter().for_each(|path| path.bound(lifetime));
+        }
     }
 
     fn standing(&self) -> Standing {

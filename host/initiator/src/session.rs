@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use world::net::Stream;
 
 /// Room made for a read: large enough for many answers, small enough to stay in the cache.
@@ -62,6 +63,11 @@ impl Session {
     /// What was agreed on at the login.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// Lets the session end when what it has sent is not acknowledged for so long.
+    pub fn give_up_after(&self, time: Duration) -> Result<(), SessionError> {
+        Ok(self.stream.give_up_after(time)?)
     }
 
     /// Commands that were submitted and have not been answered.

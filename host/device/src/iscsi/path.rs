@@ -60,6 +60,8 @@ pub(super) enum Outcome {
 enum Work {
     /// A command that must be over, or certainly never be done, at this time.
     Command(Request, Instant, oneshot::Sender<Outcome>),
+    /// No command takes longer than this any more.
+    Bound(Duration),
     /// Find out again what the port is good for.
     AskPort,
     /// A task management function of the whole unit, with the same.
@@ -110,7 +112,7 @@ impl Path {
                 None
             }
         };
-        let task = Task { shared: shared.clone(), name: name.to_owned(), work: receiver, rules };
+        let task = Task { shared: shared.clone(), name: name.to_owned(), work: receiver, rules, lifetime: None };
         (Self { work, shared }, tokio::spawn(task.live(session)))
     }
 
@@ -128,6 +130,12 @@ impl Path {
     pub(super) fn ask_port(&self) {
         // A path whose task has ended is dead, and that is known.
         let _ = self.work.send(Work::AskPort);
+    }
+
+    /// From now on no command takes longer than `lifetime`.
+    pub(super) fn bound(&self, lifetime: Duration) {
+        // The same as below.
+        let _ = self.work.send(Work::Bound(lifetime));
     }
 
     /// A task management function of the whole unit, before `end` or not at all.
@@ -179,6 +187,8 @@ struct Task {
     name: String,
     work: mpsc::UnboundedReceiver<Work>,
     rules: RetryRules,
+    /// How long a command may take.
+    lifetime: Option<Duration>,
 }
 
 /// Whether a path is wanted.
@@ -242,6 +252,7 @@ impl Task {
                         // Who asked may be gone.
                         let _ = answer.send(Outcome::NotSent);
                     }
+                    Some(Work::Bound(lifetime)) => self.lifetime = Some(lifetime),
                     Some(Work::AskPort | Work::Manage(..)) => {}
                     Some(Work::Leave) | None => return None,
                 },
@@ -269,7 +280,10 @@ impl Task {
         let mut token = 0u64;
         let mut watch = tokio::time::interval(WATCH_INTERVAL);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = clock::now();
+        let mut heard = clock::now_with_sleep();
+        if let Err(error) = self.limit(session) {
+            return End::Lost(error);
+        }
         let mut is_leaving = false;
         while !(is_leaving && open.is_empty()) {
             tokio::select! {
@@ -289,7 +303,7 @@ impl Task {
                     }
                 }
                 completion = session.next() => {
-                    heard = clock::now();
+                    heard = clock::now_with_sleep();
                     match completion {
                         Ok(completion) => answer(open, completion),
                         Err(error) => return End::Lost(error),
@@ -318,6 +332,10 @@ impl Task {
                     *token += 1;
                     self.submit(session, open, *token, (request, end, answer));
                 }
+                Work::Bound(lifetime) => {
+                    self.lifetime = Some(lifetime);
+                    self.limit(session)?;
+                }
                 Work::AskPort => self.ask_port(session, open).await?,
                 Work::Manage(function, end, answer) => {
                     if let Some(outcome) = self.manage(session, open, function, end).await? {
@@ -342,6 +360,12 @@ impl Task {
         Ok(if matches!(next, Err(TryRecvError::Disconnected)) { Wanted::No } else { Wanted::Yes })
     }
 
+    /// What is sent in the first half of a command's time, and is not acknowledged in the second, is not sent again by the
+    /// kernel: not even when this process is stopped, and cannot end the session.
+    fn limit(&self, session: &Session) -> Result<(), SessionError> {
+        self.lifetime.map_or(Ok(()), |lifetime| session.give_up_after(lifetime / 2))
+    }
+
     fn submit(
         &self,
         session: &mut Session,
@@ -349,7 +373,7 @@ impl Task {
         token: u64,
         (request, end, answer): (Request, Instant, oneshot::Sender<Outcome>),
     ) {
-        let now = clock::now();
+        let now = clock::now_with_sleep();
         // A quarter of its time is kept for the abort.
         let patience = (end.saturating_duration_since(now) * 3 / 4).min(self.rules.command_timeout);
         if patience.is_zero() {
@@ -365,7 +389,7 @@ impl Task {
     fn leisure(&self, open: &FxHashMap<u64, Open>) -> Duration {
         let first = open.values().map(|command| command.end).min();
         first.map_or(self.rules.ping_timeout, |end| {
-            end.saturating_duration_since(clock::now()).min(self.rules.ping_timeout)
+            end.saturating_duration_since(clock::now_with_sleep()).min(self.rules.ping_timeout)
         })
     }
 
@@ -377,7 +401,7 @@ impl Task {
         function: TaskFunction,
         end: Instant,
     ) -> Result<Option<TaskOutcome>, SessionError> {
-        let left = end.saturating_duration_since(clock::now());
+        let left = end.saturating_duration_since(clock::now_with_sleep());
         if left.is_zero() {
             return Ok(None);
         }
@@ -409,11 +433,11 @@ impl Task {
     ) -> Result<(), SessionError> {
         // The next look may be too late.
         let is_late = |open: &FxHashMap<u64, Open>| {
-            let next = clock::now() + WATCH_INTERVAL;
+            let next = clock::now_with_sleep() + WATCH_INTERVAL;
             open.values().any(|command| command.end <= next)
         };
         let to_abort = |open: &FxHashMap<u64, Open>| {
-            let now = clock::now();
+            let now = clock::now_with_sleep();
             open.iter().filter(|(_, command)| command.abort_at <= now).map(|(token, _)| *token).min()
         };
         if is_late(open) {
@@ -431,11 +455,11 @@ impl Task {
                 return Err(SessionError::Timeout);
             }
         }
-        let now = clock::now();
+        let now = clock::now_with_sleep();
         if now.duration_since(*heard) >= self.rules.ping_after {
             let ping = session.ping(bytes::Bytes::from_static(b"are you there"));
             tokio::time::timeout(self.leisure(open), ping).await.map_err(|_| SessionError::Timeout)??;
-            *heard = clock::now();
+            *heard = clock::now_with_sleep();
         }
         Ok(())
     }

@@ -28,11 +28,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     let others = others(bench).await?;
     let all: Vec<&Store> = std::iter::once(&store).chain(&others).collect();
     bench.plan(2 * (sizes.len() + 2) * bench.repetitions as usize);
-    let [small, large] = together.map(words::bytes);
     let mut findings = Findings {
-        setup: format!(
-            "one disk of each size; and four at once, each through a mount and sessions of its own in the lab's one process: of {large} with WRITE SAME, of {small} without"
-        ),
+        setup: setup(together, true),
         expected: "About 6 times faster at any size. Four at once take 3.5 times as long as one without WRITE SAME, and 1.6 times \
                    with it."
             .into(),
@@ -57,6 +54,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
             }
         }
     }
+    if zeros::is_fallback(&last) {
+        findings.setup = setup(together, false);
+    }
     if let [Some(off), Some(on)] = &last {
         judge(&mut findings, &sizes, (off, on));
     }
@@ -64,6 +64,18 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
         store.unmount().await?;
     }
     Ok(findings)
+}
+
+/// What is compared. `together`: bytes of each of the four without WRITE SAME, and with it where the target takes it.
+fn setup(together: [u64; 2], is_supported: bool) -> String {
+    let [small, large] = together.map(words::bytes);
+    let sizes = match is_supported {
+        true => format!("of {large} with WRITE SAME, of {small} without"),
+        false => format!("of {small}, also where WRITE SAME is on, which the target refuses"),
+    };
+    format!(
+        "one disk of each size; and four at once, each through a mount and sessions of its own in the lab's one process: {sizes}"
+    )
 }
 
 /// What the other processes of the host have of the datastore.
@@ -128,5 +140,29 @@ fn together_plot(figures: &[Figure]) -> Plot {
         places: vec![FOUR.to_owned()],
         series: series.to_vec(),
         bands: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_zeroed_is_told_as_it_was() {
+        let together = [GIB / 2, 16 * GIB];
+        assert!(
+            setup(together, true).ends_with("of 16 GiB with WRITE SAME, of 512 MiB without"),
+            "{}",
+            setup(together, true)
+        );
+        let refused = setup(together, false);
+        assert!(refused.ends_with("of 512 MiB, also where WRITE SAME is on, which the target refuses"), "{refused}");
+    }
+
+    #[test]
+    fn the_plot_of_ratios_names_settings_and_no_sizes() {
+        let figures = [1.5, 3.0].map(|value| figure("any", Unit::Times, Some(value)));
+        let names: Vec<String> = together_plot(&figures).series.into_iter().map(|series| series.name).collect();
+        assert_eq!(names, WRITE_SAME.map(|setting| setting.name));
     }
 }
