@@ -198,8 +198,7 @@ impl Core {
         let missing = self.missing(&task.op, task.copied);
         if missing.iter().any(|absent| matches!(absent, Absent::Page(name) if self.map.pages.contains(*name))) {
             // It is there, but was made for another level of a tree.
-            let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
-            return Step::Answered(Err(OpError::MediumError { lba }));
+            return Step::Answered(Err(OpError::MediumError { lba: first_block(task) }));
         }
         if !missing.is_empty() {
             // A reader that has to wait must find what it came for: nobody who came later may write it meanwhile.
@@ -432,7 +431,7 @@ impl Core {
             return;
         }
         let Some(task) = self.tasks.remove(&id) else { return };
-        let lba = task.claims.first().map_or(Lba(0), |claim| Lba(claim.start));
+        let lba = first_block(&task);
         self.fail(id, task, OpError::MediumError { lba });
     }
 
@@ -500,6 +499,14 @@ impl Core {
 fn status_end(lba: Lba, blocks: u64) -> u64 {
     let first = lba.0 / BLOCKS_PER_MAP_BLOCK;
     (blocks / BLOCKS_PER_MAP_BLOCK).min(first - first % map::span(1) + map::span(1))
+}
+
+/// The block to name where a page is damaged and nobody knows which block is lost: the first of the range, for a copy of its source.
+fn first_block(task: &Task) -> Lba {
+    match &task.op {
+        Op::Copy { from, .. } => from.start(),
+        _ => task.claims.first().map_or(Lba(0), |claim| Lba(claim.start)),
+    }
 }
 
 fn has_fua(op: &Op) -> bool {

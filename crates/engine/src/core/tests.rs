@@ -273,6 +273,24 @@ fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
 }
 
 #[test]
+fn a_copy_whose_map_is_damaged_names_a_block_of_its_source() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(800), data: data(1, 8), fua: false });
+    bench.core.request_checkpoint();
+    bench.settle(0);
+    let map::Target::Page(root) = bench.core.volumes.get(&V1).unwrap().root.reference.target() else { panic!() };
+    let place = bench.core.map.slots.get(root).unwrap().place.unwrap();
+    let at = bench.core.geometry.sector_start(place.segment, u32::from(place.sector));
+    for copy in [at, bench.core.geometry.twin(at)] {
+        bench.disk.write_at(copy, &[&[0xEE; 512]], Durability::Durable).unwrap();
+    }
+    (bench.core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
+    let copy = Op::Copy { source: V1, from: range(800, 8), destination: VolumeId(2), to: Lba(0) };
+    bench.core.submit(copy, 1000);
+    assert_eq!(bench.settle(1000), Some(Err(OpError::MediumError { lba: Lba(800) })));
+}
+
+#[test]
 fn a_full_pool_refuses_data_and_takes_everything_else() {
     let mut bench = Bench::new();
     bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(3), blocks: 1 << 20 }]));
