@@ -57,8 +57,14 @@ impl ReplayRoom {
         (self.before, self.free) = (0, self.next_free);
     }
 
-    fn blocks(&self) -> u64 {
-        self.before + self.since
+    /// True when a replay finds room for that many blocks more, and for the metadata that it changes: `checkpoint` segments. Until the
+    /// checkpoint under way counts, those are the metadata of two intervals, before one checkpoint stores them. One segment more is lost
+    /// with the end of the one that was open.
+    fn has_room(&self, blocks: u64, checkpoint: u64, is_being_stored: bool, blocks_per_segment: u64) -> bool {
+        let promised = self.before + self.since;
+        let checkpoints = 1 + u64::from(is_being_stored);
+        let segments = self.free.saturating_sub(checkpoints * checkpoint + 1);
+        promised == 0 || promised + blocks <= segments * blocks_per_segment
     }
 }
 
@@ -178,12 +184,8 @@ impl Core {
     /// is empty, and what was compressed together may be compressed alone: so every block counts as it is. When it is false, a
     /// checkpoint makes it true.
     fn is_replayable(&self, blocks: u64) -> bool {
-        let promised = self.replay_room.blocks();
-        // Until the checkpoint under way counts, a replay changes the metadata of both, before one checkpoint stores them. One segment
-        // more is lost with the end of the one that was open.
-        let checkpoints = 1 + u64::from(self.checkpoint.is_being_stored());
-        let segments = self.replay_room.free.saturating_sub(checkpoints * self.checkpoint_segments() + 1);
-        promised == 0 || promised + blocks <= segments * self.blocks_per_segment()
+        let is_being_stored = self.checkpoint.is_being_stored();
+        self.replay_room.has_room(blocks, self.checkpoint_segments(), is_being_stored, self.blocks_per_segment())
     }
 
     /// Segments of the reserve that the cleaner leaves when it takes up another segment: those of one checkpoint, and half of the others.
@@ -302,5 +304,38 @@ fn blocks_needed(op: &LogOp) -> u64 {
         LogOp::Same { .. } => 3,
         LogOp::Fill { .. } => blocks_touched(op),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use units::{Lba, VolumeId};
+
+    /// A record of so many blocks of data, less the one that is always counted more.
+    fn write(blocks: usize) -> [LogOp; 1] {
+        let data: Vec<u8> = (0..(blocks - 1) * MAP_BLOCK_BYTES as usize).map(|byte| (byte % 251) as u8).collect();
+        [LogOp::Write { volume: VolumeId(1), lba: Lba(0), data: Bytes::from(data) }]
+    }
+
+    #[test]
+    fn a_replay_of_two_intervals_keeps_the_metadata_of_both() {
+        let mut room = ReplayRoom::new(20);
+        assert!(room.has_room(1 << 30, 4, false, 10), "the first record after a checkpoint is never refused");
+        room.admit(&write(100));
+        assert!(room.has_room(50, 4, false, 10) && !room.has_room(51, 4, false, 10), "20 - 4 - 1 segments of 10");
+        room.instant(8);
+        assert!(room.has_room(10, 4, true, 10) && !room.has_room(11, 4, true, 10), "20 - 8 - 1");
+        room.admit(&write(10));
+        assert!(
+            room.has_room(0, 4, true, 10) && !room.has_room(1, 4, true, 10),
+            "what came before the instant still counts"
+        );
+        room.checkpointed();
+        assert!(
+            room.has_room(20, 4, false, 10) && !room.has_room(21, 4, false, 10),
+            "8 - 4 - 1, and 10 since the instant"
+        );
     }
 }
