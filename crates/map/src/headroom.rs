@@ -15,14 +15,22 @@ impl Map {
     }
 
     /// True when blocks `first..end` can be edited: pages that are shared are copied then, and each reference in them is counted once
-    /// more. False only where a block has some four thousand million references already. The pages are in memory.
-    pub fn can_edit(&self, root: &Root, first: u64, end: u64) -> bool {
-        self.slots.crowded() == 0 || self.can_copy(root.reference, root.height, 0, (first, end), false)
+    /// more. `whole` are the blocks of which nothing old is left. False only where a block has some four thousand million references
+    /// already. The pages are in memory.
+    pub fn can_edit(&self, root: &Root, range: (u64, u64), whole: (u64, u64)) -> bool {
+        self.slots.crowded() == 0 || self.can_copy(root.reference, root.height, 0, (range, whole), false)
     }
 
-    fn can_copy(&self, node: Ref, level: u8, start: u64, range: (u64, u64), is_shared: bool) -> bool {
+    fn can_copy(
+        &self,
+        node: Ref,
+        level: u8,
+        start: u64,
+        (range, whole): ((u64, u64), (u64, u64)),
+        is_shared: bool,
+    ) -> bool {
         let Target::Page(name) = node.target() else { return true };
-        let is_replaced = range.0 <= start && start + span(level) <= range.1;
+        let is_replaced = whole.0 <= start && start + span(level) <= whole.1;
         let Some(page) = self.pages.get(name).filter(|page| page.level() == level && !is_replaced) else { return true };
         let is_shared = is_shared || self.slots.count(name) > 1;
         let has_room = |child: &Ref| match child.target() {
@@ -33,7 +41,7 @@ impl Map {
             && (level == 0
                 || touched(level, start, range).all(|index| {
                     let below = start + index as u64 * entry_span(level);
-                    self.can_copy(page.refs[index], level - 1, below, range, is_shared)
+                    self.can_copy(page.refs[index], level - 1, below, (range, whole), is_shared)
                 }))
     }
 }
@@ -52,13 +60,14 @@ mod tests {
         map.set(&mut root, 0, &[reference; 256]);
         assert!(map.slots.count_up_by(block, u32::MAX / 2));
         assert_eq!(map.slots.crowded(), 0);
-        assert!(map.count_up(root.reference) && map.can_edit(&root, 0, 1));
+        assert!(map.count_up(root.reference) && map.can_edit(&root, (0, 1), (0, 1)));
         assert!(map.slots.count_up_by(block, u32::MAX / 2 - (1 << 22)));
-        assert!(!map.is_shareable(reference) && !map.can_edit(&root, 0, 1));
-        assert!(map.can_edit(&root, 0, 256), "a leaf that is replaced as a whole is not copied");
-        assert!(map.can_edit(&root, 256, 257), "nor is one that is not there");
+        assert!(!map.is_shareable(reference) && !map.can_edit(&root, (0, 1), (0, 1)));
+        assert!(map.can_edit(&root, (0, 256), (0, 256)), "a leaf that is replaced as a whole is not copied");
+        assert!(!map.can_edit(&root, (0, 256), (1, 256)), "one of which a part of a block is left is");
+        assert!(map.can_edit(&root, (256, 257), (256, 257)), "nor is one that is not there");
         map.release(root.reference);
-        assert!(map.can_edit(&root, 0, 1), "nor is one that nobody shares");
+        assert!(map.can_edit(&root, (0, 1), (0, 1)), "nor is one that nobody shares");
         map.slots.count_down(block, 1 << 25);
         assert_eq!((map.slots.crowded(), SlotTable::default().crowded()), (0, 0));
     }

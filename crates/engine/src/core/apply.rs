@@ -75,13 +75,11 @@ fn touched_blocks(range: BlockRange) -> (u64, u64) {
     (range.start().0 / BLOCKS_PER_MAP_BLOCK, range.end().0.div_ceil(BLOCKS_PER_MAP_BLOCK))
 }
 
-/// 4 KiB blocks that a record of data changes.
-fn written_blocks(op: &LogOp) -> Option<(u64, u64)> {
+/// What a record of data changes.
+fn written(op: &LogOp) -> Option<BlockRange> {
     match op {
-        LogOp::Write { lba, data, .. } => {
-            BlockRange::new(*lba, data.len() as u64 / BLOCK_BYTES).ok().map(touched_blocks)
-        }
-        LogOp::Fill { range, .. } | LogOp::Same { range, .. } => Some(touched_blocks(*range)),
+        LogOp::Write { lba, data, .. } => BlockRange::new(*lba, data.len() as u64 / BLOCK_BYTES).ok(),
+        LogOp::Fill { range, .. } | LogOp::Same { range, .. } => Some(*range),
         _ => None,
     }
 }
@@ -222,17 +220,20 @@ impl Core {
             }
             if let LogOp::Write { volume, .. } | LogOp::Fill { volume, .. } | LogOp::Same { volume, .. } = op
                 && let Some(root) = self.root(*volume)
-                && let Some((first, end)) = written_blocks(op)
-                && !self.map.can_edit(&root, first, end)
+                && let Some(range) = written(op)
             {
-                return Err(OpError::NoSpace);
+                let Split { first, end, .. } = split(range);
+                if !self.map.can_edit(&root, touched_blocks(range), (first, end)) {
+                    return Err(OpError::NoSpace);
+                }
             }
             let LogOp::Copy { source, from, destination, to } = op else { continue };
             let (Some(source), Some(root)) = (self.root(*source), self.root(*destination)) else { continue };
             let (first, end) = touched_blocks(*from);
             let is_shareable = self.map.can_collect(&source, first, end, to.0 / BLOCKS_PER_MAP_BLOCK, root.height);
             let target = to.0 / BLOCKS_PER_MAP_BLOCK;
-            if !is_shareable || !self.map.can_edit(&root, target, target + (end - first)) {
+            let range = (target, target + (end - first));
+            if !is_shareable || !self.map.can_edit(&root, range, range) {
                 return Err(OpError::Malformed("a block of the source is shared as often as can be counted"));
             }
         }
