@@ -25,8 +25,8 @@ pub enum Need {
     /// To replace what is there: those of every page on the way and of every block, and of whatever a shared page names, since that is
     /// counted up when the page is copied.
     Edit {
-        /// What is done before, in the same step, may make any page of the range shared.
-        may_be_shared: bool,
+        /// Blocks of which what is done before, in the same step, may share the pages that lie wholly among them.
+        may_be_shared: Option<(u64, u64)>,
     },
 }
 
@@ -58,7 +58,7 @@ impl Map {
     ) {
         let has_all_slots = self.slots.away() == 0;
         let mut walk = Walk { map: self, range: (first, end), need, is_whole: &is_whole, has_all_slots, out };
-        walk.enter(root.reference, root.height, 0, matches!(need, Need::Edit { may_be_shared: true }));
+        walk.enter(root.reference, root.height, 0, false);
     }
 
     /// Lists the slot of a reference if it has to be read before the reference can be counted.
@@ -104,7 +104,12 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
             return;
         };
         let entries = touched(level, start, self.range);
-        let is_shared = is_shared || (is_counted && !self.has_all_slots && self.map.slots.count(name) > 1);
+        let will_be_shared = match self.need {
+            Need::Edit { may_be_shared: Some((from, to)) } => from <= start && start + span(level) <= to,
+            _ => false,
+        };
+        let is_shared =
+            is_shared || will_be_shared || (is_counted && !self.has_all_slots && self.map.slots.count(name) > 1);
         let named = match is_shared {
             _ if self.has_all_slots => &[],
             // It will be copied, and all that it names counted up.

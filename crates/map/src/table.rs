@@ -37,7 +37,7 @@ pub struct SlotTable {
     writing: Vec<u32>,
     /// Pages in memory with free slots; some that are listed have neither any more.
     roomy: VecDeque<u32>,
-    /// Free slots, and those of them that are in memory.
+    /// Free slots, and those of them that stand in listed pages in memory.
     free: u64,
     free_here: u64,
     /// Slots taken since a page was last fetched for its free ones.
@@ -47,6 +47,8 @@ pub struct SlotTable {
     /// Where the search for a page to leave memory goes on, and that for one with free slots to come in.
     hand: usize,
     hunt: usize,
+    /// Pages that the latter has looked at in vain.
+    vain: usize,
 }
 
 /// The page of the table that holds a slot.
@@ -197,10 +199,7 @@ impl SlotTable {
         let page = self.page_mut(number);
         page.set_holds_page(index, false);
         page.first_free = page.first_free.min(index as u16);
-        self.frames[number as usize].free += 1;
-        self.free_here += 1;
-        self.list_room(number);
-        self.free += 1;
+        self.freed_in(number);
         old.place
     }
 
@@ -330,11 +329,11 @@ mod tests {
     fn a_page_leaves_when_it_is_stored_and_comes_back_as_it_was() {
         let (mut table, names, drive) = stored(4);
         assert!(table.count_up(names[600]), "page 2 has changed since");
-        table.shrink(0);
+        table.shrink(0, 0);
         assert_eq!(table.away(), 0, "what is being written stays");
         table.written();
         let before = table.bytes();
-        table.shrink(0);
+        table.shrink(0, 0);
         assert_eq!((table.away(), table.absent(names[0].slot), table.absent(names[600].slot)), (3, Some(0), None));
         assert!(table.bytes() < before / 3);
         assert_eq!((table.used(), table.shared_sectors()), (1024, 8), "what is away is still counted");
@@ -356,17 +355,17 @@ mod tests {
         let drive: Vec<Vec<u8>> = (0..8).map(|page| old.page_bytes(page).to_vec()).collect();
         let mut table = SlotTable::default();
         assert!(drive.iter().all(|bytes| table.append_stored(bytes, |_| false)));
-        table.shrink(0);
+        table.shrink(0, 0);
         table.take();
         assert_eq!(table.pages(), 9, "nothing was here");
-        assert_eq!(table.wanted_for_room(), None, "nobody takes many");
+        assert_eq!(table.wanted_for_room(2048), None, "nobody takes many");
         assert!((0..40).all(|_| table.take().slot >= 8 * 256));
-        assert_eq!(table.wanted_for_room(), Some(3), "the others have too few");
+        assert_eq!(table.wanted_for_room(2048), Some(3), "the others have too few");
         assert!(table.bring_in(3, &drive[3], |_| false));
         (0..300).for_each(|_| assert!(table.take().slot < 9 * 256));
         assert_eq!(table.pages(), 9);
         table.cannot_be_read(3);
-        assert_eq!(table.wanted_for_room(), None);
+        assert_eq!(table.wanted_for_room(2048), None);
     }
 
     #[test]
@@ -374,7 +373,7 @@ mod tests {
     fn what_is_away_is_never_taken_for_free() {
         let (mut table, names, _) = stored(2);
         table.written();
-        table.shrink(0);
+        table.shrink(0, 0);
         table.get(names[0]);
     }
 }

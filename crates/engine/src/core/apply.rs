@@ -3,6 +3,7 @@
 use super::dirty::{ALL_SECTORS, DirtyBlock, Origin, Stage};
 use super::manifest::value_bytes;
 use super::plan::{Part, ReadPlan, Run, patch};
+use super::task::unmap_step;
 use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use bytes::{Bytes, BytesMut};
@@ -14,7 +15,7 @@ const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
 const BLOCK: usize = BLOCK_BYTES as usize;
 
 /// What a change of a range needs: nothing else is done in its step that shares pages.
-const EDIT: Need = Need::Edit { may_be_shared: false };
+const EDIT: Need = Need::Edit { may_be_shared: None };
 
 /// A range as the map sees it: whole 4 KiB blocks `first..end`, and up to two blocks of which only some sectors are meant.
 struct Split {
@@ -71,7 +72,7 @@ fn fill_word(fill: Fill) -> u32 {
 }
 
 /// 4 KiB blocks that a range touches.
-fn touched_blocks(range: BlockRange) -> (u64, u64) {
+pub(crate) fn touched_blocks(range: BlockRange) -> (u64, u64) {
     (range.start().0 / BLOCKS_PER_MAP_BLOCK, range.end().0.div_ceil(BLOCKS_PER_MAP_BLOCK))
 }
 
@@ -89,8 +90,9 @@ impl Core {
         self.volumes.get(&volume).map(|volume| volume.root)
     }
 
-    /// What has to be in memory before a request, of which `copied` blocks are done, can be planned or sequenced.
-    pub(crate) fn missing(&self, op: &Op, copied: u64) -> Vec<Absent> {
+    /// What has to be in memory before the next step of a request can be planned or sequenced, of which `done` blocks (of a copy) or
+    /// ranges (of an UNMAP) are done.
+    pub(crate) fn missing(&self, op: &Op, done: u64) -> Vec<Absent> {
         let mut missing = Vec::new();
         let out = &mut missing;
         match op {
@@ -105,8 +107,10 @@ impl Core {
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
                 self.missing_in(*volume, *range, EDIT, out);
             }
-            Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| self.missing_in(*volume, *range, EDIT, out)),
-            Op::Copy { .. } => self.missing_in_copy_step(op, copied, out),
+            Op::Unmap { volume, ranges } => {
+                unmap_step(ranges, done).for_each(|range| self.missing_in(*volume, *range, EDIT, out));
+            }
+            Op::Copy { .. } => self.missing_in_copy_step(op, done, out),
             // What is told is what is known: only the leaf that is asked about has to be there.
             Op::Status { volume, lba, .. } => {
                 if let Ok(range) = BlockRange::new(*lba, 1) {
@@ -189,7 +193,7 @@ impl Core {
         // A leaf that is replaced is not looked into; a page above it only where the source's page takes its place.
         let is_replaced = |level: u8, start: u64| level == 0 || shares(level, start, target, first, source_root.height);
         // Within one volume, a page that is taken as a whole may be edited at the other end: it is shared by then.
-        let need = Need::Edit { may_be_shared: source == destination };
+        let need = Need::Edit { may_be_shared: (source == destination).then_some((first, end)) };
         self.map.missing(&root, target, target + (end - first), need, is_replaced, out);
     }
 
@@ -197,7 +201,7 @@ impl Core {
         let Some(root) = self.root(volume) else { return };
         let first = blocks / BLOCKS_PER_MAP_BLOCK;
         if first < span(root.height) {
-            let need = Need::Edit { may_be_shared };
+            let need = Need::Edit { may_be_shared: may_be_shared.then_some((0, u64::MAX)) };
             self.map.missing(&root, first, span(root.height), need, |_, start| start >= first, out);
         }
     }

@@ -5,7 +5,7 @@ use super::recover::RecoverError;
 use super::{Core, Volume};
 use crate::service::OpError;
 use journal::LogOp;
-use map::{Ref, Root, SLOTS_PER_PAGE, Target, height_for};
+use map::{Absent, Root, SLOTS_PER_PAGE, SlotName, Target, height_for, page_bytes};
 use store::{SECTOR_BYTES, Superblock};
 use units::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES};
 use world::{DURABLE_ALIGNMENT, Disk};
@@ -68,37 +68,38 @@ impl Core {
 
     /// The volumes begin where a volume can, and so do the pages that wait to be dropped.
     pub(crate) fn check_roots(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
-        let roots = self.volumes.values().map(|volume| volume.root.reference);
-        let named: Vec<Ref> = roots.chain(self.map.drops().map(Ref::page)).collect();
-        let mut absent = Vec::new();
-        named.into_iter().for_each(|reference| self.map.missing_slot(reference, &mut absent));
-        if !absent.into_iter().all(|absent| self.load_now(disk, absent)) {
-            return Err(RecoverError::Damaged("a page of the slot table"));
-        }
-        let is_page = |name, height: u8| {
-            let bytes = self
-                .map
-                .slots
-                .get(name)
-                .and_then(|slot| slot.place)
-                .map(|place| u64::from(place.sectors) * SECTOR_BYTES);
-            bytes == Some(map::page_bytes(height) as u64)
-        };
-        let is_sound = |volume: &Volume| {
+        let damaged = Err(RecoverError::Damaged("the root of a volume"));
+        let is_volume = |volume: &Volume| {
             let Root { reference, height, .. } = volume.root;
-            let is_root = match reference.target() {
-                Target::Page(name) => is_page(name, height),
-                Target::Data(_) => false,
-                _ => true,
-            };
+            let is_root = !matches!(reference.target(), Target::Data(_));
             is_root && is_size(volume.blocks) && height_for(volume.blocks / BLOCKS_PER_MAP_BLOCK) <= height
         };
-        let are_drops = self.map.drops().all(|name| is_page(name, 0) || is_page(name, 1));
-        if are_drops && self.volumes.values().all(is_sound) {
-            Ok(())
-        } else {
-            Err(RecoverError::Damaged("the root of a volume"))
+        if !self.volumes.values().all(is_volume) {
+            return damaged;
         }
+        let root = |volume: &Volume| match volume.root.reference.target() {
+            Target::Page(name) => Some((name, page_bytes(volume.root.height))),
+            _ => None,
+        };
+        let mut pages: Vec<(SlotName, usize)> = self.volumes.values().filter_map(root).collect();
+        // A page that waits to be dropped may be of any level, of which two have a length of their own.
+        pages.extend(self.map.drops().map(|name| (name, 0)));
+        // In the order of their slots, so that each page of the slot table is read once, and need not stay.
+        pages.sort_unstable();
+        for (name, expected) in pages {
+            let absent = self.map.slots.absent(name.slot);
+            if absent.is_some_and(|page| !self.load_now(disk, Absent::Slots(page))) {
+                return Err(RecoverError::Damaged("a page of the slot table"));
+            }
+            let place = self.map.slots.get(name).and_then(|slot| slot.place);
+            let stored = place.map_or(0, |place| usize::from(place.sectors) * SECTOR_BYTES as usize);
+            let is_page = stored == expected || (expected == 0 && [page_bytes(0), page_bytes(1)].contains(&stored));
+            if place.is_none() || !is_page {
+                return damaged;
+            }
+            self.shrink_pages();
+        }
+        Ok(())
     }
 
     /// A record of the log fits the state that it is replayed on.

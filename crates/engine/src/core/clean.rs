@@ -32,8 +32,8 @@ const UNITS_PER_TICK: usize = 64;
 /// A segment that was read.
 struct Victim {
     segment: u32,
-    /// The slots of the next units have been asked for: what is not in memory now cannot be had.
-    has_asked: bool,
+    /// Pages of the slot table that cannot be read: what they would tell of is not moved.
+    unreadable: BTreeSet<u32>,
     bytes: Bytes,
     /// What was alive in it when it was read, by sector.
     entries: VecDeque<Entry>,
@@ -100,8 +100,11 @@ impl Cleaner {
     }
 
     /// A page of the slot table that was asked for is there, or cannot be read.
-    pub(crate) fn loaded(&mut self) {
+    pub(crate) fn loaded(&mut self, absent: Absent, is_sound: bool) {
         self.loads -= 1;
+        if let (Absent::Slots(page), Some(victim), false) = (absent, &mut self.victim, is_sound) {
+            victim.unreadable.insert(page);
+        }
     }
 
     pub(crate) fn is_waiting_for_checkpoint(&self) -> bool {
@@ -266,19 +269,18 @@ impl Core {
         if let (Some(bytes), Some(entries)) = (bytes, entries) {
             self.cleaner.state = State::TakingUp;
             let origin = self.begin_write();
-            let has_asked = false;
-            self.cleaner.victim = Some(Victim { segment: victim, has_asked, bytes, entries, origin, position: 0 });
+            let unreadable = BTreeSet::new();
+            self.cleaner.victim = Some(Victim { segment: victim, unreadable, bytes, entries, origin, position: 0 });
         }
     }
 
     /// Takes up what is alive in the victim, a bounded slice of it.
     fn take_up(&mut self) {
         let Some(mut victim) = self.cleaner.victim.take() else { return };
-        if !std::mem::replace(&mut victim.has_asked, true) && self.asks_for_slots(&victim) {
+        if self.asks_for_slots(&victim) {
             self.cleaner.victim = Some(victim);
             return;
         }
-        victim.has_asked = false;
         for _ in 0..UNITS_PER_TICK {
             if self.dirty.unplaced_moved() >= self.most_moved() {
                 break;
@@ -296,10 +298,11 @@ impl Core {
         self.cleaner.victim = Some(victim);
     }
 
-    /// Asks for the slots of the next units that are not in memory. True when there are any.
+    /// Asks for the slots of the next units that are not in memory and may be had. True when there are any.
     fn asks_for_slots(&mut self, victim: &Victim) -> bool {
         let next = victim.entries.iter().take(UNITS_PER_TICK * MAX_UNIT_BLOCKS);
-        let absent: BTreeSet<u32> = next.filter_map(|entry| self.slots_of(entry)).map(|(page, _)| page).collect();
+        let absent = next.filter_map(|entry| self.slots_of(entry)).map(|(page, _)| page);
+        let absent: BTreeSet<u32> = absent.filter(|page| !victim.unreadable.contains(page)).collect();
         self.cleaner.loads = absent.len();
         absent.iter().for_each(|page| self.load(Absent::Slots(*page), Waiter::Cleaner));
         !absent.is_empty()

@@ -4,10 +4,10 @@ use super::Core;
 use super::checkpoint::Located;
 use super::io::{Io, Purpose, TaskId};
 use super::recover::read_metadata;
-use super::task::Wait;
 use bytes::Bytes;
 use map::{Absent, Page, Place, SLOT_PAGE_BYTES, SlotName};
 use store::{Geometry, SECTOR_BYTES};
+use units::MAP_BLOCK_BYTES;
 use world::Disk;
 
 /// Who goes on when a page is there, or cannot be had.
@@ -25,8 +25,12 @@ pub(crate) enum Waiter {
     Nobody,
 }
 
+/// Bytes beyond the page budget before those who come have to wait for those who load.
+const PATIENCE_BYTES: u64 = 8 << 20;
+/// Free slots to have in memory, beside those for dirty blocks.
+const LEAST_FREE_SLOTS: u64 = 1024;
 /// Pages with free slots that are fetched at a time.
-const ROOM_PAGES_PER_TICK: usize = 4;
+const ROOM_PAGES_PER_TICK: usize = 64;
 
 impl Core {
     /// Asks for a page, for somebody to go on when it is there.
@@ -121,20 +125,50 @@ impl Core {
     fn loaded(&mut self, absent: Absent, is_sound: bool) {
         for waiter in self.loading.remove(&absent).unwrap_or_default() {
             match waiter {
-                Waiter::Task(id) if is_sound => self.wake(id, Wait::Pages),
-                Waiter::Task(id) => self.fail_on_medium(id),
+                Waiter::Task(id) => self.task_loaded(id, is_sound),
                 Waiter::Drop => self.drop_loaded(is_sound),
                 Waiter::Batch(batch) => self.batch_loaded(batch),
-                Waiter::Cleaner => self.cleaner.loaded(),
+                Waiter::Cleaner => self.cleaner.loaded(absent, is_sound),
                 Waiter::Nobody => {}
             }
         }
     }
 
+    /// True where others have to go on before somebody new asks for pages: they are loading, and together take more than the budget has.
+    /// What is loaded stays until nobody loads, so that whoever needs many pages finds all of them.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let coming = (self.loading.len() * SLOT_PAGE_BYTES) as u64;
+        !self.loading.is_empty() && self.surplus_pages() + coming > PATIENCE_BYTES
+    }
+
+    /// Bytes of pages of the map and of the slot table beyond the budget.
+    fn surplus_pages(&self) -> u64 {
+        let budget = self.options.page_budget;
+        (self.map.pages.bytes() + self.map.slots.page_bytes_here()).saturating_sub(budget + budget / 8)
+    }
+
+    /// Lets pages of the map and of the slot table leave beyond the budget, in large steps, and not while pages are being loaded: whoever
+    /// waits for one page must still find the others.
+    pub(crate) fn shrink_pages(&mut self) {
+        if self.loading.is_empty() && self.surplus_pages() > 0 {
+            let (slots, pages) = self.options.page_shares(self.map.slots.page_bytes_here(), self.map.pages.bytes());
+            self.map.slots.shrink(slots, self.few_free_slots());
+            self.map.pages.shrink(pages);
+        }
+    }
+
+    /// Free slots that are kept in memory, and below which more are fetched: as many as may be taken before the next look. The pages with
+    /// them, each of which has a sixteenth free at least, take no more than half of the budget.
+    pub(crate) fn few_free_slots(&self) -> u64 {
+        let most = self.options.page_budget / 2 / SLOT_PAGE_BYTES as u64 * (map::SLOTS_PER_PAGE as u64 / 16);
+        (2 * self.options.dirty_limit / MAP_BLOCK_BYTES + LEAST_FREE_SLOTS).min(most)
+    }
+
     /// Fetches pages with free slots, where those in memory are running out and others lie idle on the drive.
     pub(crate) fn fetch_room(&mut self) {
+        let few = self.few_free_slots();
         for _ in 0..ROOM_PAGES_PER_TICK {
-            let Some(page) = self.map.slots.wanted_for_room() else { return };
+            let Some(page) = self.map.slots.wanted_for_room(few) else { return };
             self.load(Absent::Slots(page), Waiter::Nobody);
         }
     }
@@ -171,11 +205,10 @@ impl Core {
         self.slot_directory.get(page as usize).filter(|_| is_away).copied()
     }
 
-    /// Takes in a page of the slot table that somebody has read at that place, if it still is what stands there.
-    pub(crate) fn take_in(&mut self, page: u32, located: Located, bytes: &[u8]) {
-        if self.slot_directory.get(page as usize) == Some(&located) {
-            self.bring_in(page, bytes);
-        }
+    /// Takes in a page of the slot table that somebody has read at that place. False when it stands elsewhere by now.
+    pub(crate) fn take_in(&mut self, page: u32, located: Located, bytes: &[u8]) -> bool {
+        self.slot_directory.get(page as usize) == Some(&located)
+            && (self.bring_in(page, bytes) || self.away(page).is_some())
     }
 }
 

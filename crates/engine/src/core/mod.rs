@@ -20,6 +20,8 @@ mod load;
 mod locks;
 mod manifest;
 mod options;
+#[cfg(test)]
+mod paging_tests;
 mod plan;
 mod pool;
 mod recover;
@@ -125,6 +127,7 @@ pub struct Core {
     next_task: TaskId,
     lock_waiters: VecDeque<TaskId>,
     room_waiters: VecDeque<TaskId>,
+    load_waiters: VecDeque<TaskId>,
     commit_waiters: VecDeque<(Lsn, TaskId)>,
     runnable: VecDeque<TaskId>,
     /// Pages that are being read, and who waits for them.
@@ -171,6 +174,8 @@ impl Core {
                 || self.is_checkpoint_due()
                 || self.is_cleaning_due()
                 || self.is_rebuild_due()
+                || self.map.slots.is_short_of_room(self.few_free_slots())
+                || (!self.load_waiters.is_empty() && self.loading.is_empty())
                 || (self.pool.ready() < self.ready_target() && self.pool.may_grow()))
     }
 
@@ -188,6 +193,7 @@ impl Core {
         self.rebuild_index();
         self.fetch_room();
         self.shrink_pages();
+        self.wake_load_waiters();
         self.run_woken();
     }
 
@@ -298,6 +304,7 @@ impl Core {
         }
         self.lock_waiters.clear();
         self.room_waiters.clear();
+        self.load_waiters.clear();
         self.commit_waiters.clear();
         self.runnable.clear();
         self.loading.clear();
@@ -305,20 +312,6 @@ impl Core {
 
     fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
         self.actions.push(Action::Complete { tag, result });
-    }
-
-    /// Lets pages of the map and of the slot table leave beyond the budget. In large steps, and if possible not while pages are being loaded: whoever waits for one
-    /// page must still find the others.
-    fn shrink_pages(&mut self) {
-        const PATIENCE_BYTES: u64 = 8 << 20;
-        let budget = self.options.page_budget;
-        let held = self.map.pages.bytes() + self.map.slots.bytes();
-        let surplus = held.saturating_sub(budget + budget / 8);
-        if surplus > PATIENCE_BYTES || (surplus > 0 && self.loading.is_empty()) {
-            let (slots, pages) = self.options.page_shares(self.map.slots.bytes(), self.map.pages.bytes());
-            self.map.slots.shrink(slots);
-            self.map.pages.shrink(pages);
-        }
     }
 
     /// True while the drop queue gives space back.
@@ -329,7 +322,7 @@ impl Core {
     /// Works off the drop queue, a bounded slice at a time.
     fn drop_some(&mut self) {
         const PAGES_PER_TICK: usize = 32;
-        if self.drop_loads > 0 || self.is_drop_stuck {
+        if self.drop_loads > 0 || self.is_drop_stuck || self.is_crowded() {
             return;
         }
         for _ in 0..PAGES_PER_TICK {

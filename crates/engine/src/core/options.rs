@@ -21,7 +21,8 @@ pub struct Options {
     pub dirty_limit: u64,
     /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
     pub metadata_limit: u64,
-    /// Bytes of map pages and of pages of the slot table to keep in memory. Changed ones are kept beyond it until the next checkpoint.
+    /// Bytes of map pages and of pages of the slot table to keep in memory. Changed ones are kept beyond it until the next checkpoint; where
+    /// each page of the slot table is, 32 bytes for 1 MiB of data, comes on top of it.
     pub page_budget: u64,
     /// Bytes of the index of what is stored.
     pub index_bytes: u64,

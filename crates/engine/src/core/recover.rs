@@ -179,6 +179,7 @@ impl Core {
             next_task: 1,
             lock_waiters: VecDeque::new(),
             room_waiters: VecDeque::new(),
+            load_waiters: VecDeque::new(),
             commit_waiters: VecDeque::new(),
             runnable: VecDeque::new(),
             loading: Default::default(),

@@ -2,7 +2,7 @@
 //! is run again from the top when that has changed; nothing is done for it before it is sequenced.
 
 use super::Core;
-use super::apply::fill_of;
+use super::apply::{fill_of, touched_blocks};
 use super::io::{Action, TaskId};
 use super::load::Waiter;
 use super::locks::{Claim, Claims, add_claim};
@@ -21,6 +21,9 @@ const COPY_STEP_BLOCKS: u64 = (32 << 20) / BLOCK_BYTES;
 /// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
 const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 
+/// Ranges of an UNMAP that are one step: what a step needs in memory, and what it changes, has a bound.
+const UNMAP_STEP_RANGES: usize = 32;
+
 /// What a task waits for. Whoever wakes it for another reason does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -30,6 +33,8 @@ pub(crate) enum Wait {
     Range,
     /// For pages of the map or of the slot table.
     Pages,
+    /// To ask for such pages: others are loading, and what is in memory for them is more than the budget.
+    Memory,
     /// For bytes that it depends on.
     Bytes,
     /// For room.
@@ -48,9 +53,11 @@ pub(crate) struct Task {
     is_holding: bool,
     /// What was fetched for the present step.
     fetched: SmallVec<[Bytes; 2]>,
-    /// Blocks of a copy that earlier steps have done.
-    copied: u64,
-    /// Why a copy ends before its end. It is told when the pieces that are done are durable: until then nobody may see them.
+    /// Pages that it waits for.
+    loads: usize,
+    /// Blocks of a copy, or ranges of an UNMAP, that earlier steps have done.
+    done: u64,
+    /// Why a request in steps ends before its end. It is told when the pieces that are done are durable: until then nobody may see them.
     failure: Option<OpError>,
 }
 
@@ -91,7 +98,8 @@ impl Core {
             claims,
             is_holding: false,
             fetched: SmallVec::new(),
-            copied: 0,
+            loads: 0,
+            done: 0,
             failure: None,
         };
         self.tasks.insert(id, task);
@@ -114,7 +122,8 @@ impl Core {
             claims: Claims::new(),
             is_holding: false,
             fetched: SmallVec::new(),
-            copied: 0,
+            loads: 0,
+            done: 0,
             failure: None,
         };
         self.tasks.insert(id, task);
@@ -195,7 +204,7 @@ impl Core {
         if let Err(error) = self.validate(&task.op) {
             return Step::Answered(Err(error));
         }
-        let missing = self.missing(&task.op, task.copied);
+        let missing = self.missing(&task.op, task.done);
         if missing.iter().any(|absent| matches!(absent, Absent::Page(name) if self.map.pages.contains(*name))) {
             // It is there, but was made for another level of a tree.
             return Step::Answered(Err(OpError::MediumError { lba: first_block(task) }));
@@ -206,6 +215,11 @@ impl Core {
                 self.locks.hold(&task.claims);
                 task.is_holding = true;
             }
+            if self.is_crowded() {
+                self.load_waiters.push_back(id);
+                return Step::Wait(Wait::Memory);
+            }
+            task.loads = missing.len();
             missing.into_iter().for_each(|absent| self.load(absent, Waiter::Task(id)));
             return Step::Wait(Wait::Pages);
         }
@@ -243,7 +257,11 @@ impl Core {
             Err(result) => return Step::Answered(result),
         };
         if record.is_empty() {
-            return Step::Answered(Ok(Reply::Done));
+            return match (is_last, task.done) {
+                (true, 0) => Step::Answered(Ok(Reply::Done)),
+                (true, _) => Step::Sequenced,
+                (false, _) => self.next_step(task),
+            };
         }
         match self.room_for(&record) {
             Room::Now => {}
@@ -259,9 +277,18 @@ impl Core {
         if is_last {
             return Step::Sequenced;
         }
-        if let Op::Copy { source, from, destination, to } = &task.op {
-            task.copied += copy_step(source == destination, *from, *to, task.copied, self.copy_data_step()).blocks;
-            task.fetched.clear();
+        self.next_step(task)
+    }
+
+    /// Counts the present step of a request in steps as done.
+    fn next_step(&self, task: &mut Task) -> Step {
+        match &task.op {
+            Op::Copy { source, from, destination, to } => {
+                task.done += copy_step(source == destination, *from, *to, task.done, self.copy_data_step()).blocks;
+                task.fetched.clear();
+            }
+            Op::Unmap { .. } => task.done += UNMAP_STEP_RANGES as u64,
+            _ => {}
         }
         Step::Again
     }
@@ -287,7 +314,7 @@ impl Core {
             | Op::Or { volume, lba, data, .. }
             | Op::Compare { volume, lba, data } => covered(*volume, *lba, data),
             Op::Copy { source, from, to, destination } => {
-                let step = copy_step(source == destination, *from, *to, task.copied, self.copy_data_step());
+                let step = copy_step(source == destination, *from, *to, task.done, self.copy_data_step());
                 step.data_from().map(|range| (*source, range)).collect()
             }
             _ => SmallVec::new(),
@@ -309,11 +336,9 @@ impl Core {
                 single(LogOp::Fill { volume: *volume, range: *range, fill: Fill::Zero })
             }
             Op::Unmap { volume, ranges } => {
-                let ranges = ranges.iter().filter(|range| !range.is_empty());
-                Ok((
-                    ranges.map(|range| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole }).collect(),
-                    true,
-                ))
+                let hole = |range: &BlockRange| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole };
+                let is_last = task.done + UNMAP_STEP_RANGES as u64 >= ranges.len() as u64;
+                Ok((unmap_step(ranges, task.done).map(hole).collect(), is_last))
             }
             Op::Compare { data, .. } => Err(compare(&task.fetched[0], data).map(|()| Reply::Done)),
             Op::CompareAndWrite { volume, lba, compare: expected, write, .. } => {
@@ -325,11 +350,11 @@ impl Core {
                 single(LogOp::Write { volume: *volume, lba: *lba, data })
             }
             Op::Copy { source, from, destination, to } => {
-                let step = copy_step(source == destination, *from, *to, task.copied, self.copy_data_step());
+                let step = copy_step(source == destination, *from, *to, task.done, self.copy_data_step());
                 let record = step.record(*source, *destination, std::mem::take(&mut task.fetched));
                 // Fetched bytes are needed again when the step has to wait for room: keep the record's own.
                 task.fetched = record.iter().filter_map(written_data).collect();
-                Ok((record, task.copied + step.blocks == from.blocks()))
+                Ok((record, task.done + step.blocks == from.blocks()))
             }
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
             Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
@@ -344,10 +369,11 @@ impl Core {
         if let Some((from, to)) = step.middle {
             self.missing_in_copy(*source, from, *destination, to, out);
         }
+        let shared = step.middle.filter(|_| source == destination).map(|(from, _)| touched_blocks(from));
         for (from, to) in &step.edges {
             self.missing_in(*source, *from, Need::Places, out);
             let written = BlockRange::new(*to, from.blocks()).unwrap_or_default();
-            self.missing_in(*destination, written, Need::Edit { may_be_shared: source == destination }, out);
+            self.missing_in(*destination, written, Need::Edit { may_be_shared: shared }, out);
         }
     }
 
@@ -425,19 +451,36 @@ impl Core {
         }
     }
 
-    /// A page that the task needs cannot be read.
-    pub(crate) fn fail_on_medium(&mut self, id: TaskId) {
-        if self.tasks.get(&id).is_none_or(|task| task.wait != Wait::Pages) {
-            return;
+    /// A page that the task waits for is there, or cannot be read. It goes on when all of them are.
+    pub(crate) fn task_loaded(&mut self, id: TaskId, is_sound: bool) {
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Pages) else { return };
+        task.loads -= 1;
+        match (is_sound, task.loads) {
+            (false, _) => self.fail_on_medium(id),
+            (true, 0) => self.wake(id, Wait::Pages),
+            (true, _) => {}
         }
+    }
+
+    /// Lets those who wait to ask for pages try again: the first of them finds nobody who is loading.
+    pub(crate) fn wake_load_waiters(&mut self) {
+        if self.loading.is_empty() {
+            for id in std::mem::take(&mut self.load_waiters) {
+                self.wake(id, Wait::Memory);
+            }
+        }
+    }
+
+    /// A page that the task needs cannot be read.
+    fn fail_on_medium(&mut self, id: TaskId) {
         let Some(task) = self.tasks.remove(&id) else { return };
         let lba = first_block(&task);
         self.fail(id, task, OpError::MediumError { lba });
     }
 
-    /// Answers with an error. What is done of a copy in pieces has to be durable first: nobody may see it before.
+    /// Answers with an error. What earlier steps have done has to be durable first: nobody may see it before.
     fn fail(&mut self, id: TaskId, mut task: Task, error: OpError) {
-        if task.copied > 0 && !self.options.write_cache {
+        if task.done > 0 && !self.options.write_cache {
             task.failure = Some(error);
             return self.await_commit(id, task);
         }
@@ -609,6 +652,11 @@ impl CopyStep {
             self.edges.iter().zip(fetched).map(|((_, to), data)| LogOp::Write { volume: destination, lba: *to, data });
         middle.into_iter().chain(edges).collect()
     }
+}
+
+/// The ranges of an UNMAP that the step after `done` ranges unmaps.
+pub(crate) fn unmap_step(ranges: &[BlockRange], done: u64) -> impl Iterator<Item = &BlockRange> {
+    ranges.iter().skip(done as usize).take(UNMAP_STEP_RANGES).filter(|range| !range.is_empty())
 }
 
 fn written_data(op: &LogOp) -> Option<Bytes> {

@@ -8,7 +8,7 @@ use units::{BlockRange, Lba};
 use world::{Disk, DiskError, Durability};
 
 /// A drive in memory.
-pub(crate) struct Memory(Mutex<Vec<u8>>);
+pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>);
 
 impl Disk for Memory {
     fn size(&self) -> u64 {

@@ -313,8 +313,7 @@ impl Shared {
             });
         }
         for Suspect { entry, good } in suspects_in(contents) {
-            self.bring_in_slots_of(&entry);
-            let is_mended = self.locked(|core| {
+            let is_mended = self.with_slots_of(&entry, |core| {
                 !core.is_needed(scrubbed, &entry) || (scrubbed.is_metadata && core.renew(&entry, good.as_deref()))
             });
             if is_mended {
@@ -332,12 +331,22 @@ impl Shared {
         }
     }
 
-    /// Has the slot in memory that says whether an entry is needed, where it can be read.
-    fn bring_in_slots_of(&self, entry: &Entry) {
-        let Some((page, located)) = self.locked(|core| core.slots_of(entry)) else { return };
-        let geometry = self.locked(|core| *core.geometry());
-        if let Some(bytes) = read_located(&*self.disk, &geometry, located) {
-            self.locked(|core| core.take_in(page, located, &bytes));
+    /// Asks the core with the slot in memory that says whether an entry is needed, where that can be read.
+    fn with_slots_of<T>(&self, entry: &Entry, ask: impl Fn(&mut Core) -> T) -> T {
+        loop {
+            let asked = self.locked(|core| match core.slots_of(entry) {
+                None => Ok(ask(core)),
+                Some(absent) => Err((absent, *core.geometry())),
+            });
+            let ((page, located), geometry) = match asked {
+                Ok(answer) => return answer,
+                Err(absent) => absent,
+            };
+            let Some(bytes) = read_located(&*self.disk, &geometry, located) else { return self.locked(&ask) };
+            let asked = self.locked(|core| core.take_in(page, located, &bytes).then(|| ask(core)));
+            if let Some(answer) = asked {
+                return answer;
+            }
         }
     }
 

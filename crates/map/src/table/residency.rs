@@ -7,9 +7,7 @@ use crate::slot::SLOTS_PER_PAGE;
 use crate::slot_page::SlotPage;
 use std::cell::Cell;
 
-/// Free slots in memory below which a page with some is fetched for those that will be taken: enough for a few MiB of writes.
-const FEW_FREE_SLOTS: u64 = 2048;
-/// A page with fewer free slots is not worth fetching for them. So much of the table, a sixteenth, may lie idle.
+/// A page with fewer free slots is not worth fetching for them, nor changing for them. So much of the table, a sixteenth, may lie idle.
 const WORTHWHILE_FREE_SLOTS: u16 = (SLOTS_PER_PAGE / 16) as u16;
 /// Pages that are looked at in one search for free slots.
 const PAGES_PER_HUNT: usize = 4096;
@@ -31,7 +29,12 @@ pub(super) struct Frame {
 impl SlotTable {
     /// Bytes that the table takes in memory.
     pub fn bytes(&self) -> u64 {
-        self.here * size_of::<SlotPage>() as u64 + (self.frames.len() * size_of::<Frame>()) as u64
+        self.page_bytes_here() + (self.frames.len() * size_of::<Frame>()) as u64
+    }
+
+    /// Bytes of those of its pages that are in memory.
+    pub fn page_bytes_here(&self) -> u64 {
+        self.here * size_of::<SlotPage>() as u64
     }
 
     /// Number of pages.
@@ -84,6 +87,7 @@ impl SlotTable {
             if frame.free > 0 && frame.page.is_some() {
                 return number;
             }
+            // Of a page that has left, nothing was counted any more.
             frame.is_listed = false;
             self.roomy.pop_front();
         }
@@ -91,11 +95,24 @@ impl SlotTable {
         self.append(SlotPage::empty(), SLOTS_PER_PAGE as u16)
     }
 
-    pub(super) fn list_room(&mut self, number: u32) {
+    /// Lists a page in memory for those who take slots, and counts its free ones.
+    fn list_room(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
-        if frame.free > 0 && !frame.is_listed {
-            frame.is_listed = true;
+        self.free_here += u64::from(frame.free);
+        if !std::mem::replace(&mut frame.is_listed, true) {
             self.roomy.push_back(number);
+        }
+    }
+
+    /// A slot of a page in memory has become free.
+    pub(super) fn freed_in(&mut self, number: u32) {
+        let frame = &mut self.frames[number as usize];
+        frame.free += 1;
+        self.free += 1;
+        if frame.is_listed {
+            self.free_here += 1;
+        } else {
+            self.list_room(number);
         }
     }
 
@@ -104,7 +121,6 @@ impl SlotTable {
         self.frames.push(Frame { page: Some(page), free, ..Frame::default() });
         self.here += 1;
         self.free += u64::from(free);
-        self.free_here += u64::from(free);
         self.list_room(number);
         number
     }
@@ -134,26 +150,37 @@ impl SlotTable {
         frame.is_bad = false;
         frame.was_used.set(true);
         self.here += 1;
-        self.free_here += u64::from(frame.free);
-        self.list_room(number);
+        if frame.is_listed || frame.free >= WORTHWHILE_FREE_SLOTS {
+            self.list_room(number);
+        }
         true
     }
 
-    /// A page that is away and worth fetching for its free slots, where few are in memory. No more are asked for than what is taken can
-    /// use up.
-    pub fn wanted_for_room(&mut self) -> Option<u32> {
-        self.taken = self.taken.min(FEW_FREE_SLOTS);
-        let is_short = self.free_here < FEW_FREE_SLOTS && self.free > self.free_here;
-        if !is_short || self.taken < u64::from(WORTHWHILE_FREE_SLOTS) {
+    /// True when fewer than `few` free slots are in memory, others are away, and slots are being taken.
+    pub fn is_short_of_room(&self, few: u64) -> bool {
+        self.free_here < few && self.free > self.free_here && self.taken >= u64::from(WORTHWHILE_FREE_SLOTS)
+    }
+
+    /// A page that is away and worth fetching for its free slots, where fewer than `few` are in memory. No more are asked for than what is
+    /// taken can use up.
+    pub fn wanted_for_room(&mut self, few: u64) -> Option<u32> {
+        if !self.is_short_of_room(few) {
             return None;
         }
+        self.taken = self.taken.min(few);
         for _ in 0..PAGES_PER_HUNT.min(self.frames.len()) {
             self.hunt = (self.hunt + 1) % self.frames.len();
             let frame = &self.frames[self.hunt];
             if frame.page.is_none() && frame.free >= WORTHWHILE_FREE_SLOTS && !frame.is_bad {
                 self.taken -= u64::from(WORTHWHILE_FREE_SLOTS);
+                self.vain = 0;
                 return Some(self.hunt as u32);
             }
+            self.vain += 1;
+        }
+        if self.vain >= self.frames.len() {
+            // There is none: the table grows, and is looked through again when more have been taken.
+            (self.taken, self.vain) = (0, 0);
         }
         None
     }
@@ -163,20 +190,22 @@ impl SlotTable {
         self.frames[number as usize].is_bad = true;
     }
 
-    /// Lets pages leave that are stored as they are, those first that were not used for longest, until the table takes `budget` bytes.
-    pub fn shrink(&mut self, budget: u64) {
+    /// Lets pages leave that are stored as they are, those first that were not used for longest, until those that are here take `budget`
+    /// bytes. Pages with so many free slots stay as are kept for those who take some.
+    pub fn shrink(&mut self, budget: u64, free_slots: u64) {
         // Twice round: the first time, what was used of late is passed over.
         let mut looks = 2 * self.frames.len();
-        while self.bytes() > budget && looks > 0 {
+        while self.page_bytes_here() > budget && looks > 0 {
             looks -= 1;
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &mut self.frames[self.hand];
-            if frame.page.is_none() || frame.is_dirty || frame.is_writing || frame.was_used.take() {
+            let is_kept = frame.is_listed && frame.free > 0 && self.free_here < free_slots + u64::from(frame.free);
+            if frame.page.is_none() || frame.is_dirty || frame.is_writing || is_kept || frame.was_used.take() {
                 continue;
             }
             frame.page = None;
             self.here -= 1;
-            self.free_here -= u64::from(frame.free);
+            self.free_here -= if frame.is_listed { u64::from(frame.free) } else { 0 };
         }
     }
 
