@@ -3,7 +3,7 @@
 use super::dirty::{ALL_SECTORS, DirtyBlock, Origin, Stage};
 use super::manifest::value_bytes;
 use super::plan::{Part, ReadPlan, Run, patch};
-use super::task::unmap_step;
+use super::steps::unmap_step;
 use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use bytes::{Bytes, BytesMut};

@@ -28,6 +28,7 @@ mod recover;
 mod room;
 mod scrub;
 mod span;
+mod steps;
 mod task;
 #[cfg(test)]
 mod tests;
