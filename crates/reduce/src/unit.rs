@@ -3,12 +3,10 @@
 //! A unit is stored in whole sectors: a header of eight bytes, the compressed stream, zeros. A block that is stored as it is has no header; the
 //! slot tells the two apart (one block in eight sectors is raw).
 
-mod lz4;
-
 use crate::BLOCK_BYTES;
 use crate::probe::looks_compressible;
 use bytes::{Bytes, BytesMut};
-use lz4::Encoder;
+use lz4_flex::block::CompressTable;
 use std::cell::RefCell;
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32};
@@ -54,18 +52,24 @@ pub enum Damaged {
 
 /// Memory that [`pack`] works in: made once for each thread that packs.
 pub struct Scratch {
-    encoder: Encoder,
+    plain: Vec<u8>,
     packed: Vec<u8>,
     /// Where units are put that are ready: several share one piece of memory, which goes back with the last of them.
     ready: BytesMut,
+    table: CompressTable,
     dense: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        // zstd works best where there is room for the worst.
-        let packed = vec![0; UNIT_HEADER_BYTES + zstd::zstd_safe::compress_bound(MAX_UNIT_BYTES)];
-        Self { encoder: Encoder::default(), packed, ready: BytesMut::new(), dense: None }
+        let packed = UNIT_HEADER_BYTES + lz4_flex::block::get_maximum_output_size(MAX_UNIT_BYTES);
+        Self {
+            plain: Vec::with_capacity(MAX_UNIT_BYTES),
+            packed: vec![0; packed],
+            ready: BytesMut::new(),
+            table: CompressTable::large(),
+            dense: None,
+        }
     }
 }
 
@@ -75,10 +79,9 @@ pub fn pack(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     if !looks_compressible(blocks) {
         return None;
     }
-    scratch.gather(blocks);
-    // What needs more than this is stored as it is.
-    let most = blocks.len() * BLOCK_BYTES - SECTOR_BYTES;
-    let length = scratch.encoder.compress(&mut scratch.packed[UNIT_HEADER_BYTES..most])?;
+    let plain = gather(blocks, &mut scratch.plain);
+    let stream = &mut scratch.packed[UNIT_HEADER_BYTES..];
+    let length = lz4_flex::block::compress_into_with_table(plain, stream, &mut scratch.table).ok()?;
     finish(CODEC_LZ4, blocks.len(), length, scratch)
 }
 
@@ -88,24 +91,22 @@ pub fn pack_dense(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     if scratch.dense.is_none() {
         scratch.dense = zstd::bulk::Compressor::new(DENSE_LEVEL).ok();
     }
-    scratch.gather(blocks);
     let compressor = scratch.dense.as_mut()?;
+    let plain = gather(blocks, &mut scratch.plain);
     // An error is a stream longer than the blocks: they are stored as they are.
-    let length =
-        compressor.compress_to_buffer(scratch.encoder.plain(), &mut scratch.packed[UNIT_HEADER_BYTES..]).ok()?;
+    let length = compressor.compress_to_buffer(plain, &mut scratch.packed[UNIT_HEADER_BYTES..]).ok()?;
     finish(CODEC_ZSTD, blocks.len(), length, scratch)
 }
 
-impl Scratch {
-    fn gather(&mut self, blocks: &[Bytes]) {
-        assert!((1..=MAX_UNIT_BLOCKS).contains(&blocks.len()) && blocks.iter().all(|block| block.len() == BLOCK_BYTES));
-        self.encoder.gather(blocks);
+/// The blocks one after the other.
+fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
+    assert!((1..=MAX_UNIT_BLOCKS).contains(&blocks.len()) && blocks.iter().all(|block| block.len() == BLOCK_BYTES));
+    if let [block] = blocks {
+        return block;
     }
-}
-
-/// Sectors that a stream and its header take.
-fn sectors(stream: usize) -> usize {
-    (UNIT_HEADER_BYTES + stream).div_ceil(SECTOR_BYTES)
+    plain.clear();
+    blocks.iter().for_each(|block| plain.extend_from_slice(block));
+    plain
 }
 
 /// Puts the header before the stream and cuts it to sectors, of which there are as many as blocks at least: each block answers for
@@ -113,7 +114,7 @@ fn sectors(stream: usize) -> usize {
 fn finish(codec: u8, blocks: usize, stream: usize, scratch: &mut Scratch) -> Option<Bytes> {
     let packed = &mut scratch.packed;
     let length = UNIT_HEADER_BYTES + stream;
-    let sectors = sectors(stream).max(blocks);
+    let sectors = length.div_ceil(SECTOR_BYTES).max(blocks);
     if sectors >= blocks * BLOCK_SECTORS {
         return None;
     }
