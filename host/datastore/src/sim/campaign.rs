@@ -266,9 +266,10 @@ impl Run {
                 2 => {
                     self.path_losses.fetch_add(1, Ordering::Relaxed);
                     link.store(false, Ordering::Relaxed);
-                    let world = self.world.clone();
+                    let (world, media) = (self.world.clone(), Arc::clone(&self.media));
                     let back = async move {
                         world.sleep(time).await;
+                        media.end(process);
                         link.store(true, Ordering::Relaxed);
                     };
                     self.world.spawn(0, Box::pin(back));

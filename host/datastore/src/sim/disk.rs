@@ -41,8 +41,8 @@ pub(crate) struct Media {
     /// Who is to be told of a reset: with its next command.
     attention: Mutex<BTreeSet<Process>>,
     known: Mutex<BTreeSet<Process>>,
-    /// Whose sessions have ended, as far as the target has noticed.
-    ended: Mutex<BTreeSet<Process>>,
+    /// How many sessions of each process have ended, as far as the target has noticed: with them, what waits of theirs.
+    ended: Mutex<BTreeMap<Process, u64>>,
     clears: AtomicU64,
     oracle: Arc<Oracle>,
     commands: AtomicU64,
@@ -74,10 +74,15 @@ impl Media {
         self.commands.load(Ordering::Relaxed)
     }
 
-    /// The target notices that a host's sessions are gone.
+    /// The target notices that a host's sessions are gone; or the host logs in again after its path was lost, under the same
+    /// name, which ends the session before (RFC 7143 6.3.5).
     pub(crate) fn end(&self, process: Process) {
-        self.ended.lock().insert(process);
+        *self.ended.lock().entry(process).or_default() += 1;
         self.release(process);
+    }
+
+    fn ended(&self, process: Process) -> u64 {
+        self.ended.lock().get(&process).copied().unwrap_or_default()
     }
 
     fn release(&self, process: Process) {
@@ -194,10 +199,11 @@ impl SimDisk {
             let gone = world.is_dead(process) || !link.load(Ordering::Relaxed);
             let mut arrives = fate.done && (!gone || fate.outlives);
             if let Some(time) = fate.stuck {
+                let ended = media.ended(process);
                 let clears = media.clears.load(Ordering::Relaxed);
                 world.sleep(time).await;
-                let ended = aborted.load(Ordering::Relaxed) || media.ended.lock().contains(&process);
-                arrives &= !ended && clears == media.clears.load(Ordering::Relaxed);
+                let is_ended = aborted.load(Ordering::Relaxed) || media.ended(process) != ended;
+                arrives &= !is_ended && clears == media.clears.load(Ordering::Relaxed);
             }
             let result = match arrives {
                 true if media.attention.lock().remove(&process) => Err(DiskError::Check(Sense::new(
