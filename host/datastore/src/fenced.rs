@@ -54,10 +54,11 @@ impl FencedDisk {
     {
         Box::pin(async move {
             let io = &self.0.io;
-            let (since, mut backoff) = (io.runtime.now(), io.backoff());
+            let since = io.runtime.now();
+            let mut standing = self.standing_with(other, since);
+            let mut backoff = None;
             let mut under_way = UnderWay((replay != Replay::Reads).then_some(&*self.0));
             let answer = loop {
-                let standing = self.standing_with(other);
                 let error = match standing {
                     Standing::Open(_) => match command().await {
                         Err(error) if passes(&error, replay) => error,
@@ -70,21 +71,34 @@ impl FencedDisk {
                     DiskError::ReservationConflict => io.timing.patience,
                     _ => self.0.paths_down_timeout,
                 };
-                if self.standing_with(other) == Standing::Over || io.runtime.now() >= since + patience {
+                let now = io.runtime.now();
+                if self.standing_with(other, now) == Standing::Over || now >= since + patience {
                     break Err(error);
                 }
-                backoff.pause().await;
+                backoff.get_or_insert_with(|| io.backoff()).pause().await;
+                standing = self.standing_with(other, io.runtime.now());
             };
             under_way.0 = None;
             answer
         })
     }
 
+    /// Whether a command may be issued at `now`.
+    fn standing_at(&self, now: Duration) -> Standing {
+        let io = &self.0.io;
+        match io.check_at(now) {
+            Ok(()) => Standing::Open(io.timing.io_lifetime),
+            Err(_) if io.lease.is_over() => Standing::Over,
+            Err(_) => Standing::Suspended,
+        }
+    }
+
     /// Whether a command may be issued that changes this unit and perhaps another. One that changes another takes no
     /// longer than the hosts there wait for it.
-    fn standing_with(&self, other: Option<&dyn SharedDisk>) -> Standing {
-        let Some(other) = other else { return self.standing() };
-        let standing = self.standing().and(other.standing());
+    fn standing_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> Standing {
+        let here = self.standing_at(now);
+        let Some(other) = other else { return here };
+        let standing = here.and(other.standing());
         if let Standing::Open(lifetime) = standing {
             self.disk().bound(lifetime);
         }
@@ -165,12 +179,7 @@ impl SharedDisk for FencedDisk {
     }
 
     fn standing(&self) -> Standing {
-        let io = &self.0.io;
-        match io.check() {
-            Ok(()) => Standing::Open(io.timing.io_lifetime),
-            Err(_) if io.lease.is_over() => Standing::Over,
-            Err(_) => Standing::Suspended,
-        }
+        self.standing_at(self.0.io.runtime.now())
     }
 
     fn limits(&self) -> Limits {

@@ -105,7 +105,12 @@ impl Io {
 
     /// Whether I/O may be issued now.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.omit.fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(self.runtime.now()) }
+        self.check_at(self.runtime.now())
+    }
+
+    /// The same, where it is known how late it is.
+    pub(crate) fn check_at(&self, now: Duration) -> Result<()> {
+        if self.omit.fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(now) }
     }
 
     pub(crate) fn backoff(&self) -> Backoff<'_> {

@@ -38,7 +38,7 @@ use scsi::{Asc, Lun, SenseKey, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use world::clock;
 
 /// How a disk is used.
@@ -221,16 +221,14 @@ impl IscsiDisk {
 
     /// The same, and how long the command waited in the queue.
     async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DiskError>, Duration) {
-        let (begun, term) = (clock::now(), self.term());
-        let waiting = self.counters.wait();
-        let left = term.send_by.saturating_duration_since(clock::now_with_sleep());
-        let permit = tokio::time::timeout(left, self.queue.acquire()).await;
-        drop(waiting);
-        let queued = clock::now().duration_since(begun);
-        let _permit = match permit {
-            Ok(Ok(permit)) => permit,
-            Ok(Err(_)) => return (Err(DiskError::PathsDown), queued),
-            Err(_) => return (Err(DiskError::TimedOut), queued),
+        let term = self.term();
+        // There is room but for a full queue: what a wait costs is spent on those that wait.
+        let (_permit, queued) = match self.queue.try_acquire() {
+            Ok(permit) => (permit, Duration::ZERO),
+            Err(_) => match self.wait_in_queue(term).await {
+                (Ok(permit), queued) => (permit, queued),
+                (Err(error), queued) => return (Err(error), queued),
+            },
         };
         let _open = self.counters.begin();
         let result = self.attempt(request, replay, term).await;
@@ -238,6 +236,21 @@ impl IscsiDisk {
             self.counters.aborted();
         }
         (result, queued)
+    }
+
+    /// Waits until the queue has room; says also for how long.
+    async fn wait_in_queue(&self, term: Term) -> (Result<SemaphorePermit<'_>, DiskError>, Duration) {
+        let begun = clock::now();
+        let waiting = self.counters.wait();
+        let left = term.send_by.saturating_duration_since(clock::now_with_sleep());
+        let permit = tokio::time::timeout(left, self.queue.acquire()).await;
+        drop(waiting);
+        let permit = match permit {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(DiskError::PathsDown),
+            Err(_) => Err(DiskError::TimedOut),
+        };
+        (permit, clock::now().duration_since(begun))
     }
 
     /// The time of a command that is asked for now.
@@ -307,39 +320,46 @@ impl IscsiDisk {
 
     /// The path for the next command; waits for one while all are down, as long as it may be sent.
     async fn choose(&self, term: Term) -> Result<usize, DiskError> {
+        let now = clock::now_with_sleep();
+        if now >= term.send_by {
+            return Err(DiskError::TimedOut);
+        }
+        match self.choose_now()? {
+            Some(path) => Ok(path),
+            None => self.wait_for_path((now + self.rules.paths_down_timeout).min(term.send_by), term).await,
+        }
+    }
+
+    async fn wait_for_path(&self, deadline: Instant, term: Term) -> Result<usize, DiskError> {
         let mut changed = self.changed.clone();
-        let deadline = (clock::now_with_sleep() + self.rules.paths_down_timeout).min(term.send_by);
         loop {
+            changed.mark_unchanged();
+            if let Some(path) = self.choose_now()? {
+                return Ok(path);
+            }
+            let left = deadline.saturating_duration_since(clock::now_with_sleep());
+            let waited = tokio::time::timeout(left, changed.changed()).await;
+            // The sender lives as long as a path's task: without one, no path will ever come back.
+            if !matches!(waited, Ok(Ok(()))) {
+                return Err(DiskError::PathsDown);
+            }
             if clock::now_with_sleep() >= term.send_by {
                 return Err(DiskError::TimedOut);
-            }
-            changed.mark_unchanged();
-            match self.choose_now()? {
-                Some(path) => return Ok(path),
-                None => {
-                    let left = deadline.saturating_duration_since(clock::now_with_sleep());
-                    let waited = tokio::time::timeout(left, changed.changed()).await;
-                    // The sender lives as long as a path's task: without one, no path will ever come back.
-                    if !matches!(waited, Ok(Ok(()))) {
-                        return Err(DiskError::PathsDown);
-                    }
-                }
             }
         }
     }
 
     fn choose_now(&self) -> Result<Option<usize>, DiskError> {
-        let states: Vec<PathState> = self.paths.iter().map(Path::state).collect();
         let mut reservation = self.reservation.lock();
         match *reservation {
-            Reservation::Held(path) if states[path] > PathState::Dead => return Ok(Some(path)),
+            Reservation::Held(path) if self.paths[path].state() > PathState::Dead => return Ok(Some(path)),
             Reservation::Held(_) | Reservation::Lost => {
                 *reservation = Reservation::Lost;
                 return Err(DiskError::ReservationConflict);
             }
             Reservation::None => {}
         }
-        Ok(self.selector.lock().pick(&states))
+        Ok(self.selector.lock().pick(self.paths.len(), |path| self.paths[path].state()))
     }
 
     /// Sends an offload: not when it is switched off or known to be refused, and its answer is remembered.

@@ -326,22 +326,28 @@ impl Task {
         first: Option<Work>,
     ) -> Result<Wanted, SessionError> {
         let mut next = first.ok_or(TryRecvError::Disconnected);
+        // One look at the clock for all that nothing is waited for in between.
+        let mut now = clock::now_with_sleep();
         while let Ok(work) = next {
             match work {
                 Work::Command(request, end, answer) => {
                     *token += 1;
-                    self.submit(session, open, *token, (request, end, answer));
+                    self.submit(session, open, *token, now, (request, end, answer));
                 }
                 Work::Bound(lifetime) => {
                     self.lifetime = Some(lifetime);
                     self.limit(session)?;
                 }
-                Work::AskPort => self.ask_port(session, open).await?,
+                Work::AskPort => {
+                    self.ask_port(session, open).await?;
+                    now = clock::now_with_sleep();
+                }
                 Work::Manage(function, end, answer) => {
                     if let Some(outcome) = self.manage(session, open, function, end).await? {
                         // Who asked may be gone.
                         let _ = answer.send(outcome);
                     }
+                    now = clock::now_with_sleep();
                 }
                 Work::Leave => {
                     self.work.close();
@@ -371,9 +377,9 @@ impl Task {
         session: &mut Session,
         open: &mut FxHashMap<u64, Open>,
         token: u64,
+        now: Instant,
         (request, end, answer): (Request, Instant, oneshot::Sender<Outcome>),
     ) {
-        let now = clock::now_with_sleep();
         // A quarter of its time is kept for the abort.
         let patience = (end.saturating_duration_since(now) * 3 / 4).min(self.rules.command_timeout);
         if patience.is_zero() {

@@ -132,14 +132,14 @@ impl Selector {
         self.current
     }
 
-    /// The path for the next command: among the best that live, by the policy; none when no path can take it.
-    pub(super) fn pick(&mut self, states: &[PathState]) -> Option<usize> {
-        let best = *states.iter().max()?;
+    /// The path for the next command: among the best that live of `paths` paths, by the policy; none when no path can take it.
+    pub(super) fn pick(&mut self, paths: usize, state: impl Fn(usize) -> PathState) -> Option<usize> {
+        let best = (0..paths).map(&state).max()?;
         if best < PathState::Unoptimized {
             return None;
         }
-        let good = |path: usize| states.get(path) == Some(&best);
-        let next = |from: usize| (0..states.len()).map(|step| (from + step) % states.len()).find(|path| good(*path));
+        let good = |path: usize| path < paths && state(path) == best;
+        let next = |from: usize| (0..paths).map(|step| (from + step) % paths).find(|path| good(*path));
         let chosen = match self.policy {
             PathPolicy::RoundRobin { iops } if self.sent >= iops.max(1) => next(self.current + 1),
             PathPolicy::Fixed { preferred } if good(preferred) => Some(preferred),
@@ -163,8 +163,12 @@ mod tests {
     use super::PathState::{Active, Dead, Standby, Unoptimized};
     use super::*;
 
+    fn pick(selector: &mut Selector, states: &[PathState]) -> Option<usize> {
+        selector.pick(states.len(), |path| states[path])
+    }
+
     fn picks(selector: &mut Selector, states: &[PathState], count: usize) -> Vec<usize> {
-        (0..count).map(|_| selector.pick(states).unwrap()).collect()
+        (0..count).map(|_| pick(selector, states).unwrap()).collect()
     }
 
     #[test]
@@ -181,8 +185,8 @@ mod tests {
         let mut selector = Selector::new(PathPolicy::default());
         assert_eq!(picks(&mut selector, &[Unoptimized, Active, Dead, Active], 4), [1, 3, 1, 3]);
         assert_eq!(picks(&mut selector, &[Unoptimized, Standby, Dead, Unoptimized], 2), [0, 3]);
-        assert_eq!(selector.pick(&[Standby, Dead]), None);
-        assert_eq!(selector.pick(&[]), None);
+        assert_eq!(pick(&mut selector, &[Standby, Dead]), None);
+        assert_eq!(pick(&mut selector, &[]), None);
     }
 
     #[test]
@@ -190,8 +194,8 @@ mod tests {
         let mut fixed = Selector::new(PathPolicy::Fixed { preferred: 1 });
         let mut mru = Selector::new(PathPolicy::MostRecentlyUsed);
         assert_eq!((picks(&mut fixed, &[Active; 2], 2), picks(&mut mru, &[Active; 2], 2)), (vec![1, 1], vec![0, 0]));
-        assert_eq!((fixed.pick(&[Active, Dead]), mru.pick(&[Dead, Active])), (Some(0), Some(1)));
-        assert_eq!((fixed.pick(&[Active; 2]), mru.pick(&[Active; 2])), (Some(1), Some(1)));
+        assert_eq!((pick(&mut fixed, &[Active, Dead]), pick(&mut mru, &[Dead, Active])), (Some(0), Some(1)));
+        assert_eq!((pick(&mut fixed, &[Active; 2]), pick(&mut mru, &[Active; 2])), (Some(1), Some(1)));
     }
 
     #[test]
