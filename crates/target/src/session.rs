@@ -15,7 +15,7 @@ use crate::tasks::{Fate, Task, Tasks};
 use crate::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
-use iscsi::pdu::TaskOutcome;
+use iscsi::pdu::{Lun as WireLun, TaskOutcome};
 use iscsi::target::{self, CloseReason, RequestId, TargetConnection, TaskId};
 use scsi::inquiry::Port;
 use scsi::{Lun, SenseFormat, Status};
@@ -351,12 +351,6 @@ impl Session {
         is_any
     }
 
-    fn is_on(&self, command: &target::Command, volume: Option<VolumeId>) -> bool {
-        let lun = Lun::from_bytes(command.lun.0.to_be_bytes());
-        let attachment = lun.and_then(|lun| self.view.get(lun));
-        volume.is_none_or(|volume| attachment.is_some_and(|attachment| attachment.unit.volume == volume))
-    }
-
     fn read_letter(&mut self, letter: Event) {
         match letter {
             Event::Abort { volume, hold } => {
@@ -365,7 +359,9 @@ impl Session {
                     task.holds.push(hold.clone());
                 }
                 self.end_aborted();
-                self.drop_waiting(|session, command| session.is_on(command, volume));
+                self.drop_waiting(|session, command| is_on(&session.view, command.lun, volume));
+                // An answer to one of them is all that comes of it.
+                self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
             Event::Released { waiter } => self.released(waiter),
             Event::Admitted { tag, ticket } => {
@@ -412,4 +408,10 @@ impl Session {
         self.view.close(&self.nexus);
         self.nexus.inbox.close();
     }
+}
+
+/// Whether a LUN leads to that volume, or to any.
+fn is_on(view: &View, lun: WireLun, volume: Option<VolumeId>) -> bool {
+    let attachment = Lun::from_bytes(lun.0.to_be_bytes()).and_then(|lun| view.get(lun));
+    volume.is_none_or(|volume| attachment.is_some_and(|attachment| attachment.unit.volume == volume))
 }

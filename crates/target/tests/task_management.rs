@@ -5,6 +5,7 @@ mod support;
 use bytes::Bytes;
 use engine::Service;
 use engine::model::ModelEngine;
+use iscsi::initiator::LoginConfig;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use scsi::asc;
 use scsi::cdb::{CdbSize, Command, CopyResults, Transfer};
@@ -58,6 +59,34 @@ async fn a_reset_ends_the_commands_of_all_sessions_and_tells_them() {
     for host in [&mut alpha, &mut beta] {
         assert_eq!(host.news(1).await, [asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED.0]);
         assert!(host.news(2).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_reset_ends_the_writes_of_others_whose_data_are_still_coming() {
+    for function in [TaskFunction::ClearTaskSet, TaskFunction::LogicalUnitReset] {
+        let array = Array::start().await;
+        let offer = iscsi::Parameters { immediate_data: false, ..iscsi::Parameters::default() };
+        let config = LoginConfig { offer, ..Host::config(&array.catalog.target_iqn(), ALPHA, 1) };
+        let mut alpha = Host::login_with(array.address, config).await.expect("a login");
+        let mut beta = array.host(BETA).await;
+        alpha.hear_news().await;
+        array.gate.shut_reads();
+        // Not until alpha listens again does it hear that its data are wanted.
+        let [on_shared, elsewhere] =
+            [alpha.submit(1, &write(0), vec![7; 512]).await, alpha.submit(2, &write(0), vec![7; 512]).await];
+        let behind = alpha.submit(2, &Command::Read(transfer(1, 1)), Bytes::new()).await;
+        array.gate.arrived(1).await;
+        let reset = beta.start_function(function, 1, None).await;
+        assert_eq!(beta.outcome_of(reset).await, TaskOutcome::Complete);
+        array.gate.open();
+        assert_eq!(alpha.end_of(on_shared).await, Ended::Aborted, "{function:?}");
+        assert_eq!(alpha.end_of(elsewhere).await, GOOD);
+        assert_eq!(alpha.end_of(behind).await.data(), vec![0; 512]);
+        alpha.hear_news().await;
+        beta.hear_news().await;
+        assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await.data(), vec![0; 512], "{function:?}");
+        assert_eq!(alpha.run_with(1, write(0), vec![8; 512]).await, GOOD);
     }
 }
 

@@ -121,7 +121,7 @@ impl Core {
             || self.dirty_metadata() > self.metadata_budget()
             || self.pressure.log
             || self.pressure.metadata
-            || (self.is_short_of_space() && self.pool.dead() > 0)
+            || self.is_reclaim_due()
             || self.cleaner.is_waiting_for_checkpoint()
     }
 

@@ -26,6 +26,9 @@ enum State {
     Moving,
 }
 
+/// Segments that are emptied before a checkpoint is taken for them, while more can be.
+const EMPTIED_PER_CHECKPOINT: u64 = 3;
+
 /// Units that are taken up at a time.
 const UNITS_PER_TICK: usize = 64;
 
@@ -148,6 +151,14 @@ impl Core {
                     && (self.may_move() || self.dirty.unplaced() == 0)
             }
         }
+    }
+
+    /// True when a checkpoint should be taken so that emptied segments can be used again. Several share one: it ends in flushes, and pages of
+    /// metadata that all of them change are stored once.
+    pub(crate) fn is_reclaim_due(&self) -> bool {
+        let goes_on = self.may_move() && (self.cleaner.state != State::Idle || self.is_cleaning_due());
+        let dead = self.pool.dead();
+        dead > 0 && self.is_short_of_space() && (dead >= EMPTIED_PER_CHECKPOINT || !goes_on)
     }
 
     /// Segments that hosts have filled since the array was opened, rounded up.

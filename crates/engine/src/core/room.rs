@@ -188,14 +188,12 @@ impl Core {
         self.replay_room.has_room(blocks, self.checkpoint_segments(), is_being_stored, self.blocks_per_segment())
     }
 
-    /// Segments of the reserve that the cleaner leaves when it takes up another segment: those of one checkpoint, and half of the others.
-    /// Where nothing is on its way to being free it leaves a quarter of them: what it empties comes back with the next checkpoint, and
-    /// without it nothing would ever. That quarter is for whoever gives space back.
+    /// Segments of the reserve that the cleaner leaves when it takes up another segment: those of one checkpoint, and a quarter of the
+    /// others, which is for whoever gives space back. What it empties comes back with the next checkpoint.
     pub(crate) fn kept_from_cleaner(&self) -> u64 {
         let checkpoint = self.checkpoint_segments();
         let others = self.reserve().saturating_sub(checkpoint);
-        let comes_back = self.pool.dead() + self.pool.coming() > 0;
-        checkpoint + (if comes_back { others / 2 } else { others / 4 }).max(2)
+        checkpoint + (others / 4).max(2)
     }
 
     /// Segments that are promised to blocks of hosts.

@@ -6,10 +6,10 @@ use super::{
     Event, Held, TargetConnection, TaskId,
     inbound::{Inbound, Spoil},
     tasks::Task,
-    types::{Command, Completion},
+    types::Command,
     window::Place,
 };
-use crate::pdu::{DataOut, Frame, NO_TAG, R2t, RejectReason, ScsiCommand};
+use crate::pdu::{DataOut, Frame, Lun, NO_TAG, R2t, RejectReason, ScsiCommand};
 
 impl TargetConnection {
     pub(super) fn scsi_command(&mut self, frame: Frame, events: &mut Vec<Event>) {
@@ -139,7 +139,7 @@ impl TargetConnection {
         match task.inbound.spoiled() {
             // RFC 7143 7.8: the response waits for the data that is on its way, signalled by the F bit.
             Some(_) if task.inbound.is_open() => {}
-            Some(why) => self.complete(id, Completion::check_condition(why.sense()).wanting(0)),
+            Some(why) => self.complete(id, why.completion()),
             None if task.inbound.is_complete() => {
                 task.handed_up = true;
                 events.push(Event::Command(Command {
@@ -158,6 +158,17 @@ impl TargetConnection {
             }
             None if task.inbound.awaits_unsolicited() => {}
             None => self.solicit(id),
+        }
+    }
+
+    /// Another session has aborted the commands of the units that fit. Those that are not handed up yet never will be: they are
+    /// answered TASK ABORTED (SAM-5 5.3.1), when what is on its way of their data has come.
+    pub fn abort_incoming(&mut self, fits: impl Fn(Lun) -> bool, events: &mut Vec<Event>) {
+        for id in self.tasks.select(|task| !task.handed_up && fits(task.lun)) {
+            if let Some(task) = self.tasks.get_mut(id) {
+                task.inbound.spoil(Spoil::Aborted);
+                self.progress(id, events);
+            }
         }
     }
 

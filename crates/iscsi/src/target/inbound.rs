@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::types::Completion;
 use crate::{
     gather::Gather,
     pdu::{DataOut, NO_TAG},
 };
 
 /// Why the data of a command cannot be used: the command ends with CHECK CONDITION, ABORTED COMMAND and this ASC/ASCQ
-/// (the table of RFC 7143 11.4.7.2).
+/// (the table of RFC 7143 11.4.7.2); or with TASK ABORTED (SAM-5 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoil {
     /// Unexpected unsolicited data.
@@ -19,21 +20,27 @@ pub(super) enum Spoil {
     Amount,
     /// Protocol service CRC error: a data digest, or a hole in the sequence that at recovery level 0 nothing can fill.
     Transport,
+    /// Another session has aborted the command.
+    Aborted,
 }
 
 impl Spoil {
-    /// Fixed-format sense data (SPC-4 4.5.3).
-    pub(super) fn sense(self) -> Bytes {
+    /// What the command ends with: fixed-format sense data (SPC-4 4.5.3), or none.
+    pub(super) fn completion(self) -> Completion {
         let (asc, ascq) = match self {
             Self::Unexpected => (0x0c, 0x0c),
             Self::Amount => (0x0c, 0x0d),
             Self::Transport => (0x47, 0x05),
+            Self::Aborted => return Completion::status(TASK_ABORTED).wanting(0),
         };
         let mut sense = [0u8; 18];
         (sense[0], sense[2], sense[7], sense[12], sense[13]) = (0x70, ABORTED_COMMAND, 10, asc, ascq);
-        Bytes::copy_from_slice(&sense)
+        Completion::check_condition(Bytes::copy_from_slice(&sense)).wanting(0)
     }
 }
+
+/// SCSI status TASK ABORTED (SAM-5 5.3).
+const TASK_ABORTED: u8 = 0x40;
 
 /// Sense key ABORTED COMMAND (SPC-4 4.5.6).
 const ABORTED_COMMAND: u8 = 0x0b;
