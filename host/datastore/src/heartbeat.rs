@@ -68,9 +68,17 @@ pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slo
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// What the slot held after the last beat that is known to have succeeded.
-    slot: tokio::sync::Mutex<Slot>,
+    slot: tokio::sync::Mutex<Beaten>,
     owner: Owner,
     by_ats: bool,
+}
+
+/// A slot, and what keeps it from being beaten.
+#[derive(Debug)]
+struct Beaten {
+    slot: Slot,
+    /// Since when every try has met a reservation.
+    kept_off: Option<Duration>,
 }
 
 impl Heartbeat {
@@ -98,7 +106,8 @@ impl Heartbeat {
             Swap::Done => {
                 io.lease.extend(sent + io.timing.fence);
                 let by_ats = options.ats && options.ats_heartbeat;
-                Ok(Some(Self { owner: slot.owner(), slot: tokio::sync::Mutex::new(slot), by_ats }))
+                let owner = slot.owner();
+                Ok(Some(Self { owner, slot: tokio::sync::Mutex::new(Beaten { slot, kept_off: None }), by_ats }))
             }
         }
     }
@@ -110,8 +119,8 @@ impl Heartbeat {
 
     /// Beats once. The lease counts from before the beat was sent: nobody saw it earlier than that.
     pub(crate) async fn beat(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut slot = self.slot.lock().await;
-        let old = slot.clone();
+        let mut beaten = self.slot.lock().await;
+        let old = beaten.slot.clone();
         let new = Slot { beats: old.beats + 1, ..old.clone() };
         let sent = io.runtime.now();
         let mut backoff = io.backoff();
@@ -121,17 +130,26 @@ impl Heartbeat {
             } else {
                 write_slot(io, volume, &old, &new).await
             };
-            match swap {
-                // Others reserve the unit for moments, again and again: a beat must get in between.
-                Err(Error::Disk(DiskError::ReservationConflict)) if io.runtime.now() < sent + io.timing.interval => {
-                    backoff.pause().await;
-                }
-                swap => break swap?,
+            let Err(Error::Disk(DiskError::ReservationConflict)) = swap else {
+                beaten.kept_off = None;
+                break swap?;
+            };
+            let now = io.runtime.now();
+            // Whoever holds it may be dead, or alive and not know of it, since the answer was lost; and nobody else may be left whose
+            // lease lets him take it away.
+            if now > *beaten.kept_off.get_or_insert(now) + io.timing.reservation_patience() {
+                beaten.kept_off = None;
+                io.disk.reset().await?;
             }
+            if now >= sent + io.timing.interval {
+                return Err(DiskError::ReservationConflict.into());
+            }
+            // Others reserve the unit for moments, again and again: a beat must get in between.
+            backoff.pause().await;
         };
         match swap {
             Swap::Done => {
-                *slot = new;
+                beaten.slot = new;
                 io.lease.extend(sent + io.timing.fence);
                 Ok(())
             }
@@ -144,11 +162,11 @@ impl Heartbeat {
 
     /// Leaves the slot, with a new generation: what is still locked is nobody's.
     pub(crate) async fn leave(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut slot = self.slot.lock().await;
-        let old = slot.clone();
+        let mut beaten = self.slot.lock().await;
+        let old = beaten.slot.clone();
         let new = Slot { state: SlotState::Free, generation: old.generation + 1, ..old.clone() };
         let left = swap_slot(io, volume, &old, &new).await;
-        *slot = new;
+        beaten.slot = new;
         io.lease.end();
         left.map(|_| ())
     }

@@ -33,6 +33,16 @@ fn the_same_holds_under_reservations() {
     }
 }
 
+/// In these histories the answer to a RESERVE is lost, its host goes on without knowing what it holds, and nobody else may issue anything
+/// any more: a beat has to take it away.
+#[test]
+fn a_reservation_of_which_its_holder_does_not_know_is_taken_away() {
+    for seed in [307, 311] {
+        let calm = Duration::from_secs(4);
+        holds(Campaign { ats: false, ats_heartbeat: false, hosts: 4, operations: 200, calm, ..short(seed) });
+    }
+}
+
 #[test]
 fn the_same_holds_with_heartbeats_by_plain_writes() {
     for seed in 0..2 {
@@ -62,7 +72,8 @@ fn is_found(change: impl Fn(&mut Campaign)) -> String {
     let run = |seed| {
         let mut campaign = Campaign { operations: 300, ..short(seed) };
         change(&mut campaign);
-        campaign.run(&quiet).violation
+        // A run that did not come to its end tells nothing of what was promised.
+        campaign.run(&quiet).violation.filter(|violation| !violation.contains("could not be judged"))
     };
     (0..40).find_map(run).expect("the simulator notices nothing")
 }
@@ -82,9 +93,13 @@ fn a_host_that_writes_without_a_heartbeat_is_found() {
     is_found(|campaign| campaign.omit = Omissions { fence: true, ..Omissions::default() });
 }
 
+/// Its time is bounded, and the device ends what waits there: each of the two walls holds alone in these worlds.
 #[test]
 fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
-    is_found(|campaign| campaign.omit = Omissions { bound: true, ..Omissions::default() });
+    is_found(|campaign| {
+        campaign.omit = Omissions { bound: true, clear: true, ..Omissions::default() };
+        campaign.stuck = 400;
+    });
 }
 
 #[test]

@@ -117,7 +117,10 @@ impl Workload {
 
 /// Makes a datastore on a disk for a run.
 pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
-    Datastore::format(disk, &FormatOptions::new("simulated", Mode::V6), runtime).await.map(|_| ())
+    let options = FormatOptions::new("simulated", Mode::V6);
+    let options = &options;
+    let format = || Datastore::format(disk, options, runtime);
+    patiently(runtime, || Box::pin(async move { format().await.map(|_| ()) })).await
 }
 
 /// Tries again what another host's lock forbids, for as long as any lock of a dead host may last.
