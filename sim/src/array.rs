@@ -164,6 +164,10 @@ impl Subject for Array {
         Err(told.iter().take(5).map(|finding| format!("\n  {:?} {finding}", finding.severity)).collect())
     }
 
+    fn is_settled(&self) -> bool {
+        self.core.is_settled()
+    }
+
     fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String> {
         let findings = fsck::Findings::default();
         let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);

@@ -136,6 +136,10 @@ pub trait Subject: Sized {
     fn audit(&self, disk: &dyn Disk) -> Result<(), String>;
     /// Checks what is on the drive with nothing of the subject's own code, while no subject is switched on.
     fn fsck(disk: &dyn Disk) -> Result<(), String>;
+    /// True when nothing has been moved in the background since the newest checkpoint.
+    fn is_settled(&self) -> bool {
+        true
+    }
     /// Compares its accounts of space with what is on the drive, right behind a checkpoint with nothing since. `odd` decides who
     /// belongs to whom.
     fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String>;

@@ -166,6 +166,11 @@ impl Core {
         self.data_stored.div_ceil(u64::from(self.filled_sectors(Kind::Data)) * SECTOR_BYTES)
     }
 
+    /// True when the cleaner has moved nothing since the newest checkpoint, and moves nothing now.
+    pub fn is_settled(&self) -> bool {
+        !self.cleaner.is_busy() && self.pool.dead() == 0 && self.dirty.unplaced() == 0
+    }
+
     /// How many segments have been cleaned since the array was opened.
     pub fn segments_cleaned(&self) -> u64 {
         self.cleaner.segments_cleaned
