@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use units::VolumeId;
-use world::{Disk, Durability};
+use world::{Disk, Durability, LogLimit, clock};
 
 /// Threads that read for those who must not wait.
 const READERS: usize = 2;
@@ -127,6 +127,8 @@ struct Shared {
     has_no_time: AtomicBool,
     is_ending: AtomicBool,
     has_write_cache: bool,
+    /// I/Os that failed are told of, but not every one: a file system that is full refuses many in a second.
+    complaints: LogLimit,
 }
 
 /// What became of the actions that a thread found under the mutex.
@@ -157,6 +159,7 @@ impl Engine {
             watch: Watch::default(),
             has_no_time: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            complaints: LogLimit::default(),
         });
         let mut threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
@@ -288,8 +291,10 @@ impl Shared {
             match job {
                 Job::Io(id, io) => {
                     let result = perform(&*self.disk, &io);
-                    if let Err(error) = &result {
-                        tracing::warn!(?id, %error, "an I/O of the engine failed");
+                    if let Err(error) = &result
+                        && let Some(withheld) = self.complaints.admit(clock::now())
+                    {
+                        tracing::warn!(?id, %error, withheld, "an I/O of the engine failed");
                     }
                     self.locked(|core| core.io_done(id, result));
                 }

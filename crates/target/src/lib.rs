@@ -19,7 +19,6 @@ mod counters;
 mod dispatch;
 mod inbox;
 mod limits;
-mod log_limit;
 mod login;
 mod nexus;
 mod outcome;

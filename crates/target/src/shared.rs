@@ -1,7 +1,6 @@
 //! What all connections share.
 
 use crate::config::Config;
-use crate::log_limit::LogLimit;
 use crate::registry::Registry;
 use crate::space::SpaceBell;
 use crate::unit::Units;
@@ -14,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use tokio::sync::watch;
+use world::LogLimit;
 
 /// The relative identifier of the one target port.
 pub(crate) const RELATIVE_PORT: u16 = 1;

@@ -28,7 +28,7 @@ const LOCK_FILE: &str = "lock";
 
 /// Runs an array until it is told to stop.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
-    world::memory::return_large_buffers();
+    world::memory::hold_little();
     world::process::end_on_panic();
     let settings = Settings::new(data, args)?;
     start_log()?;
@@ -55,7 +55,10 @@ fn start_log() -> Result<(), Problem> {
         .with_env_filter(filter.from_env().map_err(|error| Problem::new(format!("{LOG_VARIABLE}: {error}")))?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && !no_color)
-        .with_target(false);
+        .with_target(false)
+        // It would be told on the standard error output, with a panic where that is what cannot be written: a full disk under the log is no
+        // reason to end.
+        .log_internal_errors(false);
     log.try_init().map_err(|error| Problem::new(format!("no log: {error}")))
 }
 

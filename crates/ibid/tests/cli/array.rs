@@ -41,13 +41,18 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
+        Self::start_logging_to(Stdio::piped(), directory, args)
+    }
+
+    /// The same, with its log somewhere else than where [`Served::end`] finds it.
+    pub(crate) fn start_logging_to(log: Stdio, directory: &Path, args: &[&str]) -> Self {
         let mut child = ibid()
             .args(["serve", "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0", "--capacity", "512MiB"])
             .args(args)
             .arg("--data")
             .arg(directory)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut announced = String::new();
@@ -77,7 +82,9 @@ impl Drop for Served {
 
 fn rest_of(child: &mut Child) -> String {
     let mut text = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    if let Some(mut log) = child.stderr.take() {
+        log.read_to_string(&mut text).unwrap();
+    }
     text
 }
 

@@ -37,6 +37,18 @@ fn interrupt_stops_as_well() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let scratch = Scratch::new("log");
+    // Every write there fails, as it does where the disk under the log is full.
+    #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test gives the array a log")]
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let array = Array { served: Served::start_logging_to(full.into(), &scratch.0, &[]), scratch };
+    array.text("volume create vm1 --size 1T");
+    let Array { served, scratch: _scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+}
+
+#[test]
 fn a_second_instance_is_refused_by_name_of_the_first() {
     let array = Array::new("second");
     let pid = array.endpoints()["pid"].to_string();

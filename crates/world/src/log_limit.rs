@@ -1,4 +1,4 @@
-//! A bound on log lines that a stranger can cause.
+//! A bound on log lines of which a stranger, or a drive, can cause any number.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ struct Period {
 
 /// Lets through a few lines per period of time and counts the others.
 #[derive(Debug, Default)]
-pub(crate) struct LogLimit(Mutex<Period>);
+pub struct LogLimit(Mutex<Period>);
 
 impl LogLimit {
     /// `Some(withheld)` when a line may be written at `now`; `withheld` lines were not since the last one.
-    pub(crate) fn admit(&self, now: Instant) -> Option<u32> {
+    pub fn admit(&self, now: Instant) -> Option<u32> {
         let mut period = self.0.lock();
         if period.began.is_none_or(|began| now.duration_since(began) >= PERIOD) {
             period.began = Some(now);
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn lines_beyond_the_limit_are_counted_and_told_later() {
         let limit = LogLimit::default();
-        let start = world::clock::now();
+        let start = crate::clock::now();
         let admitted = (0..25).filter(|_| limit.admit(start).is_some()).count();
         assert_eq!(admitted, LINES_PER_PERIOD as usize);
         assert_eq!(limit.admit(start + PERIOD), Some(15));
