@@ -242,7 +242,7 @@ impl Service for ModelEngine {
 
     fn space(&self) -> Space {
         let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * BLOCK_BYTES).sum();
-        Space { capacity: u64::MAX, used: data, data, repeated: 0, system: 0, written: data, data_stored: data }
+        Space { capacity: u64::MAX, used: data, data, written: data, data_stored: data, ..Space::default() }
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {

@@ -6,6 +6,7 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use api::{Alert, Scrub, ScrubPost};
 use catalog::Unit;
+use engine::Space;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::format_capacity;
@@ -27,6 +28,7 @@ enum Code {
     PoolFills = 1,
     VolumeFills = 2,
     Damage = 3,
+    NoRoomBelow = 4,
 }
 
 /// Something that is so now.
@@ -63,6 +65,7 @@ impl App {
     fn conditions(&self) -> Vec<Condition> {
         let mut found = Vec::new();
         found.extend(self.pool_fills());
+        found.extend(no_room_below(&self.engine.space(), &self.catalog.array().name));
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -125,6 +128,23 @@ impl App {
     }
 }
 
+/// The pool has room that the file system below does not have: hosts are stopped long before the pool is full.
+fn no_room_below(pool: &Space, array: &str) -> Option<Condition> {
+    pool.is_refused_below.then(|| Condition {
+        code: Code::NoRoomBelow,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: format!(
+            "the file system that the array is on is full, while {} are free in the array",
+            format_capacity(pool.free())
+        ),
+        description: "Hosts are told that there is no room, and go on by themselves when there is. Make room on that file system; the \
+                      array needs as much as its capacity.",
+        actual: None,
+        expected: None,
+    })
+}
+
 impl Alerts {
     /// Takes over what is so now; gives the alerts that are new, or worse than they were.
     fn follow(&mut self, conditions: Vec<Condition>, now_ms: u64) -> Vec<Alert> {
@@ -169,7 +189,7 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills => "array",
+        Code::PoolFills | Code::NoRoomBelow => "array",
         Code::VolumeFills => "volume",
         Code::Damage => "storage",
     };
@@ -283,5 +303,18 @@ mod tests {
         alerts.follow(Vec::new(), 9999);
         assert_eq!((alerts.open.len(), alerts.closed.len()), (0, MAX_CLOSED));
         assert_eq!(alerts.closed[0].component_name, "10");
+    }
+
+    #[test]
+    fn a_file_system_that_is_full_is_alerted_of_while_it_is() {
+        let space = |is_refused_below| Space { capacity: 6 << 30, used: 2 << 30, is_refused_below, ..Space::default() };
+        let mut alerts = Alerts::default();
+        let mut look = |is_full, at| alerts.follow(no_room_below(&space(is_full), "array-1").into_iter().collect(), at);
+        assert!(look(false, 1).is_empty());
+        let new = look(true, 2);
+        assert_eq!((new[0].severity.as_str(), new[0].component_name.as_str()), ("critical", "array-1"));
+        assert_eq!(new[0].summary, "the file system that the array is on is full, while 4G are free in the array");
+        assert!(look(true, 3).is_empty() && look(false, 4).is_empty());
+        assert_eq!(alerts.closed[0].closed, Some(4));
     }
 }

@@ -4,6 +4,7 @@ use super::tests::Memory;
 use super::*;
 use crate::service::{Change, Op};
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicBool;
 use units::{BlockRange, Lba};
 
 const V: VolumeId = VolumeId(1);
@@ -42,7 +43,7 @@ struct Rig {
 
 impl Rig {
     fn new(geometry: Geometry, options: Options) -> Self {
-        let disk = Memory(Mutex::new(vec![0; geometry.capacity as usize]));
+        let disk = Memory(Mutex::new(vec![0; geometry.capacity as usize]), AtomicBool::new(false));
         Core::create(&disk, &geometry, [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, Some(options)).unwrap();
         let mut rig = Self { disk, core, queue: VecDeque::new(), answered: BTreeSet::new(), reads: 0, most: 0 };

@@ -57,8 +57,10 @@ pub(crate) struct Pool {
     allocating: u32,
     /// Came with a checkpoint that does not count yet.
     grown: Vec<u32>,
-    /// The file system refused the last allocation.
+    /// The file system refused the last allocation, and is not asked again for now.
     is_exhausted: bool,
+    /// The file system refused the last allocation, whether it is asked again or not.
+    was_refused: bool,
     /// Died before a checkpoint that is not complete yet.
     dying: Vec<u32>,
     /// Died, by pin: reusable once nobody holds the pin.
@@ -96,6 +98,7 @@ impl Pool {
             allocating: 0,
             grown: Vec::new(),
             is_exhausted: false,
+            was_refused: false,
             dying: Vec::new(),
             pinned: VecDeque::new(),
             pin: Arc::new(()),
@@ -285,6 +288,7 @@ impl Pool {
     /// The file system has answered.
     pub(crate) fn allocated(&mut self, segment: u32, has_room: bool) {
         self.allocating -= 1;
+        self.was_refused = !has_room;
         if has_room {
             self.ready.push_back(segment);
         } else {
@@ -296,6 +300,11 @@ impl Pool {
     /// True while an answer of the file system is awaited, or may be asked for.
     pub(crate) fn may_grow(&self) -> bool {
         self.allocating > 0 || (!self.unallocated.is_empty() && !self.is_exhausted)
+    }
+
+    /// True when fewer than `target` are ready and the file system has no room for more.
+    pub(crate) fn lacks_room_below(&self, target: u64) -> bool {
+        self.was_refused && self.ready() < target
     }
 
     /// Asks the file system anew although it refused before.

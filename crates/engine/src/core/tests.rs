@@ -4,11 +4,12 @@ use super::*;
 use crate::model::Model;
 use crate::service::{Change, Op};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use units::{BlockRange, Lba};
 use world::{Disk, DiskError, Durability};
 
-/// A drive in memory.
-pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>);
+/// A drive in memory; the second part is true while there is no room for more.
+pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>, pub(crate) AtomicBool);
 
 impl Disk for Memory {
     fn size(&self) -> u64 {
@@ -30,7 +31,7 @@ impl Disk for Memory {
         Ok(())
     }
     fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
-        Ok(())
+        if self.1.load(Ordering::Relaxed) { Err(DiskError::Full) } else { Ok(()) }
     }
 }
 
@@ -50,7 +51,7 @@ const SIZE: u64 = 3 * 2048 + 800;
 
 impl Bench {
     fn new() -> Self {
-        let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]));
+        let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]), AtomicBool::new(false));
         Core::create(&disk, &geometry(), [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, None).unwrap();
         let mut bench =
@@ -316,6 +317,26 @@ fn a_full_pool_refuses_data_and_takes_everything_else() {
         bench.both(Op::Write { volume, lba: Lba(round * 8 % 4096), data: data(round, 200), fua: false });
     }
     bench.restart();
+}
+
+#[test]
+fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
+    let mut bench = Bench::new();
+    bench.disk.1.store(true, Ordering::Relaxed);
+    let write = |bench: &mut Bench, lba| {
+        bench.tag += 1;
+        bench.core.submit(Op::Write { volume: V1, lba: Lba(lba), data: data(lba, 64), fua: false }, bench.tag);
+        bench.settle(bench.tag).unwrap()
+    };
+    let refused = (0..SIZE).step_by(64).find_map(|lba| write(&mut bench, lba).err());
+    assert_eq!(refused, Some(OpError::NoSpace));
+    let space = bench.core.space();
+    assert!(space.is_refused_below && space.free() > space.capacity / 2, "{space:?}");
+    bench.disk.1.store(false, Ordering::Relaxed);
+    bench.core.retry_allocation();
+    bench.settle(0);
+    assert!(!bench.core.space().is_refused_below);
+    assert!(write(&mut bench, 0).is_ok());
 }
 
 /// The answers that the core gives now, with nothing of its I/O done.
