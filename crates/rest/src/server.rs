@@ -15,6 +15,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
+use world::LogLimit;
 use world::net::{Listener, Stream};
 
 /// The most connections at a time; others wait to be accepted.
@@ -59,6 +60,7 @@ impl Server {
     /// Serves until `stop` says true or its sender is gone; requests that were begun are finished.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let complaints = LogLimit::default();
         loop {
             let accepted = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -67,7 +69,9 @@ impl Server {
             let (stream, peer, slot) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!("no connection could be accepted: {error}");
+                    if let Some(withheld) = complaints.admit(world::clock::now()) {
+                        tracing::warn!(withheld, "no connection could be accepted: {error}");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
