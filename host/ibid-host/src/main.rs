@@ -2,6 +2,7 @@
 //! saves, and a torture that knows what every block must hold. It speaks iSCSI and shares no code with the array but the
 //! words of the wire.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, reason = "a reader that goes away is no reason to panic: see out")]
 
 mod bench;
 mod cli;
@@ -12,6 +13,7 @@ mod failure;
 mod interrupt;
 mod lab;
 mod meter;
+mod out;
 mod progress;
 mod pump;
 mod random;
@@ -127,7 +129,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match runtime.block_on(run(&cli)) {
+    match runtime.block_on(run(&cli)).and_then(|()| out::check()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");

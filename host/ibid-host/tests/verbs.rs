@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use support::{BLOCK, Reply, Served, Target};
 
 fn run(words: &[&str]) -> Output {
@@ -162,4 +162,28 @@ fn a_portal_tells_its_targets() {
     let served = Target::new(64).serve();
     let targets = json(&["targets", &format!("iscsi://{}", served.address)]);
     assert_eq!(targets[0]["target"], support::NAME);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ibid-host"))
+        .args(["lab", "list"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_could_not_be_written_is_told() {
+    // Every write there fails, as it does on a disk that is full.
+    #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test gives the program an output")]
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(["lab", "list"]).stdout(full).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("error: standard output: No space left"), "{told}");
 }

@@ -4,6 +4,7 @@ use super::load::Load;
 use super::{BenchArgs, Op};
 use crate::failure::Failure;
 use crate::meter::{Latency, round};
+use crate::out::outln;
 use clap::ValueEnum;
 use serde::Serialize;
 use units::format_capacity;
@@ -54,16 +55,16 @@ impl Report {
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
             let text = serde_json::to_string(self).map_err(|error| Failure::Wrong(error.to_string()))?;
-            println!("{text}");
+            outln!("{text}");
             return Ok(());
         }
         let order = if self.seq { "in order" } else { "at random" };
-        println!("{} {}, {order}, queue depth {}, {} s", self.op, format_capacity(self.size), self.qd, self.secs);
-        println!("  commands  {:>12}   {:>12.1} /s   {:>10.1} MiB/s", self.ops, self.ops_s, self.mib_s);
+        outln!("{} {}, {order}, queue depth {}, {} s", self.op, format_capacity(self.size), self.qd, self.secs);
+        outln!("  commands  {:>12}   {:>12.1} /s   {:>10.1} MiB/s", self.ops, self.ops_s, self.mib_s);
         let Latency { mean, p50, p99, p999, max } = self.lat_us;
-        println!("  latency   mean {mean} us   p50 {p50}   p99 {p99}   p99.9 {p999}   max {max}");
+        outln!("  latency   mean {mean} us   p50 {p50}   p99 {p99}   p99.9 {p999}   max {max}");
         if self.errors > 0 {
-            println!("  errors    {:>12}   first: {}", self.errors, self.first_error);
+            outln!("  errors    {:>12}   first: {}", self.errors, self.first_error);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ mod torture;
 mod voma;
 
 use crate::failure::Failure;
+use crate::out::outln;
 use serde::Serialize;
 pub(crate) use sim::{SimArgs, simulate};
 pub(crate) use torture::{DatastoreTortureArgs, torture};
@@ -13,6 +14,6 @@ pub(crate) use voma::{VomaArgs, voma};
 /// One line of JSON on stdout.
 fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?;
-    println!("{line}");
+    outln!("{line}");
     Ok(())
 }

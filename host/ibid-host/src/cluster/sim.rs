@@ -2,6 +2,7 @@
 
 use super::print_json;
 use crate::failure::Failure;
+use crate::out::outln;
 use clap::Args;
 use datastore::sim::{Campaign, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -101,7 +102,7 @@ fn report(args: &SimArgs, seed: u64, outcome: &Outcome, secs: f64) -> Result<(),
             violation: outcome.violation.clone(),
         });
     }
-    println!(
+    outln!(
         "seed {seed}: {} hosts, {} lock operations, {} refused, {} commands; {} crashes, {} lost paths, {} stops, {} lives \
          in {} simulated s ({secs:.1} s)",
         args.hosts,
@@ -114,7 +115,7 @@ fn report(args: &SimArgs, seed: u64, outcome: &Outcome, secs: f64) -> Result<(),
         outcome.lives,
         outcome.time.as_secs()
     );
-    println!(
+    outln!(
         "{}",
         outcome.violation.as_deref().unwrap_or("never two owners, no lock lost, nothing acknowledged lost, fsck clean")
     );

@@ -3,6 +3,7 @@
 use super::print_json;
 use crate::cli::ConnectionArgs;
 use crate::failure::Failure;
+use crate::out::outln;
 use clap::Args;
 use datastore::sim::{Connect, Torture, TortureOutcome};
 use datastore::{Datastore, Runtime, Timing, TokioRuntime};
@@ -118,9 +119,14 @@ fn report(args: &DatastoreTortureArgs, outcome: &TortureOutcome) -> Result<(), F
             violation: outcome.violation.clone(),
         });
     }
-    println!(
+    outln!(
         "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} lives; fsck finds {problems} problems",
-        args.hosts, args.seconds, outcome.operations, outcome.refused, outcome.crashes, outcome.lives
+        args.hosts,
+        args.seconds,
+        outcome.operations,
+        outcome.refused,
+        outcome.crashes,
+        outcome.lives
     );
     Ok(())
 }

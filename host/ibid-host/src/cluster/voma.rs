@@ -2,6 +2,7 @@
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::out::out;
 use clap::{Args, ValueEnum};
 use datastore::{Report, Runtime, TokioRuntime, check};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
     let report = check(&disk, &runtime).await;
     host.close().await?;
     let report = report.map_err(|error| Failure::Wrong(format!("{device}: {error}")))?;
-    print!("{}", text(&report));
+    out!("{}", text(&report));
     match report.problems.len() {
         0 => Ok(()),
         count => Err(Failure::Wrong(format!("{device}: {count} problems"))),

@@ -4,11 +4,11 @@
 use super::view::DeviceView;
 use super::{HostArgs, filesystem};
 use crate::failure::Failure;
+use crate::out::out;
 use clap::Args;
 use device::{PathPolicy, PathState, Primitive, Support};
 use esxhost::{Host, Setting};
 use serde::Serialize;
-use std::io::Write as _;
 use vdisk::reclaim::{DEFAULT_UNIT, logged_blocks};
 
 /// Ports that a device should be reached through: two on each of two controllers.
@@ -55,8 +55,7 @@ pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failur
     findings.extend(views.iter().flat_map(device_findings));
     findings.extend(volumes.iter().filter(|line| line.mounted).map(|line| unmap_finding(line, &log)));
     let text = if check.json { json(&findings) } else { text(&findings) };
-    // A reader that went away has read what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    out!("{text}");
     closed?;
     match findings.iter().filter(|finding| !finding.ok).count() {
         0 => Ok(()),

@@ -12,12 +12,12 @@ mod unmap;
 mod view;
 
 use crate::failure::Failure;
+use crate::out::out;
 pub(crate) use adapter::{ClaimArgs, UnclaimArgs};
 use clap::{Args, Subcommand};
 use esxhost::{Host, default_directory};
 use record::Formatter;
 pub(crate) use settings::AdvcfgArgs;
-use std::io::Write as _;
 use std::time::Duration;
 
 /// Which simulated host.
@@ -178,7 +178,6 @@ pub(crate) fn example_device(name: &str) -> esxhost::DeviceRecord {
 async fn finish(host: &Host, result: Result<String, Failure>) -> Result<(), Failure> {
     let closed = host.close().await;
     let text = result?;
-    // A reader that went away (`| head`) has read what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    out!("{text}");
     Ok(closed?)
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::interrupt::told_to_stop;
+use crate::out::outln;
 use ::lab::results::{Ending, Report};
 use ::lab::{LabError, Plan, Scale, experiments, report};
 use clap::{Args, Subcommand};
@@ -73,11 +74,11 @@ fn list(json: bool) -> Result<(), Failure> {
             .iter()
             .map(|e| serde_json::json!({"id": e.id, "name": e.name, "title": e.title, "question": e.question}))
             .collect();
-        println!("{}", serde_json::Value::Array(all));
+        outln!("{}", serde_json::Value::Array(all));
         return Ok(());
     }
     for experiment in &experiments::ALL {
-        println!("{:4} {:14} {}", experiment.id, experiment.name, experiment.question);
+        outln!("{:4} {:14} {}", experiment.id, experiment.name, experiment.question);
     }
     Ok(())
 }
@@ -95,7 +96,7 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
     };
     let mut so_far = |found: &Report| report::write(found, &args.out).map(drop);
     let found = ::lab::run(&plan, &mut so_far).await.map_err(begin_failed)?;
-    println!("{}", args.out.join(report::PAGE).display());
+    outln!("{}", args.out.join(report::PAGE).display());
     verdict(&found)
 }
 

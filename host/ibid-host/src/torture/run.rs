@@ -8,6 +8,7 @@ use super::stamp::{BLOCK, Stamp};
 use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal_error};
 use crate::cli::{ConnectionArgs, Region, size};
 use crate::failure::Failure;
+use crate::out::outln;
 use crate::pump::{Route, Work, pump};
 use bytes::Bytes;
 use clap::Args;
@@ -308,11 +309,11 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
         result => result,
     };
     if args.json {
-        println!("{}", serde_json::to_string(&counts).map_err(|error| Failure::Wrong(error.to_string()))?);
+        outln!("{}", serde_json::to_string(&counts).map_err(|error| Failure::Wrong(error.to_string()))?);
     } else {
         let Counts { acknowledged, open, blocks_read, full, errors, target_gone, .. } = &counts;
         let gone = if *target_gone { "; the target is gone" } else { "" };
-        println!(
+        outln!(
             "{acknowledged} operations acknowledged, {open} open, {full} without room, {blocks_read} blocks read, {errors} errors{gone}"
         );
     }

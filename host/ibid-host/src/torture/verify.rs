@@ -6,6 +6,7 @@ use super::stamp::{BLOCK, Stamp};
 use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal, journal_error};
 use crate::cli::{ConnectionArgs, Region};
 use crate::failure::Failure;
+use crate::out::outln;
 use crate::progress::Progress;
 use crate::pump::pump;
 use crate::verbs::{Pieces, Sweep};
@@ -120,11 +121,11 @@ async fn sweep(
 
 fn print(args: &VerifyArgs, report: &Report) -> Result<(), Failure> {
     if args.json {
-        println!("{}", serde_json::to_string(report).map_err(|error| Failure::Wrong(error.to_string()))?);
+        outln!("{}", serde_json::to_string(report).map_err(|error| Failure::Wrong(error.to_string()))?);
     } else {
         let Report { operations, blocks, open, applied, not_applied, in_pieces, wrong, .. } = report;
-        println!("{operations} operations, {blocks} blocks compared, {wrong} wrong");
-        println!("{open} operations were open: {applied} there, {not_applied} not there, {in_pieces} in pieces");
+        outln!("{operations} operations, {blocks} blocks compared, {wrong} wrong");
+        outln!("{open} operations were open: {applied} there, {not_applied} not there, {in_pieces} in pieces");
     }
     match &report.first_wrong {
         None => Ok(()),

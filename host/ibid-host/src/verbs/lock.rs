@@ -5,6 +5,7 @@ use super::outcome::print_json;
 use crate::cli::{ConnectionArgs, Region, size};
 use crate::failure::Failure;
 use crate::meter::{Latency, Meter, round};
+use crate::out::outln;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use initiator::{LogicalUnit, Refusal, RunError, Session, Url};
@@ -167,9 +168,11 @@ fn print(args: &LockArgs, meter: &Meter, conflicts: u64) -> Result<(), Failure> 
     if args.json {
         return print_json(&report);
     }
-    println!(
+    outln!(
         "lock by {method}: {} hosts took and gave back {locks} locks in {} s, {locks_s} /s, {conflicts} conflicts, p99 {} us",
-        args.hosts, args.secs, lat_us.p99
+        args.hosts,
+        args.secs,
+        lat_us.p99
     );
     Ok(())
 }

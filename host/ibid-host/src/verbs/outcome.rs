@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::meter::round;
+use crate::out::outln;
 use serde::Serialize;
 use std::time::Instant;
 use units::format_capacity;
@@ -66,7 +67,7 @@ impl Outcome {
         }
         let Self { verb, method, bytes, commands, secs, mib_s, full_at } = self;
         let full = full_at.map_or_else(String::new, |at| format!("; full at {}", format_capacity(at)));
-        println!(
+        outln!(
             "{verb} by {method}: {} in {secs:.3} s, {mib_s} MiB/s, {commands} commands{full}",
             format_capacity(*bytes)
         );
@@ -76,6 +77,6 @@ impl Outcome {
 
 /// Prints one JSON object.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?);
+    outln!("{}", serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?);
     Ok(())
 }

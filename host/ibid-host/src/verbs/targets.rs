@@ -3,6 +3,7 @@
 use super::outcome::print_json;
 use crate::cli::ConnectionArgs;
 use crate::failure::Failure;
+use crate::out::outln;
 use clap::Args;
 use initiator::Url;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(crate) async fn run(args: &TargetsArgs) -> Result<(), Failure> {
         return print_json(&rows);
     }
     for row in rows {
-        println!("{}  {}", row.target, row.addresses.join(" "));
+        outln!("{}  {}", row.target, row.addresses.join(" "));
     }
     Ok(())
 }

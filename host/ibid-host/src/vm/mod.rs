@@ -5,6 +5,7 @@ mod table;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmVerb;
 use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
@@ -33,7 +34,7 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
             Power::State { name } => {
                 let machine = find(volumes, name).await?;
                 let running = machine.is_running().await.map_err(failed(name))?;
-                println!("{}", if running { "Powered on" } else { "Powered off" });
+                outln!("{}", if running { "Powered on" } else { "Powered off" });
                 Ok(())
             }
         },
@@ -61,7 +62,7 @@ async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
             rows.push(table::Row::of(rows.len() + 1, &datastore.info().label, &machine));
         }
     }
-    print!("{}", table::render(&rows));
+    out!("{}", table::render(&rows));
     Ok(())
 }
 
@@ -105,7 +106,7 @@ async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<()
     let copied = source.clone_to(&datastore, &args.name, args.format, &|done| meter.advance(done)).await;
     let (_, report) = copied.map_err(failed(&args.name))?;
     meter.end();
-    println!("{}", way(&report));
+    outln!("{}", way(&report));
     Ok(())
 }
 
@@ -124,17 +125,17 @@ async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failur
     };
     let report = report.map_err(failed(&args.name))?;
     meter.end();
-    println!("{}", way(&report));
+    outln!("{}", way(&report));
     Ok(())
 }
 
 async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Result<(), Failure> {
     let machine = find(volumes, name).await?;
-    println!("Powering on VM:");
+    outln!("Powering on VM:");
     let running = machine.power_on().await.map_err(failed(name))?;
     let booted = running.boot(&Boot::default()).await;
     let waited = if booted.is_ok() { run_until(volumes, &machine, secs).await } else { Ok(()) };
-    println!("Powering off VM:");
+    outln!("Powering off VM:");
     running.power_off().await.map_err(failed(name))?;
     booted.map_err(failed(name))?;
     waited

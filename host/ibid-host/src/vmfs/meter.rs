@@ -1,6 +1,7 @@
 //! ESXi's way to show how far work is: one line that is written over.
 
-use std::io::{IsTerminal as _, Write as _};
+use crate::out::{out, outln};
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `Clone: 37% done.`
@@ -25,16 +26,14 @@ impl Meter {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let percent = (u128::from(done) * 100 / u128::from(self.total)).min(99) as u64;
         if self.terminal && self.shown.swap(percent, Ordering::Relaxed) != percent {
-            print!("\r{}", line(self.verb, percent));
-            // A terminal that is gone has nobody to tell.
-            let _ = std::io::stdout().flush();
+            out!("\r{}", line(self.verb, percent));
         }
     }
 
     /// All is done.
     pub(crate) fn end(&self) {
         let start = if self.terminal { "\r" } else { "" };
-        println!("{start}{}", line(self.verb, 100));
+        outln!("{start}{}", line(self.verb, 100));
     }
 }
 

@@ -5,6 +5,7 @@ mod words;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Access, Datastore, FormatOptions, Mode};
@@ -33,7 +34,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     if let Some(bytes) = args.create {
         let format = args.format.unwrap_or(Format::ZeroedThick);
         if let Some(line) = words::creating(&args.path, format) {
-            println!("{line}");
+            outln!("{line}");
         }
         let meter = Meter::new("Create", bytes);
         let made = VirtualDisk::create(&datastore, &file, bytes, format, settings, &|done| meter.advance(done)).await;
@@ -56,7 +57,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     }
     if args.chain {
         VirtualDisk::check(&datastore, &file).await.map_err(failed("Disk chain is not consistent"))?;
-        println!("Disk chain is consistent.");
+        outln!("Disk chain is consistent.");
         return Ok(());
     }
     let disk = VirtualDisk::open(&datastore, &file, Access::Write, settings).await.map_err(failed(&args.path))?;
@@ -74,7 +75,7 @@ async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure>
         meter.end();
         return grown.close().await.map_err(failed(&args.path));
     }
-    println!("{}", words::in_place());
+    outln!("{}", words::in_place());
     let verb = match (args.write_zeros, args.inflate, args.eager_zero) {
         (true, ..) => "Zeroing",
         (_, true, _) => "Inflate",
@@ -106,7 +107,7 @@ async fn clone(
     let disk = VirtualDisk::open(&from, &from_file, Access::Read, settings).await.map_err(failed(source))?;
     // Without -d ESXi makes what it makes by default, whatever the source is.
     let format = args.format.unwrap_or(Format::ZeroedThick);
-    println!("{}", words::cloning(source, format));
+    outln!("{}", words::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
     let target = Target { format: Some(format), ..Target::new(datastore, file) };
     let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
@@ -128,12 +129,12 @@ async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> R
     let device = name.strip_suffix(":1").unwrap_or(name);
     let disk = volumes.host().disk(device).await?;
     let label = args.label.clone().unwrap_or_else(|| "datastore".to_owned());
-    print!("{}", words::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
+    out!("{}", words::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
     let options = FormatOptions { partition_lba: args.partition_lba, ..FormatOptions::new(&label, mode) };
     let made = Datastore::format(&disk, &options, volumes.runtime()).await;
     let info = made.map_err(failed("Failed to create VMFS"))?;
     let uuid = info.uuid.to_string();
-    println!("{}", words::created_volume(&uuid));
+    outln!("{}", words::created_volume(&uuid));
     for old in volumes.host().mounts().into_iter().filter(|mount| mount.device == device) {
         volumes.host().remove_mount(&old.uuid)?;
     }
@@ -153,11 +154,11 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
     let tell = |blocks: u64| {
         let free = space.free * datastore::BLOCK_BYTES;
         let text = words::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::BLOCK_BYTES);
-        println!("{text}");
+        outln!("{text}");
     };
     let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &tell).await;
     summary.map_err(failed("Failed to reclaim free blocks"))?;
-    println!("Done.");
+    outln!("Done.");
     Ok(())
 }
 
@@ -174,6 +175,6 @@ async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
         }
         Err(_) => 0,
     };
-    println!("{}", words::lock_info(&stat, to_be_zeroed));
+    outln!("{}", words::lock_info(&stat, to_be_zeroed));
     Ok(())
 }

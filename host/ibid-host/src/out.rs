@@ -1,0 +1,39 @@
+//! What is said on standard output. Whoever reads it may go away in the middle (`| head`): that ends nothing, least of all a clone that is
+//! half done. Any other failure, as of a disk that is full, is told at the end.
+
+use crate::failure::Failure;
+use std::fmt;
+use std::io::{ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// The first thing that could not be written, and why.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Says something. [`out!`] and [`outln!`] are the words for it.
+pub(crate) fn say(what: fmt::Arguments<'_>) {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_fmt(what).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            // The first one tells why; what comes after it is no news.
+            let _ = LOST.set(error.to_string());
+        }
+        _ => {}
+    }
+}
+
+/// An error when something that was said is lost, though somebody still listens.
+pub(crate) fn check() -> Result<(), Failure> {
+    LOST.get().map_or(Ok(()), |error| Err(Failure::Wrong(format!("standard output: {error}"))))
+}
+
+/// Says something on standard output.
+macro_rules! out {
+    ($($word:tt)*) => { $crate::out::say(format_args!($($word)*)) };
+}
+
+/// Says a line on standard output.
+macro_rules! outln {
+    ($($word:tt)*) => { $crate::out::say(format_args!("{}\n", format_args!($($word)*))) };
+}
+
+pub(crate) use {out, outln};
