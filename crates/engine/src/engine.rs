@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use units::VolumeId;
-use world::{Disk, Durability, LogLimit, clock};
+use world::{Disk, DiskError, Durability, LogLimit, clock};
 
 /// Threads that read for those who must not wait.
 const READERS: usize = 2;
@@ -127,8 +127,8 @@ struct Shared {
     has_no_time: AtomicBool,
     is_ending: AtomicBool,
     has_write_cache: bool,
-    /// I/Os that failed are told of, but not every one: a file system that is full refuses many in a second.
-    complaints: LogLimit,
+    /// A file system that is full refuses many allocations in a second.
+    refusals: LogLimit,
 }
 
 /// What became of the actions that a thread found under the mutex.
@@ -159,7 +159,7 @@ impl Engine {
             watch: Watch::default(),
             has_no_time: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
-            complaints: LogLimit::default(),
+            refusals: LogLimit::default(),
         });
         let mut threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
@@ -291,10 +291,8 @@ impl Shared {
             match job {
                 Job::Io(id, io) => {
                     let result = perform(&*self.disk, &io);
-                    if let Err(error) = &result
-                        && let Some(withheld) = self.complaints.admit(clock::now())
-                    {
-                        tracing::warn!(?id, %error, withheld, "an I/O of the engine failed");
+                    if let Err(error) = &result {
+                        self.complain(id, &io, error);
                     }
                     self.locked(|core| core.io_done(id, result));
                 }
@@ -314,6 +312,18 @@ impl Shared {
                 }
                 Job::Read(plan, waiter) => self.complete(&waiter, plan.execute(&*self.disk)),
             }
+        }
+    }
+
+    /// Tells of an I/O that failed. Room that is refused is asked for again and again, and not told every time; anything else is, for it may
+    /// be why the engine stops.
+    fn complain(&self, id: IoId, io: &Io, error: &DiskError) {
+        let withheld = match io {
+            Io::Allocate { .. } => self.refusals.admit(clock::now()),
+            _ => Some(0),
+        };
+        if let Some(withheld) = withheld {
+            tracing::warn!(?id, %error, withheld, "an I/O of the engine failed");
         }
     }
 
