@@ -64,8 +64,9 @@ impl App {
 
     fn conditions(&self) -> Vec<Condition> {
         let mut found = Vec::new();
-        found.extend(self.pool_fills());
-        found.extend(no_room_below(&self.engine.space(), &self.catalog.array().name));
+        let pool = self.engine.space();
+        found.extend(self.pool_fills(&pool));
+        found.extend(no_room_below(&pool, &self.catalog.array().name));
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -111,8 +112,7 @@ impl App {
         })
     }
 
-    fn pool_fills(&self) -> Option<Condition> {
-        let pool = self.engine.space();
+    fn pool_fills(&self, pool: &Space) -> Option<Condition> {
         let percent = percent(pool.used, pool.capacity);
         let own = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
         let expected = own.min(WARNING_PERCENT);

@@ -28,8 +28,7 @@ const HEAPS: i32 = 1;
 ///   grows: an array told to live in 64 MiB was seen to take four times as much.
 /// * It gives threads heaps of their own. What one thread allocates and another frees (a page of metadata comes in with whoever read it and
 ///   leaves with whoever needs the room) is free in the first one's heap alone, and each heap keeps holes for the peak of its own: an
-///   array told to live in 96 MiB held 85 and took 260. With one heap it took 135, and was not slower for it: threads keep small pieces
-///   for themselves all the same.
+///   array told to live in 96 MiB held 85 and took 260. With one heap it took 135. Threads keep small pieces for themselves all the same.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "the C library offers no other way; see SAFETY")]
 pub fn hold_little() {
