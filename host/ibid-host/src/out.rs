@@ -9,16 +9,17 @@ use std::sync::OnceLock;
 /// The first thing that could not be written, and why.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Says something. [`out!`] and [`outln!`] are the words for it.
-pub(crate) fn say(what: fmt::Arguments<'_>) {
+/// Says something; [`out!`] and [`outln!`] are the words for it. False when it was not heard: for those with nothing to do but to be heard.
+pub(crate) fn say(what: fmt::Arguments<'_>) -> bool {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_fmt(what).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            // The first one tells why; what comes after it is no news.
-            let _ = LOST.set(error.to_string());
-        }
-        _ => {}
+    let said = stdout.write_fmt(what).and_then(|()| stdout.flush());
+    if let Err(error) = &said
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // The first one tells why; what comes after it is no news.
+        let _ = LOST.set(error.to_string());
     }
+    said.is_ok()
 }
 
 /// An error when something that was said is lost, though somebody still listens.

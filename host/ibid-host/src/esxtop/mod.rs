@@ -8,13 +8,14 @@ mod terminal;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::out::out;
 use batch::{Capture, perfmon_time};
 use clap::Args;
 use esxhost::{Host, timestamp};
 use fields::Selection;
 use sample::Sample;
 use screen::Screen;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use world::files::Access;
@@ -92,9 +93,7 @@ async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Resul
     names.sort();
     names.dedup();
     let capture = Capture::new(host.name(), names, selection);
-    let mut out = std::io::stdout().lock();
-    let mut print = |text: String| out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok();
-    let mut alive = print(capture.header());
+    let mut alive = out!("{}", capture.header());
     let mut interval = tokio::time::interval(Duration::from_secs_f64(args.delay));
     interval.tick().await;
     let mut left = args.iterations.unwrap_or(u64::MAX);
@@ -102,7 +101,7 @@ async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Resul
         interval.tick().await;
         let now = Sample::take(host)?;
         let rows = now.rows(&before, &host.devices(), host.worlds()?);
-        alive = print(capture.line(&perfmon_time(&timestamp(clock::unix_millis())), &rows));
+        alive = out!("{}", capture.line(&perfmon_time(&timestamp(clock::unix_millis())), &rows));
         before = now;
         left -= 1;
     }
