@@ -18,6 +18,9 @@ pub use work::{Sent, Work};
 
 /// Commands that are open at a time where they carry no data: WRITE SAME, EXTENDED COPY, UNMAP.
 const OFFLOADS_OPEN: usize = 64;
+/// WRITE SAMEs that are open at a time for each [`LANE_BYTES`] that are begun: see [`zeroes_open`].
+const LANE_OPEN: usize = 16;
+const LANE_BYTES: u64 = 128 << 30;
 /// Commands that are open at a time where each carries data: so many megabytes are in memory.
 const TRANSFERS_OPEN: usize = 16;
 /// Bytes of a READ or WRITE of the mover between datastores with the same block size, and between others.
@@ -95,6 +98,14 @@ pub(crate) struct CopyOrder {
     pub(crate) xcopy_bytes: u64,
 }
 
+/// WRITE SAMEs that are open at a time while so many bytes are zeroed. The host's queue for a device is shared by all that
+/// it makes there: several disks of a usual size at once have room beside each other, and each is made in little more than
+/// the time that it takes alone. One that is large enough to be waited for has the queue to itself.
+fn zeroes_open(bytes: u64) -> usize {
+    let lanes = usize::try_from(bytes.div_ceil(LANE_BYTES)).unwrap_or(usize::MAX);
+    lanes.saturating_mul(LANE_OPEN).clamp(LANE_OPEN, OFFLOADS_OPEN)
+}
+
 /// Called with the bytes that have just been done.
 pub(crate) type Advance<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
@@ -132,7 +143,8 @@ impl Mover {
         let cut = runs.iter().copied();
         let cut = cut.flat_map(move |(lba, blocks)| pieces(blocks, step).map(move |(at, n)| (lba + at, n)));
         let by_array = self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero);
-        let open = if by_array { OFFLOADS_OPEN } else { TRANSFERS_OPEN };
+        let bytes = runs.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(blocks.saturating_mul(block)));
+        let open = if by_array { zeroes_open(bytes) } else { TRANSFERS_OPEN };
         let zeros = &zeros;
         stream::iter(cut.map(|(lba, blocks)| async move {
             self.zero_piece(disk, lba, blocks, zeros).await?;

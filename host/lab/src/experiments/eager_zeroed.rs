@@ -21,12 +21,10 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     // Without WRITE SAME every byte of zeros crosses the wire: four of a smaller size are enough. With it, they are large
     // enough that zeroing them, and not the changes of the datastore, is what takes time.
     let room = bench.site.place(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
-    let together = bench.scale.pick([GIB / 2, 16 * GIB], [20 * GIB, 100 * GIB]).map(|size| size.min(room));
+    let together = bench.scale.pick([GIB / 2, 48 * GIB], [20 * GIB, 100 * GIB]).map(|size| size.min(room));
     let sizes: Vec<u64> = bench.fitting(0, &sizes)?;
     bench.say("making a datastore");
     let store = Store::fresh(bench, 0, "esx01", None).await?;
-    let others = others(bench).await?;
-    let all: Vec<&Store> = std::iter::once(&store).chain(&others).collect();
     bench.plan(2 * (sizes.len() + 2) * bench.repetitions as usize);
     let mut findings = Findings {
         setup: setup(together, true),
@@ -40,16 +38,16 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
         for size in &sizes {
             for setting in trial::in_turn(&WRITE_SAME, repetition) {
                 bench.step(format!("{}, {}, run {}", words::bytes(*size), setting.name, repetition + 1));
-                let zeroed = zeros::make(bench, &[&store], *size, setting.on).await?;
+                let zeroed = zeros::make(bench, &store, 1, *size, setting.on).await?;
                 zeroed.note(&mut findings.samples, &words::bytes(*size), setting, repetition);
                 last[usize::from(setting.on)] = Some(zeroed);
             }
         }
         for setting in trial::in_turn(&WRITE_SAME, repetition) {
-            for (case, stores) in [(ONE, &all[..1]), (FOUR, &all[..])] {
+            for (case, disks) in [(ONE, 1), (FOUR, TOGETHER)] {
                 bench.step(format!("{case}, {}, run {}", setting.name, repetition + 1));
                 let usable = !zeros::is_fallback(&last) && setting.on;
-                let zeroed = zeros::make(bench, stores, together[usize::from(usable)], setting.on).await?;
+                let zeroed = zeros::make(bench, &store, disks, together[usize::from(usable)], setting.on).await?;
                 zeroed.note(&mut findings.samples, case, setting, repetition);
             }
         }
@@ -60,9 +58,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     if let [Some(off), Some(on)] = &last {
         judge(&mut findings, &sizes, (off, on));
     }
-    for store in others.into_iter().chain([store]) {
-        store.unmount().await?;
-    }
+    store.unmount().await?;
     Ok(findings)
 }
 
@@ -73,18 +69,7 @@ fn setup(together: [u64; 2], is_supported: bool) -> String {
         true => format!("of {large} with WRITE SAME, of {small} without"),
         false => format!("of {small}, also where WRITE SAME is on, which the target refuses"),
     };
-    format!(
-        "one disk of each size; and four at once, each through a mount and sessions of its own in the lab's one process: {sizes}"
-    )
-}
-
-/// What the other processes of the host have of the datastore.
-async fn others(bench: &Bench) -> Result<Vec<Store>, LabError> {
-    let mut others = Vec::new();
-    while others.len() + 1 < TOGETHER {
-        others.push(Store::join(bench, 0, "esx01").await?);
-    }
-    Ok(others)
+    format!("one disk of each size; and four at once, of one host through its one queue for the device: {sizes}")
 }
 
 fn judge(findings: &mut Findings, sizes: &[u64], (off, on): (&Zeroed, &Zeroed)) {
@@ -149,9 +134,9 @@ mod tests {
 
     #[test]
     fn what_was_zeroed_is_told_as_it_was() {
-        let together = [GIB / 2, 16 * GIB];
+        let together = [GIB / 2, 48 * GIB];
         assert!(
-            setup(together, true).ends_with("of 16 GiB with WRITE SAME, of 512 MiB without"),
+            setup(together, true).ends_with("of 48 GiB with WRITE SAME, of 512 MiB without"),
             "{}",
             setup(together, true)
         );

@@ -14,7 +14,7 @@ const TIB: u64 = 1 << 40;
 
 pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     // On a smaller target, as much as it has room for.
-    let sizes = bench.fitting(0, &bench.scale.pick([TIB / 16, 4 * GIB], [TIB, 64 * GIB]))?;
+    let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, 4 * GIB], [TIB, 64 * GIB]))?;
     let size = sizes.first().copied().ok_or_else(|| LabError::NotPossible("its disk is too small".into()))?;
     // A whole terabyte of zeros takes most of an hour on a small machine: a part of it has the same rate.
     let part = size.min(bench.scale.pick(4 * GIB, 64 * GIB));
@@ -38,7 +38,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
         for setting in trial::in_turn(&WRITE_SAME, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
             let measured = if setting.on && !zeros::is_fallback(&last) { size } else { part };
-            let zeroed = zeros::make(bench, &[&store], measured, setting.on).await?;
+            let zeroed = zeros::make(bench, &store, 1, measured, setting.on).await?;
             note(&mut findings.samples, &zeroed, size, setting, repetition);
             last[usize::from(setting.on)] = Some(zeroed);
         }

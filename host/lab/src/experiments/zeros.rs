@@ -25,18 +25,22 @@ pub(super) struct Zeroed {
     pub(super) supported: bool,
 }
 
-/// Makes an eagerzeroedthick disk through each of `stores` at once, reads a place of each, and removes them. All are of one
-/// datastore: several are what as many processes of a host have of it, each with sessions of its own.
-pub(super) async fn make(bench: &Bench, stores: &[&Store], bytes: u64, write_same: bool) -> Result<Zeroed, LabError> {
+/// Makes so many eagerzeroedthick disks at once, reads a place of each, and removes them.
+pub(super) async fn make(
+    bench: &Bench,
+    store: &Store,
+    disks: usize,
+    bytes: u64,
+    write_same: bool,
+) -> Result<Zeroed, LabError> {
     let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
-    let names: Vec<String> = stores.iter().map(|_| format!("ezt{:04}", bench.serial())).collect();
+    let names: Vec<String> = (0..disks).map(|_| format!("ezt{:04}", bench.serial())).collect();
     let begun = clock::now();
-    let made = stores.iter().zip(&names);
-    let made = made.map(|(store, name)| store.create(name, bytes, Format::EagerZeroedThick, settings));
+    let made = names.iter().map(|name| store.create(name, bytes, Format::EagerZeroedThick, settings));
     let made = try_join_all(made).await?;
     let time = clock::now().duration_since(begun);
     let work = made.iter().fold(Work::default(), |sum, (_, work)| super::copies::add(sum, *work));
-    for (((disk, _), name), store) in made.into_iter().zip(&names).zip(stores) {
+    for ((disk, _), name) in made.into_iter().zip(&names) {
         let found = disk.read_at(bytes / 2 / (1 << 20) * (1 << 20), 1 << 20).await?;
         if found.iter().any(|byte| *byte != 0) {
             return Err(LabError::Wrong(format!("the disk {name} was zeroed and holds something else")));
@@ -44,9 +48,8 @@ pub(super) async fn make(bench: &Bench, stores: &[&Store], bytes: u64, write_sam
         disk.close().await?;
         store.remove(name).await?;
     }
-    let usable = |store: &&Store| store.device().vaai().is_usable(Primitive::Zero);
-    let supported = !write_same || stores.iter().all(usable);
-    Ok(Zeroed { time, work, bytes: bytes * stores.len() as u64, supported })
+    let supported = !write_same || store.device().vaai().is_usable(Primitive::Zero);
+    Ok(Zeroed { time, work, bytes: bytes * disks as u64, supported })
 }
 
 /// True once it is known that WRITE SAME is not there: then a part is enough for both settings. `last` are the last disks without it and with it.

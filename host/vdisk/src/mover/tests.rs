@@ -44,6 +44,13 @@ async fn the_array_zeroes_in_commands_of_one_mebibyte() {
     assert_eq!(disk.read(0, 2048).await.unwrap(), mebibyte(0));
 }
 
+#[test]
+fn a_disk_has_its_share_of_the_queue_by_its_size() {
+    let open = |gib: u64| zeroes_open(gib << 30);
+    assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [16, 16, 16, 32, 32, 64, 64]);
+    assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (16, 64));
+}
+
 #[tokio::test]
 async fn without_write_same_zeros_are_written() {
     let (array, disk, _) = volumes().await;
