@@ -260,6 +260,8 @@ pub struct Space {
     pub written: u64,
     /// Data written by hosts and stored by the engine since it was opened: metadata copies add nothing to it.
     pub data_stored: u64,
+    /// Number of the log's newest record: greater after each change of a volume, or of what is kept beside them.
+    pub changes: u64,
     /// The file system below has no room for what the pool needs next, though the pool itself may have: hosts are refused as if it were full.
     pub is_refused_below: bool,
 }

@@ -98,6 +98,21 @@ fn every_stored_byte_is_in_one_figure_of_the_census() {
     assert_eq!(census.shared(), 0);
 }
 
+#[test]
+fn whoever_changes_whose_a_byte_is_is_seen_and_a_count_is_not() {
+    let (_disk, engine) = filled();
+    engine.census(&owner).expect("a census");
+    let before = engine.space();
+    engine.census(&owner).expect("a census");
+    assert_eq!((engine.space().changes, engine.space().data), (before.changes, before.data));
+    // Block 1 of volume 1, which volume 2 holds too, becomes one that volume 3 holds: as much is stored and written as before.
+    let from = BlockRange::new(Lba(0), 8).unwrap();
+    done(&engine, Op::Copy { source: VolumeId(3), from, destination: VolumeId(1), to: Lba(8) });
+    let after = engine.space();
+    assert_eq!((after.data, after.written), (before.data, before.written));
+    assert!(after.changes > before.changes);
+}
+
 /// What is written by its number: no two blocks are alike, and none can be compressed.
 type Content = Vec<Option<u64>>;
 

@@ -38,6 +38,7 @@ fn show(call: &Call) -> Array {
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
+    call.app.count_space_if_quick();
     page(vec![show(call)], &call.query, &["name"])
 }
 
@@ -85,7 +86,9 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let array = state.array();
     check_names(call, &array.name)?;
-    if call.query.flag("refresh")? == Some(true) && !call.app.count_space() {
+    if call.query.flag("refresh")? != Some(true) {
+        call.app.count_space_if_quick();
+    } else if !call.app.count_space() {
         return Err(RestError::Internal("What belongs to whom could not be counted.".to_owned()));
     }
     let (capacity, space) = space::of_array(&call.app, &state);

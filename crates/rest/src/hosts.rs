@@ -45,6 +45,7 @@ fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
 /// `GET /hosts`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    call.app.count_space_if_quick();
     let state = call.app.catalog.state();
     let find = |name: &str| Ok(state.host(name)?.clone());
     let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;

@@ -28,6 +28,7 @@ mod volumes;
 
 pub use app::{App, Growth};
 pub use server::{ServeError, Server};
+pub use space::COUNT_PART;
 pub use tls::{Identity, IdentityError};
 pub use token::{ADMIN, ADMIN_TOKEN_FILE, TokenError, ensure_admin, new_admin_token};
 

@@ -2,15 +2,25 @@
 //!
 //! Two kinds of figures meet here. Those that the engine keeps at any moment: what hosts have written, what the pool holds. And
 //! those that take a walk over the whole map, because they say whose a stored byte is: unique, shared, snapshots. The walk is made
-//! in the background, and its figures carry its time. At that time the volumes' figures are together those of the array.
+//! when they are asked for, where something has changed and it is quick, and else in the background; its figures carry its time. At
+//! that time the volumes' figures are together those of the array.
 
 use crate::app::App;
 use api::Space;
 use catalog::{State, Unit, Volume};
 use engine::{Census, FamilySpace, Owner};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use units::VolumeId;
+use world::clock;
+
+/// At most one part in so many of the time is spent counting, unless somebody asks for a count in so many words.
+pub const COUNT_PART: u32 = 20;
+/// Who asks for figures waits for a count that takes no longer than this.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// While it is not known how long a count takes: it is quick with so little data.
+const LITTLE_DATA: u64 = 16 << 30;
 
 /// The last count of what belongs to whom.
 #[derive(Default)]
@@ -23,38 +33,85 @@ pub(crate) struct SpaceBook {
 struct Counted {
     census: Census,
     as_of_ms: u64,
-    /// The pool and the version of the catalogue just before.
-    before: (engine::Space, u64),
+    /// Just before.
+    before: Moment,
+    took: Duration,
+    ended: Instant,
+}
+
+/// What changes whenever what belongs to whom does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    /// Of the engine's log: what hosts and administrators did.
+    changes: u64,
+    /// What the engine did by itself: compressed, gave back.
+    data: u64,
+    /// Of the catalogue.
+    version: u64,
+}
+
+impl Counted {
+    /// True when it was quick, and is long enough ago, to be made again for somebody who waits.
+    fn may_be_repeated(&self) -> bool {
+        self.took <= PATIENCE && clock::now().saturating_duration_since(self.ended) >= self.took * COUNT_PART
+    }
 }
 
 impl App {
     /// Counts what belongs to whom, and keeps the figures for those who ask. Reads the whole map: not for use on a runtime's own
     /// threads. False where the engine could not.
     pub fn count_space(&self) -> bool {
-        let _counting = self.spaces.counting.lock();
+        self.count(&self.spaces.counting.lock())
+    }
+
+    /// The same for somebody who is about to ask for figures and shall not wait long: where something has changed and a count is
+    /// quick. Else the figures stay those of the last.
+    pub(crate) fn count_space_if_quick(&self) {
+        let is_due = || match self.counted() {
+            None => self.engine.space().data <= LITTLE_DATA,
+            Some(last) => last.may_be_repeated() && last.before != self.moment(),
+        };
+        if is_due()
+            && let Some(counting) = self.spaces.counting.try_lock_for(PATIENCE)
+            // Somebody else may have counted meanwhile.
+            && is_due()
+        {
+            self.count(&counting);
+        }
+    }
+
+    fn count(&self, _counting: &MutexGuard<'_, ()>) -> bool {
         // A snapshot that is taken meanwhile is its volume's at once, hence not one state for the whole walk.
         let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
             Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
             None => Owner { family: id, is_snapshot: false },
         };
-        let as_of_ms = world::clock::unix_millis();
+        let (begun, as_of_ms) = (clock::now(), clock::unix_millis());
         let before = self.moment();
-        let census = self.engine.census(&owner);
-        let has_counted = census.is_some();
-        if let Some(census) = census {
-            *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, before }));
-        }
-        has_counted
+        let Some(census) = self.engine.census(&owner) else { return false };
+        let ended = clock::now();
+        let took = ended.saturating_duration_since(begun);
+        *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, before, took, ended }));
+        true
     }
 
-    /// True where nothing can be seen to have changed since the last count. (A copy that takes exactly the place of another cannot be
-    /// seen.)
+    /// True where nothing has changed since the last count.
     pub fn is_counted(&self) -> bool {
         self.counted().is_some_and(|counted| counted.before == self.moment())
     }
 
-    fn moment(&self) -> (engine::Space, u64) {
-        (self.engine.space(), self.catalog.version())
+    /// Lets the last count have taken so long.
+    #[cfg(test)]
+    pub(crate) fn pretend_counting_takes(&self, took: Duration) {
+        let mut latest = self.spaces.latest.write();
+        let last = latest.as_ref().unwrap();
+        let Counted { as_of_ms, before, ended, .. } = **last;
+        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, before, took, ended }));
+    }
+
+    fn moment(&self) -> Moment {
+        let space = self.engine.space();
+        Moment { changes: space.changes, data: space.data, version: self.catalog.version() }
     }
 
     fn counted(&self) -> Option<Arc<Counted>> {

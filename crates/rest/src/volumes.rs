@@ -100,6 +100,7 @@ fn asked(call: &Call, state: &State) -> Result<Vec<Arc<Volume>>, RestError> {
 /// `GET /volumes`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
+    call.app.count_space_if_quick();
     let (state, now_ms) = (call.app.catalog.state(), world::clock::unix_millis());
     let name = |volume: &Arc<Volume>| volume.name.clone();
     page_named(asked(call, &state)?, &call.query, name, |volume| show(call, &state, volume, now_ms))
@@ -108,6 +109,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
 /// `GET /volumes/space`.
 pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
+    call.app.count_space_if_quick();
     let (state, time) = (call.app.catalog.state(), world::clock::unix_millis());
     let name = |volume: &Arc<Volume>| volume.name.clone();
     page_named(asked(call, &state)?, &call.query, name, |volume| VolumeSpace {

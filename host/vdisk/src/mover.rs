@@ -19,7 +19,7 @@ pub use work::{Sent, Work};
 /// Commands that are open at a time where they carry no data: WRITE SAME, EXTENDED COPY, UNMAP.
 const OFFLOADS_OPEN: usize = 64;
 /// WRITE SAMEs that are open at a time for each [`LANE_BYTES`] that are begun: see [`zeroes_open`].
-const LANE_OPEN: usize = 16;
+const LANE_OPEN: usize = 12;
 const LANE_BYTES: u64 = 128 << 30;
 /// Commands that are open at a time where each carries data: so many megabytes are in memory.
 const TRANSFERS_OPEN: usize = 16;

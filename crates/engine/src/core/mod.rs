@@ -256,6 +256,7 @@ impl Core {
             system: (live - data) * SECTOR_BYTES,
             written: self.volumes.mapped().saturating_mul(MAP_BLOCK_BYTES),
             data_stored: self.data_stored,
+            changes: self.log.last().0,
             is_refused_below: self.pool.lacks_room_below(self.ready_target()),
         }
     }

@@ -1,7 +1,7 @@
 //! What the array does by itself: eradicating what is due, counting its space, looking for what to alert of.
 
 use catalog::Catalog;
-use rest::App;
+use rest::{App, COUNT_PART};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -9,12 +9,10 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// The longest that nothing is looked at. A clock that is set forward is noticed then.
 const ERADICATION_INTERVAL: Duration = Duration::from_secs(60);
-/// The shortest time between two counts of space.
+/// The shortest time between two counts of space that nobody has asked for. One that takes long is made seldom.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 /// The longest time between two counts, where nothing can be seen to have changed.
 const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
-/// A count that takes long is made seldom: at most this part of the time is spent counting.
-const COUNT_PART: u32 = 20;
 /// How often it is looked for alerts.
 const ALERT_INTERVAL: Duration = Duration::from_secs(10);
 

@@ -47,8 +47,8 @@ async fn the_array_zeroes_in_commands_of_one_mebibyte() {
 #[test]
 fn a_disk_has_its_share_of_the_queue_by_its_size() {
     let open = |gib: u64| zeroes_open(gib << 30);
-    assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [16, 16, 16, 32, 32, 64, 64]);
-    assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (16, 64));
+    assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [12, 12, 12, 24, 24, 48, 64]);
+    assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (12, 64));
 }
 
 #[tokio::test]
