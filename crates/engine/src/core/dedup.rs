@@ -4,7 +4,7 @@
 //! it names may have been freed meanwhile, or be another block; nothing is shared before its bytes were compared.
 
 use super::Core;
-use super::destage::Batch;
+use super::destage::{Batch, Pair};
 use super::dirty::{ALL_SECTORS, Origin};
 use super::load::Waiter;
 use super::pool::{Kind, Phase};
@@ -64,6 +64,14 @@ impl Dedup {
     fn lookup(&mut self, fingerprint: u128) -> Candidates {
         let slots = self.index.lookup(fingerprint);
         if slots.is_empty() && self.index.is_sampled() { self.neighbours.lookup(fingerprint) } else { slots }
+    }
+
+    /// What was freed, or is another block by now, only stands in the way: every block of that fingerprint would be compared with it, and
+    /// be stored again.
+    fn forget(&mut self, fingerprint: u128, slot: u64) {
+        if !self.index.remove(fingerprint, slot) {
+            self.neighbours.remove(fingerprint, slot);
+        }
     }
 }
 
@@ -127,10 +135,9 @@ impl Core {
             }
             Some(Candidate::Stored(stored)) => {
                 let Some((unit, index)) = self.stored_unit(stored) else { return false };
-                self.dedup.index.confirm(fingerprint, stored.slot);
                 self.want_neighbours(stored);
                 reduction.pairs.push((data.clone(), unit, index));
-                batch.pairs.push((name, stored, (unit, index)));
+                batch.pairs.push(Pair { name, fingerprint, candidate: stored, compared: (unit, index) });
                 true
             }
             _ => {
@@ -165,12 +172,23 @@ impl Core {
             if found.is_some() {
                 return found;
             }
-            // What was freed, or is another block by now, only stands in the way.
-            if !self.dedup.index.remove(fingerprint, slot) {
-                self.dedup.neighbours.remove(fingerprint, slot);
-            }
+            self.dedup.forget(fingerprint, slot);
         }
         None
+    }
+
+    /// A block was compared with a candidate.
+    pub(crate) fn compared(&mut self, fingerprint: u128, candidate: SlotName, is_equal: bool) {
+        if is_equal {
+            self.dedup.index.confirm(fingerprint, candidate.slot);
+        } else {
+            self.dedup.forget(fingerprint, candidate.slot);
+        }
+    }
+
+    /// A block gets a place of its own though there was a candidate for it.
+    pub(crate) fn found_unique(&mut self, fingerprint: u128, name: SlotName) {
+        self.dedup.index.insert(fingerprint, name.slot);
     }
 
     /// Turns the reference to a dirty block to an equal one, and frees it. False when that cannot be.

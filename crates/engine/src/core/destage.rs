@@ -21,10 +21,19 @@ const BATCH_BLOCKS: usize = 256;
 /// Batches under way at the same time.
 const MAX_BATCHES: usize = 3;
 
+/// A block that may be equal to a stored one.
+pub(crate) struct Pair {
+    pub(crate) name: SlotName,
+    pub(crate) fingerprint: u128,
+    pub(crate) candidate: SlotName,
+    /// Where the candidate stood when it was compared.
+    pub(crate) compared: (StoredUnit, u8),
+}
+
 /// A batch whose comparisons and units are being worked out.
 pub(crate) struct Batch {
-    /// Each block that may be equal to a stored one, the name of that, and where it stood when it was compared.
-    pub(crate) pairs: Vec<(SlotName, SlotName, (StoredUnit, u8))>,
+    /// The blocks that may be equal to stored ones.
+    pub(crate) pairs: Vec<Pair>,
     /// The units: name and fingerprint of each block.
     units: Vec<SmallVec<[(SlotName, u128); 1]>>,
 }
@@ -109,6 +118,10 @@ impl Core {
             if !is_unique && !is_damaged && self.find_equal(*name, &data, *fingerprint, &mut reduction, &mut batch) {
                 continue;
             }
+            if is_unique && !is_damaged && !origin.is_moved() {
+                // Its candidate was none: the next block like it finds this one.
+                self.found_unique(*fingerprint, *name);
+            }
             let (is_cold, run, position) = origin.batch();
             let follows = !is_damaged && last == Some((is_cold, run, position.wrapping_sub(1)));
             last = (!is_damaged).then_some((is_cold, run, position));
@@ -139,11 +152,12 @@ impl Core {
     /// A batch has been worked out.
     pub(crate) fn reduced(&mut self, batch: Batch, equal: &[bool], units: Vec<Packed>) {
         self.batches -= 1;
-        for ((name, candidate, compared), is_equal) in batch.pairs.iter().zip(equal) {
+        for (Pair { name, fingerprint, candidate, compared }, is_equal) in batch.pairs.iter().zip(equal) {
             // A slot that was freed and taken over and over again may bear the same name: the same bytes stand at the same place.
             let is_here = self.map.slots.is_here(candidate.slot);
             let is_same = is_here && self.stored_unit(*candidate) == Some(*compared);
             let is_shared = *is_equal && is_same && self.share_block(*name, *candidate);
+            self.compared(*fingerprint, *candidate, *is_equal);
             if !is_shared {
                 self.dirty.wait_again(*name);
             }
