@@ -5,13 +5,15 @@
 //!
 //! * the *log* thread writes groups and superblocks, each durable when it returns;
 //! * the *write* thread writes chunks of segments, flushes, and makes room on the file system;
-//! * *readers* load map pages and carry out read plans that would have made their caller wait for the medium;
+//! * *readers* load map pages, carry out read plans that would have made their caller wait for the medium, and ask the drive for what
+//!   [streams](streams) will want next;
 //! * the *reduce* thread fingerprints, compares and compresses;
 //! * the *background* thread destages, takes checkpoints and cleans;
 //! * the *scrub* thread reads everything once in a while, at a set pace.
 
 mod health;
 mod lost;
+mod streams;
 
 use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
 use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
@@ -22,11 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use units::VolumeId;
+use streams::Streams;
+use units::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
 use world::{Disk, DiskError, Durability, LogLimit, clock};
 
 /// Threads that read for those who must not wait.
 const READERS: usize = 2;
+/// The drive is not asked ahead while so much waits for the readers: it has enough to do.
+const BUSY_READERS: usize = 2 * READERS;
+/// The tag of reads that are planned to ask the drive ahead, and have no waiter.
+const AHEAD: Tag = Tag::MAX;
 /// How long the background thread sleeps when nobody wakes it.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long it sleeps while work is under way that ends without a word to it.
@@ -75,7 +82,20 @@ impl Waiters {
 struct Inner {
     core: Core,
     waiters: Waiters,
+    streams: Streams,
     actions: Vec<Action>,
+}
+
+impl Inner {
+    /// The read of what will be wanted after `op`, where that goes on a stream.
+    fn ahead_of(&mut self, op: &Op, is_busy: impl FnOnce() -> bool) -> Option<Op> {
+        let Op::Read { volume, range } = *op else { return None };
+        let ahead = self.streams.note(volume, range.start(), range.blocks(), is_busy)?;
+        let blocks = self.core.volume_space(volume)?.provisioned / BLOCK_BYTES;
+        let from = ahead.start().0;
+        let range = BlockRange::new(Lba(from), ahead.end().0.min(blocks).checked_sub(from)?).ok()?;
+        (!range.is_empty()).then_some(Op::Read { volume, range })
+    }
 }
 
 /// Work that is done outside the mutex.
@@ -84,6 +104,7 @@ enum Job {
     Fetch(TaskId, ReadPlan),
     Work(WorkId, Work),
     Read(ReadPlan, Waiter),
+    Ahead(ReadPlan),
 }
 
 /// A queue that threads wait at.
@@ -136,6 +157,7 @@ struct Shared {
 struct Found {
     answers: Vec<(Waiter, Result<Reply, OpError>)>,
     plans: Vec<(ReadPlan, Waiter)>,
+    ahead: Option<ReadPlan>,
 }
 
 /// An open array. Dropping it ends its threads; [`Engine::close`] also stores a checkpoint first.
@@ -150,7 +172,12 @@ impl Engine {
         let shared = Arc::new(Shared {
             disk,
             has_write_cache: core.has_write_cache(),
-            inner: Mutex::new(Inner { core, waiters: Waiters::default(), actions: Vec::new() }),
+            inner: Mutex::new(Inner {
+                core,
+                waiters: Waiters::default(),
+                streams: Streams::default(),
+                actions: Vec::new(),
+            }),
             log: Queue::default(),
             reads: Queue::default(),
             writes: Queue::default(),
@@ -250,6 +277,7 @@ impl Shared {
                 Action::Complete { tag, result } => {
                     found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)));
                 }
+                Action::Read(plan) if plan.tag() == AHEAD => found.ahead = Some(plan),
                 Action::Read(plan) => {
                     let waiter = inner.waiters.take(plan.tag());
                     found.plans.extend(waiter.map(|waiter| (plan, waiter)));
@@ -276,6 +304,10 @@ impl Shared {
                 Some(result) => self.complete(&waiter, result),
                 None => self.reads.push(Job::Read(plan, waiter)),
             }
+        }
+        // Last: what is waited for goes first.
+        if let Some(plan) = found.ahead {
+            self.reads.push(Job::Ahead(plan));
         }
     }
 
@@ -311,6 +343,7 @@ impl Shared {
                     });
                 }
                 Job::Read(plan, waiter) => self.complete(&waiter, plan.execute(&*self.disk)),
+                Job::Ahead(plan) => plan.ask_ahead(&*self.disk),
             }
         }
     }
@@ -372,7 +405,11 @@ impl Service for Engine {
         let mut found = Found::default();
         let mut inner = shared.inner.lock();
         let known = inner.waiters.add(tag, sink, volume_read(&op));
+        let ahead = inner.ahead_of(&op, || shared.reads.jobs.lock().len() >= BUSY_READERS);
         inner.core.submit(op, known);
+        if let Some(read) = ahead {
+            inner.core.submit(read, AHEAD);
+        }
         shared.hand_out(&mut inner, &mut found);
         drop(inner);
         shared.answer(found);

@@ -35,6 +35,8 @@ pub trait Disk: Send + Sync {
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
         self.read_at(offset, buffer).map(|()| true)
     }
+    /// Says that the range will soon be read. The drive may begin with it; nobody waits, and nothing changes for who does not read.
+    fn will_read(&self, _offset: u64, _bytes: u64) {}
     /// Writes the parts one after the other from `offset` on.
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError>;
     /// Returns when everything written before is on stable storage. After an error, what is there is unknown.

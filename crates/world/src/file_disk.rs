@@ -5,9 +5,10 @@
 
 use crate::disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 use parking_lot::Mutex;
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{Advice, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -163,6 +164,11 @@ impl Disk for FileDisk {
             Err(Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(disk_error(error)),
         }
+    }
+
+    fn will_read(&self, offset: u64, bytes: u64) {
+        // A hint: where the file system takes none, reads will wait.
+        let _ = rustix::fs::fadvise(&self.cached, offset, NonZeroU64::new(bytes), Advice::WillNeed);
     }
 
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {

@@ -14,6 +14,8 @@ use world::{Disk, DiskError};
 
 const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
 const BLOCK: usize = BLOCK_BYTES as usize;
+/// Bytes between two places that are asked for with both of them.
+const AHEAD_GAP: u64 = 32 << 10;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Whole 4 KiB blocks that stand side by side on the drive.
@@ -132,6 +134,33 @@ impl ReadPlan {
     pub fn try_execute(&self, disk: &dyn Disk) -> Option<Result<Reply, OpError>> {
         let read = |offset: u64, buffer: &mut [u8]| disk.try_read_at(offset, buffer);
         self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
+    }
+
+    /// Asks the drive for what the plan will have to read, and waits for nothing.
+    pub(crate) fn ask_ahead(&self, disk: &dyn Disk) {
+        let place = |piece: &Piece| match &piece.part {
+            Part::Disk(run) => Some((run.offset, (run.crcs.len() * MAP_BLOCK) as u64)),
+            Part::Unit { unit, .. } | Part::Patched { unit, .. } if !self.cache.holds(unit) => {
+                Some((unit.offset, unit.bytes() as u64))
+            }
+            _ => None,
+        };
+        let mut places: Vec<(u64, u64)> = self.pieces.iter().filter_map(place).collect();
+        places.sort_unstable();
+        let mut stretch: Option<(u64, u64)> = None;
+        for (offset, bytes) in places {
+            match &mut stretch {
+                Some((_, end)) if offset <= *end + AHEAD_GAP => *end = (*end).max(offset + bytes),
+                _ => {
+                    if let Some((start, end)) = stretch.replace((offset, offset + bytes)) {
+                        disk.will_read(start, end - start);
+                    }
+                }
+            }
+        }
+        if let Some((start, end)) = stretch {
+            disk.will_read(start, end - start);
+        }
     }
 
     fn gather(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>) -> Result<Option<Bytes>, OpError> {
