@@ -14,12 +14,20 @@ const TIB: u64 = 1 << 40;
 
 pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     // On a smaller target, as much as it has room for.
-    let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, 4 * GIB], [TIB, 64 * GIB]))?;
-    let size = sizes.first().copied().ok_or_else(|| LabError::NotPossible("its disk is too small".into()))?;
+    let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, TIB / 16, 4 * GIB], [TIB, TIB, 64 * GIB]))?;
+    let least = sizes.last().copied().ok_or_else(|| LabError::NotPossible("its disk is too small".into()))?;
     // A whole terabyte of zeros takes most of an hour on a small machine: a part of it has the same rate.
-    let part = size.min(bench.scale.pick(4 * GIB, 64 * GIB));
+    let part = least.min(bench.scale.pick(4 * GIB, 64 * GIB));
     bench.say("making a datastore");
     let store = Store::fresh(bench, 0, "esx01", None).await?;
+    let size = match bench.scale {
+        Scale::Small => {
+            bench.say("looking how large a disk it zeroes in a minute");
+            let probe = zeros::make(bench, &store, 1, part, true).await?;
+            sizes.into_iter().find(|size| probe.is_quick(*size)).unwrap_or(least)
+        }
+        Scale::Paper => sizes.first().copied().unwrap_or(least),
+    };
     bench.plan(2 * bench.repetitions as usize);
     let mut findings = Findings {
         setup: format!("one disk of {}, WRITE SAME of 1 MB", words::bytes(size)),

@@ -63,6 +63,11 @@ impl Zeroed {
         self.bytes as f64 / f64::from(1 << 20) / self.time.as_secs_f64().max(1e-9)
     }
 
+    /// True where so many bytes become zeros in a minute: a target that writes them has better things to do.
+    pub(super) fn is_quick(&self, bytes: u64) -> bool {
+        bytes as f64 / f64::from(1 << 20) <= 60.0 * self.rate()
+    }
+
     /// Takes note of time, commands and rates.
     pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
         let seconds = self.time.as_secs_f64();
