@@ -84,8 +84,12 @@ impl Service for Failing {
         false
     }
 
-    fn census(&self, owner: &dyn Fn(units::VolumeId) -> Owner) -> Option<Census> {
-        self.inner.census(owner)
+    fn census(
+        &self,
+        owner: &dyn Fn(units::VolumeId) -> Owner,
+        patience: Option<std::time::Duration>,
+    ) -> Option<Census> {
+        self.inner.census(owner, patience)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {

@@ -439,8 +439,8 @@ impl Service for Engine {
         self.shared.has_write_cache
     }
 
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
-        self.shared.census(owner)
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<Duration>) -> Option<Census> {
+        self.shared.census(owner, patience)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use units::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -257,7 +258,7 @@ impl Service for ModelEngine {
     }
 
     /// The model stores every volume for itself: nothing is shared.
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, _: Option<Duration>) -> Option<Census> {
         let model = self.0.lock();
         let mut census = Census::default();
         for (name, volume) in &model.volumes {

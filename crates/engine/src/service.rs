@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use units::{BlockRange, Lba, VolumeId};
 
@@ -371,9 +372,9 @@ pub trait Service: Send + Sync {
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace>;
     /// True when writes are acknowledged before they are durable.
     fn write_cache(&self) -> bool;
-    /// Counts what belongs to whom: reads the whole map, so for a background thread. `None` where it could not be read, or the
-    /// engine is ending.
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census>;
+    /// Counts what belongs to whom: reads the whole map, so for a background thread. `None` where it could not be read, the engine is
+    /// ending, or it would have taken longer than `patience`.
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<Duration>) -> Option<Census>;
     /// Makes the pool larger, to `capacity` bytes, while it serves. The drive has to have that size already. Blocks.
     fn grow(&self, capacity: u64) -> Result<(), OpError>;
     /// Checks everything that is stored against its checksum, at most so many bytes a second, in the background.

@@ -67,7 +67,7 @@ fn filled() -> (Arc<Asked>, Engine) {
         call(&engine, Op::Write { volume: VOLUME, lba, data: data(piece + 1, KIB32), fua: false }).unwrap();
     }
     // Behind a checkpoint everything is on the drive.
-    engine.census(&|family| Owner { family, is_snapshot: false }).expect("a census");
+    engine.census(&|family| Owner { family, is_snapshot: false }, None).expect("a census");
     disk.read.lock().clear();
     (disk, engine)
 }

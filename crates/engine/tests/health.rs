@@ -9,6 +9,7 @@ use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Own
 use fsck::{Structure, layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Geometry;
 use units::{BlockRange, Lba, VolumeId};
 use world::Disk;
@@ -80,7 +81,7 @@ fn filled() -> (Arc<Memory>, Engine) {
 #[test]
 fn every_stored_byte_is_in_one_figure_of_the_census() {
     let (_disk, engine) = filled();
-    let census = engine.census(&owner).expect("a census");
+    let census = engine.census(&owner, None).expect("a census");
     assert_eq!(sum(&census), engine.space().data);
     // Block 0 of volume 1 was overwritten, and its snapshot keeps the first one; block 1 is shared with volume 2.
     let first = FamilySpace { written: 8192, unique: 4096, snapshots: 4096, shared: 2048 };
@@ -90,20 +91,27 @@ fn every_stored_byte_is_in_one_figure_of_the_census() {
     // Whatever the families are, nothing is counted twice or left out.
     for families in 1..4 {
         let odd = |volume: VolumeId| Owner { family: VolumeId(volume.0 % families), is_snapshot: volume.0 == 2 };
-        assert_eq!(sum(&engine.census(&odd).unwrap()), engine.space().data);
+        assert_eq!(sum(&engine.census(&odd, None).unwrap()), engine.space().data);
     }
     change(&engine, vec![Change::DeleteVolume { volume: VolumeId(1) }, Change::DeleteVolume { volume: VolumeId(3) }]);
-    let census = engine.census(&owner).unwrap();
+    let census = engine.census(&owner, None).unwrap();
     assert_eq!(census.families[&VolumeId(2)].unique + census.released, engine.space().data);
     assert_eq!(census.shared(), 0);
 }
 
 #[test]
+fn a_count_that_would_take_too_long_is_given_up() {
+    let (_disk, engine) = filled();
+    assert_eq!(engine.census(&owner, Some(Duration::ZERO)), None);
+    assert!(engine.census(&owner, Some(Duration::from_secs(3600))).is_some());
+}
+
+#[test]
 fn whoever_changes_whose_a_byte_is_is_seen_and_a_count_is_not() {
     let (_disk, engine) = filled();
-    engine.census(&owner).expect("a census");
+    engine.census(&owner, None).expect("a census");
     let before = engine.space();
-    engine.census(&owner).expect("a census");
+    engine.census(&owner, None).expect("a census");
     assert_eq!((engine.space().changes, engine.space().data), (before.changes, before.data));
     // Block 1 of volume 1, which volume 2 holds too, becomes one that volume 3 holds: as much is stored and written as before.
     let from = BlockRange::new(Lba(0), 8).unwrap();
@@ -207,7 +215,7 @@ fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end(
         if round % 4 != 3 {
             continue;
         }
-        let census = engine.census(&family_of).expect("a census");
+        let census = engine.census(&family_of, None).expect("a census");
         let (families, shared) = expected(&volumes);
         assert_eq!(census.shared(), shared, "after {round} rounds");
         assert_eq!(census.families.len(), families.len());
@@ -237,7 +245,7 @@ fn a_scrub_of_a_sound_array_finds_nothing_and_reads_everything() {
 fn chores_end_when_they_are_told_to() {
     let (_disk, engine) = filled();
     engine.stop_chores();
-    assert_eq!(engine.census(&owner), None);
+    assert_eq!(engine.census(&owner, None), None);
     engine.scrub(FAST);
     assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts are still served");
     engine.close().unwrap();
@@ -279,7 +287,7 @@ fn data_of(seed: u64) -> Bytes {
 #[test]
 fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
     let (disk, engine) = filled();
-    engine.census(&owner).unwrap();
+    engine.census(&owner, None).unwrap();
     engine.close().unwrap();
     let regions = layout(&*disk).expect("a sound array");
     let (disk, engine) = start(disk);

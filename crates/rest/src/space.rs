@@ -17,8 +17,10 @@ use world::clock;
 
 /// At most one part in so many of the time is spent counting, unless somebody asks for a count in so many words.
 pub const COUNT_PART: u32 = 20;
-/// Who asks for figures waits for a count that takes no longer than this.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Who asks for figures waits for a count, where the last took no longer than this.
+const QUICK: Duration = Duration::from_millis(500);
+/// Then nobody waits any more: the array may be too busy for a checkpoint, or have no room for one.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// While it is not known how long a count takes: it is quick with so little data.
 const LITTLE_DATA: u64 = 16 << 30;
 
@@ -28,6 +30,8 @@ pub(crate) struct SpaceBook {
     /// Held while counting: two at once would only disturb each other.
     counting: Mutex<()>,
     latest: RwLock<Option<Arc<Counted>>>,
+    /// Until then nobody waits, because somebody did in vain.
+    in_vain: Mutex<Option<Instant>>,
 }
 
 struct Counted {
@@ -53,7 +57,7 @@ struct Moment {
 impl Counted {
     /// True when it was quick, and is long enough ago, to be made again for somebody who waits.
     fn may_be_repeated(&self) -> bool {
-        self.took <= PATIENCE && clock::now().saturating_duration_since(self.ended) >= self.took * COUNT_PART
+        self.took <= QUICK && clock::now().saturating_duration_since(self.ended) >= self.took * COUNT_PART
     }
 }
 
@@ -61,7 +65,7 @@ impl App {
     /// Counts what belongs to whom, and keeps the figures for those who ask. Reads the whole map: not for use on a runtime's own
     /// threads. False where the engine could not.
     pub fn count_space(&self) -> bool {
-        self.count(&self.spaces.counting.lock())
+        self.count(&self.spaces.counting.lock(), None)
     }
 
     /// The same for somebody who is about to ask for figures and shall not wait long: where something has changed and a count is
@@ -71,16 +75,20 @@ impl App {
             None => self.engine.space().data <= LITTLE_DATA,
             Some(last) => last.may_be_repeated() && last.before != self.moment(),
         };
-        if is_due()
-            && let Some(counting) = self.spaces.counting.try_lock_for(PATIENCE)
+        if self.spaces.in_vain.lock().is_some_and(|until| clock::now() < until) || !is_due() {
+            return;
+        }
+        let has_counted = match self.spaces.counting.try_lock_for(PATIENCE) {
             // Somebody else may have counted meanwhile.
-            && is_due()
-        {
-            self.count(&counting);
+            Some(counting) => !is_due() || self.count(&counting, Some(PATIENCE)),
+            None => false,
+        };
+        if !has_counted {
+            *self.spaces.in_vain.lock() = Some(clock::now() + PATIENCE * COUNT_PART);
         }
     }
 
-    fn count(&self, _counting: &MutexGuard<'_, ()>) -> bool {
+    fn count(&self, _counting: &MutexGuard<'_, ()>, patience: Option<Duration>) -> bool {
         // A snapshot that is taken meanwhile is its volume's at once, hence not one state for the whole walk.
         let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
             Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
@@ -88,7 +96,7 @@ impl App {
         };
         let (begun, as_of_ms) = (clock::now(), clock::unix_millis());
         let before = self.moment();
-        let Some(census) = self.engine.census(&owner) else { return false };
+        let Some(census) = self.engine.census(&owner, patience) else { return false };
         let ended = clock::now();
         let took = ended.saturating_duration_since(begun);
         *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, before, took, ended }));
@@ -98,6 +106,13 @@ impl App {
     /// True where nothing has changed since the last count.
     pub fn is_counted(&self) -> bool {
         self.counted().is_some_and(|counted| counted.before == self.moment())
+    }
+
+    /// Does something while a count is under way that does not end.
+    #[cfg(test)]
+    pub(crate) fn while_another_counts(&self, ask: impl FnOnce()) {
+        let _counting = self.spaces.counting.lock();
+        ask();
     }
 
     /// Lets the last count have taken so long.

@@ -104,13 +104,18 @@ impl Shared {
 
     /// Takes a checkpoint of what is now. `None` when the engine ends or has stopped.
     fn checkpoint(&self) -> Option<Frozen> {
+        self.checkpoint_while(&|| !self.is_ending())
+    }
+
+    /// The same, and `None` when there is no more time for it. Then it is still taken, and nobody waits.
+    fn checkpoint_while(&self, has_time: &dyn Fn() -> bool) -> Option<Frozen> {
         let wanted = self.locked(Core::request_checkpoint);
         loop {
             let frozen = self.locked(|core| (core.checkpoints() >= wanted).then(|| core.frozen()));
             if frozen.is_some() {
                 return frozen;
             }
-            if self.is_ending() || self.locked(|core| core.stopped().is_some()) {
+            if !has_time() || self.locked(|core| core.stopped().is_some()) {
                 return None;
             }
             self.background.notify_all();
@@ -138,14 +143,16 @@ impl Shared {
     }
 
     /// Counts what belongs to whom at the instant of a checkpoint that is taken for it.
-    pub(super) fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
-        let frozen = self.checkpoint()?;
+    pub(super) fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<Duration>) -> Option<Census> {
+        let end = patience.map(|patience| clock::now() + patience);
+        let has_time = || !self.is_ending() && end.is_none_or(|end| clock::now() < end);
+        let frozen = self.checkpoint_while(&has_time)?;
         let family = |volume: VolumeId| {
             let Owner { family, is_snapshot } = owner(volume);
             (family, is_snapshot)
         };
         let counted = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &Findings::default())
-            .and_then(|checkpoint| fsck::census(&checkpoint, &family, &|| !self.is_ending()));
+            .and_then(|checkpoint| fsck::census(&checkpoint, &family, &has_time));
         match counted {
             Ok(shares) => {
                 let space = |share: fsck::Share| FamilySpace {
@@ -157,6 +164,7 @@ impl Shared {
                 let families = shares.families.into_iter().map(|(family, share)| (family, space(share))).collect();
                 Some(Census { families, released: shares.released })
             }
+            Err(_) if !has_time() => None,
             Err(error) => {
                 tracing::warn!(%error, "what belongs to whom could not be counted");
                 None

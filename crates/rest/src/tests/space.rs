@@ -74,6 +74,17 @@ fn where_counting_takes_long_it_is_not_waited_for() {
 }
 
 #[test]
+fn where_a_count_does_not_end_figures_are_those_of_the_last() {
+    let (app, rest) = furnished();
+    check_the_array(&rest, "arrays", 0, 0);
+    write(&app, "a", 4 * MIB);
+    let unique = || number(&rest.items("GET", "volumes?names=a", "")[0]["space"], "unique");
+    app.while_another_counts(|| (0..100).for_each(|_| assert_eq!(unique(), 0)));
+    check_the_array(&rest, "arrays/space?refresh=true", 4 * MIB, 0);
+    assert_eq!(unique(), 4 * MIB);
+}
+
+#[test]
 fn a_volume_has_its_snapshots_space() {
     let (app, rest) = furnished();
     write(&app, "a", 4 * MIB);

@@ -156,8 +156,8 @@ impl Service for Gate {
         self.engine.write_cache()
     }
 
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner) -> Option<Census> {
-        self.engine.census(owner)
+    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<std::time::Duration>) -> Option<Census> {
+        self.engine.census(owner, patience)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {
