@@ -25,15 +25,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use streams::Streams;
-use units::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+use units::VolumeId;
 use world::{Disk, DiskError, Durability, LogLimit, clock};
 
 /// Threads that read for those who must not wait.
 const READERS: usize = 2;
 /// The drive is not asked ahead while so much waits for the readers: it has enough to do.
 const BUSY_READERS: usize = 2 * READERS;
-/// The tag of reads that are planned to ask the drive ahead, and have no waiter.
-const AHEAD: Tag = Tag::MAX;
 /// How long the background thread sleeps when nobody wakes it.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long it sleeps while work is under way that ends without a word to it.
@@ -84,18 +82,6 @@ struct Inner {
     waiters: Waiters,
     streams: Streams,
     actions: Vec<Action>,
-}
-
-impl Inner {
-    /// The read of what will be wanted after `op`, where that goes on a stream.
-    fn ahead_of(&mut self, op: &Op, is_busy: impl FnOnce() -> bool) -> Option<Op> {
-        let Op::Read { volume, range } = *op else { return None };
-        let ahead = self.streams.note(volume, range.start(), range.blocks(), is_busy)?;
-        let blocks = self.core.volume_space(volume)?.provisioned / BLOCK_BYTES;
-        let from = ahead.start().0;
-        let range = BlockRange::new(Lba(from), ahead.end().0.min(blocks).checked_sub(from)?).ok()?;
-        (!range.is_empty()).then_some(Op::Read { volume, range })
-    }
 }
 
 /// Work that is done outside the mutex.
@@ -277,7 +263,6 @@ impl Shared {
                 Action::Complete { tag, result } => {
                     found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)));
                 }
-                Action::Read(plan) if plan.tag() == AHEAD => found.ahead = Some(plan),
                 Action::Read(plan) => {
                     let waiter = inner.waiters.take(plan.tag());
                     found.plans.extend(waiter.map(|waiter| (plan, waiter)));
@@ -405,10 +390,12 @@ impl Service for Engine {
         let mut found = Found::default();
         let mut inner = shared.inner.lock();
         let known = inner.waiters.add(tag, sink, volume_read(&op));
-        let ahead = inner.ahead_of(&op, || shared.reads.jobs.lock().len() >= BUSY_READERS);
+        let read = if let Op::Read { volume, range } = op { Some((volume, range)) } else { None };
         inner.core.submit(op, known);
-        if let Some(read) = ahead {
-            inner.core.submit(read, AHEAD);
+        if let Some((volume, range)) = read {
+            let is_busy = || shared.reads.jobs.lock().len() >= BUSY_READERS;
+            let next = inner.streams.note(volume, range.start(), range.blocks(), is_busy);
+            found.ahead = next.and_then(|next| inner.core.plan_ahead(volume, next));
         }
         shared.hand_out(&mut inner, &mut found);
         drop(inner);

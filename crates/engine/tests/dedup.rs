@@ -64,6 +64,21 @@ fn what_was_deleted_and_comes_again_is_stored_once() {
 }
 
 #[test]
+fn many_of_one_that_was_deleted_are_stored_once() {
+    let mut array = Array::new();
+    array.write(0, data(1, BLOCK));
+    assert_eq!(array.stored(), 1);
+    array.unmap(0, 1);
+    assert_eq!(array.stored(), 0);
+    for piece in 0..4 {
+        array.write(piece * 16, data(2 + piece, 16 * BLOCK));
+    }
+    assert_eq!(array.stored(), 64);
+    array.write(100, data(1, BLOCK).repeat(16).into());
+    assert_eq!(array.stored(), 65, "they come together, and all of them are compared with a stranger first");
+}
+
+#[test]
 fn equal_blocks_are_stored_once_wherever_they_come_from() {
     let mut array = Array::new();
     let block = data(1, BLOCK);

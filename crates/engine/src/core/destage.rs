@@ -159,7 +159,8 @@ impl Core {
             let is_shared = *is_equal && is_same && self.share_block(*name, *candidate);
             self.compared(*fingerprint, *candidate, *is_equal);
             if !is_shared {
-                self.dirty.wait_again(*name);
+                // What was named by mistake is forgotten: another may be equal, or one of those that wait with this.
+                self.dirty.wait_again(*name, !*is_equal);
             }
         }
         self.settle_freed();

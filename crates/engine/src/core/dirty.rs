@@ -70,6 +70,8 @@ pub(crate) struct DirtyBlock {
     pub(crate) origin: Origin,
     /// No equal block is looked for (any more).
     pub(crate) is_unique: bool,
+    /// It was looked for twice.
+    pub(crate) has_looked_again: bool,
     /// The sectors that it lacked could not be read: it is stored with a checksum that never fits, so that reading it fails
     /// until it is written as a whole.
     pub(crate) is_damaged: bool,
@@ -98,7 +100,16 @@ impl DirtyBlocks {
         assert!(data.len() as u64 == MAP_BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
         let is_moved = origin.is_moved();
         let stage = Stage::Waiting;
-        let block = DirtyBlock { data, mask, base, stage, origin, is_unique: is_moved, is_damaged: false };
+        let block = DirtyBlock {
+            data,
+            mask,
+            base,
+            stage,
+            origin,
+            is_unique: is_moved,
+            has_looked_again: false,
+            is_damaged: false,
+        };
         assert!(self.blocks.insert(name, block).is_none(), "block {name:?} is dirty twice");
         self.queue.push_back(name);
         self.unplaced += 1;
@@ -156,10 +167,11 @@ impl DirtyBlocks {
         self.blocks.get(&name).filter(|block| block.stage == Stage::Reducing)
     }
 
-    /// The block waits again, before all others, for a place of its own.
-    pub(crate) fn wait_again(&mut self, name: SlotName) {
+    /// The block waits again, before all others: for a place of its own, or, once, for another look for an equal one.
+    pub(crate) fn wait_again(&mut self, name: SlotName, shall_look: bool) {
         if let Some(block) = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Reducing) {
-            (block.stage, block.is_unique) = (Stage::Waiting, true);
+            (block.stage, block.is_unique) = (Stage::Waiting, !shall_look || block.has_looked_again);
+            block.has_looked_again = true;
             self.reducing -= 1;
             self.queue.push_front(name);
         }
@@ -169,7 +181,7 @@ impl DirtyBlocks {
     pub(crate) fn no_place(&mut self, name: SlotName) {
         match self.get_reducing(name).map(|block| block.origin.is_moved()) {
             Some(true) => drop(self.remove(name)),
-            Some(false) => self.wait_again(name),
+            Some(false) => self.wait_again(name, false),
             None => {}
         }
     }

@@ -230,6 +230,23 @@ impl Core {
         }
     }
 
+    /// Where stands what will be read next, as far as that is known now and on the drive. A hint for the drive: it claims nothing, and
+    /// loads nothing. The range may pass the end of the volume.
+    pub(crate) fn plan_ahead(&mut self, volume: VolumeId, range: BlockRange) -> Option<ReadPlan> {
+        let end = self.volumes.get(&volume)?.blocks.min(range.end().0);
+        let range = BlockRange::new(range.start(), end.checked_sub(range.start().0)?).ok()?;
+        if range.is_empty() {
+            return None;
+        }
+        let mut missing = Vec::new();
+        self.missing_in(volume, range, Need::Places, &mut missing);
+        if !missing.is_empty() {
+            return None;
+        }
+        let plan = self.plan(volume, range, Tag::default());
+        (!plan.is_in_memory()).then_some(plan)
+    }
+
     fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {
         let wants = self.wants(task);
         while task.fetched.len() < wants.len() {
