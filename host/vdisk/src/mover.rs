@@ -16,8 +16,11 @@ use thiserror::Error;
 pub(crate) use work::WorkMeter;
 pub use work::{Sent, Work};
 
-/// Commands that are open at a time where they carry no data: WRITE SAME, EXTENDED COPY, UNMAP.
+/// Commands that are open at a time where they carry no data: WRITE SAME, UNMAP.
 const OFFLOADS_OPEN: usize = 64;
+/// EXTENDED COPYs that are open at a time for one disk. Each is up to 16 MB, and machines are deployed many at once: they
+/// share the queue (see [`zeroes_open`]), where more of each only wait behind one another.
+const COPIES_OPEN: usize = 4;
 /// WRITE SAMEs that are open at a time for each [`LANE_BYTES`] that are begun: see [`zeroes_open`].
 const LANE_OPEN: usize = 12;
 const LANE_BYTES: u64 = 128 << 30;
@@ -209,7 +212,7 @@ impl Mover {
             advance(bytes);
             Ok::<(), DiskError>(())
         }))
-        .buffer_unordered(OFFLOADS_OPEN)
+        .buffer_unordered(COPIES_OPEN)
         .try_collect::<()>()
         .await?;
         Ok(self.refused.load(Ordering::Relaxed).then_some(ByHost::Refused))

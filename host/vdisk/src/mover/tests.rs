@@ -1,7 +1,9 @@
 use super::*;
 use crate::layout::Joint;
-use device::{MemoryArray, MemoryDisk};
+use device::{Hook, MemoryArray, MemoryDisk, Operation, Verdict};
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
@@ -49,6 +51,27 @@ fn a_disk_has_its_share_of_the_queue_by_its_size() {
     let open = |gib: u64| zeroes_open(gib << 30);
     assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [12, 12, 12, 24, 24, 48, 64]);
     assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (12, 64));
+}
+
+/// Every EXTENDED COPY takes a second.
+struct SlowCopy;
+
+impl Hook for SlowCopy {
+    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+        let is_copy = matches!(operation, Operation::Copy(_));
+        Verdict { before: Duration::from_secs(u64::from(is_copy)), ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_leaves_the_queue_to_the_copies_beside_it() {
+    let (array, source, destination) = volumes().await;
+    array.set_hook(Some(Arc::new(SlowCopy)));
+    let mover = Mover::new(MoverSettings::default());
+    let begun = world::clock::now();
+    mover.copy((&source, &destination), &[joint(0, 0, 64)], order(MIB), &ignore).await.unwrap();
+    let commands = mover.work.work().xcopy.commands;
+    assert_eq!((commands, world::clock::now().duration_since(begun).as_secs()), (64, 64 / COPIES_OPEN as u64));
 }
 
 #[tokio::test]
