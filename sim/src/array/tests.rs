@@ -17,6 +17,18 @@ fn the_engine_keeps_its_word_through_crashes() {
     }
 }
 
+/// Seeds that have found something. 216815: after a crash there was no more room than a checkpoint and a segment, where an UNMAP was
+/// refused.
+const FINDERS: &[u64] = &[216_815];
+
+#[test]
+fn seeds_that_have_found_something_find_nothing() {
+    for &seed in FINDERS {
+        let findings = execute::<Array>(&Campaign { seed, ..campaign(1, None) }, &|_, _| {});
+        assert_eq!(findings.violations, Vec::new());
+    }
+}
+
 #[test]
 fn short_sequences_survive_a_crash_at_every_access() {
     let (searched, broken) = search::<Array>(Setup::plain(), &alphabet(), 2, 11, 2);

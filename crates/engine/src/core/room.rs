@@ -149,10 +149,14 @@ impl Core {
     }
 
     fn space_for(&mut self, record: &[LogOp]) -> Room {
-        let changes_map =
-            !record.iter().all(|op| matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. }));
+        // The pages that a hole costs have their room in what it leaves: a segment more than a checkpoint takes.
+        let is_promised = |op: &LogOp| {
+            let is_hole = matches!(op, LogOp::Fill { fill: Fill::Hole, .. });
+            is_hole || matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. })
+        };
+        let takes_pages = !record.iter().all(is_promised);
         let data: u64 = record.iter().map(blocks_needed).sum();
-        let needed = data + u64::from(changes_map);
+        let needed = data + u64::from(takes_pages);
         // Where a volume goes, there is room in the end for what the catalogue has to say of it.
         let is_giving_back = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
         let spare = record.iter().map(|op| self.spare_for(op)).max().unwrap_or_default();
