@@ -97,6 +97,8 @@ pub struct Map {
     pub slots: SlotTable,
     /// The pages in memory.
     pub pages: PageCache,
+    /// Pages that lost their last reference; the one that came last is worked off first: of a tree of any size, there are only as many
+    /// here as its pages have references on one way down.
     drops: VecDeque<SlotName>,
     freed: Vec<Freed>,
 }
@@ -368,13 +370,13 @@ impl Map {
     /// Works off one page of the drop queue: releases what it references and frees it. `Ok(false)` when the queue is empty;
     /// `Err` names what has to be read first.
     pub fn drop_next(&mut self) -> Result<bool, Vec<Absent>> {
-        let Some(name) = self.drops.front().copied() else { return Ok(false) };
+        let Some(name) = self.drops.back().copied() else { return Ok(false) };
         let absent = self.missing_for_drop(name);
         if !absent.is_empty() {
             return Err(absent);
         }
         let Some(page) = self.pages.remove(name) else { return Err(vec![Absent::Page(name)]) };
-        self.drops.pop_front();
+        self.drops.pop_back();
         // Children that are alike go together: a filled leaf is one step.
         page.refs.chunk_by(|a, b| a == b).for_each(|run| self.release_run(run[0], run.len() as u32));
         let place = self.slots.free(name);
@@ -392,10 +394,10 @@ impl Map {
         self.drops.len()
     }
 
-    /// Puts the first page of the drop queue behind the others: it cannot be read now.
+    /// Puts the next page of the drop queue behind the others: it cannot be read now.
     pub fn defer_drop(&mut self) {
-        let first = self.drops.pop_front();
-        self.drops.extend(first);
+        let next = self.drops.pop_back();
+        next.into_iter().for_each(|name| self.drops.push_front(name));
     }
 
     /// Puts a page in the drop queue, as it stood there before a restart.

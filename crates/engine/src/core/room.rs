@@ -106,7 +106,7 @@ impl Core {
         (2 * (2 * self.metadata_budget() + self.manifest_bytes())).div_ceil(self.geometry.segment_bytes) + 2
     }
 
-    /// The length of the manifest, rounded up; the drop queue, which is short when changes stop, not counted.
+    /// The length of the manifest, rounded up; the drop queue, some KiB for each level of a tree that is dropped, not counted.
     fn manifest_bytes(&self) -> u64 {
         self.values_bytes + (self.volumes.len() + self.directory_pages.len() + self.pool.segments().len()) as u64 * 32
     }
