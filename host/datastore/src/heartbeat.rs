@@ -77,6 +77,8 @@ pub(crate) struct Heartbeat {
 #[derive(Debug)]
 struct Beaten {
     slot: Slot,
+    /// When the next beat was first sent, if it was and its end is not known: others may have seen it since then.
+    sent: Option<Duration>,
     /// Since when every try has met a reservation.
     kept_off: Option<Duration>,
 }
@@ -107,7 +109,11 @@ impl Heartbeat {
                 io.lease.extend(sent + io.timing.fence);
                 let by_ats = options.ats && options.ats_heartbeat;
                 let owner = slot.owner();
-                Ok(Some(Self { owner, slot: tokio::sync::Mutex::new(Beaten { slot, kept_off: None }), by_ats }))
+                Ok(Some(Self {
+                    owner,
+                    slot: tokio::sync::Mutex::new(Beaten { slot, sent: None, kept_off: None }),
+                    by_ats,
+                }))
             }
         }
     }
@@ -117,12 +123,14 @@ impl Heartbeat {
         self.owner
     }
 
-    /// Beats once. The lease counts from before the beat was sent: nobody saw it earlier than that.
+    /// Beats once. The lease counts from before the beat was first sent: nobody saw it earlier than that. One whose answer was lost is
+    /// the same beat when it is tried again, however long after.
     pub(crate) async fn beat(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
         let mut beaten = self.slot.lock().await;
         let old = beaten.slot.clone();
         let new = Slot { beats: old.beats + 1, ..old.clone() };
-        let sent = io.runtime.now();
+        let begun = io.runtime.now();
+        let sent = *beaten.sent.get_or_insert(begun);
         let mut backoff = io.backoff();
         let swap = loop {
             let swap = if self.by_ats {
@@ -141,7 +149,7 @@ impl Heartbeat {
                 beaten.kept_off = None;
                 io.disk.reset().await?;
             }
-            if now >= sent + io.timing.interval {
+            if now >= begun + io.timing.interval {
                 return Err(DiskError::ReservationConflict.into());
             }
             // Others reserve the unit for moments, again and again: a beat must get in between.
@@ -149,7 +157,7 @@ impl Heartbeat {
         };
         match swap {
             Swap::Done => {
-                beaten.slot = new;
+                (beaten.slot, beaten.sent) = (new, None);
                 io.lease.extend(sent + io.timing.fence);
                 Ok(())
             }
@@ -216,7 +224,7 @@ pub(crate) async fn keep_beating(mounted: Weak<Mounted>) {
     loop {
         let Some(strong) = mounted.upgrade() else { return };
         let interval = strong.io.timing.interval;
-        // A beat that failed is tried again soon: several fit in before the lease ends.
+        // A beat that failed, or came too late, is followed by another soon: several fit in before the lease ends.
         let wait = strong.io.runtime.sleep(if failed { interval / 6 } else { interval });
         drop(strong);
         wait.await;
@@ -224,7 +232,7 @@ pub(crate) async fn keep_beating(mounted: Weak<Mounted>) {
         if strong.io.lease.is_over() {
             return;
         }
-        failed = beat_and_look(&strong).await.is_err();
+        failed = beat_and_look(&strong).await.is_err() || strong.io.check().is_err();
     }
 }
 

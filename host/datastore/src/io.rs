@@ -60,14 +60,25 @@ pub(crate) struct Backoff<'a> {
     io: &'a Io,
     since: Duration,
     tries: u32,
+    /// Since when every try has met a reservation.
+    kept_off: Option<Duration>,
 }
 
 impl Backoff<'_> {
-    /// Waits before the next try; gives `error` back when there have been enough.
+    /// Waits before the next try; gives `error` back when there have been enough. A reservation that nobody gives up is that of a dead
+    /// host: reset, also by one who has not mounted yet, for there may be nobody else.
     pub(crate) async fn wait(&mut self, error: DiskError) -> Result<()> {
-        let long = self.io.runtime.now() > self.since + self.io.timing.patience;
-        if self.tries >= TRIES && (long || !self.io.lease.is_limited()) {
+        let (now, timing) = (self.io.runtime.now(), &self.io.timing);
+        let is_kept_off = error == DiskError::ReservationConflict;
+        let is_long = now > self.since + timing.patience;
+        if self.tries >= TRIES && (is_long || !(is_kept_off || self.io.lease.is_limited())) {
             return Err(error.into());
+        }
+        if !is_kept_off {
+            self.kept_off = None;
+        } else if now > *self.kept_off.get_or_insert(now) + timing.reservation_patience() {
+            self.kept_off = None;
+            self.io.disk.reset().await?;
         }
         self.pause().await;
         self.io.check()
@@ -114,7 +125,7 @@ impl Io {
     }
 
     pub(crate) fn backoff(&self) -> Backoff<'_> {
-        Backoff { io: self, since: self.runtime.now(), tries: 0 }
+        Backoff { io: self, since: self.runtime.now(), tries: 0, kept_off: None }
     }
 
     /// Reads sectors.
@@ -288,25 +299,16 @@ impl Io {
         }
     }
 
-    /// Reserves the unit. A reservation that nobody gives up is that of a dead host: reset.
+    /// Reserves the unit.
     async fn reserve(&self) -> Result<()> {
-        let since = self.runtime.now();
         let mut backoff = self.backoff();
         loop {
             self.check()?;
-            let error = match self.disk.reserve().await {
+            match self.disk.reserve().await {
                 Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            if error == DiskError::ReservationConflict
-                && self.runtime.now() > since + self.timing.reservation_patience()
-            {
-                self.disk.reset().await?;
+                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) => return Err(error.into()),
             }
-            if !is_passing(&error) {
-                return Err(error.into());
-            }
-            backoff.wait(error).await?;
         }
     }
 }

@@ -305,6 +305,55 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     assert_eq!(lab.open("two").read(1 << 20, 8).await.unwrap(), vec![1; 4096], "none of them came late");
 }
 
+/// Nobody else has mounted who could take it away.
+#[tokio::test(start_paused = true)]
+async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
+    let lab = Lab::new().await;
+    lab.open("dead").reserve().await.unwrap();
+    let begun = world::clock::now();
+    let one = lab.mount("one").await;
+    let timing = MountOptions::new("one").timing;
+    let waited = world::clock::now().duration_since(begun);
+    assert!(waited > timing.reservation_patience() && waited < timing.patience, "{waited:?}");
+    one.create("/file").await.unwrap();
+}
+
+/// A beat of host "one" is done, its answer lost, and its path as well until this time.
+struct LostBeat(std::time::Instant);
+
+impl Hook for LostBeat {
+    fn verdict(&self, host: &str, _: &str, operation: &Operation) -> Verdict {
+        let is_cut = host == "one" && world::clock::now() < self.0;
+        let fate = match operation {
+            Operation::CompareAndWrite(..) if is_cut => Fate::AnswerLost(DiskError::PathsDown),
+            _ if is_cut => Fate::Failed(DiskError::PathsDown),
+            _ => Fate::Done,
+        };
+        Verdict { fate, ..Verdict::default() }
+    }
+}
+
+/// Others count from when they saw it: tried again after ten seconds, it is as old as that.
+#[tokio::test(start_paused = true)]
+async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    let (volume, fence) = (two.mounted.superblock.uuid, MountOptions::new("one").timing.fence);
+    lab.array.set_hook(Some(Arc::new(LostBeat(world::clock::now() + Duration::from_secs(13)))));
+    let (mut seen, mut since, mut lapsed) = (None, world::clock::now(), 0);
+    for _ in 0..3000 {
+        let slot = crate::heartbeat::read_slot(&two.mounted.io, one.owner().slot, volume).await.unwrap();
+        let now = world::clock::now();
+        if seen.replace(slot.beats) != Some(slot.beats) {
+            since = now;
+        }
+        lapsed += u32::from(!one.is_alive());
+        assert!(!one.is_alive() || now < since + fence + Duration::from_millis(20), "{:?}", now - since);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(lapsed > 100 && one.is_alive(), "{lapsed}");
+}
+
 /// A caller that gives up leaves his command behind; over iSCSI it is still done.
 #[tokio::test(start_paused = true)]
 async fn a_file_is_closed_when_what_was_abandoned_is_over() {

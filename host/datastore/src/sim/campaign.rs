@@ -152,13 +152,14 @@ impl Run {
         }
     }
 
-    /// Preparation, all hosts and blows, and the judgement.
+    /// Preparation, all hosts and blows, and the judgement. The first and the last are ours: nothing goes wrong there.
     async fn all(self: Arc<Self>) -> crate::Result<()> {
         let (disk, runtime, _) = self.boot();
         format(&disk, &runtime).await?;
         let datastore = self.mount(disk.clone(), Arc::clone(&runtime), "setup", Omissions::default()).await?;
         self.workload.prepare(disk, &datastore).await?;
         datastore.unmount().await?;
+        self.media.trouble(true);
         let mut hosts = Vec::new();
         for host in 0..self.campaign.hosts {
             let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -181,6 +182,7 @@ impl Run {
             let _ = host.await;
         }
         over.store(true, Ordering::Relaxed);
+        self.media.trouble(false);
         if self.oracle.violation().is_none() {
             self.judge().await?;
         }

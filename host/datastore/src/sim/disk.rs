@@ -47,6 +47,8 @@ pub(crate) struct Media {
     oracle: Arc<Oracle>,
     commands: AtomicU64,
     troubles: Troubles,
+    /// Whether anything goes wrong at present.
+    is_troubled: AtomicBool,
 }
 
 impl Media {
@@ -66,7 +68,13 @@ impl Media {
             oracle,
             commands: AtomicU64::new(0),
             troubles,
+            is_troubled: AtomicBool::new(false),
         })
+    }
+
+    /// From now on things go wrong, or do not.
+    pub(crate) fn trouble(&self, is_troubled: bool) {
+        self.is_troubled.store(is_troubled, Ordering::Relaxed);
     }
 
     /// Commands that were sent.
@@ -158,14 +166,17 @@ impl SimDisk {
 
     fn fate(&self) -> Fate {
         let (troubles, lifetime) = (self.media.troubles, *self.lifetime.lock());
+        let is_troubled = self.media.is_troubled.load(Ordering::Relaxed);
         self.world.random(|random| {
             let mut micros = |most: u64| Duration::from_micros(20 + random.below(most));
             let (before, after) = (micros(250), micros(50));
             let long = lifetime.mul_f64(random.below(950) as f64 / 1000.0);
-            let (done, answered) = (!random.once_in(troubles.lost), !random.once_in(troubles.unanswered));
-            let before = if random.once_in(troubles.slow) { long } else { before };
+            let mut happens = |one_in: u64| random.once_in(one_in) && is_troubled;
+            let (done, answered) = (!happens(troubles.lost), !happens(troubles.unanswered));
+            let before = if happens(troubles.slow) { long } else { before };
+            let is_stuck = happens(troubles.stuck);
             let outlives = random.once_in(2);
-            let stuck = random.once_in(troubles.stuck).then(|| Duration::from_millis(random.below(40_000)));
+            let stuck = is_stuck.then(|| Duration::from_millis(random.below(40_000)));
             Fate { before, after, done, answered: done && answered, outlives, stuck }
         })
     }
