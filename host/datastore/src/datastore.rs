@@ -4,7 +4,7 @@ use crate::allocate::scan;
 use crate::fenced::FencedDisk;
 use crate::file::{Access, File};
 use crate::format::{self, volume_of};
-use crate::io::{Io, Omissions};
+use crate::io::{Io, Omissions, Purpose};
 use crate::layout::descriptor::{FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Owner};
@@ -111,15 +111,15 @@ impl Datastore {
 
     /// What datastore a device carries. Two reads, nothing is written.
     pub async fn probe(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Option<VolumeInfo>> {
-        let found = volume_of(disk, runtime, Timing::default()).await?;
+        let found = volume_of(disk, runtime, Timing::default(), Purpose::Look).await?;
         Ok(found.map(|found| VolumeInfo::of(&found.superblock, found.partition)))
     }
 
     /// How much room the datastore of a device has, without mounting it.
     pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Space> {
         let timing = Timing::default();
-        let found = volume_of(disk, runtime, timing).await?.ok_or(Error::NotADatastore)?;
-        let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing);
+        let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(Error::NotADatastore)?;
+        let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing, Purpose::Look);
         let free = scan(&io, &found.superblock, Resource::Blocks).await?;
         let blocks = u64::from(found.superblock.geometry.blocks);
         Ok(Space { blocks, free: free.into_iter().map(u64::from).sum() })

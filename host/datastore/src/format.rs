@@ -1,7 +1,7 @@
 //! Making a datastore, and finding one on a device.
 
 use crate::heartbeat::read_slots;
-use crate::io::Io;
+use crate::io::{Io, Purpose};
 use crate::layout::cluster::Cluster;
 use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::{BACKUP_AT, Geometry, HEARTBEATS_AT, Resource};
@@ -23,8 +23,9 @@ pub(crate) struct Found {
     pub(crate) superblock: Superblock,
 }
 
-fn whole_disk(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
-    Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing)
+/// A device that only its maker reaches, or that is only looked at.
+fn quietly(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
+    Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, Purpose::Look)
 }
 
 /// The datastore of a device, if it carries one.
@@ -32,17 +33,19 @@ pub(crate) async fn volume_of(
     disk: &Arc<dyn SharedDisk>,
     runtime: &Arc<dyn Runtime>,
     timing: Timing,
+    purpose: Purpose,
 ) -> Result<Option<Found>> {
     let identity = disk.identity();
     if identity.block_bytes as usize != SECTOR_BYTES || identity.blocks < TABLE_SECTORS {
         return Ok(None);
     }
-    let table = whole_disk(disk, 0, runtime, timing).read(0, TABLE_SECTORS).await?;
+    let at = |partition| Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, purpose);
+    let table = at(0).read(0, TABLE_SECTORS).await?;
     let Some(partition) = gpt::decode(&table) else { return Ok(None) };
     if !gpt::fits(partition, identity.blocks) {
         return Ok(None);
     }
-    let io = whole_disk(disk, partition.first, runtime, timing);
+    let io = at(partition.first);
     for copy in [0, BACKUP_AT] {
         if copy < partition.sectors
             && let Some(superblock) = Superblock::decode(&io.read_image(copy).await?)
@@ -102,8 +105,8 @@ fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
 /// Refuses when a datastore is there that some host keeps alive.
 async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
     let timing = Timing::default();
-    let Some(found) = volume_of(disk, runtime, timing).await? else { return Ok(()) };
-    let io = whole_disk(disk, found.partition, runtime, timing);
+    let Some(found) = volume_of(disk, runtime, timing, Purpose::Look).await? else { return Ok(()) };
+    let io = quietly(disk, found.partition, runtime, timing);
     let before = read_slots(&io, found.superblock.uuid).await?;
     if before.iter().flatten().all(|slot| slot.state == SlotState::Free) {
         return Ok(());
@@ -120,7 +123,7 @@ async fn write_all(
     partition: Partition,
     superblock: &Superblock,
 ) -> Result<()> {
-    let io = whole_disk(disk, partition.first, runtime, Timing::default());
+    let io = quietly(disk, partition.first, runtime, Timing::default());
     let blank = Bytes::from_static(&[0; SECTOR_BYTES]);
     // Without superblocks there is no datastore until all else is there.
     io.write(0, blank.clone()).await?;
@@ -147,7 +150,7 @@ async fn write_all(
     };
     write_images(&io, geometry.descriptor_sector(0), (0..geometry.descriptors).map(descriptor)).await?;
     let sectors = disk.identity().blocks;
-    let table = whole_disk(disk, 0, runtime, Timing::default());
+    let table = quietly(disk, 0, runtime, Timing::default());
     for (sector, bytes) in gpt::encode(partition, sectors, uuid.0) {
         table.write(sector, bytes.into()).await?;
     }

@@ -9,7 +9,7 @@ pub use problem::{Note, Problem};
 
 use crate::format::volume_of;
 use crate::heartbeat::sector_of;
-use crate::io::Io;
+use crate::io::{Io, Purpose};
 use crate::layout::geometry::BACKUP_AT;
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
@@ -60,9 +60,9 @@ struct Check {
 /// mounted.
 pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Report> {
     let timing = Timing::default();
-    let found = volume_of(disk, runtime, timing).await?.ok_or(Error::NotADatastore)?;
+    let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(Error::NotADatastore)?;
     let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
-    let io = Io::new(copy, found.partition, Arc::clone(runtime), timing);
+    let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Look);
     let volume = VolumeInfo::of(&found.superblock, found.partition);
     let superblock = found.superblock;
     let mut check = Check { io, superblock, lives: Vec::new(), problems: Vec::new(), notes: Vec::new() };

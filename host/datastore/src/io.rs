@@ -43,6 +43,15 @@ pub(crate) enum Swap {
     Lost(Box<Image>),
 }
 
+/// What a partition is reached for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To see what is there, which disturbs nobody: the unit may be somebody else's, and what it holds no datastore.
+    Look,
+    /// To take part: a reservation that nobody gives up is taken away.
+    Mount,
+}
+
 /// A partition as one host reaches it.
 pub(crate) struct Io {
     pub(crate) disk: Arc<dyn SharedDisk>,
@@ -52,6 +61,7 @@ pub(crate) struct Io {
     pub(crate) lease: Lease,
     pub(crate) timing: Timing,
     pub(crate) omit: Omissions,
+    purpose: Purpose,
     ats: AtomicBool,
 }
 
@@ -66,10 +76,10 @@ pub(crate) struct Backoff<'a> {
 
 impl Backoff<'_> {
     /// Waits before the next try; gives `error` back when there have been enough. A reservation that nobody gives up is that of a dead
-    /// host: reset, also by one who has not mounted yet, for there may be nobody else.
+    /// host: reset, also by one who is only about to mount, for there may be nobody else.
     pub(crate) async fn wait(&mut self, error: DiskError) -> Result<()> {
         let (now, timing) = (self.io.runtime.now(), &self.io.timing);
-        let is_kept_off = error == DiskError::ReservationConflict;
+        let is_kept_off = error == DiskError::ReservationConflict && self.io.purpose == Purpose::Mount;
         let is_long = now > self.since + timing.patience;
         if self.tries >= TRIES && (is_long || !(is_kept_off || self.io.lease.is_limited())) {
             return Err(error.into());
@@ -94,9 +104,15 @@ impl Backoff<'_> {
 }
 
 impl Io {
-    pub(crate) fn new(disk: Arc<dyn SharedDisk>, partition: u64, runtime: Arc<dyn Runtime>, timing: Timing) -> Self {
+    pub(crate) fn new(
+        disk: Arc<dyn SharedDisk>,
+        partition: u64,
+        runtime: Arc<dyn Runtime>,
+        timing: Timing,
+        purpose: Purpose,
+    ) -> Self {
         let ats = AtomicBool::new(true);
-        Self { disk, partition, runtime, lease: Lease::default(), timing, omit: Omissions::default(), ats }
+        Self { disk, partition, runtime, lease: Lease::default(), timing, omit: Omissions::default(), purpose, ats }
     }
 
     /// The same partition with a lease of its own.
@@ -105,7 +121,8 @@ impl Io {
         lease.extend(end);
         let ats = AtomicBool::new(self.ats.load(Ordering::Relaxed));
         let (disk, runtime) = (Arc::clone(&self.disk), Arc::clone(&self.runtime));
-        Self { disk, partition: self.partition, runtime, lease, timing: self.timing, omit: self.omit, ats }
+        let Self { partition, timing, omit, purpose, .. } = *self;
+        Self { disk, partition, runtime, lease, timing, omit, purpose, ats }
     }
 
     /// Chooses between ATS and reservations.

@@ -2,7 +2,7 @@
 
 use crate::format::volume_of;
 use crate::heartbeat::{self, Heartbeat, Watch, read_slots};
-use crate::io::{Io, Omissions};
+use crate::io::{Io, Omissions, Purpose};
 use crate::layout::Image;
 use crate::layout::descriptor::Reader;
 use crate::layout::geometry::Geometry;
@@ -40,11 +40,11 @@ impl Mounted {
         runtime: Arc<dyn Runtime>,
         omit: Omissions,
     ) -> Result<Arc<Self>> {
-        let found = volume_of(&disk, &runtime, options.timing).await?.ok_or(Error::NotADatastore)?;
+        let found = volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(Error::NotADatastore)?;
         if !omit.bound {
             disk.bound(options.timing.io_lifetime);
         }
-        let mut io = Io::new(disk, found.partition, runtime, options.timing).with_ats(options.ats);
+        let mut io = Io::new(disk, found.partition, runtime, options.timing, Purpose::Mount).with_ats(options.ats);
         io.omit = omit;
         let superblock = found.superblock;
         let mut watch = Watch::default();

@@ -310,6 +310,9 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
 async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     let lab = Lab::new().await;
     lab.open("dead").reserve().await.unwrap();
+    // Who only looks leaves it: it may be no datastore, and its holder alive.
+    assert!(Datastore::probe(&lab.disk("one"), &lab.runtime).await.is_err());
+    assert_eq!(lab.open("one").read(0, 1).await, Err(DiskError::ReservationConflict));
     let begun = world::clock::now();
     let one = lab.mount("one").await;
     let timing = MountOptions::new("one").timing;

@@ -21,7 +21,7 @@ async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
     file.allocate(0..40, crate::Fill::Written).await.unwrap();
     file.close().await.unwrap();
     datastore.unmount().await.unwrap();
-    let found = volume_of(&disk, &runtime, Timing::default()).await.unwrap().unwrap();
+    let found = volume_of(&disk, &runtime, Timing::default(), crate::io::Purpose::Look).await.unwrap().unwrap();
     (disk, runtime, found.superblock, found.partition)
 }
 
