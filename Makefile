@@ -47,7 +47,7 @@ demo:
 test:
 	@scripts/setup test
 	cargo test --workspace
-	cargo build --release --package ibid --package ibid-host --package sim
+	cargo build --release --package ibid --package ibid-host --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
 	tests/run --bin $(BIN) --out $(OUT)/tests
 
@@ -59,7 +59,7 @@ build:
 bench:
 	@scripts/setup bench
 	cargo build --release --package ibid --package ibid-host
-	cargo bench --package bench
+	cargo bench --package ibid-bench
 	scripts/bench --bin $(BIN) --out $(OUT)/bench
 
 reduction:
@@ -97,7 +97,7 @@ soak:
 
 crash-campaign:
 	@scripts/setup build
-	cargo build --release --package sim
+	cargo build --release --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(CRASHES) --seed $(SEED) --jobs $$(nproc) --progress $(OUT)/crash-campaign-$(REVISION)
 	$(BIN)/ibid-sim exhaustive --jobs $$(nproc)
 

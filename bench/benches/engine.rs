@@ -5,10 +5,10 @@ use bench::{Bench, Random, database_like, noise};
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput};
 use engine::{Change, Core, Op};
+use ondisk::Geometry;
 use std::hint::black_box;
 use std::time::Duration;
-use store::Geometry;
-use units::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, VolumeId};
 
 const GIB: u64 = 1 << 30;
 const MIB_BLOCKS: u64 = 2048;

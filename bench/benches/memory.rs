@@ -7,12 +7,12 @@
 use bench::{Bench, Random};
 use bytes::Bytes;
 use engine::{Op, Options};
+use ondisk::{Geometry, SECTOR_BYTES};
+use platform::{Disk, DiskError, Durability, FileDisk, TemporaryDirectory};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use store::{Geometry, SECTOR_BYTES};
-use units::Lba;
-use world::{Disk, DiskError, Durability, FileDisk, TemporaryDirectory};
+use types::Lba;
 
 const GIB: u64 = 1 << 30;
 const SECTOR: usize = SECTOR_BYTES as usize;

@@ -3,7 +3,7 @@
 use bench::{Random, database_like, noise};
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput};
-use reduce::{Index, Scratch, fingerprint, looks_compressible, pack, pack_dense, unpack};
+use reduction::{Index, Scratch, fingerprint, looks_compressible, pack, pack_dense, unpack};
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
+use ondisk::Geometry;
 use parking_lot::Mutex;
-use store::Geometry;
-use units::VolumeId;
-use world::{Disk, DiskError, Durability};
+use platform::{Disk, DiskError, Durability};
+use types::VolumeId;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -146,7 +146,7 @@ impl<D: Disk> Bench<D> {
     /// Makes a volume of that many bytes.
     pub fn create_volume(&mut self, name: u64, bytes: u64) -> VolumeId {
         let volume = VolumeId(name);
-        self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / units::BLOCK_BYTES }])]);
+        self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / types::BLOCK_BYTES }])]);
         volume
     }
 
@@ -154,7 +154,7 @@ impl<D: Disk> Bench<D> {
     pub fn fill(&mut self, volume: VolumeId, bytes: u64) {
         for megabyte in 0..bytes >> 20 {
             let data = noise(megabyte, 1 << 20);
-            self.run([Op::Write { volume, lba: units::Lba(megabyte << 11), data, fua: false }]);
+            self.run([Op::Write { volume, lba: types::Lba(megabyte << 11), data, fua: false }]);
         }
         self.settle();
     }

@@ -1,4 +1,4 @@
 //! Records of the log, as they come from the drive.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| journal::fuzzing::fuzz_record(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wal::fuzzing::fuzz_record(data));

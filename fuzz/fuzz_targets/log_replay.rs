@@ -1,4 +1,4 @@
 //! A log that was damaged after it was written.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| journal::fuzzing::fuzz_replay(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wal::fuzzing::fuzz_replay(data));

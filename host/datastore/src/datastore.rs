@@ -15,7 +15,7 @@ use crate::options::{FormatOptions, MountOptions, Timing};
 use crate::transaction::Transaction;
 use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
 use crate::{Error, Mode, Result, Runtime, VolumeUuid, names};
-use device::SharedDisk;
+use multipath::SharedDisk;
 use std::sync::Arc;
 
 /// What a datastore is.

@@ -1,7 +1,7 @@
 //! How an operation on a datastore fails.
 
 use crate::layout::lock::Owner;
-use device::DiskError;
+use multipath::DiskError;
 use thiserror::Error;
 
 /// Why an operation was not done.

@@ -4,7 +4,7 @@
 
 use crate::mounted::Mounted;
 use bytes::Bytes;
-use device::{
+use multipath::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
     SharedDisk, Standing, VaaiStatus,
 };
@@ -137,7 +137,7 @@ impl SharedDisk for FencedDisk {
     }
 
     fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
-        let onto_itself = destination.identity().name == self.identity().name && device::overlaps_itself(&runs);
+        let onto_itself = destination.identity().name == self.identity().name && multipath::overlaps_itself(&runs);
         let replay = if onto_itself { Replay::Never } else { Replay::Harmless };
         self.issue(replay, Some(destination), move || self.disk().copy(destination, runs.clone()))
     }

@@ -11,7 +11,7 @@ use crate::transaction::Transaction;
 use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
 use crate::{Error, Result};
 use bytes::{Bytes, BytesMut};
-use device::DiskError;
+use multipath::DiskError;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES};
 use crate::options::{FormatOptions, Timing};
 use crate::{Error, Result, Runtime, VolumeUuid};
 use bytes::{Bytes, BytesMut};
-use device::SharedDisk;
+use multipath::SharedDisk;
 use std::sync::Arc;
 
 /// A datastore on a device.

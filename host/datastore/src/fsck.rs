@@ -18,7 +18,7 @@ use crate::layout::superblock::Superblock;
 use crate::layout::{MAX_HOSTS, image_of};
 use crate::options::Timing;
 use crate::{Error, Result, Runtime, VolumeInfo, recovery};
-use device::SharedDisk;
+use multipath::SharedDisk;
 use overlay::OverlayDisk;
 use std::sync::Arc;
 

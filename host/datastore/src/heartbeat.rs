@@ -10,7 +10,7 @@ use crate::options::MountOptions;
 use crate::transaction::Transaction;
 use crate::{Error, Result, VolumeUuid};
 use bytes::Bytes;
-use device::DiskError;
+use multipath::DiskError;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::lease::Lease;
 use crate::options::Timing;
 use crate::{Error, Result, Runtime};
 use bytes::Bytes;
-use device::{Compared, DiskError, SharedDisk};
+use multipath::{Compared, DiskError, SharedDisk};
 use scsi::SenseKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ use crate::layout::superblock::Superblock;
 use crate::options::MountOptions;
 use crate::serial::Serial;
 use crate::{Error, Result, Runtime, recovery};
-use device::SharedDisk;
+use multipath::SharedDisk;
 use parking_lot::Mutex;
 use std::future::Future;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub struct Timing {
     /// After a beat was sent: how long I/O may be issued on its strength.
     pub fence: Duration,
     /// After it was issued: how long a command may take until it is done or certainly never will be. Mounting binds the
-    /// device to it ([`device::SharedDisk::bound`]).
+    /// device to it ([`multipath::SharedDisk::bound`]).
     pub io_lifetime: Duration,
     /// Without a beat for so long, a host is dead.
     pub lease: Duration,

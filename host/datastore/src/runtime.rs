@@ -34,13 +34,13 @@ pub struct TokioRuntime {
 
 impl Default for TokioRuntime {
     fn default() -> Self {
-        Self { started: world::clock::now_with_sleep() }
+        Self { started: platform::clock::now_with_sleep() }
     }
 }
 
 impl Runtime for TokioRuntime {
     fn now(&self) -> Duration {
-        world::clock::now_with_sleep().duration_since(self.started)
+        platform::clock::now_with_sleep().duration_since(self.started)
     }
 
     fn sleep(&self, time: Duration) -> Task<'static> {
@@ -52,11 +52,11 @@ impl Runtime for TokioRuntime {
     }
 
     fn unix_millis(&self) -> u64 {
-        world::clock::unix_millis()
+        platform::clock::unix_millis()
     }
 
     fn random(&self) -> u64 {
         // Chance spreads retries and names lives; without it they are spread by time, which differs between hosts too.
-        world::random::bytes().map_or_else(|_| self.now().as_nanos() as u64, u64::from_le_bytes)
+        platform::random::bytes().map_or_else(|_| self.now().as_nanos() as u64, u64::from_le_bytes)
     }
 }

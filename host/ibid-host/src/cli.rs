@@ -127,6 +127,6 @@ impl Region {
 }
 
 /// A size on the command line: `4K`, `1.5GiB`.
-pub(crate) fn size(text: &str) -> Result<u64, units::CapacityError> {
-    units::parse_capacity(text)
+pub(crate) fn size(text: &str) -> Result<u64, types::CapacityError> {
+    types::parse_capacity(text)
 }

@@ -1,9 +1,9 @@
 //! How a verb fails, and what the shell and the user are told: exit code 2 when it could not begin (wrong usage, no
 //! connection, login refused), 1 when commands or checks failed on the way.
 
-use device::OpenError;
-use esxhost::HostError;
+use esxi_host::HostError;
 use initiator::{ConnectError, Refusal, RunError, SessionError, UrlError};
+use multipath::OpenError;
 use thiserror::Error;
 
 /// Why a verb did not end well.

@@ -3,7 +3,7 @@
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;
 
-use iscsi::target::Command as Task;
+use iscsi::target_connection::Command as Task;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -18,14 +18,14 @@ struct Journal(PathBuf);
 impl Journal {
     fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("ibid-torture-{test}-{}", std::process::id()));
-        let _ = world::files::remove(&path);
+        let _ = platform::files::remove(&path);
         Self(path)
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        let _ = world::files::remove(&self.0);
+        let _ = platform::files::remove(&self.0);
     }
 }
 
@@ -134,7 +134,7 @@ fn a_write_that_is_acknowledged_and_dropped_is_found() {
         match std::mem::replace(&mut dropped, writes == 60 && task.cdb[0] == 0x8a) {
             // One command at a time: what comes after the dropped write is the next one.
             true => Reply::Hangup,
-            false if dropped => Reply::Answer(iscsi::target::Completion::good()),
+            false if dropped => Reply::Answer(iscsi::target_connection::Completion::good()),
             false => Reply::Disk,
         }
     })
@@ -161,10 +161,10 @@ fn a_load_that_is_stopped_by_time_leaves_nothing_open() {
 fn another_file_is_no_journal() {
     let served = Target::new(BLOCKS).serve();
     let journal = Journal::new("other");
-    world::files::replace(&journal.0, &[b'x'; 200], world::files::Access::Owner).unwrap();
+    platform::files::replace(&journal.0, &[b'x'; 200], platform::files::Access::Owner).unwrap();
     assert_eq!(run("torture", &served, &journal, &["--secs", "0.1"]).status.code(), Some(2));
     assert_eq!(run("torture-verify", &served, &journal, &[]).status.code(), Some(2));
-    assert_eq!(world::files::read_text(&journal.0, 1000).unwrap(), Some("x".repeat(200)), "it was left alone");
+    assert_eq!(platform::files::read_text(&journal.0, 1000).unwrap(), Some("x".repeat(200)), "it was left alone");
 }
 
 #[test]
@@ -172,7 +172,9 @@ fn a_command_that_the_target_only_claims_is_done_without() {
     let served = Target::scripted(BLOCKS, |task| match task.cdb[0] {
         0x83 | 0x89 => {
             let sense = scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE);
-            Reply::Answer(iscsi::target::Completion::check_condition(sense.to_bytes(scsi::SenseFormat::Fixed)))
+            Reply::Answer(iscsi::target_connection::Completion::check_condition(
+                sense.to_bytes(scsi::SenseFormat::Fixed),
+            ))
         }
         _ => Reply::Disk,
     })

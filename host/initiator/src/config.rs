@@ -1,7 +1,7 @@
 //! What a session is to be: names, secrets, and the keys to offer (RFC 7143 13).
 
 use crate::url::{Credentials, Portal, Url};
-use iscsi::initiator::{ChapIdentity, LoginConfig, MutualChap};
+use iscsi::initiator_connection::{ChapIdentity, LoginConfig, MutualChap};
 use iscsi::{Digests, Parameters, Secret};
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Config {
     /// The login of one session. Each has an ISID of its own, so that several from one host live side by side.
     pub(crate) fn login(&self) -> std::io::Result<LoginConfig> {
         // > RFC 7143 11.12.5: T field 10b, random: bytes 1 to 3 are a random number, 4 and 5 a qualifier.
-        let [a, b, c, d, e] = world::random::bytes::<5>()?;
+        let [a, b, c, d, e] = platform::random::bytes::<5>()?;
         let target = (!self.target.is_empty()).then(|| self.target.clone());
         Ok(LoginConfig {
             initiator: self.initiator.clone(),
@@ -91,8 +91,8 @@ impl Config {
             Some(target) => Some(MutualChap {
                 user: Some(target.user.clone()),
                 secret: Secret::new(target.secret.clone()),
-                identifier: world::random::bytes::<1>()?[0],
-                challenge: world::random::bytes::<CHALLENGE_BYTES>()?.to_vec(),
+                identifier: platform::random::bytes::<1>()?[0],
+                challenge: platform::random::bytes::<CHALLENGE_BYTES>()?.to_vec(),
             }),
             None => None,
         };

@@ -2,7 +2,7 @@
 
 use crate::request::Refusal;
 use crate::url::Portal;
-use iscsi::initiator::{CloseReason, LoginError};
+use iscsi::initiator_connection::{CloseReason, LoginError};
 use iscsi::pdu::{AsyncEvent, RejectReason};
 use std::io;
 use thiserror::Error;

@@ -16,7 +16,7 @@ mod url;
 pub use config::Config;
 pub use error::{ConnectError, RunError, SessionError};
 pub use inquire::Inquiry;
-pub use iscsi::target::TargetRecord;
+pub use iscsi::target_connection::TargetRecord;
 pub use request::{Completion, Payload, Refusal, Request};
 pub use session::Session;
 pub use unit::{CopyRun, Limits, LogicalUnit};

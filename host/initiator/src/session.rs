@@ -8,10 +8,11 @@ mod establish;
 use crate::error::{RunError, SessionError};
 use crate::request::{Completion, Payload, Request};
 use bytes::{Buf, Bytes, BytesMut};
-use iscsi::initiator::{CommandId, Event, InitiatorConnection, RequestId, Response};
+use iscsi::initiator_connection::{CommandId, Event, InitiatorConnection, RequestId, Response};
 use iscsi::pdu::{AsyncEvent, LogoutReason, Lun as WireLun, TaskAttribute, TaskFunction, TaskOutcome};
-use iscsi::target::TargetRecord;
+use iscsi::target_connection::TargetRecord;
 use iscsi::{Parameters, Payload as Rope};
+use platform::net::Stream;
 use rustc_hash::FxHashMap;
 use scsi::{Lun, Sense, Status};
 use std::collections::VecDeque;
@@ -19,7 +20,6 @@ use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use world::net::Stream;
 
 /// Room made for a read: large enough for many answers, small enough to stay in the cache.
 const READ_BYTES: usize = 64 << 10;
@@ -81,7 +81,7 @@ impl Session {
         let Request { lun, cdb, payload } = request;
         let expected_read = if let Payload::In(bytes) = payload { bytes } else { 0 };
         let data = if let Payload::Out(data) = payload { Rope::from(data) } else { Rope::default() };
-        let id = self.connection.submit(iscsi::initiator::Request {
+        let id = self.connection.submit(iscsi::initiator_connection::Request {
             lun: wire_lun(lun),
             cdb: Bytes::copy_from_slice(&cdb.0),
             attribute: TaskAttribute::Simple,

@@ -8,7 +8,7 @@ use scsi::inquiry::Designator;
 use scsi::persistent_reservation::{InAction, OutAction, OutParameters, ReservationType};
 use scsi::unmap::build_unmap;
 use scsi::{Command, Lun};
-use units::{BlockRange, Lba};
+use types::{BlockRange, Lba};
 
 /// What a target says that it can do, and how much of it in one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@ mod support;
 
 use bytes::Bytes;
 use initiator::{Config, ConnectError, Credentials, LogicalUnit, Refusal, RunError, Session, SessionError};
-use iscsi::initiator::LoginError;
+use iscsi::initiator_connection::LoginError;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi::target::Completion;
+use iscsi::target_connection::Completion;
 use iscsi::{Digests, Parameters};
 use scsi::{Lun, Sense, SenseFormat, Status, asc};
 use support::{BLOCK, LIMITS, NAME, Reply, Served, Target};
@@ -137,7 +137,7 @@ async fn an_unknown_target_is_named_as_such() {
 
 #[tokio::test]
 async fn nobody_at_the_port_is_an_error_and_no_wait() {
-    let closed = world::net::Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().local_addr().unwrap();
+    let closed = platform::net::Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().local_addr().unwrap();
     let url = format!("iscsi://{closed}/{NAME}/0").parse().unwrap();
     assert!(matches!(Session::connect(&Config::new(INITIATOR, &url)).await, Err(ConnectError::Connect { .. })));
 }

@@ -2,14 +2,14 @@
 //! words that anybody would use.
 
 use crate::error::LabError;
+use platform::TemporaryDirectory;
+use platform::files;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use world::TemporaryDirectory;
-use world::files;
 
 /// How long the array may take to be ready: the first start lays out its disk.
 const START: Duration = Duration::from_secs(180);

@@ -1,7 +1,7 @@
 //! Why the lab cannot go on.
 
-use device::{DiskError, OpenError};
 use initiator::{ConnectError, RunError, UrlError};
+use multipath::{DiskError, OpenError};
 use thiserror::Error;
 
 /// Why an experiment, or the whole lab, ended early.
@@ -48,7 +48,7 @@ pub enum LabError {
     Datastore(#[from] datastore::Error),
     /// A virtual disk or machine failed.
     #[error(transparent)]
-    Disks(#[from] vdisk::Error),
+    Disks(#[from] virtual_disk::Error),
     /// A file of the host's own could not be used.
     #[error(transparent)]
     File(#[from] std::io::Error),

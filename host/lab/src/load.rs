@@ -6,12 +6,12 @@ use crate::results::Point;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use hdrhistogram::Histogram;
+use platform::clock;
 use std::cell::RefCell;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
-use world::clock;
 
 /// Longest latency that is told apart, in nanoseconds: a minute.
 const MAX_NS: u64 = 60_000_000_000;

@@ -112,7 +112,7 @@ fn field(text: &str, name: &str) -> Option<String> {
 
 /// A file of /proc; empty on a system that has none.
 fn proc(name: &str) -> String {
-    world::files::read_text(&Path::new("/proc").join(name), PROC_BYTES).ok().flatten().unwrap_or_default()
+    platform::files::read_text(&Path::new("/proc").join(name), PROC_BYTES).ok().flatten().unwrap_or_default()
 }
 
 #[cfg(test)]

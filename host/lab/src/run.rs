@@ -11,8 +11,8 @@ use crate::results::{Ending, Figure, Findings, Outcome, Report};
 use crate::site::{self, Site};
 use crate::store;
 use crate::words;
+use platform::clock;
 use std::path::{Path, PathBuf};
-use world::clock;
 
 /// Disks of the lab's own array. They are thin: their size costs nothing, and 8 TB must fit with room to spare.
 const OWN_DISKS: u16 = 2;
@@ -95,7 +95,7 @@ async fn own_site(program: &Path, scratch: Option<&Path>, scale: Scale) -> Resul
 /// Refuses disks that hold something which the lab has not made: a target's name is easily mistaken.
 async fn guard(site: &Site) -> Result<(), LabError> {
     for at in 0..site.places.len().min(OWN_DISKS.into()) {
-        let disk = site.open(at, "survey", &device::Statistics::default()).await?;
+        let disk = site.open(at, "survey", &multipath::Statistics::default()).await?;
         let ours = store::is_free(disk.clone()).await;
         disk.close().await;
         if !ours? {

@@ -4,8 +4,8 @@ use crate::array::OwnArray;
 use crate::error::LabError;
 use crate::results::Subject;
 use crate::words;
-use device::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use initiator::{Config, Inquiry, Session, Url};
+use multipath::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use scsi::Lun;
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Site {
 pub async fn clear(disk: &dyn SharedDisk, head: u64) -> Result<(), LabError> {
     let (blocks, limits) = (disk.identity().blocks, disk.limits());
     let mut at = 0;
-    while at < blocks && disk.vaai().is_usable(device::Primitive::Delete) {
+    while at < blocks && disk.vaai().is_usable(multipath::Primitive::Delete) {
         let count = limits.unmap_blocks.min(blocks - at);
         match disk.unmap(vec![(at, count)]).await {
             Ok(()) => at += count,
@@ -184,7 +184,7 @@ pub fn portal_url(portal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::MemoryArray;
+    use multipath::MemoryArray;
 
     #[test]
     fn a_url_without_a_lun_means_all_of_them() {
@@ -199,7 +199,7 @@ mod tests {
         for refused in [false, true] {
             let array = MemoryArray::new("iqn.2026-11.org.example:array");
             let name = array.create(65_536);
-            array.refuse(&name, device::Primitive::Delete, refused);
+            array.refuse(&name, multipath::Primitive::Delete, refused);
             let disk = array.open(&name, "esx01").unwrap();
             disk.write(4096, bytes::Bytes::from(vec![7; 4096])).await.unwrap();
             assert!(!is_empty(&disk, 4 << 20).await.unwrap());

@@ -7,17 +7,17 @@ use crate::pattern::Pattern;
 use crate::site;
 use bytes::Bytes;
 use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
-use device::{IscsiDisk, SharedDisk, Statistics};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use multipath::{IscsiDisk, SharedDisk, Statistics};
+use platform::clock;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use vdisk::reclaim::CountRule;
-use vdisk::unmap::UnmapSummary;
-use vdisk::vmx::Vmx;
-use vdisk::{Access, Boot, DiskSpec, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
-use world::clock;
+use virtual_disk::reclaim::CountRule;
+use virtual_disk::unmap::UnmapSummary;
+use virtual_disk::vmx::Vmx;
+use virtual_disk::{Access, Boot, DiskSpec, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
 
 /// Every datastore of the lab is called so: by this it knows its own.
 const LABEL: &str = "ibid-lab";
@@ -149,9 +149,9 @@ impl Store {
         let begun = clock::now();
         let settings = MoverSettings::default();
         let (summary, supported) =
-            match vdisk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, settings, &|_| ()).await {
+            match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, settings, &|_| ()).await {
                 Ok(summary) => (summary, true),
-                Err(vdisk::Error::NoUnmap(_)) => (UnmapSummary::default(), false),
+                Err(virtual_disk::Error::NoUnmap(_)) => (UnmapSummary::default(), false),
                 Err(error) => return Err(error.into()),
             };
         let (iterations, commands) = (summary.iterations, summary.work.unmap.commands);

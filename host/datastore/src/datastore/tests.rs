@@ -1,6 +1,6 @@
 use super::*;
 use crate::{BLOCK_BYTES, Cursor, Extent, Fill, State, TokioRuntime};
-use device::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
+use multipath::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
 use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
@@ -293,13 +293,13 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     lab.array.set_hook(Some(Arc::new(Slow)));
-    let begun = world::clock::now();
+    let begun = platform::clock::now();
     let disk = one.disk();
     let swap = disk.compare_and_write(1 << 20, vec![0; 4096].into(), vec![1; 4096].into());
     assert_eq!(swap.await, Ok(Compared::Written));
     // Sent again and again, for as long as the host waits for a device.
     assert_eq!(disk.write(1 << 20, vec![7; 4096].into()).await, Err(DiskError::TimedOut));
-    let waited = world::clock::now().duration_since(begun);
+    let waited = platform::clock::now().duration_since(begun);
     assert!(waited >= Duration::from_secs(140) && waited < Duration::from_secs(150), "{waited:?}");
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(lab.open("two").read(1 << 20, 8).await.unwrap(), vec![1; 4096], "none of them came late");
@@ -313,10 +313,10 @@ async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     // Who only looks leaves it: it may be no datastore, and its holder alive.
     assert!(Datastore::probe(&lab.disk("one"), &lab.runtime).await.is_err());
     assert_eq!(lab.open("one").read(0, 1).await, Err(DiskError::ReservationConflict));
-    let begun = world::clock::now();
+    let begun = platform::clock::now();
     let one = lab.mount("one").await;
     let timing = MountOptions::new("one").timing;
-    let waited = world::clock::now().duration_since(begun);
+    let waited = platform::clock::now().duration_since(begun);
     assert!(waited > timing.reservation_patience() && waited < timing.patience, "{waited:?}");
     one.create("/file").await.unwrap();
 }
@@ -326,7 +326,7 @@ struct LostBeat(std::time::Instant);
 
 impl Hook for LostBeat {
     fn verdict(&self, host: &str, _: &str, operation: &Operation) -> Verdict {
-        let is_cut = host == "one" && world::clock::now() < self.0;
+        let is_cut = host == "one" && platform::clock::now() < self.0;
         let fate = match operation {
             Operation::CompareAndWrite(..) if is_cut => Fate::AnswerLost(DiskError::PathsDown),
             _ if is_cut => Fate::Failed(DiskError::PathsDown),
@@ -342,11 +342,11 @@ async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     let (volume, fence) = (two.mounted.superblock.uuid, MountOptions::new("one").timing.fence);
-    lab.array.set_hook(Some(Arc::new(LostBeat(world::clock::now() + Duration::from_secs(13)))));
-    let (mut seen, mut since, mut lapsed) = (None, world::clock::now(), 0);
+    lab.array.set_hook(Some(Arc::new(LostBeat(platform::clock::now() + Duration::from_secs(13)))));
+    let (mut seen, mut since, mut lapsed) = (None, platform::clock::now(), 0);
     for _ in 0..3000 {
         let slot = crate::heartbeat::read_slot(&two.mounted.io, one.owner().slot, volume).await.unwrap();
-        let now = world::clock::now();
+        let now = platform::clock::now();
         if seen.replace(slot.beats) != Some(slot.beats) {
             since = now;
         }
@@ -368,7 +368,7 @@ async fn a_file_is_closed_when_what_was_abandoned_is_over() {
         lab.array.set_hook(Some(Arc::new(Slow)));
         let write = disk.write(1 << 20, vec![7; 4096].into());
         assert!(tokio::time::timeout(Duration::from_secs(1), write).await.is_err());
-        let abandoned = world::clock::now();
+        let abandoned = platform::clock::now();
         lab.array.set_hook(None);
         let read = disk.read(1 << 20, 8);
         read.await.unwrap();
@@ -377,11 +377,11 @@ async fn a_file_is_closed_when_what_was_abandoned_is_over() {
         } else {
             file.close().await.unwrap();
         }
-        let waited = world::clock::now().duration_since(abandoned);
+        let waited = platform::clock::now().duration_since(abandoned);
         assert!(waited >= MountOptions::new("one").timing.io_lifetime, "{waited:?}");
         // Nothing is left to wait for.
         one.mounted.outlast_abandoned().await;
-        assert_eq!(world::clock::now().duration_since(abandoned), waited);
+        assert_eq!(platform::clock::now().duration_since(abandoned), waited);
     }
 }
 
@@ -415,7 +415,7 @@ async fn a_copy_needs_the_lease_of_both_datastores() {
     disk.set_paths(false);
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert!(here.is_alive() && !there.is_alive());
-    let run = || vec![device::CopyRun { source: 1 << 20, destination: 1 << 20, blocks: 8 }];
+    let run = || vec![multipath::CopyRun { source: 1 << 20, destination: 1 << 20, blocks: 8 }];
     let (from, to) = (here.disk(), there.disk());
     let copy = tokio::spawn(async move { from.copy(&*to, run()).await });
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -438,7 +438,7 @@ async fn a_copy_takes_no_longer_than_either_datastore_allows() {
     let options = MountOptions { timing, ..MountOptions::new("one") };
     let there = Datastore::mount(target.disk("one"), &options, Arc::clone(&lab.runtime)).await.unwrap();
     here.disk().copy(&*there.disk(), Vec::new()).await.unwrap();
-    assert_eq!(source.standing(), device::Standing::Open(Duration::from_secs(2)));
+    assert_eq!(source.standing(), multipath::Standing::Open(Duration::from_secs(2)));
 }
 
 /// Notes task management functions; the device knows no CLEAR TASK SET, or does.

@@ -1,7 +1,7 @@
 //! A disk whose writes stay in memory.
 
 use bytes::{Bytes, BytesMut};
-use device::{
+use multipath::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
     SharedDisk, Standing, VaaiStatus,
 };

@@ -5,7 +5,7 @@ use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
 use crate::{Datastore, FormatOptions, Mode, MountOptions, TokioRuntime};
 use bytes::Bytes;
-use device::MemoryArray;
+use multipath::MemoryArray;
 
 async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
     let array = MemoryArray::new("iqn.2026-11.test:array");

@@ -7,7 +7,7 @@ use super::workload::{Life, Workload, format};
 use super::world::{Process, ProcessRuntime, World};
 use crate::io::Omissions;
 use crate::{Datastore, MountOptions, Runtime, Timing, fsck};
-use device::SharedDisk;
+use multipath::SharedDisk;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 use super::oracle::Oracle;
 use super::world::{Process, World};
 use bytes::{Bytes, BytesMut};
-use device::{
+use multipath::{
     Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, MemoryArray,
     Primitive, SharedDisk, Standing, VaaiStatus,
 };

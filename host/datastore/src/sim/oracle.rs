@@ -185,7 +185,7 @@ impl Oracle {
 mod tests {
     use super::*;
     use crate::{FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
-    use device::{MemoryArray, SharedDisk};
+    use multipath::{MemoryArray, SharedDisk};
     use std::sync::Arc;
 
     async fn mounted(disk: &Arc<dyn SharedDisk>, name: &str) -> Datastore {

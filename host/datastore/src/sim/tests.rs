@@ -133,7 +133,7 @@ mod death {
     use crate::sim::workload::format;
     use crate::sim::world::{ProcessRuntime, World};
     use crate::{Access, BLOCK_BYTES, Datastore, Error, Fill, MountOptions, Result, Runtime, check};
-    use device::SharedDisk;
+    use multipath::SharedDisk;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;

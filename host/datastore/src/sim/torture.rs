@@ -7,7 +7,7 @@ use super::workload::{Life, Workload, format};
 use crate::fsck::{self, Report};
 use crate::runtime::{Runtime, Task, TokioRuntime};
 use crate::{Datastore, Error, MountOptions, Timing};
-use device::{DiskError, SharedDisk};
+use multipath::{DiskError, SharedDisk};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;

@@ -5,7 +5,7 @@ use super::oracle::{Oracle, Process};
 use super::random::Random;
 use crate::{Access, BLOCK_BYTES, Datastore, Error, File, Fill, FormatOptions, Mode, Result, Runtime, State};
 use bytes::Bytes;
-use device::SharedDisk;
+use multipath::SharedDisk;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

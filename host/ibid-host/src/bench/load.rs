@@ -8,8 +8,8 @@ use crate::pump::{Route, Work};
 use crate::random::Random;
 use bytes::Bytes;
 use initiator::{Completion, CopyRun, LogicalUnit, Request};
+use platform::clock;
 use std::time::{Duration, Instant};
-use world::clock;
 
 /// After so many failed commands the load stops: the rest would fail too.
 const MAX_ERRORS: u64 = 1000;

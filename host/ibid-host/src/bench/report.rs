@@ -7,7 +7,7 @@ use crate::meter::{Latency, round};
 use crate::out::outln;
 use clap::ValueEnum;
 use serde::Serialize;
-use units::format_capacity;
+use types::format_capacity;
 
 /// The result of a load.
 #[derive(Debug, Serialize)]

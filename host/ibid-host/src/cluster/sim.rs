@@ -63,10 +63,10 @@ pub(crate) fn simulate(args: &SimArgs) -> Result<(), Failure> {
         campaign.ats_heartbeat = !args.no_ats && !args.no_ats_heartbeat;
         campaign.calm = Duration::from_millis(args.calm);
         let bar = bar(u64::from(args.hosts) * args.operations);
-        let started = world::clock::now();
+        let started = platform::clock::now();
         let outcome = campaign.run(&|done| bar.set_position(done));
         bar.finish_and_clear();
-        let secs = world::clock::now().duration_since(started).as_secs_f64();
+        let secs = platform::clock::now().duration_since(started).as_secs_f64();
         report(args, seed, &outcome, secs)?;
         if let Some(violation) = outcome.violation {
             return Err(Failure::Wrong(format!("seed {seed}: {violation}")));

@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use esxhost::{Host, Place};
+use esxi_host::{Host, Place};
 use initiator::Url;
 
 /// `esxcli iscsi`.

@@ -6,10 +6,10 @@ use super::{HostArgs, filesystem};
 use crate::failure::Failure;
 use crate::out::out;
 use clap::Args;
-use device::{PathPolicy, PathState, Primitive, Support};
-use esxhost::{Host, Setting};
+use esxi_host::{Host, Setting};
+use multipath::{PathPolicy, PathState, Primitive, Support};
 use serde::Serialize;
-use vdisk::reclaim::{DEFAULT_UNIT, logged_blocks};
+use virtual_disk::reclaim::{DEFAULT_UNIT, logged_blocks};
 
 /// Ports that a device should be reached through: two on each of two controllers.
 const MIN_PORTS: usize = 4;
@@ -216,7 +216,9 @@ mod tests {
     fn an_unmap_of_too_many_blocks_is_told() {
         let volume = |free| filesystem::tests::line("ds1", Space { blocks: 1 << 20, free });
         let uuid = volume(0).info.uuid.to_string();
-        let log = |blocks| vec![format!("2026-11-22T04:10:56.069Z cpu0:1){}", vdisk::reclaim::log_line(blocks, &uuid))];
+        let log = |blocks| {
+            vec![format!("2026-11-22T04:10:56.069Z cpu0:1){}", virtual_disk::reclaim::log_line(blocks, &uuid))]
+        };
         let finding = unmap_finding(&volume(500_000), &log(5000));
         assert_eq!((finding.ok, finding.found.as_str()), (true, "5000 of 5000 blocks"));
         let finding = unmap_finding(&volume(500_000), &log(5001));
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!((finding.ok, finding.mend.as_deref()), (false, Some(mend)));
         // What ESXi takes anyway is not wrong, nor what another datastore saw, nor nothing.
         assert!(unmap_finding(&volume(100), &log(200)).ok);
-        let other = vec![vdisk::reclaim::log_line(9999, "another")];
+        let other = vec![virtual_disk::reclaim::log_line(9999, "another")];
         assert_eq!(unmap_finding(&volume(100), &other).found, "not run, 200 blocks may be");
     }
 

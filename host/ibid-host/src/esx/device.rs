@@ -4,8 +4,8 @@ use super::record::{Formatter, Record};
 use super::view::{DeviceView, PathView, overall};
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use device::{PathState, Primitive, VaaiStatus};
-use esxhost::Host;
+use esxi_host::Host;
+use multipath::{PathState, Primitive, VaaiStatus};
 
 /// Which device.
 #[derive(Args, Clone, Debug)]
@@ -251,7 +251,7 @@ fn path_state(state: PathState) -> &'static str {
 mod tests {
     use super::super::view::tests::device;
     use super::*;
-    use device::Support;
+    use multipath::Support;
 
     #[test]
     fn a_device_is_listed_in_esxis_words() {

@@ -4,7 +4,7 @@ use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::Subcommand;
 use datastore::{BLOCK_BYTES, Datastore, Runtime, Space, TokioRuntime, VolumeInfo};
-use esxhost::Host;
+use esxi_host::Host;
 use std::sync::Arc;
 
 /// What is to be told of file systems.

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::out::out;
 pub(crate) use adapter::{ClaimArgs, UnclaimArgs};
 use clap::{Args, Subcommand};
-use esxhost::{Host, default_directory};
+use esxi_host::{Host, default_directory};
 use record::Formatter;
 pub(crate) use settings::AdvcfgArgs;
 use std::time::Duration;
@@ -168,8 +168,8 @@ pub(crate) async fn unclaim(host: &HostArgs, args: &UnclaimArgs) -> Result<(), F
 
 /// A device with four paths, for tests of what shows devices.
 #[cfg(test)]
-pub(crate) fn example_device(name: &str) -> esxhost::DeviceRecord {
-    let mut device = view::tests::device(&[::device::PathState::Active; 4]).record;
+pub(crate) fn example_device(name: &str) -> esxi_host::DeviceRecord {
+    let mut device = view::tests::device(&[::multipath::PathState::Active; 4]).record;
     name.clone_into(&mut device.name);
     device
 }

@@ -5,8 +5,8 @@ use super::record::{Formatter, Record};
 use super::view::DeviceView;
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use device::PathPolicy;
-use esxhost::Host;
+use esxi_host::Host;
+use multipath::PathPolicy;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -224,12 +224,12 @@ fn array_type(view: &DeviceView) -> (&'static str, String) {
         return ("VMW_SATP_DEFAULT_AA", "{action_OnRetryErrors=off}".to_owned());
     }
     let word = |state| match state {
-        device::PathState::Active => "AO",
-        device::PathState::Unoptimized => "ANO",
-        device::PathState::Standby => "STBY",
-        device::PathState::Dead => "UNAVAIL",
+        multipath::PathState::Active => "AO",
+        multipath::PathState::Unoptimized => "ANO",
+        multipath::PathState::Standby => "STBY",
+        multipath::PathState::Dead => "UNAVAIL",
     };
-    let tell = |(group, state): (&u16, &device::PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
+    let tell = |(group, state): (&u16, &multipath::PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
     let told: String = groups.iter().map(tell).collect();
     let config = "implicit_support=on; explicit_support=off; explicit_allow=on; alua_followover=on; \
                   action_OnRetryErrors=off;";
@@ -258,7 +258,7 @@ fn policy_config(view: &DeviceView) -> String {
 mod tests {
     use super::super::view::tests::device;
     use super::*;
-    use device::PathState::{Active, Unoptimized};
+    use multipath::PathState::{Active, Unoptimized};
 
     #[test]
     fn round_robin_is_told_in_esxis_words() {

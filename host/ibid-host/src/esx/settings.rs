@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use esxhost::{Host, Setting, SettingError, Settings};
+use esxi_host::{Host, Setting, SettingError, Settings};
 
 /// `esxcli system settings advanced`.
 #[derive(Subcommand, Clone, Debug)]

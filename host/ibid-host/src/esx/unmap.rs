@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::vmfs::{Volumes, failed};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::sync::Mutex;
-use vdisk::reclaim::CountRule;
-use vdisk::unmap::unmap;
+use virtual_disk::reclaim::CountRule;
+use virtual_disk::unmap::unmap;
 
 /// Which ESXi's rule for the block count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,7 +64,7 @@ async fn reclaim(volumes: &mut Volumes, args: &UnmapArgs) -> Result<(), Failure>
     let done = unmap(&datastore, args.reclaim_unit, rule, settings, &log).await;
     done.map_err(|error| match error {
         // ESXi's own sentence, alone.
-        vdisk::Error::NoUnmap(_) => Failure::Wrong(error.to_string()),
+        virtual_disk::Error::NoUnmap(_) => Failure::Wrong(error.to_string()),
         other => failed(name)(other),
     })?;
     match unwritten.into_inner() {

@@ -1,8 +1,8 @@
 //! A device with its paths as they are now: what the words of `esxcli storage` are made of.
 
 use crate::failure::Failure;
-use device::{PathState, PathStatus, Primitive, Support, VaaiStatus};
-use esxhost::{DeviceRecord, Host};
+use esxi_host::{DeviceRecord, Host};
+use multipath::{PathState, PathStatus, Primitive, Support, VaaiStatus};
 
 /// A path, by ESXi's name and as it is.
 #[derive(Clone, Debug)]
@@ -77,8 +77,8 @@ pub(crate) fn overall(vaai: &VaaiStatus) -> Support {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use device::PathPolicy;
     use initiator::Portal;
+    use multipath::PathPolicy;
 
     /// A device with paths in these states over two ports.
     pub(crate) fn device(states: &[PathState]) -> DeviceView {

@@ -11,15 +11,15 @@ use crate::failure::Failure;
 use crate::out::out;
 use batch::{Capture, perfmon_time};
 use clap::Args;
-use esxhost::{Host, timestamp};
+use esxi_host::{Host, timestamp};
 use fields::Selection;
+use platform::files::Access;
+use platform::{clock, files};
 use sample::Sample;
 use screen::Screen;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use world::files::Access;
-use world::{clock, files};
 
 /// The file that keeps the selection of fields, beside the host's other files.
 const CONFIGURATION: &str = "esxtoprc";

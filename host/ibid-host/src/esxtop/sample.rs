@@ -1,10 +1,10 @@
 //! What the counters say between two looks.
 
-use device::CountersSnapshot;
-use esxhost::{DeviceRecord, Host, HostError};
+use esxi_host::{DeviceRecord, Host, HostError};
+use multipath::CountersSnapshot;
+use platform::clock;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use world::clock;
 
 /// One device between two looks.
 #[derive(Clone, Debug, Default)]

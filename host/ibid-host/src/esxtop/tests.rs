@@ -1,5 +1,5 @@
 use super::*;
-use device::{CountersSnapshot, OffloadCount};
+use multipath::{CountersSnapshot, OffloadCount};
 use std::time::Instant;
 
 const NAA: &str = "naa.624a9370753d69fe46db318d00011014";
@@ -43,7 +43,7 @@ pub(super) fn rows() -> Vec<super::sample::Row> {
     second.rows(&first, &[device], 3)
 }
 
-fn esxhost_record() -> esxhost::DeviceRecord {
+fn esxhost_record() -> esxi_host::DeviceRecord {
     crate::esx::example_device(NAA)
 }
 

@@ -13,10 +13,10 @@ use crate::pump::{Route, Work, pump};
 use bytes::Bytes;
 use clap::Args;
 use initiator::{Completion, CopyRun, LogicalUnit, Refusal, Request, Session, SessionError, Url};
+use platform::{AppendFile, clock};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use world::{AppendFile, clock};
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]

@@ -12,9 +12,9 @@ use crate::pump::pump;
 use crate::verbs::{Pieces, Sweep};
 use clap::Args;
 use initiator::{LogicalUnit, Session, Url};
+use platform::AppendFile;
 use serde::Serialize;
 use std::path::PathBuf;
-use world::AppendFile;
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]

@@ -9,10 +9,10 @@ use crate::out::outln;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use initiator::{LogicalUnit, Refusal, RunError, Session, Url};
+use platform::clock;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use world::clock;
 
 /// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,10 +3,10 @@
 use crate::failure::Failure;
 use crate::meter::round;
 use crate::out::outln;
+use platform::clock;
 use serde::Serialize;
 use std::time::Instant;
-use units::format_capacity;
-use world::clock;
+use types::format_capacity;
 
 /// The result of a verb.
 #[derive(Debug, Serialize)]

@@ -1,7 +1,7 @@
 //! The command line of `vm`.
 
 use clap::{Args, Subcommand};
-use vdisk::{DiskSpec, Format};
+use virtual_disk::{DiskSpec, Format};
 
 /// What to do with machines.
 #[derive(Subcommand, Clone, Debug)]
@@ -96,8 +96,8 @@ pub(crate) enum Power {
 
 fn disk(text: &str) -> Result<DiskSpec, String> {
     let (size, format) = text.split_once(':').unwrap_or((text, "zeroedthick"));
-    let bytes = units::parse_capacity(size).map_err(|error| error.to_string())?;
-    let format = format.parse().map_err(|error: vdisk::FormatError| error.to_string())?;
+    let bytes = types::parse_capacity(size).map_err(|error| error.to_string())?;
+    let format = format.parse().map_err(|error: virtual_disk::FormatError| error.to_string())?;
     if (1 << 20..=62 << 40).contains(&bytes) && bytes.is_multiple_of(512) {
         Ok(DiskSpec { bytes, format })
     } else {

@@ -11,9 +11,9 @@ pub(crate) use args::VmVerb;
 use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vdisk::unmap::{Priority, automatic_until};
-use vdisk::vmx::Vmx;
-use vdisk::{Boot, DiskSpec, Machine, Report};
+use virtual_disk::unmap::{Priority, automatic_until};
+use virtual_disk::vmx::Vmx;
+use virtual_disk::{Boot, DiskSpec, Machine, Report};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
     for datastore in volumes.all().await? {
         match Machine::open(&datastore, name, volumes.settings(&datastore)).await {
             Ok(machine) => return Ok(machine),
-            Err(vdisk::Error::Datastore(datastore::Error::NotFound)) => {}
+            Err(virtual_disk::Error::Datastore(datastore::Error::NotFound)) => {}
             Err(error) => return Err(failed(name)(error)),
         }
     }
@@ -81,7 +81,7 @@ async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure>
 /// Bytes of all disks of a machine.
 async fn size(machine: &Machine) -> Result<u64, Failure> {
     let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
-    Ok(descriptors.iter().map(vdisk::Descriptor::bytes).sum())
+    Ok(descriptors.iter().map(virtual_disk::Descriptor::bytes).sum())
 }
 
 /// Where the data of a copy went: for people who ask why it took so long.
@@ -161,7 +161,7 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
     ended?;
     match reclaimed {
         // Another host does it already.
-        Ok(_) | Err(vdisk::Error::Datastore(datastore::Error::Locked { .. })) => Ok(()),
+        Ok(_) | Err(virtual_disk::Error::Datastore(datastore::Error::Locked { .. })) => Ok(()),
         Err(error) => Err(failed("automatic unmap")(error)),
     }
 }

@@ -1,6 +1,6 @@
 //! The list of machines, as `vim-cmd vmsvc/getallvms` prints it.
 
-use vdisk::Machine;
+use virtual_disk::Machine;
 
 /// A machine.
 pub(crate) struct Row([String; 5]);

@@ -5,10 +5,10 @@ mod meter;
 
 use crate::failure::Failure;
 use datastore::{Datastore, MountOptions, Runtime, TokioRuntime};
-use esxhost::{Host, Mount, Setting};
+use esxi_host::{Host, Mount, Setting};
 pub(crate) use meter::Meter;
 use std::sync::Arc;
-use vdisk::MoverSettings;
+use virtual_disk::MoverSettings;
 
 /// Where ESXi shows datastores.
 const VOLUMES: &str = "/vmfs/volumes/";

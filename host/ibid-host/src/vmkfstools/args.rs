@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args, ValueEnum};
 use datastore::Mode;
-use vdisk::Format;
+use virtual_disk::Format;
 
 /// Which file system to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,8 +9,8 @@ use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Access, Datastore, FormatOptions, Mode};
-use device::Primitive;
-use vdisk::{Format, Target, VirtualDisk, unmap};
+use multipath::Primitive;
+use virtual_disk::{Format, Target, VirtualDisk, unmap};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
@@ -138,7 +138,7 @@ async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> R
     for old in volumes.host().mounts().into_iter().filter(|mount| mount.device == device) {
         volumes.host().remove_mount(&old.uuid)?;
     }
-    Ok(volumes.host().add_mount(esxhost::Mount { label, uuid, device: device.to_owned() })?)
+    Ok(volumes.host().add_mount(esxi_host::Mount { label, uuid, device: device.to_owned() })?)
 }
 
 async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Result<(), Failure> {
@@ -149,7 +149,7 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
     }
     let space = datastore.space().await.map_err(failed(&info.label))?;
     let random: [u8; 6] =
-        world::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
+        platform::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
     let name = words::balloon_name(random);
     let tell = |blocks: u64| {
         let free = space.free * datastore::BLOCK_BYTES;

@@ -1,7 +1,7 @@
 //! What `vmkfstools` prints, in ESXi's words.
 
 use datastore::{FileKind, Mode, Stat, VolumeUuid};
-use vdisk::Format;
+use virtual_disk::Format;
 
 /// `vmkfstools -C`: the lines before the work.
 pub(crate) fn createfs(device: &str, mode: Mode, label: &str, ats: bool) -> String {

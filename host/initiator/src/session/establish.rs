@@ -6,14 +6,14 @@ use crate::error::{ConnectError, SessionError};
 use crate::url::Portal;
 use bytes::{Buf, BytesMut};
 use iscsi::Output;
-use iscsi::initiator::{InitiatorConnection, InitiatorLogin, LoginError, LoginProgress};
-use iscsi::target::{SendTargets, TargetRecord};
+use iscsi::initiator_connection::{InitiatorConnection, InitiatorLogin, LoginError, LoginProgress};
+use iscsi::target_connection::{SendTargets, TargetRecord};
+use platform::net::Stream;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::task::ready;
-use world::net::Stream;
 
 /// How often a target may send us elsewhere (RFC 7143 11.13.5, class 1).
 const MAX_REDIRECTIONS: u32 = 3;

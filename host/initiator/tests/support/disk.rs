@@ -1,13 +1,13 @@
 //! A disk in memory that does what SBC-4 says, as plainly as it can be said.
 
-use iscsi::target::{Command as Task, Completion};
+use iscsi::target_connection::{Command as Task, Completion};
 use scsi::copy::parse_copy_list;
 use scsi::inquiry::vpd::BlockLimits;
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
 use scsi::lun::report_luns_data;
 use scsi::unmap::parse_unmap;
 use scsi::{Capacity, Cdb, Command, Lun, Sense, SenseFormat, Status, asc};
-use units::Lba;
+use types::Lba;
 
 /// Bytes in a block.
 pub const BLOCK: usize = 512;

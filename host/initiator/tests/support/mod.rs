@@ -8,14 +8,14 @@ pub use disk::{BLOCK, Disk, LIMITS, status};
 
 use bytes::{Buf, BytesMut};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi::target::{Command, Completion, Event, Limits, TargetConnection, TargetRecord};
+use iscsi::target_connection::{Command, Completion, Event, Limits, TargetConnection, TargetRecord};
 use iscsi::{
     Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, Output,
     Parameters, Secret, SessionKind, SessionRequest, TargetLogin,
 };
+use platform::net::{Listener, Stream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, mpsc};
-use world::net::{Listener, Stream};
 
 /// The target's name.
 pub const NAME: &str = "iqn.2026-11.test:disk";
@@ -137,7 +137,7 @@ impl LoginAuthority for Target {
     fn fill_random(&mut self, bytes: &mut [u8]) {
         bytes
             .chunks_mut(16)
-            .for_each(|chunk| chunk.copy_from_slice(&world::random::bytes::<16>().unwrap()[..chunk.len()]));
+            .for_each(|chunk| chunk.copy_from_slice(&platform::random::bytes::<16>().unwrap()[..chunk.len()]));
     }
 
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus> {

@@ -9,11 +9,11 @@ use crate::stats;
 use crate::store::{Disk, Store};
 use crate::trial::{self, ATS, Setting, Shown, figure};
 use crate::words;
-use device::CountersSnapshot;
 use futures_util::future::try_join_all;
+use multipath::CountersSnapshot;
 use std::cell::Cell;
 use std::time::Duration;
-use vdisk::{Access, Boot, Format, MoverSettings};
+use virtual_disk::{Access, Boot, Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -161,10 +161,10 @@ async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<Seen>, LabErr
 
 /// All machines power on at once, boot, and power off, again and again. From when to when, since the calm began.
 async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Duration, Duration), LabError> {
-    let begun = world::clock::now();
+    let begun = platform::clock::now();
     let machine = |index: u32| async move {
         let host = &hosts[index as usize % hosts.len()];
-        while world::clock::now().duration_since(begun) < storm.time {
+        while platform::clock::now().duration_since(begun) < storm.time {
             host.boot(&machine_name(index), &BOOT).await?;
             booted.set(booted.get() + 1);
             tokio::time::sleep(THINK).await;
@@ -172,7 +172,7 @@ async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Dura
         Ok::<(), LabError>(())
     };
     try_join_all((0..storm.machines).map(machine)).await?;
-    Ok((CALM, CALM + world::clock::now().duration_since(begun)))
+    Ok((CALM, CALM + platform::clock::now().duration_since(begun)))
 }
 
 /// Puts the disks' curves together and cuts the storm out.

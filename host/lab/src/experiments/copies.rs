@@ -8,9 +8,9 @@ use crate::store::{Disk, Store};
 use crate::trial::Setting;
 use crate::words;
 use futures_util::future::try_join_all;
+use platform::clock;
 use std::time::Duration;
-use vdisk::{Access, ByHost, Format, MoverSettings, Report, Work};
-use world::clock;
+use virtual_disk::{Access, ByHost, Format, MoverSettings, Report, Work};
 
 /// The seed of templates' data.
 const SEED: u64 = 2015;
@@ -147,8 +147,10 @@ impl Stage<'_> {
 
 /// Both together.
 pub(super) fn add(a: Work, b: Work) -> Work {
-    let sum =
-        |a: vdisk::Sent, b: vdisk::Sent| vdisk::Sent { commands: a.commands + b.commands, bytes: a.bytes + b.bytes };
+    let sum = |a: virtual_disk::Sent, b: virtual_disk::Sent| virtual_disk::Sent {
+        commands: a.commands + b.commands,
+        bytes: a.bytes + b.bytes,
+    };
     Work {
         xcopy: sum(a.xcopy, b.xcopy),
         write_same: sum(a.write_same, b.write_same),

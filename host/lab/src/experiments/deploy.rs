@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::results::{Findings, Goal, Unit, key};
 use crate::trial::{self, Shown, XCOPY, figure};
 use crate::words;
-use vdisk::{Format, MoverSettings};
+use virtual_disk::{Format, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 

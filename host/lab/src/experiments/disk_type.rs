@@ -6,8 +6,8 @@ use crate::error::LabError;
 use crate::results::{Findings, Unit, key};
 use crate::trial::{self, Shown, XCOPY, figure};
 use crate::words;
-use vdisk::transfer::Release;
-use vdisk::{Format, MoverSettings};
+use virtual_disk::transfer::Release;
+use virtual_disk::{Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

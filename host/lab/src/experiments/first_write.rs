@@ -8,8 +8,8 @@ use crate::results::{Axis, Findings, Note, Plot, Point, Role, Samples, Series, S
 use crate::store::Store;
 use crate::trial::{self, Shown, figure};
 use crate::words;
-use device::Primitive;
-use vdisk::{Format, MoverSettings};
+use multipath::Primitive;
+use virtual_disk::{Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

@@ -11,7 +11,7 @@ use crate::trial::{self, Shown, XCOPY, figure};
 use crate::words;
 use std::cell::Cell;
 use std::time::Duration;
-use vdisk::{Format, MoverSettings, Work};
+use virtual_disk::{Format, MoverSettings, Work};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -74,11 +74,11 @@ async fn moved(
     let over = Cell::new(false);
     let target = format!("{name}-moved");
     let migration = async {
-        let begun = world::clock::now();
+        let begun = platform::clock::now();
         let result = disk.migrate(stage.destination(), &target).await;
         over.set(true);
         let mut copied =
-            Copied { time: world::clock::now().duration_since(begun), work: Work::default(), refused: None };
+            Copied { time: platform::clock::now().duration_since(begun), work: Work::default(), refused: None };
         copied.add(&result?, settings);
         Ok::<Copied, LabError>(copied)
     };

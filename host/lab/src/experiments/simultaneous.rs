@@ -7,7 +7,7 @@ use crate::results::{Axis, Findings, Goal, Samples, Unit, key};
 use crate::stats;
 use crate::trial::{self, Shown, XCOPY, figure};
 use crate::words;
-use vdisk::{Format, MoverSettings};
+use virtual_disk::{Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;

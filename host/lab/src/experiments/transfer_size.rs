@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::results::{Findings, Note, Role, Unit, key};
 use crate::trial::{self, Setting, Shown, figure};
 use crate::words;
-use vdisk::{Format, MoverSettings};
+use virtual_disk::{Format, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 

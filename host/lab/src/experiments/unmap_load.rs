@@ -12,7 +12,7 @@ use crate::trial::figure;
 use crate::words;
 use std::cell::Cell;
 use std::time::Duration;
-use vdisk::{Format, MoverSettings};
+use virtual_disk::{Format, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -191,8 +191,8 @@ async fn beside_unmap(
     time: Duration,
 ) -> Result<Seen, LabError> {
     let (supported, over) = (Cell::new(true), Cell::new(false));
-    let begun = world::clock::now();
-    let stop = || !supported.get() || world::clock::now().duration_since(begun) >= time;
+    let begun = platform::clock::now();
+    let stop = || !supported.get() || platform::clock::now().duration_since(begun) >= time;
     let workload = async {
         let seen = load::run(disk, profile, span, pattern, End::When(&stop)).await;
         over.set(true);
@@ -218,9 +218,9 @@ async fn beside_unmap(
 
 /// The share of the machine that the host's own process takes during one whole UNMAP, in percent.
 async fn processor(store: &Store, blocks: u64) -> Result<f64, LabError> {
-    let (begun, ticks) = (world::clock::now(), machine::own_seconds());
+    let (begun, ticks) = (platform::clock::now(), machine::own_seconds());
     store.unmap(blocks).await?;
-    let (time, used) = (world::clock::now().duration_since(begun), machine::own_seconds() - ticks);
+    let (time, used) = (platform::clock::now().duration_since(begun), machine::own_seconds() - ticks);
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     Ok(100.0 * used / time.as_secs_f64().max(1e-9) / processors)
 }

@@ -6,11 +6,11 @@ use crate::results::{Findings, Note, Samples, Unit, key};
 use crate::store::Store;
 use crate::trial::Setting;
 use crate::words;
-use device::Primitive;
 use futures_util::future::try_join_all;
+use multipath::Primitive;
+use platform::clock;
 use std::time::Duration;
-use vdisk::{Format, MoverSettings, Work};
-use world::clock;
+use virtual_disk::{Format, MoverSettings, Work};
 
 /// What making disks took.
 #[derive(Clone, Copy, Debug)]

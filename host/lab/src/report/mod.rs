@@ -6,10 +6,10 @@ mod html;
 mod section;
 
 use crate::results::Report;
+use platform::files::{self, Access};
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use world::files::{self, Access};
 
 /// Why a report was not written.
 #[derive(Debug, Error)]

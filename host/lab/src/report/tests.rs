@@ -220,7 +220,7 @@ fn a_date_is_that_of_the_calendar() {
     assert_eq!(html::date(1_795_305_660_000), "2026-11-22 00:01 UTC");
 }
 
-/// `LAB_REPORT=DIR cargo test -p lab` leaves the made-up report there, to be looked at in a browser.
+/// `LAB_REPORT=DIR cargo test -p ibid-lab` leaves the made-up report there, to be looked at in a browser.
 #[test]
 fn a_report_is_three_files() {
     let directory = std::env::var_os("LAB_REPORT")

@@ -1,0 +1,89 @@
+//! Changes in the making: a copy of the state, and what the engine is to store of it.
+
+mod connection;
+mod host;
+mod settings;
+mod snapshot;
+mod volume;
+
+pub use host::HostEdit;
+pub use settings::{ArrayEdit, VolumeEdit};
+
+use crate::name::check_name;
+use crate::record::{Admin, Array, Record, encode, reservations_key};
+use crate::state::State;
+use crate::{CatalogError, MAX_VOLUMES};
+use engine::Change;
+use types::VolumeId;
+
+/// Changes in the making. See [`crate::Catalog::change`].
+pub struct Draft {
+    state: State,
+    changes: Vec<Change>,
+}
+
+impl Draft {
+    pub(crate) fn new(state: &State) -> Self {
+        Self { state: state.clone(), changes: Vec::new() }
+    }
+
+    pub(crate) fn founding(array: Array) -> Result<Self, CatalogError> {
+        let mut draft = Self { state: State::new(array.clone()), changes: Vec::new() };
+        draft.put(&array)?;
+        Ok(draft)
+    }
+
+    pub(crate) fn finish(self) -> (State, Vec<Change>) {
+        (self.state, self.changes)
+    }
+
+    /// The state with what was changed so far.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Stores an administrator, in the place of one of the same name.
+    pub fn put_admin(&mut self, admin: Admin) -> Result<(), CatalogError> {
+        check_name(&admin.name)?;
+        self.put(&admin)?;
+        self.state.put_admin(admin);
+        Ok(())
+    }
+
+    /// A number that no volume or snapshot has had, and the serial number that is made of it.
+    fn next_unit(&mut self) -> Result<(VolumeId, String), CatalogError> {
+        let number = self.state.array().next_volume;
+        // The serial number has 8 digits for it.
+        if number > u64::from(u32::MAX) {
+            return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
+        }
+        self.edit_array(|array| array.next_volume += 1)?;
+        Ok((VolumeId(number), format!("{}{number:08X}", self.state.array().serial_prefix)))
+    }
+
+    fn edit_array(&mut self, edit: impl FnOnce(&mut Array)) -> Result<(), CatalogError> {
+        let mut array = Array::clone(self.state.array());
+        edit(&mut array);
+        if array == **self.state.array() {
+            return Ok(());
+        }
+        self.put(&array)?;
+        self.state.put_array(array);
+        Ok(())
+    }
+
+    fn put<T: Record>(&mut self, record: &T) -> Result<(), CatalogError> {
+        self.changes.push(Change::Put { key: record.key().into_bytes(), value: encode(record)? });
+        Ok(())
+    }
+
+    fn remove<T: Record>(&mut self, record: &T) {
+        self.changes.push(Change::Remove { key: record.key().into_bytes() });
+    }
+
+    /// Has the engine give up the content of a volume or snapshot, and what hosts have reserved of it.
+    fn delete(&mut self, volume: VolumeId) {
+        self.changes.push(Change::DeleteVolume { volume });
+        self.changes.push(Change::Remove { key: reservations_key(volume) });
+    }
+}

@@ -1,0 +1,167 @@
+//! Volumes.
+
+use super::Draft;
+use crate::name::check_name;
+use crate::record::{Qos, Snapshot, Unit, Volume};
+use crate::{CatalogError, Kind, MAX_VOLUMES, MIN_VOLUME_BYTES};
+use engine::Change;
+use std::sync::Arc;
+use types::{BLOCK_BYTES, MAP_BLOCK_BYTES, MAX_VOLUME_BYTES, VolumeId};
+
+impl Draft {
+    /// Makes an empty volume. Its size is rounded up to whole 4 KiB, the unit in which the engine maps.
+    pub fn create_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
+        let volume = self.new_volume(name, bytes, now_ms)?;
+        self.changes.push(Change::CreateVolume { volume: volume.id, blocks: volume.blocks() });
+        self.store_volume(volume)
+    }
+
+    /// A volume under a name that is free. That it comes into being is left to the caller.
+    pub(super) fn new_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Volume, CatalogError> {
+        check_name(name)?;
+        if self.state.volume(name).is_ok() {
+            return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: name.to_owned() });
+        }
+        let bytes = whole_size(name, bytes)?;
+        if self.state.volume_count() >= MAX_VOLUMES {
+            return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
+        }
+        let (id, serial) = self.next_unit()?;
+        Ok(Volume {
+            id,
+            name: name.to_owned(),
+            bytes,
+            serial,
+            created_ms: now_ms,
+            destroyed_ms: None,
+            qos: Qos::default(),
+            threshold_percent: None,
+            source: None,
+        })
+    }
+
+    /// Changes a volume's size. To make it smaller takes `truncate`; what lay behind the new end is then kept as a destroyed
+    /// snapshot, from which it can be recovered until the delay is over.
+    pub fn resize_volume(
+        &mut self,
+        name: &str,
+        bytes: u64,
+        truncate: bool,
+        now_ms: u64,
+    ) -> Result<Arc<Volume>, CatalogError> {
+        let mut volume = self.live_volume(name)?;
+        let bytes = whole_size(name, bytes)?;
+        if bytes < volume.bytes && !truncate {
+            return Err(CatalogError::WouldTruncate { name: volume.name });
+        }
+        if bytes == volume.bytes {
+            return self.state.volume(name).cloned();
+        }
+        if bytes < volume.bytes {
+            self.keep_undo(&volume, now_ms)?;
+        }
+        volume.bytes = bytes;
+        self.changes.push(Change::ResizeVolume { volume: volume.id, blocks: volume.blocks() });
+        self.store_volume(volume)
+    }
+
+    /// Gives a volume another name.
+    pub fn rename_volume(&mut self, name: &str, new_name: &str) -> Result<Arc<Volume>, CatalogError> {
+        check_name(new_name)?;
+        let mut volume = self.live_volume(name)?;
+        if self.state.volume(new_name).is_ok_and(|other| other.id != volume.id) {
+            return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: new_name.to_owned() });
+        }
+        volume.name = new_name.to_owned();
+        self.store_volume(volume)
+    }
+
+    /// Destroys a volume, and its snapshots with it: they keep their names and data, and can be recovered until the delay is over.
+    pub fn destroy_volume(&mut self, name: &str, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
+        let mut volume = self.live_volume(name)?;
+        let is_connected = |unit: VolumeId| self.state.hosts_of(unit).next().is_some();
+        if is_connected(volume.id) {
+            return Err(CatalogError::Connected { kind: Kind::Volume, name: volume.name });
+        }
+        if let Some(snapshot) = self.state.snapshots_of(volume.id).find(|snapshot| is_connected(snapshot.id)) {
+            let name = self.state.snapshot_name(snapshot);
+            return Err(CatalogError::Connected { kind: Kind::Snapshot, name });
+        }
+        volume.destroyed_ms = Some(now_ms);
+        self.store_volume(volume)
+    }
+
+    /// Makes a destroyed volume usable again, and the snapshots that were destroyed with it.
+    pub fn recover_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
+        let mut volume = self.destroyed_volume(name)?;
+        volume.destroyed_ms = None;
+        self.store_volume(volume)
+    }
+
+    /// Removes a destroyed volume and its snapshots for good.
+    pub fn eradicate_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
+        let volume = self.destroyed_volume(name)?;
+        let snapshots: Vec<Arc<Snapshot>> = self.state.snapshots_of(volume.id).cloned().collect();
+        snapshots.iter().for_each(|snapshot| self.drop_snapshot(snapshot));
+        self.delete(volume.id);
+        self.remove(&volume);
+        self.state.remove_volume(volume.id);
+        Ok(Arc::new(volume))
+    }
+
+    /// Eradicates what is due at that time, at most so many volumes and snapshots, and says which they were. Whoever asks again
+    /// gets the next.
+    pub(crate) fn eradicate_due(&mut self, now_ms: u64, most: usize) -> Result<Vec<String>, CatalogError> {
+        let mut gone = Vec::new();
+        while let Some(unit) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
+            // The snapshots of a volume may be many: they go first, and it goes when there is room for it.
+            let snapshots: Vec<Arc<Snapshot>> = match &unit {
+                Unit::Volume(volume) => self.state.snapshots_of(volume.id).take(most - gone.len()).cloned().collect(),
+                Unit::Snapshot(snapshot) => vec![snapshot.clone()],
+            };
+            for snapshot in &snapshots {
+                gone.push(self.state.snapshot_name(snapshot));
+                self.drop_snapshot(snapshot);
+            }
+            if let Unit::Volume(volume) = &unit
+                && gone.len() < most
+            {
+                gone.push(volume.name.clone());
+                self.eradicate_volume(&volume.name)?;
+            }
+        }
+        Ok(gone)
+    }
+
+    pub(super) fn live_volume(&self, name: &str) -> Result<Volume, CatalogError> {
+        let volume = self.state.volume(name)?;
+        match volume.destroyed_ms {
+            None => Ok(Volume::clone(volume)),
+            Some(_) => Err(CatalogError::Destroyed { kind: Kind::Volume, name: volume.name.clone() }),
+        }
+    }
+
+    fn destroyed_volume(&self, name: &str) -> Result<Volume, CatalogError> {
+        let volume = self.state.volume(name)?;
+        match volume.destroyed_ms {
+            Some(_) => Ok(Volume::clone(volume)),
+            None => Err(CatalogError::NotDestroyed { kind: Kind::Volume, name: volume.name.clone() }),
+        }
+    }
+
+    pub(super) fn store_volume(&mut self, volume: Volume) -> Result<Arc<Volume>, CatalogError> {
+        self.put(&volume)?;
+        let name = volume.name.clone();
+        self.state.put_volume(volume);
+        self.state.volume(&name).cloned()
+    }
+}
+
+fn whole_size(name: &str, bytes: u64) -> Result<u64, CatalogError> {
+    let good = (MIN_VOLUME_BYTES..=MAX_VOLUME_BYTES).contains(&bytes) && bytes.is_multiple_of(BLOCK_BYTES);
+    if good {
+        Ok(bytes.next_multiple_of(MAP_BLOCK_BYTES))
+    } else {
+        Err(CatalogError::BadSize { name: name.to_owned() })
+    }
+}

@@ -1,0 +1,106 @@
+//! The rules of the catalogue, on the model engine.
+
+mod random;
+mod rules;
+mod snapshots;
+mod storage;
+
+use crate::{Catalog, CatalogError, Founding, HostEdit};
+use engine::model::ModelEngine;
+use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) const GIB: u64 = 1 << 30;
+pub(crate) const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
+pub(crate) const ESX2: &str = "iqn.1998-01.com.vmware:esx2";
+
+pub(crate) fn founding() -> Founding {
+    Founding { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 }
+}
+
+pub(crate) fn open(service: &Arc<dyn Service>) -> Result<Catalog, CatalogError> {
+    Catalog::open(service.clone(), &founding())
+}
+
+pub(crate) fn new() -> (Arc<dyn Service>, Catalog) {
+    let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
+    let catalog = open(&service).unwrap();
+    (service, catalog)
+}
+
+pub(crate) fn iqns(iqns: &[&str]) -> HostEdit {
+    HostEdit { iqns: Some(iqns.iter().map(ToString::to_string).collect()), ..HostEdit::default() }
+}
+
+/// Two volumes `v1`, `v2`, and hosts `h1` (ESX1) and `h2` (ESX2); `v1` is connected to `h1`.
+pub(crate) fn furnished() -> (Arc<dyn Service>, Catalog) {
+    let (service, catalog) = new();
+    catalog
+        .change(|draft| {
+            draft.create_volume("v1", GIB, 2_000)?;
+            draft.create_volume("v2", 2 * GIB, 3_000)?;
+            draft.create_host("h1", &iqns(&[ESX1]), 4_000)?;
+            draft.create_host("h2", &iqns(&[ESX2]), 5_000)?;
+            draft.connect("h1", "v1", None)
+        })
+        .unwrap();
+    (service, catalog)
+}
+
+/// An engine that can be told to refuse changes, as a full or broken drive makes it.
+#[derive(Default)]
+pub(crate) struct Failing {
+    inner: ModelEngine,
+    pub(crate) broken: AtomicBool,
+}
+
+impl Service for Failing {
+    fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
+        if self.broken.load(Ordering::Relaxed) {
+            sink.complete(tag, Err(OpError::NoSpace));
+        } else {
+            self.inner.submit(op, tag, sink);
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.inner.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.inner.scan(prefix)
+    }
+
+    fn space(&self) -> Space {
+        self.inner.space()
+    }
+
+    fn volume_space(&self, volume: types::VolumeId) -> Option<VolumeSpace> {
+        self.inner.volume_space(volume)
+    }
+
+    fn write_cache(&self) -> bool {
+        false
+    }
+
+    fn census(
+        &self,
+        owner: &dyn Fn(types::VolumeId) -> Owner,
+        patience: Option<std::time::Duration>,
+    ) -> Option<Census> {
+        self.inner.census(owner, patience)
+    }
+
+    fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        self.inner.grow(capacity)
+    }
+
+    fn scrub(&self, bytes_per_second: u64) {
+        self.inner.scrub(bytes_per_second);
+    }
+
+    fn health(&self) -> Health {
+        self.inner.health()
+    }
+}

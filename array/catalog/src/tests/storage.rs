@@ -1,0 +1,205 @@
+//! What is stored, and what comes back.
+
+use super::*;
+use crate::record::stored_reservations;
+use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, VolumeEdit, reservations_key};
+use engine::{Change, call};
+use parking_lot::Mutex;
+use types::VolumeId;
+
+#[test]
+fn a_volume_and_its_record_are_made_together() {
+    let (service, catalog) = new();
+    let volume = catalog.change(|draft| draft.create_volume("v", GIB, 7)).unwrap();
+    assert_eq!(service.volume_space(volume.id).unwrap().provisioned, GIB);
+    assert!(service.get(format!("volume/{:016x}", volume.id.0).as_bytes()).is_some());
+}
+
+/// The form on the drive: what is stored today must be read for ever.
+#[test]
+fn every_record_has_its_golden_form() {
+    let (service, catalog) = new();
+    let chap = Chap { host: Some(("esx".into(), Secret::new("twelve bytes"))), target: None };
+    let edit = HostEdit { chap: Some(chap), personality: Some(Some("esxi".into())), ..iqns(&[ESX1]) };
+    catalog
+        .change(|draft| {
+            draft.create_volume("v", GIB, 7)?;
+            draft.create_host("h", &edit, 8)?;
+            draft.connect("h", "v", Some(4095))?;
+            draft.put_admin(Admin { name: "admin".into(), token_hash: "$argon2id$".into(), token_created_ms: 9 })?;
+            draft.disconnect("h", "v")?;
+            draft.connect("h", "v", Some(0))?;
+            draft.create_volume("gone", GIB, 7)?;
+            draft.destroy_volume("gone", 10)
+        })
+        .unwrap();
+    assert_eq!(stored(&service), golden_of_the_first_version());
+    // What came later is stored only where it is used.
+    catalog
+        .change(|draft| {
+            draft.create_snapshots(&["v"], Some("daily"), 11)?;
+            draft.copy_volume("v.daily", "gone2", false, 12)?;
+            draft.copy_volume("v", "gone2", true, 13)?;
+            let limits = VolumeEdit { bandwidth_limit: Some(Some(MIN_BANDWIDTH_LIMIT)), ..VolumeEdit::default() };
+            draft.edit_volume("gone2", &VolumeEdit { threshold_percent: Some(Some(80)), ..limits })?;
+            let settings = ArrayEdit { eradication_delay_ms: Some(1000), ..ArrayEdit::default() };
+            draft.edit_array_settings(&ArrayEdit { threshold_percent: Some(Some(90)), ..settings })
+        })
+        .unwrap();
+    let golden = [
+        concat!(
+            r#"array {"v":1,"record":{"name":"array-1","id":"73697874-6565-4e20-a279-746573206f6b","#,
+            r#""iqn":"iqn.2026-11.org.ibid:736978746565","serial_prefix":"A279746573206F6B","created_ms":1000,"#,
+            r#""next_volume":6,"next_host":2,"snapshots_numbered":1,"#,
+            r#""settings":{"eradication_delay_ms":1000,"threshold_percent":90}}}"#
+        ),
+        concat!(
+            r#"snapshot/0000000000000003 {"v":1,"record":{"id":3,"volume":1,"suffix":"daily","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000003","created_ms":11,"destroyed_ms":null}}"#
+        ),
+        concat!(
+            r#"snapshot/0000000000000005 {"v":1,"record":{"id":5,"volume":4,"suffix":"undo-1","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000005","created_ms":13,"destroyed_ms":13}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000004 {"v":1,"record":{"id":4,"name":"gone2","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000004","created_ms":12,"destroyed_ms":null,"#,
+            r#""qos":{"bandwidth_limit":1048576,"iops_limit":null},"threshold_percent":80,"source":1}}"#
+        ),
+    ];
+    let changed: Vec<String> = stored(&service)
+        .into_iter()
+        .filter(|record| !golden_of_the_first_version().contains(&record.as_str()))
+        .collect();
+    assert_eq!(changed, golden);
+}
+
+fn stored(service: &Arc<dyn Service>) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    service.scan(b"").iter().map(|(key, value)| format!("{} {}", text(key), text(value))).collect()
+}
+
+fn golden_of_the_first_version() -> [&'static str; 6] {
+    [
+        r#"admin/admin {"v":1,"record":{"name":"admin","token_hash":"$argon2id$","token_created_ms":9}}"#,
+        concat!(
+            r#"array {"v":1,"record":{"name":"array-1","id":"73697874-6565-4e20-a279-746573206f6b","#,
+            r#""iqn":"iqn.2026-11.org.ibid:736978746565","serial_prefix":"A279746573206F6B","created_ms":1000,"#,
+            r#""next_volume":3,"next_host":2}}"#
+        ),
+        r#"connection/0000000000000001/0000000000000001 {"v":1,"record":{"host":1,"volume":1,"lun":0}}"#,
+        concat!(
+            r#"host/0000000000000001 {"v":1,"record":{"id":1,"name":"h","iqns":["iqn.1998-01.com.vmware:esx1"],"#,
+            r#""chap":{"host":["esx","twelve bytes"],"target":null},"personality":"esxi","created_ms":8}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000001 {"v":1,"record":{"id":1,"name":"v","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000001","created_ms":7,"destroyed_ms":null}}"#
+        ),
+        concat!(
+            r#"volume/0000000000000002 {"v":1,"record":{"id":2,"name":"gone","bytes":1073741824,"#,
+            r#""serial":"A279746573206F6B00000002","created_ms":7,"destroyed_ms":10}}"#
+        ),
+    ]
+}
+
+#[test]
+fn what_was_stored_comes_back() {
+    let (service, catalog) = furnished();
+    catalog
+        .change(|draft| {
+            draft.create_snapshots(&["v1", "v2"], None, 76)?;
+            draft.create_snapshots(&["v1"], Some("Daily"), 76)?;
+            draft.destroy_snapshot("v1.daily", 77)?;
+            draft.connect("h1", "v1.1", None)?;
+            draft.destroy_volume("v2", 77)?;
+            draft.put_admin(Admin { name: "admin".into(), token_hash: "hash".into(), token_created_ms: 5 })
+        })
+        .unwrap();
+    let again = open(&service).unwrap();
+    assert_eq!(again.state(), catalog.state());
+    assert_eq!(again.lun_map(ESX1), catalog.lun_map(ESX1));
+}
+
+#[test]
+fn a_second_start_keeps_the_identity() {
+    let (service, catalog) = new();
+    let other = Founding { name: "other".into(), identity: [7; 16], now_ms: 9 };
+    let again = Catalog::open(service, &other).unwrap();
+    assert_eq!(again.array(), catalog.array());
+}
+
+#[test]
+fn what_cannot_be_stored_has_not_happened() {
+    let engine = Arc::new(Failing::default());
+    let service: Arc<dyn Service> = engine.clone();
+    let catalog = open(&service).unwrap();
+    let (state, version) = (catalog.state(), catalog.version());
+    engine.broken.store(true, Ordering::Relaxed);
+    let refused = catalog.change(|draft| draft.create_volume("v", GIB, 0));
+    assert_eq!(refused, Err(CatalogError::Engine(OpError::NoSpace)));
+    assert_eq!((catalog.state(), catalog.version()), (state, version));
+    engine.broken.store(false, Ordering::Relaxed);
+    assert!(catalog.change(|draft| draft.create_volume("v", GIB, 0)).is_ok());
+}
+
+#[test]
+fn records_that_cannot_be_read_stop_the_start() {
+    let put = |key: &str, value: &str| {
+        let (service, _) = furnished();
+        let change = engine::Change::Put { key: key.into(), value: value.into() };
+        engine::call(&*service, Op::Change(vec![change])).unwrap();
+        open(&service).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(put("volume/0000000000000001", "{").contains("volume/0000000000000001 cannot be read"));
+    assert!(put("volume/0000000000000001", r#"{"v":2,"record":{}}"#).contains("its version is 2"));
+    let connection = r#"{"v":1,"record":{"host":1,"volume":99,"lun":9}}"#;
+    assert!(put("connection/0000000000000001/0000000000000063", connection).contains("volume or host is missing"));
+    let orphan = concat!(
+        r#"{"v":1,"record":{"id":9,"volume":77,"suffix":"s","bytes":1048576,"serial":"A279746573206F6B00000009","#,
+        r#""created_ms":1,"destroyed_ms":null}}"#
+    );
+    assert!(put("snapshot/0000000000000009", orphan).contains("its volume is missing"));
+    assert!(put("connection/0000000000000001/0000000000000002", connection).contains("it says that it is connection/"));
+}
+
+#[test]
+fn watchers_hear_of_each_change_once() {
+    let (_, catalog) = furnished();
+    let heard: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let log = heard.clone();
+    catalog.subscribe(Arc::new(move |version| log.lock().push(version)));
+    let from = catalog.version();
+    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
+    assert!(catalog.change(|draft| draft.delete_host("h1")).is_err());
+    // A change that changes nothing is none.
+    catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
+    catalog.change(|draft| draft.disconnect("h1", "v1")).unwrap();
+    assert_eq!(*heard.lock(), [from + 1, from + 2]);
+}
+
+#[test]
+fn reservations_go_with_the_volume_or_snapshot_that_they_are_of() {
+    let (service, catalog) = new();
+    let reserve = |volume: VolumeId| {
+        let put = Change::Put { key: reservations_key(volume), value: b"registrations".to_vec() };
+        call(&*service, Op::Change(vec![put])).unwrap();
+    };
+    let ids = catalog
+        .change(|draft| {
+            let volumes = [draft.create_volume("v1", GIB, 1)?.id, draft.create_volume("v2", GIB, 1)?.id];
+            let snapshot = draft.create_snapshots(&["v1"], Some("s"), 2)?[0].id;
+            Ok::<_, CatalogError>([volumes[0], volumes[1], snapshot])
+        })
+        .unwrap();
+    ids.into_iter().for_each(reserve);
+    catalog.change(|draft| draft.destroy_volume("v1", 3).map(|_| ())).unwrap();
+    assert_eq!(stored_reservations(&*service).len(), 3, "what is destroyed can be recovered");
+    catalog.change(|draft| draft.eradicate_volume("v1").map(|_| ())).unwrap();
+    assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
+    // One that was stored while its volume went is found at the next start.
+    reserve(ids[0]);
+    drop(catalog);
+    open(&service).unwrap();
+    assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
+}

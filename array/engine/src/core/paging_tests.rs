@@ -1,0 +1,242 @@
+//! Map and slot table beyond the memory for them: everything is answered, nothing piles up.
+
+use super::tests::Memory;
+use super::*;
+use crate::service::{Change, Op};
+use parking_lot::Mutex;
+use std::sync::atomic::AtomicBool;
+use types::{BlockRange, Lba};
+
+const V: VolumeId = VolumeId(1);
+const W: VolumeId = VolumeId(2);
+/// Leaves of the map with blocks in them: with their pages of the slot table some 16 MiB.
+const LEAVES: u64 = 2600;
+/// Blocks of 512 bytes below a leaf.
+const LEAF: u64 = 2048;
+
+/// So many blocks of 512 bytes, of which none repeats another.
+fn data(seed: u64, blocks: u64) -> Bytes {
+    let block = |n: u64| {
+        let mut block = [0; 512];
+        block[..8].copy_from_slice(&(seed + n).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+        block[8..16].copy_from_slice(&(seed + n).to_le_bytes());
+        block
+    };
+    (0..blocks).flat_map(block).collect::<Vec<u8>>().into()
+}
+
+fn range(lba: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(lba), blocks).unwrap()
+}
+
+/// A core, its drive, and what it has asked for and is not done.
+struct Rig {
+    disk: Memory,
+    core: Core,
+    queue: VecDeque<Action>,
+    answered: BTreeSet<Tag>,
+    /// Pages of the slot table that were read.
+    reads: u64,
+    /// The most bytes of pages that were in memory.
+    most: u64,
+}
+
+impl Rig {
+    fn new(geometry: Geometry, options: Options) -> Self {
+        let disk = Memory(Mutex::new(vec![0; geometry.capacity as usize]), AtomicBool::new(false));
+        Core::create(&disk, &geometry, [9; 16]).unwrap();
+        let (core, _) = Core::recover(&disk, Some(options)).unwrap();
+        let mut rig = Self { disk, core, queue: VecDeque::new(), answered: BTreeSet::new(), reads: 0, most: 0 };
+        let blocks = (LEAVES + 100) * LEAF;
+        rig.run(Op::Change([V, W].map(|volume| Change::CreateVolume { volume, blocks }).to_vec()));
+        rig
+    }
+
+    /// One with all its leaves written, opened again with no memory for pages.
+    fn written() -> Self {
+        let geometry = Geometry { capacity: 4 << 30, log_bytes: 64 << 20, segment_bytes: 4 << 20 }.check().unwrap();
+        let options = Options::for_geometry(&geometry);
+        let mut rig = Self::new(geometry, options);
+        for n in 0..LEAVES / 4 {
+            rig.run(Op::Write { volume: V, lba: Lba(n * 4 * LEAF), data: data(n * 8192, 8192), fua: false });
+        }
+        rig.core.request_checkpoint();
+        rig.rest();
+        let (core, _) = Core::recover(&rig.disk, Some(Options { page_budget: 0, ..options })).unwrap();
+        Self { core, reads: 0, most: 0, ..rig }
+    }
+
+    /// Does the next thing that the core has asked for. False when there is none.
+    fn step(&mut self) -> bool {
+        let mut found = Vec::new();
+        self.core.poll(&mut found);
+        self.queue.extend(found);
+        match self.queue.pop_front() {
+            None => return false,
+            Some(Action::Complete { tag, result }) => {
+                assert!(result.is_ok(), "{result:?}");
+                self.answered.insert(tag);
+            }
+            Some(Action::Read(plan)) => {
+                plan.execute(&self.disk).unwrap();
+                self.answered.insert(plan.tag());
+            }
+            Some(Action::Fetch { id, plan }) => self.core.fetched(id, plan.execute(&self.disk)),
+            Some(Action::Work { id, work }) => self.core.worked(id, work.perform(&self.disk)),
+            Some(Action::Io { id, io }) => {
+                self.reads += u64::from(matches!(&io, Io::Read { bytes, .. } if *bytes == blockmap::SLOT_PAGE_BYTES));
+                self.core.io_done(id, recover::perform(&self.disk, &io));
+            }
+        }
+        self.most = self.most.max(self.core.map.pages.bytes() + self.core.map.slots.page_bytes_here());
+        true
+    }
+
+    /// A tick, the next thing that the core has asked for, and all that had been asked for then.
+    fn go_on(&mut self) {
+        self.core.tick();
+        self.core.kick();
+        self.step();
+        self.steps(self.queue.len());
+    }
+
+    fn steps(&mut self, most: usize) {
+        for _ in 0..most {
+            self.step();
+        }
+    }
+
+    /// As the shell: a tick, and then some of what was asked for, until so many are answered.
+    fn until(&mut self, answers: usize, per_tick: usize) {
+        for _ in 0..20_000 {
+            if self.answered.len() >= answers {
+                return;
+            }
+            self.core.tick();
+            self.core.kick();
+            self.steps(per_tick);
+        }
+        panic!("{} of {answers} are answered after {} reads", self.answered.len(), self.reads);
+    }
+
+    fn run(&mut self, op: Op) {
+        self.answered.clear();
+        self.core.submit(op, 1);
+        self.until(1, 1000);
+    }
+
+    fn rest(&mut self) {
+        for _ in 0..100_000 {
+            self.core.tick();
+            self.core.kick();
+            if !self.step() && !self.core.wants_tick() {
+                return;
+            }
+        }
+        panic!("the core never comes to rest");
+    }
+}
+
+#[test]
+fn an_unmap_that_needs_more_pages_than_fit_is_done_in_steps() {
+    let mut rig = Rig::written();
+    rig.core.submit(Op::Unmap { volume: V, ranges: (0..LEAVES).map(|n| range(n * LEAF + 8, 8)).collect() }, 7);
+    rig.until(1, 16);
+    assert!(rig.reads < 2 * LEAVES, "{} reads", rig.reads);
+}
+
+#[test]
+fn many_reads_at_once_wait_for_each_other_and_not_for_ever() {
+    let mut rig = Rig::written();
+    (0..LEAVES).for_each(|n| rig.core.submit(Op::Read { volume: V, range: range(n * LEAF + 8, 8) }, n));
+    rig.until(LEAVES as usize, 16);
+    assert!(rig.reads < 4 * LEAVES, "{} reads", rig.reads);
+    assert!(rig.most < 12 << 20, "{} bytes of pages were in memory", rig.most);
+}
+
+#[test]
+fn a_read_finds_its_pages_while_what_cannot_leave_takes_more_than_there_is() {
+    let mut rig = Rig::written();
+    for _ in 0..LEAVES * 256 {
+        rig.core.map.slots.take();
+    }
+    rig.core.submit(Op::Read { volume: V, range: range(77 * LEAF, 8) }, 7);
+    rig.until(1, 1);
+}
+
+#[test]
+fn a_copy_within_a_volume_reads_the_slots_of_its_own_blocks_only() {
+    let mut rig = Rig::written();
+    let copy = Op::Copy { source: V, from: range(5 * LEAF + 8, 8), destination: V, to: Lba(700 * LEAF + 16) };
+    rig.core.submit(copy, 7);
+    rig.until(1, 64);
+    assert!(rig.reads < 10, "{} reads", rig.reads);
+}
+
+#[test]
+fn what_a_deletion_has_to_drop_is_never_much_and_goes_on_after_a_restart() {
+    let mut rig = Rig::written();
+    rig.core.submit(Op::Change(vec![Change::DeleteVolume { volume: V }]), 7);
+    let mut wanted = u64::MAX;
+    while rig.core.checkpoints() < wanted {
+        if wanted == u64::MAX && rig.core.map.drops_len() > 500 {
+            wanted = rig.core.request_checkpoint();
+        }
+        rig.go_on();
+    }
+    let (core, _) = Core::recover(&rig.disk, Some(rig.core.options)).unwrap();
+    assert!(core.map.drops_len() > 100, "{}", core.map.drops_len());
+    assert!(core.map.slots.bytes() < 64 << 10, "{}", core.map.slots.bytes());
+    let mut most = 0;
+    while rig.core.map.drops_len() > 0 {
+        most = most.max(rig.core.map.drops_len());
+        rig.go_on();
+    }
+    assert!(most < LEAVES as usize / 2, "{most} of {LEAVES} leaves wait");
+}
+
+/// What is given back is used again, although it was stored and has left memory.
+#[test]
+fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
+    let geometry = Geometry { capacity: 1 << 30, log_bytes: 256 << 20, segment_bytes: 4 << 20 }.check().unwrap();
+    let options = Options { page_budget: 256 << 10, ..Options::for_geometry(&geometry) };
+    let mut rig = Rig::new(geometry, options);
+    let mut pages = Vec::new();
+    for cycle in 0..5 {
+        for n in 0..128 {
+            rig.run(Op::Write {
+                volume: V,
+                lba: Lba(n * LEAF),
+                data: data((cycle * 128 + n) * LEAF, LEAF),
+                fua: false,
+            });
+        }
+        rig.rest();
+        rig.run(Op::Unmap { volume: V, ranges: vec![range(0, 128 * LEAF)] });
+        rig.rest();
+        rig.core.request_checkpoint();
+        rig.rest();
+        pages.push(rig.core.map.slots.pages());
+    }
+    assert!(rig.core.map.slots.away() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
+}
+
+/// The slots that the cleaner asked for leave again while a checkpoint drains: it asks once more.
+#[test]
+fn the_cleaner_moves_everything_although_slots_come_and_go() {
+    let mut rig = Rig::written();
+    let is_full = |segment: &pool::Segment| segment.kind == pool::Kind::Data && segment.live > 1000;
+    let victim = rig.core.pool.segments().iter().position(is_full).unwrap();
+    let mut bytes = vec![0; rig.core.pool.segments()[victim].sectors as usize * 512];
+    platform::Disk::read_at(&rig.disk, rig.core.geometry.segment_start(victim as u32), &mut bytes).unwrap();
+    rig.core.victim_read(victim as u32, Some(bytes.into()));
+    rig.core.tick();
+    assert!(!rig.core.loading.is_empty());
+    // All that was asked for comes, and leaves again before the cleaner has its turn.
+    while rig.step() {}
+    rig.core.shrink_pages();
+    rig.rest();
+    rig.core.request_checkpoint();
+    rig.rest();
+    assert_eq!(rig.core.pool.segments()[victim].live, 0);
+}

@@ -1,0 +1,294 @@
+//! Read plans: what a read found in the map at one instant, to be carried out later without the core.
+//!
+//! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
+//! that a plan names keep their bytes.
+
+use super::span::Spans;
+use super::unit::{StoredUnit, UnitCache, UnitError, block};
+use crate::service::{OpError, Reply, Tag};
+use bytes::{Bytes, BytesMut};
+use platform::{Disk, DiskError};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES};
+
+const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
+const BLOCK: usize = BLOCK_BYTES as usize;
+/// Bytes between two places that are asked for with both of them.
+const AHEAD_GAP: u64 = 32 << 10;
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Whole 4 KiB blocks that stand side by side on the drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    offset: u64,
+    crcs: SmallVec<[u32; 2]>,
+}
+
+/// A part of a plan; parts follow each other in the range that is read.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// A repeated word; 0 for zeros.
+    Word(u32),
+    /// Bytes in memory, one whole block.
+    Memory(Bytes),
+    /// A block that could not be read when it was needed; nor can it be now.
+    Damaged,
+    /// Blocks on the drive, as they are.
+    Disk(Run),
+    /// Blocks of a compressed unit.
+    Unit {
+        /// The unit.
+        unit: StoredUnit,
+        /// The first block in it that is meant.
+        first: u8,
+        /// How many.
+        blocks: u8,
+    },
+    /// A block on the drive with some of its 512-byte sectors newer in memory.
+    Patched {
+        /// The unit of the block below.
+        unit: StoredUnit,
+        /// Its place there.
+        index: u8,
+        /// The newer bytes, 4 KiB of which those in `mask` count.
+        newer: Bytes,
+        /// Bit `n` set: sector `n` is taken from `newer`.
+        mask: u8,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    /// First byte within the read.
+    at: usize,
+    /// Bytes of the read that it fills.
+    length: usize,
+    /// Bytes of its first block that the read leaves out.
+    skip: usize,
+    part: Part,
+}
+
+/// What to read, and from where.
+#[derive(Clone, Debug)]
+pub struct ReadPlan {
+    tag: Tag,
+    range: BlockRange,
+    pieces: SmallVec<[Piece; 1]>,
+    cache: Arc<UnitCache>,
+    _pin: Arc<()>,
+}
+
+impl ReadPlan {
+    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<UnitCache>, pin: Arc<()>) -> Self {
+        Self { tag, range, pieces: SmallVec::new(), cache, _pin: pin }
+    }
+
+    /// The submitter's name for the request.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// Adds what the map says of the 4 KiB blocks from `block` on. Parts come in order and without gaps.
+    pub(crate) fn push(&mut self, block: u64, blocks: u64, part: Part) {
+        let (start, end) = (block * BLOCKS_PER_MAP_BLOCK, (block + blocks) * BLOCKS_PER_MAP_BLOCK);
+        let from = start.max(self.range.start().0);
+        let to = end.min(self.range.end().0);
+        let at = ((from - self.range.start().0) * BLOCK_BYTES) as usize;
+        let length = ((to - from) * BLOCK_BYTES) as usize;
+        let skip = ((from - start) * BLOCK_BYTES) as usize;
+        if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) =
+            (self.pieces.last_mut(), &part)
+            && last.offset + (last.crcs.len() * MAP_BLOCK) as u64 == next.offset
+        {
+            last.crcs.extend_from_slice(&next.crcs);
+            *grown += length;
+            return;
+        }
+        if let (
+            Some(Piece { part: Part::Unit { unit, first, blocks }, length: grown, .. }),
+            Part::Unit { unit: next, first: index, .. },
+        ) = (self.pieces.last_mut(), &part)
+            && unit == next
+            && *first + *blocks == *index
+        {
+            *blocks += 1;
+            *grown += length;
+            return;
+        }
+        self.pieces.push(Piece { at, length, skip, part });
+    }
+
+    /// True when the plan needs no drive.
+    pub fn is_in_memory(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece.part, Part::Word(_) | Part::Memory(_) | Part::Damaged))
+    }
+
+    /// Carries the plan out, waiting for the drive where needed.
+    pub fn execute(&self, disk: &dyn Disk) -> Result<Reply, OpError> {
+        let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
+        self.gather(&read).map(|data| Reply::Data(data.unwrap_or_default()))
+    }
+
+    /// Carries the plan out unless that would wait for the medium: then `None`.
+    pub fn try_execute(&self, disk: &dyn Disk) -> Option<Result<Reply, OpError>> {
+        let read = |offset: u64, buffer: &mut [u8]| disk.try_read_at(offset, buffer);
+        self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
+    }
+
+    /// Asks the drive for what the plan will have to read, and waits for nothing.
+    pub(crate) fn ask_ahead(&self, disk: &dyn Disk) {
+        let place = |piece: &Piece| match &piece.part {
+            Part::Disk(run) => Some((run.offset, (run.crcs.len() * MAP_BLOCK) as u64)),
+            Part::Unit { unit, .. } | Part::Patched { unit, .. } if !self.cache.holds(unit) => {
+                Some((unit.offset, unit.bytes() as u64))
+            }
+            _ => None,
+        };
+        let mut places: Vec<(u64, u64)> = self.pieces.iter().filter_map(place).collect();
+        places.sort_unstable();
+        let mut stretch: Option<(u64, u64)> = None;
+        for (offset, bytes) in places {
+            match &mut stretch {
+                Some((_, end)) if offset <= *end + AHEAD_GAP => *end = (*end).max(offset + bytes),
+                _ => {
+                    if let Some((start, end)) = stretch.replace((offset, offset + bytes)) {
+                        disk.will_read(start, end - start);
+                    }
+                }
+            }
+        }
+        if let Some((start, end)) = stretch {
+            disk.will_read(start, end - start);
+        }
+    }
+
+    fn gather(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>) -> Result<Option<Bytes>, OpError> {
+        let total = self.range.bytes() as usize;
+        if let [piece] = self.pieces.as_slice() {
+            match &piece.part {
+                Part::Memory(bytes) => return Ok(Some(bytes.slice(piece.skip..piece.skip + total))),
+                Part::Unit { unit, first, .. } => {
+                    return match unit.load(&self.cache, read) {
+                        Ok(blocks) => {
+                            let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                            Ok(Some(blocks.slice(from..from + total)))
+                        }
+                        Err(UnitError::WouldBlock) => Ok(None),
+                        Err(UnitError::Medium) => Err(self.medium_error(0)),
+                    };
+                }
+                Part::Word(0) if total <= ZEROS.len() => return Ok(Some(Bytes::from_static(&ZEROS).slice(..total))),
+                _ => {}
+            }
+        }
+        let Some(spans) = Spans::read(self.units_to_read(), read) else { return Ok(None) };
+        let read = |offset: u64, buffer: &mut [u8]| {
+            if spans.copy_to(offset, buffer) { Ok(true) } else { read(offset, buffer) }
+        };
+        let mut out = BytesMut::zeroed(total);
+        for piece in &self.pieces {
+            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], &read)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(out.freeze()))
+    }
+
+    /// The units of the plan that are not in memory.
+    fn units_to_read(&self) -> impl Iterator<Item = StoredUnit> + '_ {
+        let unit = |piece: &Piece| match &piece.part {
+            Part::Unit { unit, .. } | Part::Patched { unit, .. } => Some(*unit),
+            _ => None,
+        };
+        self.pieces.iter().filter_map(unit).filter(|unit| !self.cache.holds(unit))
+    }
+
+    fn fill(
+        &self,
+        piece: &Piece,
+        out: &mut [u8],
+        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
+    ) -> Result<bool, OpError> {
+        match &piece.part {
+            Part::Word(0) => {}
+            Part::Damaged => return Err(self.medium_error(piece.at)),
+            Part::Word(word) => out.chunks_exact_mut(4).for_each(|chunk| chunk.copy_from_slice(&word.to_le_bytes())),
+            Part::Memory(bytes) => out.copy_from_slice(&bytes[piece.skip..piece.skip + piece.length]),
+            Part::Disk(run) if out.len() == run.crcs.len() * MAP_BLOCK => {
+                return self.read_run(piece.at, run, out, read);
+            }
+            Part::Disk(run) => {
+                let mut whole = vec![0; run.crcs.len() * MAP_BLOCK];
+                if !self.read_run(piece.at, run, &mut whole, read)? {
+                    return Ok(false);
+                }
+                out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
+            }
+            Part::Unit { unit, first, .. } => match unit.load(&self.cache, read) {
+                Ok(blocks) => {
+                    let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                    out.copy_from_slice(&blocks[from..from + piece.length]);
+                }
+                Err(UnitError::WouldBlock) => return Ok(false),
+                Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+            },
+            Part::Patched { unit, index, newer, mask } => {
+                let blocks = match unit.load(&self.cache, read) {
+                    Ok(blocks) => blocks,
+                    Err(UnitError::WouldBlock) => return Ok(false),
+                    Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+                };
+                let mut whole = BytesMut::from(&block(&blocks, *index)[..]);
+                patch(&mut whole, newer, *mask);
+                out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The error that names the block at byte `at` of the read.
+    fn medium_error(&self, at: usize) -> OpError {
+        let lba = self.range.start().0 + (at / BLOCK) as u64;
+        OpError::MediumError { lba: Lba(lba.min(self.range.end().0.saturating_sub(1))) }
+    }
+
+    /// Reads whole blocks and checks each against the checksum of its slot.
+    fn read_run(
+        &self,
+        at: usize,
+        run: &Run,
+        buffer: &mut [u8],
+        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
+    ) -> Result<bool, OpError> {
+        let medium_error = |block: usize| self.medium_error(at + block * MAP_BLOCK);
+        match read(run.offset, buffer) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(_) => return Err(medium_error(0)),
+        }
+        match buffer
+            .chunks_exact(MAP_BLOCK)
+            .zip(&run.crcs)
+            .position(|(block, crc)| crc_fast::crc32_iscsi(block) != *crc)
+        {
+            Some(block) => Err(medium_error(block)),
+            None => Ok(true),
+        }
+    }
+}
+
+impl Run {
+    /// A unit that is a block as it is.
+    pub(crate) fn new(unit: &StoredUnit) -> Self {
+        Self { offset: unit.offset, crcs: SmallVec::from_slice(&[unit.crc]) }
+    }
+}
+
+/// Copies the sectors of `mask` from `newer` into `block`.
+pub(crate) fn patch(block: &mut [u8], newer: &[u8], mask: u8) {
+    for sector in (0..BLOCKS_PER_MAP_BLOCK as usize).filter(|sector| mask & (1 << sector) != 0) {
+        let range = sector * BLOCK..(sector + 1) * BLOCK;
+        block[range.clone()].copy_from_slice(&newer[range]);
+    }
+}

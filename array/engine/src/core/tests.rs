@@ -1,0 +1,378 @@
+//! The core against the reference model on a drive in memory, with everything done at once or in a random order.
+
+use super::*;
+use crate::model::Model;
+use crate::service::{Change, Op};
+use parking_lot::Mutex;
+use platform::{Disk, DiskError, Durability};
+use std::sync::atomic::{AtomicBool, Ordering};
+use types::{BlockRange, Lba};
+
+/// A drive in memory; the second part is true while there is no room for more.
+pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>, pub(crate) AtomicBool);
+
+impl Disk for Memory {
+    fn size(&self) -> u64 {
+        self.0.lock().len() as u64
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        buffer.copy_from_slice(&self.0.lock()[offset as usize..][..buffer.len()]);
+        Ok(())
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
+        let mut at = offset as usize;
+        for part in parts {
+            self.0.lock()[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Ok(())
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
+        if self.1.load(Ordering::Relaxed) { Err(DiskError::Full) } else { Ok(()) }
+    }
+}
+
+fn geometry() -> Geometry {
+    Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 }.check().unwrap()
+}
+
+struct Bench {
+    disk: Memory,
+    core: Core,
+    model: Model,
+    tag: u64,
+    options: Options,
+}
+
+const SIZE: u64 = 3 * 2048 + 800;
+
+impl Bench {
+    fn new() -> Self {
+        let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]), AtomicBool::new(false));
+        Core::create(&disk, &geometry(), [9; 16]).unwrap();
+        let (core, _) = Core::recover(&disk, None).unwrap();
+        let mut bench =
+            Self { disk, core, model: Model::default(), tag: 0, options: Options::for_geometry(&geometry()) };
+        for volume in [1, 2] {
+            bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(volume), blocks: SIZE }]));
+        }
+        bench
+    }
+
+    /// Runs the core until nothing is left to do; gives the answer to `tag`.
+    fn settle(&mut self, tag: Tag) -> Option<Result<Reply, OpError>> {
+        let mut answer = None;
+        for _ in 0..100_000 {
+            self.core.kick();
+            self.core.tick();
+            let mut actions = Vec::new();
+            self.core.poll(&mut actions);
+            if actions.is_empty() && !self.core.wants_tick() {
+                return answer;
+            }
+            for action in actions {
+                match action {
+                    Action::Complete { tag: done, result } if done == tag => answer = Some(result),
+                    Action::Complete { .. } => {}
+                    Action::Read(plan) if plan.tag() == tag => answer = Some(plan.execute(&self.disk)),
+                    Action::Read(_) => {}
+                    Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
+                    Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
+                    Action::Io { id, io } => self.core.io_done(id, recover::perform(&self.disk, &io)),
+                }
+            }
+        }
+        panic!("the core never comes to rest");
+    }
+
+    fn both(&mut self, op: Op) {
+        self.tag += 1;
+        let expected = self.model.apply(&op);
+        self.core.submit(op.clone(), self.tag);
+        let answer = self.settle(self.tag).unwrap_or_else(|| panic!("no answer to {op:?}"));
+        if !matches!(op, Op::Status { .. }) {
+            assert_eq!(answer, expected, "{op:?}");
+        }
+    }
+
+    fn check(&mut self) {
+        for volume in [1, 2] {
+            let Some(blocks) = self.model.volumes.get(&VolumeId(volume)).map(|volume| volume.blocks) else { continue };
+            let range = BlockRange::new(Lba(0), blocks).unwrap();
+            self.both(Op::Read { volume: VolumeId(volume), range });
+        }
+        self.core.audit(&self.disk).unwrap();
+    }
+
+    fn restart(&mut self) {
+        let (core, _) = Core::recover(&self.disk, Some(self.options)).unwrap();
+        self.core = core;
+        self.check();
+    }
+}
+
+fn data(seed: u64, blocks: u64) -> Bytes {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..blocks * 512).map(|_| next()).collect()
+}
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+const V1: VolumeId = VolumeId(1);
+const V2: VolumeId = VolumeId(2);
+
+#[test]
+fn writes_of_every_alignment_are_read_back() {
+    let mut bench = Bench::new();
+    for (seed, (lba, blocks)) in
+        [(0, 8), (3, 1), (5, 20), (2040, 16), (2047, 2), (16, 64), (6940, 4)].into_iter().enumerate()
+    {
+        bench.both(Op::Write { volume: V1, lba: Lba(lba), data: data(seed as u64, blocks), fua: false });
+        bench.check();
+    }
+    bench.core.request_checkpoint();
+    bench.check();
+    bench.both(Op::Write { volume: V1, lba: Lba(4), data: data(77, 3), fua: false });
+    bench.check();
+    bench.restart();
+}
+
+#[test]
+fn the_four_offloads_match_the_model() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(0), data: data(1, 200), fua: false });
+    bench.both(Op::Copy { source: V1, from: range(0, 200), destination: V2, to: Lba(2048) });
+    bench.both(Op::Copy { source: V1, from: range(3, 190), destination: V2, to: Lba(11) });
+    bench.both(Op::Copy { source: V1, from: range(3, 190), destination: V1, to: Lba(5) });
+    bench.check();
+    bench.both(Op::WriteSame { volume: V1, range: range(9, 2500), pattern: data(3, 1) });
+    bench.both(Op::WriteSame { volume: V2, range: range(4000, 1), pattern: Bytes::from(vec![7; 512]) });
+    bench.both(Op::Zero { volume: V2, range: range(100, 2000) });
+    bench.both(Op::Unmap { volume: V1, ranges: vec![range(1, 1), range(500, 3000), range(6000, 0)] });
+    bench.check();
+    let (old, new) = (bench.model.volumes[&V2].read(range(20, 3)), data(9, 3));
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old.clone(), write: new.clone(), fua: true });
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old, write: new.clone(), fua: true });
+    bench.both(Op::Or { volume: V2, lba: Lba(21), data: data(4, 4), fua: false });
+    bench.both(Op::Compare { volume: V2, lba: Lba(20), data: new });
+    bench.check();
+    bench.restart();
+}
+
+#[test]
+fn volumes_come_and_go_and_change_their_size() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(6000), data: data(1, 250), fua: false });
+    bench.both(Op::Change(vec![
+        Change::ResizeVolume { volume: V1, blocks: 6160 },
+        Change::Put { key: b"k".to_vec(), value: b"v".to_vec() },
+    ]));
+    bench.both(Op::Change(vec![Change::ResizeVolume { volume: V1, blocks: 3 << 20 }]));
+    bench.both(Op::Read { volume: V1, range: range(6000, 1000) });
+    bench.both(Op::Change(vec![Change::DeleteVolume { volume: V2 }]));
+    bench.both(Op::Change(vec![Change::DeleteVolume { volume: V2 }]));
+    bench.both(Op::Write { volume: V2, lba: Lba(0), data: data(1, 8), fua: false });
+    assert_eq!(bench.core.get(b"k").map(|value| &value[..]), Some(&b"v"[..]));
+    let (core, report) = Core::recover(&bench.disk, None).unwrap();
+    assert!(report.records > 4);
+    bench.core = core;
+    bench.both(Op::Read { volume: V1, range: range(6000, 1000) });
+    assert_eq!(bench.core.get(b"k").map(|value| &value[..]), Some(&b"v"[..]));
+    bench.core.audit(&bench.disk).unwrap();
+}
+
+#[test]
+fn random_operations_match_the_model_through_checkpoints_and_restarts() {
+    random_operations(12345, 256 << 20);
+}
+
+#[test]
+fn random_operations_match_the_model_while_no_page_stays_in_memory() {
+    random_operations(777, 0);
+}
+
+fn random_operations(mut seed: u64, page_budget: u64) {
+    let mut next = move |below: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % below
+    };
+    let mut bench = Bench::new();
+    bench.options.page_budget = page_budget;
+    bench.restart();
+    let mut most_away = 0;
+    for step in 0..1200u64 {
+        most_away = most_away.max(bench.core.map.slots.away());
+        let volume = VolumeId(1 + next(2));
+        let lba = next(SIZE);
+        let most = if next(4) == 0 { 3000 } else { 60 };
+        let blocks = (1 + next(most)).min(SIZE - lba);
+        let small = blocks.min(128);
+        bench.both(match next(9) {
+            0..=2 => Op::Write { volume, lba: Lba(lba), data: data(step, small), fua: false },
+            // What was written before, so that an equal block is looked for on the drive.
+            3 => Op::Write { volume, lba: Lba(lba - lba % 8), data: data(step % 20, 16), fua: false },
+            4 => Op::Zero { volume, range: range(lba, blocks) },
+            5 => Op::Unmap { volume, ranges: vec![range(lba, blocks), range(next(100), 20)] },
+            6 => Op::WriteSame { volume, range: range(lba, blocks), pattern: data(step, 1) },
+            _ => {
+                let to = next(SIZE);
+                let to = if next(2) == 0 { to - to % 8 + lba % 8 } else { to };
+                let blocks = blocks.min(SIZE.saturating_sub(to)).max(1);
+                let to = to.min(SIZE - blocks);
+                Op::Copy { source: volume, from: range(lba, blocks), destination: VolumeId(1 + next(2)), to: Lba(to) }
+            }
+        });
+        match next(60) {
+            0 => bench.restart(),
+            1..3 => {
+                bench.core.request_checkpoint();
+                bench.check();
+            }
+            3..7 => bench.check(),
+            _ => {}
+        }
+    }
+    bench.restart();
+    assert!(bench.core.usage().free_segments > 0);
+    assert_eq!(most_away >= 4, page_budget == 0, "{most_away} pages of the slot table were away");
+}
+
+/// Of the leaf at 1 MiB, the copy takes all by its reference and replaces the end: the leaf is shared by the time that it is edited, and
+/// the blocks at its beginning, which nothing else touches, are counted up.
+#[test]
+fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
+    let mut bench = Bench::new();
+    bench.options.page_budget = 0;
+    let mut write = |volume, blocks: std::ops::Range<u64>| {
+        for block in blocks.step_by(16) {
+            bench.both(Op::Write { volume, lba: Lba(block * 8), data: data(block, 16 * 8), fua: false });
+        }
+    };
+    write(V1, 500..501);
+    write(VolumeId(2), 0..256);
+    write(V1, 256..356);
+    write(VolumeId(2), 256..512);
+    write(V1, 356..600);
+    write(V1, 100..160);
+    bench.core.request_checkpoint();
+    bench.settle(0);
+    bench.restart();
+    assert!(bench.core.map.slots.away() > 0);
+    bench.both(Op::Copy { source: V1, from: range(800, 512 * 8), destination: V1, to: Lba(356 * 8) });
+    bench.restart();
+}
+
+#[test]
+fn a_copy_whose_map_is_damaged_names_a_block_of_its_source() {
+    let mut bench = Bench::new();
+    bench.both(Op::Write { volume: V1, lba: Lba(800), data: data(1, 8), fua: false });
+    bench.core.request_checkpoint();
+    bench.settle(0);
+    let blockmap::Target::Page(root) = bench.core.volumes.get(&V1).unwrap().root.reference.target() else { panic!() };
+    let place = bench.core.map.slots.get(root).unwrap().place.unwrap();
+    let at = bench.core.geometry.sector_start(place.segment, u32::from(place.sector));
+    for copy in [at, bench.core.geometry.twin(at)] {
+        bench.disk.write_at(copy, &[&[0xEE; 512]], Durability::Durable).unwrap();
+    }
+    (bench.core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
+    let copy = Op::Copy { source: V1, from: range(800, 8), destination: VolumeId(2), to: Lba(0) };
+    bench.core.submit(copy, 1000);
+    assert_eq!(bench.settle(1000), Some(Err(OpError::MediumError { lba: Lba(800) })));
+}
+
+#[test]
+fn a_full_pool_refuses_data_and_takes_everything_else() {
+    let mut bench = Bench::new();
+    bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(3), blocks: 1 << 20 }]));
+    let (volume, mut lba) = (VolumeId(3), 0);
+    let refused = loop {
+        bench.tag += 1;
+        let op = Op::Write { volume, lba: Lba(lba), data: data(lba, 64), fua: false };
+        bench.core.submit(op.clone(), bench.tag);
+        match bench.settle(bench.tag).unwrap() {
+            Ok(_) => bench.model.apply(&op).unwrap(),
+            Err(error) => break error,
+        };
+        lba += 64;
+    };
+    assert_eq!(refused, OpError::NoSpace);
+    assert!(lba * 512 > (16 << 20) / 2, "only {} KiB were taken", lba / 2);
+    bench.both(Op::Zero { volume, range: range(3, 40) });
+    bench.both(Op::Unmap { volume, ranges: vec![range(64, lba - 64)] });
+    bench.both(Op::Write { volume, lba: Lba(lba), data: data(1, 128), fua: false });
+    bench.both(Op::Read { volume, range: range(0, 10_000) });
+    bench.core.audit(&bench.disk).unwrap();
+    for round in 0..40 {
+        bench.both(Op::Write { volume, lba: Lba(round * 8 % 4096), data: data(round, 200), fua: false });
+    }
+    bench.restart();
+}
+
+#[test]
+fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
+    let mut bench = Bench::new();
+    bench.disk.1.store(true, Ordering::Relaxed);
+    let write = |bench: &mut Bench, lba| {
+        bench.tag += 1;
+        bench.core.submit(Op::Write { volume: V1, lba: Lba(lba), data: data(lba, 64), fua: false }, bench.tag);
+        bench.settle(bench.tag).unwrap()
+    };
+    let refused = (0..SIZE).step_by(64).find_map(|lba| write(&mut bench, lba).err());
+    assert_eq!(refused, Some(OpError::NoSpace));
+    let space = bench.core.space();
+    assert!(space.is_refused_below && space.free() > space.capacity / 2, "{space:?}");
+    bench.disk.1.store(false, Ordering::Relaxed);
+    bench.core.retry_allocation();
+    bench.settle(0);
+    assert!(!bench.core.space().is_refused_below);
+    assert!(write(&mut bench, 0).is_ok());
+}
+
+/// The answers that the core gives now, with nothing of its I/O done.
+fn answers(core: &mut Core) -> Vec<Tag> {
+    let mut actions = Vec::new();
+    core.poll(&mut actions);
+    let tags = actions.iter().filter_map(|action| match action {
+        Action::Complete { tag, result: Ok(_) } => Some(*tag),
+        _ => None,
+    });
+    let tags = tags.collect();
+    core.actions.extend(actions.into_iter().filter(|action| matches!(action, Action::Io { .. })));
+    tags
+}
+
+#[test]
+fn a_write_cache_answers_before_the_flush_and_a_flush_waits_for_it() {
+    let mut bench = Bench::new();
+    bench.options.write_cache = true;
+    bench.restart();
+    let write = |lba: u64, seed: u64, fua: bool| Op::Write { volume: V1, lba: Lba(lba), data: data(seed, 8), fua };
+    bench.core.submit(write(0, 1, false), 1001);
+    assert_eq!(answers(&mut bench.core), [1001], "answered while it is in memory only");
+    bench.core.submit(Op::Flush, 1002);
+    assert_eq!(answers(&mut bench.core), [0; 0], "a flush is not answered before the log is on the drive");
+    assert_eq!(bench.settle(1002), Some(Ok(Reply::Done)));
+    bench.core.submit(write(8, 2, true), 1003);
+    assert_eq!(answers(&mut bench.core), [0; 0], "nor is a write with FUA");
+    assert_eq!(bench.settle(1003), Some(Ok(Reply::Done)));
+    bench.core.submit(write(16, 3, false), 1004);
+    assert_eq!(answers(&mut bench.core), [1004]);
+    // The power fails: what was neither flushed nor forced may be gone, what was is there.
+    let (core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
+    bench.core = core;
+    for (lba, held) in [(0, data(1, 8)), (8, data(2, 8)), (16, Bytes::from(vec![0; 4096]))] {
+        bench.core.submit(Op::Read { volume: V1, range: range(lba, 8) }, 2000 + lba);
+        assert_eq!(bench.settle(2000 + lba), Some(Ok(Reply::Data(held))), "LBA {lba}");
+    }
+}

@@ -1,0 +1,147 @@
+//! What is wrong with a request before anything is done for it.
+
+use super::Core;
+use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES, VolumeId};
+
+const MAX_KEY_BYTES: usize = 255;
+const MAX_VALUE_BYTES: usize = 1 << 20;
+
+impl Core {
+    /// The first thing that is wrong with a request, as things stand now.
+    pub(crate) fn validate(&self, op: &Op) -> Result<(), OpError> {
+        match op {
+            Op::Read { volume, range } => {
+                if range.bytes() > MAX_TRANSFER_BYTES {
+                    return Err(OpError::Malformed("transfer too long"));
+                }
+                self.inside(*volume, *range)
+            }
+            Op::Write { volume, lba, data, .. }
+            | Op::Or { volume, lba, data, .. }
+            | Op::Compare { volume, lba, data } => self.payload(*volume, *lba, data),
+            Op::WriteSame { volume, range, pattern } => {
+                if pattern.len() as u64 != BLOCK_BYTES {
+                    return Err(OpError::Malformed("pattern is not one block"));
+                }
+                self.inside(*volume, *range)
+            }
+            Op::Zero { volume, range } => self.inside(*volume, *range),
+            Op::Unmap { volume, ranges } => {
+                self.size(*volume)?;
+                ranges.iter().try_for_each(|range| self.inside(*volume, *range))
+            }
+            Op::CompareAndWrite { volume, lba, compare, write, .. } => {
+                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * BLOCK_BYTES {
+                    return Err(OpError::Malformed("compare and write differ in length, or are too long"));
+                }
+                self.payload(*volume, *lba, write)
+            }
+            Op::Copy { source, from, destination, to } => {
+                self.inside(*source, *from)?;
+                let blocks = self.size(*destination)?;
+                let range = BlockRange::new(*to, from.blocks()).map_err(|_| OpError::OutOfRange { blocks })?;
+                self.inside(*destination, range)
+            }
+            Op::Flush => Ok(()),
+            Op::Status { volume, lba, .. } => {
+                let blocks = self.size(*volume)?;
+                if lba.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
+            }
+            Op::Change(changes) => self.validate_changes(changes),
+        }
+    }
+
+    /// The longest payload of one record: a group must leave the ring room to go round.
+    pub(crate) fn max_payload(&self) -> u64 {
+        MAX_TRANSFER_BYTES.min(self.geometry.log_bytes / 4)
+    }
+
+    fn size(&self, volume: VolumeId) -> Result<u64, OpError> {
+        self.volumes.get(&volume).map(|volume| volume.blocks).ok_or(OpError::NoSuchVolume(volume))
+    }
+
+    pub(crate) fn inside(&self, volume: VolumeId, range: BlockRange) -> Result<(), OpError> {
+        let blocks = self.size(volume)?;
+        if range.end().0 <= blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
+    }
+
+    fn payload(&self, volume: VolumeId, lba: Lba, data: &[u8]) -> Result<(), OpError> {
+        let blocks = self.size(volume)?;
+        let bytes = data.len() as u64;
+        if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(OpError::Malformed("length is not a whole number of blocks"));
+        }
+        if bytes > self.max_payload() {
+            return Err(OpError::Malformed("transfer too long"));
+        }
+        let range = BlockRange::new(lba, bytes / BLOCK_BYTES).map_err(|_| OpError::OutOfRange { blocks })?;
+        self.inside(volume, range)
+    }
+
+    fn validate_changes(&self, changes: &[Change]) -> Result<(), OpError> {
+        // What the changes before have made of the volumes that they name.
+        let mut made: BTreeMap<VolumeId, bool> = BTreeMap::new();
+        let mut copied: BTreeSet<VolumeId> = BTreeSet::new();
+        let mut payload = 0;
+        for change in changes {
+            match change {
+                Change::CreateVolume { volume, blocks } => {
+                    check_size(*blocks)?;
+                    if *made.get(volume).unwrap_or(&self.volumes.contains_key(volume)) {
+                        return Err(OpError::VolumeExists(*volume));
+                    }
+                    made.insert(*volume, true);
+                }
+                Change::DeleteVolume { volume } => {
+                    if !made.get(volume).copied().unwrap_or(self.volumes.contains_key(volume)) {
+                        return Err(OpError::NoSuchVolume(*volume));
+                    }
+                    made.insert(*volume, false);
+                }
+                Change::ResizeVolume { volume, blocks } => {
+                    check_size(*blocks)?;
+                    // The pages to cut would be those of a map that it does not have yet.
+                    if copied.contains(volume) {
+                        return Err(OpError::Malformed("a volume is resized in the change that copies to it"));
+                    }
+                    if !made.get(volume).copied().unwrap_or(self.volumes.contains_key(volume)) {
+                        return Err(OpError::NoSuchVolume(*volume));
+                    }
+                }
+                Change::CopyVolume { source, destination } => {
+                    if source == destination {
+                        return Err(OpError::Malformed("a volume is copied onto itself"));
+                    }
+                    if !made.get(source).copied().unwrap_or(self.volumes.contains_key(source)) {
+                        return Err(OpError::NoSuchVolume(*source));
+                    }
+                    made.insert(*destination, true);
+                    copied.insert(*destination);
+                }
+                Change::Put { key, value } => {
+                    if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
+                        return Err(OpError::Malformed("a key or value of the catalogue is too long"));
+                    }
+                    payload += key.len() + value.len();
+                }
+                Change::Remove { key } if key.len() > MAX_KEY_BYTES => {
+                    return Err(OpError::Malformed("a key of the catalogue is too long"));
+                }
+                Change::Remove { .. } => {}
+            }
+        }
+        if payload as u64 > self.max_payload() { Err(OpError::Malformed("too many changes at once")) } else { Ok(()) }
+    }
+}
+
+fn check_size(blocks: u64) -> Result<(), OpError> {
+    if blocks == 0 || !blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK) {
+        return Err(OpError::Malformed("a volume takes a multiple of 4096 bytes, at least one"));
+    }
+    if blocks > MAX_VOLUME_BYTES / BLOCK_BYTES {
+        return Err(OpError::Malformed("a volume takes at most 4 PiB"));
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Streams: reads of a volume that go on where one before them ended. What such a stream will want next is asked of the drive before it is
+//! read, wherever it stands there: the system sees only what stands side by side, which blocks that were found equal, written again or
+//! moved by the cleaner do not.
+
+use std::collections::VecDeque;
+use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+
+/// Reads of which it is remembered where they ended, to know one that goes on there.
+const NEWCOMERS: usize = 32;
+/// Streams that are followed at a time.
+const STREAMS: usize = 16;
+/// How far ahead of a stream the drive is asked at most.
+const MOST_AHEAD: u64 = (1 << 20) / BLOCK_BYTES;
+/// Several reads of a stream that are open at once, or take several paths, come in any order: so far from where it is a read still belongs
+/// to it.
+const SLACK: u64 = (256 << 10) / BLOCK_BYTES;
+
+/// Where a read ended.
+#[derive(Clone, Copy)]
+struct End {
+    volume: VolumeId,
+    block: u64,
+    /// Blocks that were read.
+    blocks: u64,
+}
+
+/// Reads that follow each other.
+struct Stream {
+    volume: VolumeId,
+    /// The block after the last that was read.
+    next: u64,
+    /// Blocks that were read so far.
+    read: u64,
+    /// The drive was asked up to here.
+    asked: u64,
+}
+
+/// The streams of all volumes.
+#[derive(Default)]
+pub(super) struct Streams {
+    /// The oldest first.
+    newcomers: VecDeque<End>,
+    /// The one that was read least recently first.
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    /// Takes note of a read. Gives what the drive should be asked for before it is read: at most as much as the stream has read so far,
+    /// hence nothing for reads here and there. It may lie behind the end of the volume. Nothing while `is_busy`: what was left out comes
+    /// with the next.
+    pub(super) fn note(
+        &mut self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+        is_busy: impl FnOnce() -> bool,
+    ) -> Option<BlockRange> {
+        let (start, end) = (lba.0, lba.0.checked_add(blocks)?);
+        let goes_on = |stream: &Stream| stream.volume == volume && start.abs_diff(stream.next) <= SLACK;
+        if let Some(at) = self.streams.iter().rposition(goes_on) {
+            self.streams[at..].rotate_left(1);
+            let stream = self.streams.last_mut()?;
+            stream.read = stream.read.saturating_add(blocks);
+            stream.next = stream.next.max(end);
+            return stream.ask(is_busy);
+        }
+        if let Some(at) = self.newcomers.iter().position(|last| last.volume == volume && last.block == start) {
+            let last = self.newcomers.remove(at)?;
+            if self.streams.len() == STREAMS {
+                self.streams.remove(0);
+            }
+            let stream = Stream { volume, next: end, read: last.blocks.saturating_add(blocks), asked: end };
+            self.streams.push(stream);
+            return self.streams.last_mut()?.ask(is_busy);
+        }
+        if self.newcomers.len() == NEWCOMERS {
+            self.newcomers.pop_front();
+        }
+        self.newcomers.push_back(End { volume, block: end, blocks });
+        None
+    }
+}
+
+impl Stream {
+    /// In pieces of half of what is kept ahead, so that there are few of them.
+    fn ask(&mut self, is_busy: impl FnOnce() -> bool) -> Option<BlockRange> {
+        let ahead = self.read.min(MOST_AHEAD);
+        let (from, to) = (self.asked.max(self.next), self.next.checked_add(ahead)?);
+        if to < from + ahead / 2 || is_busy() {
+            return None;
+        }
+        self.asked = to;
+        BlockRange::new(Lba(from), to - from).ok().filter(|range| !range.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB32: u64 = 64;
+
+    /// Notes reads of 32 KiB by their numbers; gives what is asked for, in the same measure.
+    fn asked(streams: &mut Streams, reads: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+        let note = |read: u64| streams.note(VolumeId(1), Lba(read * KIB32), KIB32, || false);
+        let range = |range: BlockRange| (range.start().0 / KIB32, range.end().0 / KIB32);
+        reads.into_iter().filter_map(note).map(range).collect()
+    }
+
+    #[test]
+    fn a_stream_is_run_ahead_of_by_as_much_as_it_has_read_up_to_a_mebibyte() {
+        let found = asked(&mut Streams::default(), 0..100);
+        assert_eq!(found[..4], [(2, 4), (4, 6), (6, 8), (8, 12)]);
+        // Without gaps, and each before it is read.
+        assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        assert!(found.iter().all(|(from, to)| to - from <= 32));
+        assert!(found.last().unwrap().1 >= 100 + 16);
+    }
+
+    #[test]
+    fn what_is_left_out_while_readers_are_busy_comes_later() {
+        let mut streams = Streams::default();
+        let mut note = |read: u64, is_busy| streams.note(VolumeId(1), Lba(read * KIB32), KIB32, || is_busy);
+        assert!((0..8).all(|read| note(read, true).is_none()));
+        assert_eq!(note(8, false), Some(BlockRange::new(Lba(9 * KIB32), 9 * KIB32).unwrap()));
+    }
+
+    #[test]
+    fn reads_here_and_there_ask_for_nothing() {
+        let scattered = (0..1000).map(|read: u64| read * 7919 % 1009 * 100);
+        assert_eq!(asked(&mut Streams::default(), scattered), []);
+    }
+
+    #[test]
+    fn reads_that_overtake_each_other_are_one_stream() {
+        let swapped = (0..100).map(|read| read ^ 1);
+        let found = asked(&mut Streams::default(), [0, 1].into_iter().chain(swapped));
+        assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].0), "nothing twice: {found:?}");
+        assert!(found.last().unwrap().1 >= 100 + 16);
+    }
+
+    #[test]
+    fn streams_are_known_among_many_reads_that_are_none() {
+        let mut streams = Streams::default();
+        for read in 0..50 {
+            for stream in 0..8 {
+                let found = asked(&mut streams, [(stream + 1) * 1_000_000 + read]);
+                assert!(read < 5 || found.len() <= 1);
+            }
+            for noise in 0..20 {
+                asked(&mut streams, [500_000_000 + (read * 20 + noise) * 7919 % 1009 * 100]);
+            }
+        }
+        assert_eq!(streams.streams.len(), 8);
+        assert!(streams.streams.iter().all(|stream| stream.asked > stream.next));
+    }
+
+    #[test]
+    fn the_end_of_all_blocks_is_no_stream() {
+        let mut streams = Streams::default();
+        assert_eq!(streams.note(VolumeId(1), Lba(u64::MAX), 8, || false), None);
+        assert_eq!(streams.note(VolumeId(1), Lba(u64::MAX - 16), 8, || false), None);
+        assert_eq!(streams.note(VolumeId(1), Lba(u64::MAX - 8), 8, || false), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The drive is asked for what a stream of reads will want next, and for nothing else.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{ARRAY, Memory, data};
+use engine::{Change, Core, Engine, Op, Owner, Service, call};
+use ondisk::Geometry;
+use parking_lot::{Condvar, Mutex};
+use platform::{Disk, DiskError, Durability};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{BlockRange, Lba, VolumeId};
+
+const VOLUME: VolumeId = VolumeId(1);
+const KIB32: u64 = 64;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A drive that remembers what it was asked for ahead, and what it has read.
+struct Asked {
+    disk: Memory,
+    asked: Mutex<Vec<(u64, u64)>>,
+    changed: Condvar,
+    read: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Disk for Asked {
+    fn size(&self) -> u64 {
+        self.disk.size()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        self.read.lock().push((offset, offset + buffer.len() as u64));
+        self.disk.read_at(offset, buffer)
+    }
+    fn will_read(&self, offset: u64, bytes: u64) {
+        self.asked.lock().push((offset, offset + bytes));
+        self.changed.notify_all();
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        self.disk.write_at(offset, parts, durability)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        self.disk.allocate(offset, bytes)
+    }
+}
+
+impl Asked {
+    fn bytes_asked(&self) -> u64 {
+        self.asked.lock().iter().map(|(from, to)| to - from).sum()
+    }
+}
+
+/// 8 MiB that nothing repeats, written here and there, so that what follows in the volume is apart on the drive.
+fn filled() -> (Arc<Asked>, Engine) {
+    let geometry = Geometry::for_capacity(1 << 30).unwrap();
+    let disk = Memory::new(geometry.capacity);
+    Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
+    let disk = Arc::new(Asked { disk, asked: Mutex::default(), changed: Condvar::new(), read: Mutex::default() });
+    let (core, _) = Core::recover(&*disk, None).unwrap();
+    let engine = Engine::start(core, disk.clone());
+    call(&engine, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 20 }])).unwrap();
+    for piece in 0..256 {
+        let lba = Lba(piece * 37 % 256 * KIB32);
+        call(&engine, Op::Write { volume: VOLUME, lba, data: data(piece + 1, KIB32), fua: false }).unwrap();
+    }
+    // Behind a checkpoint everything is on the drive.
+    engine.census(&|family| Owner { family, is_snapshot: false }, None).expect("a census");
+    disk.read.lock().clear();
+    (disk, engine)
+}
+
+fn read(engine: &Engine, piece: u64) {
+    let range = BlockRange::new(Lba(piece * KIB32), KIB32).unwrap();
+    call(engine, Op::Read { volume: VOLUME, range }).unwrap();
+}
+
+#[test]
+fn a_stream_finds_the_drive_asked() {
+    let (disk, engine) = filled();
+    read(&engine, 0);
+    // The first reads that go on ask for as much as was read before, every time: for 2 to 7.
+    for piece in 1..4 {
+        read(&engine, piece);
+        let mut asked = disk.asked.lock();
+        while asked.iter().map(|(from, to)| to - from).sum::<u64>() < 2 * piece * KIB32 * 512 {
+            assert!(!disk.changed.wait_for(&mut asked, PATIENCE).timed_out(), "after {piece}: {asked:?}");
+        }
+    }
+    disk.read.lock().clear();
+    let asked = disk.asked.lock().clone();
+    (4..8).for_each(|piece| read(&engine, piece));
+    let read = disk.read.lock().clone();
+    assert!(!read.is_empty());
+    for (from, to) in read {
+        let is_asked = asked.iter().any(|(start, end)| *start <= from && to <= *end);
+        assert!(is_asked, "{from} to {to} was read and not asked for: {asked:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_reads_here_and_there_nor_behind_the_end_of_what_is_written() {
+    let (disk, engine) = filled();
+    // Every other one, in no order.
+    (0..128).for_each(|piece| read(&engine, piece * 41 % 128 * 2));
+    (0..64).for_each(|piece| read(&engine, (1 << 20) / KIB32 - 64 + piece));
+    drop(engine);
+    assert_eq!(disk.bytes_asked(), 0);
+}

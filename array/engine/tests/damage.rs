@@ -1,0 +1,328 @@
+//! Damaged images: whatever stands on the drive, opening it gives an array or an error, never a panic. In half of the tests the
+//! checksums are made right again, as somebody would who wants to break the engine.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{Memory, create, data, run, settle};
+use engine::{Change, Core, Op, OpError};
+use ondisk::Geometry;
+use parking_lot::Mutex;
+use std::ops::Range;
+use types::{BlockRange, Lba, VolumeId};
+
+const GEOMETRY: Geometry = Geometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const V: VolumeId = VolumeId(1);
+
+/// Numbers that look random and are the same in every run.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+/// An array with a checkpoint, and a log after it.
+fn image() -> Vec<u8> {
+    let (disk, mut core) = create(GEOMETRY);
+    for op in [
+        Op::Change(vec![Change::CreateVolume { volume: V, blocks: 8192 }]),
+        Op::Change(vec![Change::Put { key: b"key".to_vec(), value: b"value".to_vec() }]),
+        Op::Write { volume: V, lba: Lba(16), data: data(1, 64), fua: false },
+        Op::Write { volume: V, lba: Lba(4096), data: data(2, 9), fua: false },
+        Op::Copy { source: V, from: range(0, 2048), destination: V, to: Lba(2048) },
+    ] {
+        run(&mut core, &disk, op).unwrap();
+    }
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    for op in [
+        Op::Write { volume: V, lba: Lba(19), data: data(3, 3), fua: false },
+        Op::Unmap { volume: V, ranges: vec![range(32, 16)] },
+        Op::Copy { source: V, from: range(16, 64), destination: V, to: Lba(6000) },
+        Op::WriteSame { volume: V, range: range(100, 300), pattern: data(4, 1) },
+        Op::Change(vec![Change::ResizeVolume { volume: V, blocks: 6144 }]),
+    ] {
+        run(&mut core, &disk, op).unwrap();
+    }
+    disk.image()
+}
+
+fn u32_at(image: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize
+}
+
+fn put_crc(image: &mut [u8], at: usize, of: Range<usize>) {
+    let crc = crc32c::crc32c(&image[of]);
+    image[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn segment_byte(segment: usize, sector: usize) -> usize {
+    65536 + GEOMETRY.log_bytes as usize + segment * GEOMETRY.segment_bytes as usize + sector * 512
+}
+
+/// Where the (only) run of the manifest is.
+fn manifest(image: &[u8]) -> Range<usize> {
+    let from = segment_byte(u32_at(image, 240), u32_at(image, 244));
+    from..from + u32_at(image, 248)
+}
+
+fn seal_superblocks(image: &mut [u8]) {
+    for copy in 0..4 {
+        let from = copy * 16384;
+        put_crc(image, from + 4080, from..from + 4080);
+    }
+}
+
+fn seal_manifest(image: &mut [u8]) {
+    let of = manifest(image);
+    for copy in 0..4 {
+        put_crc(image, copy * 16384 + 252, of.clone());
+    }
+    seal_superblocks(image);
+}
+
+/// Where the only page of the slot directory is located in the manifest, and where it is.
+fn directory(image: &[u8]) -> (usize, usize) {
+    let manifest = manifest(image);
+    // One page of the directory, no drop: the last 16 + 8 bytes.
+    let at = manifest.end - 24;
+    (at, segment_byte(u32_at(image, at), u32_at(image, at + 4)))
+}
+
+fn seal_directory(image: &mut [u8]) {
+    let (at, from) = directory(image);
+    put_crc(image, at + 12, from..from + 4096);
+    seal_manifest(image);
+}
+
+fn slot_page(image: &[u8]) -> usize {
+    let (_, from) = directory(image);
+    segment_byte(u32_at(image, from), u32_at(image, from + 4))
+}
+
+fn seal_slots(image: &mut [u8]) {
+    let (page, (_, directory)) = (slot_page(image), directory(image));
+    put_crc(image, directory + 12, page..page + 4096);
+    seal_directory(image);
+}
+
+/// The groups after the checkpoint: where each begins and ends, its padding left out.
+fn groups(image: &[u8]) -> Vec<Range<usize>> {
+    let mut from = 65536 + u32_at(image, 64);
+    let mut groups = Vec::new();
+    while &image[from..from + 8] == b"IBIDLOG\0" {
+        let body = u32_at(image, from + 56);
+        groups.push(from..from + 72 + body);
+        from += (72 + body).next_multiple_of(4096);
+    }
+    groups
+}
+
+fn seal_log(image: &mut [u8], groups: &[Range<usize>]) {
+    let mut previous = u32_at(image, 96) as u32;
+    for group in groups {
+        let from = group.start;
+        image[from + 64..from + 68].copy_from_slice(&previous.to_le_bytes());
+        put_crc(image, from + 60, from + 72..group.end);
+        put_crc(image, from + 68, from..from + 68);
+        previous = u32_at(image, from + 68) as u32;
+    }
+}
+
+/// Opens the image, and uses what is opened a little.
+fn open(image: Vec<u8>) -> bool {
+    let disk = Memory(Mutex::new(image));
+    let Ok((mut core, _)) = Core::recover(&disk, None) else { return false };
+    for volume in core.volumes().into_keys() {
+        let _ = run_any(&mut core, &disk, Op::Read { volume, range: range(0, 4096) });
+        let _ = run_any(&mut core, &disk, Op::Write { volume, lba: Lba(0), data: data(9, 8), fua: false });
+        let _ = run_any(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume }]));
+    }
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    true
+}
+
+fn run_any(core: &mut Core, disk: &Memory, op: Op) -> bool {
+    core.submit(op, 0);
+    settle(core, disk).contains_key(&0)
+}
+
+fn flip(image: &mut [u8], rng: &mut Rng, of: Range<usize>) {
+    let at = of.start as u64 + rng.below((of.end - of.start) as u64);
+    // A bit, a byte, or one of the numbers that lie at the ends.
+    match rng.below(4) {
+        0 => image[at as usize] = 0xFF,
+        1 => image[at as usize] = 0,
+        _ => image[at as usize] ^= 1 << rng.below(8),
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_or_harmless() {
+    let sound = image();
+    assert!(open(sound.clone()));
+    let mut rng = Rng(1);
+    let mut opened = 0;
+    for round in 0..400 {
+        let is_log = round % 6 == 5;
+        let mut image = sound.clone();
+        let places = [
+            0..4096,
+            16384..20480,
+            manifest(&sound),
+            {
+                let (_, page) = directory(&sound);
+                page..page + 4096
+            },
+            slot_page(&sound)..slot_page(&sound) + 4096,
+        ];
+        let log = groups(&sound);
+        let place = places.get(round % 6).cloned().unwrap_or(log[0].start..log[log.len() - 1].end);
+        flip(&mut image, &mut rng, place);
+        let is_open = open(image);
+        assert!(is_open || is_log, "round {round}: metadata stands twice, one copy is enough");
+        opened += usize::from(is_open);
+    }
+    assert!(opened > 0, "{opened}");
+}
+
+#[test]
+fn metadata_of_which_both_copies_are_damaged_is_refused() {
+    let sound = image();
+    let (_, directory) = directory(&sound);
+    for at in [manifest(&sound).start, directory, slot_page(&sound)] {
+        let mut image = sound.clone();
+        image[at + 9] ^= 1;
+        assert!(open(image.clone()));
+        image[at + 9 + GEOMETRY.segment_bytes as usize / 2] ^= 4;
+        assert!(!open(image));
+    }
+}
+
+fn fuzz(seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal: impl Fn(&mut [u8])) {
+    fuzz_rounds(300, seed, of, seal);
+}
+
+fn fuzz_rounds(rounds: u64, seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal: impl Fn(&mut [u8])) {
+    let sound = image();
+    let mut rng = Rng(seed);
+    for round in 0..rounds {
+        let mut image = sound.clone();
+        for _ in 0..=rng.below(3) {
+            let of = of(&sound);
+            flip(&mut image, &mut rng, of);
+        }
+        seal(&mut image);
+        let outcome = std::panic::catch_unwind(|| open(image));
+        assert!(outcome.is_ok(), "round {round} of seed {seed}");
+    }
+}
+
+#[test]
+fn a_forged_superblock_never_panics() {
+    let sound = image();
+    let mut rng = Rng(2);
+    for round in 0..400 {
+        let mut image = sound.clone();
+        let mut forged = image[..4096].to_vec();
+        flip(&mut forged, &mut rng, if round % 2 == 0 { 40..100 } else { 240..256 });
+        for copy in 0..4 {
+            image[copy * 16384..copy * 16384 + 4096].copy_from_slice(&forged);
+            image[copy * 16384 + 10] = copy as u8;
+        }
+        seal_superblocks(&mut image);
+        let outcome = std::panic::catch_unwind(|| open(image));
+        assert!(outcome.is_ok(), "round {round}");
+    }
+}
+
+#[test]
+fn a_forged_manifest_never_panics() {
+    fuzz(3, manifest, seal_manifest);
+}
+
+#[test]
+fn a_forged_slot_directory_never_panics() {
+    fuzz(
+        4,
+        |image| {
+            let (_, page) = directory(image);
+            page..page + 16
+        },
+        seal_directory,
+    );
+}
+
+#[test]
+fn a_forged_place_never_panics() {
+    // Counts and generations are those of the references only: to check them takes a walk through the whole map, the auditor's work.
+    for part in [0..5, 8..12] {
+        for slot in 0..24 {
+            fuzz_rounds(
+                20,
+                slot,
+                |image| {
+                    slot_page(image) + slot as usize * 16 + part.start..slot_page(image) + slot as usize * 16 + part.end
+                },
+                seal_slots,
+            );
+        }
+    }
+}
+
+#[test]
+fn a_forged_log_never_panics() {
+    let groups_of = groups(&image());
+    fuzz(
+        6,
+        |image| {
+            let all = groups(image);
+            all[0].start..all[all.len() - 1].end
+        },
+        |image| seal_log(image, &groups_of),
+    );
+}
+
+#[test]
+fn a_deleted_volume_whose_pages_cannot_be_read_is_left_alone_until_the_slow_timer() {
+    let mut image = image();
+    let page = slot_page(&image);
+    let mut damaged = 0;
+    for slot in 0..256 {
+        let word = u64::from_le_bytes(image[page + slot * 16..][..8].try_into().unwrap());
+        // Map pages are the things of 4, 16 and 32 sectors.
+        if u32_at(&image, page + slot * 16 + 12) > 0 && [4, 16, 32].contains(&((word >> 38 & 0x3F) + 1)) {
+            let at = segment_byte(word as usize & 0x3F_FFFF, (word >> 22) as usize & 0xFFFF);
+            image[at] ^= 1;
+            image[at + GEOMETRY.segment_bytes as usize / 2] ^= 1;
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 1);
+    for group in groups(&image) {
+        image[group.start] = 0;
+    }
+    let disk = Memory(Mutex::new(image));
+    let (mut core, _) = Core::recover(&disk, None).unwrap();
+    assert_eq!(
+        run(&mut core, &disk, Op::Read { volume: V, range: range(0, 8) }),
+        Err(OpError::MediumError { lba: Lba(0) })
+    );
+    run(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume: V }])).unwrap();
+    for _ in 0..3 {
+        core.retry_allocation();
+        settle(&mut core, &disk);
+    }
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    assert_eq!(core.stopped(), None);
+    assert!(Core::recover(&disk, None).is_ok());
+}

@@ -1,0 +1,390 @@
+//! A reader of the format on disk, made from `docs/format.md` alone, against arrays that the engine has made. It shares nothing
+//! with the engine but the checksum.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{ARRAY, Memory, create, data, run};
+use engine::{Change, Op};
+use ondisk::Geometry;
+use std::collections::BTreeMap;
+use types::{BlockRange, Lba, VolumeId};
+
+const SMALL: Geometry =
+    Geometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
+const MEDIUM: Geometry = Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+
+/// Numbers off the front of some bytes.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn bytes(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        taken
+    }
+    fn number(&mut self, length: usize) -> u64 {
+        self.bytes(length).iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
+fn at(bytes: &[u8], offset: usize, length: usize) -> u64 {
+    Input(&bytes[offset..]).number(length)
+}
+
+struct Volume {
+    blocks: u64,
+    root: u64,
+    height: u64,
+    mapped: u64,
+}
+
+/// An array as the page describes it.
+struct Reader {
+    image: Vec<u8>,
+    superblock: Vec<u8>,
+    manifest: Vec<u8>,
+    volumes: BTreeMap<u64, Volume>,
+    values: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Kind, live, sectors, summary, usage.
+    segments: Vec<(u64, u64, u64, u64, u64)>,
+    slots: Vec<u8>,
+    drops: Vec<u64>,
+}
+
+impl Reader {
+    fn open(image: Vec<u8>) -> Self {
+        let superblock = choose(&image);
+        let mut reader = Self {
+            image,
+            superblock,
+            manifest: Vec::new(),
+            volumes: BTreeMap::new(),
+            values: BTreeMap::new(),
+            segments: Vec::new(),
+            slots: Vec::new(),
+            drops: Vec::new(),
+        };
+        for run in 0..at(&reader.superblock, 12, 4) as usize {
+            let [segment, sector, bytes, crc] =
+                [0, 4, 8, 12].map(|field| at(&reader.superblock, 240 + run * 16 + field, 4));
+            let part = reader.stored(segment, sector, bytes, crc);
+            reader.manifest.extend(part);
+        }
+        reader.read_manifest();
+        reader
+    }
+
+    /// Stored bytes, their checksum compared.
+    fn stored(&self, segment: u64, sector: u64, bytes: u64, crc: u64) -> Vec<u8> {
+        let [log_bytes, segment_bytes] = [48, 56].map(|field| at(&self.superblock, field, 8));
+        assert!(sector * 512 + bytes <= segment_bytes);
+        let from = (65536 + log_bytes + segment * segment_bytes + sector * 512) as usize;
+        let stored = self.image[from..from + bytes as usize].to_vec();
+        assert_eq!(u64::from(crc32c::crc32c(&stored)), crc, "segment {segment} sector {sector}");
+        stored
+    }
+
+    fn located(&self, location: &[u8]) -> Vec<u8> {
+        let mut location = Input(location);
+        let [segment, sector, sectors, crc] = [(); 4].map(|()| location.number(4));
+        assert_eq!(sectors, 8);
+        self.stored(segment, sector, 4096, crc)
+    }
+
+    fn read_manifest(&mut self) {
+        let manifest = self.manifest.clone();
+        let mut input = Input(&manifest);
+        assert_eq!(input.bytes(8), b"IBIDMAN\0");
+        assert_eq!(input.number(4), 2);
+        let (slot_pages, _next_usage) = (input.number(4), input.number(8));
+        for _ in 0..input.number(8) {
+            let name = input.number(8);
+            let [blocks, root, height, mapped] = std::array::from_fn(|_| input.number(8));
+            self.volumes.insert(name, Volume { blocks, root, height, mapped });
+        }
+        for _ in 0..input.number(8) {
+            let length = input.number(4) as usize;
+            let key = input.bytes(length).to_vec();
+            let length = input.number(4) as usize;
+            self.values.insert(key, input.bytes(length).to_vec());
+        }
+        for _ in 0..input.number(8) {
+            let kind = input.number(1);
+            let mut field = |length| if kind == 0 { 0 } else { input.number(length) };
+            self.segments.push((kind, field(4), field(4), field(4), field(8)));
+        }
+        let directory = input.number(8);
+        assert_eq!(directory, slot_pages.div_ceil(256));
+        let mut left = slot_pages as usize;
+        for _ in 0..directory {
+            let page = self.located(input.bytes(16));
+            let here = left.min(256);
+            page.chunks(16).take(here).for_each(|location| {
+                let page = self.located(location);
+                self.slots.extend(page);
+            });
+            assert!(page[here * 16..].iter().all(|byte| *byte == 0));
+            left -= here;
+        }
+        self.drops = (0..input.number(8)).map(|_| input.number(8)).collect();
+        assert!(input.0.is_empty());
+    }
+
+    /// Stored bytes of a slot that a reference names.
+    fn named(&self, reference: u64) -> Vec<u8> {
+        let slot = &self.slots[(reference & 0xFF_FFFF_FFFF) as usize * 16..][..16];
+        let (word, crc, count) = (at(slot, 0, 8), at(slot, 8, 4), at(slot, 12, 4));
+        assert_ne!(count, 0);
+        assert_eq!(word >> 44 & 0x3FFF, reference >> 40 & 0x3FFF, "generation");
+        let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
+        let stored = self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, sectors * 512, crc);
+        if reference >> 60 == 4 || (sectors, blocks) == (8, 1) {
+            return stored;
+        }
+        assert_eq!((at(&stored, 0, 1), at(&stored, 1, 1), at(&stored, 4, 4)), (1, blocks, 0), "LZ4");
+        let length = at(&stored, 2, 2) as usize;
+        assert!(stored[length..].iter().all(|byte| *byte == 0));
+        let whole = lz4_flex::block::decompress(&stored[8..length], blocks as usize * 4096).unwrap();
+        assert_eq!(whole.len() as u64, blocks * 4096);
+        whole[index as usize * 4096..][..4096].to_vec()
+    }
+
+    /// A block of 4 KiB, and the kind of the reference to it.
+    fn block(&self, volume: u64, block: u64) -> (u64, Vec<u8>) {
+        let Volume { root, height, blocks, mapped: _ } = self.volumes[&volume];
+        assert!(block < blocks / 8);
+        let (mut reference, mut level) = (root, height);
+        while reference >> 60 == 4 {
+            let page = self.named(reference);
+            let (length, entry, index) =
+                if level == 0 { (2048, 8, block % 256) } else { (16384, 16, (block >> (10 * level - 2)) % 1024) };
+            assert_eq!(page.len(), length);
+            reference = at(&page, index as usize * entry, 8);
+            assert!(level == 0 || page[index as usize * entry + 15] == level as u8);
+            level = level.saturating_sub(1);
+        }
+        let kind = reference >> 60;
+        let bytes = match kind {
+            0 | 1 => vec![0; 4096],
+            2 => (reference as u32).to_le_bytes().repeat(1024),
+            3 => self.named(reference),
+            _ => panic!("kind {kind}"),
+        };
+        (kind, bytes)
+    }
+
+    /// What the summaries of a segment list: item, sector, sectors, kind, crc.
+    fn summaries(&self, segment: u64) -> Vec<(u64, u64, u64, u64, u64)> {
+        let (_, _, _, mut sector, usage) = self.segments[segment as usize];
+        let [log_bytes, segment_bytes] = [48, 56].map(|field| at(&self.superblock, field, 8));
+        let mut entries = Vec::new();
+        while sector != 0xFFFF_FFFF {
+            let summary = &self.image[(65536 + log_bytes + segment * segment_bytes + sector * 512) as usize..];
+            assert_eq!(&summary[..8], b"IBIDSEG\0");
+            assert_eq!(
+                (at(summary, 8, 2), &summary[16..32], at(summary, 36, 4), at(summary, 40, 8)),
+                (2, &ARRAY[..], segment, usage)
+            );
+            assert_eq!(u64::from(crc32c::crc32c(&summary[..52])), at(summary, 52, 4));
+            let length = at(summary, 12, 4) as usize * 32;
+            assert_eq!(u64::from(crc32c::crc32c(&summary[64..64 + length])), at(summary, 48, 4));
+            entries.extend(summary[64..64 + length].chunks(32).map(|entry| {
+                let mut input = Input(entry);
+                let (item, sector, sectors, kind, crc) =
+                    (input.number(8), input.number(2), input.number(1), input.number(1), input.number(4));
+                (item, sector, sectors, kind, crc)
+            }));
+            let previous = at(summary, 32, 4);
+            assert!(previous == 0xFFFF_FFFF || previous < sector);
+            sector = previous;
+        }
+        entries
+    }
+
+    /// The bodies of the groups after the checkpoint, with the number of their records.
+    fn log(&self) -> Vec<(u64, Vec<u8>)> {
+        let ring = &self.image[65536..65536 + at(&self.superblock, 48, 8) as usize];
+        let [mut head, mut sequence, mut lsn, epoch] = [64, 72, 80, 88].map(|field| at(&self.superblock, field, 8));
+        let mut previous = at(&self.superblock, 96, 4);
+        let mut groups = Vec::new();
+        loop {
+            let is_next = |from: u64| {
+                let Some(group) = ring.get(from as usize..).filter(|group| group.len() >= 4096) else { return false };
+                let body = group.get(72..72 + at(group, 56, 4) as usize);
+                &group[..8] == b"IBIDLOG\0"
+                    && at(group, 8, 2) == 1
+                    && group[16..32] == ARRAY
+                    && at(group, 32, 8) >= epoch
+                    && (at(group, 40, 8), at(group, 48, 8), at(group, 64, 4)) == (sequence, lsn, previous)
+                    && at(group, 68, 4) == u64::from(crc32c::crc32c(&group[..68]))
+                    && body.is_some_and(|body| at(group, 60, 4) == u64::from(crc32c::crc32c(body)))
+            };
+            let Some(from) = [head, 0].into_iter().find(|from| is_next(*from)) else { return groups };
+            let group = &ring[from as usize..];
+            let body = group[72..72 + at(group, 56, 4) as usize].to_vec();
+            head = from + (72 + body.len() as u64).next_multiple_of(4096);
+            (sequence, lsn, previous) = (sequence + 1, lsn + at(group, 12, 4), at(group, 68, 4));
+            groups.push((at(group, 12, 4), body));
+        }
+    }
+}
+
+/// The superblock that counts.
+fn choose(image: &[u8]) -> Vec<u8> {
+    let mut sound: Vec<Vec<u8>> = Vec::new();
+    for copy in 0..4 {
+        let mut bytes = image[copy * 16384..][..4096].to_vec();
+        let is_sound = &bytes[..8] == b"IBIDSUP\0"
+            && at(&bytes, 4080, 4) == u64::from(crc32c::crc32c(&bytes[..4080]))
+            && at(&bytes, 10, 2) == copy as u64;
+        if is_sound {
+            assert_eq!(at(&bytes, 8, 2), 2);
+            // What differs between copies is not part of their content.
+            bytes[10..12].fill(0);
+            bytes[4080..4084].fill(0);
+            sound.push(bytes);
+        }
+    }
+    sound.sort_by_key(|bytes| std::cmp::Reverse(at(bytes, 32, 8)));
+    sound.windows(2).find(|pair| pair[0] == pair[1]).expect("a quorum")[0].clone()
+}
+
+fn change(change: Change) -> Op {
+    Op::Change(vec![change])
+}
+
+fn write(volume: u64, lba: u64, data: bytes::Bytes) -> Op {
+    Op::Write { volume: VolumeId(volume), lba: Lba(lba), data, fua: false }
+}
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+#[test]
+fn golden_bytes_of_a_new_array() {
+    let (disk, _) = create(SMALL);
+    let reader = Reader::open(disk.image());
+    let mut manifest = b"IBIDMAN\0\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
+    // No volume, no value.
+    manifest.extend([0; 16]);
+    manifest.extend(16u64.to_le_bytes());
+    manifest.extend([0; 16]);
+    // No page of the directory, no drop.
+    manifest.extend([0; 16]);
+    assert_eq!(reader.manifest, manifest);
+    let mut superblock = b"IBIDSUP\0\x02\0\0\0\x01\0\0\0an array's name.".to_vec();
+    // Sequence; capacity, log, segment; head, sequence, LSN and epoch of the log.
+    for number in [1, SMALL.capacity, SMALL.log_bytes, SMALL.segment_bytes, 0, 1, 1, 2u64] {
+        superblock.extend(number.to_le_bytes());
+    }
+    superblock.extend([0; 4 + 140]);
+    for number in [0, 0, manifest.len() as u32, crc32c::crc32c(&manifest)] {
+        superblock.extend(number.to_le_bytes());
+    }
+    superblock.resize(4096, 0);
+    assert_eq!(reader.superblock, superblock);
+}
+
+/// An array with something of everything, checkpointed.
+fn filled() -> (Memory, engine::Core) {
+    let (disk, mut core) = create(MEDIUM);
+    for op in [
+        change(Change::CreateVolume { volume: VolumeId(0x0102), blocks: 8192 }),
+        change(Change::CreateVolume { volume: VolumeId(7), blocks: 2048 }),
+        change(Change::Put { key: b"key".to_vec(), value: b"value".to_vec() }),
+        write(0x0102, 16, data(1, 24)),
+        write(0x0102, 4096, data(2, 9)),
+        Op::Zero { volume: VolumeId(0x0102), range: range(64, 16) },
+        Op::WriteSame { volume: VolumeId(0x0102), range: range(80, 8), pattern: [1, 2, 3, 4].repeat(128).into() },
+        Op::Copy { source: VolumeId(0x0102), from: range(16, 8), destination: VolumeId(7), to: Lba(2040) },
+    ] {
+        run(&mut core, &disk, op).unwrap();
+    }
+    core.request_checkpoint();
+    common::settle(&mut core, &disk);
+    (disk, core)
+}
+
+#[test]
+fn what_was_written_is_read_from_the_image_alone() {
+    let (disk, _) = filled();
+    let reader = Reader::open(disk.image());
+    assert_eq!(reader.values, BTreeMap::from([(b"key".to_vec(), b"value".to_vec())]));
+    let sizes = reader
+        .volumes
+        .iter()
+        .map(|(name, volume)| (*name, volume.blocks, volume.height, volume.mapped))
+        .collect::<Vec<_>>();
+    assert_eq!(sizes, [(7, 2048, 0, 1), (0x0102, 8192, 1, 8)]);
+    assert_eq!(reader.drops, []);
+    let written = data(1, 24);
+    for block in 0..3 {
+        assert_eq!(reader.block(0x0102, 2 + block), (3, written[block as usize * 4096..][..4096].to_vec()));
+    }
+    assert_eq!(reader.block(7, 255), (3, written[..4096].to_vec()));
+    let tail = data(2, 9);
+    assert_eq!(reader.block(0x0102, 512), (3, tail[..4096].to_vec()));
+    assert_eq!(reader.block(0x0102, 513).1[..512], tail[4096..]);
+    assert_eq!(reader.block(0x0102, 513).1[512..], [0; 3584]);
+    assert_eq!(reader.block(0x0102, 8), (1, vec![0; 4096]));
+    assert_eq!(reader.block(0x0102, 10), (2, [1, 2, 3, 4].repeat(1024)));
+    assert_eq!(reader.block(0x0102, 0).0, 0);
+    assert_eq!(reader.block(0x0102, 1023).0, 0);
+    assert_eq!(reader.log(), []);
+}
+
+#[test]
+fn summaries_list_what_the_slots_name() {
+    let (disk, _) = filled();
+    let reader = Reader::open(disk.image());
+    let mut live = BTreeMap::new();
+    for (number, slot) in reader.slots.chunks(16).enumerate() {
+        let word = at(slot, 0, 8);
+        assert_eq!(at(slot, 12, 4) == 0, word & 0x3F_FFFF == 0x3F_FFFF, "slot {number}");
+        if at(slot, 12, 4) > 0 {
+            let name = number as u64 | (word >> 44 & 0x3FFF) << 40;
+            let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
+            live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF, index), (name, sectors, blocks, at(slot, 8, 4)));
+        }
+    }
+    assert!(live.len() > 6);
+    for segment in 0..reader.segments.len() as u64 {
+        let (kind, counted, filled, ..) = reader.segments[segment as usize];
+        let mut found = 0;
+        for (item, sector, sectors, what, crc) in if kind == 0 { Vec::new() } else { reader.summaries(segment) } {
+            assert!(sector + sectors < filled);
+            let (index, blocks) = (what >> 2 & 7, (what >> 5) + 1);
+            if what & 3 == 0
+                && let Some(slot) = live.remove(&(segment, sector, index))
+            {
+                assert_eq!((item & !(0xF << 60), sectors, blocks, crc), slot);
+                // A block's share of its unit.
+                found += (index + 1) * sectors / blocks - index * sectors / blocks;
+            }
+        }
+        assert!(kind == 2 || found == counted, "segment {segment}");
+    }
+    assert!(live.is_empty(), "no summary lists {live:?}");
+}
+
+#[test]
+fn the_log_is_read_by_its_chain() {
+    let (disk, mut core) = filled();
+    run(&mut core, &disk, write(7, 3, data(5, 1))).unwrap();
+    run(&mut core, &disk, Op::Unmap { volume: VolumeId(7), ranges: vec![range(8, 16)] }).unwrap();
+    run(&mut core, &disk, change(Change::Remove { key: b"key".to_vec() })).unwrap();
+    let log = Reader::open(disk.image()).log();
+    let written = [&b"\x01\0\0\0\x01\x07\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\x02\0\0"[..], &data(5, 1)[..]].concat();
+    let unmapped = b"\x01\0\0\0\x02\x07\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+    let removed = b"\x01\0\0\0\x09\x03\0\0\0key".to_vec();
+    assert_eq!(log, [(1, written), (1, unmapped), (1, removed)]);
+    // Opened again, the log goes on in another epoch and is still one chain.
+    let (mut core, report) = engine::Core::recover(&disk, None).unwrap();
+    assert_eq!(report.records, 3);
+    run(&mut core, &disk, change(Change::DeleteVolume { volume: VolumeId(7) })).unwrap();
+    let log = Reader::open(disk.image()).log();
+    assert_eq!(log.len(), 4);
+    assert_eq!(log[3], (1, b"\x01\0\0\0\x06\x07\0\0\0\0\0\0\0".to_vec()));
+}

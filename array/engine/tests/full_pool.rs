@@ -1,0 +1,91 @@
+//! A pool that is full: whatever hosts do then is answered, nothing that was acknowledged is lost, and giving space back works.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use common::{Memory, create, data, run, settle};
+use engine::{Change, Core, Op, OpError, Reply};
+use ondisk::Geometry;
+use types::{BlockRange, Lba, VolumeId};
+
+const GEOMETRY: Geometry = Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+const BIG: VolumeId = VolumeId(1);
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+fn volume_of(blocks: u64) -> (Memory, Core) {
+    let (disk, mut core) = create(GEOMETRY);
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: BIG, blocks }])).unwrap();
+    (disk, core)
+}
+
+/// Writes from the start on until the pool is full; gives the number of blocks that it took.
+fn fill(core: &mut Core, disk: &Memory) -> u64 {
+    for lba in (0..).step_by(64) {
+        match run(core, disk, Op::Write { volume: BIG, lba: Lba(lba), data: data(lba, 64), fua: false }) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, OpError::NoSpace);
+                return lba;
+            }
+        }
+    }
+    unreachable!("the volume is larger than the pool")
+}
+
+/// The array is opened again, holds what it held, gives all space back, and takes data as before.
+fn survives(disk: &Memory, mut core: Core, expected: &[(u64, bytes::Bytes)]) {
+    core.request_checkpoint();
+    settle(&mut core, disk);
+    assert_eq!(core.stopped(), None);
+    core.audit(disk).unwrap();
+    let (mut core, _) = Core::recover(disk, None).unwrap();
+    for (lba, bytes) in expected {
+        let read = run(&mut core, disk, Op::Read { volume: BIG, range: range(*lba, bytes.len() as u64 / 512) });
+        assert_eq!(read, Ok(Reply::Data(bytes.clone())), "block {lba}");
+    }
+    run(&mut core, disk, Op::Change(vec![Change::DeleteVolume { volume: BIG }])).unwrap();
+    run(&mut core, disk, Op::Change(vec![Change::CreateVolume { volume: BIG, blocks: 1 << 20 }])).unwrap();
+    assert!(fill(&mut core, disk) > 8 << 11, "the space came back");
+}
+
+#[test]
+fn a_flood_of_unaligned_zeros_is_answered() {
+    let (disk, mut core) = volume_of(1 << 20);
+    let filled = fill(&mut core, &disk);
+    let mut zeroed = 0;
+    for block in (0..filled / 8).map(|index| index * 37 % (filled / 8)) {
+        match run(&mut core, &disk, Op::Zero { volume: BIG, range: range(block * 8 + 3, 1) }) {
+            Ok(_) => zeroed += 1,
+            Err(error) => assert_eq!(error, OpError::NoSpace),
+        }
+        assert_eq!(core.stopped(), None);
+    }
+    assert!(zeroed > 0);
+    survives(&disk, core, &[(0, data(0, 3)), (64, data(64, 3)), (filled - 64, data(filled - 64, 3))]);
+}
+
+#[test]
+fn a_flood_of_zeros_that_each_cost_a_page_is_answered() {
+    let (disk, mut core) = volume_of(1 << 26);
+    let written = data(1, 64);
+    run(&mut core, &disk, Op::Write { volume: BIG, lba: Lba(8), data: written.clone(), fua: false }).unwrap();
+    let mut refused = 0;
+    for index in 1..12_000 {
+        match run(&mut core, &disk, Op::Zero { volume: BIG, range: range(index * 2048, 8) }) {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, OpError::NoSpace);
+                refused += 1;
+            }
+        }
+        assert_eq!(core.stopped(), None);
+        if refused > 50 {
+            break;
+        }
+    }
+    assert!(refused > 0, "pages take space too");
+    survives(&disk, core, &[(8, written)]);
+}

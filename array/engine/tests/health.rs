@@ -1,0 +1,327 @@
+//! The census, the auditor and the scrubber of an array that is running.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{Memory, create, data};
+use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Owner, Reply, Service, call};
+use fsck::{Structure, layout};
+use ondisk::Geometry;
+use platform::Disk;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{BlockRange, Lba, VolumeId};
+
+const GEOMETRY: Geometry = Geometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const FAST: u64 = 1 << 40;
+
+fn open() -> (Arc<Memory>, Engine) {
+    let (disk, core) = create(GEOMETRY);
+    drop(core);
+    let disk = Arc::new(disk);
+    start(disk)
+}
+
+fn start(disk: Arc<Memory>) -> (Arc<Memory>, Engine) {
+    let (core, _) = Core::recover(&*disk, None).unwrap();
+    let engine = Engine::start(core, disk.clone() as Arc<dyn Disk>);
+    (disk, engine)
+}
+
+fn done(engine: &Engine, op: Op) {
+    assert_eq!(call(engine, op), Ok(Reply::Done));
+}
+
+fn write(engine: &Engine, volume: u64, lba: u64, data: Bytes) {
+    done(engine, Op::Write { volume: VolumeId(volume), lba: Lba(lba), data, fua: false });
+}
+
+fn change(engine: &Engine, changes: Vec<Change>) {
+    done(engine, Op::Change(changes));
+}
+
+/// Volume 3 is a snapshot of volume 1; all others are families of their own.
+fn owner(volume: VolumeId) -> Owner {
+    Owner { family: if volume.0 == 3 { VolumeId(1) } else { volume }, is_snapshot: volume.0 == 3 }
+}
+
+fn sum(census: &Census) -> u64 {
+    census.families.values().map(FamilySpace::physical).sum::<u64>() + census.released
+}
+
+fn scrub(engine: &Engine) -> Health {
+    let before = engine.health().scrubs;
+    engine.scrub(FAST);
+    while engine.health().scrubs == before {
+        std::thread::yield_now();
+    }
+    engine.health()
+}
+
+fn flip(disk: &Memory, byte: u64) {
+    disk.0.lock()[byte as usize] ^= 0x20;
+}
+
+/// Three volumes: a block of its own for each, one that the first two share, and a snapshot that keeps what was overwritten.
+fn filled() -> (Arc<Memory>, Engine) {
+    let (disk, engine) = open();
+    let create = |volume| Change::CreateVolume { volume: VolumeId(volume), blocks: 4096 };
+    change(&engine, vec![create(1), create(2)]);
+    write(&engine, 1, 0, data(1, 16));
+    write(&engine, 2, 0, data(2, 8));
+    change(&engine, vec![Change::CopyVolume { source: VolumeId(1), destination: VolumeId(3) }]);
+    write(&engine, 1, 0, data(3, 8));
+    let from = BlockRange::new(Lba(8), 8).unwrap();
+    done(&engine, Op::Copy { source: VolumeId(1), from, destination: VolumeId(2), to: Lba(64) });
+    (disk, engine)
+}
+
+#[test]
+fn every_stored_byte_is_in_one_figure_of_the_census() {
+    let (_disk, engine) = filled();
+    let census = engine.census(&owner, None).expect("a census");
+    assert_eq!(sum(&census), engine.space().data);
+    // Block 0 of volume 1 was overwritten, and its snapshot keeps the first one; block 1 is shared with volume 2.
+    let first = FamilySpace { written: 8192, unique: 4096, snapshots: 4096, shared: 2048 };
+    assert_eq!(census.families[&VolumeId(1)], first);
+    assert_eq!(census.families[&VolumeId(2)], FamilySpace { written: 8192, unique: 4096, snapshots: 0, shared: 2048 });
+    assert_eq!((census.shared(), census.snapshots(), census.families.len()), (4096, 4096, 2));
+    // Whatever the families are, nothing is counted twice or left out.
+    for families in 1..4 {
+        let odd = |volume: VolumeId| Owner { family: VolumeId(volume.0 % families), is_snapshot: volume.0 == 2 };
+        assert_eq!(sum(&engine.census(&odd, None).unwrap()), engine.space().data);
+    }
+    change(&engine, vec![Change::DeleteVolume { volume: VolumeId(1) }, Change::DeleteVolume { volume: VolumeId(3) }]);
+    let census = engine.census(&owner, None).unwrap();
+    assert_eq!(census.families[&VolumeId(2)].unique + census.released, engine.space().data);
+    assert_eq!(census.shared(), 0);
+}
+
+#[test]
+fn a_count_that_would_take_too_long_is_given_up() {
+    let (_disk, engine) = filled();
+    assert_eq!(engine.census(&owner, Some(Duration::ZERO)), None);
+    assert!(engine.census(&owner, Some(Duration::from_secs(3600))).is_some());
+}
+
+#[test]
+fn whoever_changes_whose_a_byte_is_is_seen_and_a_count_is_not() {
+    let (_disk, engine) = filled();
+    engine.census(&owner, None).expect("a census");
+    let before = engine.space();
+    engine.census(&owner, None).expect("a census");
+    assert_eq!((engine.space().changes, engine.space().data), (before.changes, before.data));
+    // Block 1 of volume 1, which volume 2 holds too, becomes one that volume 3 holds: as much is stored and written as before.
+    let from = BlockRange::new(Lba(0), 8).unwrap();
+    done(&engine, Op::Copy { source: VolumeId(3), from, destination: VolumeId(1), to: Lba(8) });
+    let after = engine.space();
+    assert_eq!((after.data, after.written), (before.data, before.written));
+    assert!(after.changes > before.changes);
+}
+
+/// What is written by its number: no two blocks are alike, and none can be compressed.
+type Content = Vec<Option<u64>>;
+
+/// What the census must say, from who holds which content: `(unique, snapshots, shared)` of each family, the last in parts of 4096 times 6
+/// bytes for each block, so that it is whole for two holders and for three; and what is shared in all.
+fn expected(volumes: &BTreeMap<u64, Content>) -> (BTreeMap<VolumeId, (u64, u64, u64)>, u64) {
+    let mut holders: BTreeMap<u64, BTreeSet<(VolumeId, bool)>> = BTreeMap::new();
+    for (volume, content) in volumes {
+        let Owner { family, is_snapshot } = family_of(VolumeId(*volume));
+        for held in content.iter().flatten() {
+            holders.entry(*held).or_default().insert((family, is_snapshot));
+        }
+    }
+    let mut families: BTreeMap<VolumeId, (u64, u64, u64)> =
+        volumes.keys().map(|volume| (family_of(VolumeId(*volume)).family, (0, 0, 0))).collect();
+    let mut shared = 0;
+    for held in holders.values() {
+        let (family, is_snapshot) = *held.first().unwrap();
+        if held.iter().any(|(other, _)| *other != family) {
+            shared += 4096;
+            let together: BTreeSet<VolumeId> = held.iter().map(|(family, _)| *family).collect();
+            for family in &together {
+                families.get_mut(family).unwrap().2 += 6 * 4096 / together.len() as u64;
+            }
+        } else {
+            // The volume comes first: what it holds is its own.
+            let (unique, snapshots, _) = families.get_mut(&family).unwrap();
+            *(if is_snapshot { snapshots } else { unique }) += 4096;
+        }
+    }
+    (families, shared)
+}
+
+/// Volumes 1, 2, 3; 11, 12, … are snapshots of 1, 21, 22, … of 2.
+fn family_of(volume: VolumeId) -> Owner {
+    let is_snapshot = volume.0 > 9;
+    Owner { family: if is_snapshot { VolumeId(volume.0 / 10) } else { volume }, is_snapshot }
+}
+
+#[test]
+fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end() {
+    const BLOCKS: usize = 300;
+    let (_disk, engine) = open();
+    let mut volumes: BTreeMap<u64, Content> = BTreeMap::new();
+    let blocks = BLOCKS as u64 * 8;
+    for volume in 1..=3 {
+        change(&engine, vec![Change::CreateVolume { volume: VolumeId(volume), blocks: blocks.next_multiple_of(8) }]);
+        volumes.insert(volume, vec![None; BLOCKS]);
+    }
+    let (mut chance, mut written) = (12345_u64, 0);
+    let mut pick = |below: u64| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 33) % below
+    };
+    for round in 0..60_u64 {
+        let names: Vec<u64> = volumes.keys().copied().collect();
+        let any = names[pick(names.len() as u64) as usize];
+        let volume = pick(3) + 1;
+        match pick(8) {
+            0 | 1 => {
+                let snapshot = volume * 10 + pick(4);
+                let (source, destination) = (VolumeId(volume), VolumeId(snapshot));
+                change(&engine, vec![Change::CopyVolume { source, destination }]);
+                volumes.insert(snapshot, volumes[&volume].clone());
+            }
+            2 if any != volume => {
+                let (source, destination) = (VolumeId(any), VolumeId(volume));
+                change(&engine, vec![Change::CopyVolume { source, destination }]);
+                volumes.insert(volume, volumes[&any].clone());
+            }
+            3 if any > 9 => {
+                change(&engine, vec![Change::DeleteVolume { volume: VolumeId(any) }]);
+                volumes.remove(&any);
+            }
+            4 => {
+                let (from, to, length) = (pick(100) as usize, 150 + pick(100) as usize, 1 + pick(50) as usize);
+                let source = BlockRange::new(Lba(from as u64 * 8), length as u64 * 8).unwrap();
+                let (other, to_lba) = (VolumeId(volume % 3 + 1), Lba(to as u64 * 8));
+                done(&engine, Op::Copy { source: VolumeId(volume), from: source, destination: other, to: to_lba });
+                let copied = volumes[&volume][from..from + length].to_vec();
+                volumes.get_mut(&other.0).unwrap()[to..to + length].copy_from_slice(&copied);
+            }
+            _ => {
+                let (at, length) = (pick(250), 1 + pick(40));
+                for block in at..at + length {
+                    written += 1;
+                    write(&engine, volume, block * 8, data(1000 + written, 8));
+                    volumes.get_mut(&volume).unwrap()[block as usize] = Some(written);
+                }
+            }
+        }
+        if round % 4 != 3 {
+            continue;
+        }
+        let census = engine.census(&family_of, None).expect("a census");
+        let (families, shared) = expected(&volumes);
+        assert_eq!(census.shared(), shared, "after {round} rounds");
+        assert_eq!(census.families.len(), families.len());
+        for (family, space) in &census.families {
+            let (unique, snapshots, shared) = families[family];
+            assert_eq!((space.unique, space.snapshots), (unique, snapshots), "{family} after {round} rounds");
+            // Four sets of families, each divided to the byte.
+            assert!((6 * space.shared).abs_diff(shared) < 24, "{family} after {round} rounds: {space:?}");
+            let mapped = volumes[&family.0].iter().flatten().count() as u64;
+            assert_eq!(space.written, mapped * 4096);
+        }
+        let written: u64 = volumes.values().map(|content| content.iter().flatten().count() as u64 * 4096).sum();
+        assert_eq!(engine.space().written, written);
+    }
+}
+
+#[test]
+fn a_scrub_of_a_sound_array_finds_nothing_and_reads_everything() {
+    let (_disk, engine) = filled();
+    let health = scrub(&engine);
+    assert_eq!((health.damage, health.scrubs, health.is_scrubbing), (vec![], 1, false));
+    assert!(health.scrubbed >= engine.space().data);
+    assert_eq!(scrub(&engine).scrubs, 2);
+}
+
+#[test]
+fn chores_end_when_they_are_told_to() {
+    let (_disk, engine) = filled();
+    engine.stop_chores();
+    assert_eq!(engine.census(&owner, None), None);
+    engine.scrub(FAST);
+    assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts are still served");
+    engine.close().unwrap();
+}
+
+#[test]
+fn damage_that_a_read_meets_is_known_until_a_scrub_finds_it_gone() {
+    let (disk, engine) = filled();
+    engine.close().unwrap();
+    let data: Vec<_> =
+        layout(&*disk).unwrap().into_iter().filter(|region| region.structure == Structure::Data).collect();
+    let (disk, engine) = start(disk);
+    data.iter().for_each(|region| flip(&disk, region.span.offset + 3));
+    assert_eq!(engine.health(), Health::default());
+    let range = |lba| BlockRange::new(Lba(lba), 8).unwrap();
+    let read = |volume, lba| call(&engine, Op::Read { volume: VolumeId(volume), range: range(lba) });
+    let lost = |lba| Err(OpError::MediumError { lba: Lba(lba) });
+    assert_eq!((read(2, 0), read(2, 64), read(2, 64)), (lost(0), lost(64), lost(64)));
+    let (volume, compare, write_data) = (VolumeId(1), data_of(1), data_of(2));
+    let swap = Op::CompareAndWrite { volume, lba: Lba(8), compare, write: write_data, fua: false };
+    assert_eq!(call(&engine, swap), lost(8));
+    let told: Vec<_> =
+        engine.health().damage.into_iter().map(|damage| (damage.volume.unwrap().0, damage.what)).collect();
+    let text = |blocks: &str| format!("{blocks} (first block + blocks)");
+    assert_eq!(
+        told,
+        [(1, text("1 block of 4 KiB cannot be read: 1+1")), (2, text("2 blocks of 4 KiB cannot be read: 0+1 8+1"))]
+    );
+    data.iter().for_each(|region| flip(&disk, region.span.offset + 3));
+    assert_eq!(engine.health().damage.len(), 2, "nobody has looked again");
+    assert_eq!(scrub(&engine).damage, []);
+}
+
+/// A block of 512 bytes.
+fn data_of(seed: u64) -> Bytes {
+    data(seed, 1)
+}
+
+#[test]
+fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
+    let (disk, engine) = filled();
+    engine.census(&owner, None).unwrap();
+    engine.close().unwrap();
+    let regions = layout(&*disk).expect("a sound array");
+    let (disk, engine) = start(disk);
+    let of = |structure: Structure| regions.iter().filter(move |region| region.structure == structure);
+    let lost = of(Structure::Data).next().unwrap();
+    flip(&disk, lost.span.offset + 5);
+    let (mut mended, metadata) = (0, [Structure::MapPage, Structure::SlotTable, Structure::SlotDirectory]);
+    for region in metadata.into_iter().flat_map(of) {
+        flip(&disk, region.span.offset + region.span.bytes / 2);
+        mended += 1;
+    }
+    assert!(mended > 5);
+    let damage: Vec<String> = scrub(&engine).damage.into_iter().map(|damage| damage.what).collect();
+    // Both copies of each page were hit: those in memory are stored anew, and of the others one tells.
+    assert!(
+        damage.iter().any(|what| what.contains(&format!("{} of the drive) does not pass", lost.span.offset))),
+        "{damage:?}"
+    );
+    drop((engine, disk));
+}
+
+#[test]
+fn one_bad_copy_of_a_page_is_stored_anew() {
+    let (disk, engine) = filled();
+    engine.close().unwrap();
+    let regions = layout(&*disk).expect("a sound array");
+    let (disk, engine) = start(disk);
+    let first_copies = regions.iter().enumerate().filter(|(index, region)| {
+        let is_page = matches!(region.structure, Structure::MapPage | Structure::SlotTable | Structure::SlotDirectory);
+        is_page && !regions[..*index].iter().any(|before| before.name == region.name)
+    });
+    first_copies.for_each(|(_, region)| flip(&disk, region.span.offset));
+    assert_eq!(scrub(&engine).damage, []);
+    engine.close().unwrap();
+    let report = fsck::check(&*disk, fsck::Options { is_mending: false, has_data: true, threads: 1 });
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}

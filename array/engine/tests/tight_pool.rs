@@ -1,0 +1,125 @@
+//! A pool with hardly any room: what shrank when it was written may not shrink again, and the array must live with that.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{Answers, Memory, carry_out, create, data, run, settle};
+use engine::{Change, Core, Op, OpError, Options, Reply};
+use ondisk::Geometry;
+use types::{BlockRange, Lba, VolumeId};
+
+const VOLUME: VolumeId = VolumeId(1);
+const GEOMETRY: Geometry = Geometry { capacity: 64 << 20, log_bytes: 16 << 20, segment_bytes: 256 << 10 };
+/// Blocks of 512 bytes in a unit.
+const UNIT: u64 = 64;
+const DIRTY_LIMIT: u64 = 512 << 10;
+
+fn options() -> Options {
+    Options { dirty_limit: DIRTY_LIMIT, ..Options::for_geometry(&GEOMETRY) }
+}
+
+/// An array with a volume, filled from the start on with `content` until it is full; and how many blocks it took.
+fn full(content: impl Fn(u64) -> Bytes) -> (Memory, Core, u64) {
+    let (disk, core) = create(GEOMETRY);
+    drop(core);
+    let (mut core, _) = Core::recover(&disk, Some(options())).unwrap();
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 24 }])).unwrap();
+    let mut lba = 0;
+    while write(&mut core, &disk, lba, content(lba)).is_ok() {
+        lba += UNIT;
+    }
+    (disk, core, lba)
+}
+
+fn write(core: &mut Core, disk: &Memory, lba: u64, data: Bytes) -> Result<Reply, OpError> {
+    run(core, disk, Op::Write { volume: VOLUME, lba: Lba(lba), data, fua: false })
+}
+
+fn range(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap()
+}
+
+/// The index is empty when the log is replayed, so what was found equal takes its own place then.
+#[test]
+fn duplicates_in_the_log_find_room_when_they_are_replayed() {
+    let (disk, mut core, end) = full(|lba| data(lba, UNIT));
+    run(&mut core, &disk, Op::Unmap { volume: VOLUME, ranges: vec![range(end - 2048, 2048)] }).unwrap();
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    let mut written = 0;
+    while written < 14_000 && write(&mut core, &disk, end + written, data(written, UNIT)).is_ok() {
+        written += UNIT;
+    }
+    assert!(written * 512 > 3 << 20, "{written} blocks are no test");
+    let (mut core, report) = Core::recover(&disk, Some(options())).unwrap();
+    assert!(report.records > 0);
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    assert!(core.checkpoints() > 0);
+    for at in (0..written).step_by(UNIT as usize) {
+        let held = run(&mut core, &disk, Op::Read { volume: VOLUME, range: range(end + at, UNIT) }).unwrap();
+        assert!(held == Reply::Data(data(at, UNIT)));
+    }
+}
+
+/// Eight blocks that together take hardly more than one.
+fn alike(seed: u64) -> Bytes {
+    let base = data(seed, 8);
+    let block = |number: u8| [&[number + 1; 8][..], &base[8..]].concat();
+    (0..8).flat_map(block).collect()
+}
+
+/// Gives back what is not in `kept` of each unit, so many units at a time and one request after the other, while everything else
+/// goes on by small steps. Each is answered with success: what gives space back is never refused.
+fn gives_back(kept: &[u64], units_at_a_time: u64) {
+    let (disk, mut core, end) = full(alike);
+    let (mut tag, mut most_dirty) = (1, 0);
+    for first in (0..end).step_by((UNIT * units_at_a_time) as usize) {
+        let units = (first..(first + UNIT * units_at_a_time).min(end)).step_by(UNIT as usize);
+        let given_back = |unit: u64| (0..8).filter(|n| !kept.contains(n)).map(move |n| range(unit + n * 8, 8));
+        core.submit(Op::Unmap { volume: VOLUME, ranges: units.flat_map(given_back).collect() }, tag);
+        let mut answers = Answers::new();
+        let mut idle = 0;
+        while answers.is_empty() {
+            core.kick();
+            core.tick();
+            idle = if carry_out(&mut core, &disk, &mut answers) { 0 } else { idle + 1 };
+            assert!(idle < 10_000, "nothing goes on: {:?}", core.usage());
+            most_dirty = core.usage().dirty.max(most_dirty);
+        }
+        assert_eq!(answers[&tag], Ok(Reply::Done), "at {first} of {end}: {:?}", core.usage());
+        tag += 1;
+    }
+    assert!(most_dirty < 3 * DIRTY_LIMIT, "{most_dirty} bytes were dirty");
+    settle(&mut core, &disk);
+    for unit in (0..end).step_by(64 * UNIT as usize) {
+        let block = range(unit + kept[0] * 8, 8);
+        let held = run(&mut core, &disk, Op::Read { volume: VOLUME, range: block }).unwrap();
+        let from = kept[0] as usize * 4096;
+        assert!(held == Reply::Data(alike(unit).slice(from..from + 4096)));
+    }
+}
+
+#[test]
+fn half_of_every_unit_is_given_back() {
+    [1, 8, 64].into_iter().for_each(|step| gives_back(&[0, 2, 4, 6], step));
+}
+
+#[test]
+fn three_of_eight_blocks_are_given_back() {
+    [1, 3, 64].into_iter().for_each(|step| gives_back(&[0, 2, 3, 5, 7], step));
+}
+
+#[test]
+fn two_of_eight_blocks_are_given_back() {
+    [2, 13].into_iter().for_each(|step| gives_back(&[0, 1, 2, 4, 5, 6], step));
+}
+
+/// Each range of an UNMAP is aligned and takes no room: many of them need no more than one.
+#[test]
+fn an_unmap_of_many_ranges_needs_no_more_room_than_one() {
+    let (disk, mut core, end) = full(|lba| data(lba, UNIT));
+    let ranges: Vec<BlockRange> = (0..end).step_by(16).take(4096).map(|lba| range(lba, 8)).collect();
+    assert_eq!(run(&mut core, &disk, Op::Unmap { volume: VOLUME, ranges }), Ok(Reply::Done));
+}

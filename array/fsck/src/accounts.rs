@@ -1,0 +1,39 @@
+//! The accounts of all segments, from the slots alone: what the auditor of a running array compares.
+
+use crate::checkpoint::{Checkpoint, run_at};
+use crate::finding::{Finding, Findings, Severity, Structure};
+use ondisk::SECTOR_BYTES;
+
+/// Compares the live sectors of every segment with the sum of what slots, directory and runs name in it.
+pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &Findings) {
+    let segments = &checkpoint.manifest.segments;
+    let mut found = vec![0_u64; segments.len()];
+    let mut is_whole = true;
+    let mut add = |segment: u32, sectors: u64| {
+        if let Some(sum) = found.get_mut(segment as usize) {
+            *sum += sectors;
+        }
+    };
+    let each = |_, slot: blockmap::Slot| {
+        if let Some(place) = slot.place {
+            add(place.segment, u64::from(place.share()));
+        }
+    };
+    checkpoint.each_slot(each, |_| is_whole = false);
+    let located = checkpoint.slot_pages.iter().chain(&checkpoint.manifest.directory).flatten().copied();
+    let runs = checkpoint.superblock.manifest.iter().map(run_at);
+    located.chain(runs).for_each(|at| add(at.segment, u64::from(at.bytes).div_ceil(SECTOR_BYTES)));
+    if !is_whole {
+        return;
+    }
+    for (number, (segment, found)) in segments.iter().zip(found).enumerate() {
+        if u64::from(segment.live) != found {
+            findings.add(
+                Finding::new(Severity::Damage, Structure::SegmentAccount, format!("the account of segment {number}"))
+                    .what(format!("it counts {} live sectors, and {found} were found", segment.live))
+                    .meaning("Space may be lost, or given to new data too early.")
+                    .advice("This is a mistake of the program, not of the drive: please report it."),
+            );
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `ibid array` and `ibid token`.
+
+use crate::access;
+use crate::cli::{Access, ArrayCommand, TokenArgs};
+use crate::output::{duration, either, facts, json, list, parse_duration, print, ratio, time};
+use crate::problem::Problem;
+use api::{Array, ArrayPatch, ArraySpace, EradicationPatch};
+use client::Client;
+use platform::files;
+use types::{format_capacity, parse_capacity};
+
+/// Does an `ibid array` command.
+pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Result<(), Problem> {
+    // What is no size and no time is found before anything is called.
+    let patch = match command {
+        ArrayCommand::Show => return show(&access::client(access)?, as_json),
+        ArrayCommand::Space { refresh } => {
+            let space = access::client(access)?.array_space(refresh)?;
+            return either(as_json, &space, || space_of(&space));
+        }
+        ArrayCommand::Set { name, eradication_delay, threshold } => {
+            let eradication_delay = eradication_delay.as_deref().map(parse_duration).transpose()?;
+            ArrayPatch {
+                eradication_config: eradication_delay.map(|delay| EradicationPatch { eradication_delay: Some(delay) }),
+                name,
+                threshold_percent: threshold.as_deref().map(super::percent).transpose()?,
+                ..ArrayPatch::default()
+            }
+        }
+        ArrayCommand::Grow { capacity } => {
+            ArrayPatch { capacity: Some(parse_capacity(&capacity)?), ..ArrayPatch::default() }
+        }
+    };
+    if patch == ArrayPatch::default() {
+        return Err(Problem::new("nothing to change").hint("ibid array set --help shows what can be"));
+    }
+    let client = access::client(access)?;
+    let array = client.change_array(&patch)?;
+    either(as_json, &array, || settings(&array))
+}
+
+fn settings(array: &Array) -> String {
+    facts(&[
+        ("name", array.name.clone()),
+        ("capacity", format_capacity(array.capacity)),
+        ("eradication", format!("{} after things are destroyed", duration(array.eradication_config.eradication_delay))),
+        ("threshold", super::threshold(array.threshold_percent)),
+    ])
+}
+
+fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
+    let (array, ports) = (client.array()?, client.ports()?);
+    if as_json {
+        return json(&serde_json::json!({"array": array, "ports": ports}));
+    }
+    let space = &array.space;
+    let portals: Vec<String> = ports.iter().filter_map(|port| port.portal.clone()).collect();
+    let iqn = ports.iter().find_map(|port| port.iqn.clone()).unwrap_or_default();
+    print(&facts(&[
+        ("name", array.name.clone()),
+        ("id", array.id.clone()),
+        ("version", format!("{} {}", array.os, array.version)),
+        ("target", iqn),
+        ("portals", list(&portals)),
+        ("eradication", format!("{} after things are destroyed", duration(array.eradication_config.eradication_delay))),
+        ("threshold", super::threshold(array.threshold_percent)),
+        ("capacity", format_capacity(array.capacity)),
+        ("used", format_capacity(space.total_physical.unwrap_or_default())),
+        ("provisioned", format_capacity(space.total_provisioned)),
+        ("written", format_capacity(space.r#virtual.unwrap_or_default())),
+        ("reduction", format!("{} data, {} total", ratio(space.data_reduction), ratio(space.total_reduction))),
+    ]))
+}
+
+fn space_of(array: &ArraySpace) -> String {
+    let space = &array.space;
+    let used = space.total_physical.unwrap_or_default();
+    let share = |bytes: u64| {
+        let percent = bytes as f64 * 100.0 / array.capacity.max(1) as f64;
+        format!("{:>8}  {percent:5.1} %", format_capacity(bytes))
+    };
+    facts(&[
+        ("capacity", share(array.capacity)),
+        ("used", share(used)),
+        ("  unique", share(space.unique.unwrap_or_default())),
+        ("  shared", share(space.shared.unwrap_or_default())),
+        ("  snapshots", share(space.snapshots)),
+        ("  system", share(space.system.unwrap_or_default())),
+        ("free", share(array.capacity.saturating_sub(used))),
+        ("provisioned", format!("{:>8}", format_capacity(space.total_provisioned))),
+        ("written", format!("{:>8}", format_capacity(space.r#virtual.unwrap_or_default()))),
+        ("data reduction", format!("{:>8}", ratio(space.data_reduction))),
+        ("total reduction", format!("{:>8}", ratio(space.total_reduction))),
+        ("counted", space.as_of.map_or_else(|| "not yet".to_owned(), time)),
+    ])
+}
+
+/// Does `ibid token`.
+pub(crate) fn token(access: &Access, as_json: bool, args: &TokenArgs) -> Result<(), Problem> {
+    let token = if args.new { renew(access)? } else { current(access)? };
+    either(as_json, &serde_json::json!({"token": token}), || format!("{token}\n"))
+}
+
+fn current(access: &Access) -> Result<String, Problem> {
+    match &access.data {
+        Some(directory) => access::admin_token(directory),
+        None => Err(Problem::new("an array keeps only a hash of its token, and cannot tell it")
+            .hint("use --data DIR on the array's machine, or --new to make another")),
+    }
+}
+
+fn renew(access: &Access) -> Result<String, Problem> {
+    let token = access::client(access)?.new_token(rest::ADMIN)?;
+    // The file must not be left with a token that no longer opens anything.
+    if let Some(directory) = access.data.as_ref().filter(|_| access.url.is_none()) {
+        let path = directory.join(rest::ADMIN_TOKEN_FILE);
+        files::replace(&path, format!("{token}\n").as_bytes(), files::Access::Owner)
+            .map_err(|error| Problem::new(format!("the new token is {token}, but {}: {error}", path.display())))?;
+    }
+    Ok(token)
+}

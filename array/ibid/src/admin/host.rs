@@ -1,0 +1,141 @@
+//! `ibid host`.
+
+use crate::access;
+use crate::cli::{Access, ChapArgs, HostCommand, Names};
+use crate::output::{either, facts, json, list, print, table};
+use crate::problem::Problem;
+use api::{Chap, Connection, Host, HostPatch, HostPost};
+use client::{Client, HostsAndVolumes, Listing};
+use platform::files;
+use std::io::Read;
+use std::path::Path;
+
+/// The most bytes of a secret's file.
+const MAX_SECRET_BYTES: u64 = 4096;
+
+/// Does an `ibid host` command.
+pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Result<(), Problem> {
+    let client = access::client(access)?;
+    match command {
+        HostCommand::Create { name, iqn, personality, chap } => {
+            let post = HostPost { iqns: Some(iqn), personality, chap: secrets(chap)?, ..HostPost::default() };
+            one(as_json, &client.create_host(&name, &post)?)
+        }
+        HostCommand::List { names, filter } => {
+            let hosts = client.hosts(&Listing { names: &names, filter: filter.as_deref(), destroyed: None })?;
+            either(as_json, &hosts, || lines(&hosts))
+        }
+        HostCommand::Show { name } => show(&client, as_json, name),
+        HostCommand::Set { name, iqn, add_iqn, remove_iqn, personality, chap } => {
+            let given = |iqns: Vec<String>| Some(iqns).filter(|iqns| !iqns.is_empty());
+            let patch = HostPatch {
+                add_iqns: given(add_iqn),
+                chap: secrets(chap)?,
+                iqns: given(iqn),
+                personality,
+                remove_iqns: given(remove_iqn),
+                ..HostPatch::default()
+            };
+            if patch == HostPatch::default() {
+                return Err(Problem::new("nothing to change").hint("ibid host set --help shows what can be"));
+            }
+            one(as_json, &client.change_host(&name, &patch)?)
+        }
+        HostCommand::Rename { name, new_name } => {
+            one(as_json, &client.change_host(&name, &HostPatch { name: Some(new_name), ..HostPatch::default() })?)
+        }
+        HostCommand::Delete(Names { names }) => {
+            client.delete_hosts(&names)?;
+            if as_json { json(&names) } else { print(&format!("deleted {}\n", list(&names))) }
+        }
+        HostCommand::Connect { host, volume, lun } => {
+            let made = client.connect(&host, &volume, lun)?;
+            either(as_json, &made, || connections(std::slice::from_ref(&made)))
+        }
+        HostCommand::Disconnect { host, volume } => {
+            client.disconnect(&host, &volume)?;
+            let gone = serde_json::json!({"host": host, "volume": volume});
+            either(as_json, &gone, || format!("disconnected {volume} from {host}\n"))
+        }
+    }
+}
+
+/// CHAP as it was given, with secrets from their files: command lines can be read by everybody.
+fn secrets(chap: ChapArgs) -> Result<Option<Chap>, Problem> {
+    let secret = |path: Option<std::path::PathBuf>| path.as_deref().map(read_secret).transpose();
+    let chap = Chap {
+        host_password: secret(chap.chap_secret_file)?,
+        host_user: chap.chap_user,
+        target_password: secret(chap.target_secret_file)?,
+        target_user: chap.target_user,
+    };
+    Ok(Some(chap).filter(|chap| *chap != Chap::default()))
+}
+
+fn read_secret(path: &Path) -> Result<String, Problem> {
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().lock().take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
+        Some(text)
+    } else {
+        let failed = |error| Problem::new(format!("{}: {error}", path.display()));
+        files::read_text(path, MAX_SECRET_BYTES).map_err(failed)?
+    };
+    let text = text.ok_or_else(|| Problem::new(format!("{} is not there", path.display())))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
+    let names = [name];
+    let hosts = client.hosts(&Listing { names: &names, ..Listing::default() })?;
+    let Some(host) = hosts.first() else {
+        return Err(Problem::new(format!("{}: Host does not exist.", names[0])));
+    };
+    let seen = client.connections(&HostsAndVolumes { hosts: &names, ..HostsAndVolumes::default() })?;
+    if as_json {
+        return json(&serde_json::json!({"host": host, "connections": seen}));
+    }
+    let text = facts(&[
+        ("name", host.name.clone()),
+        ("iqns", list(&host.iqns)),
+        ("personality", host.personality.clone().unwrap_or_else(|| "-".to_owned())),
+        ("chap", chap(host)),
+        ("volumes", host.connection_count.to_string()),
+    ]);
+    print(&text)?;
+    if seen.is_empty() { Ok(()) } else { print(&format!("\n{}", connections(&seen))) }
+}
+
+fn chap(host: &Host) -> String {
+    match (&host.chap.host_user, &host.chap.target_user) {
+        (None, _) => "-".to_owned(),
+        (Some(user), None) => format!("host proves itself as {user}"),
+        (Some(user), Some(target)) => format!("host proves itself as {user}, array as {target}"),
+    }
+}
+
+fn one(as_json: bool, host: &Host) -> Result<(), Problem> {
+    either(as_json, host, || lines(std::slice::from_ref(host)))
+}
+
+fn lines(hosts: &[Host]) -> String {
+    let row = |host: &Host| {
+        let chap = match (&host.chap.host_user, &host.chap.target_user) {
+            (None, _) => "-",
+            (Some(_), None) => "one-way",
+            (Some(_), Some(_)) => "mutual",
+        };
+        vec![host.name.clone(), host.connection_count.to_string(), chap.to_owned(), list(&host.iqns)]
+    };
+    table(&["NAME", "VOLUMES", "CHAP", "IQNS"], &[1], hosts.iter().map(row).collect())
+}
+
+fn connections(connections: &[Connection]) -> String {
+    let mut connections: Vec<&Connection> = connections.iter().collect();
+    connections.sort_by_key(|connection| connection.lun);
+    let row = |connection: &&Connection| {
+        let name = |reference: &api::Reference| reference.name.clone().unwrap_or_default();
+        vec![name(&connection.host), connection.lun.to_string(), name(&connection.volume)]
+    };
+    table(&["HOST", "LUN", "VOLUME"], &[1], connections.iter().map(row).collect())
+}

@@ -1,0 +1,231 @@
+//! What the administrative commands print.
+
+use crate::array::{Array, ibid};
+
+const GIB: u64 = 1 << 30;
+
+/// The array's part of serial numbers, which is another in each run, shown as `P`s; what follows is the same.
+fn masked(array: &Array, text: &str) -> String {
+    let volumes = array.json("volume list --all");
+    let serial = volumes[0]["serial"].as_str().unwrap();
+    let prefix = &serial[..16];
+    text.replace(prefix, &"P".repeat(16)).replace(&prefix.to_ascii_lowercase(), &"p".repeat(16))
+}
+
+#[test]
+fn volumes() {
+    let array = Array::new("volumes");
+    assert_eq!(array.text("volume list"), "NAME  SIZE  HOSTS  SERIAL  STATE\n");
+    let made = array.text("volume create vm1 --size 1TiB");
+    assert_eq!(
+        masked(&array, &made),
+        "NAME  SIZE  HOSTS  SERIAL                    STATE\n\
+         vm1     1T      0  PPPPPPPPPPPPPPPP00000001  in use\n"
+    );
+    assert_eq!(array.json("volume create vm2 --size 1.5G")["provisioned"], 3 * GIB / 2);
+    array.text("volume resize vm2 --size 2G");
+    array.text("volume rename vm2 db");
+    array.text("volume destroy db");
+    assert_eq!(
+        masked(&array, &array.text("volume list --all")),
+        "NAME  SIZE  HOSTS  SERIAL                    STATE\n\
+         db      2G      0  PPPPPPPPPPPPPPPP00000002  destroyed, eradicated in 1d 0h\n\
+         vm1     1T      0  PPPPPPPPPPPPPPPP00000001  in use\n"
+    );
+    assert_eq!(array.json("volume list --destroyed")[0]["name"], "db");
+    assert_eq!(array.json("volume list")[0]["name"], "vm1");
+    assert_eq!(array.json("volume list --filter provisioned>1")[0]["name"], "vm1");
+    array.text("volume recover db");
+    array.refused("volume destroy db vm9");
+    assert_eq!(array.json("volume list --destroyed").as_array().unwrap().len(), 0, "all or none");
+    array.text("volume destroy db");
+    assert_eq!(array.text("volume eradicate db"), "eradicated db\n");
+    assert_eq!(array.json("volume list --all").as_array().unwrap().len(), 1);
+
+    let shown = masked(&array, &array.text("volume show vm1"));
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with("created")).collect();
+    assert_eq!(
+        lines,
+        [
+            "name       vm1",
+            "size       1T (1099511627776 bytes)",
+            "serial     PPPPPPPPPPPPPPPP00000001",
+            "naa        naa.624a9370pppppppppppppppp00000001",
+            "state      in use",
+            "source     -",
+            "hosts      -",
+            "written    0",
+            "bandwidth  none",
+            "iops       none",
+            "threshold  none: hosts are not told that it fills",
+        ]
+        .into_iter()
+        .chain(lines.last().copied())
+        .collect::<Vec<_>>()
+    );
+    assert!(lines.last().unwrap().starts_with("id         624a9370-"));
+}
+
+#[test]
+fn hosts() {
+    let array = Array::new("hosts");
+    array.text("volume create vm1 --size 1G");
+    array.text("volume create vm2 --size 1G");
+    assert_eq!(
+        array.text("host create esx1 --iqn iqn.1998-01.com.vmware:ESX1 --personality esxi"),
+        "NAME  VOLUMES  CHAP  IQNS\n\
+         esx1        0  -     iqn.1998-01.com.vmware:esx1\n"
+    );
+    array.text("host create any --iqn *");
+    assert_eq!(array.text("host connect esx1 vm2"), "HOST  LUN  VOLUME\nesx1    1  vm2\n");
+    assert_eq!(array.json("host connect esx1 vm1 --lun 0")["lun"], 0);
+    assert_eq!(
+        array.text("host show esx1"),
+        "name         esx1\n\
+         iqns         iqn.1998-01.com.vmware:esx1\n\
+         personality  esxi\n\
+         chap         -\n\
+         volumes      2\n\
+         \n\
+         HOST  LUN  VOLUME\n\
+         esx1    0  vm1\n\
+         esx1    1  vm2\n"
+    );
+    let secret = array.scratch.0.join("secret");
+    platform::files::replace(&secret, b"twelve bytes\n", platform::files::Access::Owner).unwrap();
+    let secret = secret.display();
+    array.text(&format!("host set esx1 --chap-user esx --chap-secret-file {secret} --add-iqn iqn.2026-11.org.test:b"));
+    assert_eq!(
+        array.text("host list"),
+        "NAME  VOLUMES  CHAP     IQNS\n\
+         any         0  -        *\n\
+         esx1        2  one-way  iqn.1998-01.com.vmware:esx1,iqn.2026-11.org.test:b\n"
+    );
+    assert_eq!(array.text("host disconnect esx1 vm1"), "disconnected vm1 from esx1\n");
+    array.text("host rename any all");
+    assert_eq!(array.text("host delete all"), "deleted all\n");
+}
+
+#[test]
+fn the_array() {
+    let array = Array::new("array");
+    let shown = array.text("array show");
+    let endpoints = array.endpoints();
+    assert!(shown.contains(&format!("target       {}\n", endpoints["iqn"].as_str().unwrap())), "{shown}");
+    assert!(shown.contains(&format!("portals      {}\n", endpoints["iscsi"][0].as_str().unwrap())), "{shown}");
+    assert_eq!(array.json("array show")["array"]["name"], "ibid");
+    let announced = &array.served.announced;
+    for part in ["array   ibid\n", "target  iqn.2026-11.org.ibid:", "portal  127.0.0.1:", "api     https://127.0.0.1:"]
+    {
+        assert!(announced.contains(part), "{announced}");
+    }
+}
+
+#[test]
+fn refusals_come_with_hints() {
+    let array = Array::new("refusals");
+    array.text("volume create vm1 --size 1G");
+    array.text("host create any --iqn *");
+    array.text("host connect any vm1");
+    for (words, error) in [
+        (
+            "volume destroy vm1",
+            "error: vm1: Volume cannot be deleted due to existing connections.\n\
+             hint: disconnect it first: ibid host disconnect HOST VOLUME\n",
+        ),
+        (
+            "host delete any",
+            "error: any: Host cannot be deleted due to existing connections.\n\
+             hint: disconnect its volumes first: ibid host disconnect HOST VOLUME\n",
+        ),
+        (
+            "volume show vm9",
+            "error: vm9: Volume does not exist.\nhint: ibid volume list shows which there are, ibid snap list their snapshots\n",
+        ),
+        (
+            "volume resize vm1 --size 512M",
+            "error: vm1: Volume would be truncated and lose the data behind its new end; say truncate to do it.\n\
+             hint: ibid volume resize NAME --size SIZE --truncate\n",
+        ),
+        (
+            "volume create vm1 --size 1G",
+            "error: vm1: Volume already exists.\n\
+             hint: ibid volume list --all shows all, destroyed ones too; a copy takes the place of one with --overwrite\n",
+        ),
+        (
+            "volume recover vm1",
+            "error: vm1: Volume is not destroyed.\n\
+             hint: it is in use; eradicating one takes ibid volume destroy NAME first\n",
+        ),
+        (
+            "volume copy vm1 vm1 --overwrite",
+            "error: vm1: Volume cannot be overwritten with itself.\n\
+             hint: name a snapshot of it, or another volume, as the source\n",
+        ),
+        (
+            "host connect any vm1 --lun 2",
+            "error: vm1: Connection already exists.\n\
+             hint: ibid host show HOST shows its LUNs; disconnect it first to give it another\n",
+        ),
+        (
+            "host set any --chap-user x",
+            "error: Invalid CHAP settings: 'host_password' is missing.\n\
+             hint: --chap-secret-file FILE goes with --chap-user\n",
+        ),
+        (
+            "volume list --filter nmae='x'",
+            "error: Invalid filter: there is no field 'nmae'.\n\
+             hint: such as --filter \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields\n",
+        ),
+        (
+            "volume create v --size much",
+            "error: 'much' is not a size: write a number and K, M, G, T or P, such as 64G or 1.5TiB\n",
+        ),
+        ("host set any", "error: nothing to change\nhint: ibid host set --help shows what can be\n"),
+    ] {
+        assert_eq!(array.refused(words), error, "{words}");
+    }
+}
+
+#[test]
+fn tokens() {
+    let array = Array::new("tokens");
+    let first = array.text("token");
+    let url = array.endpoints()["url"].as_str().unwrap().to_owned();
+    let remote = |token: &str, extra: &[&str]| {
+        let mut command = ibid();
+        command.args(["volume", "list", "--json"]).args(extra).env("IBID_URL", &url).env("IBID_TOKEN", token.trim());
+        command.output().unwrap()
+    };
+    assert!(remote(&first, &["--insecure"]).status.success());
+    let certificate = array.scratch.0.join("certificate.pem");
+    assert!(remote(&first, &["--ca", certificate.to_str().unwrap()]).status.success());
+    let untrusting = String::from_utf8(remote(&first, &[]).stderr).unwrap();
+    assert!(untrusting.starts_with("error: nothing says which certificate is the array's\nhint: "), "{untrusting}");
+    let distrusting = String::from_utf8(remote(&first, &["--fingerprint", &"0".repeat(64)]).stderr).unwrap();
+    assert!(distrusting.contains("its certificate is not the one that is trusted\nhint: "), "{distrusting}");
+
+    let second = array.text("token --new");
+    assert_ne!(first, second);
+    assert_eq!(array.text("token"), second, "the file has the new one");
+    assert!(remote(&second, &["--insecure"]).status.success());
+    let refused = String::from_utf8(remote(&first, &["--insecure"]).stderr).unwrap();
+    assert!(refused.starts_with("error: the array does not accept the API token\nhint: "), "{refused}");
+}
+
+#[test]
+fn without_an_array_there_is_a_hint() {
+    let output = ibid().args(["volume", "list"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: which array?\nhint: give --data DIR"), "{error}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn help_has_examples() {
+    for words in [&["--help"][..], &["serve", "--help"], &["volume", "create", "--help"], &["host", "create", "--help"]]
+    {
+        let output = ibid().args(words).output().unwrap();
+        assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{words:?}");
+    }
+}

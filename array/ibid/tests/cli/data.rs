@@ -1,0 +1,183 @@
+//! What administration does to data, as a host sees it that reads and writes meanwhile.
+
+use crate::array::{Array, Served};
+use crate::host::{BLOCK, Host, noise};
+use client::{Client, Trust};
+use fsck::Structure;
+use platform::{Disk, Durability, FileDisk};
+use serde_json::Value;
+use std::sync::mpsc;
+
+const MIB: u64 = 1 << 20;
+/// Bytes that a host writes at a time.
+const PIECE: usize = 64 << 10;
+const PIECE_BLOCKS: u64 = PIECE as u64 / 512;
+
+/// The array's interface, without the command line.
+fn client(array: &Array) -> Client {
+    let file = |name: &str| platform::files::read_text(&array.scratch.0.join(name), 1 << 16).unwrap().unwrap();
+    let trust = Trust::certificate(&file("certificate.pem")).unwrap();
+    Client::new(array.endpoints()["url"].as_str().unwrap(), file("admin-token").trim(), &trust).unwrap()
+}
+
+fn restarted(array: Array, signal: &str) -> Array {
+    let Array { served, scratch } = array;
+    served.end(signal);
+    Array { served: Served::start(&scratch.0, &[]), scratch }
+}
+
+#[test]
+fn an_array_grows_while_a_host_writes() {
+    let array = Array::new("grow");
+    array.text("volume create v --size 1G");
+    let mut host = Host::new(&array, "v");
+    let before = array.json("array show")["array"]["capacity"].as_u64().unwrap();
+    let (told, counts) = mpsc::sync_channel(1);
+    let (stop, stopped) = mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        let mut written = 0;
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            host.write(written % 1024 * PIECE_BLOCKS, noise(written, PIECE));
+            written += 1;
+            let _ = told.try_send(written);
+        }
+        written
+    });
+    // The channel holds one count, which may be old: the third from now on was sent after this.
+    let goes_on = || [(); 3].map(|()| counts.recv().unwrap())[2];
+    let first = goes_on();
+    let grown = array.json("array grow --capacity 768MiB")["capacity"].as_u64().unwrap();
+    let second = goes_on();
+    let patch = api::ArrayPatch { capacity: Some(1 << 30), ..api::ArrayPatch::default() };
+    let largest = client(&array).change_array(&patch).unwrap().capacity;
+    assert!(first < second && second < goes_on(), "the host was served all the time");
+    stop.send(()).unwrap();
+    let written = writer.join().unwrap();
+    // What an array uses for itself, and the odd end, are no capacity.
+    assert!(
+        before + 250 * MIB < grown && grown + 250 * MIB < largest && largest <= 1 << 30,
+        "{before} {grown} {largest}"
+    );
+    let array = restarted(array, "KILL");
+    assert_eq!(array.json("array show")["array"]["capacity"], largest);
+    let mut host = Host::log_in(&array, 1);
+    for last in written.saturating_sub(1024)..written {
+        assert!(host.read(last % 1024 * PIECE_BLOCKS, PIECE_BLOCKS as u32) == noise(last, PIECE), "piece {last}");
+    }
+}
+
+#[test]
+fn volumes_and_system_are_together_what_is_used() {
+    let array = Array::new("sum");
+    array.text("volume create a --size 1G");
+    array.text("volume create equal --size 1G");
+    let (mut a, mut equal) = (Host::new(&array, "a"), Host::new(&array, "equal"));
+    for piece in 0..64 {
+        a.write(piece * PIECE_BLOCKS, noise(piece, PIECE));
+    }
+    array.text("snap create a --suffix s");
+    array.text("volume copy a clone");
+    for piece in 0..8 {
+        a.write(piece * PIECE_BLOCKS, noise(1000 + piece, PIECE));
+        equal.write(piece * PIECE_BLOCKS, noise(32 + piece, PIECE));
+        equal.write((64 + piece) * PIECE_BLOCKS, vec![0; PIECE].into());
+    }
+    let array_space = array.json("array space --refresh")["space"].clone();
+    let volumes = array.json("volume list --all --space");
+    let figure = |space: &Value, name: &str| space[name].as_u64().unwrap();
+    let sum = |name: &str| volumes.as_array().unwrap().iter().map(|volume| figure(&volume["space"], name)).sum::<u64>();
+    for name in ["unique", "shared", "snapshots"] {
+        assert_eq!(sum(name), figure(&array_space, name), "{name}");
+    }
+    assert_eq!(sum("total_physical") + figure(&array_space, "system"), figure(&array_space, "total_physical"));
+    let space = |name: &str| {
+        let named = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == name);
+        named.unwrap()["space"].clone()
+    };
+    let (a, clone, equal) = (space("a"), space("clone"), space("equal"));
+    assert_eq!(figure(&a, "unique"), 8 * PIECE as u64, "what was written since the copy");
+    assert_eq!((figure(&clone, "unique"), figure(&clone, "snapshots")), (0, 0));
+    assert_eq!((figure(&equal, "unique"), figure(&equal, "virtual")), (0, 16 * PIECE as u64));
+    assert_eq!(figure(&array_space, "shared"), 64 * PIECE as u64, "noise is stored once, and as it is");
+    for (space, written) in [(&a, 64), (&clone, 64), (&equal, 16)] {
+        let held = (figure(space, "unique") + figure(space, "shared")) as f64;
+        let reduction = space["data_reduction"].as_f64().unwrap();
+        assert!((reduction * held / PIECE as f64 - f64::from(written)).abs() < 1e-6, "{space}");
+        let total = space["total_reduction"].as_f64().unwrap();
+        assert!((total * held / (1024 * MIB) as f64 - 1.0).abs() < 1e-6, "{space}");
+    }
+    // Of what two volumes hold, each has half, of what three hold a third: the snapshot answers with its volume.
+    assert!(figure(&equal, "shared").abs_diff(8 * PIECE as u64 / 3) <= 1, "{equal}");
+    assert!(figure(&clone, "shared").abs_diff(56 * PIECE as u64 / 2 + 8 * PIECE as u64 / 3) <= 1, "{clone}");
+    assert!(array.text("volume list --space").contains("equal    1G"), "{}", array.text("volume list --space"));
+}
+
+#[test]
+fn what_is_restored_undone_and_recovered_holds_its_data() {
+    let array = Array::new("undo");
+    array.text("volume create data --size 1G");
+    array.text("volume create log --size 1G");
+    let (mut data, mut log) = (Host::new(&array, "data"), Host::new(&array, "log"));
+    let all = |seed| noise(seed, PIECE);
+    data.write(0, all(1));
+    log.write(BLOCK, all(2));
+    // A group is of one instant.
+    array.text("snap create data log --suffix pair");
+    data.write(0, all(3));
+    log.write(BLOCK, all(4));
+    let mut pair = (Host::new(&array, "data.pair"), Host::new(&array, "log.pair"));
+    assert_eq!((pair.0.read(0, PIECE_BLOCKS as u32), pair.1.read(BLOCK, PIECE_BLOCKS as u32)), (all(1), all(2)));
+    assert!(pair.0.try_write(0, all(9)).is_err(), "a snapshot is for reading");
+    // A restore takes the place of what is there, under the host; what was there can be had back.
+    array.text("volume copy data.pair data --overwrite");
+    assert_eq!(data.read(0, PIECE_BLOCKS as u32), all(1));
+    let undo = array.json("snap list --destroyed")[0]["name"].as_str().unwrap().to_owned();
+    array.text(&format!("snap recover {undo}"));
+    array.text(&format!("volume copy {undo} data --overwrite"));
+    assert_eq!(data.read(0, PIECE_BLOCKS as u32), all(3));
+    // A volume that was destroyed comes back with its data and its snapshots, after a kill too.
+    for unit in ["log", "log.pair"] {
+        array.text(&format!("host disconnect any {unit}"));
+    }
+    array.text("volume destroy log");
+    let array = restarted(array, "KILL");
+    array.text("volume recover log");
+    let mut log = Host::new(&array, "log");
+    assert_eq!((log.read(BLOCK, PIECE_BLOCKS as u32), log.blocks()), (all(4), (1 << 30) / 512));
+    assert_eq!(Host::new(&array, "log.pair").read(BLOCK, PIECE_BLOCKS as u32), all(2));
+}
+
+#[test]
+fn damage_that_a_host_reads_is_a_medium_error_and_an_alert() {
+    let array = Array::new("damage");
+    array.text("volume create v --size 1G");
+    Host::new(&array, "v").write(0, noise(5, PIECE));
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    let path = scratch.0.join("array");
+    let flip = |disk: &FileDisk, byte: u64| {
+        let mut held = [0];
+        disk.read_at(byte, &mut held).unwrap();
+        disk.write_at(byte, &[&[held[0] ^ 1]], Durability::Volatile).unwrap();
+    };
+    let disk = FileDisk::open(&path, 0).unwrap();
+    let regions = fsck::layout(&disk).unwrap();
+    let stored = regions.iter().find(|region| region.structure == Structure::Data).unwrap().span;
+    flip(&disk, stored.offset + 100);
+    let array = Array { served: Served::start(&scratch.0, &[]), scratch };
+    let mut host = Host::log_in(&array, 1);
+    assert!(array.json("alert list").as_array().unwrap().is_empty());
+    let refused = host.try_read(0, PIECE_BLOCKS as u32).unwrap_err().to_string();
+    assert!(refused.contains("11/00"), "{refused}");
+    let alert = &array.json("alert list")[0];
+    assert_eq!((&alert["severity"], &alert["component_name"]), (&"critical".into(), &"v".into()));
+    let summary = alert["summary"].as_str().unwrap();
+    assert!(summary.starts_with("damaged: volume v: 1 block of 4 KiB cannot be read: "), "{summary}");
+    assert!(array.text("scrub status").contains("damaged: volume v: 1 block"), "{}", array.text("scrub status"));
+    // The bit is as it was, and a scrub says so.
+    flip(&disk, stored.offset + 100);
+    assert_eq!(host.read(0, PIECE_BLOCKS as u32), noise(5, PIECE));
+    array.text("scrub start --pace 1G");
+    crate::snapshots::eventually(|| array.json("scrub status")["completed"] == 1);
+    assert!(array.json("alert list").as_array().unwrap().is_empty());
+}

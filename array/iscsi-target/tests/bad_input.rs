@@ -1,0 +1,108 @@
+//! What strangers and the dead send: it ends their connection and touches nobody else's.
+
+mod support;
+
+use bytes::{Bytes, BytesMut};
+use engine::model::ModelEngine;
+use iscsi_target::Config;
+use platform::net::Stream;
+use scsi::cdb::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{ALPHA, Array, BETA, Ended, Host};
+
+const GOOD: Ended = Ended::Good(Bytes::new());
+
+async fn closed(mut stream: Stream) {
+    let mut input = BytesMut::new();
+    while stream.read(&mut input).await.unwrap_or(0) > 0 {
+        input.clear();
+    }
+}
+
+#[tokio::test]
+async fn garbage_ends_its_own_connection() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    for garbage in [vec![0xff; 4096], vec![0; 48], b"GET / HTTP/1.1\r\n\r\n".repeat(4), {
+        // A login request whose data segment claims 16 MiB.
+        let mut login = vec![0x43, 0x87, 0, 0, 0, 0xff, 0xff, 0xff];
+        login.resize(48, 0);
+        login
+    }] {
+        let mut stream = Stream::connect(array.address).await.expect("a connection");
+        stream.write_all(&garbage).await.expect("the garbage is sent");
+        closed(stream).await;
+        assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+    }
+}
+
+#[tokio::test]
+async fn half_a_login_is_given_up_after_its_time() {
+    let config = Config { login_timeout: Duration::from_millis(20), ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut stream = Stream::connect(array.address).await.expect("a connection");
+    stream.write_all(&[0x43, 0x87]).await.expect("two bytes are sent");
+    closed(stream).await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_closed() {
+    let config = Config { max_connections: 1, ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut host = array.host(ALPHA).await;
+    closed(Stream::connect(array.address).await.expect("a connection")).await;
+    assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+}
+
+#[tokio::test]
+async fn an_initiator_that_does_not_answer_a_ping_is_given_up() {
+    let times = Duration::from_millis(20);
+    let config = Config { ping_after: times, pong_within: times, ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let host = Host::login(array.address, &array.catalog.target_iqn(), ALPHA, 1).await.expect("a login");
+    closed(host.into_stream()).await;
+}
+
+#[tokio::test]
+async fn an_initiator_that_answers_pings_is_kept() {
+    let config =
+        Config { ping_after: Duration::from_millis(5), pong_within: Duration::from_secs(60), ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut host = array.host(ALPHA).await;
+    for _ in 0..3 {
+        host.pinged().await;
+    }
+    assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+}
+
+/// CDBs of every command with random fields and reserved bits, data of a length that has nothing to do with them.
+#[tokio::test]
+async fn no_cdb_ends_a_session_or_goes_unanswered() {
+    let array = Array::start().await;
+    let (mut host, mut other) = (array.host(ALPHA).await, array.host(BETA).await);
+    let mut seed = 0x1b1d_u64;
+    let mut random = move || {
+        // Knuth's MMIX generator: the high half is random enough for bytes.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize
+    };
+    for round in 0..40 {
+        for definition in scsi::cdb::COMMANDS {
+            let mut cdb = [0; 16];
+            cdb[0] = definition.opcode;
+            for (byte, usage) in cdb.iter_mut().zip(definition.usage).skip(1) {
+                // Few bits, so that many of the CDBs are good; in every fourth round reserved ones too.
+                let allowed = if round % 4 == 0 { 0xff } else { *usage };
+                *byte = allowed & (random() & random() & random()) as u8;
+            }
+            if let Some(action) = definition.service_action {
+                cdb[1] = cdb[1] & 0xe0 | action;
+            }
+            let data = vec![round as u8; [0, 24, 512, 1000, 4096][random() % 5]];
+            host.run_raw(2, cdb, data, [0, 8, 512, 65536][random() % 4]).await;
+        }
+    }
+    host.hear_news().await;
+    assert_eq!(other.run(1, Command::TestUnitReady).await, GOOD);
+}

@@ -1,0 +1,127 @@
+//! Many commands at once: answers in memory stay below their limit, lengths that do not fit are told, none is lost.
+
+mod support;
+
+use bytes::Bytes;
+use engine::model::ModelEngine;
+use iscsi::pdu::{TaskFunction, TaskOutcome};
+use iscsi_target::Config;
+use scsi::asc;
+use scsi::cdb::{ByteCheck, CdbSize, Command, Transfer, Verification, WriteSame};
+use scsi::lba_status::{Provisioning, parse_lba_status};
+use std::sync::Arc;
+use support::{ALPHA, Array, BLOCKS, Ended};
+use types::Lba;
+
+const GOOD: Ended = Ended::Good(Bytes::new());
+
+fn transfer(lba: u64, blocks: u32) -> Transfer {
+    Transfer { size: CdbSize::Sixteen, lba: Lba(lba), blocks, dpo: false, fua: false }
+}
+
+/// A block that names itself.
+fn block(lba: u64) -> Vec<u8> {
+    lba.to_be_bytes().repeat(64)
+}
+
+#[tokio::test]
+async fn reads_beyond_the_limit_of_answers_wait_and_are_all_answered() {
+    let config = Config { max_unsent_bytes: 10_000, ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut host = array.host(ALPHA).await;
+    let all: Vec<u8> = (0..512).flat_map(block).collect();
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 512)), all).await, GOOD);
+    let mut reads = Vec::new();
+    for index in 0..64 {
+        reads.push((index, host.submit(1, &Command::Read(transfer(index * 8, 8)), Bytes::new()).await));
+    }
+    for (index, read) in reads {
+        let expected: Vec<u8> = (index * 8..index * 8 + 8).flat_map(block).collect();
+        assert_eq!(host.end_of(read).await.data(), expected, "read {index}");
+    }
+    // One that is larger than the limit goes alone.
+    assert_eq!(host.run(1, Command::Read(transfer(0, 512))).await.data().len(), 512 * 512);
+}
+
+#[tokio::test]
+async fn waiting_reads_end_with_a_reset() {
+    let config = Config { max_unsent_bytes: 512, ..Config::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut host = array.host(ALPHA).await;
+    array.gate.shut_reads();
+    let mut reads = Vec::new();
+    for _ in 0..3 {
+        reads.push(host.submit(1, &Command::Read(transfer(0, 1)), Bytes::new()).await);
+    }
+    array.gate.arrived(1).await;
+    let reset = host.start_function(TaskFunction::LogicalUnitReset, 1, None).await;
+    assert!(host.is_open(reset).await);
+    assert_eq!(array.gate.waiting(), 1, "two reads wait for room");
+    array.gate.open();
+    assert_eq!(host.outcome_of(reset).await, TaskOutcome::Complete);
+    host.hear_news().await;
+    assert!(reads.into_iter().all(|read| !host.has_ended(read)));
+    assert_eq!(host.run(1, Command::Read(transfer(0, 1))).await.data(), vec![0; 512]);
+}
+
+#[tokio::test]
+async fn ranges_past_the_end_are_refused_and_change_nothing() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    let outside = Ended::Check(scsi::SenseKey::IllegalRequest, asc::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE);
+    let beyond = [transfer(BLOCKS, 1), transfer(BLOCKS - 1, 2), transfer(u64::MAX, 1), transfer(BLOCKS + 1, 0)];
+    for place in beyond {
+        let data = vec![0xff; place.blocks as usize * 512];
+        assert_eq!(host.run(1, Command::Read(place)).await, outside, "{place:?}");
+        assert_eq!(host.run_with(1, Command::Write(place), data.clone()).await, outside, "{place:?}");
+        assert_eq!(host.run_with(1, Command::OrWrite(place), data).await, outside, "{place:?}");
+    }
+    assert_eq!(host.run(1, Command::Read(transfer(BLOCKS, 0))).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(BLOCKS - 1, 1))).await.data(), vec![0; 512]);
+}
+
+#[tokio::test]
+async fn verify_tells_where_the_data_differ_also_behind_its_first_piece() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 2048)), block(7).repeat(2048)).await, GOOD);
+    let verify =
+        |check| Command::Verify(Verification { size: CdbSize::Sixteen, lba: Lba(0), blocks: 2048, dpo: false, check });
+    assert_eq!(host.run(1, verify(ByteCheck::Medium)).await, GOOD);
+    assert_eq!(host.run_with(1, verify(ByteCheck::CompareSame), block(7)).await, GOOD);
+    assert_eq!(host.run_with(1, Command::Write(transfer(2047, 1)), block(8)).await, GOOD);
+    let differs = Ended::Check(scsi::SenseKey::Miscompare, asc::MISCOMPARE_DURING_VERIFY_OPERATION);
+    assert_eq!(host.run_with(1, verify(ByteCheck::CompareSame), block(7)).await, differs);
+    assert_eq!(host.sense.and_then(|sense| sense.information), Some(2047 * 512 + 7));
+    assert_eq!(host.run_with(1, verify(ByteCheck::Compare), block(7).repeat(2048)).await, differs);
+    assert_eq!(host.sense.and_then(|sense| sense.information), Some(2047 * 512 + 7));
+}
+
+#[tokio::test]
+async fn write_same_covers_deallocates_and_reaches_to_the_end() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    let same = |lba, blocks, unmap, no_data| {
+        Command::WriteSame(WriteSame { size: CdbSize::Sixteen, lba: Lba(lba), blocks, unmap, no_data })
+    };
+    assert_eq!(host.run_with(1, same(BLOCKS - 16, 0, false, false), block(5)).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(BLOCKS - 16, 16))).await.data(), block(5).repeat(16));
+    assert_eq!(host.run(1, same(BLOCKS - 16, 8, true, true)).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(BLOCKS - 16, 8))).await.data(), vec![0; 4096]);
+    let status = host.run(1, Command::GetLbaStatus { lba: Lba(BLOCKS - 16), allocation: 64 }).await.data();
+    let runs = parse_lba_status(&status).expect("runs");
+    let found: Vec<_> = runs.iter().map(|run| (run.lba.0, run.blocks, run.status)).collect();
+    assert_eq!(found, [(BLOCKS - 16, 8, Provisioning::Deallocated), (BLOCKS - 8, 8, Provisioning::Mapped)]);
+}
+
+#[tokio::test]
+async fn a_long_write_arrives_whole() {
+    let array = Array::start().await;
+    array.change(|draft| draft.resize_volume("shared", 64 << 20, false, 0).map(|_| ())).await;
+    let mut host = array.host(ALPHA).await;
+    let blocks = 3 * 8192 + 5;
+    let data: Vec<u8> = (0..u64::from(blocks)).flat_map(block).collect();
+    assert_eq!(host.run_with(1, Command::Write(transfer(3, blocks)), data.clone()).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(3, blocks))).await.data(), data);
+    assert_eq!(array.target.counters(array.volume("shared")).get(iscsi_target::Class::Write).commands, 1);
+}

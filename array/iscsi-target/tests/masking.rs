@@ -1,0 +1,208 @@
+//! Who sees what: logins, LUN maps and their changes, and copies that stay inside the map of their session.
+
+mod support;
+
+use bytes::Bytes;
+use catalog::{Chap, HostEdit, Secret};
+use iscsi::initiator_connection::{ChapIdentity, LoginConfig, LoginError, MutualChap};
+use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
+use scsi::copy::{CopyList, Segment, build_copy_list};
+use scsi::inquiry::Naa;
+use scsi::lun::parse_report_luns;
+use scsi::unmap::build_unmap;
+use scsi::{SenseKey, asc};
+use support::{ALPHA, Array, BETA, BLOCKS, Ended, Host};
+use types::{BlockRange, Lba};
+
+const GOOD: Ended = Ended::Good(Bytes::new());
+const REPORT_LUNS: Command = Command::ReportLuns { select: SelectReport::All, allocation: 1024 };
+
+fn transfer(lba: u64, blocks: u32) -> Transfer {
+    Transfer { size: CdbSize::Ten, lba: Lba(lba), blocks, dpo: false, fua: false }
+}
+
+async fn luns(host: &mut Host, through: u16) -> Vec<u16> {
+    let data = host.run(through, REPORT_LUNS).await.data();
+    parse_report_luns(&data).expect("a LUN list").into_iter().map(scsi::Lun::number).collect()
+}
+
+fn naa(array: &Array, volume: &str) -> Naa {
+    let state = array.catalog.state();
+    Naa::from_serial(&state.volume(volume).expect("a volume").serial).expect("a serial number")
+}
+
+fn copy(source: Naa, destination: Naa, blocks: u16) -> (Command, Vec<u8>) {
+    let segment = Segment { source: 0, destination: 1, blocks, source_lba: Lba(0), destination_lba: Lba(64) };
+    let list = build_copy_list(&CopyList::between(source, destination, vec![segment]));
+    (Command::ExtendedCopy { length: list.len() as u32 }, list)
+}
+
+#[tokio::test]
+async fn a_host_sees_its_volumes_and_nothing_else() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    assert_eq!(alpha.run_with(2, Command::Write(transfer(0, 1)), vec![0xaa; 512]).await, Ended::Good(Bytes::new()));
+    assert_eq!(beta.run(2, Command::Read(transfer(0, 1))).await.data(), vec![0; 512]);
+    assert_eq!(alpha.run_with(1, Command::Write(transfer(0, 1)), vec![0x11; 512]).await, Ended::Good(Bytes::new()));
+    assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await.data(), vec![0x11; 512]);
+    assert_eq!(luns(&mut alpha, 1).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn strangers_are_refused_and_may_only_ask_where_the_target_is() {
+    let array = Array::start().await;
+    let name = array.catalog.target_iqn();
+    let stranger = Host::login(array.address, &name, "iqn.2026-11.org.ibid:stranger", 1).await;
+    assert_eq!(stranger.err(), Some(LoginError::Refused(0x0202)));
+    let elsewhere = Host::login(array.address, "iqn.2026-11.org.ibid:elsewhere", ALPHA, 1).await;
+    assert_eq!(elsewhere.err(), Some(LoginError::Refused(0x0203)));
+    let mut discovery = Host::login(array.address, "", "iqn.2026-11.org.ibid:stranger", 1).await.expect("discovery");
+    let targets = discovery.targets().await;
+    assert_eq!(targets.len(), 1);
+    assert_eq!(targets[0].name, name);
+    assert_eq!(targets[0].addresses, [format!("{},1", array.address)]);
+    discovery.logout().await;
+}
+
+#[tokio::test]
+async fn a_lun_without_a_unit_answers_the_questions_that_find_the_others() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    assert_eq!(luns(&mut host, 0).await, [1, 2]);
+    let inquiry = host.run(0, Command::Inquiry { page: None, allocation: 96 }).await.data();
+    assert_eq!(inquiry[0], 0x7f, "qualifier 011b, type 1Fh");
+    let absent = Ended::Check(SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED);
+    assert_eq!(host.run(0, Command::TestUnitReady).await, absent);
+    assert_eq!(host.run(9, Command::Read(transfer(0, 1))).await, absent);
+    let sense = host.run(0, Command::RequestSense { descriptor: false, allocation: 18 }).await.data();
+    assert_eq!((sense[2], sense[12]), (0x05, 0x25));
+}
+
+#[tokio::test]
+async fn changes_of_the_map_are_told_and_take_effect() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    array
+        .change(|draft| {
+            draft.create_volume("new", 1 << 20, 0).and_then(|_| draft.connect("alpha", "new", Some(3))).map(|_| ())
+        })
+        .await;
+    assert_eq!(host.news(1).await, [asc::REPORTED_LUNS_DATA_HAS_CHANGED.0]);
+    assert_eq!(luns(&mut host, 1).await, [1, 2, 3]);
+    assert!(host.news(2).await.is_empty(), "REPORT LUNS has told it for all units");
+    assert_eq!(host.news(3).await, [asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED.0]);
+
+    array.change(|draft| draft.resize_volume("shared", 2 * BLOCKS * 512, false, 0).map(|_| ())).await;
+    assert_eq!(host.news(1).await, [asc::CAPACITY_DATA_HAS_CHANGED.0]);
+    let capacity = host.run(1, Command::ReadCapacity10).await.data();
+    assert_eq!(capacity[..4], (2 * BLOCKS as u32 - 1).to_be_bytes());
+
+    array.change(|draft| draft.disconnect("alpha", "new").map(|_| ())).await;
+    let absent = Ended::Check(SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED);
+    assert_eq!(host.run(3, Command::TestUnitReady).await, absent);
+    assert_eq!(luns(&mut host, 1).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_copy_reaches_the_units_of_its_own_session_only() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    alpha.run_with(2, Command::Write(transfer(0, 8)), vec![0x5a; 4096]).await.data();
+    beta.run_with(2, Command::Write(transfer(0, 8)), vec![0xb0; 4096]).await.data();
+    let (a, b, shared) = (naa(&array, "a"), naa(&array, "b"), naa(&array, "shared"));
+    let unreachable = Ended::Check(SenseKey::CopyAborted, asc::COPY_TARGET_DEVICE_NOT_REACHABLE);
+
+    for (source, destination) in [(a, b), (b, a), (b, b)] {
+        let (command, list) = copy(source, destination, 8);
+        assert_eq!(alpha.run_with(1, command, list).await, unreachable, "{source} to {destination}");
+    }
+    assert_eq!(beta.run(2, Command::Read(transfer(64, 8))).await.data(), vec![0; 4096]);
+    assert_eq!(alpha.run(2, Command::Read(transfer(64, 8))).await.data(), vec![0; 4096]);
+
+    let (command, list) = copy(a, shared, 8);
+    assert_eq!(alpha.run_with(1, command, list).await, Ended::Good(Bytes::new()));
+    assert_eq!(beta.run(1, Command::Read(transfer(64, 8))).await.data(), vec![0x5a; 4096]);
+}
+
+#[tokio::test]
+async fn every_initiator_is_admitted_where_a_host_says_so() {
+    let array = Array::start().await;
+    array
+        .change(|draft| {
+            let edit = HostEdit { iqns: Some(vec!["*".to_owned()]), ..HostEdit::default() };
+            draft.create_host("any", &edit, 0)?;
+            draft.connect("any", "shared", Some(5)).map(|_| ())
+        })
+        .await;
+    let name = array.catalog.target_iqn();
+    let mut stranger = Host::login(array.address, &name, "iqn.2026-11.org.ibid:stranger", 1).await.expect("a login");
+    assert_eq!(luns(&mut stranger, 0).await, [5]);
+}
+
+#[tokio::test]
+async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
+    let array = Array::start().await;
+    array
+        .change(|draft| {
+            let pair = |name: &str, secret: &str| Some((name.to_owned(), Secret::new(secret)));
+            let chap = Chap { host: pair("alpha", "a secret of alpha"), target: pair("array", "a secret of array") };
+            draft.edit_host("alpha", &HostEdit { chap: Some(chap), ..HostEdit::default() }).map(|_| ())
+        })
+        .await;
+    let name = array.catalog.target_iqn();
+    let login = |secret: &str, of_target: &str| {
+        let clear = |text: &str| iscsi::Secret::new(text.as_bytes().to_vec());
+        let mutual = Some(MutualChap {
+            user: Some("array".to_owned()),
+            secret: clear(of_target),
+            identifier: 9,
+            challenge: (0..16).collect(),
+        });
+        let chap = ChapIdentity { user: "alpha".to_owned(), secret: clear(secret), md5_only: false, mutual };
+        Host::login_with(array.address, LoginConfig { chap: Some(chap), ..Host::config(&name, ALPHA, 1) })
+    };
+    assert!(login("a secret of alpha", "a secret of array").await.is_ok());
+    assert_eq!(login("another secret", "a secret of array").await.err(), Some(LoginError::Refused(0x0201)));
+    assert!(matches!(login("a secret of alpha", "another").await.err(), Some(LoginError::Authentication(_))));
+    let without = Host::login(array.address, &name, ALPHA, 1).await;
+    assert_eq!(without.err(), Some(LoginError::Refused(0x0201)));
+    assert!(Host::login(array.address, &name, BETA, 1).await.is_ok(), "beta has no secrets");
+}
+
+#[tokio::test]
+async fn a_connected_snapshot_is_read_and_not_written() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    let write = |byte| (Command::Write(transfer(0, 8)), vec![byte; 4096]);
+    let (command, old) = write(1);
+    assert_eq!(host.run_with(1, command, old.clone()).await, GOOD);
+    array
+        .change(|draft| {
+            draft.create_snapshots(&["shared"], Some("before"), 0)?;
+            draft.connect("alpha", "shared.before", Some(3)).map(|_| ())
+        })
+        .await;
+    while host.run(3, Command::TestUnitReady).await != GOOD {}
+    host.hear_news().await;
+    let (command, new) = write(2);
+    assert_eq!(host.run_with(1, command, new).await, GOOD);
+    assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
+
+    let protected = Ended::Check(SenseKey::DataProtect, asc::WRITE_PROTECTED);
+    let everything = build_unmap(&[BlockRange::new(Lba(0), BLOCKS).expect("a range")]);
+    let same = WriteSame { size: CdbSize::Sixteen, lba: Lba(0), blocks: 8, unmap: false, no_data: true };
+    let changes = [
+        write(3),
+        (Command::CompareAndWrite { lba: Lba(0), blocks: 1, dpo: false, fua: false }, vec![0; 1024]),
+        (Command::WriteSame(same), Vec::new()),
+        (Command::Unmap { length: everything.len() as u16 }, everything),
+    ];
+    for (command, data) in changes {
+        assert_eq!(host.run_with(3, command, data).await, protected, "{command:?}");
+    }
+    assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
+    // WP of the DEVICE-SPECIFIC PARAMETER, by which hosts know before they try.
+    let sense = [0x1a, 0x08, 0x3f, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(host.run_raw(3, sense, Vec::new(), 255).await.data()[2] & 0x80, 0x80);
+    assert_eq!(host.run_raw(1, sense, Vec::new(), 255).await.data()[2] & 0x80, 0);
+}

@@ -1,0 +1,271 @@
+//! A host: one session on the initiator's state machine, and the words that tests are written in.
+
+use bytes::{Buf, Bytes, BytesMut};
+use iscsi::initiator_connection::{
+    CommandId, Event, InitiatorConnection, InitiatorLogin, LoginConfig, LoginError, LoginProgress, Request, RequestId,
+};
+use iscsi::pdu::{self, LogoutReason, TaskFunction, TaskOutcome};
+use iscsi::target_connection::{SendTargets, TargetRecord};
+use iscsi::{Output, Parameters};
+use platform::net::Stream;
+use scsi::persistent_reservation::{OutAction, OutParameters, ReservationType};
+use scsi::{Asc, Command, DataPhase, Lun, Sense, SenseKey, Status};
+use std::net::SocketAddr;
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    Good(Bytes),
+    Check(SenseKey, Asc),
+    Conflict,
+    Aborted,
+    Other(Status),
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn data(self) -> Bytes {
+        match self {
+            Self::Good(data) => data,
+            other => panic!("not GOOD but {other:?}"),
+        }
+    }
+}
+
+/// A session.
+pub struct Host {
+    stream: Stream,
+    input: BytesMut,
+    connection: InitiatorConnection,
+    events: Vec<Event>,
+    /// The sense data of the last CHECK CONDITION.
+    pub sense: Option<Sense>,
+}
+
+impl Host {
+    pub async fn login(address: SocketAddr, target: &str, initiator: &str, isid: u8) -> Result<Self, LoginError> {
+        Self::login_with(address, Self::config(target, initiator, isid)).await
+    }
+
+    pub fn config(target: &str, initiator: &str, isid: u8) -> LoginConfig {
+        LoginConfig {
+            initiator: initiator.to_owned(),
+            initiator_alias: None,
+            target: (!target.is_empty()).then(|| target.to_owned()),
+            isid: [0x80, 0, 0, 0, 0, isid],
+            cid: 1,
+            offer: Parameters::default(),
+            chap: None,
+        }
+    }
+
+    pub async fn login_with(address: SocketAddr, config: LoginConfig) -> Result<Self, LoginError> {
+        let mut stream = Stream::connect(address).await.expect("a connection");
+        let (mut output, mut input) = (Output::default(), BytesMut::new());
+        let mut login = InitiatorLogin::start(config, &mut output);
+        loop {
+            send(&mut stream, &mut output).await;
+            assert_ne!(stream.read(&mut input).await.expect("an answer"), 0, "the target has hung up");
+            match login.receive(&mut input, &mut output) {
+                LoginProgress::Pending => {}
+                LoginProgress::Established(established) => {
+                    let connection = InitiatorConnection::new(&established, output);
+                    return Ok(Self { stream, input, connection, events: Vec::new(), sense: None });
+                }
+                LoginProgress::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Submits without waiting.
+    pub async fn submit(&mut self, lun: u16, command: &Command, data: impl Into<Bytes>) -> CommandId {
+        let expected_read = match command.data_phase() {
+            DataPhase::In(bytes) => bytes as u32,
+            _ => 0,
+        };
+        let cdb = Bytes::copy_from_slice(&command.to_cdb().0);
+        let request = Request { lun: wire(lun), cdb, data: data.into().into(), expected_read, ..Request::default() };
+        let id = self.connection.submit(request);
+        self.flush().await;
+        id
+    }
+
+    /// Sends any bytes as a CDB, with data of any length, and waits for the end.
+    pub async fn run_raw(&mut self, lun: u16, cdb: [u8; 16], data: Vec<u8>, expected_read: u32) -> Ended {
+        let cdb = Bytes::copy_from_slice(&cdb);
+        let request = Request { lun: wire(lun), cdb, data: data.into(), expected_read, ..Request::default() };
+        let id = self.connection.submit(request);
+        self.flush().await;
+        self.end_of(id).await
+    }
+
+    /// Sends a command and waits for its end.
+    pub async fn run(&mut self, lun: u16, command: Command) -> Ended {
+        self.run_with(lun, command, Bytes::new()).await
+    }
+
+    pub async fn run_with(&mut self, lun: u16, command: Command, data: impl Into<Bytes>) -> Ended {
+        let id = self.submit(lun, &command, data).await;
+        self.end_of(id).await
+    }
+
+    pub async fn end_of(&mut self, wanted: CommandId) -> Ended {
+        let response = loop {
+            let found = self.take(|event| match event {
+                Event::Completed { id, response } if *id == wanted => Some(response.clone()),
+                _ => None,
+            });
+            match found {
+                Some(response) => break response,
+                None => assert!(self.receive().await, "the connection has ended"),
+            }
+        };
+        match response.status.and_then(Status::from_code) {
+            Some(Status::Good) => Ended::Good(response.data),
+            Some(Status::CheckCondition) => {
+                let sense = Sense::from_bytes(&response.sense).expect("sense data");
+                self.sense = Some(sense);
+                Ended::Check(sense.key, sense.asc)
+            }
+            Some(Status::ReservationConflict) => Ended::Conflict,
+            Some(Status::TaskAborted) => Ended::Aborted,
+            Some(other) => Ended::Other(other),
+            None => panic!("target failure"),
+        }
+    }
+
+    /// True when the command has been answered, as far as has been heard.
+    pub fn has_ended(&self, wanted: CommandId) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Completed { id, .. } if *id == wanted))
+    }
+
+    /// Starts a task management function.
+    pub async fn start_function(&mut self, function: TaskFunction, lun: u16, task: Option<CommandId>) -> RequestId {
+        let id = self.connection.task_management(function, wire(lun), task);
+        self.flush().await;
+        id
+    }
+
+    pub async fn outcome_of(&mut self, wanted: RequestId) -> TaskOutcome {
+        loop {
+            let found = self.take(|event| match event {
+                Event::TaskManagement { id, outcome } if *id == wanted => Some(*outcome),
+                _ => None,
+            });
+            match found {
+                Some(outcome) => return outcome,
+                None => assert!(self.receive().await, "the connection has ended"),
+            }
+        }
+    }
+
+    /// True when the function has not been answered, as far as a ping behind it tells.
+    pub async fn is_open(&mut self, wanted: RequestId) -> bool {
+        self.ping().await;
+        !self.events.iter().any(|event| matches!(event, Event::TaskManagement { id, .. } if *id == wanted))
+    }
+
+    /// A round trip: everything that was sent before has been looked at by the target.
+    pub async fn ping(&mut self) {
+        self.connection.ping(Bytes::from_static(b"there?"));
+        self.flush().await;
+        while self.take(|event| matches!(event, Event::Pong { .. }).then_some(())).is_none() {
+            assert!(self.receive().await, "the connection has ended");
+        }
+    }
+
+    pub async fn targets(&mut self) -> Vec<TargetRecord> {
+        self.connection.send_targets(&SendTargets::All);
+        self.flush().await;
+        loop {
+            let found = self.take(|event| match event {
+                Event::Targets { targets, .. } => Some(targets.clone()),
+                _ => None,
+            });
+            match found {
+                Some(targets) => return targets,
+                None => assert!(self.receive().await, "the connection has ended"),
+            }
+        }
+    }
+
+    pub async fn logout(mut self) {
+        self.connection.logout(LogoutReason::CloseSession);
+        self.flush().await;
+        while self.take(|event| matches!(event, Event::LoggedOut { .. }).then_some(())).is_none() {
+            assert!(self.receive().await, "the connection has ended");
+        }
+    }
+
+    /// The bare connection, of which nobody answers anything any more.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// Waits until something has arrived, a ping of the target say, and answers it.
+    pub async fn pinged(&mut self) {
+        assert!(self.receive().await, "the connection has ended");
+    }
+
+    /// Waits for the target to close the connection.
+    pub async fn hung_up(mut self) {
+        while self.receive().await {}
+    }
+
+    /// Takes the unit attentions of both LUNs, until they are silent.
+    pub async fn hear_news(&mut self) {
+        for lun in [1, 2] {
+            while self.run(lun, Command::TestUnitReady).await != Ended::Good(Bytes::new()) {}
+        }
+    }
+
+    /// The codes of the unit attentions that wait on a LUN.
+    pub async fn news(&mut self, lun: u16) -> Vec<u16> {
+        let mut news = Vec::new();
+        loop {
+            match self.run(lun, Command::TestUnitReady).await {
+                Ended::Check(SenseKey::UnitAttention, asc) => news.push(asc.0),
+                Ended::Good(_) | Ended::Conflict => return news,
+                other => panic!("TEST UNIT READY ended with {other:?}"),
+            }
+        }
+    }
+
+    pub async fn reserve_out(&mut self, lun: u16, action: OutAction, key: u64, service_key: u64, aptpl: bool) -> Ended {
+        let parameters =
+            OutParameters { key, service_key, initiator_ports: None, all_target_ports: false, persist: aptpl };
+        let list = parameters.to_bytes();
+        let kind = action.uses_type().then_some(ReservationType::WriteExclusive);
+        let command = Command::PersistentReserveOut { action, kind, length: list.len() as u32 };
+        self.run_with(lun, command, list.to_vec()).await
+    }
+
+    fn take<T>(&mut self, wanted: impl Fn(&Event) -> Option<T>) -> Option<T> {
+        let (at, found) = self.events.iter().enumerate().find_map(|(at, event)| Some((at, wanted(event)?)))?;
+        self.events.remove(at);
+        Some(found)
+    }
+
+    async fn receive(&mut self) -> bool {
+        let count = self.stream.read(&mut self.input).await.unwrap_or(0);
+        self.connection.receive(&mut self.input, &mut self.events);
+        self.flush().await;
+        count > 0
+    }
+
+    async fn flush(&mut self) {
+        send(&mut self.stream, self.connection.output()).await;
+    }
+}
+
+async fn send(stream: &mut Stream, output: &mut Output) {
+    while output.has_remaining() {
+        let chunk = output.copy_to_bytes(output.remaining());
+        // A target that has hung up is found out by the next read.
+        let _ = stream.write_all(&chunk).await;
+    }
+}
+
+fn wire(lun: u16) -> pdu::Lun {
+    pdu::Lun(u64::from_be_bytes(Lun::new(lun).expect("a LUN").to_bytes()))
+}

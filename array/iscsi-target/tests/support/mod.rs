@@ -1,0 +1,91 @@
+//! An array in memory with a target before it, an engine that answers when the test says so, and hosts that speak iSCSI
+//! over real sockets.
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses a part of it")]
+
+mod gate;
+mod host;
+
+pub use gate::Gate;
+pub use host::{Ended, Host};
+
+use catalog::{Catalog, CatalogError, Founding, HostEdit};
+use engine::Service;
+use engine::model::ModelEngine;
+use iscsi_target::{Config, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use types::VolumeId;
+
+/// The initiators of the two hosts.
+pub const ALPHA: &str = "iqn.2026-11.org.ibid:alpha";
+pub const BETA: &str = "iqn.2026-11.org.ibid:beta";
+/// Blocks of each volume.
+pub const BLOCKS: u64 = 2048;
+
+/// An array with the hosts `alpha` and `beta`, and three volumes: `shared` is LUN 1 of both, `a` is LUN 2 of alpha, `b`
+/// is LUN 2 of beta.
+pub struct Array {
+    pub service: Arc<dyn Service>,
+    pub gate: Arc<Gate>,
+    pub catalog: Arc<Catalog>,
+    pub target: Target,
+    pub address: SocketAddr,
+}
+
+impl Array {
+    pub async fn start() -> Self {
+        Self::start_on(Arc::new(ModelEngine::default()), Config::default()).await
+    }
+
+    /// An array on an engine that may hold volumes already.
+    pub async fn start_on(engine: Arc<dyn Service>, config: Config) -> Self {
+        let gate = Arc::new(Gate::new(engine));
+        let service: Arc<dyn Service> = gate.clone();
+        let founding = Founding { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let opened = service.clone();
+        let catalog = tokio::task::spawn_blocking(move || {
+            let catalog = Catalog::open(opened, &founding).expect("the catalogue opens");
+            if catalog.state().volumes().next().is_none() {
+                catalog.change(populate).expect("the catalogue changes");
+            }
+            Arc::new(catalog)
+        });
+        let catalog = catalog.await.expect("the catalogue is open");
+        let target = Target::new(service.clone(), catalog.clone(), config);
+        let address = target.listen(([127, 0, 0, 1], 0).into()).await.expect("a portal on loopback");
+        Self { service, gate, catalog, target, address }
+    }
+
+    /// Changes the catalogue, off the runtime's threads.
+    pub async fn change(&self, edit: impl FnOnce(&mut catalog::Draft) -> Result<(), CatalogError> + Send + 'static) {
+        let catalog = self.catalog.clone();
+        let changed = tokio::task::spawn_blocking(move || catalog.change(edit)).await;
+        changed.expect("the change runs").expect("the change is good");
+    }
+
+    pub fn volume(&self, name: &str) -> VolumeId {
+        self.catalog.state().volume(name).expect("a volume of that name").id
+    }
+
+    /// Logs in as the first session of `initiator`, and reads what a new nexus is told first.
+    pub async fn host(&self, initiator: &str) -> Host {
+        let mut host = Host::login(self.address, &self.catalog.target_iqn(), initiator, 1).await.expect("a login");
+        host.hear_news().await;
+        host
+    }
+}
+
+fn populate(draft: &mut catalog::Draft) -> Result<(), CatalogError> {
+    for (host, iqn) in [("alpha", ALPHA), ("beta", BETA)] {
+        let edit = HostEdit { iqns: Some(vec![iqn.to_owned()]), ..HostEdit::default() };
+        draft.create_host(host, &edit, 0)?;
+    }
+    for volume in ["shared", "a", "b"] {
+        draft.create_volume(volume, BLOCKS * 512, 0)?;
+    }
+    draft.connect("alpha", "shared", Some(1))?;
+    draft.connect("beta", "shared", Some(1))?;
+    draft.connect("alpha", "a", Some(2))?;
+    draft.connect("beta", "b", Some(2))?;
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! The array and its parts: `/arrays`, `/controllers`, `/hardware`, `/ports`, `/network-interfaces`.
+
+use crate::call::{Answer, Call};
+use crate::error::RestError;
+use crate::listing::{LIST_PARAMETERS, page, select};
+use crate::space;
+use api::{Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, Eth, Hardware, NetworkInterface, Port};
+use catalog::ArrayEdit;
+use types::format_capacity;
+
+/// What the parts say they are.
+const MODEL: &str = "Ibid";
+
+fn show(call: &Call) -> Array {
+    let state = call.app.catalog.state();
+    let array = state.array();
+    let (capacity, space) = space::of_array(&call.app, &state);
+    let delay = array.settings.eradication_delay_ms;
+    Array {
+        id: array.id.clone(),
+        name: array.name.clone(),
+        capacity,
+        eradication_config: EradicationConfig {
+            disabled_delay: delay,
+            enabled_delay: delay,
+            eradication_delay: delay,
+            manual_eradication: "all-enabled".to_owned(),
+        },
+        os: "Ibid".to_owned(),
+        parity: 1,
+        space,
+        threshold_percent: array.settings.threshold_percent,
+        version: call.app.version.to_owned(),
+    }
+}
+
+/// `GET /arrays`.
+pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
+    check_names(call, &call.app.catalog.array().name)?;
+    call.app.count_space_if_quick();
+    page(vec![show(call)], &call.query, &["name"])
+}
+
+/// `PATCH /arrays`: the array's name, settings and capacity.
+pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names", "ids"]])?;
+    check_names(call, &call.app.catalog.array().name)?;
+    let patch: ArrayPatch = call.body()?;
+    let edit = ArrayEdit {
+        name: patch.name.clone(),
+        eradication_delay_ms: patch.eradication_config.as_ref().and_then(|config| config.eradication_delay),
+        threshold_percent: patch.threshold_percent.map(|percent| Some(percent).filter(|percent| *percent != 0)),
+    };
+    match patch.capacity {
+        Some(capacity) if edit == ArrayEdit::default() => grow(call, capacity)?,
+        // All of a call is done, or nothing.
+        Some(_) => return Err(RestError::bad("The capacity is changed by itself.")),
+        None => call.app.catalog.change(|draft| draft.edit_array_settings(&edit))?,
+    }
+    let what = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, what, "the array was changed");
+    Answer::all(vec![show(call)])
+}
+
+fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
+    let present = call.app.engine.space().capacity;
+    if capacity <= present {
+        let present = format_capacity(present);
+        return Err(RestError::bad(format!("The array has {present} already, and cannot be made smaller.")));
+    }
+    (call.app.growth)(capacity).map_err(|reason| RestError::bad(format!("The array cannot be grown: {reason}.")))
+}
+
+fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
+    let names = call.query.list("names").unwrap_or_default();
+    match names.iter().find(|asked| !asked.eq_ignore_ascii_case(name)) {
+        Some(other) => Err(RestError::about(other, "Array does not exist.")),
+        None => Ok(()),
+    }
+}
+
+/// `GET /arrays/space`. With `refresh=true` everything is counted before it is answered.
+pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "refresh"]])?;
+    let state = call.app.catalog.state();
+    let array = state.array();
+    check_names(call, &array.name)?;
+    if call.query.flag("refresh")? != Some(true) {
+        call.app.count_space_if_quick();
+    } else if !call.app.count_space() {
+        return Err(RestError::Internal("What belongs to whom could not be counted.".to_owned()));
+    }
+    let (capacity, space) = space::of_array(&call.app, &state);
+    let (id, name) = (array.id.clone(), array.name.clone());
+    let time = platform::clock::unix_millis();
+    page(vec![ArraySpace { id, name, capacity, parity: 1, space, time }], &call.query, &["name"])
+}
+
+/// `GET /controllers`.
+pub(crate) fn controllers(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    let controller = Controller {
+        name: "CT0".to_owned(),
+        mode: "primary".to_owned(),
+        model: MODEL.to_owned(),
+        status: "ready".to_owned(),
+        kind: "array_controller".to_owned(),
+        version: call.app.version.to_owned(),
+    };
+    parts(call, vec![controller], |controller| &controller.name)
+}
+
+/// `GET /hardware`.
+pub(crate) fn hardware(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    let controller = Hardware {
+        name: "CT0".to_owned(),
+        model: MODEL.to_owned(),
+        serial: call.app.catalog.array().id.clone(),
+        status: "ok".to_owned(),
+        kind: "controller".to_owned(),
+    };
+    parts(call, vec![controller], |part| &part.name)
+}
+
+/// `GET /ports`: one for each portal.
+pub(crate) fn ports(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    let iqn = call.app.catalog.target_iqn();
+    let port = |(index, portal): (usize, &std::net::SocketAddr)| Port {
+        name: format!("CT0.ETH{index}"),
+        iqn: Some(iqn.clone()),
+        nqn: None,
+        portal: Some(portal.to_string()),
+        wwn: None,
+    };
+    parts(call, call.app.portals.iter().enumerate().map(port).collect(), |port| &port.name)
+}
+
+/// `GET /network-interfaces`: one for each portal.
+pub(crate) fn network_interfaces(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    let interface = |(index, portal): (usize, &std::net::SocketAddr)| NetworkInterface {
+        name: format!("ct0.eth{index}"),
+        enabled: true,
+        eth: Eth { address: portal.ip().to_string(), subtype: "physical".to_owned() },
+        interface_type: "eth".to_owned(),
+        services: vec!["iscsi".to_owned()],
+        speed: 0,
+    };
+    parts(call, call.app.portals.iter().enumerate().map(interface).collect(), |interface| &interface.name)
+}
+
+fn parts<T: Clone + serde::Serialize>(
+    call: &Call,
+    all: Vec<T>,
+    name: impl Fn(&T) -> &str,
+) -> Result<Answer, RestError> {
+    let find = |asked: &str| {
+        let found = all.iter().find(|part| name(part).eq_ignore_ascii_case(asked));
+        found.cloned().ok_or_else(|| RestError::about(asked, "It does not exist."))
+    };
+    page(select(&call.query, "names", all.iter().cloned(), find)?, &call.query, &["name"])
+}

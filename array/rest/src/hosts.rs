@@ -1,0 +1,171 @@
+//! `/hosts`.
+
+use crate::app::App;
+use crate::call::{Answer, Call};
+use crate::error::RestError;
+use crate::listing::{LIST_PARAMETERS, page, select};
+use crate::space;
+use api::{HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
+use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State, Unit};
+
+/// The kinds of host that clients set. None of them needs special treatment here.
+const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
+
+fn show(app: &App, state: &State, host: &Host) -> api::Host {
+    let units: Vec<Unit> = state.units_of(host.id).map(|(_, unit)| unit).collect();
+    let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
+    let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
+    api::Host {
+        name: host.name.clone(),
+        chap: api::Chap {
+            host_password: masked(&host.chap.host),
+            host_user: user(&host.chap.host),
+            target_password: masked(&host.chap.target),
+            target_user: user(&host.chap.target),
+        },
+        connection_count: units.len() as u64,
+        host_group: Reference::default(),
+        iqns: host.iqns.clone(),
+        is_local: true,
+        nqns: Vec::new(),
+        personality: host.personality.clone(),
+        port_connectivity: PortConnectivity::default(),
+        preferred_arrays: Vec::new(),
+        space: space::of_units(app, &units),
+        wwns: Vec::new(),
+    }
+}
+
+fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
+    let state = call.app.catalog.state();
+    let hosts = ids.iter().filter_map(|id| state.host_by_id(*id));
+    Answer::all(hosts.map(|host| show(&call.app, &state, host)).collect())
+}
+
+/// `GET /hosts`.
+pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    call.app.count_space_if_quick();
+    let state = call.app.catalog.state();
+    let find = |name: &str| Ok(state.host(name)?.clone());
+    let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;
+    page(hosts.iter().map(|host| show(&call.app, &state, host)).collect(), &call.query, &["name"])
+}
+
+/// `POST /hosts?names=…`.
+pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names"]])?;
+    let names = call.query.required("names")?;
+    let post: HostPost = call.body()?;
+    iscsi_only(post.nqns.as_deref(), post.wwns.as_deref())?;
+    let edit = HostEdit {
+        name: None,
+        iqns: post.iqns,
+        chap: post.chap.map(|chap| merge(&Chap::default(), &chap)).transpose()?,
+        personality: personality(post.personality)?,
+    };
+    let now_ms = platform::clock::unix_millis();
+    let ids = call.app.catalog.change(|draft| {
+        let create = |name: &String| draft.create_host(name, &edit, now_ms).map(|host| host.id);
+        names.iter().map(create).collect::<Result<Vec<_>, CatalogError>>()
+    })?;
+    tracing::info!(by = call.admin, "hosts created: {}", names.join(", "));
+    answer(call, &ids)
+}
+
+/// `PATCH /hosts?names=…`.
+pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names"]])?;
+    let names = call.query.required("names")?;
+    let patch: HostPatch = call.body()?;
+    iscsi_only(patch.nqns.as_deref(), patch.wwns.as_deref())?;
+    let personality = personality(patch.personality.clone())?;
+    if patch.iqns.is_some() && (patch.add_iqns.is_some() || patch.remove_iqns.is_some()) {
+        return Err(RestError::bad("Either 'iqns', or 'add_iqns' and 'remove_iqns'."));
+    }
+    if patch.name.is_some() && names.len() > 1 {
+        return Err(RestError::bad("Only one host at a time can be renamed."));
+    }
+    let ids = call.app.catalog.change(|draft| {
+        let mut ids = Vec::new();
+        for name in &names {
+            let host = draft.state().host(name)?.clone();
+            let edit = HostEdit {
+                name: patch.name.clone(),
+                iqns: initiators(&host, &patch)?,
+                chap: patch.chap.as_ref().map(|chap| merge(&host.chap, chap)).transpose()?,
+                personality: personality.clone(),
+            };
+            ids.push(draft.edit_host(name, &edit)?.id);
+        }
+        Ok::<_, RestError>(ids)
+    })?;
+    tracing::info!(by = call.admin, "hosts changed: {}", names.join(", "));
+    answer(call, &ids)
+}
+
+/// `DELETE /hosts?names=…`.
+pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names"]])?;
+    let names = call.query.required("names")?;
+    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.delete_host(name).map(|_| ())))?;
+    tracing::info!(by = call.admin, "hosts deleted: {}", names.join(", "));
+    Answer::empty()
+}
+
+fn initiators(host: &Host, patch: &HostPatch) -> Result<Option<Vec<String>>, RestError> {
+    if patch.iqns.is_some() || (patch.add_iqns.is_none() && patch.remove_iqns.is_none()) {
+        return Ok(patch.iqns.clone());
+    }
+    let mut iqns = host.iqns.clone();
+    for gone in patch.remove_iqns.iter().flatten() {
+        let Some(at) = iqns.iter().position(|iqn| iqn.eq_ignore_ascii_case(gone)) else {
+            return Err(RestError::about(gone, "The host has no such IQN: it could not be found."));
+        };
+        iqns.remove(at);
+    }
+    iqns.extend(patch.add_iqns.iter().flatten().cloned());
+    Ok(Some(iqns))
+}
+
+fn personality(personality: Option<String>) -> Result<Option<Option<String>>, RestError> {
+    match personality {
+        None => Ok(None),
+        Some(none) if none.is_empty() => Ok(Some(None)),
+        Some(known) if PERSONALITIES.contains(&known.as_str()) => Ok(Some(Some(known))),
+        Some(_) => Err(RestError::bad(format!("Invalid personality: one of {}.", PERSONALITIES.join(", ")))),
+    }
+}
+
+fn iscsi_only(nqns: Option<&[String]>, wwns: Option<&[String]>) -> Result<(), RestError> {
+    match nqns.into_iter().chain(wwns).all(<[String]>::is_empty) {
+        true => Ok(()),
+        false => Err(RestError::bad("Only iSCSI initiators are supported: 'iqns'.")),
+    }
+}
+
+/// What is held, with what is given in its place. An empty user name takes its direction away.
+fn merge(held: &Chap, given: &api::Chap) -> Result<Chap, RestError> {
+    Ok(Chap {
+        host: half(held.host.as_ref(), given.host_user.as_deref(), given.host_password.as_deref(), "host")?,
+        target: half(held.target.as_ref(), given.target_user.as_deref(), given.target_password.as_deref(), "target")?,
+    })
+}
+
+fn half(
+    held: Option<&(String, Secret)>,
+    user: Option<&str>,
+    secret: Option<&str>,
+    side: &str,
+) -> Result<Option<(String, Secret)>, RestError> {
+    let missing = |what: &str| RestError::bad(format!("Invalid CHAP settings: '{side}_{what}' is missing."));
+    match (user, secret) {
+        (None, None) => Ok(held.cloned()),
+        (Some(""), _) => Ok(None),
+        (user, secret) => {
+            let user = user.or(held.map(|(user, _)| user.as_str())).ok_or_else(|| missing("user"))?;
+            let secret = secret.map(Secret::new).or(held.map(|(_, secret)| secret.clone()));
+            Ok(Some((user.to_owned(), secret.ok_or_else(|| missing("password"))?)))
+        }
+    }
+}

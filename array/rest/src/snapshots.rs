@@ -1,0 +1,172 @@
+//! `/volume-snapshots`.
+
+use crate::call::{Answer, Call};
+use crate::error::RestError;
+use crate::listing::{LIST_PARAMETERS, page_named, select};
+use crate::space;
+use crate::volumes::{check_destroyed, identity, time_remaining, unit_by_identity};
+use api::{Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
+use catalog::{CatalogError, Draft, Kind, Snapshot, State, Unit};
+use std::sync::Arc;
+use types::VolumeId;
+
+fn show(call: &Call, state: &State, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
+    let unit = Unit::Snapshot(snapshot.clone());
+    let destroyed_ms = state.snapshot_destroyed_ms(snapshot);
+    let source = state.volume_by_id(snapshot.volume).map(|volume| Unit::Volume(volume.clone()));
+    let reference = |unit: Unit| Reference { id: Some(identity(&unit)), name: Some(state.unit_name(&unit)) };
+    VolumeSnapshot {
+        id: identity(&unit),
+        name: state.snapshot_name(snapshot),
+        connection_count: state.hosts_of(snapshot.id).count() as u64,
+        created: snapshot.created_ms,
+        destroyed: destroyed_ms.is_some(),
+        pod: Reference::default(),
+        provisioned: snapshot.bytes,
+        serial: snapshot.serial.clone(),
+        source: source.map(reference).unwrap_or_default(),
+        space: space::of_unit(&call.app, &unit),
+        suffix: snapshot.suffix.clone(),
+        time_remaining: time_remaining(state, destroyed_ms, now_ms),
+        volume_group: Reference::default(),
+    }
+}
+
+fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
+    let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
+    let snapshots = ids.iter().filter_map(|id| state.snapshot_by_id(*id));
+    Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, now_ms)).collect())
+}
+
+fn by_identity(state: &State, id: &str) -> Result<Arc<Snapshot>, RestError> {
+    match unit_by_identity(state, id) {
+        Some(Unit::Snapshot(snapshot)) => Ok(snapshot),
+        _ => Err(CatalogError::NoSuch { kind: Kind::Snapshot, name: id.to_owned() }.into()),
+    }
+}
+
+/// `GET /volume-snapshots`.
+pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "source_names", "source_ids", "destroyed"]])?;
+    let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
+    let by_name = |name: &str| Ok(state.snapshot(name)?.clone());
+    let by_id = |id: &str| by_identity(&state, id);
+    let is_named = call.query.text("names").is_some() || call.query.text("ids").is_some();
+    let mut snapshots: Vec<Arc<Snapshot>> = if call.query.text("ids").is_some() {
+        select(&call.query, "ids", std::iter::empty(), by_id)?
+    } else if call.query.text("names").is_some() {
+        select(&call.query, "names", std::iter::empty(), by_name)?
+    } else {
+        of_sources(call, &state)?
+    };
+    let destroyed_ms = |snapshot: &Arc<Snapshot>| state.snapshot_destroyed_ms(snapshot);
+    let error = |snapshot: &Arc<Snapshot>| (Kind::Snapshot, state.snapshot_name(snapshot));
+    check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
+    let name = |snapshot: &Arc<Snapshot>| state.snapshot_name(snapshot);
+    page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, now_ms))
+}
+
+/// The snapshots of the volumes that `source_names` or `source_ids` name, or all.
+fn of_sources(call: &Call, state: &State) -> Result<Vec<Arc<Snapshot>>, RestError> {
+    let volumes: Vec<VolumeId> = if call.query.text("source_ids").is_some() {
+        let by_id = |id: &str| match unit_by_identity(state, id) {
+            Some(Unit::Volume(volume)) => Ok(volume.id),
+            _ => Err(CatalogError::NoSuch { kind: Kind::Volume, name: id.to_owned() }.into()),
+        };
+        select(&call.query, "source_ids", std::iter::empty(), by_id)?
+    } else if call.query.text("source_names").is_some() {
+        select(&call.query, "source_names", std::iter::empty(), |name| Ok(state.volume(name)?.id))?
+    } else {
+        return Ok(state.snapshots().cloned().collect());
+    };
+    Ok(volumes.into_iter().flat_map(|volume| state.snapshots_of(volume)).cloned().collect())
+}
+
+/// `POST /volume-snapshots?source_names=…`: snapshots of several volumes at one instant.
+pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["source_names", "source_ids", "allow_throttle"]])?;
+    // Taking one costs the same at any load: there is nothing to throttle, so allowing it or not is one.
+    call.query.flag("allow_throttle")?;
+    let post: VolumeSnapshotPost = call.body()?;
+    let names = if call.query.text("source_ids").is_some() {
+        let state = call.app.catalog.state();
+        let name = |id: &String| match unit_by_identity(&state, id) {
+            Some(Unit::Volume(volume)) => Ok(volume.name.clone()),
+            _ => Err(CatalogError::NoSuch { kind: Kind::Volume, name: id.clone() }.into()),
+        };
+        call.query.required("source_ids")?.iter().map(name).collect::<Result<Vec<_>, RestError>>()?
+    } else {
+        call.query.required("source_names")?
+    };
+    let now_ms = platform::clock::unix_millis();
+    let volumes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let taken = call.app.catalog.change(|draft| draft.create_snapshots(&volumes, post.suffix.as_deref(), now_ms))?;
+    tracing::info!(by = call.admin, suffix = post.suffix, "snapshots taken of: {}", names.join(", "));
+    answer(call, &taken.iter().map(|snapshot| snapshot.id).collect::<Vec<_>>())
+}
+
+/// `PATCH /volume-snapshots?names=…`: destroy, recover, rename.
+pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names", "ids"]])?;
+    let patch: VolumeSnapshotPatch = call.body()?;
+    let names = named(call)?;
+    if patch.name.is_some() && names.len() > 1 {
+        return Err(RestError::bad("Only one snapshot at a time can be renamed."));
+    }
+    let now_ms = platform::clock::unix_millis();
+    let ids = call.app.catalog.change(|draft| {
+        let change = |name: &String| apply(draft, name, &patch, now_ms);
+        names.iter().map(change).collect::<Result<Vec<_>, RestError>>()
+    })?;
+    let what = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, what, "snapshots changed: {}", names.join(", "));
+    answer(call, &ids)
+}
+
+/// Recovery comes first and destruction last, so that each can be combined with a new name.
+fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64) -> Result<VolumeId, RestError> {
+    let id = draft.state().snapshot(name)?.id;
+    if patch.destroyed == Some(false) {
+        draft.recover_snapshot(name)?;
+    }
+    let name = match &patch.name {
+        Some(new_name) => {
+            let renamed = draft.rename_snapshot(name, suffix_of(name, new_name)?)?;
+            draft.state().snapshot_name(&renamed)
+        }
+        None => name.to_owned(),
+    };
+    if patch.destroyed == Some(true) {
+        draft.destroy_snapshot(&name, now_ms)?;
+    }
+    Ok(id)
+}
+
+/// The suffix that a new name has: some clients send it alone, others with the volume's name before it.
+fn suffix_of<'a>(name: &str, new_name: &'a str) -> Result<&'a str, RestError> {
+    let volume = name.split_once('.').map_or(name, |(volume, _)| volume);
+    match new_name.split_once('.') {
+        None => Ok(new_name),
+        Some((other, suffix)) if other.eq_ignore_ascii_case(volume) => Ok(suffix),
+        Some(_) => Err(RestError::about(new_name, "A snapshot stays with its volume: only its suffix can be changed.")),
+    }
+}
+
+/// `DELETE /volume-snapshots?names=…`: eradicate.
+pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names", "ids"]])?;
+    let names = named(call)?;
+    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_snapshot(name).map(|_| ())))?;
+    tracing::info!(by = call.admin, "snapshots eradicated: {}", names.join(", "));
+    Answer::empty()
+}
+
+/// The names of the snapshots meant, by `names` or `ids`.
+fn named(call: &Call) -> Result<Vec<String>, RestError> {
+    if call.query.text("ids").is_none() {
+        return call.query.required("names");
+    }
+    let state = call.app.catalog.state();
+    let name = |id: &String| by_identity(&state, id).map(|snapshot| state.snapshot_name(&snapshot));
+    call.query.required("ids")?.iter().map(name).collect()
+}

@@ -1,0 +1,176 @@
+//! What is occupied, what is to be alerted of, and the array's settings.
+
+use super::*;
+use bytes::Bytes;
+use engine::{Op, call};
+use serde_json::json;
+use std::time::Duration;
+use types::{Lba, VolumeId};
+
+const MIB: u64 = 1 << 20;
+
+/// An interface, and the array behind it to write to.
+fn furnished() -> (Arc<App>, Rest) {
+    let app = app();
+    let rest = Rest::of(app.clone());
+    rest.volume("a,b");
+    (app, rest)
+}
+
+/// Fills the first bytes of a volume.
+fn write(app: &App, volume: &str, bytes: u64) {
+    let volume: VolumeId = app.catalog.state().volume(volume).unwrap().id;
+    let data = Bytes::from(vec![7; bytes as usize]);
+    call(&*app.engine, Op::Write { volume, lba: Lba(0), data, fua: false }).unwrap();
+}
+
+fn number(space: &Value, field: &str) -> u64 {
+    space[field].as_u64().unwrap()
+}
+
+fn check_the_array(rest: &Rest, path: &str, unique: u64, snapshots: u64) {
+    let space = rest.items("GET", path, "")[0]["space"].clone();
+    let parts = ["unique", "shared", "snapshots", "system"].map(|field| number(&space, field));
+    assert_eq!(parts.iter().sum::<u64>(), number(&space, "total_physical"), "{path}");
+    assert_eq!((number(&space, "unique"), number(&space, "snapshots")), (unique, snapshots), "{path}");
+    assert_eq!(number(&space, "virtual"), unique, "snapshots are not counted twice");
+    assert_eq!(number(&space, "total_provisioned"), 2 * GIB);
+    assert!(space["as_of"].is_u64());
+    assert_eq!(space["data_reduction"], 1.0);
+    let thin = space["thin_provisioning"].as_f64().unwrap();
+    assert!((thin - (1.0 - unique as f64 / (2 * GIB) as f64)).abs() < 1e-9, "{thin}");
+}
+
+#[test]
+fn the_figures_of_the_array_are_those_of_now_and_add_up() {
+    let (app, rest) = furnished();
+    write(&app, "a", 4 * MIB);
+    rest.items("POST", "volume-snapshots?source_names=a", "");
+    write(&app, "b", MIB);
+    for path in ["arrays", "arrays/space", "arrays/space?refresh=true"] {
+        check_the_array(&rest, path, 5 * MIB, 4 * MIB);
+    }
+    write(&app, "b", 2 * MIB);
+    app.pretend_counting_takes(Duration::ZERO);
+    check_the_array(&rest, "arrays/space", 6 * MIB, 4 * MIB);
+}
+
+#[test]
+fn where_counting_takes_long_it_is_not_waited_for() {
+    let (app, rest) = furnished();
+    write(&app, "a", 4 * MIB);
+    rest.items("POST", "volume-snapshots?source_names=a", "");
+    check_the_array(&rest, "arrays", 4 * MIB, 4 * MIB);
+    let unique =
+        |volume: &str| number(&rest.items("GET", &format!("volumes?names={volume}"), "")[0]["space"], "unique");
+    for took in [Duration::from_millis(501), Duration::from_millis(500)] {
+        app.pretend_counting_takes(took);
+        write(&app, "b", 2 * MIB);
+        // For the array it is unique until the next count.
+        check_the_array(&rest, "arrays/space", 6 * MIB, 4 * MIB);
+        assert_eq!(unique("b"), 0, "of the time of the count: {took:?} are long, or not long ago");
+    }
+    check_the_array(&rest, "arrays/space?refresh=true", 6 * MIB, 4 * MIB);
+    assert_eq!(unique("b"), 2 * MIB);
+}
+
+#[test]
+fn where_a_count_does_not_end_figures_are_those_of_the_last() {
+    let (app, rest) = furnished();
+    check_the_array(&rest, "arrays", 0, 0);
+    write(&app, "a", 4 * MIB);
+    let unique = || number(&rest.items("GET", "volumes?names=a", "")[0]["space"], "unique");
+    app.while_another_counts(|| (0..100).for_each(|_| assert_eq!(unique(), 0)));
+    check_the_array(&rest, "arrays/space?refresh=true", 4 * MIB, 0);
+    assert_eq!(unique(), 4 * MIB);
+}
+
+#[test]
+fn a_volume_has_its_snapshots_space() {
+    let (app, rest) = furnished();
+    write(&app, "a", 4 * MIB);
+    rest.items("POST", "volume-snapshots?source_names=a", "");
+    let of = |path: &str| rest.items("GET", path, "")[0]["space"].clone();
+    assert!(!app.is_counted());
+    for path in ["volumes?names=a", "volumes/space?names=a", "volumes/space?filter=name='a'"] {
+        let space = of(path);
+        // The model stores every volume for itself.
+        assert_eq!((number(&space, "unique"), number(&space, "snapshots")), (4 * MIB, 4 * MIB), "{path}");
+        assert_eq!(number(&space, "total_physical"), 8 * MIB);
+        assert_eq!((&space["data_reduction"], &space["total_reduction"]), (&json!(1.0), &json!(256.0)));
+        assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
+        assert!(app.is_counted());
+    }
+    rest.items("POST", "hosts?names=h", "");
+    rest.items("POST", "connections?host_names=h&volume_names=a,b", "");
+    let host = of("hosts?names=h");
+    assert_eq!((number(&host, "unique"), number(&host, "total_provisioned")), (4 * MIB, 2 * GIB), "of all its volumes");
+    assert_eq!((&host["data_reduction"], &host["total_reduction"]), (&json!(1.0), &json!(512.0)));
+    write(&app, "b", MIB);
+    app.pretend_counting_takes(Duration::ZERO);
+    assert_eq!(number(&of("hosts?names=h"), "unique"), 5 * MIB, "at once");
+    assert_eq!(number(&of("volumes?names=b"), "unique"), MIB);
+    assert_eq!(number(&of("volume-snapshots?source_names=a"), "virtual"), 4 * MIB);
+    assert_eq!(rest.refused("GET", "volumes/space?names=x", ""), ["x: Volume does not exist."]);
+}
+
+#[test]
+fn settings_of_the_array() {
+    let rest = Rest::new();
+    let change = |body: Value| rest.items("PATCH", "arrays", &body.to_string()).remove(0);
+    let changed = change(json!({"eradication_config": {"eradication_delay": 3_600_000}, "threshold_percent": 85}));
+    assert_eq!(changed["eradication_config"]["eradication_delay"], 3_600_000);
+    assert_eq!(changed["threshold_percent"], 85);
+    rest.volume("v");
+    let destroyed = rest.items("PATCH", "volumes?names=v", r#"{"destroyed":true}"#);
+    assert!(destroyed[0]["time_remaining"].as_u64().unwrap() <= 3_600_000);
+    assert_eq!(change(json!({"threshold_percent": 0}))["threshold_percent"], Value::Null);
+    for body in [r#"{"eradication_config":{"eradication_delay":999}}"#, r#"{"threshold_percent":101}"#] {
+        assert!(rest.refused("PATCH", "arrays", body)[0].starts_with("Invalid setting: "));
+    }
+}
+
+#[test]
+fn the_array_grows_and_never_shrinks() {
+    let (app, rest) = furnished();
+    // The model has no end; what is asked of it is too small.
+    let smaller = rest.refused("PATCH", "arrays", r#"{"capacity":1099511627776}"#);
+    assert!(smaller[0].contains("cannot be made smaller"), "{smaller:?}");
+    let both = rest.refused("PATCH", "arrays", r#"{"capacity":1099511627776,"name":"x"}"#);
+    assert!(both[0].contains("by itself"), "{both:?}");
+    assert_eq!(app.catalog.array().name, "array-1");
+}
+
+#[test]
+fn what_fills_is_alerted_of_until_it_does_not() {
+    let (app, rest) = furnished();
+    rest.items("PATCH", "volumes?names=a", r#"{"threshold_percent":1}"#);
+    assert!(rest.items("GET", "alerts", "").is_empty());
+    write(&app, "a", 12 * MIB);
+    let open = || rest.items("GET", "alerts?filter=state='open'", "");
+    let alert = open().remove(0);
+    assert_eq!((&alert["component_name"], &alert["severity"]), (&json!("a"), &json!("warning")));
+    assert_eq!(alert["summary"], "volume a is 1 % written");
+    assert_eq!(open()[0]["created"], alert["created"], "it is the same alert as long as it is so");
+    let volume = app.catalog.state().volume("a").unwrap().id;
+    let range = types::BlockRange::new(Lba(0), 12 * MIB / 512).unwrap();
+    call(&*app.engine, Op::Unmap { volume, ranges: vec![range] }).unwrap();
+    assert!(open().is_empty());
+    let closed = rest.items("GET", "alerts", "").remove(0);
+    assert_eq!((&closed["state"], &closed["id"]), (&json!("closed"), &alert["id"]));
+    assert!(closed["closed"].is_u64());
+    assert_eq!(rest.items("GET", &format!("alerts?names={}", alert["name"].as_str().unwrap()), "").len(), 1);
+    assert_eq!(rest.refused("GET", "alerts?names=77", ""), ["77: Alert does not exist."]);
+}
+
+#[test]
+fn a_scrub_is_started_and_looked_at() {
+    let rest = Rest::new();
+    let scrub = &rest.items("POST", "arrays/scrub", r#"{"bytes_per_second":1048576}"#)[0];
+    assert_eq!((&scrub["running"], &scrub["damage"]), (&json!(false), &json!([])));
+    assert!(rest.items("GET", "arrays/scrub", "")[0]["used"].is_u64());
+    assert_eq!(
+        rest.refused("POST", "arrays/scrub", r#"{"bytes_per_second":1048575}"#),
+        ["Invalid pace: 1 MiB per second or more."]
+    );
+}

@@ -1,0 +1,169 @@
+//! The whole way: TCP, TLS, HTTP, and the client at the other end.
+
+use super::*;
+use crate::{Identity, Server};
+use api::{HostPatch, HostPost, VolumePatch, VolumePost};
+use client::{Client, ClientError, HostsAndVolumes, Listing, Trust};
+use platform::files;
+use std::path::PathBuf;
+use tokio::sync::watch;
+
+/// A served array in a directory of its own.
+struct Served {
+    app: Arc<App>,
+    directory: PathBuf,
+    url: String,
+    stop: watch::Sender<bool>,
+    runtime: Option<tokio::runtime::Runtime>,
+    server: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Served {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("ibid-rest-{}-{name}", std::process::id()));
+        files::create_directory(&directory).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let identity = Identity::load_or_make(&directory, &[]).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let app = app();
+        let server = runtime.block_on(Server::bind(address, &identity, app.clone())).unwrap();
+        let url = format!("https://{}", server.address());
+        let (stop, stopped) = watch::channel(false);
+        let server = runtime.spawn(server.run(stopped));
+        Self { app, directory, url, stop, runtime: Some(runtime), server: Some(server) }
+    }
+
+    fn certificate(&self) -> String {
+        files::read_text(&self.directory.join("certificate.pem"), 1 << 16).unwrap().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.url, TOKEN, &Trust::certificate(&self.certificate()).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let (Some(runtime), Some(server)) = (self.runtime.take(), self.server.take()) {
+            runtime.block_on(server).unwrap();
+        }
+        for file in ["certificate.pem", "certificate.key"] {
+            let _ = files::remove(&self.directory.join(file));
+        }
+        #[allow(clippy::disallowed_methods, reason = "tidying up after a test")]
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
+
+#[test]
+fn the_client_does_what_the_command_line_needs() {
+    let served = Served::new("client");
+    let client = served.client();
+    let post = VolumePost { provisioned: Some(GIB), ..VolumePost::default() };
+    assert_eq!(client.create_volume("vm1", &post).unwrap().provisioned, GIB);
+    client.change_volume("vm1", &VolumePatch { name: Some("vm2".into()), ..VolumePatch::default() }, false).unwrap();
+    let iqns = Some(vec!["*".to_owned()]);
+    client.create_host("any", &HostPost { iqns, ..HostPost::default() }).unwrap();
+    assert_eq!(client.connect("any", "vm2", Some(5)).unwrap().lun, 5);
+    let (hosts, volumes) = (["any".to_owned()], ["vm2".to_owned()]);
+    let of = HostsAndVolumes { hosts: &hosts, volumes: &volumes };
+    assert_eq!(client.connections(&of).unwrap().len(), 1);
+    client.disconnect("any", "vm2").unwrap();
+    client.change_host("any", &HostPatch { name: Some("all".into()), ..HostPatch::default() }).unwrap();
+    client.delete_hosts(&["all".to_owned()]).unwrap();
+    let destroy = VolumePatch { destroyed: Some(true), ..VolumePatch::default() };
+    assert!(client.change_volumes(&volumes, &destroy).unwrap()[0].destroyed);
+    client.eradicate_volumes(&volumes).unwrap();
+    let listing = Listing { filter: Some("name='vm*' and not destroyed"), ..Listing::default() };
+    assert!(client.volumes(&listing).unwrap().is_empty());
+    assert_eq!(client.array().unwrap().name, "array-1");
+    assert_eq!(client.ports().unwrap().len(), 1);
+}
+
+#[test]
+fn refusals_arrive_as_they_were_meant() {
+    let served = Served::new("refusals");
+    let ClientError::Refused(errors) = served.client().eradicate_volumes(&["nope".to_owned()]).unwrap_err() else {
+        panic!("refused")
+    };
+    assert_eq!(errors[0].context.as_deref(), Some("nope"));
+    assert_eq!(errors[0].message, "Volume does not exist.");
+    let wrong = Client::new(&served.url, "wrong", &Trust::Anyone).unwrap();
+    assert!(matches!(wrong.array(), Err(ClientError::Unauthorized)));
+}
+
+#[test]
+fn all_pages_are_read() {
+    let served = Served::new("pages");
+    let client = served.client();
+    let post = VolumePost { provisioned: Some(GIB), ..VolumePost::default() };
+    // One call makes many: names are a list.
+    let names: Vec<String> = (0..1100).map(|n| format!("v{n:04}")).collect();
+    for names in names.chunks(550) {
+        client.create_volume(&names.join(","), &post).unwrap();
+    }
+    let read: Vec<String> =
+        client.volumes(&Listing::default()).unwrap().into_iter().map(|volume| volume.name).collect();
+    assert_eq!(read, names);
+}
+
+#[test]
+fn a_session_that_is_over_is_opened_again() {
+    let served = Served::new("again");
+    let client = served.client();
+    client.array().unwrap();
+    served.app.sessions.close_all(token::ADMIN);
+    assert_eq!(client.array().unwrap().name, "array-1");
+    served.client().new_token(token::ADMIN).unwrap();
+    assert!(matches!(client.array(), Err(ClientError::Unauthorized)), "its token is not valid any more");
+}
+
+#[test]
+fn only_the_arrays_own_certificate_is_trusted() {
+    let (served, other) = (Served::new("trusted"), Served::new("other"));
+    let call = |trust: &Trust| Client::new(&served.url, TOKEN, trust).unwrap().array();
+    let distrust = |result: Result<api::Array, ClientError>| {
+        let Err(ClientError::Unreachable { reason, .. }) = result else { panic!("must not be trusted") };
+        reason
+    };
+    assert!(call(&Trust::certificate(&served.certificate()).unwrap()).is_ok());
+    assert!(call(&Trust::authorities(&served.certificate()).unwrap()).is_ok());
+    assert!(call(&Trust::Anyone).is_ok());
+    let wrong = distrust(call(&Trust::certificate(&other.certificate()).unwrap()));
+    assert_eq!(wrong, "its certificate is not the one that is trusted");
+    distrust(call(&Trust::authorities(&other.certificate()).unwrap()));
+}
+
+#[test]
+fn certificate_and_key_are_made_once_and_the_key_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let served = Served::new("identity");
+    let first = served.certificate();
+    Identity::load_or_make(&served.directory, &[]).unwrap();
+    assert_eq!(served.certificate(), first);
+    #[allow(clippy::disallowed_methods, reason = "a test looks at a file's rights")]
+    let mode = std::fs::metadata(served.directory.join("certificate.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    files::remove(&served.directory.join("certificate.key")).unwrap();
+    assert!(Identity::load_or_make(&served.directory, &[]).is_err(), "a certificate without its key is no first start");
+}
+
+#[test]
+fn garbage_on_the_port_disturbs_nobody() {
+    let served = Served::new("garbage");
+    let address = served.url.trim_start_matches("https://").parse().unwrap();
+    served.runtime.as_ref().unwrap().block_on(async {
+        use tokio::io::AsyncReadExt;
+        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], b"\x16\x03\x01\xff\xff"] {
+            let mut stream = platform::net::Stream::connect(address).await.unwrap();
+            stream.write_all(garbage).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            // An alert, or nothing; the connection ends either way.
+            let _ = stream.read_to_end(&mut answer).await;
+            assert!(!answer.starts_with(b"HTTP"));
+        }
+    });
+    assert!(served.client().array().is_ok());
+}

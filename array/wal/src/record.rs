@@ -1,0 +1,283 @@
+//! Records: what happened to volumes and to the catalogue, in logical terms. Nothing here tells where bytes are stored, so
+//! that the same log rebuilds this array after a crash and keeps another array in step.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+
+/// What a run of blocks becomes without data of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Deallocated.
+    Hole,
+    /// Written zeros.
+    Zero,
+    /// A 32-bit little-endian word, repeated.
+    Word(u32),
+}
+
+/// One change of state. A record is a list of them, which happen together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOp {
+    /// Data was written from `lba` on.
+    Write {
+        /// Where.
+        volume: VolumeId,
+        /// First block.
+        lba: Lba,
+        /// Whole blocks.
+        data: Bytes,
+    },
+    /// A run was filled.
+    Fill {
+        /// Where.
+        volume: VolumeId,
+        /// Which blocks.
+        range: BlockRange,
+        /// With what.
+        fill: Fill,
+    },
+    /// Every block of a run became the same 512 bytes.
+    Same {
+        /// Where.
+        volume: VolumeId,
+        /// Which blocks.
+        range: BlockRange,
+        /// The block.
+        pattern: Bytes,
+    },
+    /// A run was copied, as memmove does.
+    Copy {
+        /// From where.
+        source: VolumeId,
+        /// Which blocks.
+        from: BlockRange,
+        /// To where.
+        destination: VolumeId,
+        /// First block there.
+        to: Lba,
+    },
+    /// A volume came into being.
+    Create {
+        /// Its name.
+        volume: VolumeId,
+        /// Its size in blocks.
+        blocks: u64,
+    },
+    /// A volume went.
+    Delete {
+        /// Its name.
+        volume: VolumeId,
+    },
+    /// A volume got another size.
+    Resize {
+        /// Its name.
+        volume: VolumeId,
+        /// Its size in blocks.
+        blocks: u64,
+    },
+    /// A volume came to hold exactly what another one held, and came into being where there was none.
+    CopyVolume {
+        /// Whose content.
+        source: VolumeId,
+        /// Who got it.
+        destination: VolumeId,
+    },
+    /// A value of the catalogue was stored.
+    Put {
+        /// Its key.
+        key: Bytes,
+        /// The value.
+        value: Bytes,
+    },
+    /// A value of the catalogue was removed.
+    Remove {
+        /// Its key.
+        key: Bytes,
+    },
+}
+
+/// Bytes that are not a record, although their checksum is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("malformed log record: {0}")]
+pub struct MalformedRecord(&'static str);
+
+const WRITE: u8 = 1;
+const FILL: u8 = 2;
+const SAME: u8 = 3;
+const COPY: u8 = 4;
+const CREATE: u8 = 5;
+const DELETE: u8 = 6;
+const RESIZE: u8 = 7;
+const PUT: u8 = 8;
+const REMOVE: u8 = 9;
+const COPY_VOLUME: u8 = 10;
+
+const FILL_HOLE: u8 = 0;
+const FILL_ZERO: u8 = 1;
+const FILL_WORD: u8 = 2;
+
+/// Appends the stored form of a record to `parts`; payloads are passed on, not copied. What stands between them is cut off `head`, which is
+/// empty before and after. Gives the length in bytes.
+pub(crate) fn encode(record: &[LogOp], head: &mut BytesMut, parts: &mut Vec<Bytes>) -> usize {
+    let mut length = 4;
+    head.put_u32_le(record.len() as u32);
+    for op in record {
+        let start = head.len();
+        let payload = encode_op(op, head);
+        length += head.len() - start;
+        if let Some(payload) = payload {
+            length += payload.len();
+            parts.push(head.split().freeze());
+            parts.push(payload);
+        }
+    }
+    if !head.is_empty() {
+        parts.push(head.split().freeze());
+    }
+    length
+}
+
+fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
+    match op {
+        LogOp::Write { volume, lba, data } => {
+            out.put_u8(WRITE);
+            out.put_u64_le(volume.0);
+            out.put_u64_le(lba.0);
+            out.put_u32_le(data.len() as u32);
+            return Some(data.clone());
+        }
+        LogOp::Fill { volume, range, fill } => {
+            out.put_u8(FILL);
+            put_range(out, *volume, *range);
+            let (code, word) = match fill {
+                Fill::Hole => (FILL_HOLE, 0),
+                Fill::Zero => (FILL_ZERO, 0),
+                Fill::Word(word) => (FILL_WORD, *word),
+            };
+            out.put_u8(code);
+            out.put_u32_le(word);
+        }
+        LogOp::Same { volume, range, pattern } => {
+            out.put_u8(SAME);
+            put_range(out, *volume, *range);
+            return Some(pattern.clone());
+        }
+        LogOp::Copy { source, from, destination, to } => {
+            out.put_u8(COPY);
+            put_range(out, *source, *from);
+            out.put_u64_le(destination.0);
+            out.put_u64_le(to.0);
+        }
+        LogOp::Create { volume, blocks } => put_volume(out, CREATE, *volume, Some(*blocks)),
+        LogOp::Delete { volume } => put_volume(out, DELETE, *volume, None),
+        LogOp::Resize { volume, blocks } => put_volume(out, RESIZE, *volume, Some(*blocks)),
+        LogOp::CopyVolume { source, destination } => put_volume(out, COPY_VOLUME, *source, Some(destination.0)),
+        LogOp::Put { key, value } => {
+            out.put_u8(PUT);
+            put_bytes(out, key);
+            out.put_u32_le(value.len() as u32);
+            return Some(value.clone());
+        }
+        LogOp::Remove { key } => {
+            out.put_u8(REMOVE);
+            put_bytes(out, key);
+        }
+    }
+    None
+}
+
+fn put_range(out: &mut BytesMut, volume: VolumeId, range: BlockRange) {
+    out.put_u64_le(volume.0);
+    out.put_u64_le(range.start().0);
+    out.put_u64_le(range.blocks());
+}
+
+/// An operation on a volume, with a size, or with another volume.
+fn put_volume(out: &mut BytesMut, code: u8, volume: VolumeId, second: Option<u64>) {
+    out.put_u8(code);
+    out.put_u64_le(volume.0);
+    if let Some(second) = second {
+        out.put_u64_le(second);
+    }
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32_le(bytes.len() as u32);
+    out.put_slice(bytes);
+}
+
+/// Takes one record off the front of `body`.
+pub(crate) fn decode(body: &mut Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
+    let count = take_u32(body)?;
+    // An operation takes at least five bytes: a count that promises more is not believed before it is reserved for.
+    if count as usize > body.len() / 5 {
+        return Err(MalformedRecord("more operations than bytes"));
+    }
+    (0..count).map(|_| decode_op(body)).collect()
+}
+
+fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
+    Ok(match take_u8(body)? {
+        WRITE => {
+            let (volume, lba) = (VolumeId(take_u64(body)?), Lba(take_u64(body)?));
+            let data = take_bytes(body)?;
+            if data.is_empty() || !(data.len() as u64).is_multiple_of(BLOCK_BYTES) {
+                return Err(MalformedRecord("a write of no whole blocks"));
+            }
+            LogOp::Write { volume, lba, data }
+        }
+        FILL => {
+            let (volume, range) = take_range(body)?;
+            let fill = match (take_u8(body)?, take_u32(body)?) {
+                (FILL_HOLE, 0) => Fill::Hole,
+                (FILL_ZERO, 0) => Fill::Zero,
+                (FILL_WORD, word) => Fill::Word(word),
+                _ => return Err(MalformedRecord("an unknown fill")),
+            };
+            LogOp::Fill { volume, range, fill }
+        }
+        SAME => {
+            let (volume, range) = take_range(body)?;
+            LogOp::Same { volume, range, pattern: take(body, BLOCK_BYTES as usize)? }
+        }
+        COPY => {
+            let (source, from) = take_range(body)?;
+            LogOp::Copy { source, from, destination: VolumeId(take_u64(body)?), to: Lba(take_u64(body)?) }
+        }
+        CREATE => LogOp::Create { volume: VolumeId(take_u64(body)?), blocks: take_u64(body)? },
+        DELETE => LogOp::Delete { volume: VolumeId(take_u64(body)?) },
+        RESIZE => LogOp::Resize { volume: VolumeId(take_u64(body)?), blocks: take_u64(body)? },
+        COPY_VOLUME => LogOp::CopyVolume { source: VolumeId(take_u64(body)?), destination: VolumeId(take_u64(body)?) },
+        PUT => LogOp::Put { key: take_bytes(body)?, value: take_bytes(body)? },
+        REMOVE => LogOp::Remove { key: take_bytes(body)? },
+        _ => return Err(MalformedRecord("an unknown operation")),
+    })
+}
+
+fn take(body: &mut Bytes, length: usize) -> Result<Bytes, MalformedRecord> {
+    if body.len() < length { Err(MalformedRecord("it ends too early")) } else { Ok(body.split_to(length)) }
+}
+
+fn take_u8(body: &mut Bytes) -> Result<u8, MalformedRecord> {
+    take(body, 1).map(|mut bytes| bytes.get_u8())
+}
+
+fn take_u32(body: &mut Bytes) -> Result<u32, MalformedRecord> {
+    take(body, 4).map(|mut bytes| bytes.get_u32_le())
+}
+
+fn take_u64(body: &mut Bytes) -> Result<u64, MalformedRecord> {
+    take(body, 8).map(|mut bytes| bytes.get_u64_le())
+}
+
+fn take_bytes(body: &mut Bytes) -> Result<Bytes, MalformedRecord> {
+    let length = take_u32(body)?;
+    take(body, length as usize)
+}
+
+fn take_range(body: &mut Bytes) -> Result<(VolumeId, BlockRange), MalformedRecord> {
+    let (volume, start, blocks) = (take_u64(body)?, take_u64(body)?, take_u64(body)?);
+    let range = BlockRange::new(Lba(start), blocks).map_err(|_| MalformedRecord("a range without an end"))?;
+    Ok((VolumeId(volume), range))
+}

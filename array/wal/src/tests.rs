@@ -1,0 +1,161 @@
+//! A log in memory: written, torn, read back.
+
+use crate::*;
+use bytes::Bytes;
+use proptest::prelude::*;
+use types::{BlockRange, Lba, Lsn, VolumeId};
+
+const CAPACITY: u64 = 64 * 1024;
+
+fn chain() -> Chain {
+    Chain { array: *b"an array's name.", epoch: 3, sequence: 7, lsn: Lsn(40), previous: 0xAB }
+}
+
+fn write(lba: u64, byte: u8, blocks: usize) -> Vec<LogOp> {
+    vec![LogOp::Write { volume: VolumeId(1), lba: Lba(lba), data: Bytes::from(vec![byte; blocks * 512]) }]
+}
+
+fn put(area: &mut [u8], offset: u64, parts: &[Bytes]) {
+    let mut at = offset as usize;
+    for part in parts {
+        area[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+fn read_all(area: &[u8], replay: &mut Replay) -> Vec<(Lsn, Vec<LogOp>)> {
+    let mut all = Vec::new();
+    let mut read = |offset: u64, length: usize| {
+        Ok::<_, ()>(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length]))
+    };
+    while let Some(group) = replay.next(&mut read).unwrap() {
+        all.extend(group);
+    }
+    all
+}
+
+/// Writes one group per record, releasing what is older than `keep` groups.
+fn log(records: &[Vec<LogOp>], keep: u64) -> (Vec<u8>, Chain, u64, usize) {
+    let (mut area, mut chain, mut ring) = (vec![0xEE; CAPACITY as usize], chain(), Ring::new(CAPACITY, 8192));
+    let mut starts = Vec::new();
+    for record in records {
+        let mut builder = GroupBuilder::default();
+        builder.push(record);
+        ring.release_before(chain.sequence.saturating_sub(keep));
+        starts.push((chain, ring.head()));
+        let sequence = chain.sequence;
+        let sealed = builder.seal(&mut chain);
+        let offset = ring.take(sequence, sealed.bytes).expect("room");
+        put(&mut area, offset, &sealed.parts);
+    }
+    let first = records.len().saturating_sub(keep as usize);
+    (area, starts[first].0, starts[first].1, first)
+}
+
+#[test]
+fn golden_bytes() {
+    let mut builder = GroupBuilder::default();
+    builder.push(&[LogOp::Delete { volume: VolumeId(0x0102) }]);
+    let sealed = builder.seal(&mut chain());
+    let bytes = sealed.parts.concat();
+    assert_eq!((bytes.len(), sealed.bytes, sealed.last_lsn), (4096, 4096, Lsn(40)));
+    assert_eq!(&bytes[..8], b"IBIDLOG\0");
+    assert_eq!(bytes[8..16], [1, 0, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(&bytes[16..32], b"an array's name.");
+    assert_eq!(bytes[32..56], [3, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[56..60], [13, 0, 0, 0]);
+    assert_eq!(bytes[72..85], [1, 0, 0, 0, 6, 2, 1, 0, 0, 0, 0, 0, 0]);
+    assert!(bytes[85..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn the_log_goes_round_and_is_read_from_any_group() {
+    let records: Vec<_> = (0..100u64).map(|n| write(n, n as u8, 1 + (n as usize * 7) % 20)).collect();
+    for keep in 1..4 {
+        let (area, chain, head, first) = log(&records, keep);
+        let mut replay = Replay::new(chain, CAPACITY, head);
+        let read: Vec<_> = read_all(&area, &mut replay).into_iter().map(|(_, ops)| ops).collect();
+        assert_eq!(read, records[first..]);
+        let (chain, ring) = replay.finish();
+        assert_eq!(chain.lsn, Lsn(140));
+        assert!(ring.used() > 0);
+    }
+}
+
+#[test]
+fn a_flipped_bit_ends_the_log_before_its_group() {
+    let records: Vec<_> = (0..4).map(|n| write(n, 9, 3)).collect();
+    let (area, chain, head, _) = log(&records, 4);
+    for at in [head as usize + 8192 + 1, head as usize + 8192 + 70, head as usize + 8192 + 500] {
+        let mut damaged = area.clone();
+        damaged[at] ^= 4;
+        // Each group takes 4096 bytes here: the damage is in the third.
+        assert_eq!(read_all(&damaged, &mut Replay::new(chain, CAPACITY, head)).len(), 2);
+    }
+}
+
+#[test]
+fn another_array_s_log_is_not_read() {
+    let (area, mut chain, head, _) = log(&[write(0, 1, 1)], 1);
+    chain.array[0] ^= 1;
+    assert!(read_all(&area, &mut Replay::new(chain, CAPACITY, head)).is_empty());
+}
+
+fn any_op() -> impl Strategy<Value = LogOp> {
+    let range = (0..1u64 << 40, 0..1u64 << 20).prop_map(|(start, blocks)| BlockRange::new(Lba(start), blocks).unwrap());
+    let volume = any::<u64>().prop_map(VolumeId);
+    let bytes = proptest::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from);
+    prop_oneof![
+        (volume.clone(), any::<u32>(), 1..4usize, any::<u8>()).prop_map(|(volume, lba, blocks, byte)| LogOp::Write {
+            volume,
+            lba: Lba(lba.into()),
+            data: vec![byte; blocks * 512].into()
+        }),
+        (
+            volume.clone(),
+            range.clone(),
+            prop_oneof![Just(Fill::Hole), Just(Fill::Zero), any::<u32>().prop_map(Fill::Word)]
+        )
+            .prop_map(|(volume, range, fill)| LogOp::Fill { volume, range, fill }),
+        (volume.clone(), range.clone(), any::<u8>()).prop_map(|(volume, range, byte)| LogOp::Same {
+            volume,
+            range,
+            pattern: vec![byte; 512].into()
+        }),
+        (volume.clone(), range, volume.clone(), any::<u64>()).prop_map(|(source, from, destination, to)| LogOp::Copy {
+            source,
+            from,
+            destination,
+            to: Lba(to)
+        }),
+        (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Create { volume, blocks }),
+        (volume.clone(), any::<u64>()).prop_map(|(volume, blocks)| LogOp::Resize { volume, blocks }),
+        (volume.clone(), any::<u64>()).prop_map(|(source, to)| LogOp::CopyVolume { source, destination: VolumeId(to) }),
+        volume.prop_map(|volume| LogOp::Delete { volume }),
+        (bytes.clone(), bytes.clone()).prop_map(|(key, value)| LogOp::Put { key, value }),
+        bytes.prop_map(|key| LogOp::Remove { key }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn records_survive_the_round_trip(records in proptest::collection::vec(proptest::collection::vec(any_op(), 1..5), 1..8)) {
+        let (mut chain, start) = (chain(), chain());
+        let mut builder = GroupBuilder::default();
+        records.iter().for_each(|record| builder.push(record));
+        let mut area = vec![0; CAPACITY as usize];
+        put(&mut area, 0, &builder.seal(&mut chain).parts);
+        let read: Vec<_> = read_all(&area, &mut Replay::new(start, CAPACITY, 0)).into_iter().map(|(_, ops)| ops).collect();
+        prop_assert_eq!(read, records);
+    }
+
+    #[test]
+    fn bytes_from_anywhere_do_no_harm(data in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fuzzing::fuzz_record(&data);
+    }
+
+    #[test]
+    fn a_damaged_log_gives_a_beginning_of_itself(data in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fuzzing::fuzz_replay(&data);
+    }
+}

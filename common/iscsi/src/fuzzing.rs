@@ -1,0 +1,215 @@
+//! What the fuzz targets run, and a short seeded slice of it for `cargo test`.
+//!
+//! Every function takes any bytes. It fails only when something panics, or breaks a promise that holds for all inputs:
+//! a PDU reads back from its own encoding, what a connection keeps stays within its limits, and every command that is
+//! handed up can be completed.
+
+use bytes::BytesMut;
+
+use crate::{
+    chap::Secret,
+    digest::Digests,
+    login::{
+        Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, SessionKind,
+        SessionRequest, TargetLogin,
+    },
+    output::Output,
+    parameters::Parameters,
+    pdu::{Decoder, Encode, Pdu, TaskOutcome},
+    target_connection::{Completion, Event, Limits, TargetConnection, TargetRecord},
+};
+
+/// A stream of PDUs; the first byte chooses the digests.
+pub fn fuzz_pdu(data: &[u8]) {
+    let Some((&choice, stream)) = data.split_first() else { return };
+    let mut decoder =
+        Decoder { digests: Digests { header: choice & 1 != 0, data: choice & 2 != 0 }, ..Decoder::default() };
+    let mut input = BytesMut::from(stream);
+    while let Ok(Some(frame)) = decoder.next(&mut input) {
+        let data_segment = frame.data.len();
+        assert!(data_segment <= decoder.limits.max_data_segment as usize);
+        if let Ok(pdu) = Pdu::load(frame) {
+            check_encoding(&pdu);
+        }
+    }
+}
+
+/// What was read means the same when it is written and read again.
+fn check_encoding(pdu: &Pdu) {
+    match pdu {
+        Pdu::NopOut(pdu) => reads_back(pdu, Pdu::NopOut(pdu.clone())),
+        Pdu::ScsiCommand(pdu) => reads_back(pdu, Pdu::ScsiCommand(pdu.clone())),
+        Pdu::TaskManagementRequest(pdu) => reads_back(pdu, Pdu::TaskManagementRequest(pdu.clone())),
+        Pdu::LoginRequest(pdu) => reads_back(pdu, Pdu::LoginRequest(pdu.clone())),
+        Pdu::TextRequest(pdu) => reads_back(pdu, Pdu::TextRequest(pdu.clone())),
+        Pdu::DataOut(pdu) => reads_back(pdu, Pdu::DataOut(pdu.clone())),
+        Pdu::LogoutRequest(pdu) => reads_back(pdu, Pdu::LogoutRequest(pdu.clone())),
+        Pdu::Snack(pdu) => reads_back(pdu, Pdu::Snack(pdu.clone())),
+        Pdu::NopIn(pdu) => reads_back(pdu, Pdu::NopIn(pdu.clone())),
+        Pdu::TextResponse(pdu) => reads_back(pdu, Pdu::TextResponse(pdu.clone())),
+        Pdu::R2t(pdu) => reads_back(pdu, Pdu::R2t(pdu.clone())),
+        Pdu::Reject(pdu) => reads_back(pdu, Pdu::Reject(pdu.clone())),
+        // These drop what the wire may carry and nobody reads: a count without its residual bit, a StatSN without
+        // status, data behind the sense data. They are read, and not compared.
+        Pdu::ScsiResponse(_)
+        | Pdu::DataIn(_)
+        | Pdu::TaskManagementResponse(_)
+        | Pdu::LoginResponse(_)
+        | Pdu::LogoutResponse(_)
+        | Pdu::AsyncMessage(_) => {}
+    }
+}
+
+fn reads_back(pdu: &impl Encode, same: Pdu) {
+    let mut output = Output::default();
+    output.push(pdu);
+    let mut wire = BytesMut::from(&output.take_all().concat()[..]);
+    // The additional header segments are written in one order only, so they may take less room than they did.
+    let frame = Decoder::default().next(&mut wire).ok().flatten();
+    assert_eq!(frame.map(Pdu::load), Some(Ok(same)));
+    assert!(wire.is_empty());
+}
+
+/// Lets everybody in who knows the secret, which is in the dictionary of nobody.
+struct Gate;
+
+impl LoginAuthority for Gate {
+    fn authentication(&mut self, initiator: &str, _: &SessionKind) -> Result<Authentication, LoginStatus> {
+        match initiator.len() % 3 {
+            0 => Ok(Authentication::None),
+            1 => Err(LoginStatus::NotFound),
+            _ => {
+                let mutual = Some(("array".to_owned(), Secret::new("of the array")));
+                let account = ChapAccount { user: "host".to_owned(), secret: Secret::new("of the host"), mutual };
+                Ok(Authentication::Chap(account))
+            }
+        }
+    }
+
+    fn fill_random(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0x5a);
+    }
+
+    fn admit(&mut self, _: &SessionRequest) -> Result<u16, LoginStatus> {
+        Ok(1)
+    }
+}
+
+/// A login from its first byte.
+pub fn fuzz_login(data: &[u8]) {
+    let mut login = TargetLogin::new(LoginConfig::default());
+    let (mut input, mut output) = (BytesMut::from(data), Output::default());
+    match login.receive(&mut input, &mut Gate, &mut output) {
+        LoginProgress::Established(established) => {
+            assert_ne!(established.tsih, 0);
+            assert!(established.parameters.first_burst_length <= established.parameters.max_burst_length);
+            assert!((512..1 << 24).contains(&established.parameters.max_send_segment));
+        }
+        LoginProgress::Refused(_) | LoginProgress::Pending => {}
+    }
+    // Each answer is at most as long as a request may be, and there are at most sixty-five.
+    assert!(output.len() < 1 << 20, "{} bytes of answers", output.len());
+}
+
+/// A login without its header: text alone, as a direct login to the operational stage carries it.
+pub fn fuzz_login_text(text: &[u8]) {
+    use crate::pdu::{LoginRequest, Stage};
+    let mut output = Output::default();
+    let data = bytes::Bytes::copy_from_slice(&text[..text.len().min(8192)]);
+    let (stage, transit_to) = (Stage::Operational, Some(Stage::FullFeature));
+    output.push(&LoginRequest { stage, transit_to, data, ..LoginRequest::default() });
+    fuzz_login(&output.take_all().concat());
+}
+
+/// What the connections of the fuzz target may cost.
+const LIMITS: Limits = Limits {
+    command_window: 8,
+    immediate_requests: 4,
+    max_write_bytes: 64 << 10,
+    write_budget: 128 << 10,
+    max_text_bytes: 4096,
+};
+
+/// The full feature phase from its first byte; the first two bytes choose parameters, and how commands are completed.
+pub fn fuzz_target_connection(data: &[u8]) {
+    let Some((&[flags, pace], stream)) = data.split_first_chunk::<2>() else { return };
+    let established = established(flags);
+    let mut connection = TargetConnection::new(&established, LIMITS, Output::default());
+    let mut above: Vec<Event> = Vec::new();
+    let mut input = BytesMut::new();
+    for part in stream.chunks(usize::from(pace) + 1) {
+        input.extend_from_slice(part);
+        let mut events = Vec::new();
+        connection.receive(&mut input, &mut events);
+        above.append(&mut events);
+        // Every other step the layer above gets round to its work, from the wrong end.
+        if pace & 1 != 0 {
+            answer(&mut connection, &mut above);
+        }
+        let tasks = (LIMITS.command_window + LIMITS.immediate_requests) as usize;
+        assert!(connection.outstanding() <= tasks, "{} commands", connection.outstanding());
+        connection.output().take_all();
+    }
+    answer(&mut connection, &mut above);
+}
+
+fn established(flags: u8) -> Established {
+    let parameters = Parameters {
+        digests: Digests { header: false, data: flags & 1 != 0 },
+        initial_r2t: flags & 2 != 0,
+        immediate_data: flags & 4 != 0,
+        max_outstanding_r2t: 1 + u16::from(flags >> 6),
+        max_burst_length: 16 << 10,
+        first_burst_length: 4 << 10,
+        ..Parameters::default()
+    };
+    let kind = if flags & 8 != 0 { SessionKind::Discovery } else { SessionKind::Normal { target: "iqn.t".to_owned() } };
+    let request = SessionRequest {
+        initiator: "iqn.i".to_owned(),
+        initiator_alias: None,
+        kind,
+        isid: [0; 6],
+        tsih: 0,
+        cid: 0,
+        user: None,
+    };
+    Established { request, tsih: 1, parameters, cmd_sn: 0, max_cmd_sn: 7, stat_sn: 0 }
+}
+
+/// Does what the connection asked for, the latest first.
+fn answer(connection: &mut TargetConnection, above: &mut Vec<Event>) {
+    while let Some(event) = above.pop() {
+        match event {
+            Event::Command(command) => {
+                assert!(command.data.len() <= LIMITS.max_write_bytes as usize);
+                assert_eq!(command.data.len() as u32, command.expected_write.min(LIMITS.max_write_bytes));
+                let completion = match command.cdb[0] % 4 {
+                    0 => Completion::good(),
+                    1 => Completion::read(vec![0xa5; usize::from(command.cdb[1]) * 64]),
+                    2 => Completion::check_condition(vec![0x70; 18]),
+                    _ => Completion::status(8).wanting(u64::from(command.cdb[1])),
+                };
+                connection.complete(command.id, completion);
+            }
+            Event::TaskManagement(management) => {
+                for &task in &management.tasks {
+                    connection.complete(task, Completion::good());
+                }
+                connection.complete_task_management(management.id, TaskOutcome::Complete);
+            }
+            Event::SendTargets { id, .. } => {
+                let addresses = vec!["192.0.2.1:3260,1".to_owned(); 40];
+                connection.complete_send_targets(id, &[TargetRecord { name: "iqn.t".to_owned(), addresses }]);
+            }
+            Event::Logout { .. } => {
+                let mut last = Vec::new();
+                connection.complete_logout(&mut last);
+                assert!(matches!(last[..], [Event::Close(_)]));
+            }
+            Event::Pong | Event::Close(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

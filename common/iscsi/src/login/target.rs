@@ -1,0 +1,333 @@
+//! The target's side of the login phase (RFC 7143 6.3).
+
+use bytes::BytesMut;
+
+use super::{
+    Authentication, Established, LoginAuthority, LoginProgress, LoginRefusal, LoginStatus, SessionKind, SessionRequest,
+    VERSION, security::Security,
+};
+use crate::{
+    output::Output,
+    parameters::Parameters,
+    pdu::{DecodeLimits, Decoder, Frame, LoginRequest, LoginResponse, Opcode, Stage, TargetSn},
+    text::{self, Assembler, Negotiation, Pairs, name},
+};
+
+/// Most text of one login request, over all its PDUs.
+const MAX_TEXT_LEN: usize = 16 << 10;
+/// Most requests of one login. Six are enough for mutual CHAP; an initiator that goes on for ever is cut off.
+const MAX_REQUESTS: u32 = 64;
+/// Longest iSCSI name (RFC 7143 4.2.7.2).
+const MAX_NAME_LEN: usize = 223;
+
+/// What a portal brings to every login.
+#[derive(Clone, Debug)]
+pub struct LoginConfig {
+    /// TargetPortalGroupTag of the portal (RFC 7143 13.9).
+    pub portal_group_tag: u16,
+    /// TargetAlias.
+    pub target_alias: Option<String>,
+    /// What the target is ready to agree on.
+    pub offer: Parameters,
+    /// Commands the initiator may send at once: the same as [`Limits::command_window`](crate::target_connection::Limits).
+    pub command_window: u32,
+}
+
+impl Default for LoginConfig {
+    fn default() -> Self {
+        let command_window = crate::target_connection::Limits::default().command_window;
+        Self { portal_group_tag: 1, target_alias: None, offer: Parameters::offer_of_target(), command_window }
+    }
+}
+
+/// Who logs in, once the first request has said so.
+#[derive(Debug)]
+struct Identity {
+    initiator: String,
+    initiator_alias: Option<String>,
+    kind: SessionKind,
+    security: Security,
+    negotiation: Negotiation,
+}
+
+/// What the first request of a login fixed for the others.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    isid: [u8; 6],
+    tsih: u16,
+    cid: u16,
+    cmd_sn: u32,
+}
+
+/// One login, from the first byte of a connection to the full feature phase or to its refusal.
+#[derive(Debug)]
+pub struct TargetLogin {
+    config: LoginConfig,
+    decoder: Decoder,
+    text: Assembler,
+    stage: Stage,
+    stat_sn: u32,
+    requests: u32,
+    first: Option<First>,
+    identity: Option<Identity>,
+}
+
+/// Why a login is refused: Status-Class and -Detail, and what the log should say.
+type Refusal = (LoginStatus, String);
+
+fn refusal(status: LoginStatus, detail: impl Into<String>) -> Refusal {
+    (status, detail.into())
+}
+
+/// What is answered to one complete request.
+struct Answer {
+    pairs: Pairs,
+    transit_to: Option<Stage>,
+}
+
+impl TargetLogin {
+    /// A login that has not heard anything yet.
+    pub fn new(config: LoginConfig) -> Self {
+        Self {
+            config,
+            decoder: Decoder::new(DecodeLimits::default()),
+            text: Assembler::new(MAX_TEXT_LEN),
+            stage: Stage::Security,
+            stat_sn: 0,
+            requests: 0,
+            first: None,
+            identity: None,
+        }
+    }
+
+    /// Takes the login requests at the front of `input` and answers them. After the last one it takes nothing more:
+    /// what follows belongs to the full feature phase.
+    pub fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        authority: &mut dyn LoginAuthority,
+        output: &mut Output,
+    ) -> LoginProgress {
+        loop {
+            let frame = match self.decoder.next(input) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return LoginProgress::Pending,
+                Err(error) => return self.refused(LoginStatus::InitiatorError, error.to_string()),
+            };
+            match self.step(frame, authority, output) {
+                Ok(None) => {}
+                Ok(Some(established)) => return LoginProgress::Established(Box::new(established)),
+                Err((status, detail)) => return self.refused(status, detail),
+            }
+        }
+    }
+
+    /// How many bytes the PDU at the front of `input` has: what a reader should make room for.
+    pub fn wanted(&self, input: &[u8]) -> usize {
+        self.decoder.wanted(input)
+    }
+
+    fn refused(&self, status: LoginStatus, detail: String) -> LoginProgress {
+        let initiator = self.identity.as_ref().map(|identity| identity.initiator.clone());
+        LoginProgress::Refused(LoginRefusal { status, detail, initiator })
+    }
+
+    /// One PDU: whatever it is answered with goes to the output, a refusal too.
+    fn step(
+        &mut self,
+        frame: Frame,
+        authority: &mut dyn LoginAuthority,
+        output: &mut Output,
+    ) -> Result<Option<Established>, Refusal> {
+        // RFC 7143 6.3: a connection that does not begin with a Login Request is closed without an answer; we do the
+        // same when another PDU comes between login requests, since there is nothing to build an answer from.
+        if frame.opcode() != Some(Opcode::LoginRequest) {
+            return Err(refusal(LoginStatus::InvalidDuringLogin, "not a login request"));
+        }
+        let mut response = LoginResponse { stage: self.stage, version_active: VERSION, ..LoginResponse::default() };
+        response.isid.copy_from_slice(&frame.bhs[8..14]);
+        response.initiator_task_tag = frame.initiator_task_tag();
+        let loaded = LoginRequest::load(frame);
+        let result = match loaded {
+            Ok(request) => self.handle(&request, authority, &mut response),
+            Err(error) => Err(refusal(LoginStatus::InitiatorError, error.to_string())),
+        };
+        if let Err((status, _)) = &result {
+            response.status = *status as u16;
+            response.transit_to = None;
+            response.continued = false;
+        }
+        let cmd_sn = self.first.map_or(0, |first| first.cmd_sn);
+        let max_cmd_sn = cmd_sn.wrapping_add(self.config.command_window.saturating_sub(1));
+        response.sn = TargetSn { stat_sn: self.stat_sn, exp_cmd_sn: cmd_sn, max_cmd_sn };
+        self.stat_sn = self.stat_sn.wrapping_add(1);
+        output.push(&response);
+        Ok(result?.map(|established| Established { stat_sn: self.stat_sn, max_cmd_sn, ..established }))
+    }
+
+    fn handle(
+        &mut self,
+        request: &LoginRequest,
+        authority: &mut dyn LoginAuthority,
+        response: &mut LoginResponse,
+    ) -> Result<Option<Established>, Refusal> {
+        let first = self.check_header(request)?;
+        response.stage = self.stage;
+        response.tsih = first.tsih;
+        let too_much = |error: text::TextError| refusal(LoginStatus::InitiatorError, error.to_string());
+        let Some(pairs) = self.text.push(&request.data, request.continued).map_err(too_much)? else {
+            return Ok(None);
+        };
+        let answer = self.answer(request, &pairs, authority)?;
+        response.transit_to = answer.transit_to;
+        let established = match answer.transit_to {
+            Some(Stage::FullFeature) => Some(self.establish(first, authority)?),
+            Some(stage) => {
+                self.stage = stage;
+                None
+            }
+            None => None,
+        };
+        if let Some(established) = &established {
+            response.tsih = established.tsih;
+        }
+        response.data = text::encode_pairs(&answer.pairs);
+        Ok(established)
+    }
+
+    /// The rules of the header that hold from request to request.
+    fn check_header(&mut self, request: &LoginRequest) -> Result<First, Refusal> {
+        self.requests += 1;
+        if self.requests > MAX_REQUESTS {
+            return Err(refusal(LoginStatus::InitiatorError, "the login does not come to an end"));
+        }
+        let first = match self.first {
+            Some(first) => first,
+            None => {
+                // RFC 7143 11.13.2: StatSN begins where the target likes; there the initiator expects it.
+                self.stat_sn = request.exp_stat_sn;
+                self.stage = request.stage;
+                let LoginRequest { isid, tsih, cid, cmd_sn, .. } = *request;
+                *self.first.insert(First { isid, tsih, cid, cmd_sn })
+            }
+        };
+        // RFC 7143 11.12.5: the lowest version the initiator can do has to be ours.
+        if request.version_min > VERSION {
+            return Err(refusal(LoginStatus::UnsupportedVersion, format!("version {}", request.version_min)));
+        }
+        if (request.isid, request.cid) != (first.isid, first.cid) {
+            return Err(refusal(LoginStatus::InitiatorError, "ISID or CID changed during login"));
+        }
+        if request.stage != self.stage || request.stage == Stage::FullFeature {
+            let detail = format!("request for stage {:?} in stage {:?}", request.stage, self.stage);
+            return Err(refusal(LoginStatus::InvalidDuringLogin, detail));
+        }
+        // RFC 7143 11.12.2: A Login Request with the C bit set to 1 MUST have the T bit set to 0.
+        let backwards = request.transit_to.is_some_and(|next| next <= request.stage);
+        if backwards || (request.continued && request.transit_to.is_some()) {
+            return Err(refusal(LoginStatus::InitiatorError, "impossible transit"));
+        }
+        Ok(first)
+    }
+
+    /// Answers a complete text.
+    fn answer(
+        &mut self,
+        request: &LoginRequest,
+        pairs: &Pairs,
+        authority: &mut dyn LoginAuthority,
+    ) -> Result<Answer, Refusal> {
+        let mut answers = Pairs::new();
+        if self.identity.is_none() {
+            let identity = introduce(pairs, authority, &self.config)?;
+            if let SessionKind::Normal { .. } = identity.kind {
+                // RFC 7143 13.9: the first response of a normal session says which portal group this is.
+                let tag = self.config.portal_group_tag.to_string();
+                answers.push((name::TARGET_PORTAL_GROUP_TAG.to_owned(), tag));
+                let alias = self.config.target_alias.iter();
+                answers.extend(alias.map(|alias| (name::TARGET_ALIAS.to_owned(), alias.clone())));
+            }
+            self.identity = Some(identity);
+        }
+        let Some(identity) = &mut self.identity else {
+            return Err(refusal(LoginStatus::TargetError, "no identity"));
+        };
+        let (security, operational): (Pairs, Pairs) =
+            pairs.iter().filter(|(key, _)| !is_introduction(key)).cloned().partition(|(key, _)| Security::knows(key));
+        if self.stage == Stage::Security {
+            answers.extend(identity.security.receive(&security, authority)?);
+        } else if !security.is_empty() || !identity.security.is_satisfied() {
+            return Err(refusal(LoginStatus::AuthenticationFailure, "authentication was skipped or came too late"));
+        }
+        let offers = operational.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let settled = identity.negotiation.receive_all(offers);
+        answers.extend(settled.map_err(|error| refusal(LoginStatus::InitiatorError, error.to_string()))?);
+        if self.stage == Stage::Operational {
+            answers.extend(identity.negotiation.declaration());
+        }
+        let transit_to = request.transit_to.filter(|_| identity.security.is_satisfied());
+        if request.transit_to.is_some() && transit_to.is_none() && security.is_empty() {
+            // The initiator wants to go on without having proven anything.
+            return Err(refusal(LoginStatus::AuthenticationFailure, "authentication is required"));
+        }
+        Ok(Answer { pairs: answers, transit_to })
+    }
+
+    fn establish(&self, first: First, authority: &mut dyn LoginAuthority) -> Result<Established, Refusal> {
+        let Some(identity) = &self.identity else {
+            return Err(refusal(LoginStatus::MissingParameter, "no InitiatorName"));
+        };
+        let request = SessionRequest {
+            initiator: identity.initiator.clone(),
+            initiator_alias: identity.initiator_alias.clone(),
+            kind: identity.kind.clone(),
+            isid: first.isid,
+            tsih: first.tsih,
+            cid: first.cid,
+            user: identity.security.user.clone(),
+        };
+        let tsih = authority.admit(&request).map_err(|status| refusal(status, "session not admitted"))?;
+        let parameters = identity.negotiation.finish();
+        Ok(Established { request, tsih, parameters, cmd_sn: first.cmd_sn, max_cmd_sn: first.cmd_sn, stat_sn: 0 })
+    }
+}
+
+/// Keys that say who logs in, and to what.
+fn is_introduction(key: &str) -> bool {
+    [name::INITIATOR_NAME, name::INITIATOR_ALIAS, name::TARGET_NAME, name::SESSION_TYPE].contains(&key)
+}
+
+/// Reads from the first text who logs in, and asks how that has to be proven.
+///
+/// RFC 7143 13.5: The initiator of the TCP connection MUST provide this key to the remote endpoint at the first login
+/// of the Login Phase for every connection.
+fn introduce(pairs: &Pairs, authority: &mut dyn LoginAuthority, config: &LoginConfig) -> Result<Identity, Refusal> {
+    let find = |wanted: &str| pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
+    let missing = |key: &str| refusal(LoginStatus::MissingParameter, format!("no {key}"));
+    let initiator = find(name::INITIATOR_NAME).and_then(normal_name);
+    let initiator = initiator.ok_or_else(|| missing(name::INITIATOR_NAME))?;
+    let kind = match find(name::SESSION_TYPE) {
+        Some("Discovery") => SessionKind::Discovery,
+        None | Some("Normal") => {
+            let target = find(name::TARGET_NAME).and_then(normal_name);
+            SessionKind::Normal { target: target.ok_or_else(|| missing(name::TARGET_NAME))? }
+        }
+        Some(other) => return Err(refusal(LoginStatus::SessionTypeNotSupported, format!("SessionType={other}"))),
+    };
+    let wanted: Authentication = authority
+        .authentication(&initiator, &kind)
+        .map_err(|status| refusal(status, format!("initiator {initiator}, target {:?}", kind.target())))?;
+    Ok(Identity {
+        initiator,
+        initiator_alias: find(name::INITIATOR_ALIAS).map(str::to_owned),
+        negotiation: Negotiation::new(config.offer.clone(), kind == SessionKind::Discovery),
+        kind,
+        security: Security::new(wanted),
+    })
+}
+
+/// An iSCSI name as it is compared: in lower case (RFC 7143 4.2.7.1), not empty and not too long.
+fn normal_name(name: &str) -> Option<String> {
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_LEN && name.chars().all(|c| !c.is_control() && c != ' ');
+    fits.then(|| name.to_lowercase())
+}

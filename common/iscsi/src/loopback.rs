@@ -1,0 +1,306 @@
+//! Both state machines against each other, in memory: whatever is negotiated, the data arrives.
+
+use std::collections::HashMap;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+
+use crate::{
+    digest::Digests,
+    initiator_connection::{self, InitiatorConnection, Request, Response},
+    login::LoginConfig,
+    output::Output,
+    parameters::Parameters,
+    payload::Payload,
+    pdu::{AsyncEvent, LogoutReason, LogoutResult, Lun, Residual, TaskFunction, TaskOutcome},
+    target_connection::{self, Command, Completion, Limits, SendTargets, TargetConnection, TargetRecord},
+    testing::{Authority, LUN, TARGET, initiator_config, log_in},
+};
+
+/// Two connections with wires between them that deliver a few bytes at a time.
+struct Loop {
+    initiator: InitiatorConnection,
+    target: TargetConnection,
+    at_initiator: BytesMut,
+    at_target: BytesMut,
+    /// Bytes that arrive at once.
+    step: usize,
+}
+
+impl Loop {
+    fn new(of_initiator: Parameters, of_target: Parameters, limits: Limits, step: usize) -> Self {
+        let config = initiator_connection::LoginConfig { offer: of_initiator, ..initiator_config() };
+        let login = LoginConfig { offer: of_target, command_window: limits.command_window, ..LoginConfig::default() };
+        let (initiator, target) = log_in(config, login, &mut Authority::default());
+        Self {
+            initiator: InitiatorConnection::new(&initiator.unwrap(), Output::default()),
+            target: TargetConnection::new(&target.unwrap(), limits, Output::default()),
+            at_initiator: BytesMut::new(),
+            at_target: BytesMut::new(),
+            step: step.max(1),
+        }
+    }
+
+    /// Lets bytes flow until neither end has anything to say; gives what both ends report.
+    fn settle(&mut self) -> (Vec<target_connection::Event>, Vec<initiator_connection::Event>) {
+        let (mut above, mut here) = (Vec::new(), Vec::new());
+        loop {
+            let to_target = self.initiator.output().take_all().concat();
+            let to_initiator = self.target.output().take_all().concat();
+            if to_target.is_empty() && to_initiator.is_empty() {
+                return (above, here);
+            }
+            for part in to_target.chunks(self.step) {
+                self.at_target.extend_from_slice(part);
+                self.target.receive(&mut self.at_target, &mut above);
+            }
+            for part in to_initiator.chunks(self.step) {
+                self.at_initiator.extend_from_slice(part);
+                self.initiator.receive(&mut self.at_initiator, &mut here);
+            }
+        }
+    }
+}
+
+/// One command of a random load.
+#[derive(Clone, Debug)]
+enum Work {
+    Read { length: u32, expected: u32 },
+    Write { length: u32, parts: u32 },
+    Both { write: u32, read: u32 },
+    Check,
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let length = || prop_oneof![0u32..2000, 0u32..70_000];
+    prop_oneof![
+        (length(), length()).prop_map(|(length, expected)| Work::Read { length, expected }),
+        (length(), 1u32..5).prop_map(|(length, parts)| Work::Write { length, parts }),
+        (1u32..9000, 1u32..9000).prop_map(|(write, read)| Work::Both { write, read }),
+        Just(Work::Check),
+    ]
+}
+
+/// The data of the command with this number: different for each, and in each place.
+fn data_of(number: usize, length: u32) -> Vec<u8> {
+    (0..length).map(|i| (i ^ (i >> 8) ^ (number as u32).wrapping_mul(31)) as u8).collect()
+}
+
+impl Work {
+    fn request(&self, number: usize) -> Request {
+        let mut cdb = vec![0u8; if number.is_multiple_of(3) { 32 } else { 16 }];
+        cdb[2..6].copy_from_slice(&(number as u32).to_be_bytes());
+        let base = Request { lun: LUN, cdb: cdb.into(), ..Request::default() };
+        match *self {
+            Self::Read { expected, .. } => Request { expected_read: expected, ..base },
+            Self::Write { length, parts } => {
+                let data = data_of(number, length);
+                let part = (length / parts).max(1) as usize;
+                Request { data: data.chunks(part).map(Bytes::copy_from_slice).collect(), ..base }
+            }
+            Self::Both { write, read } => Request { data: data_of(number, write).into(), expected_read: read, ..base },
+            Self::Check => base,
+        }
+    }
+
+    /// What the target does; it checks the data that came.
+    fn execute(&self, number: usize, command: &Command) -> Completion {
+        assert_eq!(command.extended_cdb.len(), if number.is_multiple_of(3) { 16 } else { 0 });
+        match *self {
+            Self::Read { length, expected } => {
+                assert_eq!(command.expected_read, expected);
+                let data = data_of(number, length);
+                Completion::read(data.chunks(3000).map(Bytes::copy_from_slice).collect::<Payload>())
+            }
+            Self::Write { length, .. } => {
+                assert_eq!(command.data, data_of(number, length));
+                Completion::good()
+            }
+            Self::Both { write, read } => {
+                assert_eq!(command.data, data_of(number, write));
+                Completion::read(data_of(number, read))
+            }
+            Self::Check => Completion::check_condition(vec![0x70, 0, 5]),
+        }
+    }
+
+    fn check(&self, number: usize, response: &Response) {
+        let (mut data, mut residual, mut status, mut sense) = (Vec::new(), Residual::None, 0, &[][..]);
+        match *self {
+            Self::Read { length, expected } => {
+                data = data_of(number, length.min(expected));
+                residual = Residual::of(expected, length.into());
+            }
+            Self::Write { .. } => {}
+            Self::Both { read, .. } => data = data_of(number, read),
+            Self::Check => (status, sense) = (2, &[0x70, 0, 5]),
+        }
+        assert_eq!(response.status, Some(status));
+        assert_eq!(&response.sense[..], sense);
+        assert_eq!(response.residual, residual);
+        assert_eq!(response.data, data);
+    }
+}
+
+fn number_of(command: &Command) -> usize {
+    u32::from_be_bytes([command.cdb[2], command.cdb[3], command.cdb[4], command.cdb[5]]) as usize
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    let flags = any::<(bool, bool, bool, bool)>();
+    let sizes = (512u32..20_000, 512u32..40_000, 512u32..40_000, 1u16..6);
+    (flags, sizes).prop_map(|((header, data, initial_r2t, immediate_data), (segment, burst, first, r2ts))| Parameters {
+        digests: Digests { header, data },
+        initial_r2t,
+        immediate_data,
+        max_receive_segment: segment,
+        max_burst_length: burst,
+        first_burst_length: first,
+        max_outstanding_r2t: r2ts,
+        ..Parameters::default()
+    })
+}
+
+/// Runs a load to its end. Commands that reach the target are completed in an order of their own.
+fn run(wires: &mut Loop, load: &[Work], newest_first: bool) {
+    let mut sent = HashMap::new();
+    for (number, work) in load.iter().enumerate() {
+        sent.insert(wires.initiator.submit(work.request(number)), number);
+    }
+    let mut done = 0;
+    let mut above: Vec<Command> = Vec::new();
+    while done < load.len() {
+        let (events, answers) = wires.settle();
+        let quiet = events.is_empty() && answers.is_empty() && above.is_empty();
+        assert!(!quiet, "{done} of {} have ended, and nothing goes on", load.len());
+        for event in events {
+            match event {
+                target_connection::Event::Command(command) => above.push(command),
+                other => panic!("{other:?}"),
+            }
+        }
+        for answer in answers {
+            let initiator_connection::Event::Completed { id, response } = answer else { panic!("{answer:?}") };
+            let number = sent.remove(&id).expect("an answer to each command");
+            load[number].check(number, &response);
+            done += 1;
+        }
+        let next = if newest_first { above.pop() } else { (!above.is_empty()).then(|| above.remove(0)) };
+        if let Some(command) = next {
+            let number = number_of(&command);
+            wires.target.complete(command.id, load[number].execute(number, &command));
+        }
+    }
+    assert_eq!((wires.target.outstanding(), wires.initiator.outstanding()), (0, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_combination_moves_every_byte(
+        of_initiator in parameters(),
+        of_target in parameters(),
+        load in prop::collection::vec(work(), 1..24),
+        window in 1u32..12,
+        budget in 1u64..100_000,
+        step in prop_oneof![1usize..200, Just(100_000)],
+        newest_first: bool,
+    ) {
+        let limits = Limits { command_window: window, write_budget: budget, ..Limits::default() };
+        let mut wires = Loop::new(of_initiator, of_target, limits, step);
+        run(&mut wires, &load, newest_first);
+    }
+}
+
+fn plain() -> Loop {
+    Loop::new(Parameters::offer_of_target(), Parameters::offer_of_target(), Limits::default(), 4096)
+}
+
+#[test]
+fn pings_go_both_ways() {
+    let mut wires = plain();
+    wires.initiator.ping(Bytes::from_static(b"are you there?"));
+    assert!(wires.target.ping());
+    let (above, here) = wires.settle();
+    assert!(matches!(above[..], [target_connection::Event::Pong]));
+    let [initiator_connection::Event::Pong { data }] = &here[..] else { panic!("{here:?}") };
+    assert_eq!(&data[..], b"are you there?");
+}
+
+#[test]
+fn send_targets_finds_the_targets() {
+    let mut wires = plain();
+    let asked = wires.initiator.send_targets(&SendTargets::ThisSession);
+    let (above, _) = wires.settle();
+    let [target_connection::Event::SendTargets { id, scope: SendTargets::ThisSession }] = above[..] else {
+        panic!("{above:?}")
+    };
+    let addresses: Vec<String> = (0..5000).map(|n| format!("10.0.0.{n}:3260,1")).collect();
+    let records = [
+        TargetRecord { name: TARGET.to_owned(), addresses },
+        TargetRecord { name: "iqn.other".to_owned(), addresses: vec!["[::1]:3260,2".to_owned()] },
+    ];
+    wires.target.complete_send_targets(id, &records);
+    let (_, here) = wires.settle();
+    let [initiator_connection::Event::Targets { id, targets }] = &here[..] else { panic!("{here:?}") };
+    assert_eq!((*id, &targets[..]), (asked, &records[..]));
+}
+
+#[test]
+fn an_abort_ends_the_command_at_both_ends() {
+    let mut wires = plain();
+    let request = Request { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..Request::default() };
+    let victim = wires.initiator.submit(request.clone());
+    let (above, _) = wires.settle();
+    let [target_connection::Event::Command(command)] = &above[..] else { panic!("{above:?}") };
+    let asked = wires.initiator.task_management(TaskFunction::AbortTask, LUN, Some(victim));
+    let (above, _) = wires.settle();
+    let [target_connection::Event::TaskManagement(management)] = &above[..] else { panic!("{above:?}") };
+    assert_eq!(management.tasks, [command.id]);
+    wires.target.complete(command.id, Completion::good());
+    wires.target.complete_task_management(management.id, TaskOutcome::Complete);
+    let (_, here) = wires.settle();
+    let [initiator_connection::Event::TaskManagement { id, outcome: TaskOutcome::Complete }] = here[..] else {
+        panic!("{here:?}")
+    };
+    assert_eq!((id, wires.initiator.outstanding()), (asked, 0));
+    wires.initiator.submit(request);
+    assert!(matches!(wires.settle().0[..], [target_connection::Event::Command(_)]), "the session goes on");
+}
+
+#[test]
+fn a_logout_ends_the_connection() {
+    let mut wires = plain();
+    wires.target.send_async(Lun(0), AsyncEvent::LogoutRequest { time_3: 3 });
+    let (_, here) = wires.settle();
+    assert!(matches!(
+        here[..],
+        [initiator_connection::Event::Async { event: AsyncEvent::LogoutRequest { time_3: 3 }, .. }]
+    ));
+    wires.initiator.logout(LogoutReason::CloseSession);
+    let (above, _) = wires.settle();
+    assert!(matches!(above[..], [target_connection::Event::Logout { reason: LogoutReason::CloseSession }]));
+    let mut events = Vec::new();
+    wires.target.complete_logout(&mut events);
+    assert!(matches!(events[..], [target_connection::Event::Close(target_connection::CloseReason::LoggedOut)]));
+    let (_, here) = wires.settle();
+    assert!(matches!(here[..], [initiator_connection::Event::LoggedOut { result: LogoutResult::Closed }]));
+}
+
+#[test]
+fn commands_beyond_the_window_wait_at_the_initiator() {
+    let limits = Limits { command_window: 4, ..Limits::default() };
+    let mut wires = Loop::new(Parameters::offer_of_target(), Parameters::offer_of_target(), limits, 100);
+    let request = Request { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..Request::default() };
+    for _ in 0..10 {
+        wires.initiator.submit(request.clone());
+    }
+    assert_eq!((wires.initiator.outstanding(), wires.initiator.waiting()), (4, 6));
+    let mut above = wires.settle().0;
+    assert_eq!(above.len(), 4);
+    let target_connection::Event::Command(first) = above.remove(0) else { panic!("{above:?}") };
+    wires.target.complete(first.id, Completion::good());
+    let (above, here) = wires.settle();
+    assert_eq!((above.len(), here.len(), wires.initiator.waiting()), (1, 1, 5));
+}

@@ -1,0 +1,386 @@
+//! What a CDB asks for, as values. Reserved, ignored and fixed fields are gone; every number has a name.
+
+use crate::persistent_reservation::{InAction, OutAction, ReservationType};
+use types::Lba;
+
+/// The length class of a CDB, for commands that exist in several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CdbSize {
+    /// 6 bytes: 21-bit LBA, 8-bit length.
+    Six,
+    /// 10 bytes: 32-bit LBA, 16-bit length.
+    Ten,
+    /// 12 bytes: 32-bit LBA and length.
+    Twelve,
+    /// 16 bytes: 64-bit LBA, 32-bit length.
+    Sixteen,
+}
+
+/// A run of blocks to transfer, and how to treat the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Transfer {
+    /// Which CDB carried it.
+    pub size: CdbSize,
+    /// First block.
+    pub lba: Lba,
+    /// Number of blocks. Zero is no error and transfers nothing, except in the 6-byte CDBs, where it was read as 256.
+    pub blocks: u32,
+    /// DPO: the blocks will not be wanted again soon.
+    pub dpo: bool,
+    /// FUA: to or from stable storage, not a volatile cache.
+    pub fua: bool,
+}
+
+/// BYTCHK: what VERIFY compares (SBC-4 5.36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ByteCheck {
+    /// 00b: the medium is read, nothing is transferred.
+    Medium = 0,
+    /// 01b: all blocks against as many from the host.
+    Compare = 1,
+    /// 11b: each block against the one block from the host.
+    CompareSame = 3,
+}
+
+/// VERIFY and WRITE AND VERIFY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Verification {
+    /// Which CDB carried it.
+    pub size: CdbSize,
+    /// First block.
+    pub lba: Lba,
+    /// Number of blocks; zero verifies nothing.
+    pub blocks: u32,
+    /// DPO: the blocks will not be wanted again soon.
+    pub dpo: bool,
+    /// What is compared.
+    pub check: ByteCheck,
+}
+
+/// A run of blocks for SYNCHRONIZE CACHE and PRE-FETCH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheRange {
+    /// Which CDB carried it.
+    pub size: CdbSize,
+    /// First block.
+    pub lba: Lba,
+    /// Number of blocks; zero means up to the last block of the medium.
+    pub blocks: u32,
+    /// IMMED: the answer need not wait for the work.
+    pub immediate: bool,
+}
+
+/// WRITE SAME (SBC-4 5.49).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WriteSame {
+    /// Which CDB carried it: ten or sixteen bytes.
+    pub size: CdbSize,
+    /// First block.
+    pub lba: Lba,
+    /// Number of blocks; zero means up to the last block of the medium (WSNZ is 0).
+    pub blocks: u32,
+    /// UNMAP: the blocks may be deallocated where they would read the same.
+    pub unmap: bool,
+    /// NDOB: no data come, the block is all zeros. Sixteen bytes only.
+    pub no_data: bool,
+}
+
+/// PC: which values MODE SENSE returns (SPC-4 6.13.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PageControl {
+    /// The values in force.
+    Current = 0,
+    /// A mask of the bits that MODE SELECT may change.
+    Changeable = 1,
+    /// The values at start.
+    Default = 2,
+    /// The saved values.
+    Saved = 3,
+}
+
+/// MODE SENSE (SPC-4 6.13, 6.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModeSense {
+    /// Which CDB carried it: six or ten bytes.
+    pub size: CdbSize,
+    /// DBD: leave out the block descriptor.
+    pub no_block_descriptors: bool,
+    /// LLBAA: the block descriptor may be the long one. Ten bytes only.
+    pub long_lba: bool,
+    /// Which values.
+    pub control: PageControl,
+    /// Page code; 3Fh is all pages.
+    pub page: u8,
+    /// Subpage code; FFh is all subpages.
+    pub subpage: u8,
+    /// The most bytes the host takes.
+    pub allocation: u16,
+}
+
+/// LOG SENSE (SPC-4 6.8). PC is not looked at: it chooses among the values of counters, and our log parameters are lists
+/// of what is. SP is refused: nothing is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogSense {
+    /// Page code.
+    pub page: u8,
+    /// Subpage code; FFh is all subpages.
+    pub subpage: u8,
+    /// PARAMETER POINTER: the first log parameter wanted.
+    pub pointer: u16,
+    /// The most bytes the host takes.
+    pub allocation: u16,
+}
+
+/// SELECT REPORT of REPORT LUNS (SPC-4 6.33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SelectReport {
+    /// Logical units with peripheral, flat, extended or logical unit addressing.
+    Addressable = 0x00,
+    /// Well known logical units only.
+    WellKnown = 0x01,
+    /// All of them.
+    All = 0x02,
+}
+
+/// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ReportingOptions {
+    /// 000b: every command.
+    All = 0,
+    /// 001b: one command by operation code; refused where the code has service actions.
+    Opcode = 1,
+    /// 010b: one command by operation code and service action; refused where the code has none.
+    ServiceAction = 2,
+    /// 011b: one command by both, where a code without service actions counts as service action zero.
+    Either = 3,
+}
+
+/// REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReportOpcodes {
+    /// RCTD: with command timeouts descriptors.
+    pub timeouts: bool,
+    /// Which commands.
+    pub options: ReportingOptions,
+    /// REQUESTED OPERATION CODE.
+    pub opcode: u8,
+    /// REQUESTED SERVICE ACTION.
+    pub service_action: u16,
+    /// The most bytes the host takes.
+    pub allocation: u32,
+}
+
+/// START STOP UNIT (SBC-4 5.31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StartStop {
+    /// IMMED: the answer need not wait for the work.
+    pub immediate: bool,
+    /// POWER CONDITION; zero means that `start` and `load_eject` count.
+    pub power_condition: u8,
+    /// POWER CONDITION MODIFIER.
+    pub modifier: u8,
+    /// NO_FLUSH: caches need not be written out first.
+    pub no_flush: bool,
+    /// LOEJ: load or eject the medium.
+    pub load_eject: bool,
+    /// START: start, or stop.
+    pub start: bool,
+}
+
+/// Service actions of RECEIVE COPY RESULTS (SPC-3 6.18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CopyResults {
+    /// 00h: how a copy is doing.
+    CopyStatus = 0x00,
+    /// 01h: data held by a copy for its host.
+    ReceiveData = 0x01,
+    /// 03h: the limits of the copy manager.
+    OperatingParameters = 0x03,
+    /// 04h: how a copy failed.
+    FailedSegmentDetails = 0x04,
+}
+
+/// One command, parsed and found well formed in itself. Limits that depend on the volume are not yet checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// TEST UNIT READY (SPC-4 6.47).
+    TestUnitReady,
+    /// REQUEST SENSE (SPC-4 6.39).
+    RequestSense {
+        /// DESC: descriptor format.
+        descriptor: bool,
+        /// The most bytes the host takes.
+        allocation: u8,
+    },
+    /// INQUIRY (SPC-4 6.6).
+    Inquiry {
+        /// The vital product data page, or standard data.
+        page: Option<u8>,
+        /// The most bytes the host takes.
+        allocation: u16,
+    },
+    /// MODE SENSE.
+    ModeSense(ModeSense),
+    /// MODE SELECT (SPC-4 6.11, 6.12). SP is refused: nothing is saved.
+    ModeSelect {
+        /// Which CDB carried it: six or ten bytes.
+        size: CdbSize,
+        /// PF: the pages have the standard's format.
+        page_format: bool,
+        /// PARAMETER LIST LENGTH.
+        length: u16,
+    },
+    /// LOG SENSE.
+    LogSense(LogSense),
+    /// REPORT LUNS (SPC-4 6.33).
+    ReportLuns {
+        /// Which logical units.
+        select: SelectReport,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// READ CAPACITY(10) (SBC-4 5.20).
+    ReadCapacity10,
+    /// READ CAPACITY(16) (SBC-4 5.21).
+    ReadCapacity16 {
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// READ (SBC-4 5.15 to 5.18).
+    Read(Transfer),
+    /// WRITE (SBC-4 5.40 to 5.43).
+    Write(Transfer),
+    /// ORWRITE(16) (SBC-4 5.10).
+    OrWrite(Transfer),
+    /// VERIFY (SBC-4 5.36 to 5.38).
+    Verify(Verification),
+    /// WRITE AND VERIFY (SBC-4 5.45 to 5.47).
+    WriteAndVerify(Verification),
+    /// COMPARE AND WRITE (SBC-4 5.3).
+    CompareAndWrite {
+        /// First block.
+        lba: Lba,
+        /// Number of blocks; the host sends twice as many. Zero compares and writes nothing.
+        blocks: u8,
+        /// DPO: the blocks will not be wanted again soon.
+        dpo: bool,
+        /// FUA: from and to stable storage, not a volatile cache.
+        fua: bool,
+    },
+    /// WRITE ATOMIC(16) (SBC-4 5.48): all of the blocks or none of them. ATOMIC BOUNDARY is refused: its maximum is 0.
+    WriteAtomic {
+        /// First block.
+        lba: Lba,
+        /// Number of blocks. Zero writes nothing.
+        blocks: u16,
+        /// DPO: the blocks will not be wanted again soon.
+        dpo: bool,
+        /// FUA: to stable storage, not a volatile cache.
+        fua: bool,
+    },
+    /// WRITE SAME.
+    WriteSame(WriteSame),
+    /// UNMAP (SBC-4 5.35). ANCHOR is refused: ANC_SUP is 0.
+    Unmap {
+        /// PARAMETER LIST LENGTH.
+        length: u16,
+    },
+    /// SYNCHRONIZE CACHE (SBC-4 5.33, 5.34).
+    SynchronizeCache(CacheRange),
+    /// PRE-FETCH (SBC-4 5.13, 5.14).
+    PreFetch(CacheRange),
+    /// READ DEFECT DATA (SBC-4 5.19, 5.20).
+    ReadDefectData {
+        /// Which CDB carried it: ten or twelve bytes.
+        size: CdbSize,
+        /// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT, which come back in the header of the lists.
+        lists: u8,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// GET LBA STATUS(16) (SBC-4 5.8).
+    GetLbaStatus {
+        /// First block described.
+        lba: Lba,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// RESERVE (SPC-2 7.21, 7.22): the whole logical unit, for this I_T nexus.
+    Reserve {
+        /// Which CDB carried it: six or ten bytes.
+        size: CdbSize,
+    },
+    /// RELEASE (SPC-2 7.16, 7.17).
+    Release {
+        /// Which CDB carried it: six or ten bytes.
+        size: CdbSize,
+    },
+    /// PERSISTENT RESERVE IN (SPC-4 6.15).
+    PersistentReserveIn {
+        /// What is asked.
+        action: InAction,
+        /// The most bytes the host takes.
+        allocation: u16,
+    },
+    /// PERSISTENT RESERVE OUT (SPC-4 6.16).
+    PersistentReserveOut {
+        /// What is to be done.
+        action: OutAction,
+        /// TYPE, for the actions that look at it. The scope is always the logical unit.
+        kind: Option<ReservationType>,
+        /// PARAMETER LIST LENGTH.
+        length: u32,
+    },
+    /// REPORT SUPPORTED OPERATION CODES.
+    ReportOpcodes(ReportOpcodes),
+    /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS (SPC-4 6.36).
+    ReportTaskManagement {
+        /// REPD: the extended parameter data.
+        extended: bool,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// REPORT TARGET PORT GROUPS (SPC-4 6.37).
+    ReportTargetPortGroups {
+        /// PARAMETER DATA FORMAT 001b: the extended header.
+        extended: bool,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+    /// SET TARGET PORT GROUPS (SPC-4 6.45).
+    SetTargetPortGroups {
+        /// PARAMETER LIST LENGTH.
+        length: u32,
+    },
+    /// START STOP UNIT.
+    StartStop(StartStop),
+    /// PREVENT ALLOW MEDIUM REMOVAL (SBC-4 5.12).
+    PreventAllow {
+        /// Medium removal is to be prevented.
+        prevent: bool,
+    },
+    /// SEND DIAGNOSTIC (SPC-4 6.42): the default self-test, or nothing.
+    SendDiagnostic {
+        /// SELFTEST: do the default self-test.
+        self_test: bool,
+    },
+    /// EXTENDED COPY(LID1) (SPC-4 6.4; SPC-3 6.3).
+    ExtendedCopy {
+        /// PARAMETER LIST LENGTH; zero copies nothing and is no error.
+        length: u32,
+    },
+    /// RECEIVE COPY RESULTS, called RECEIVE COPY STATUS(LID1) and so on in SPC-4 (6.17 to 6.26).
+    ReceiveCopyResults {
+        /// What is asked.
+        action: CopyResults,
+        /// LIST IDENTIFIER of the copy asked for.
+        list: u8,
+        /// The most bytes the host takes.
+        allocation: u32,
+    },
+}

@@ -1,0 +1,219 @@
+//! The parameter list of EXTENDED COPY(LID1): which logical units, and which blocks go where.
+
+use crate::be::{get_u16, get_u24, get_u32, get_u64};
+use crate::inquiry::{Designator, DesignatorKind};
+use crate::sense::{Sense, asc};
+use types::{BLOCK_BYTES, Lba};
+
+/// Bytes before the CSCD descriptors.
+pub const LIST_HEADER_BYTES: usize = 16;
+/// MAXIMUM CSCD DESCRIPTOR COUNT.
+pub const MAX_CSCDS: usize = 64;
+/// MAXIMUM SEGMENT DESCRIPTOR COUNT.
+pub const MAX_SEGMENTS: usize = 64;
+/// MAXIMUM DESCRIPTOR LIST LENGTH: as many of both as there may be.
+pub const MAX_DESCRIPTORS_BYTES: usize = MAX_CSCDS * CSCD_BYTES + MAX_SEGMENTS * SEGMENT_BYTES;
+/// The longest parameter list that can be right.
+pub const MAX_LIST_BYTES: usize = LIST_HEADER_BYTES + MAX_DESCRIPTORS_BYTES;
+pub(super) const CSCD_BYTES: usize = 32;
+pub(super) const SEGMENT_BYTES: usize = 28;
+/// Identification Descriptor CSCD descriptor (SPC-4 6.4.5.3).
+pub(super) const TYPE_IDENTIFICATION: u8 = 0xe4;
+/// Block device to block device (SPC-4 6.4.6.4).
+pub(super) const TYPE_BLOCK_TO_BLOCK: u8 = 0x02;
+/// DESCRIPTOR LENGTH of a block to block segment: what follows the first four bytes.
+pub(super) const SEGMENT_LENGTH: u16 = 0x18;
+/// Where a designator begins in its CSCD descriptor, and how long it may be.
+pub(super) const DESIGNATOR_AT: usize = 8;
+pub(super) const DESIGNATOR_MAX_BYTES: usize = 20;
+const STR: u8 = 0x20;
+const NRCR: u8 = 0x10;
+const DC: u8 = 0x02;
+
+/// LIST ID USAGE (SPC-4 table 104), for the LID1 form where NRCR is its high bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ListIdUsage {
+    /// 00b: the list identifier names the copy, and its data are held.
+    HoldData = 0b00,
+    /// 10b: the list identifier names the copy, and no data are held.
+    DiscardData = 0b10,
+    /// 11b: there is no list identifier, and no data are held.
+    NoIdentifier = 0b11,
+}
+
+/// A copy source or copy destination: a logical unit by one of its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cscd {
+    /// The name, as VPD page 83h would show it.
+    pub designator: Designator,
+}
+
+/// One segment: blocks from one logical unit to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Place of the source in [`CopyList::cscds`]. Not checked: an index past the end aborts the copy when its
+    /// segment's turn comes, after those before it are done (SPC-4 6.4.6.1).
+    pub source: u16,
+    /// Place of the destination.
+    pub destination: u16,
+    /// Number of blocks; zero copies nothing.
+    pub blocks: u16,
+    /// First block read.
+    pub source_lba: Lba,
+    /// First block written.
+    pub destination_lba: Lba,
+}
+
+/// An EXTENDED COPY parameter list found well formed in itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyList {
+    /// LIST IDENTIFIER.
+    pub id: u8,
+    /// What the list identifier means.
+    pub usage: ListIdUsage,
+    /// STR: the segments are to be done in their order, and nothing ahead of them.
+    pub sequential: bool,
+    /// The logical units.
+    pub cscds: Vec<Cscd>,
+    /// The segments.
+    pub segments: Vec<Segment>,
+}
+
+impl CopyList {
+    /// The two logical units of a segment, or the sense data that end the copy: an index names no descriptor.
+    pub fn ends_of(&self, place: usize, segment: &Segment) -> Result<(&Cscd, &Cscd), Sense> {
+        let number = place as u16;
+        let source = self.cscds.get(usize::from(segment.source)).ok_or(super::not_reachable(number, true))?;
+        let destination = self.cscds.get(usize::from(segment.destination));
+        Ok((source, destination.ok_or(super::not_reachable(number, false))?))
+    }
+}
+
+/// Reads a parameter list. A list of no bytes is for the caller: it copies nothing and is no error (SPC-4 6.4.2).
+pub fn parse_copy_list(list: &[u8]) -> Result<CopyList, Sense> {
+    let Some((header, rest)) = list.split_at_checked(LIST_HEADER_BYTES) else {
+        return Err(Sense::parameter_list_length());
+    };
+    let usage = parse_header_flags(header)?;
+    let cscd_bytes = usize::from(get_u16(header, 2));
+    let segment_bytes = get_u32(header, 8) as usize;
+    let inline_bytes = get_u32(header, 12);
+    // MAXIMUM DESCRIPTOR LIST LENGTH first, so that no count is believed before its bytes are known to be there.
+    if segment_bytes > MAX_DESCRIPTORS_BYTES || cscd_bytes + segment_bytes > MAX_DESCRIPTORS_BYTES {
+        return Err(Sense::parameter_list_length());
+    }
+    if inline_bytes != 0 {
+        // MAXIMUM INLINE DATA LENGTH is zero: no segment type that we have uses inline data.
+        return Err(Sense::illegal(asc::INLINE_DATA_LENGTH_EXCEEDED).at_parameter(12, None));
+    }
+    let Some((cscds, rest)) = rest.split_at_checked(cscd_bytes) else {
+        return Err(Sense::parameter_list_length());
+    };
+    let Some((segments, _)) = rest.split_at_checked(segment_bytes) else {
+        return Err(Sense::parameter_list_length());
+    };
+    Ok(CopyList {
+        id: header[0],
+        usage,
+        sequential: header[1] & STR != 0,
+        cscds: parse_cscds(cscds)?,
+        segments: parse_segments(segments, LIST_HEADER_BYTES + cscd_bytes)?,
+    })
+}
+
+/// LIST ID USAGE, and the identifier that must be zero without it. PRIORITY is accepted: copies here are all quick.
+fn parse_header_flags(header: &[u8]) -> Result<ListIdUsage, Sense> {
+    if header[1] & 0xc0 != 0 {
+        let bit = if header[1] & 0x80 != 0 { 7 } else { 6 };
+        return Err(Sense::invalid_parameter(1, Some(bit)));
+    }
+    match (header[1] >> 3) & 0x03 {
+        0b00 => Ok(ListIdUsage::HoldData),
+        0b10 => Ok(ListIdUsage::DiscardData),
+        0b11 if header[0] != 0 => Err(Sense::invalid_parameter(0, None)),
+        0b11 => Ok(ListIdUsage::NoIdentifier),
+        _ => Err(Sense::invalid_parameter(1, Some(NRCR.trailing_zeros() as u8))),
+    }
+}
+
+fn parse_cscds(bytes: &[u8]) -> Result<Vec<Cscd>, Sense> {
+    let (descriptors, partial) = bytes.as_chunks::<CSCD_BYTES>();
+    if !partial.is_empty() {
+        return Err(Sense::parameter_list_length());
+    }
+    if descriptors.len() > MAX_CSCDS {
+        return Err(Sense::illegal(asc::TOO_MANY_TARGET_DESCRIPTORS).at_parameter(2, None));
+    }
+    let at = |place: usize| LIST_HEADER_BYTES + place * CSCD_BYTES;
+    descriptors.iter().enumerate().map(|(place, descriptor)| parse_cscd(descriptor, at(place))).collect()
+}
+
+/// One CSCD descriptor, which begins at byte `at` of the list. LU ID TYPE, NUL and RELATIVE INITIATOR PORT IDENTIFIER
+/// are ignored as SPC-4 6.4.5.1 says.
+fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
+    let field = |offset: usize| (at + offset) as u16;
+    if descriptor[0] != TYPE_IDENTIFICATION {
+        let sense = Sense::illegal(asc::UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE);
+        return Err(sense.at_parameter(field(0), None));
+    }
+    // PERIPHERAL DEVICE TYPE: direct access block devices only.
+    if descriptor[1] & 0x1f != 0 {
+        return Err(Sense::invalid_parameter(field(1), Some(4)));
+    }
+    // ASSOCIATION: the name is the logical unit's.
+    if descriptor[5] & 0x30 != 0 {
+        return Err(Sense::invalid_parameter(field(5), Some(5)));
+    }
+    let kind = DesignatorKind::from_code(descriptor[5]).ok_or(Sense::invalid_parameter(field(5), Some(3)))?;
+    let length = usize::from(descriptor[7]);
+    if length == 0 || length > DESIGNATOR_MAX_BYTES {
+        return Err(Sense::invalid_parameter(field(7), None));
+    }
+    // DISK BLOCK LENGTH; PAD means nothing between devices of one block length.
+    if u64::from(get_u24(descriptor, 29)) != BLOCK_BYTES {
+        return Err(Sense::invalid_parameter(field(29), None));
+    }
+    let bytes = descriptor[DESIGNATOR_AT..DESIGNATOR_AT + length].to_vec();
+    Ok(Cscd { designator: Designator { kind, names_port: false, bytes } })
+}
+
+/// The segment descriptors, which begin at byte `at` of the list.
+fn parse_segments(mut rest: &[u8], mut at: usize) -> Result<Vec<Segment>, Sense> {
+    let mut segments = Vec::new();
+    while !rest.is_empty() {
+        if segments.len() == MAX_SEGMENTS {
+            return Err(Sense::illegal(asc::TOO_MANY_SEGMENT_DESCRIPTORS).at_parameter(8, None));
+        }
+        // The type is looked at before the length: an unknown type has an unknown length.
+        if rest[0] != TYPE_BLOCK_TO_BLOCK {
+            let sense = Sense::illegal(asc::UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE);
+            return Err(sense.at_parameter(at as u16, None));
+        }
+        let Some((descriptor, next)) = rest.split_first_chunk::<SEGMENT_BYTES>() else {
+            return Err(Sense::parameter_list_length());
+        };
+        segments.push(parse_segment(descriptor, at)?);
+        rest = next;
+        at += SEGMENT_BYTES;
+    }
+    Ok(segments)
+}
+
+fn parse_segment(descriptor: &[u8; SEGMENT_BYTES], at: usize) -> Result<Segment, Sense> {
+    // DC says whether a count is of source or of destination blocks, which are the same here; CAT is for padding.
+    let reserved = descriptor[1] & !(DC | 0x01);
+    if reserved != 0 {
+        return Err(Sense::invalid_parameter((at + 1) as u16, Some(reserved.ilog2() as u8)));
+    }
+    if get_u16(descriptor, 2) != SEGMENT_LENGTH {
+        return Err(Sense::invalid_parameter((at + 2) as u16, None));
+    }
+    Ok(Segment {
+        source: get_u16(descriptor, 4),
+        destination: get_u16(descriptor, 6),
+        blocks: get_u16(descriptor, 10),
+        source_lba: Lba(get_u64(descriptor, 12)),
+        destination_lba: Lba(get_u64(descriptor, 20)),
+    })
+}

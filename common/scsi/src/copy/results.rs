@@ -1,0 +1,161 @@
+//! RECEIVE COPY RESULTS data: the limits of the copy manager, and how a copy went.
+
+use super::list::{MAX_CSCDS, MAX_DESCRIPTORS_BYTES, MAX_SEGMENTS, TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION};
+use crate::be::{get_u16, get_u32, put};
+use crate::sense::{Sense, SenseFormat};
+use crate::status::Status;
+use types::BLOCK_BYTES;
+
+/// MAXIMUM SEGMENT LENGTH: what a 16-bit count of blocks can say.
+pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * BLOCK_BYTES as u32;
+/// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: as many as the command window of a session holds.
+pub const MAX_CONCURRENT_COPIES: u8 = 255;
+const OPERATING_BYTES: usize = 44;
+
+/// RECEIVE COPY OPERATING PARAMETERS data (SPC-4 6.20), as far as a host needs them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatingParameters {
+    /// SNLID: lists without an identifier are accepted.
+    pub no_list_id: bool,
+    /// MAXIMUM CSCD DESCRIPTOR COUNT.
+    pub max_cscds: u16,
+    /// MAXIMUM SEGMENT DESCRIPTOR COUNT.
+    pub max_segments: u16,
+    /// MAXIMUM DESCRIPTOR LIST LENGTH.
+    pub max_descriptors_bytes: u32,
+    /// MAXIMUM SEGMENT LENGTH, in bytes; zero is no limit.
+    pub max_segment_bytes: u32,
+    /// MAXIMUM CONCURRENT COPIES.
+    pub max_copies: u8,
+    /// DATA SEGMENT GRANULARITY, in bytes, as its power of two.
+    pub granularity_exponent: u8,
+    /// IMPLEMENTED DESCRIPTOR LIST: the type codes.
+    pub descriptor_types: Vec<u8>,
+}
+
+impl OperatingParameters {
+    /// The limits of this array.
+    pub fn ours() -> Self {
+        Self {
+            no_list_id: true,
+            max_cscds: MAX_CSCDS as u16,
+            max_segments: MAX_SEGMENTS as u16,
+            max_descriptors_bytes: MAX_DESCRIPTORS_BYTES as u32,
+            max_segment_bytes: MAX_SEGMENT_BYTES,
+            max_copies: MAX_CONCURRENT_COPIES,
+            granularity_exponent: BLOCK_BYTES.trailing_zeros() as u8,
+            descriptor_types: vec![TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION],
+        }
+    }
+
+    /// The parameter data, before the cut at the allocation length.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![0; OPERATING_BYTES];
+        out[4] = u8::from(self.no_list_id);
+        put(&mut out, 8, self.max_cscds.to_be_bytes());
+        put(&mut out, 10, self.max_segments.to_be_bytes());
+        put(&mut out, 12, self.max_descriptors_bytes.to_be_bytes());
+        put(&mut out, 16, self.max_segment_bytes.to_be_bytes());
+        // TOTAL CONCURRENT COPIES and MAXIMUM CONCURRENT COPIES.
+        put(&mut out, 34, u16::from(self.max_copies).to_be_bytes());
+        out[36] = self.max_copies;
+        out[37] = self.granularity_exponent;
+        out[43] = self.descriptor_types.len() as u8;
+        out.extend(&self.descriptor_types);
+        let available = (out.len() - 4) as u32;
+        put(&mut out, 0, available.to_be_bytes());
+        out
+    }
+
+    /// Reads the parameter data; `None` when they are cut before the descriptor list.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (fixed, rest) = bytes.split_at_checked(OPERATING_BYTES)?;
+        Some(Self {
+            no_list_id: fixed[4] & 0x01 != 0,
+            max_cscds: get_u16(fixed, 8),
+            max_segments: get_u16(fixed, 10),
+            max_descriptors_bytes: get_u32(fixed, 12),
+            max_segment_bytes: get_u32(fixed, 16),
+            max_copies: fixed[36],
+            granularity_exponent: fixed[37],
+            descriptor_types: rest[..rest.len().min(usize::from(fixed[43]))].to_vec(),
+        })
+    }
+}
+
+/// COPY MANAGER STATUS (SPC-4 table 164).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CopyState {
+    /// 00h: still at work.
+    InProgress = 0x00,
+    /// 01h: done, without errors.
+    Done = 0x01,
+    /// 02h: done, with errors.
+    Failed = 0x02,
+}
+
+/// RECEIVE COPY STATUS(LID1) data (SPC-4 6.26): 12 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyStatus {
+    /// Where the copy is.
+    pub state: CopyState,
+    /// SEGMENTS PROCESSED.
+    pub segments: u16,
+    /// TRANSFER COUNT, in KiB.
+    pub kibibytes: u32,
+}
+
+impl CopyStatus {
+    /// TRANSFER COUNT UNITS: KiB.
+    const UNITS_KIBIBYTES: u8 = 0x01;
+
+    /// The parameter data, before the cut at the allocation length.
+    pub fn to_bytes(&self) -> [u8; 12] {
+        let mut out = [0; 12];
+        put(&mut out, 0, 8u32.to_be_bytes());
+        out[4] = self.state as u8;
+        put(&mut out, 5, self.segments.to_be_bytes());
+        out[7] = Self::UNITS_KIBIBYTES;
+        put(&mut out, 8, self.kibibytes.to_be_bytes());
+        out
+    }
+
+    /// Reads the parameter data; `None` when they are cut, in other units, or in a state that we do not know.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..12)?;
+        let state = match bytes[4] & 0x7f {
+            0x00 => CopyState::InProgress,
+            0x01 => CopyState::Done,
+            0x02 => CopyState::Failed,
+            _ => return None,
+        };
+        let kibibytes = get_u32(bytes, 8);
+        (bytes[7] == Self::UNITS_KIBIBYTES).then_some(Self { state, segments: get_u16(bytes, 5), kibibytes })
+    }
+}
+
+/// RECEIVE COPY FAILURE DETAILS(LID1) data (SPC-4 6.19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedSegment {
+    /// EXTENDED COPY COMMAND STATUS.
+    pub status: Status,
+    /// The sense data of the copy.
+    pub sense: Sense,
+}
+
+impl FailedSegment {
+    const HEADER_BYTES: usize = 60;
+
+    /// The parameter data, before the cut at the allocation length.
+    pub fn to_bytes(&self, format: SenseFormat) -> Vec<u8> {
+        let sense = self.sense.to_bytes(format);
+        let mut out = vec![0; Self::HEADER_BYTES];
+        out[56] = self.status.code();
+        put(&mut out, 58, (sense.len() as u16).to_be_bytes());
+        out.extend(sense);
+        let available = (out.len() - 4) as u32;
+        put(&mut out, 0, available.to_be_bytes());
+        out
+    }
+}

@@ -1,0 +1,215 @@
+//! Vital product data pages (SPC-4 7.8, SBC-4 6.6). One list gives page 00h and the pages themselves.
+
+use super::designator::{Designator, Naa, Port};
+use super::third_party_copy;
+use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::provisioning::THRESHOLD_EXPONENT;
+use types::BLOCKS_PER_MAP_BLOCK;
+
+/// Page 00h: the pages that there are.
+pub const SUPPORTED_PAGES: u8 = 0x00;
+/// Page 80h: the serial number.
+pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
+/// Page 83h: the names.
+pub const DEVICE_IDENTIFICATION: u8 = 0x83;
+/// Page 86h: what the device server can do.
+pub const EXTENDED_INQUIRY: u8 = 0x86;
+/// Page 8Fh: what the copy manager can do.
+pub const THIRD_PARTY_COPY: u8 = 0x8f;
+/// Page B0h: limits of commands.
+pub const BLOCK_LIMITS: u8 = 0xb0;
+/// Page B1h: what the medium is.
+pub const BLOCK_DEVICE_CHARACTERISTICS: u8 = 0xb1;
+/// Page B2h: thin provisioning.
+pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
+
+/// MAXIMUM COMPARE AND WRITE LENGTH, in blocks: all that the CDB can say.
+pub const MAX_COMPARE_AND_WRITE_BLOCKS: u8 = 255;
+/// MAXIMUM TRANSFER LENGTH, in blocks: 32 MiB.
+pub const MAX_TRANSFER_BLOCKS: u32 = 65536;
+/// MAXIMUM ATOMIC TRANSFER LENGTH, in blocks: 1 MiB.
+pub const MAX_ATOMIC_BLOCKS: u32 = 2048;
+/// OPTIMAL TRANSFER LENGTH, in blocks: 1 MiB.
+pub const OPTIMAL_TRANSFER_BLOCKS: u32 = 2048;
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: as many as a parameter list of 65535 bytes holds.
+pub const MAX_UNMAP_DESCRIPTORS: u32 = 4095;
+/// OPTIMAL UNMAP GRANULARITY, in blocks: 1 MiB. ESXi gives no space back by itself where it is larger.
+pub const UNMAP_GRANULARITY_BLOCKS: u32 = 2048;
+/// No limit, in the 32-bit fields of page B0h.
+const NO_LIMIT: u32 = u32::MAX;
+const UGAVALID: u32 = 0x8000_0000;
+const HEADER_BYTES: usize = 4;
+
+/// What the pages tell of a logical unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// The serial number: 24 hexadecimal digits.
+    pub serial: &'a str,
+    /// The world wide name.
+    pub naa: Naa,
+    /// The port through which INQUIRY came.
+    pub port: &'a Port,
+    /// Writes may be acknowledged from a volatile cache.
+    pub volatile_cache: bool,
+}
+
+type Body = fn(&Device<'_>) -> Vec<u8>;
+
+/// The pages, in ascending order of their codes (SPC-4 7.8.15), with what stands behind their headers.
+const PAGES: &[(u8, Body)] = &[
+    (SUPPORTED_PAGES, supported_pages),
+    (UNIT_SERIAL_NUMBER, |device| device.serial.as_bytes().to_vec()),
+    (DEVICE_IDENTIFICATION, device_identification),
+    (EXTENDED_INQUIRY, extended_inquiry),
+    (THIRD_PARTY_COPY, |_| third_party_copy::body()),
+    (BLOCK_LIMITS, |_| BlockLimits::OURS.to_body().to_vec()),
+    (BLOCK_DEVICE_CHARACTERISTICS, block_device_characteristics),
+    (LOGICAL_BLOCK_PROVISIONING, logical_block_provisioning),
+];
+
+/// The page `code`, with its header; `None` when there is no such page.
+pub fn page(code: u8, device: &Device<'_>) -> Option<Vec<u8>> {
+    let (_, body) = PAGES.iter().find(|(page, _)| *page == code)?;
+    let body = body(device);
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+    out.extend([0, code]);
+    out.extend((body.len() as u16).to_be_bytes());
+    out.extend(body);
+    Some(out)
+}
+
+/// What stands behind the header of a page, for the initiator: `None` when the page is another or cut in its header. A
+/// body cut by the allocation length is returned as far as it goes.
+pub fn body_of(code: u8, bytes: &[u8]) -> Option<&[u8]> {
+    let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
+    (header[1] == code).then(|| &body[..body.len().min(usize::from(get_u16(header, 2)))])
+}
+
+fn supported_pages(_: &Device<'_>) -> Vec<u8> {
+    PAGES.iter().map(|(code, _)| *code).collect()
+}
+
+fn device_identification(device: &Device<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for designator in Designator::all(device.serial, device.naa, device.port) {
+        designator.append_to(&mut out);
+    }
+    out
+}
+
+/// Page 86h (SPC-4 7.8.7): 60 bytes.
+fn extended_inquiry(device: &Device<'_>) -> Vec<u8> {
+    const HEADSUP_ORDSUP_SIMPSUP: u8 = 0x07;
+    const V_SUP: u8 = 0x01;
+    let mut body = vec![0; 60];
+    body[1] = HEADSUP_ORDSUP_SIMPSUP;
+    body[2] = if device.volatile_cache { V_SUP } else { 0 };
+    body
+}
+
+/// Page B1h (SBC-4 6.6.2): 60 bytes; MEDIUM ROTATION RATE 0001h is a medium that does not rotate.
+fn block_device_characteristics(_: &Device<'_>) -> Vec<u8> {
+    let mut body = vec![0; 60];
+    body[1] = 0x01;
+    body
+}
+
+/// Page B2h (SBC-4 6.6.7): thin, by UNMAP and both WRITE SAMEs, zeros where unmapped; thresholds count in MiB.
+fn logical_block_provisioning(_: &Device<'_>) -> Vec<u8> {
+    const LBPU_LBPWS_LBPWS10: u8 = 0xe0;
+    const LBPRZ: u8 = 0x04;
+    const THIN: u8 = 0x02;
+    vec![THRESHOLD_EXPONENT, LBPU_LBPWS_LBPWS10 | LBPRZ, THIN, 0]
+}
+
+/// Page B0h (SBC-4 6.6.4). Limits of zero mean that none is told, except where noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockLimits {
+    /// MAXIMUM COMPARE AND WRITE LENGTH; zero where there is no such command.
+    pub compare_and_write: u8,
+    /// OPTIMAL TRANSFER LENGTH GRANULARITY.
+    pub transfer_granularity: u16,
+    /// MAXIMUM TRANSFER LENGTH.
+    pub max_transfer: u32,
+    /// OPTIMAL TRANSFER LENGTH.
+    pub optimal_transfer: u32,
+    /// MAXIMUM PREFETCH LENGTH.
+    pub max_prefetch: u32,
+    /// MAXIMUM UNMAP LBA COUNT; FFFFFFFFh is no limit.
+    pub max_unmap_blocks: u32,
+    /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT; FFFFFFFFh is no limit.
+    pub max_unmap_descriptors: u32,
+    /// OPTIMAL UNMAP GRANULARITY.
+    pub unmap_granularity: u32,
+    /// UNMAP GRANULARITY ALIGNMENT; `None` clears UGAVALID.
+    pub unmap_alignment: Option<u32>,
+    /// MAXIMUM WRITE SAME LENGTH.
+    pub max_write_same: u64,
+    /// MAXIMUM ATOMIC TRANSFER LENGTH; zero where there is no WRITE ATOMIC.
+    pub max_atomic: u32,
+    /// WSNZ: WRITE SAME of zero blocks is refused.
+    pub write_same_nonzero: bool,
+}
+
+impl BlockLimits {
+    /// The limits of this array.
+    pub const OURS: Self = Self {
+        compare_and_write: MAX_COMPARE_AND_WRITE_BLOCKS,
+        transfer_granularity: BLOCKS_PER_MAP_BLOCK as u16,
+        max_transfer: MAX_TRANSFER_BLOCKS,
+        optimal_transfer: OPTIMAL_TRANSFER_BLOCKS,
+        max_prefetch: 0,
+        max_unmap_blocks: NO_LIMIT,
+        max_unmap_descriptors: MAX_UNMAP_DESCRIPTORS,
+        unmap_granularity: UNMAP_GRANULARITY_BLOCKS,
+        unmap_alignment: Some(0),
+        max_write_same: 0,
+        max_atomic: MAX_ATOMIC_BLOCKS,
+        write_same_nonzero: false,
+    };
+
+    /// The 60 bytes behind the header of the page.
+    pub fn to_body(&self) -> [u8; 60] {
+        let mut body = [0; 60];
+        body[0] = u8::from(self.write_same_nonzero);
+        body[1] = self.compare_and_write;
+        put(&mut body, 2, self.transfer_granularity.to_be_bytes());
+        put(&mut body, 4, self.max_transfer.to_be_bytes());
+        put(&mut body, 8, self.optimal_transfer.to_be_bytes());
+        put(&mut body, 12, self.max_prefetch.to_be_bytes());
+        put(&mut body, 16, self.max_unmap_blocks.to_be_bytes());
+        put(&mut body, 20, self.max_unmap_descriptors.to_be_bytes());
+        put(&mut body, 24, self.unmap_granularity.to_be_bytes());
+        let alignment = self.unmap_alignment.map_or(0, |alignment| UGAVALID | (alignment & !UGAVALID));
+        put(&mut body, 28, alignment.to_be_bytes());
+        put(&mut body, 32, self.max_write_same.to_be_bytes());
+        // ATOMIC ALIGNMENT and GRANULARITY are zero: any block, any number. No atomic boundaries.
+        put(&mut body, 40, self.max_atomic.to_be_bytes());
+        body
+    }
+
+    /// Reads what stands behind the header of the page; a short body of an older standard reads as zeros.
+    pub fn from_body(bytes: &[u8]) -> Self {
+        let mut body = [0; 60];
+        let length = bytes.len().min(60);
+        body[..length].copy_from_slice(&bytes[..length]);
+        let alignment = get_u32(&body, 28);
+        Self {
+            compare_and_write: body[1],
+            transfer_granularity: get_u16(&body, 2),
+            max_transfer: get_u32(&body, 4),
+            optimal_transfer: get_u32(&body, 8),
+            max_prefetch: get_u32(&body, 12),
+            max_unmap_blocks: get_u32(&body, 16),
+            max_unmap_descriptors: get_u32(&body, 20),
+            unmap_granularity: get_u32(&body, 24),
+            unmap_alignment: (alignment & UGAVALID != 0).then_some(alignment & !UGAVALID),
+            max_write_same: get_u64(&body, 32),
+            max_atomic: get_u32(&body, 40),
+            write_same_nonzero: body[0] & 0x01 != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

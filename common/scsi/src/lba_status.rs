@@ -1,0 +1,96 @@
+//! GET LBA STATUS data (SBC-4 5.8).
+
+use crate::be::{get_u32, get_u64};
+use types::Lba;
+
+const HEADER_BYTES: usize = 8;
+const DESCRIPTOR_BYTES: usize = 16;
+/// What PARAMETER DATA LENGTH does not count.
+const UNCOUNTED_BYTES: usize = 4;
+
+/// PROVISIONING STATUS (SBC-4 table 69).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Provisioning {
+    /// The blocks hold data, or it is not known that they do not.
+    Mapped = 0x0,
+    /// The blocks hold nothing and read as zeros.
+    Deallocated = 0x1,
+    /// The blocks hold nothing, but have space kept for them.
+    Anchored = 0x2,
+}
+
+/// One run of blocks of equal status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRun {
+    /// First block.
+    pub lba: Lba,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// What the blocks hold.
+    pub status: Provisioning,
+}
+
+/// How many runs fit in an allocation length: what the array needs to look up at most. At least one, so that a short
+/// request still gets its header with a length of one descriptor.
+pub fn runs_for_allocation(allocation: u32) -> usize {
+    (allocation as usize).saturating_sub(HEADER_BYTES).div_ceil(DESCRIPTOR_BYTES).max(1)
+}
+
+/// The parameter data for these runs, before the cut at the allocation length.
+pub fn build_lba_status(runs: &[StatusRun]) -> Vec<u8> {
+    let total = HEADER_BYTES + runs.len() * DESCRIPTOR_BYTES;
+    let mut out = Vec::with_capacity(total);
+    out.extend(((total - UNCOUNTED_BYTES) as u32).to_be_bytes());
+    out.extend([0; 4]);
+    for run in runs {
+        out.extend(run.lba.0.to_be_bytes());
+        out.extend(run.blocks.to_be_bytes());
+        out.extend([run.status as u8, 0, 0, 0]);
+    }
+    out
+}
+
+/// Reads GET LBA STATUS data; `None` when the header is cut short. Data cut later read as far as they go; a status that
+/// we do not know counts as mapped.
+pub fn parse_lba_status(bytes: &[u8]) -> Option<Vec<StatusRun>> {
+    let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+    let length = (get_u32(header, 0) as usize).saturating_sub(HEADER_BYTES - UNCOUNTED_BYTES);
+    let (descriptors, _) = rest[..length.min(rest.len())].as_chunks::<DESCRIPTOR_BYTES>();
+    let runs = descriptors.iter().map(|descriptor| StatusRun {
+        lba: Lba(get_u64(descriptor, 0)),
+        blocks: get_u32(descriptor, 8),
+        status: match descriptor[12] & 0x0f {
+            0x1 => Provisioning::Deallocated,
+            0x2 => Provisioning::Anchored,
+            _ => Provisioning::Mapped,
+        },
+    });
+    Some(runs.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_reads_back_whole_and_cut() {
+        let runs = vec![
+            StatusRun { lba: Lba(0), blocks: 8, status: Provisioning::Mapped },
+            StatusRun { lba: Lba(8), blocks: u32::MAX, status: Provisioning::Deallocated },
+        ];
+        let data = build_lba_status(&runs);
+        assert_eq!(data[..8], [0, 0, 0, 36, 0, 0, 0, 0]);
+        assert_eq!(data[24..], [0, 0, 0, 0, 0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
+        assert_eq!(parse_lba_status(&data).as_deref(), Some(runs.as_slice()));
+        assert_eq!(parse_lba_status(&data[..39]).as_deref(), Some(&runs[..1]));
+        assert_eq!(parse_lba_status(&data[..7]), None);
+    }
+
+    #[test]
+    fn lookups_are_bounded_by_the_allocation_length() {
+        for (allocation, runs) in [(0, 1), (8, 1), (24, 1), (25, 2), (40, 2), (24 + 16 * 9, 10)] {
+            assert_eq!(runs_for_allocation(allocation), runs, "{allocation}");
+        }
+    }
+}

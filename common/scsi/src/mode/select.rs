@@ -1,0 +1,105 @@
+//! MODE SELECT parameter lists. A list is taken up whole or not at all.
+
+use super::pages::Page;
+use super::{
+    HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, ModeSettings, ModeState, SHORT_DESCRIPTOR_BYTES,
+    SPF,
+};
+use crate::be::{get_u16, get_u24, get_u32, get_u64};
+use crate::cdb::CdbSize;
+use crate::sense::Sense;
+use types::BLOCK_BYTES;
+
+/// PS, reserved in MODE SELECT.
+const PS: u8 = 0x80;
+
+/// The settings after a MODE SELECT. A list of no bytes changes nothing (SPC-4 6.11).
+pub fn mode_select(state: &ModeState, size: CdbSize, page_format: bool, list: &[u8]) -> Result<ModeSettings, Sense> {
+    let mut settings = state.current;
+    if list.is_empty() {
+        return Ok(settings);
+    }
+    // Without PF the list would be in a vendor's format, and we have none.
+    if !page_format {
+        return Err(Sense::invalid_cdb_field(1, Some(4)));
+    }
+    let mut at = check_header(state, size, list)?;
+    while at < list.len() {
+        at = take_page(state, list, at, &mut settings)?;
+    }
+    Ok(settings)
+}
+
+/// Checks the header and the block descriptor; returns where the pages begin. MODE DATA LENGTH is reserved, and the
+/// DEVICE-SPECIFIC PARAMETER is ignored (SBC-4 6.5.1).
+fn check_header(state: &ModeState, size: CdbSize, list: &[u8]) -> Result<usize, Sense> {
+    let six = size == CdbSize::Six;
+    let header_bytes = if six { HEADER_6_BYTES } else { HEADER_10_BYTES };
+    let Some((header, rest)) = list.split_at_checked(header_bytes) else {
+        return Err(Sense::parameter_list_length());
+    };
+    let (medium_at, length_at) = if six { (1, 3) } else { (2, 6) };
+    if header[medium_at] != 0 {
+        return Err(Sense::invalid_parameter(medium_at as u16, None));
+    }
+    let long = !six && header[4] & LONGLBA != 0;
+    let length = if six { usize::from(header[3]) } else { usize::from(get_u16(header, 6)) };
+    if length == 0 {
+        return Ok(header_bytes);
+    }
+    if length != if long { LONG_DESCRIPTOR_BYTES } else { SHORT_DESCRIPTOR_BYTES } {
+        return Err(Sense::invalid_parameter(length_at, None));
+    }
+    let descriptor = rest.get(..length).ok_or(Sense::parameter_list_length())?;
+    check_descriptor(state, long, descriptor, header_bytes as u16)?;
+    Ok(header_bytes + length)
+}
+
+/// A block descriptor may say what is; it cannot change the capacity or the block length. Zero blocks, and all ones,
+/// leave the capacity as it is (SBC-4 6.5.2.2).
+fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -> Result<(), Sense> {
+    let (blocks, all_ones, block_bytes, block_bytes_at) = if long {
+        (get_u64(descriptor, 0), u64::MAX, get_u32(descriptor, 12), 12)
+    } else {
+        (u64::from(get_u32(descriptor, 0)), u64::from(u32::MAX), get_u24(descriptor, 5), 5)
+    };
+    if blocks != 0 && blocks != all_ones && blocks != state.blocks {
+        return Err(Sense::invalid_parameter(at, None));
+    }
+    if u64::from(block_bytes) != BLOCK_BYTES {
+        return Err(Sense::invalid_parameter(at + block_bytes_at, None));
+    }
+    Ok(())
+}
+
+/// Checks the page at `at` against the bits that may change and takes it up; returns where the next one begins.
+fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSettings) -> Result<usize, Sense> {
+    let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
+    let [first, second, ..] = list[at..] else { return Err(Sense::parameter_list_length()) };
+    if first & PS != 0 {
+        return Err(field(0, Some(7)));
+    }
+    let code = first & !SPF;
+    let page = match first & SPF != 0 {
+        false => Page::find(code, 0x00).ok_or(field(0, Some(5)))?,
+        // A page without subpages is not there in the format with them, where the SPF bit is what is wrong.
+        true if second == 0 => return Err(field(1, None)),
+        true => Page::find(code, second).ok_or(field(0, Some(6)))?,
+    };
+    let (now, changeable) = ((page.bytes)(state, &state.current), (page.changeable)(state));
+    let header = page.header_bytes();
+    let length = list.get(at..at + header).ok_or(Sense::parameter_list_length())?;
+    // Page code and subpage code were compared above: what may differ is the length.
+    if length[1..] != now[1..header] {
+        return Err(field(header / 2, None));
+    }
+    let new = list.get(at..at + now.len()).ok_or(Sense::parameter_list_length())?;
+    for (offset, byte) in new.iter().enumerate().skip(header) {
+        let fixed = (byte ^ now[offset]) & !changeable[offset];
+        if fixed != 0 {
+            return Err(field(offset, Some(fixed.ilog2() as u8)));
+        }
+    }
+    (page.apply)(new, settings);
+    Ok(at + now.len())
+}

@@ -1,0 +1,97 @@
+//! MODE SENSE data.
+
+use super::pages::{PAGES, Page};
+use super::{HEADER_6_BYTES, HEADER_10_BYTES, LONGLBA, ModeState};
+use crate::be::get_u16;
+use crate::cdb::{CdbSize, ModeSense, PageControl};
+use crate::sense::{Sense, asc};
+use types::BLOCK_BYTES;
+
+const ALL_PAGES: u8 = 0x3f;
+const ALL_SUBPAGES: u8 = 0xff;
+/// WP of the DEVICE-SPECIFIC PARAMETER field (SBC-4 6.5.1).
+const WP: u8 = 0x80;
+/// DPOFUA: the DPO and FUA bits are supported.
+const DPOFUA: u8 = 0x10;
+
+/// The mode parameters that a MODE SENSE asks for, before the cut at its allocation length.
+pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sense> {
+    let pages = select_pages(request)?;
+    let descriptor = if request.no_block_descriptors { Vec::new() } else { block_descriptor(state, request.long_lba) };
+    let mut body = descriptor.clone();
+    for page in pages {
+        body.extend(page_bytes(page, state, request.control)?);
+    }
+    let write_protected = state.read_only || state.current.write_protect;
+    let device_specific = DPOFUA | if write_protected { WP } else { 0 };
+    // MODE DATA LENGTH does not count itself. All our pages together are far below 255 bytes.
+    let mut out = if request.size == CdbSize::Six {
+        let length = (HEADER_6_BYTES - 1 + body.len()) as u8;
+        vec![length, 0, device_specific, descriptor.len() as u8]
+    } else {
+        let [high, low] = ((HEADER_10_BYTES - 2 + body.len()) as u16).to_be_bytes();
+        let long = if request.long_lba && !descriptor.is_empty() { LONGLBA } else { 0 };
+        vec![high, low, 0, device_specific, long, 0, 0, descriptor.len() as u8]
+    };
+    out.extend(body);
+    Ok(out)
+}
+
+/// The pages asked for (SPC-4 table 155): one, a page with its subpages, or all of them.
+fn select_pages(request: &ModeSense) -> Result<Vec<&'static Page>, Sense> {
+    let is_page = |page: &&Page| request.page == ALL_PAGES || page.code == request.page;
+    let is_subpage = |page: &&Page| request.subpage == ALL_SUBPAGES || page.subpage == request.subpage;
+    if !PAGES.iter().any(|page| is_page(&page)) {
+        return Err(Sense::invalid_cdb_field(2, Some(5)));
+    }
+    let pages: Vec<_> = PAGES.iter().filter(is_page).filter(is_subpage).collect();
+    // All pages may be asked for without subpages and with all, and not with one of them.
+    let is_odd = request.page == ALL_PAGES && !matches!(request.subpage, 0x00 | ALL_SUBPAGES);
+    if pages.is_empty() || is_odd { Err(Sense::invalid_cdb_field(3, None)) } else { Ok(pages) }
+}
+
+fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Vec<u8>, Sense> {
+    match control {
+        PageControl::Current => Ok((page.bytes)(state, &state.current)),
+        PageControl::Default => Ok((page.bytes)(state, &state.default)),
+        PageControl::Changeable => {
+            let mut bytes = (page.changeable)(state);
+            // Codes and length stand in a mask too.
+            let header = page.header_bytes();
+            bytes[..header].copy_from_slice(&(page.bytes)(state, &state.current)[..header]);
+            Ok(bytes)
+        }
+        PageControl::Saved => Err(Sense::illegal(asc::SAVING_PARAMETERS_NOT_SUPPORTED)),
+    }
+}
+
+/// The mode parameter block descriptor, short (SBC-4 6.5.2.2) or long (6.5.2.3).
+fn block_descriptor(state: &ModeState, long: bool) -> Vec<u8> {
+    let block_bytes = (BLOCK_BYTES as u32).to_be_bytes();
+    if long {
+        return [state.blocks.to_be_bytes().as_slice(), &[0; 4], &block_bytes].concat();
+    }
+    let blocks = u32::try_from(state.blocks).unwrap_or(u32::MAX).to_be_bytes();
+    // The block length has three bytes; the first of our four is zero and stands for the reserved byte.
+    [blocks, block_bytes].concat()
+}
+
+/// The bytes of page `code` in MODE SENSE data of a CDB of `size`, for the initiator; `None` when it is not there whole.
+pub fn find_page(data: &[u8], size: CdbSize, code: u8) -> Option<&[u8]> {
+    let (header_bytes, descriptor_bytes) = if size == CdbSize::Six {
+        (HEADER_6_BYTES, usize::from(*data.get(3)?))
+    } else {
+        (HEADER_10_BYTES, usize::from(get_u16(data.get(..HEADER_10_BYTES)?, 6)))
+    };
+    let mut rest = data.get(header_bytes + descriptor_bytes..)?;
+    while let [first, second, ..] = *rest {
+        let has_subpage = first & 0x40 != 0;
+        let length = if has_subpage { 4 + usize::from(get_u16(rest.get(..4)?, 2)) } else { 2 + usize::from(second) };
+        let (page, next) = rest.split_at_checked(length)?;
+        if first & 0x7f == code {
+            return Some(page);
+        }
+        rest = next;
+    }
+    None
+}

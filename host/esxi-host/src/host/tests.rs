@@ -1,0 +1,69 @@
+use super::*;
+use multipath::{MemoryArray, Support};
+use platform::TemporaryDirectory;
+
+#[test]
+fn a_new_host_has_a_name_and_esxis_defaults() {
+    let host = Host::transient("esx07").unwrap();
+    assert_eq!((host.name(), host.iqn().as_str()), ("esx07", "iqn.2026-11.org.ibid:esx07"));
+    assert_eq!(host.uuid().split('-').map(str::len).collect::<Vec<_>>(), [8, 8, 4, 12]);
+    assert!(host.settings().is_on(Setting::HardwareAcceleratedMove));
+    assert!(host.devices().is_empty() && host.mounts().is_empty());
+    assert!(matches!(host.device("naa.1"), Err(HostError::NoDevice(_))));
+}
+
+#[test]
+fn what_one_command_sets_the_next_finds() {
+    let directory = TemporaryDirectory::new(None, "host").unwrap();
+    let first = Host::open("esx01", directory.path()).unwrap();
+    first.set(Setting::MaxHwTransferSize, 16_384).unwrap();
+    let mount = |label: &str| Mount { label: label.into(), uuid: "5f-1".into(), device: "naa.1".into() };
+    first.add_mount(mount("old")).unwrap();
+    first.add_mount(mount("datastore1")).unwrap();
+    let second = Host::open("esx01", directory.path()).unwrap();
+    assert_eq!((second.uuid(), second.settings().get(Setting::MaxHwTransferSize)), (first.uuid(), 16_384));
+    assert_eq!(second.mounts(), [mount("datastore1")]);
+    second.set(Setting::EnableBlockDelete, 1).unwrap();
+    // Two processes change different things: neither loses the other's.
+    first.remove_mount("5f-1").unwrap();
+    let third = Host::open("esx01", directory.path()).unwrap();
+    assert!(third.settings().is_on(Setting::EnableBlockDelete) && third.mounts().is_empty());
+    assert!(first.settings().is_on(Setting::EnableBlockDelete));
+    let error = third.set(Setting::EnableBlockDelete, 2).unwrap_err();
+    assert_eq!(error.to_string(), "Invalid value 2 for /VMFS3/EnableBlockDelete: 0 to 1 are possible");
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let directory = TemporaryDirectory::new(None, "host").unwrap();
+    Host::open("esx01", directory.path()).unwrap();
+    let path = directory.path().join("host.json");
+    let text = platform::files::read_text(&path, 1 << 20).unwrap().unwrap();
+    for damaged in [text.replace("\"version\": 1", "\"version\": 9"), "{".to_owned()] {
+        platform::files::replace(&path, damaged.as_bytes(), platform::files::Access::Owner).unwrap();
+        assert!(matches!(Host::open("esx01", directory.path()), Err(HostError::Damaged { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_attached_is_the_hosts() {
+    let array = MemoryArray::new("iqn.2026-11.test:memory");
+    let name = array.create(64);
+    let host = Host::transient("esx01").unwrap();
+    host.attach(Arc::new(array.open_with(&name, "esx01", host.statistics()).unwrap())).await;
+    let disk = host.disk(&name).await.unwrap();
+    disk.read(0, 8).await.unwrap();
+    assert_eq!(host.counters().unwrap()[&name].reads, 1);
+    host.enable(&name, Primitive::Ats, false).await.unwrap();
+    assert!(!disk.vaai().ats.enabled && disk.vaai().ats.support == Support::Unknown);
+}
+
+#[test]
+fn lines_of_the_log_are_in_its_file() {
+    let directory = TemporaryDirectory::new(None, "host").unwrap();
+    let host = Host::open("esx01", directory.path()).unwrap();
+    host.log("Unmap: Async Unmapped 200 blocks from volume 5f").unwrap();
+    let text = platform::files::read_text(&directory.path().join("vmkernel.log"), 4096).unwrap().unwrap();
+    assert!(text.ends_with(")Unmap: Async Unmapped 200 blocks from volume 5f\n"), "{text}");
+    assert_eq!(host.recent_log().unwrap(), [text.trim_end()]);
+}

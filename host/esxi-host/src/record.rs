@@ -1,0 +1,130 @@
+//! What a host keeps of its devices and datastores.
+
+use multipath::{DiskIdentity, PathPolicy, VaaiStatus};
+use serde::{Deserialize, Serialize};
+
+/// A device that the host has claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceRecord {
+    /// ESXi's name of it.
+    pub name: String,
+    /// T10 VENDOR IDENTIFICATION.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL.
+    pub revision: String,
+    /// UNIT SERIAL NUMBER.
+    pub serial: String,
+    /// The iSCSI name of the target.
+    pub array: String,
+    /// Bytes in a block.
+    pub block_bytes: u32,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// VERSION of the INQUIRY data.
+    pub scsi_level: u8,
+    /// It offers UNMAP.
+    pub thin: bool,
+    /// Nothing in it spins.
+    pub solid_state: bool,
+    /// The ports that lead to it, as URLs with their secrets. There is one path for each of them and each adapter.
+    pub ports: Vec<String>,
+    /// How many adapters (VMkernel ports that are bound to the initiator) use each port.
+    pub adapters: u32,
+    /// How paths are chosen.
+    pub policy: PathPolicy,
+    /// Commands that may be open at once.
+    pub queue_depth: usize,
+    /// What is known of its offloads, and which of them are switched off.
+    pub vaai: VaaiStatus,
+}
+
+/// The name of the first iSCSI adapter: ESXi's software initiators begin there.
+const FIRST_ADAPTER: u32 = 64;
+
+impl DeviceRecord {
+    pub(crate) fn new(identity: &DiskIdentity, ports: Vec<String>, adapters: u32) -> Self {
+        Self {
+            name: identity.name.clone(),
+            vendor: identity.vendor.clone(),
+            product: identity.product.clone(),
+            revision: identity.revision.clone(),
+            serial: identity.serial.clone(),
+            array: identity.array.clone(),
+            block_bytes: identity.block_bytes,
+            blocks: identity.blocks,
+            scsi_level: identity.scsi_level,
+            thin: identity.thin,
+            solid_state: identity.solid_state,
+            ports,
+            adapters,
+            policy: PathPolicy::default(),
+            queue_depth: multipath::DiskOptions::default().queue_depth,
+            vaai: VaaiStatus::default(),
+        }
+    }
+
+    /// The size in MiB, as ESXi lists it.
+    pub fn mebibytes(&self) -> u64 {
+        self.blocks.saturating_mul(u64::from(self.block_bytes)) >> 20
+    }
+
+    /// What people call it: vendor, transport and name.
+    pub fn display_name(&self) -> String {
+        format!("{} iSCSI Disk ({})", self.vendor, self.name)
+    }
+
+    /// The number of the unit behind its first port.
+    pub fn lun(&self) -> u16 {
+        self.ports.first().and_then(|port| port.parse::<initiator::Url>().ok()).map_or(0, |url| url.lun.number())
+    }
+
+    /// ESXi's runtime name of each path, in the order in which the device has them: adapter by adapter, port by port.
+    /// `targets` are the targets that the host knows, in order.
+    pub fn path_names(&self, targets: &[String]) -> Vec<String> {
+        let target = targets.iter().position(|target| *target == self.array).unwrap_or(0);
+        let lun = self.lun();
+        let name = |adapter: u32, port: usize| format!("vmhba{}:C{port}:T{target}:L{lun}", FIRST_ADAPTER + adapter);
+        (0..self.adapters).flat_map(|adapter| (0..self.ports.len()).map(move |port| name(adapter, port))).collect()
+    }
+}
+
+/// A datastore that the host has mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Its label.
+    pub label: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// The device that it is on.
+    pub device: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_named_adapter_by_adapter() {
+        let identity = DiskIdentity {
+            name: "naa.1".into(),
+            designator: None,
+            vendor: "IBID".into(),
+            product: "Volume".into(),
+            revision: String::new(),
+            serial: String::new(),
+            array: "iqn.b".into(),
+            block_bytes: 512,
+            blocks: 1 << 21,
+            scsi_level: 6,
+            thin: true,
+            solid_state: true,
+        };
+        let ports = ["iscsi://h:1/iqn.b/7", "iscsi://h:2/iqn.b/7"].map(str::to_owned).to_vec();
+        let record = DeviceRecord::new(&identity, ports, 2);
+        let names = record.path_names(&["iqn.a".to_owned(), "iqn.b".to_owned()]);
+        assert_eq!(names, ["vmhba64:C0:T1:L7", "vmhba64:C1:T1:L7", "vmhba65:C0:T1:L7", "vmhba65:C1:T1:L7"]);
+        assert_eq!((record.mebibytes(), record.display_name().as_str()), (1024, "IBID iSCSI Disk (naa.1)"));
+    }
+}

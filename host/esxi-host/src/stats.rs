@@ -1,0 +1,154 @@
+//! The counters of all processes of one host. Each process writes its own now and then, and adds them to the host's total
+//! when it ends; those of a process that died are added by whoever looks next.
+
+use crate::error::HostError;
+use crate::files;
+use multipath::CountersSnapshot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The counters of devices by name.
+pub(crate) type Numbers = BTreeMap<String, CountersSnapshot>;
+
+const TOTAL: &str = "total.json";
+
+#[derive(Default, Serialize, Deserialize)]
+struct File {
+    devices: Numbers,
+}
+
+/// The counters of one process.
+#[derive(Debug)]
+pub(crate) struct Published {
+    directory: PathBuf,
+    own: String,
+}
+
+/// Adds the numbers of one process to those of others.
+fn add(sum: &mut Numbers, more: &Numbers) {
+    for (name, numbers) in more {
+        let before = sum.entry(name.clone()).or_default();
+        *before = before.plus(numbers);
+    }
+}
+
+/// The numbers of a process that has ended: nothing is open any more.
+fn at_rest(mut numbers: Numbers) -> Numbers {
+    for counters in numbers.values_mut() {
+        (counters.active, counters.queued) = (0, 0);
+    }
+    numbers
+}
+
+impl Published {
+    /// The counters of this process on the host in `directory`. `number` tells hosts of one process apart.
+    pub(crate) fn new(directory: &Path, number: u64) -> Result<Self, HostError> {
+        let directory = directory.join("stats");
+        platform::files::create_directory(&directory).map_err(files::failed(&directory))?;
+        Ok(Self { directory, own: format!("{}-{number:x}.json", std::process::id()) })
+    }
+
+    fn own_path(&self) -> PathBuf {
+        self.directory.join(&self.own)
+    }
+
+    /// Writes the numbers of this process.
+    pub(crate) fn publish(&self, numbers: Numbers) -> Result<(), HostError> {
+        files::store_lightly(&self.own_path(), &File { devices: numbers })
+    }
+
+    /// Adds the numbers of this process to the total, for good.
+    pub(crate) fn finish(&self, numbers: Numbers) -> Result<(), HostError> {
+        let _lock = files::lock(&self.directory)?;
+        self.add_to_total(&at_rest(numbers))?;
+        platform::files::remove(&self.own_path()).map_err(files::failed(&self.own_path()))
+    }
+
+    fn total(&self) -> Result<Numbers, HostError> {
+        Ok(files::load::<File>(&self.directory.join(TOTAL))?.unwrap_or_default().devices)
+    }
+
+    fn add_to_total(&self, numbers: &Numbers) -> Result<(), HostError> {
+        let mut total = self.total()?;
+        add(&mut total, numbers);
+        files::store(&self.directory.join(TOTAL), &File { devices: total })
+    }
+
+    /// How many other processes there are now.
+    pub(crate) fn living(&self) -> Result<u64, HostError> {
+        let names = platform::files::names(&self.directory).map_err(files::failed(&self.directory))?;
+        let lives = |name: &&String| **name != self.own && process_of(name).is_some_and(is_alive);
+        Ok(names.iter().filter(lives).count() as u64)
+    }
+
+    /// The numbers of all other processes of the host, those of the past included.
+    pub(crate) fn others(&self) -> Result<Numbers, HostError> {
+        let _lock = files::lock(&self.directory)?;
+        let mut living = Numbers::new();
+        for name in platform::files::names(&self.directory).map_err(files::failed(&self.directory))? {
+            let Some(process) = process_of(&name).filter(|_| name != self.own) else { continue };
+            let path = self.directory.join(&name);
+            let Some(File { devices }) = files::load(&path)? else { continue };
+            if is_alive(process) {
+                add(&mut living, &devices);
+            } else {
+                self.add_to_total(&at_rest(devices))?;
+                platform::files::remove(&path).map_err(files::failed(&path))?;
+            }
+        }
+        let mut all = self.total()?;
+        add(&mut all, &living);
+        Ok(all)
+    }
+}
+
+/// The number of the process whose counters are in the file with this name.
+fn process_of(name: &str) -> Option<u32> {
+    name.strip_suffix(".json")?.split_once('-')?.0.parse().ok()
+}
+
+/// True while there is a process of this number. Where there is no /proc, every process counts as alive.
+fn is_alive(process: u32) -> bool {
+    let exists = |path: String| platform::files::exists(Path::new(&path)).unwrap_or(true);
+    exists(format!("/proc/{process}")) || !exists("/proc/self".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::TemporaryDirectory;
+
+    fn numbers(reads: u64, active: u64) -> Numbers {
+        [("naa.1".to_owned(), CountersSnapshot { reads, active, ..CountersSnapshot::default() })].into()
+    }
+
+    #[test]
+    fn processes_add_up_and_nothing_is_counted_twice() {
+        let directory = TemporaryDirectory::new(None, "stats").unwrap();
+        let one = Published::new(directory.path(), 1).unwrap();
+        let two = Published::new(directory.path(), 2).unwrap();
+        one.publish(numbers(3, 2)).unwrap();
+        two.publish(numbers(4, 1)).unwrap();
+        let reader = Published::new(directory.path(), 3).unwrap();
+        assert_eq!(reader.others().unwrap(), numbers(7, 3));
+        assert_eq!(one.others().unwrap(), numbers(4, 1));
+        assert_eq!((one.living().unwrap(), reader.living().unwrap()), (1, 2));
+        one.finish(numbers(5, 2)).unwrap();
+        assert_eq!(reader.others().unwrap(), numbers(9, 1));
+        two.finish(numbers(4, 0)).unwrap();
+        assert_eq!(reader.others().unwrap(), numbers(9, 0));
+    }
+
+    #[test]
+    fn a_process_that_died_is_added_once() {
+        let directory = TemporaryDirectory::new(None, "stats").unwrap();
+        // No process has this number: Linux's highest is 2^22.
+        let dead = Published { own: "4294967294-0.json".into(), ..Published::new(directory.path(), 0).unwrap() };
+        dead.publish(numbers(3, 9)).unwrap();
+        let reader = Published::new(directory.path(), 1).unwrap();
+        assert_eq!(reader.others().unwrap(), numbers(3, 0));
+        assert_eq!(reader.others().unwrap(), numbers(3, 0));
+        assert!(!platform::files::exists(&dead.own_path()).unwrap());
+    }
+}

@@ -1,0 +1,541 @@
+//! Disks in memory: an array for tests of what is built on disks. Several hosts open the same volume; a hook decides what
+//! is delayed, refused or lost. Nothing here waits for anything but tokio's clock, so that a test with a paused clock and
+//! a seeded hook is repeatable.
+
+mod medium;
+
+use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
+use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing};
+use crate::error::DiskError;
+use crate::identity::{DiskIdentity, esxi_name};
+use crate::vaai::{Primitive, VaaiStatus};
+use bytes::Bytes;
+use initiator::CopyRun;
+use medium::Medium;
+use parking_lot::Mutex;
+use platform::clock;
+use scsi::inquiry::{Designator, Naa};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Bytes in a block.
+const BLOCK_BYTES: u32 = 512;
+
+/// A command to a disk in memory, as the hook sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// READ of (first, count).
+    Read(u64, u64),
+    /// WRITE of (first, count).
+    Write(u64, u64),
+    /// COMPARE AND WRITE of (first, count).
+    CompareAndWrite(u64, u64),
+    /// WRITE SAME of (first, count).
+    WriteSame(u64, u64),
+    /// UNMAP of these runs.
+    Unmap(Vec<(u64, u64)>),
+    /// EXTENDED COPY of these runs.
+    Copy(Vec<CopyRun>),
+    /// RESERVE.
+    Reserve,
+    /// RELEASE.
+    Release,
+    /// LOGICAL UNIT RESET.
+    Reset,
+    /// CLEAR TASK SET.
+    Clear,
+    /// SYNCHRONIZE CACHE.
+    Synchronize,
+    /// GET LBA STATUS.
+    LbaStatus(u64),
+}
+
+/// What becomes of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fate {
+    /// It is done and answered.
+    #[default]
+    Done,
+    /// It is not done, and this is the answer.
+    Failed(DiskError),
+    /// It is done, and the answer is this: the true one was lost on the way.
+    AnswerLost(DiskError),
+}
+
+/// What a hook says to a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// How long the command is on its way.
+    pub before: Duration,
+    /// What becomes of it then.
+    pub fate: Fate,
+    /// How long the answer is on its way.
+    pub after: Duration,
+}
+
+/// Decides what becomes of commands. Asked once for each, in the order in which they are sent.
+pub trait Hook: Send + Sync {
+    /// The verdict on a command of `host` to the volume `name`.
+    fn verdict(&self, host: &str, name: &str, operation: &Operation) -> Verdict;
+}
+
+/// An array in memory. Clones are the same array.
+#[derive(Clone)]
+pub struct MemoryArray {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: String,
+    volumes: Mutex<BTreeMap<String, Volume>>,
+    hook: Mutex<Option<Arc<dyn Hook>>>,
+}
+
+struct Volume {
+    identity: DiskIdentity,
+    medium: Medium,
+    refused: Vec<Primitive>,
+    /// The host that has reserved it.
+    reserved: Option<String>,
+    /// Blocks that cannot be read.
+    bad: Option<(u64, u64)>,
+}
+
+impl MemoryArray {
+    /// An array without volumes. `name` is its iSCSI name.
+    pub fn new(name: &str) -> Self {
+        let shared = Shared { name: name.to_owned(), volumes: Mutex::default(), hook: Mutex::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Makes a volume of `blocks` blocks of 512 bytes, all zeros; gives its name.
+    pub fn create(&self, blocks: u64) -> String {
+        let mut volumes = self.shared.volumes.lock();
+        let number = volumes.len() as u64 + 1;
+        let serial = format!("{:016X}{number:08X}", fingerprint(&self.shared.name));
+        let naa = Naa::from_serial(&serial).unwrap_or(Naa([0; 16]));
+        let designator = Designator::naa(naa);
+        let identity = DiskIdentity {
+            name: esxi_name(&designator),
+            designator: Some(designator),
+            vendor: String::from_utf8_lossy(scsi::inquiry::VENDOR).trim_end().to_owned(),
+            product: String::from_utf8_lossy(scsi::inquiry::PRODUCT).trim_end().to_owned(),
+            revision: "MEM".to_owned(),
+            serial,
+            array: self.shared.name.clone(),
+            block_bytes: BLOCK_BYTES,
+            blocks,
+            scsi_level: 6,
+            thin: true,
+            solid_state: true,
+        };
+        let name = identity.name.clone();
+        let medium = Medium::new(blocks, BLOCK_BYTES);
+        volumes.insert(name.clone(), Volume { identity, medium, refused: Vec::new(), reserved: None, bad: None });
+        name
+    }
+
+    /// Opens a volume for a host, with counters of its own; `None` where there is no such volume.
+    pub fn open(&self, name: &str, host: &str) -> Option<MemoryDisk> {
+        self.open_with(name, host, &Statistics::default())
+    }
+
+    /// Opens a volume for a host that counts its devices in `statistics`.
+    pub fn open_with(&self, name: &str, host: &str, statistics: &Statistics) -> Option<MemoryDisk> {
+        let identity = self.shared.volumes.lock().get(name)?.identity.clone();
+        Some(MemoryDisk {
+            array: self.clone(),
+            host: host.to_owned(),
+            counters: statistics.device(&identity.name),
+            identity,
+            statistics: statistics.clone(),
+            vaai: Mutex::default(),
+            lifetime: Mutex::new(Duration::MAX),
+            down: AtomicBool::new(false),
+        })
+    }
+
+    /// Sets who decides what becomes of commands; without, all are done at once.
+    pub fn set_hook(&self, hook: Option<Arc<dyn Hook>>) {
+        *self.shared.hook.lock() = hook;
+    }
+
+    /// Lets a volume refuse a primitive as a device does that does not know the command, or no longer refuse it.
+    pub fn refuse(&self, name: &str, primitive: Primitive, refused: bool) {
+        if let Some(volume) = self.shared.volumes.lock().get_mut(name) {
+            volume.refused.retain(|other| *other != primitive);
+            if refused {
+                volume.refused.push(primitive);
+            }
+        }
+    }
+
+    /// Lets `blocks` blocks from `lba` fail to be read; zero blocks heal the volume.
+    pub fn set_bad(&self, name: &str, lba: u64, blocks: u64) {
+        if let Some(volume) = self.shared.volumes.lock().get_mut(name) {
+            volume.bad = (blocks > 0).then_some((lba, blocks));
+        }
+    }
+
+    /// Bytes of a volume that hold anything but zeros, in pages of 4 KiB: what an array that removes zeros would store.
+    pub fn stored_bytes(&self, name: &str) -> u64 {
+        self.shared.volumes.lock().get(name).map_or(0, |volume| volume.medium.stored_bytes())
+    }
+
+    /// Ends what a host holds, as its sessions end when it dies.
+    fn release_all(&self, host: &str) {
+        for volume in self.shared.volumes.lock().values_mut() {
+            volume.reserved.take_if(|holder| holder == host);
+        }
+    }
+}
+
+/// A number that names of arrays rarely share (FNV-1a), so that their volumes have different names.
+fn fingerprint(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A volume of a [`MemoryArray`] as one host sees it.
+pub struct MemoryDisk {
+    array: MemoryArray,
+    host: String,
+    identity: DiskIdentity,
+    counters: Arc<Counters>,
+    statistics: Statistics,
+    vaai: Mutex<VaaiStatus>,
+    lifetime: Mutex<Duration>,
+    down: AtomicBool,
+}
+
+impl MemoryDisk {
+    /// The host dies: whatever is on its way to the array still arrives or does not, its reservations fall, and every
+    /// call from now on, those that wait included, ends in [`DiskError::PathsDown`].
+    pub fn crash(&self) {
+        self.down.store(true, Ordering::Relaxed);
+        self.array.release_all(&self.host);
+    }
+
+    /// All paths are down, or up again. Reservations fall with the paths (SPC-2 5.5.1: a lost nexus).
+    pub fn set_paths(&self, up: bool) {
+        self.down.store(!up, Ordering::Relaxed);
+        if !up {
+            self.array.release_all(&self.host);
+        }
+    }
+
+    /// Sends a command, and gives it up when its time is over: what has not arrived by then never will.
+    async fn send<T>(
+        &self,
+        operation: Operation,
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
+    ) -> Result<T, DiskError> {
+        let lifetime = *self.lifetime.lock();
+        let answer = tokio::time::timeout(lifetime, self.deliver(operation, effect)).await;
+        answer.unwrap_or_else(|_| {
+            self.counters.aborted();
+            Err(DiskError::TimedOut)
+        })
+    }
+
+    /// Delay, effect, delay, as the hook says. The effect is one step for all hosts.
+    async fn deliver<T>(
+        &self,
+        operation: Operation,
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
+    ) -> Result<T, DiskError> {
+        let hook = self.array.shared.hook.lock().clone();
+        let verdict = hook.map(|hook| hook.verdict(&self.host, &self.identity.name, &operation)).unwrap_or_default();
+        pause(verdict.before).await;
+        self.check_paths()?;
+        if let Fate::Failed(error) = verdict.fate {
+            pause(verdict.after).await;
+            return Err(error);
+        }
+        let result = self.admit(&operation).and_then(|()| effect(&mut self.array.shared.volumes.lock()));
+        pause(verdict.after).await;
+        self.check_paths()?;
+        match verdict.fate {
+            Fate::AnswerLost(error) => {
+                self.counters.aborted();
+                Err(error)
+            }
+            Fate::Done | Fate::Failed(_) => result,
+        }
+    }
+
+    fn check_paths(&self) -> Result<(), DiskError> {
+        if self.down.load(Ordering::Relaxed) { Err(DiskError::PathsDown) } else { Ok(()) }
+    }
+
+    /// Reservations come before everything but RELEASE, which is ignored, and a reset (SPC-2 5.5.1).
+    fn admit(&self, operation: &Operation) -> Result<(), DiskError> {
+        let volumes = self.array.shared.volumes.lock();
+        let holder = volumes.get(&self.identity.name).and_then(|volume| volume.reserved.as_ref());
+        let passes = matches!(operation, Operation::Release | Operation::Reset | Operation::Clear);
+        if passes || holder.is_none_or(|holder| *holder == self.host) {
+            Ok(())
+        } else {
+            self.counters.conflict();
+            Err(DiskError::ReservationConflict)
+        }
+    }
+
+    /// Sends an offload: not when it is switched off or known to be refused, and its answer is remembered.
+    async fn offload<T>(
+        &self,
+        primitive: Primitive,
+        bytes: u64,
+        operation: Operation,
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
+        worked: impl FnOnce(&T) -> bool,
+    ) -> Result<T, DiskError> {
+        if !self.vaai.lock().is_usable(primitive) {
+            return Err(DiskError::Unsupported(primitive));
+        }
+        let begun = clock::now();
+        let open = self.counters.begin();
+        let result = self
+            .send(operation, |volumes| {
+                let own = volume(volumes, &self.identity.name)?;
+                if own.refused.contains(&primitive) { Err(DiskError::Unsupported(primitive)) } else { effect(volumes) }
+            })
+            .await;
+        drop(open);
+        match &result {
+            Ok(value) => {
+                self.vaai.lock().learn(primitive, true);
+                self.counters.offload(primitive, bytes, begun.elapsed(), worked(value));
+            }
+            Err(error) => {
+                if matches!(error, DiskError::Unsupported(_)) {
+                    self.vaai.lock().learn(primitive, false);
+                }
+                self.counters.offload(primitive, bytes, begun.elapsed(), false);
+            }
+        }
+        result
+    }
+
+    fn bytes(&self, blocks: u64) -> u64 {
+        blocks.saturating_mul(u64::from(BLOCK_BYTES))
+    }
+
+    fn blocks_of(&self, data: &Bytes) -> Result<u64, DiskError> {
+        let whole = !data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES as usize);
+        if whole { Ok((data.len() / BLOCK_BYTES as usize) as u64) } else { Err(DiskError::Length(data.len())) }
+    }
+}
+
+async fn pause(time: Duration) {
+    if time.is_zero() {
+        // Even without delay another task may come between: as on a wire.
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(time).await;
+    }
+}
+
+fn volume<'a>(volumes: &'a mut BTreeMap<String, Volume>, name: &str) -> Result<&'a mut Volume, DiskError> {
+    volumes.get_mut(name).ok_or(DiskError::Gone)
+}
+
+impl SharedDisk for MemoryDisk {
+    fn identity(&self) -> &DiskIdentity {
+        &self.identity
+    }
+
+    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+        Box::pin(async move {
+            let begun = clock::now();
+            let open = self.counters.begin();
+            let result = self
+                .send(Operation::Read(lba, blocks.into()), |volumes| {
+                    let own = volume(volumes, &self.identity.name)?;
+                    let hit = own.bad.filter(|(bad, count)| *bad < lba + u64::from(blocks) && lba < bad + count);
+                    match hit {
+                        Some((bad, _)) => Err(DiskError::Medium { lba: Some(bad.max(lba)) }),
+                        None => own.medium.read(lba, blocks.into()),
+                    }
+                })
+                .await;
+            drop(open);
+            self.counters.read(self.bytes(blocks.into()), begun.elapsed(), Duration::ZERO, result.is_ok());
+            result
+        })
+    }
+
+    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let blocks = self.blocks_of(&data)?;
+            let begun = clock::now();
+            let open = self.counters.begin();
+            let result = self
+                .send(Operation::Write(lba, blocks), |volumes| {
+                    volume(volumes, &self.identity.name)?.medium.write(lba, &data)
+                })
+                .await;
+            drop(open);
+            self.counters.write(self.bytes(blocks), begun.elapsed(), Duration::ZERO, result.is_ok());
+            result
+        })
+    }
+
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+        Box::pin(async move {
+            let blocks = self.blocks_of(&write)?;
+            if compare.len() != write.len() || blocks > u64::from(self.limits().compare_blocks) {
+                return Err(DiskError::Length(compare.len()));
+            }
+            let effect = |volumes: &mut BTreeMap<String, Volume>| {
+                let medium = &mut volume(volumes, &self.identity.name)?.medium;
+                let found = medium.read(lba, blocks)?;
+                match found.iter().zip(&compare).position(|(found, wanted)| found != wanted) {
+                    Some(offset) => Ok(Compared::Miscompare { offset: offset as u64 }),
+                    None => medium.write(lba, &write).map(|()| Compared::Written),
+                }
+            };
+            let operation = Operation::CompareAndWrite(lba, blocks);
+            self.offload(Primitive::Ats, self.bytes(blocks), operation, effect, |c| *c == Compared::Written).await
+        })
+    }
+
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+        Box::pin(async move {
+            if self.blocks_of(&pattern)? != 1 {
+                return Err(DiskError::Length(pattern.len()));
+            }
+            let effect = |volumes: &mut BTreeMap<String, Volume>| {
+                volume(volumes, &self.identity.name)?.medium.fill(lba, blocks, &pattern)
+            };
+            let operation = Operation::WriteSame(lba, blocks);
+            self.offload(Primitive::Zero, self.bytes(blocks), operation, effect, |()| true).await
+        })
+    }
+
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let blocks = ranges.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(*blocks));
+            let operation = Operation::Unmap(ranges.clone());
+            let effect = |volumes: &mut BTreeMap<String, Volume>| {
+                let medium = &mut volume(volumes, &self.identity.name)?.medium;
+                ranges.iter().try_for_each(|(lba, blocks)| medium.clear(*lba, *blocks))
+            };
+            self.offload(Primitive::Delete, self.bytes(blocks), operation, effect, |()| true).await
+        })
+    }
+
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+        let (name, array) = (destination.identity().name.clone(), destination.identity().array.clone());
+        Box::pin(async move {
+            let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
+            let operation = Operation::Copy(runs.clone());
+            let effect = |volumes: &mut BTreeMap<String, Volume>| {
+                if array != self.identity.array || !volumes.contains_key(&name) {
+                    let unreachable = scsi::asc::COPY_TARGET_DEVICE_NOT_REACHABLE;
+                    return Err(DiskError::Check(scsi::Sense::new(scsi::SenseKey::CopyAborted, unreachable)));
+                }
+                runs.iter().try_for_each(|run| {
+                    let data = volume(volumes, &self.identity.name)?.medium.read(run.source, run.blocks)?;
+                    volume(volumes, &name)?.medium.write(run.destination, &data)
+                })
+            };
+            let begun = clock::now();
+            self.offload(Primitive::Clone, bytes, operation, effect, |()| true).await?;
+            if let Some(counters) = self.statistics.known(&name) {
+                counters.copied_here(bytes, begun.elapsed());
+            }
+            Ok(())
+        })
+    }
+
+    fn reserve(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let effect = |volumes: &mut BTreeMap<String, Volume>| {
+                volume(volumes, &self.identity.name)?.reserved = Some(self.host.clone());
+                Ok(())
+            };
+            self.send(Operation::Reserve, effect).await?;
+            self.counters.reserved();
+            Ok(())
+        })
+    }
+
+    fn release(&self) -> Answer<'_, ()> {
+        Box::pin(self.send(Operation::Release, |volumes| {
+            volume(volumes, &self.identity.name)?.reserved.take_if(|holder| *holder == self.host);
+            Ok(())
+        }))
+    }
+
+    fn reset(&self) -> Answer<'_, ()> {
+        Box::pin(self.send(Operation::Reset, |volumes| {
+            volume(volumes, &self.identity.name)?.reserved = None;
+            Ok(())
+        }))
+    }
+
+    /// A hook that fails it makes a device that does not know it.
+    fn clear(&self) -> Answer<'_, bool> {
+        Box::pin(async move {
+            match self.send(Operation::Clear, |_| Ok(true)).await {
+                Err(error) if error.is_refusal() => Ok(false),
+                cleared => cleared,
+            }
+        })
+    }
+
+    fn synchronize(&self) -> Answer<'_, ()> {
+        Box::pin(self.send(Operation::Synchronize, |_| Ok(())))
+    }
+
+    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+        Box::pin(
+            self.send(Operation::LbaStatus(lba), move |volumes| {
+                volume(volumes, &self.identity.name)?.medium.status(lba)
+            }),
+        )
+    }
+
+    fn vaai(&self) -> VaaiStatus {
+        *self.vaai.lock()
+    }
+
+    fn enable(&self, primitive: Primitive, enabled: bool) {
+        self.vaai.lock().of_mut(primitive).enabled = enabled;
+    }
+
+    fn bound(&self, lifetime: Duration) {
+        let mut shortest = self.lifetime.lock();
+        *shortest = lifetime.min(*shortest);
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::Open(*self.lifetime.lock())
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            transfer_blocks: 65_536,
+            compare_blocks: 255,
+            write_same_blocks: 1 << 32,
+            unmap_blocks: 1 << 32,
+            unmap_ranges: 4095,
+            copy_blocks: 1 << 32,
+            copy_runs: 256,
+            copy_run_blocks: 65_535,
+        }
+    }
+
+    fn counters(&self) -> CountersSnapshot {
+        self.counters.snapshot()
+    }
+
+    fn latencies(&self) -> Latencies {
+        self.counters.latencies()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use super::*;
+use crate::flat::FileAnswer;
+use multipath::{MemoryArray, MemoryDisk, Primitive};
+use proptest::prelude::*;
+
+/// Small blocks make small models.
+pub(crate) const BLOCK: u64 = 4096;
+
+/// A file whose blocks lie on a disk in memory that is full of old data, in an order that no two neighbours share.
+pub(crate) struct MemoryFlat {
+    disk: Arc<dyn SharedDisk>,
+    blocks: Mutex<Vec<Option<FileRun>>>,
+    free: Mutex<Vec<u64>>,
+}
+
+impl MemoryFlat {
+    pub(crate) async fn new(array: &MemoryArray, blocks: u64, seed: u64) -> Arc<Self> {
+        let name = array.create(blocks * 2 * BLOCK / 512);
+        let disk: MemoryDisk = array.open(&name, "esx01").unwrap();
+        disk.write_same(0, blocks * 2 * BLOCK / 512, Bytes::from(vec![0xee; 512])).await.unwrap();
+        // Every third block, three times over, from a place that the seed chooses: neighbours lie apart.
+        let mut free: Vec<u64> = (0..3).flat_map(|lane| (lane..blocks * 2).step_by(3)).collect();
+        let turn = usize::try_from(seed).unwrap() % free.len();
+        free.rotate_left(turn);
+        let blocks = usize::try_from(blocks).unwrap();
+        Arc::new(Self { disk: Arc::new(disk), blocks: Mutex::new(vec![None; blocks]), free: Mutex::new(free) })
+    }
+
+    fn range(range: Range<u64>) -> Range<usize> {
+        usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()
+    }
+}
+
+impl FlatFile for MemoryFlat {
+    fn disk(&self) -> &Arc<dyn SharedDisk> {
+        &self.disk
+    }
+
+    fn block_bytes(&self) -> u64 {
+        BLOCK
+    }
+
+    fn runs(&self) -> FileAnswer<'_, Vec<FileRun>> {
+        Box::pin(async { Ok(self.blocks.lock().unwrap().iter().flatten().copied().collect()) })
+    }
+
+    fn allocate(&self, blocks: Range<u64>) -> FileAnswer<'_, Vec<FileRun>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let (mut free, mut table) = (self.free.lock().unwrap(), self.blocks.lock().unwrap());
+            let mut runs = Vec::new();
+            for first in blocks {
+                let slot = &mut table[usize::try_from(first).unwrap()];
+                assert!(slot.is_none(), "block {first} is allocated twice");
+                let lba = free.pop().ok_or(datastore::Error::NoSpace)? * (BLOCK / 512);
+                *slot = Some(FileRun { first, blocks: 1, lba, state: State::ToBeZeroed });
+                runs.extend(*slot);
+            }
+            Ok(runs)
+        })
+    }
+
+    fn set_written(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            for slot in &mut self.blocks.lock().unwrap()[Self::range(blocks)] {
+                slot.as_mut().expect("only what is allocated is written").state = State::Written;
+            }
+            Ok(())
+        })
+    }
+
+    fn grow(&self, bytes: u64) -> FileAnswer<'_, ()> {
+        Box::pin(async move {
+            self.blocks.lock().unwrap().resize(usize::try_from(bytes / BLOCK).unwrap(), None);
+            Ok(())
+        })
+    }
+
+    fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {
+        Box::pin(async move {
+            let taken: Vec<_> = self.blocks.lock().unwrap()[Self::range(blocks)].iter_mut().map(Option::take).collect();
+            let places = taken.into_iter().flatten().map(|run| run.lba / (BLOCK / 512));
+            self.free.lock().unwrap().splice(0..0, places);
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> FileAnswer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A disk of `blocks` blocks in one of the formats.
+pub(crate) async fn content(
+    array: &MemoryArray,
+    (blocks, seed): (u64, u64),
+    format: Format,
+    settings: MoverSettings,
+) -> Arc<Content> {
+    let file = MemoryFlat::new(array, blocks, seed).await;
+    let content = Content::open(file, blocks * BLOCK, settings).await.unwrap();
+    if format.is_thick() {
+        content.allocate(content.all()).await.unwrap();
+    }
+    if format == Format::EagerZeroedThick {
+        content.zero_rest(content.all(), &|_| ()).await.unwrap();
+    }
+    Arc::new(content)
+}
+
+pub(crate) fn array() -> MemoryArray {
+    MemoryArray::new("iqn.2026-11.org.ibid:content")
+}
+
+pub(crate) fn formats() -> impl Strategy<Value = Format> {
+    prop::sample::select(Format::ALL.to_vec())
+}
+
+#[tokio::test]
+async fn the_old_data_of_the_device_are_never_read() {
+    for format in Format::ALL {
+        let disk = content(&array(), (8, 1), format, MoverSettings::default()).await;
+        assert!(disk.read(0, 8 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0), "{format}");
+        disk.write(BLOCK + 512, Bytes::from(vec![7; 512])).await.unwrap();
+        let block = disk.read(BLOCK, BLOCK).await.unwrap();
+        assert_eq!(block.iter().filter(|byte| **byte == 7).count(), 512, "{format}");
+        assert_eq!(block.iter().filter(|byte| **byte == 0).count(), BLOCK as usize - 512, "{format}");
+    }
+}
+
+#[tokio::test]
+async fn a_block_is_zeroed_once_and_before_its_first_write_only() {
+    for (format, zeroed) in [(Format::EagerZeroedThick, 8), (Format::ZeroedThick, 1), (Format::Thin, 1)] {
+        let disk = content(&array(), (8, 0), format, MoverSettings::default()).await;
+        let writes = (0..8).map(|i| disk.write(2 * BLOCK + i * 512, Bytes::from(vec![1; 512])));
+        for done in futures_util::future::join_all(writes).await {
+            done.unwrap();
+        }
+        assert_eq!(disk.mover().work.work().write_same.commands, zeroed, "{format}");
+        assert_eq!(disk.allocated().0, if format == Format::Thin { 1 } else { 8 });
+    }
+}
+
+#[tokio::test]
+async fn a_guests_unmap_shrinks_a_thin_disk_by_whole_blocks() {
+    for block_delete in [false, true] {
+        let array = array();
+        let settings = MoverSettings { block_delete, ..MoverSettings::default() };
+        let disk = content(&array, (8, 0), Format::Thin, settings).await;
+        disk.write(0, Bytes::from(vec![9; 4 * BLOCK as usize])).await.unwrap();
+        assert_eq!(disk.unmap(512, 3 * BLOCK).await.unwrap(), 2, "the halves at both ends stay");
+        assert_eq!(disk.allocated().0, 2);
+        assert!(disk.read(BLOCK, 2 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0));
+        assert!(disk.read(3 * BLOCK, BLOCK).await.unwrap().iter().all(|byte| *byte == 9));
+        assert_eq!(disk.disk().counters().delete.done > 0, block_delete, "the array hears of it when told");
+    }
+}
+
+#[tokio::test]
+async fn requests_outside_the_disk_or_of_half_sectors_are_refused() {
+    let disk = content(&array(), (2, 0), Format::Thin, MoverSettings::default()).await;
+    for (offset, bytes) in [(0, 0), (100, 512), (0, 100), (2 * BLOCK, 512), (BLOCK, 2 * BLOCK), (u64::MAX - 511, 512)] {
+        assert!(matches!(disk.read(offset, bytes).await, Err(Error::Range { .. })), "{offset} {bytes}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u64, u8),
+    Read(u64, u64),
+    Unmap(u64, u64),
+    Zero,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let sectors = 8 * BLOCK / 512;
+    prop_oneof![
+        4 => (0..sectors, 1u64..20, 1u8..).prop_map(|(at, n, byte)| Step::Write(at, n, byte)),
+        2 => (0..sectors, 1u64..20).prop_map(|(at, n)| Step::Read(at, n)),
+        1 => (0..sectors, 1u64..40).prop_map(|(at, n)| Step::Unmap(at, n)),
+        1 => Just(Step::Zero),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_disk_is_a_row_of_bytes_whatever_its_format(
+        format in formats(),
+        hardware_init: bool,
+        refuses: bool,
+        seed in 0u64..16,
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let array = array();
+            let settings = MoverSettings { hardware_init, ..MoverSettings::default() };
+            let disk = content(&array, (8, seed), format, settings).await;
+            array.refuse(&disk.disk().identity().name, Primitive::Zero, refuses);
+            let mut model = vec![0u8; 8 * BLOCK as usize];
+            let end = disk.bytes();
+            for step in steps {
+                match step {
+                    Step::Write(at, count, byte) => {
+                        let (at, bytes) = (at * 512, (count * 512).min(end - at * 512));
+                        disk.write(at, Bytes::from(vec![byte; bytes as usize])).await.unwrap();
+                        model[at as usize..(at + bytes) as usize].fill(byte);
+                    }
+                    Step::Read(at, count) => {
+                        let (at, bytes) = (at * 512, (count * 512).min(end - at * 512));
+                        let read = disk.read(at, bytes).await.unwrap();
+                        assert_eq!(&read[..], &model[at as usize..(at + bytes) as usize]);
+                    }
+                    // A thick disk has no UNMAP for its guest.
+                    Step::Unmap(at, count) if format == Format::Thin => {
+                        let (at, bytes) = (at * 512, (count * 512).min(end - at * 512));
+                        disk.unmap(at, bytes).await.unwrap();
+                        let whole = at.div_ceil(BLOCK) * BLOCK..(at + bytes) / BLOCK * BLOCK;
+                        if whole.start < whole.end {
+                            model[whole.start as usize..whole.end as usize].fill(0);
+                        }
+                    }
+                    Step::Unmap(..) => {}
+                    Step::Zero => {
+                        disk.zero_all(&|_| ()).await.unwrap();
+                        model.fill(0);
+                    }
+                }
+            }
+            assert_eq!(&disk.read(0, end).await.unwrap()[..], &model[..]);
+            // Opened anew, as by another host, it holds the same.
+            let again = Content::open(Arc::clone(disk.file()), end, settings).await.unwrap();
+            assert_eq!(&again.read(0, end).await.unwrap()[..], &model[..]);
+        });
+    }
+}

@@ -1,0 +1,199 @@
+use super::*;
+use crate::offload::Forbidden;
+use crate::testing::{datastore, quiet, two_datastores};
+use multipath::Primitive;
+
+const MIB: u64 = 1 << 20;
+
+async fn create(ds: &Datastore, path: &str, mib: u64, format: Format) -> VirtualDisk {
+    VirtualDisk::create(ds, path, mib * MIB, format, MoverSettings::default(), &quiet).await.unwrap().0
+}
+
+fn pattern(byte: u8, bytes: u64) -> Bytes {
+    Bytes::from(vec![byte; bytes as usize])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eagerly_zeroed_disk_is_zeroed_when_it_is_made_and_the_others_are_not() {
+    let (_array, ds) = datastore().await;
+    for (format, zeroed, allocated) in
+        [(Format::EagerZeroedThick, 16, (16, 0)), (Format::ZeroedThick, 0, (16, 16)), (Format::Thin, 0, (0, 0))]
+    {
+        let path = format!("{format}.vmdk");
+        let (disk, work) =
+            VirtualDisk::create(&ds, &path, 16 * MIB, format, MoverSettings::default(), &quiet).await.unwrap();
+        assert_eq!((work.write_same.commands, disk.allocated()), (zeroed, allocated), "{format}");
+        assert_eq!(disk.format(), format);
+        disk.close().await.unwrap();
+        VirtualDisk::check(&ds, &path).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_is_found_again_as_it_was_left() {
+    let (_array, ds) = datastore().await;
+    for format in Format::ALL {
+        let path = format!("{format}.vmdk");
+        let disk = create(&ds, &path, 8, format).await;
+        disk.write(3 * MIB + 512, pattern(7, 4096)).await.unwrap();
+        disk.close().await.unwrap();
+        let disk = VirtualDisk::open(&ds, &path, Access::Read, MoverSettings::default()).await.unwrap();
+        assert_eq!((disk.bytes(), disk.format()), (8 * MIB, format));
+        let read = disk.read(3 * MIB, 8192).await.unwrap();
+        assert!(read[..512].iter().all(|b| *b == 0) && read[512..4608].iter().all(|b| *b == 7));
+        disk.close().await.unwrap();
+        assert!(matches!(disk.read(0, 512).await, Err(Error::Retired)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_host_alone_writes_a_disk_and_many_read_it() {
+    let (_array, ds) = datastore().await;
+    let settings = MoverSettings::default();
+    let disk = create(&ds, "a.vmdk", 2, Format::Thin).await;
+    let second = VirtualDisk::open(&ds, "a.vmdk", Access::Write, settings).await;
+    assert!(matches!(second.err(), Some(Error::Datastore(datastore::Error::Locked { .. }))));
+    disk.close().await.unwrap();
+    let one = VirtualDisk::open(&ds, "a.vmdk", Access::Read, settings).await.unwrap();
+    let two = VirtualDisk::open(&ds, "a.vmdk", Access::Read, settings).await.unwrap();
+    one.close().await.unwrap();
+    two.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_copies_what_was_written_by_the_array() {
+    let (_array, here, there) = two_datastores().await;
+    let disk = create(&here, "template.vmdk", 64, Format::ZeroedThick).await;
+    for mib in 0..32 {
+        disk.write(mib * MIB, pattern(mib as u8 + 1, 4096)).await.unwrap();
+    }
+    let (copy, report) = disk.clone_to(&Target::new(&there, "copy.vmdk"), &quiet).await.unwrap();
+    assert_eq!(report.by_host, None);
+    assert_eq!((report.work.xcopy.commands, report.work.xcopy.bytes), (8, 32 * MIB), "32 of 64 MiB, 4 MiB a command");
+    assert_eq!((report.work.read.commands, report.work.write.commands), (0, 0));
+    assert_eq!((copy.format(), copy.allocated()), (Format::ZeroedThick, (64, 32)));
+    assert_eq!(copy.read(0, 64 * MIB).await.unwrap(), disk.read(0, 64 * MIB).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_format_can_become_every_other() {
+    let (_array, here, there) = two_datastores().await;
+    for from in Format::ALL {
+        let disk = create(&here, &format!("{from}.vmdk"), 12, from).await;
+        for mib in [0, 3, 4, 9] {
+            disk.write(mib * MIB + 8192, pattern(mib as u8 + 1, 4096)).await.unwrap();
+        }
+        let expected = disk.read(0, 12 * MIB).await.unwrap();
+        for to in Format::ALL {
+            let target = Target { format: Some(to), ..Target::new(&there, &format!("{from}-{to}.vmdk")) };
+            let (copy, report) = disk.clone_to(&target, &quiet).await.unwrap();
+            assert_eq!(copy.read(0, 12 * MIB).await.unwrap(), expected, "{from} {to}");
+            let forbidden = from == Format::EagerZeroedThick && to == Format::Thin;
+            let why = forbidden.then_some(ByHost::Forbidden(Forbidden::EagerZeroedToThin));
+            assert_eq!(report.by_host, why, "{from} {to}");
+            assert_eq!(report.work.xcopy.commands == 0, forbidden);
+            // What was copied to a thin disk is what was written; an eagerly zeroed source was written all over.
+            let all = if from == Format::EagerZeroedThick { 12 } else { 4 };
+            assert_eq!(copy.allocated().0, if to == Format::Thin { all } else { 12 }, "{from} {to}");
+            copy.close().await.unwrap();
+        }
+        disk.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thin_source_is_copied_by_the_block_in_5_and_by_the_setting_in_6() {
+    use crate::transfer::Release;
+    let (_array, here, there) = two_datastores().await;
+    let disk = create(&here, "a.vmdk", 32, Format::Thin).await;
+    for mib in 0..32 {
+        disk.write(mib * MIB, pattern(1, 512)).await.unwrap();
+    }
+    disk.close().await.unwrap();
+    for (release, commands) in [(Release::Esxi5, 32), (Release::Esxi6, 2)] {
+        let settings = MoverSettings { release, max_transfer_kib: 16384, ..MoverSettings::default() };
+        let disk = VirtualDisk::open(&here, "a.vmdk", Access::Read, settings).await.unwrap();
+        let target = Target::new(&there, &format!("{release:?}.vmdk"));
+        let (copy, report) = disk.clone_to(&target, &quiet).await.unwrap();
+        assert_eq!(report.work.xcopy.commands, commands, "{release:?}");
+        copy.close().await.unwrap();
+        disk.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_without_xcopy_is_copied_by_hand() {
+    let (array, here, there) = two_datastores().await;
+    array.refuse(&here.disk().identity().name, Primitive::Clone, true);
+    let disk = create(&here, "a.vmdk", 8, Format::EagerZeroedThick).await;
+    disk.write(5 * MIB, pattern(9, 4096)).await.unwrap();
+    let (copy, report) = disk.clone_to(&Target::new(&there, "b.vmdk"), &quiet).await.unwrap();
+    assert_eq!((report.by_host, report.work.read.bytes), (Some(ByHost::Refused), 8 * MIB));
+    assert_eq!(copy.read(0, 8 * MIB).await.unwrap(), disk.read(0, 8 * MIB).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_moves_and_its_old_files_are_gone() {
+    let (_array, here, there) = two_datastores().await;
+    let before = (here.space().await.unwrap().free, there.space().await.unwrap().free);
+    let disk = create(&here, "a.vmdk", 16, Format::ZeroedThick).await;
+    disk.write(MIB, pattern(5, MIB)).await.unwrap();
+    let guest = disk.clone();
+    let target = Target { format: Some(Format::Thin), ..Target::new(&there, "b.vmdk") };
+    let report = disk.migrate(&target, &quiet).await.unwrap();
+    assert_eq!((report.by_host, report.work.xcopy.bytes), (None, MIB));
+    guest.write(0, pattern(6, 512)).await.unwrap();
+    assert_eq!((guest.path().as_str(), guest.format(), guest.allocated().0), ("b.vmdk", Format::Thin, 2));
+    assert_eq!(here.list("/").await.unwrap().len(), 0);
+    guest.close().await.unwrap();
+    VirtualDisk::delete(&there, "b.vmdk").await.unwrap();
+    let after = (here.space().await.unwrap().free, there.space().await.unwrap().free);
+    assert_eq!(after, before, "every block came back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_fails_leaves_nothing() {
+    let (_array, ds) = datastore().await;
+    let before = ds.space().await.unwrap();
+    let settings = MoverSettings::default();
+    let tooth = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, Format::ZeroedThick, settings, &quiet).await;
+    assert!(matches!(tooth.err(), Some(Error::Datastore(datastore::Error::NoSpace))));
+    assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (before.free, 0));
+    let first = create(&ds, "a.vmdk", 1, Format::Thin).await;
+    let again = VirtualDisk::create(&ds, "a.vmdk", MIB, Format::Thin, settings, &quiet).await;
+    assert!(matches!(again.err(), Some(Error::Datastore(datastore::Error::Exists))));
+    first.write(0, pattern(1, 512)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn disks_are_changed_in_place() {
+    let (_array, ds) = datastore().await;
+    let thin = create(&ds, "a.vmdk", 8, Format::Thin).await;
+    thin.write(2 * MIB, pattern(1, MIB)).await.unwrap();
+    thin.write(4 * MIB, pattern(0, MIB)).await.unwrap();
+    assert_eq!((thin.allocated().0, thin.punch_zeros(&quiet).await.unwrap(), thin.allocated().0), (2, 1, 1));
+    thin.inflate(&quiet).await.unwrap();
+    assert_eq!((thin.format(), thin.allocated()), (Format::EagerZeroedThick, (8, 0)));
+    assert!(matches!(thin.punch_zeros(&quiet).await, Err(Error::NotThin)));
+    assert!(matches!(thin.unmap(0, MIB).await, Err(Error::NotThin)));
+    let grown = thin.grow(10 * MIB + 512, false, &quiet).await.unwrap();
+    assert_eq!((grown.bytes(), grown.allocated()), (10 * MIB + 512, (11, 0)), "what is eagerly zeroed stays so");
+    assert_eq!(grown.read(2 * MIB, MIB).await.unwrap(), pattern(1, MIB));
+    grown.write_zeros(&quiet).await.unwrap();
+    assert!(grown.read(0, grown.bytes()).await.unwrap().iter().all(|byte| *byte == 0));
+    assert!(matches!(grown.grow(MIB, false, &quiet).await, Err(Error::NotLarger)));
+    let lazy = create(&ds, "b.vmdk", 4, Format::ZeroedThick).await;
+    lazy.eager_zero(&quiet).await.unwrap();
+    assert_eq!(lazy.format(), Format::EagerZeroedThick);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_gets_another_name() {
+    let (_array, ds) = datastore().await;
+    create(&ds, "a.vmdk", 1, Format::Thin).await.close().await.unwrap();
+    VirtualDisk::rename(&ds, "a.vmdk", "b.vmdk").await.unwrap();
+    let names: Vec<_> = ds.list("/").await.unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.contains(&"b.vmdk".to_owned()) && names.contains(&"b-flat.vmdk".to_owned()));
+    VirtualDisk::check(&ds, "b.vmdk").await.unwrap();
+}

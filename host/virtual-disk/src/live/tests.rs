@@ -1,0 +1,172 @@
+use super::*;
+use crate::content::tests::{BLOCK, array, content, formats};
+use crate::format::Format;
+use crate::mover::{CopyOrder, MoverSettings};
+use multipath::{DiskError, Fate, Hook, MemoryArray, Operation, Verdict};
+use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const BLOCKS: u64 = 24;
+const BYTES: u64 = BLOCKS * BLOCK;
+
+/// Delays that a seed chooses, so that commands overtake each other.
+struct Delays(AtomicU64);
+
+impl Hook for Delays {
+    fn verdict(&self, _: &str, _: &str, _: &Operation) -> Verdict {
+        // SplitMix64.
+        let z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Verdict { before: Duration::from_micros(z % 50), after: Duration::from_micros((z >> 8) % 50), fate: Fate::Done }
+    }
+}
+
+/// A guest that writes where a seed says until it is told to stop; gives what its disk must hold.
+async fn guest(live: Arc<Live>, mut seed: u64, mut model: Vec<u8>, stop: Arc<AtomicBool>, lane: u64) -> Vec<u8> {
+    let mut random = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut after = 3;
+    while after > 0 {
+        // A few writes more when the migration has ended: they are at the new place.
+        after -= u64::from(stop.load(Ordering::Relaxed));
+        // Each guest has its own half of every two sectors: between guests the order is not known.
+        let sector = random(BYTES / 1024) * 2 + lane;
+        let byte = random(255) as u8 + 1;
+        let place = sector as usize * 512..(sector as usize + 1) * 512;
+        live.write(sector * 512, Bytes::from(vec![byte; 512])).await.unwrap();
+        model[place.clone()].fill(byte);
+        let other = (random(BYTES / 1024) * 2 + lane) as usize;
+        let read = live.read(other as u64 * 512, 512).await.unwrap();
+        assert_eq!(&read[..], &model[other * 512..(other + 1) * 512], "what was answered is there to read");
+    }
+    model
+}
+
+/// A disk with some data, and what it holds.
+async fn filled(array: &MemoryArray, format: Format, seed: u64) -> (Arc<Content>, Vec<u8>) {
+    let disk = content(array, (BLOCKS, seed), format, MoverSettings::default()).await;
+    let mut model = vec![0; BYTES as usize];
+    for i in (0..BLOCKS).filter(|i| !(i * 7 + seed).is_multiple_of(3)) {
+        let byte = (i + seed) as u8 | 1;
+        disk.write(i * BLOCK, Bytes::from(vec![byte; 1024])).await.unwrap();
+        model[(i * BLOCK) as usize..(i * BLOCK) as usize + 1024].fill(byte);
+    }
+    (disk, model)
+}
+
+fn order() -> CopyOrder {
+    CopyOrder { forbidden: None, xcopy_bytes: 4 * BLOCK }
+}
+
+async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u64) {
+    let array = array();
+    let (source, model) = filled(&array, from, seed).await;
+    let settings = MoverSettings { hardware_move, ..MoverSettings::default() };
+    // The destination of a copy begins as a thin one: the copier provides its blocks.
+    let destination = content(&array, (BLOCKS, seed + 5), Format::Thin, settings).await;
+    array.set_hook(Some(Arc::new(Delays(AtomicU64::new(seed)))));
+    let live = Arc::new(Live::new(Arc::clone(&source)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let start =
+        |lane| tokio::spawn(guest(Arc::clone(&live), seed * 2 + 1 + lane, model.clone(), Arc::clone(&stop), lane));
+    let guests = [start(0), start(1)];
+    let copier = Copier::new((&source, &destination), to, order(), settings);
+    live.migrate(Arc::clone(&destination), &copier, region * BLOCK, &|_| ()).await.unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let [even, odd] = guests;
+    let (even, odd) = (even.await.unwrap(), odd.await.unwrap());
+    let expected: Vec<u8> =
+        even.chunks(1024).zip(odd.chunks(1024)).flat_map(|(e, o)| [&e[..512], &o[512..]].concat()).collect();
+    assert!(Arc::ptr_eq(&live.current(), &destination));
+    assert_eq!(destination.read(0, BYTES).await.unwrap(), expected);
+    assert_eq!(
+        destination.format(to == Format::Thin),
+        if to.is_thick() && destination.allocated().1 == 0 { Format::EagerZeroedThick } else { to }
+    );
+    assert!(matches!(source.read(0, 512).await, Err(Error::Retired)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_disk_that_moves_under_load_loses_nothing(
+        seed in 1u64..1 << 40,
+        from in formats(),
+        to in formats(),
+        hardware_move: bool,
+        region in 1u64..9,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(run(seed, from, to, hardware_move, region));
+    }
+}
+
+/// The destination fails in the middle of the copy.
+struct FailsAt(String, AtomicU64);
+
+impl Hook for FailsAt {
+    fn verdict(&self, _: &str, name: &str, operation: &Operation) -> Verdict {
+        let write = matches!(operation, Operation::Write(..)) && name == self.0;
+        let failed = write && self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err();
+        let fate = if failed { Fate::Failed(DiskError::OutOfSpace) } else { Fate::Done };
+        Verdict { fate, ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_migration_that_fails_leaves_the_disk_where_it_was() {
+    let array = array();
+    let (source, model) = filled(&array, Format::ZeroedThick, 2).await;
+    let settings = MoverSettings { hardware_move: false, ..MoverSettings::default() };
+    let destination = content(&array, (BLOCKS, 9), Format::Thin, settings).await;
+    let name = destination.disk().identity().name.clone();
+    array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(5)))));
+    let live = Live::new(Arc::clone(&source));
+    let copier = Copier::new((&source, &destination), Format::Thin, order(), settings);
+    let ended = live.migrate(Arc::clone(&destination), &copier, 2 * BLOCK, &|_| ()).await;
+    assert!(matches!(ended, Err(Error::Disk(DiskError::OutOfSpace))));
+    assert!(Arc::ptr_eq(&live.current(), &source));
+    assert_eq!(live.read(0, BYTES).await.unwrap(), model);
+    live.write(0, Bytes::from(vec![1; 512])).await.unwrap();
+    // It may be tried again, to another place.
+    array.set_hook(None);
+    let other = content(&array, (BLOCKS, 3), Format::Thin, settings).await;
+    let copier = Copier::new((&source, &other), Format::Thin, order(), settings);
+    live.migrate(Arc::clone(&other), &copier, 2 * BLOCK, &|_| ()).await.unwrap();
+    assert_eq!(&live.read(0, 512).await.unwrap()[..], &[1; 512]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirrored_write_that_fails_ends_the_migration_and_not_the_guest() {
+    let array = array();
+    let (source, _) = filled(&array, Format::EagerZeroedThick, 2).await;
+    let settings = MoverSettings::default();
+    let destination = content(&array, (BLOCKS, 9), Format::Thin, settings).await;
+    let name = destination.disk().identity().name.clone();
+    // The copy goes by EXTENDED COPY, so the first WRITE that the destination sees is a mirrored one.
+    array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(0)))));
+    let live = Arc::new(Live::new(Arc::clone(&source)));
+    let copier = Copier::new((&source, &destination), Format::ZeroedThick, order(), settings);
+    let writer = Arc::clone(&live);
+    let advance = AtomicU64::new(0);
+    let done = |bytes| {
+        advance.fetch_add(bytes, Ordering::Relaxed);
+    };
+    let migrate = live.migrate(Arc::clone(&destination), &copier, BLOCK, &done);
+    let write = async {
+        while advance.load(Ordering::Relaxed) < 3 * BLOCK {
+            tokio::task::yield_now().await;
+        }
+        writer.write(0, Bytes::from(vec![3; 512])).await
+    };
+    let (migrated, written) = tokio::join!(migrate, write);
+    assert!(written.is_ok(), "the guest's disk is well");
+    assert!(matches!(migrated, Err(Error::Mirror(_))));
+    assert_eq!(&live.read(0, 512).await.unwrap()[..], &[3; 512]);
+}

@@ -1,0 +1,371 @@
+//! The data mover: zeroes and copies runs of blocks, by the array where that may be and is possible, else by hand, with
+//! enough commands open at a time that neither the wire nor the array waits.
+
+mod work;
+
+use crate::layout::{Joint, commands};
+use crate::offload::Forbidden;
+use crate::transfer::{BLOCK_BYTES, Release, TRANSFER_KIB, pieces};
+use bytes::Bytes;
+use datastore::Mode;
+use esxi_host::{Setting, Settings};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use multipath::{CopyRun, DiskError, Primitive, SharedDisk};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
+pub(crate) use work::WorkMeter;
+pub use work::{Sent, Work};
+
+/// Commands that are open at a time where they carry no data: WRITE SAME, UNMAP.
+const OFFLOADS_OPEN: usize = 64;
+/// EXTENDED COPYs that are open at a time for one disk. Each is up to 16 MB, and machines are deployed many at once: they
+/// share the queue (see [`zeroes_open`]), where more of each only wait behind one another.
+const COPIES_OPEN: usize = 4;
+/// WRITE SAMEs that are open at a time for each [`LANE_BYTES`] that are begun: see [`zeroes_open`].
+const LANE_OPEN: usize = 12;
+const LANE_BYTES: u64 = 128 << 30;
+/// Commands that are open at a time where each carries data: so many megabytes are in memory.
+const TRANSFERS_OPEN: usize = 16;
+/// Bytes of a READ or WRITE of the mover between datastores with the same block size, and between others.
+const TRANSFER_BYTES: u64 = 1 << 20;
+const SMALL_TRANSFER_BYTES: u64 = 64 << 10;
+
+/// What the data mover is allowed to do, from the host's advanced settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoverSettings {
+    /// `/DataMover/HardwareAcceleratedMove`: EXTENDED COPY.
+    pub hardware_move: bool,
+    /// `/DataMover/HardwareAcceleratedInit`: WRITE SAME.
+    pub hardware_init: bool,
+    /// `/DataMover/MaxHWTransferSize`, in KiB.
+    pub max_transfer_kib: u32,
+    /// `/VMFS3/EnableBlockDelete`: UNMAP when a guest gives space back.
+    pub block_delete: bool,
+    /// The release of ESXi that the host plays.
+    pub release: Release,
+}
+
+impl MoverSettings {
+    /// What a host's advanced settings say, for disks on a datastore of this mode: a host that uses VMFS 5 plays ESXi 5.
+    pub fn of(settings: &Settings, mode: Mode) -> Self {
+        let kib = settings.get(Setting::MaxHwTransferSize);
+        Self {
+            hardware_move: settings.is_on(Setting::HardwareAcceleratedMove),
+            hardware_init: settings.is_on(Setting::HardwareAcceleratedInit),
+            max_transfer_kib: u32::try_from(kib).unwrap_or(TRANSFER_KIB.2),
+            block_delete: settings.is_on(Setting::EnableBlockDelete),
+            release: match mode {
+                Mode::V5 => Release::Esxi5,
+                Mode::V6 => Release::Esxi6,
+            },
+        }
+    }
+}
+
+impl Default for MoverSettings {
+    /// As ESXi 6 comes out of its box.
+    fn default() -> Self {
+        Self {
+            hardware_move: true,
+            hardware_init: true,
+            max_transfer_kib: TRANSFER_KIB.2,
+            block_delete: false,
+            release: Release::Esxi6,
+        }
+    }
+}
+
+/// Why data went through the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ByHost {
+    /// A rule forbids EXTENDED COPY for this copy.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// The host's setting is off.
+    #[error("/DataMover/HardwareAcceleratedMove is 0")]
+    SwitchedOff,
+    /// The device does not offer the primitive, or it is switched off for the device.
+    #[error("the device does not support Clone")]
+    Unsupported,
+    /// The device turned a command down on the way.
+    #[error("the device turned EXTENDED COPY down")]
+    Refused,
+}
+
+/// How a copy is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyOrder {
+    /// The rule that forbids the offload, if one does.
+    pub(crate) forbidden: Option<Forbidden>,
+    /// Bytes of an EXTENDED COPY at most.
+    pub(crate) xcopy_bytes: u64,
+}
+
+/// WRITE SAMEs that are open at a time while so many bytes are zeroed. The host's queue for a device is shared by all that
+/// it makes there: several disks of a usual size at once have room beside each other, and each is made in little more than
+/// the time that it takes alone. One that is large enough to be waited for has the queue to itself.
+fn zeroes_open(bytes: u64) -> usize {
+    let lanes = usize::try_from(bytes.div_ceil(LANE_BYTES)).unwrap_or(usize::MAX);
+    lanes.saturating_mul(LANE_OPEN).clamp(LANE_OPEN, OFFLOADS_OPEN)
+}
+
+/// Called with the bytes that have just been done.
+pub(crate) type Advance<'a> = &'a (dyn Fn(u64) + Send + Sync);
+
+/// One piece of work on one or two disks, its settings and what it took.
+#[derive(Debug)]
+pub(crate) struct Mover {
+    settings: MoverSettings,
+    /// What was sent.
+    pub(crate) work: WorkMeter,
+    /// Set when a device has turned an EXTENDED COPY down: the rest of the copy goes through the host.
+    refused: AtomicBool,
+}
+
+impl Mover {
+    /// A mover with these settings.
+    pub(crate) fn new(settings: MoverSettings) -> Self {
+        Self { settings, work: WorkMeter::default(), refused: AtomicBool::new(false) }
+    }
+
+    /// What it is allowed to do.
+    pub(crate) fn settings(&self) -> MoverSettings {
+        self.settings
+    }
+
+    /// Zeroes runs of blocks of a disk, as (first, count), in pieces of 1 MiB, which is how ESXi zeroes.
+    pub(crate) async fn zero(
+        &self,
+        disk: &dyn SharedDisk,
+        runs: &[(u64, u64)],
+        advance: Advance<'_>,
+    ) -> Result<(), DiskError> {
+        let block = u64::from(disk.identity().block_bytes);
+        let step = BLOCK_BYTES.min(disk.limits().write_same_blocks.saturating_mul(block)) / block;
+        let zeros = Bytes::from(vec![0; usize::try_from(BLOCK_BYTES).unwrap_or(0)]);
+        let cut = runs.iter().copied();
+        let cut = cut.flat_map(move |(lba, blocks)| pieces(blocks, step).map(move |(at, n)| (lba + at, n)));
+        let by_array = self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero);
+        let bytes = runs.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(blocks.saturating_mul(block)));
+        let open = if by_array { zeroes_open(bytes) } else { TRANSFERS_OPEN };
+        let zeros = &zeros;
+        stream::iter(cut.map(|(lba, blocks)| async move {
+            self.zero_piece(disk, lba, blocks, zeros).await?;
+            advance(blocks * block);
+            Ok(())
+        }))
+        .buffer_unordered(open)
+        .try_collect()
+        .await
+    }
+
+    /// Zeroes at most 1 MiB.
+    async fn zero_piece(&self, disk: &dyn SharedDisk, lba: u64, blocks: u64, zeros: &Bytes) -> Result<(), DiskError> {
+        let block = disk.identity().block_bytes as usize;
+        if self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero) {
+            match disk.write_same(lba, blocks, zeros.slice(..block)).await {
+                Ok(()) => {
+                    self.work.write_same(blocks * block as u64);
+                    return Ok(());
+                }
+                Err(error) if error.is_refusal() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (at, count) in pieces(blocks, disk.limits().transfer_blocks.into()) {
+            let bytes = usize::try_from(count).unwrap_or(0) * block;
+            disk.write(lba + at, zeros.slice(..bytes)).await?;
+            self.work.write(bytes as u64);
+        }
+        Ok(())
+    }
+
+    /// Copies joints from one disk to another, or within one. Says why data went through the host, if they did.
+    pub(crate) async fn copy(
+        &self,
+        (source, destination): (&dyn SharedDisk, &dyn SharedDisk),
+        joints: &[Joint],
+        order: CopyOrder,
+        advance: Advance<'_>,
+    ) -> Result<Option<ByHost>, DiskError> {
+        if let Some(reason) = self.by_host(source, order) {
+            let small = order.forbidden == Some(Forbidden::BlockSizes);
+            self.copy_by_host(source, destination, joints, small, advance).await?;
+            return Ok(Some(reason));
+        }
+        let block = u64::from(source.identity().block_bytes);
+        let limits = source.limits();
+        let most = order.xcopy_bytes.min(limits.copy_blocks.saturating_mul(block)).max(block);
+        // A run is at most as long as the fields of a segment can say, so runs are cut there first.
+        let longest = limits.copy_run_blocks.max(1) * block;
+        // In whole blocks of the datastore, where so much fits: so transfers stay as large as they may be.
+        let longest = if longest > BLOCK_BYTES { longest / BLOCK_BYTES * BLOCK_BYTES } else { longest };
+        let runs = match self.settings.release {
+            // One run a command: a thin disk's blocks lie anywhere, and 5.x copies them one by one.
+            Release::Esxi5 => 1,
+            Release::Esxi6 => limits.copy_runs.max(1),
+        };
+        let cut: Vec<Joint> = joints.iter().flat_map(|joint| split(joint, longest, block)).collect();
+        stream::iter(commands(&cut, most, runs, block).into_iter().map(|runs| async move {
+            let bytes = runs.iter().map(|run| run.blocks).sum::<u64>() * block;
+            self.copy_piece(source, destination, runs, bytes).await?;
+            advance(bytes);
+            Ok::<(), DiskError>(())
+        }))
+        .buffer_unordered(COPIES_OPEN)
+        .try_collect::<()>()
+        .await?;
+        Ok(self.refused.load(Ordering::Relaxed).then_some(ByHost::Refused))
+    }
+
+    /// Why a copy cannot begin as an offload.
+    pub(crate) fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<ByHost> {
+        if !self.settings.hardware_move {
+            Some(ByHost::SwitchedOff)
+        } else if let Some(rule) = order.forbidden {
+            Some(ByHost::Forbidden(rule))
+        } else if !source.vaai().is_usable(Primitive::Clone) {
+            Some(ByHost::Unsupported)
+        } else if self.refused.load(Ordering::Relaxed) {
+            Some(ByHost::Refused)
+        } else {
+            None
+        }
+    }
+
+    /// One EXTENDED COPY, or the same by hand when the device turns it down.
+    async fn copy_piece(
+        &self,
+        source: &dyn SharedDisk,
+        destination: &dyn SharedDisk,
+        runs: Vec<CopyRun>,
+        bytes: u64,
+    ) -> Result<(), DiskError> {
+        if !self.refused.load(Ordering::Relaxed) {
+            match source.copy(destination, runs.clone()).await {
+                Ok(()) => {
+                    self.work.xcopy(bytes);
+                    return Ok(());
+                }
+                Err(error) if error.is_refusal() => self.refused.store(true, Ordering::Relaxed),
+                Err(error) => return Err(error),
+            }
+        }
+        let step = TRANSFER_BYTES / u64::from(source.identity().block_bytes);
+        for run in runs {
+            for (at, blocks) in pieces(run.blocks, step) {
+                self.transfer(source, destination, CopyRun { blocks, ..moved(run, at) }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and writes all joints, many transfers at a time.
+    async fn copy_by_host(
+        &self,
+        source: &dyn SharedDisk,
+        destination: &dyn SharedDisk,
+        joints: &[Joint],
+        small: bool,
+        advance: Advance<'_>,
+    ) -> Result<(), DiskError> {
+        let block = u64::from(source.identity().block_bytes);
+        let most = source.limits().transfer_blocks.min(destination.limits().transfer_blocks);
+        let bytes = if small { SMALL_TRANSFER_BYTES } else { TRANSFER_BYTES };
+        let step = (bytes / block).min(most.into()).max(1);
+        let runs = joints.iter().copied().flat_map(move |joint| {
+            let run = CopyRun { source: joint.source, destination: joint.destination, blocks: joint.bytes / block };
+            pieces(run.blocks, step).map(move |(at, blocks)| CopyRun { blocks, ..moved(run, at) })
+        });
+        stream::iter(runs.map(|run| async move {
+            self.transfer(source, destination, run).await?;
+            advance(run.blocks * block);
+            Ok(())
+        }))
+        .buffer_unordered(TRANSFERS_OPEN)
+        .try_collect()
+        .await
+    }
+
+    /// Reads blocks and writes them, in one READ and one WRITE as far as the devices take them.
+    async fn transfer(
+        &self,
+        source: &dyn SharedDisk,
+        destination: &dyn SharedDisk,
+        run: CopyRun,
+    ) -> Result<(), DiskError> {
+        let most = source.limits().transfer_blocks.min(destination.limits().transfer_blocks);
+        for (at, blocks) in pieces(run.blocks, most.into()) {
+            let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+            let data = source.read(run.source + at, blocks).await?;
+            let bytes = data.len() as u64;
+            self.work.read(bytes);
+            destination.write(run.destination + at, data).await?;
+            self.work.write(bytes);
+        }
+        Ok(())
+    }
+
+    /// Gives runs of blocks back to the array. `Ok(false)` when the device does not take UNMAP.
+    pub(crate) async fn unmap(&self, disk: &dyn SharedDisk, runs: &[(u64, u64)]) -> Result<bool, DiskError> {
+        if !disk.vaai().is_usable(Primitive::Delete) {
+            return Ok(false);
+        }
+        let limits = disk.limits();
+        let block = u64::from(disk.identity().block_bytes);
+        let done = stream::iter(unmap_commands(runs, limits.unmap_blocks, limits.unmap_ranges).into_iter().map(
+            |ranges| async move {
+                let bytes = ranges.iter().map(|(_, blocks)| blocks).sum::<u64>() * block;
+                match disk.unmap(ranges).await {
+                    Ok(()) => {
+                        self.work.unmap(bytes);
+                        Ok(true)
+                    }
+                    Err(error) if error.is_refusal() => Ok(false),
+                    Err(error) => Err(error),
+                }
+            },
+        ))
+        .buffer_unordered(OFFLOADS_OPEN);
+        done.try_fold(true, |all, one| async move { Ok(all && one) }).await
+    }
+}
+
+/// A run of which the first `blocks` are done.
+fn moved(run: CopyRun, blocks: u64) -> CopyRun {
+    CopyRun { source: run.source + blocks, destination: run.destination + blocks, blocks: run.blocks - blocks }
+}
+
+/// A joint in pieces of at most `longest` bytes.
+fn split(joint: &Joint, longest: u64, block: u64) -> impl Iterator<Item = Joint> + use<> {
+    let joint = *joint;
+    pieces(joint.bytes, longest).map(move |(at, bytes)| Joint {
+        offset: joint.offset + at,
+        bytes,
+        source: joint.source + at / block,
+        destination: joint.destination + at / block,
+    })
+}
+
+/// The ranges of each UNMAP: no more blocks and no more ranges than the device takes in one.
+fn unmap_commands(runs: &[(u64, u64)], most_blocks: u64, most_ranges: usize) -> Vec<Vec<(u64, u64)>> {
+    let (mut commands, mut ranges, mut room) = (Vec::new(), Vec::new(), most_blocks.max(1));
+    for (lba, blocks) in runs {
+        let mut done = 0;
+        while done < *blocks {
+            let count = room.min(blocks - done);
+            ranges.push((lba + done, count));
+            done += count;
+            room -= count;
+            if room == 0 || ranges.len() >= most_ranges {
+                commands.push(std::mem::take(&mut ranges));
+                room = most_blocks.max(1);
+            }
+        }
+    }
+    commands.extend((!ranges.is_empty()).then_some(ranges));
+    commands
+}
+
+#[cfg(test)]
+mod tests;

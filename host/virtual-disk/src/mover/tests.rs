@@ -1,0 +1,170 @@
+use super::*;
+use crate::layout::Joint;
+use multipath::{Hook, MemoryArray, MemoryDisk, Operation, Verdict};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn ignore(_: u64) {}
+
+/// Two volumes of 64 MiB of one array; the first holds bytes that tell where they are.
+async fn volumes() -> (MemoryArray, MemoryDisk, MemoryDisk) {
+    let array = MemoryArray::new("iqn.2026-11.org.ibid:mover");
+    let open = |array: &MemoryArray| {
+        let name = array.create(64 * MIB / 512);
+        array.open(&name, "esx01").unwrap()
+    };
+    let (source, destination) = (open(&array), open(&array));
+    for mib in 0..64u64 {
+        source.write(mib * 2048, mebibyte(mib)).await.unwrap();
+    }
+    (array, source, destination)
+}
+
+fn mebibyte(seed: u64) -> Bytes {
+    (0..MIB / 8).flat_map(|i| (seed << 32 | i).to_le_bytes()).collect::<Vec<_>>().into()
+}
+
+fn joint(from: u64, to: u64, mib: u64) -> Joint {
+    Joint { offset: 0, bytes: mib * MIB, source: from * 2048, destination: to * 2048 }
+}
+
+fn order(xcopy_bytes: u64) -> CopyOrder {
+    CopyOrder { forbidden: None, xcopy_bytes }
+}
+
+#[tokio::test]
+async fn the_array_zeroes_in_commands_of_one_mebibyte() {
+    let (_, disk, _) = volumes().await;
+    let mover = Mover::new(MoverSettings::default());
+    mover.zero(&disk, &[(2048, 8 * 2048), (40 * 2048, 100)], &ignore).await.unwrap();
+    let work = mover.work.work();
+    assert_eq!((work.write_same.commands, work.write_same.bytes, work.write.commands), (9, 8 * MIB + 51_200, 0));
+    assert!(disk.read(2048, 2048).await.unwrap().iter().all(|byte| *byte == 0));
+    assert_eq!(disk.read(0, 2048).await.unwrap(), mebibyte(0));
+}
+
+#[test]
+fn a_disk_has_its_share_of_the_queue_by_its_size() {
+    let open = |gib: u64| zeroes_open(gib << 30);
+    assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [12, 12, 12, 24, 24, 48, 64]);
+    assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (12, 64));
+}
+
+/// Every EXTENDED COPY takes a second.
+struct SlowCopy;
+
+impl Hook for SlowCopy {
+    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+        let is_copy = matches!(operation, Operation::Copy(_));
+        Verdict { before: Duration::from_secs(u64::from(is_copy)), ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_leaves_the_queue_to_the_copies_beside_it() {
+    let (array, source, destination) = volumes().await;
+    array.set_hook(Some(Arc::new(SlowCopy)));
+    let mover = Mover::new(MoverSettings::default());
+    let begun = platform::clock::now();
+    mover.copy((&source, &destination), &[joint(0, 0, 64)], order(MIB), &ignore).await.unwrap();
+    let commands = mover.work.work().xcopy.commands;
+    assert_eq!((commands, platform::clock::now().duration_since(begun).as_secs()), (64, 64 / COPIES_OPEN as u64));
+}
+
+#[tokio::test]
+async fn without_write_same_zeros_are_written() {
+    let (array, disk, _) = volumes().await;
+    let off = MoverSettings { hardware_init: false, ..MoverSettings::default() };
+    let mover = Mover::new(off);
+    mover.zero(&disk, &[(0, 4 * 2048)], &ignore).await.unwrap();
+    assert_eq!((mover.work.work().write_same.commands, mover.work.work().write.bytes), (0, 4 * MIB));
+    // A device that does not know the command: the piece that was refused is written, and all others.
+    array.refuse(&disk.identity().name, Primitive::Zero, true);
+    let mover = Mover::new(MoverSettings::default());
+    mover.zero(&disk, &[(8 * 2048, 4 * 2048)], &ignore).await.unwrap();
+    assert_eq!((mover.work.work().write_same.commands, mover.work.work().write.bytes), (0, 4 * MIB));
+    assert!(disk.read(8 * 2048, 8192).await.unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[tokio::test]
+async fn the_array_copies_in_commands_of_the_transfer_size() {
+    let (_, source, destination) = volumes().await;
+    for (transfer, commands) in [(4, 8), (16, 2)] {
+        let mover = Mover::new(MoverSettings::default());
+        let why = mover.copy((&source, &destination), &[joint(0, 8, 32)], order(transfer * MIB), &ignore).await;
+        assert_eq!(why, Ok(None));
+        assert_eq!((mover.work.work().xcopy.commands, mover.work.work().read.commands), (commands, 0));
+    }
+    for mib in 0..32 {
+        assert_eq!(destination.read((mib + 8) * 2048, 2048).await.unwrap(), mebibyte(mib));
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_may_not_be_offloaded_says_why_and_is_done_by_hand() {
+    let (array, source, destination) = volumes().await;
+    let pair: (&dyn SharedDisk, &dyn SharedDisk) = (&source, &destination);
+    let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
+    let by_setting = Mover::new(off);
+    let why = by_setting.copy(pair, &[joint(0, 0, 4)], order(4 * MIB), &ignore).await;
+    assert_eq!(why, Ok(Some(ByHost::SwitchedOff)));
+    assert_eq!((by_setting.work.work().xcopy.commands, by_setting.work.work().read.bytes), (0, 4 * MIB));
+
+    let by_rule = Mover::new(MoverSettings::default());
+    let forbidden = CopyOrder { forbidden: Some(Forbidden::BlockSizes), ..order(4 * MIB) };
+    let why = by_rule.copy(pair, &[joint(4, 4, 1)], forbidden, &ignore).await;
+    assert_eq!(why, Ok(Some(ByHost::Forbidden(Forbidden::BlockSizes))));
+    assert_eq!(by_rule.work.work().read.commands, 16, "64 KiB between datastores of different block sizes");
+
+    array.refuse(&source.identity().name, Primitive::Clone, true);
+    for reason in [ByHost::Refused, ByHost::Unsupported] {
+        let mover = Mover::new(MoverSettings::default());
+        let why = mover.copy(pair, &[joint(8, 8, 8)], order(4 * MIB), &ignore).await;
+        assert_eq!(why, Ok(Some(reason)), "the first refusal teaches");
+        assert_eq!(mover.work.work().write.bytes, 8 * MIB);
+    }
+    for mib in [0, 3, 4, 8, 15] {
+        assert_eq!(destination.read(mib * 2048, 2048).await.unwrap(), mebibyte(mib));
+    }
+}
+
+#[tokio::test]
+async fn errors_that_are_no_refusals_end_the_work() {
+    let (array, source, destination) = volumes().await;
+    array.set_bad(&source.identity().name, 3 * 2048, 1);
+    let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
+    let ended = Mover::new(off).copy((&source, &destination), &[joint(0, 0, 8)], order(MIB), &ignore).await;
+    assert_eq!(ended, Err(DiskError::Medium { lba: Some(3 * 2048) }));
+    destination.set_paths(false);
+    let ended = Mover::new(MoverSettings::default()).zero(&destination, &[(0, 2048)], &ignore).await;
+    assert_eq!(ended, Err(DiskError::PathsDown));
+}
+
+#[tokio::test]
+async fn blocks_are_given_back_where_the_device_takes_them() {
+    let (array, disk, _) = volumes().await;
+    let name = disk.identity().name.clone();
+    let mover = Mover::new(MoverSettings::default());
+    let before = array.stored_bytes(&name);
+    assert_eq!(mover.unmap(&disk, &[(0, 2048), (4 * 2048, 2048)]).await, Ok(true));
+    assert_eq!(before - array.stored_bytes(&name), 2 * MIB);
+    array.refuse(&name, Primitive::Delete, true);
+    assert_eq!(mover.unmap(&disk, &[(8 * 2048, 2048)]).await, Ok(false), "it is told, and nothing fails");
+}
+
+proptest! {
+    #[test]
+    fn unmap_commands_keep_the_devices_limits(
+        runs in proptest::collection::vec((0u64..1 << 40, 1u64..10_000), 0..20),
+        most_blocks in 1u64..5000,
+        most_ranges in 1usize..8,
+    ) {
+        let commands = unmap_commands(&runs, most_blocks, most_ranges);
+        let blocks = |ranges: &[(u64, u64)]| ranges.iter().map(|(_, blocks)| blocks).sum::<u64>();
+        prop_assert!(commands.iter().all(|ranges| blocks(ranges) <= most_blocks && ranges.len() <= most_ranges));
+        prop_assert_eq!(commands.iter().map(|ranges| blocks(ranges)).sum::<u64>(), blocks(&runs));
+    }
+}

@@ -1,0 +1,145 @@
+//! What this crate asks of a datastore, and the flat file of a disk on it.
+
+use crate::error::{Error, Result};
+use crate::flat::{FileAnswer, FileRun, FlatFile};
+use crate::map::State;
+use datastore::{BLOCK_BYTES, Datastore, File, Fill};
+use multipath::SharedDisk;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use datastore::Access;
+
+/// The most bytes of a text file that is read.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// A datastore.
+#[derive(Clone)]
+pub(crate) struct Store(Datastore);
+
+impl Store {
+    pub(crate) fn new(datastore: &Datastore) -> Self {
+        Self(datastore.clone())
+    }
+
+    pub(crate) fn datastore(&self) -> &Datastore {
+        &self.0
+    }
+
+    /// An identity that no other disk has.
+    pub(crate) fn new_uuid(&self) -> Result<[u8; 16]> {
+        platform::random::bytes().map_err(Error::Random)
+    }
+
+    /// True when there is a file or directory of this name.
+    pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
+        match self.0.stat(path).await {
+            Ok(_) => Ok(true),
+            Err(datastore::Error::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The size of a file.
+    pub(crate) async fn size(&self, path: &str) -> Result<u64> {
+        Ok(self.0.stat(path).await?.size)
+    }
+
+    /// Makes a flat file of `bytes` bytes, without any block, and opens it for this host alone.
+    pub(crate) async fn create_flat(&self, path: &str, bytes: u64) -> Result<Arc<dyn FlatFile>> {
+        let file = self.0.create(path).await?;
+        if let Err(error) = file.set_size(bytes).await {
+            // The size is the error to tell; the empty file goes if it can.
+            let _ = file.close().await;
+            let _ = self.0.remove(path).await;
+            return Err(error.into());
+        }
+        Ok(Arc::new(Flat { file, disk: self.0.disk() }))
+    }
+
+    /// Opens a flat file.
+    pub(crate) async fn open_flat(&self, path: &str, access: Access) -> Result<Arc<dyn FlatFile>> {
+        let file = self.0.open(path, access).await?;
+        Ok(Arc::new(Flat { file, disk: self.0.disk() }))
+    }
+
+    /// Reads a text file.
+    pub(crate) async fn read_text(&self, path: &str) -> Result<String> {
+        let not_text = || Error::NotText(path.to_owned());
+        if self.size(path).await? > MAX_TEXT_BYTES {
+            return Err(not_text());
+        }
+        String::from_utf8(self.0.read_file(path).await?.to_vec()).map_err(|_| not_text())
+    }
+
+    /// Writes a text file, in the place of one that has the name.
+    pub(crate) async fn write_text(&self, path: &str, text: &str) -> Result<()> {
+        Ok(self.0.write_file(path, text.as_bytes()).await?)
+    }
+
+    pub(crate) async fn remove(&self, path: &str) -> Result<()> {
+        Ok(self.0.remove(path).await?)
+    }
+
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        Ok(self.0.rename(from, to).await?)
+    }
+}
+
+/// The file that holds a disk's bytes.
+struct Flat {
+    file: File,
+    disk: Arc<dyn SharedDisk>,
+}
+
+fn run(extent: &datastore::Extent) -> Option<FileRun> {
+    let (lba, state) = match extent.state {
+        datastore::State::Hole => return None,
+        datastore::State::ToBeZeroed { lba } => (lba, State::ToBeZeroed),
+        datastore::State::Written { lba } => (lba, State::Written),
+    };
+    Some(FileRun { first: extent.block, blocks: extent.blocks, lba, state })
+}
+
+impl FlatFile for Flat {
+    fn disk(&self) -> &Arc<dyn SharedDisk> {
+        &self.disk
+    }
+
+    fn block_bytes(&self) -> u64 {
+        BLOCK_BYTES
+    }
+
+    fn runs(&self) -> FileAnswer<'_, Vec<FileRun>> {
+        Box::pin(async move {
+            let blocks = self.file.size().div_ceil(BLOCK_BYTES);
+            Ok(self.file.extents(0..blocks).iter().filter_map(run).collect())
+        })
+    }
+
+    fn allocate(&self, blocks: Range<u64>) -> FileAnswer<'_, Vec<FileRun>> {
+        Box::pin(async move {
+            self.file.allocate(blocks.clone(), Fill::ToBeZeroed).await?;
+            Ok(self.file.extents(blocks).iter().filter_map(run).collect())
+        })
+    }
+
+    fn set_written(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {
+        Box::pin(async move { Ok(self.file.mark_written(blocks).await?) })
+    }
+
+    fn grow(&self, bytes: u64) -> FileAnswer<'_, ()> {
+        Box::pin(async move { Ok(self.file.set_size(bytes).await?) })
+    }
+
+    fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {
+        Box::pin(async move {
+            self.file.punch(blocks).await?;
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> FileAnswer<'_, ()> {
+        Box::pin(async move { Ok(self.file.close().await?) })
+    }
+}

@@ -1,0 +1,30 @@
+//! Datastores on disks in memory, for the tests of this crate.
+
+use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
+use multipath::{MemoryArray, SharedDisk};
+use std::sync::Arc;
+
+/// Hears of nothing.
+pub(crate) fn quiet(_: u64) {}
+
+async fn mount(array: &MemoryArray, label: &str) -> Datastore {
+    let name = array.create(4 << 30 >> 9);
+    let disk: Arc<dyn SharedDisk> = Arc::new(array.open(&name, "esx01").unwrap());
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+    Datastore::format(&disk, &FormatOptions::new(label, Mode::V6), &runtime).await.unwrap();
+    Datastore::mount(disk, &MountOptions::new("esx01"), runtime).await.unwrap()
+}
+
+/// A datastore of 4 GiB.
+pub(crate) async fn datastore() -> (MemoryArray, Datastore) {
+    let array = MemoryArray::new("iqn.2026-11.org.ibid:vdisk");
+    let ds = mount(&array, "ds1").await;
+    (array, ds)
+}
+
+/// Two datastores of one array.
+pub(crate) async fn two_datastores() -> (MemoryArray, Datastore, Datastore) {
+    let array = MemoryArray::new("iqn.2026-11.org.ibid:vdisk");
+    let (one, two) = (mount(&array, "ds1").await, mount(&array, "ds2").await);
+    (array, one, two)
+}

@@ -1,0 +1,130 @@
+use super::*;
+use crate::disk::VirtualDisk;
+use crate::format::Format;
+use crate::testing::{datastore, quiet};
+use bytes::Bytes;
+use multipath::{Hook, MemoryArray, Operation, Verdict};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const MIB: u64 = 1 << 20;
+
+/// A datastore on which a disk with data was, and the bytes that the array still stores.
+async fn littered() -> (MemoryArray, Datastore, u64) {
+    let (array, ds) = datastore().await;
+    let settings = MoverSettings::default();
+    let (disk, _) = VirtualDisk::create(&ds, "a.vmdk", 64 * MIB, Format::Thin, settings, &quiet).await.unwrap();
+    for mib in 0..64 {
+        disk.write(mib * MIB, Bytes::from(vec![1; MIB as usize])).await.unwrap();
+    }
+    disk.close().await.unwrap();
+    VirtualDisk::delete(&ds, "a.vmdk").await.unwrap();
+    let stored = array.stored_bytes(&ds.disk().identity().name);
+    assert!(stored >= 64 * MIB);
+    (array, ds, stored)
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_space_is_given_back_in_iterations_that_the_log_tells() {
+    let (array, ds, stored) = littered().await;
+    let lines = Mutex::new(Vec::new());
+    let log = |line: &str| lines.lock().unwrap().push(line.to_owned());
+    let free = ds.space().await.unwrap().free;
+    let settings = MoverSettings::default();
+    let summary = unmap(&ds, Some(100), CountRule::Any, settings, &log).await.unwrap();
+    assert_eq!((summary.unit, summary.blocks, summary.overridden), (100, free, false));
+    let lines = lines.into_inner().unwrap();
+    assert_eq!(lines.len() as u64, summary.iterations);
+    assert_eq!(lines[0], format!("Unmap: Async Unmapped 100 blocks from volume {}", ds.info().uuid));
+    let name = ds.disk().identity().name.clone();
+    assert!(stored - array.stored_bytes(&name) >= 64 * MIB);
+    assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_above_one_percent_is_overridden() {
+    let (_array, ds, _) = littered().await;
+    let summary = unmap(&ds, Some(60_000), CountRule::OnePercent, MoverSettings::default(), &|_| ()).await.unwrap();
+    assert_eq!((summary.unit, summary.overridden), (200, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_without_unmap_is_told_by_its_volume() {
+    let (_array, ds, _) = littered().await;
+    ds.disk().enable(Primitive::Delete, false);
+    let refused = unmap(&ds, None, CountRule::Any, MoverSettings::default(), &|_| ()).await.unwrap_err();
+    assert_eq!(refused.to_string(), format!("Devices backing volume {} do not support UNMAP", ds.info().uuid));
+    assert!(ds.list("/").await.unwrap().is_empty());
+}
+
+/// UNMAP takes its time.
+struct SlowUnmap;
+
+impl Hook for SlowUnmap {
+    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+        let slow = matches!(operation, Operation::Unmap(_));
+        Verdict { before: Duration::from_secs(u64::from(slow)), ..Verdict::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_balloon_may_run_a_datastore_out_of_space() {
+    let (array, ds, _) = littered().await;
+    let settings = MoverSettings::default();
+    let (thin, _) = VirtualDisk::create(&ds, "thin.vmdk", 1 << 30, Format::Thin, settings, &quiet).await.unwrap();
+    array.set_hook(Some(Arc::new(SlowUnmap)));
+    let free = ds.space().await.unwrap().free;
+    let blocks = AtomicU64::new(0);
+    let begin = |count: u64| blocks.store(count, Ordering::Relaxed);
+    let balloon = balloon(&ds, ".vmfsBalloonA1b2C3", 99, settings, &begin);
+    let guest = async {
+        // Until the balloon has taken what it wants.
+        while ds.space().await.unwrap().free > free - free * 98 / 100 {
+            tokio::task::yield_now().await;
+        }
+        for mib in 0..1024 {
+            if thin.write(mib * MIB, Bytes::from(vec![2; 512])).await.is_err() {
+                return mib;
+            }
+        }
+        1024
+    };
+    let (summary, grown) = tokio::join!(balloon, guest);
+    assert_eq!(summary.unwrap().blocks, free * 99 / 100);
+    assert_eq!(blocks.into_inner(), free * 99 / 100);
+    assert!(grown <= free - free * 99 / 100, "the thin disk found no block more: {grown}");
+    assert!(ds.list("/").await.unwrap().iter().all(|entry| !entry.name.starts_with(".vmfsBalloon")));
+    // When the balloon is gone the disk grows again.
+    thin.write(grown * MIB, Bytes::from(vec![2; 512])).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn vmfs_6_gives_back_by_itself_what_is_mapped_and_no_faster_than_it_may() {
+    let (array, ds, stored) = littered().await;
+    let name = ds.disk().identity().name.clone();
+    let round = automatic(&ds, Priority::Low, MoverSettings::default());
+    tokio::pin!(round);
+    assert!(tokio::time::timeout(Duration::from_secs(64 / 25), &mut round).await.is_err(), "25 MB/s");
+    let summary = round.await.unwrap();
+    assert!(summary.blocks >= 64 && summary.blocks < 80, "only what is mapped: {}", summary.blocks);
+    // The map of the file that held the blocks is new, and small.
+    assert!(stored - array.stored_bytes(&name) >= 60 * MIB);
+    let again = automatic(&ds, Priority::High, MoverSettings::default()).await.unwrap();
+    assert_eq!(again.blocks, 0);
+    assert_eq!(automatic(&ds, Priority::None, MoverSettings::default()).await.unwrap(), UnmapSummary::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_automatic_reclamation_ends_when_it_is_told_and_holds_nothing() {
+    let (_array, ds, _) = littered().await;
+    let free = ds.space().await.unwrap().free;
+    let stop = AtomicBool::new(false);
+    let settings = MoverSettings::default();
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (summary, ()) = tokio::join!(automatic_until(&ds, Priority::Low, settings, &stop), later);
+    assert_eq!(summary.unwrap().blocks, 50, "two seconds' worth");
+    assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
+}

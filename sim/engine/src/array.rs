@@ -1,0 +1,212 @@
+//! The engine's core as the simulator's subject.
+
+use crate::rng::Rng;
+use crate::subject::{Action, Io, Scale, Subject};
+use bytes::Bytes;
+use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
+use fsck::{Finding, Severity, Structure};
+use ondisk::Geometry;
+use platform::{Disk, DiskError};
+use std::collections::BTreeMap;
+use types::{BLOCK_BYTES, VolumeId};
+
+/// Segments by which an array may grow at a time, and room for more than one such step on its drive.
+const GROWTH_SEGMENTS: u64 = 6;
+const SPARE_SEGMENTS: u64 = 12;
+const ARRAY: [u8; 16] = *b"simulated array.";
+
+/// Geometry, options, and room for the array.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    geometry: Geometry,
+    options: Options,
+    /// Bytes that the file system below gives; None for all that the geometry has.
+    room: Option<u64>,
+    /// True when the pool is so small that hosts may fill it.
+    is_small: bool,
+}
+
+impl Setup {
+    /// The array of the exhaustive search: small, so that recovery is fast, and never full.
+    pub fn plain() -> Self {
+        let geometry = Geometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
+        Self { geometry, options: Options::for_geometry(&geometry), room: None, is_small: false }
+    }
+}
+
+/// The core.
+pub struct Array {
+    core: Core,
+    drive_bytes: u64,
+}
+
+impl Subject for Array {
+    type Setup = Setup;
+    type Plan = ReadPlan;
+    type Work = engine::Work;
+    type Done = engine::WorkDone;
+
+    fn draw(rng: &mut Rng) -> Setup {
+        let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
+        let is_small = rng.percent(50);
+        let segment_bytes = if is_small {
+            rng.pick(&[64 << 10, 64 << 10, 128 << 10])
+        } else {
+            rng.pick(&[64 << 10, 256 << 10, 1 << 20])
+        };
+        let segments = if is_small { rng.between(24, 64) } else { (192 << 20) / segment_bytes };
+        let geometry =
+            Geometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
+        let mut options = Options::for_geometry(&geometry);
+        if rng.percent(50) {
+            options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
+        }
+        let room = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
+        Setup { geometry, options, room, is_small }
+    }
+
+    fn scale(setup: &Setup) -> Scale {
+        Scale {
+            disk_bytes: drive_bytes(setup),
+            max_write_blocks: setup.geometry.log_bytes / 4 / BLOCK_BYTES,
+            room: setup.room,
+            may_fill: setup.is_small,
+        }
+    }
+
+    fn create(disk: &dyn Disk, setup: &Setup) -> Result<(), String> {
+        Core::create(disk, &setup.geometry, ARRAY).map_err(|error| error.to_string())
+    }
+
+    fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, String> {
+        let drive_bytes = drive_bytes(setup);
+        let core = Core::recover(disk, Some(setup.options)).map_err(|error| error.to_string());
+        core.map(|(core, _)| Self { core, drive_bytes })
+    }
+
+    fn submit(&mut self, op: Op, tag: Tag) {
+        self.core.submit(op, tag);
+    }
+
+    fn poll(&mut self, actions: &mut Vec<Action<Self>>) {
+        let mut wanted = Vec::new();
+        self.core.poll(&mut wanted);
+        actions.extend(wanted.into_iter().map(|action| match action {
+            engine::Action::Complete { tag, result } => Action::Complete { tag, result },
+            engine::Action::Read(plan) => Action::Read { tag: plan.tag(), plan },
+            engine::Action::Fetch { id, plan } => Action::Fetch { id, plan },
+            engine::Action::Work { id, work } => Action::Work { id, work },
+            engine::Action::Io { id, io } => Action::Io { id, io: access(io) },
+        }));
+    }
+
+    fn execute(plan: &ReadPlan, disk: &dyn Disk) -> Result<Reply, OpError> {
+        plan.execute(disk)
+    }
+
+    fn fetched(&mut self, id: u64, result: Result<Reply, OpError>) {
+        self.core.fetched(id, result);
+    }
+
+    fn perform(work: &engine::Work, disk: &dyn Disk) -> engine::WorkDone {
+        work.perform(disk)
+    }
+
+    fn worked(&mut self, id: u64, done: engine::WorkDone) {
+        self.core.worked(id, done);
+    }
+
+    fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>) {
+        self.core.io_done(id, result);
+    }
+
+    fn flush_log(&mut self) {
+        self.core.kick();
+    }
+
+    fn tick(&mut self) {
+        self.core.tick();
+    }
+
+    fn grow(&mut self, odd: u64) {
+        let geometry = self.core.geometry();
+        let capacity = geometry.capacity + odd % (GROWTH_SEGMENTS * geometry.segment_bytes);
+        // Beyond its drive, or with room on the file system for less, nobody lets it grow.
+        if capacity <= self.drive_bytes {
+            // While one growth waits for its checkpoint, a smaller one is refused.
+            let _ = self.core.grow(capacity);
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        self.core.request_checkpoint();
+        self.core.tick();
+    }
+
+    fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.core.scan(b"").map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
+    fn audit(&self, disk: &dyn Disk) -> Result<(), String> {
+        self.core.audit(disk).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn fsck(disk: &dyn Disk) -> Result<(), String> {
+        let report = fsck::check(disk, fsck::Options { is_mending: false, has_data: true, threads: 1 });
+        // A copy of the superblock that a crash has torn looks like one that has rotted.
+        let is_expected =
+            |finding: &&Finding| finding.severity == Severity::Note || finding.structure == Structure::Superblock;
+        let told: Vec<&Finding> = report.findings.iter().filter(|finding| !is_expected(finding)).collect();
+        let has_array = report.checkpoint.is_some();
+        if told.is_empty() && has_array {
+            return Ok(());
+        }
+        Err(told.iter().take(5).map(|finding| format!("\n  {:?} {finding}", finding.severity)).collect())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.core.is_settled()
+    }
+
+    fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String> {
+        let findings = fsck::Findings::default();
+        let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);
+        let checkpoint = checkpoint.map_err(|error| error.to_string())?;
+        let owner = |volume: VolumeId| (VolumeId(volume.0 % (odd % 7 + 1)), (odd >> 8 >> (volume.0 % 32)) & 1 == 1);
+        let shares = fsck::census(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
+        let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
+        let (sum, space) = (families.sum::<u64>() + shares.released, self.core.space());
+        let is_exact = sum == checkpoint.data_bytes()
+            && sum == space.data
+            && space.repeated <= space.data
+            && space.data + space.system == space.used;
+        if is_exact { Ok(()) } else { Err(format!("{sum} bytes in {shares:?}, {space:?}")) }
+    }
+
+    fn describe(&self) -> String {
+        format!("{:?} {:?} wants a tick: {}", self.core.usage(), self.core.space(), self.core.wants_tick())
+    }
+
+    fn log_extent(setup: &Setup) -> (u64, u64) {
+        let start = setup.geometry.log_start();
+        (start, start + setup.geometry.log_bytes)
+    }
+}
+
+/// An array whose file system gives it less than its geometry has does not grow.
+fn drive_bytes(setup: &Setup) -> u64 {
+    let spare = if setup.room.is_none() { SPARE_SEGMENTS } else { 0 };
+    setup.geometry.capacity + spare * setup.geometry.segment_bytes
+}
+
+fn access(io: engine::Io) -> Io {
+    match io {
+        engine::Io::Read { offset, bytes } => Io::Read { offset, bytes },
+        engine::Io::Write { offset, data, durability } => Io::Write { offset, data, durability },
+        engine::Io::Flush => Io::Flush,
+        engine::Io::Allocate { offset, bytes } => Io::Allocate { offset, bytes },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! The words of `ibid-sim`.
+
+use crate::campaign::{Campaign, Findings, execute};
+use crate::exhaustive::{alphabet, search};
+use crate::history::Violation;
+use crate::journal::Journal;
+use crate::run::{Plant, RunPlan, Totals, run, shrink};
+use crate::subject::Subject;
+use clap::{Parser, Subcommand};
+use platform::clock;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs between two notes of a campaign that can be interrupted.
+const SLICE_RUNS: u64 = 1000;
+/// Runs that a shrinking may take.
+const SHRINK_RUNS: u32 = 200;
+/// The last lines of a trace that are printed with a violation.
+const TRACE_LINES: usize = 120;
+
+/// Runs the array's engine on a drive that crashes, and checks that it keeps its word.
+#[derive(Parser)]
+#[command(name = "ibid-sim", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Random operations with random crashes, one seed after the other.
+    Crash {
+        /// How many runs.
+        #[arg(long, default_value_t = 1000)]
+        runs: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Threads; the result is the same for any number.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Plant a bug, which is then to be found: the exit code is 0 when it is.
+        #[arg(long)]
+        plant: Option<Plant>,
+        /// End after so many broken promises.
+        #[arg(long, default_value_t = 1)]
+        violations: usize,
+        /// Note in this file what is done, and leave out what it says is done already: a campaign that is interrupted goes on.
+        /// It belongs to one program: remove it when the program has changed.
+        #[arg(long, conflicts_with = "plant")]
+        progress: Option<PathBuf>,
+    },
+    /// All sequences of up to three operations, crashed at every access to the drive.
+    Exhaustive {
+        /// The longest sequence.
+        #[arg(long, default_value_t = 3)]
+        longest: u32,
+        /// Only one sequence in so many.
+        #[arg(long, default_value_t = 1)]
+        every: usize,
+        /// Threads; the result is the same for any number.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// Prints all that happens in the run of one seed.
+    Replay {
+        /// The seed.
+        #[arg(long)]
+        seed: u64,
+        /// Plant a bug.
+        #[arg(long)]
+        plant: Option<Plant>,
+        /// Leave out the operations that are not needed to break the promise.
+        #[arg(long)]
+        shrink: bool,
+    },
+}
+
+/// Does what the command line says with the system `S`, of which `exhaustive` is the setup for the exhaustive search.
+pub fn main<S: Subject>(cli: Cli, exhaustive: S::Setup) -> ExitCode
+where
+    S::Setup: Send + Sync,
+{
+    if !matches!(cli.command, Command::Replay { .. }) {
+        // A panic of the engine is a finding, told with its seed; the hook would tell it without.
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    let is_good = match cli.command {
+        Command::Crash { runs, seed, jobs, plant, violations, progress } => {
+            let campaign = Campaign { seed, runs, jobs, plant, most_violations: violations };
+            match progress {
+                None => crash::<S>(&campaign),
+                Some(path) => go_on::<S>(&campaign, &path),
+            }
+        }
+        Command::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
+        Command::Replay { seed, plant, shrink } => {
+            let plan = RunPlan { plant, ..RunPlan::new(seed) };
+            replay::<S>(plan, shrink)
+        }
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Executes a campaign in slices, noting each that is done, from the first one that is not noted.
+fn go_on<S: Subject>(campaign: &Campaign, path: &Path) -> bool {
+    let mut journal = match Journal::open(path) {
+        Ok(journal) => journal,
+        Err(error) => {
+            out(&format!("{}: {error}", path.display()));
+            return false;
+        }
+    };
+    let (mut sums, mut number) = (Totals::default(), 0);
+    while number < campaign.runs {
+        let slice = Campaign {
+            seed: campaign.seed.wrapping_add(number),
+            runs: SLICE_RUNS.min(campaign.runs - number),
+            ..*campaign
+        };
+        number += slice.runs;
+        if let Some(done) = journal.done(slice.seed, slice.runs) {
+            sums.add(done);
+            continue;
+        }
+        let findings = execute::<S>(&slice, &|_, _| {});
+        sums.add(&findings.totals);
+        if !findings.violations.is_empty() {
+            return tell_findings::<S>(&slice, &findings);
+        }
+        if let Err(error) = journal.note(slice.seed, &findings.totals) {
+            out(&format!("{}: {error}", path.display()));
+            return false;
+        }
+        eprintln!("{} of {} runs, {} crashes, {} operations", sums.runs, campaign.runs, sums.crashes, sums.answered);
+    }
+    let last = campaign.seed.wrapping_add(campaign.runs).wrapping_sub(1);
+    out(&format!("seeds {} to {last}", campaign.seed));
+    tell_totals(&sums);
+    out("0 violations");
+    true
+}
+
+fn crash<S: Subject>(campaign: &Campaign) -> bool {
+    let started = clock::now();
+    let step = (campaign.runs / 20).max(1);
+    let progress = |totals: &Totals, broken: Option<(u64, &Violation)>| {
+        if let Some((seed, violation)) = broken {
+            eprintln!("seed {seed}: {violation}");
+        }
+        let ended = totals.runs;
+        if ended.is_multiple_of(step) {
+            eprintln!("{ended} of {} runs, {} crashes, {} operations", campaign.runs, totals.crashes, totals.answered);
+        }
+    };
+    let last = campaign.seed.wrapping_add(campaign.runs).wrapping_sub(1);
+    out(&format!(
+        "seeds {} to {last}{}",
+        campaign.seed,
+        campaign.plant.map_or(String::new(), |plant| format!(", planted {plant:?}"))
+    ));
+    let findings = execute::<S>(campaign, &progress);
+    tell_totals(&findings.totals);
+    out(&format!("{} violations in {:.1} s", findings.violations.len(), started.elapsed().as_secs_f64()));
+    tell_findings::<S>(campaign, &findings)
+}
+
+/// Tells of broken promises; true when there is none, or when there is one and it was planted.
+fn tell_findings<S: Subject>(campaign: &Campaign, findings: &Findings) -> bool {
+    for (seed, violation) in &findings.violations {
+        out(&format!("\nseed {seed}: {violation}"));
+    }
+    if campaign.plant.is_some() {
+        let (found, runs) = (!findings.violations.is_empty(), findings.totals.runs);
+        out(&if found {
+            format!("the planted bug was found within {runs} runs")
+        } else {
+            format!("the planted bug was not found in {runs} runs")
+        });
+        return found;
+    }
+    if let Some((seed, _)) = findings.violations.first() {
+        replay::<S>(RunPlan::new(*seed), true);
+    }
+    findings.violations.is_empty()
+}
+
+fn tell_totals(totals: &Totals) {
+    let Totals {
+        runs,
+        crashes,
+        crashes_in_recovery,
+        submitted,
+        answered,
+        refused,
+        present,
+        absent,
+        failures,
+        ios,
+        fscks,
+        accounts,
+    } = totals;
+    out(&format!(
+        "{runs} runs, {crashes} crashes ({crashes_in_recovery} of them in recovery), {failures} failed drives, {ios} writes and flushes"
+    ));
+    out(&format!("{fscks} arrays checked by fsck after a crash, {accounts} times all accounts compared"));
+    out(&format!("{submitted} operations, {answered} answered, {refused} refused by a full pool"));
+    out(&format!("{} without an answer at a crash: {present} there after it, {absent} not", present + absent));
+}
+
+fn search_all<S: Subject>(setup: S::Setup, longest: u32, every: usize, jobs: usize) -> bool
+where
+    S::Setup: Send + Sync,
+{
+    let started = clock::now();
+    let (searched, broken) = search::<S>(setup, &alphabet(), longest, every, jobs);
+    let seconds = started.elapsed().as_secs_f64();
+    out(&format!(
+        "{} sequences, {} crashes, {} violations in {seconds:.1} s",
+        searched.sequences,
+        searched.crashes,
+        broken.len()
+    ));
+    for broken in broken.iter().take(20) {
+        let at = broken.crash_at.map_or_else(String::new, |at| format!(" crashed at access {at}"));
+        out(&format!("\n{}{at}\n  {}", broken.sequence, broken.violation));
+    }
+    broken.is_empty()
+}
+
+fn replay<S: Subject>(plan: RunPlan, shrinks: bool) -> bool {
+    let plan = if shrinks { shrink::<S>(&plan, SHRINK_RUNS) } else { plan };
+    let plan = RunPlan { is_traced: true, ..plan };
+    let report = run::<S>(&plan);
+    let from = if shrinks { report.trace.len().saturating_sub(TRACE_LINES) } else { 0 };
+    out(&format!(
+        "\nseed {}, {} operations, the last {} lines of the trace:",
+        plan.seed,
+        report.numbers.len(),
+        report.trace.len() - from
+    ));
+    report.trace[from..].iter().for_each(|line| out(line));
+    match &report.violation {
+        Some(violation) => out(&format!("violation: {violation}")),
+        None => out("no violation"),
+    }
+    report.violation.is_none()
+}
+
+/// Prints a line; a reader that has gone away is no reason to panic.
+fn out(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

@@ -1,0 +1,158 @@
+//! What 512-byte blocks hold, each content named by a small number, so that a volume of the oracle is an array of numbers.
+
+use std::collections::HashMap;
+use types::BLOCK_BYTES;
+
+/// Bytes of a block, as an array length.
+pub const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// The name of a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Content(pub u32);
+
+impl Content {
+    /// Never written, or unmapped: reads as zeros.
+    pub const UNMAPPED: Content = Content(0);
+    /// Zeros that count as mapped.
+    pub const ZERO: Content = Content(1);
+    /// Seen where a block cannot be read any more, after the drive had failed. Anything may have been there.
+    pub const UNREADABLE: Content = Content(2);
+}
+
+#[derive(Clone)]
+enum Held {
+    Known(Box<[u8; BLOCK]>),
+    /// One of these, nobody knows which: what a copy in chunks leaves behind when it does not end well.
+    OneOf(Box<[Content]>),
+}
+
+/// All contents of a run.
+#[derive(Clone)]
+pub struct Contents {
+    held: Vec<Held>,
+    by_hash: HashMap<u64, Vec<Content>>,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        let zero = Held::Known(Box::new([0; BLOCK]));
+        let nothing = || Held::OneOf(Box::new([]));
+        Self { held: vec![nothing(), zero, nothing()], by_hash: HashMap::new() }
+    }
+}
+
+impl Contents {
+    /// The name of a block's bytes. Zeros are [`Content::ZERO`].
+    pub fn name(&mut self, block: &[u8]) -> Content {
+        if block.iter().all(|byte| *byte == 0) {
+            return Content::ZERO;
+        }
+        let same = self.by_hash.entry(hash(block)).or_default();
+        let found = same.iter().find(|c| matches!(&self.held[c.0 as usize], Held::Known(bytes) if bytes[..] == *block));
+        if let Some(content) = found {
+            return *content;
+        }
+        let content = Content(self.held.len() as u32);
+        let mut bytes = Box::new([0; BLOCK]);
+        bytes.copy_from_slice(block);
+        self.held.push(Held::Known(bytes));
+        same.push(content);
+        content
+    }
+
+    /// The names of the blocks of a buffer.
+    pub fn names(&mut self, data: &[u8]) -> Vec<Content> {
+        data.chunks_exact(BLOCK).map(|block| self.name(block)).collect()
+    }
+
+    /// The content that is `a` or `b`.
+    pub fn either(&mut self, a: Content, b: Content) -> Content {
+        let mut possible: Vec<Content> = self.possible(a);
+        possible.extend(self.possible(b));
+        possible.sort_unstable();
+        possible.dedup();
+        if let [only] = possible[..] {
+            return only;
+        }
+        self.held.push(Held::OneOf(possible.into_boxed_slice()));
+        Content(self.held.len() as u32 - 1)
+    }
+
+    /// What a content may be: itself, unless it is one of several.
+    pub fn possible(&self, content: Content) -> Vec<Content> {
+        match &self.held[content.0 as usize] {
+            Held::OneOf(possible) if !possible.is_empty() => possible.to_vec(),
+            _ => vec![content],
+        }
+    }
+
+    /// True when it is known what the content is.
+    pub fn is_certain(&self, content: Content) -> bool {
+        content == Content::UNMAPPED || matches!(self.held[content.0 as usize], Held::Known(_))
+    }
+
+    /// The bytes of a content that is certain.
+    pub fn bytes(&self, content: Content) -> &[u8; BLOCK] {
+        match &self.held[content.0 as usize] {
+            Held::Known(bytes) => bytes,
+            Held::OneOf(_) => self.bytes(Content::ZERO),
+        }
+    }
+
+    /// True when a block that the oracle holds as `expected` may be seen as `seen`. A block that nobody mapped may be
+    /// seen as mapped zeros (the array maps in units of 4 KiB), but a mapped one may not be seen as unmapped.
+    pub fn allows(&self, expected: Content, seen: Content) -> bool {
+        expected == seen
+            || seen == Content::UNREADABLE
+            || (expected == Content::UNMAPPED && seen == Content::ZERO)
+            || matches!(&self.held[expected.0 as usize], Held::OneOf(possible) if possible.iter().any(|one| self.allows(*one, seen)))
+    }
+
+    /// Like [`Contents::allows`], where only bytes were seen and zeros may be mapped or not.
+    pub fn allows_bytes(&self, expected: Content, seen: Content) -> bool {
+        self.allows(expected, seen) || (seen == Content::ZERO && self.allows(expected, Content::UNMAPPED))
+    }
+}
+
+fn hash(block: &[u8]) -> u64 {
+    block.chunks_exact(8).fold(0x51_7C_C1_B7_27_22_0A_95, |hash: u64, chunk| {
+        let word = chunk.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte));
+        (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_bytes_have_one_name() {
+        let mut contents = Contents::default();
+        let (a, b) = (contents.name(&[7; BLOCK]), contents.name(&[8; BLOCK]));
+        assert_ne!(a, b);
+        assert_eq!(contents.name(&[7; BLOCK]), a);
+        assert_eq!(contents.name(&[0; BLOCK]), Content::ZERO);
+        assert_eq!(contents.bytes(b), &[8; BLOCK]);
+        assert_eq!(contents.bytes(Content::UNMAPPED), &[0; BLOCK]);
+    }
+
+    #[test]
+    fn a_mapped_block_may_not_be_seen_as_unmapped() {
+        let contents = Contents::default();
+        assert!(contents.allows(Content::UNMAPPED, Content::ZERO));
+        assert!(!contents.allows(Content::ZERO, Content::UNMAPPED));
+        assert!(contents.allows_bytes(Content::UNMAPPED, Content::ZERO));
+    }
+
+    #[test]
+    fn one_of_several_allows_each_of_them_and_nothing_else() {
+        let mut contents = Contents::default();
+        let (a, b, c) = (contents.name(&[1; BLOCK]), contents.name(&[2; BLOCK]), contents.name(&[3; BLOCK]));
+        let either = contents.either(a, b);
+        let three = contents.either(either, Content::UNMAPPED);
+        assert!(contents.allows(either, a) && contents.allows(either, b) && !contents.allows(either, c));
+        assert!(contents.allows(three, b) && contents.allows_bytes(three, Content::ZERO) && !contents.allows(three, c));
+        assert_eq!(contents.either(a, a), a);
+        assert!(!contents.is_certain(either) && contents.is_certain(a) && contents.is_certain(Content::UNMAPPED));
+    }
+}

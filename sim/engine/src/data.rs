@@ -1,0 +1,163 @@
+//! Contents by chance: what costs no space, what repeats, what compresses, and what does neither.
+//!
+//! An array that reduces has a way of its own for each kind of content, and most mistakes lie where two of them meet: a
+//! block that equals one which is still in memory, one that differs from it in a single bit, one that was equal a moment
+//! ago. So new contents are made from those that the array holds as often as from nothing.
+
+use crate::content::{BLOCK, Contents};
+use crate::rng::Rng;
+use crate::state::{State, Volume, span};
+use bytes::Bytes;
+use types::BLOCKS_PER_MAP_BLOCK;
+
+/// Bytes of the unit in which an array looks for what repeats.
+const MAP_BLOCK: usize = BLOCK * BLOCKS_PER_MAP_BLOCK as usize;
+/// Blocks of 4 KiB that all runs know.
+const WELL_KNOWN: u64 = 6;
+
+/// How the contents of one run are spread, in percent; what is left is chance, byte by byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette {
+    /// Zeros and repeated words.
+    pub cheap: u64,
+    /// What the array holds already, or nearly.
+    pub alike: u64,
+    /// What a compressor makes smaller.
+    pub dense: u64,
+}
+
+impl Palette {
+    /// A spread by chance.
+    pub fn draw(rng: &mut Rng) -> Self {
+        let (cheap, alike, dense) =
+            rng.pick(&[(0, 0, 0), (10, 0, 0), (50, 0, 0), (5, 80, 5), (5, 40, 40), (5, 5, 80), (10, 30, 30)]);
+        Self { cheap, alike, dense }
+    }
+
+    /// Contents for so many blocks of an array that holds `state`.
+    pub fn data(&self, rng: &mut Rng, blocks: u64, state: &State, contents: &Contents) -> Bytes {
+        let mut data = vec![0; blocks as usize * BLOCK];
+        let other = 100_u64.saturating_sub(self.cheap + self.alike + self.dense);
+        match rng.weighted(&[self.cheap, self.alike, self.dense, other.max(1)]) {
+            0 => cheap(rng, &mut data),
+            1 => alike(rng, &mut data, state, contents),
+            2 => dense(rng, &mut data),
+            _ => rng.fill(&mut data),
+        }
+        data.into()
+    }
+}
+
+fn cheap(rng: &mut Rng, data: &mut [u8]) {
+    match rng.below(4) {
+        0 => {}
+        1 => {
+            let word = (rng.bits() as u32).to_le_bytes();
+            data.chunks_exact_mut(4).for_each(|place| place.copy_from_slice(&word));
+        }
+        2 => data.fill(rng.pick(&[0x00, 0x55, 0xff])),
+        _ => {
+            // Zeros but for a few blocks.
+            let at = rng.index(data.len() / BLOCK) * BLOCK;
+            rng.fill(&mut data[at..at + BLOCK]);
+        }
+    }
+}
+
+fn alike(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
+    match rng.below(6) {
+        0 => {
+            // Blocks equal to each other and to those of other writes.
+            let mut block = [0; BLOCK];
+            Rng::new(rng.below(4)).fill(&mut block);
+            data.chunks_exact_mut(BLOCK).for_each(|place| place.copy_from_slice(&block));
+        }
+        1 => {
+            for place in data.chunks_mut(MAP_BLOCK) {
+                let mut block = [0; MAP_BLOCK];
+                Rng::new(rng.below(WELL_KNOWN)).fill(&mut block);
+                place.copy_from_slice(&block[..place.len()]);
+            }
+        }
+        2..5 => held(rng, data, state, contents),
+        _ => {
+            held(rng, data, state, contents);
+            // Not quite what is there: whoever believes a fingerprint without looking gives the wrong block.
+            let at = rng.index(data.len());
+            data[at] ^= 1 << rng.below(8);
+        }
+    }
+}
+
+/// What some volume holds from some block on, most often at the same place in a block of 4 KiB.
+fn held(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
+    let volumes: Vec<&Volume> = state.volumes.values().collect();
+    let Some(volume) = (!volumes.is_empty()).then(|| volumes[rng.index(volumes.len())]) else {
+        return rng.fill(data);
+    };
+    let blocks = (data.len() / BLOCK) as u64;
+    let reach = if rng.percent(70) { volume.blocks.min(128) } else { volume.blocks };
+    let mut start = rng.below(reach);
+    if rng.percent(85) {
+        start -= start % BLOCKS_PER_MAP_BLOCK;
+    }
+    let range = span(start, blocks.min(volume.blocks - start));
+    for (content, place) in volume.read(range).into_iter().zip(data.chunks_exact_mut(BLOCK)) {
+        place.copy_from_slice(contents.bytes(content));
+    }
+}
+
+/// Chance thinned out, so that units of one to eight blocks become a fraction of their length.
+fn dense(rng: &mut Rng, data: &mut [u8]) {
+    rng.fill(data);
+    let kept = rng.pick(&[1, 4, 16, 64, 200]);
+    let period = rng.pick(&[256, 512, 1024, 4096]);
+    let shift = rng.index(period);
+    for (index, byte) in data.iter_mut().enumerate() {
+        if (index + shift) % period >= kept {
+            *byte = b'a' + (index / period % 3) as u8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use types::VolumeId;
+
+    #[test]
+    fn what_is_alike_is_taken_from_the_array() {
+        let (mut state, mut contents) = (State::default(), Contents::default());
+        let mut block = [0; BLOCK];
+        Rng::new(99).fill(&mut block);
+        let name = contents.name(&block);
+        let mut volume = Volume::new(64);
+        volume.fill(span(0, 64), name);
+        state.volumes.insert(VolumeId(1), volume);
+        let palette = Palette { cheap: 0, alike: 100, dense: 0 };
+        let mut rng = Rng::new(1);
+        let (mut same, mut near) = (0, 0);
+        for _ in 0..400 {
+            let data = palette.data(&mut rng, 8, &state, &contents);
+            let differing: u32 = data.iter().zip(block.iter().cycle()).map(|(a, b)| (a ^ b).count_ones()).sum();
+            same += u32::from(differing == 0);
+            near += u32::from(differing == 1);
+        }
+        assert!(same > 50 && near > 20, "{same} equal, {near} nearly");
+        assert_ne!(name, Content::ZERO);
+    }
+
+    #[test]
+    fn every_kind_has_the_length_that_was_asked_for() {
+        let (state, contents) = (State::default(), Contents::default());
+        for palette in [(100, 0, 0), (0, 100, 0), (0, 0, 100), (0, 0, 0)] {
+            let palette = Palette { cheap: palette.0, alike: palette.1, dense: palette.2 };
+            let mut rng = Rng::new(3);
+            assert!(
+                (1..50)
+                    .all(|blocks| palette.data(&mut rng, blocks, &state, &contents).len() == blocks as usize * BLOCK)
+            );
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! All short sequences of operations on a volume of four leaves, crashed at every access to the drive.
+//!
+//! Chance finds what is likely; this finds what is small. Each sequence is executed twice: all operations at once, and
+//! one after the other with background work in between. For each write, flush and allocation that the drive sees
+//! meanwhile there is one execution that ends in it, and is recovered and checked.
+
+use crate::disk::{Faults, SimDisk};
+use crate::history::{History, Violation, describe};
+use crate::inspect::inspect;
+use crate::machine::{Answers, Machine};
+use crate::rng::Rng;
+use crate::state::{LEAF_BLOCKS, span};
+use crate::subject::Subject;
+use bytes::Bytes;
+use engine::{Change, Op};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use types::{Lba, VolumeId};
+
+const VOLUME: VolumeId = VolumeId(1);
+/// Background work done after the operations of a sequence: enough for a whole checkpoint.
+const TICKS: u32 = 4;
+/// More accesses than a sequence may take: one that never ends is a finding too.
+const MOST_ACCESSES: u64 = 2000;
+
+/// How a sequence is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// All operations are submitted, then committed.
+    Together,
+    /// Each operation is answered, and background work is done, before the next one.
+    OneByOne,
+}
+
+/// Counts of an exhaustive search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Executions of a whole sequence, in one manner.
+    pub sequences: u64,
+    /// Crashes.
+    pub crashes: u64,
+}
+
+/// A broken promise, and the sequence that breaks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// What was executed, in words.
+    pub sequence: String,
+    /// The access that the crash was in; None when it was found without one.
+    pub crash_at: Option<u64>,
+    /// What is wrong.
+    pub violation: Violation,
+}
+
+/// The operations of which sequences are made. The volume begins with data in its first leaf and a part of the second.
+pub fn alphabet() -> Vec<Op> {
+    let leaf = LEAF_BLOCKS;
+    let data = |seed: u64, blocks: usize| {
+        let mut data = vec![0; blocks * 512];
+        Rng::new(seed).fill(&mut data);
+        Bytes::from(data)
+    };
+    let write = |lba, data| Op::Write { volume: VOLUME, lba: Lba(lba), data, fua: false };
+    let copy =
+        |from, blocks, to| Op::Copy { source: VOLUME, from: span(from, blocks), destination: VOLUME, to: Lba(to) };
+    vec![
+        write(8, data(101, 8)),
+        write(3, data(102, 7)),
+        write(leaf - 4, data(103, 16)),
+        Op::Zero { volume: VOLUME, range: span(4, leaf) },
+        Op::Unmap { volume: VOLUME, ranges: vec![span(0, 16), span(leaf, 2 * leaf)] },
+        copy(0, leaf, 2 * leaf),
+        copy(8, 64, 16),
+        copy(0, 12, 21),
+        Op::CompareAndWrite {
+            volume: VOLUME,
+            lba: Lba(8),
+            compare: data(101, 8).slice(..512),
+            write: data(104, 1),
+            fua: false,
+        },
+        Op::WriteSame { volume: VOLUME, range: span(leaf - 8, leaf + 16), pattern: data(105, 1) },
+        Op::Change(vec![
+            Change::ResizeVolume { volume: VOLUME, blocks: leaf + 8 },
+            Change::ResizeVolume { volume: VOLUME, blocks: 4 * leaf },
+            Change::Put { key: b"size".to_vec(), value: vec![4] },
+        ]),
+    ]
+}
+
+/// An array to begin each sequence from.
+struct Start<S: Subject> {
+    setup: S::Setup,
+    disk: SimDisk,
+    history: History,
+}
+
+fn start<S: Subject>(setup: S::Setup) -> Result<Start<S>, Violation> {
+    let disk = SimDisk::new(S::scale(&setup).disk_bytes, 1);
+    disk.arm(Faults { room: S::scale(&setup).room, ..Faults::default() });
+    S::create(&disk, &setup).map_err(|error| Violation(format!("cannot make an array: {error}")))?;
+    let mut machine = Machine::new(open::<S>(&disk, &setup)?, &disk);
+    let mut history = History::default();
+    let mut data = vec![0; 80 * 512];
+    Rng::new(100).fill(&mut data);
+    let data = Bytes::from(data);
+    let first = [
+        Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 4 * LEAF_BLOCKS }]),
+        Op::Write { volume: VOLUME, lba: Lba(0), data: data.clone(), fua: false },
+        Op::Write { volume: VOLUME, lba: Lba(LEAF_BLOCKS - 8), data: data.slice(..32 * 512), fua: false },
+    ];
+    for (tag, op) in (1 << 32..).zip(first) {
+        history.submit(tag, &op);
+        let answer = machine.call(op, &mut Answers::new())?;
+        history.complete(
+            tag,
+            &answer.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?,
+        )?;
+    }
+    drop(machine);
+    disk.crash();
+    Ok(Start { setup, disk, history })
+}
+
+fn open<S: Subject>(disk: &SimDisk, setup: &S::Setup) -> Result<S, Violation> {
+    S::recover(disk, setup).map_err(|error| Violation(format!("cannot recover: {error}")))
+}
+
+impl<S: Subject> Start<S> {
+    /// Executes a sequence once, up to the access `crash_at`, and checks what is there after it. Tells whether the
+    /// sequence got so far.
+    fn execute(&self, ops: &[Op], manner: Manner, case: u64, crash_at: u64) -> Result<bool, Violation> {
+        let disk = self.disk.fork(Rng::part(case, crash_at).bits());
+        let mut history = self.history.clone();
+        let mut machine = Machine::new(open::<S>(&disk, &self.setup)?, &disk);
+        disk.arm(Faults { crash_at: Some(crash_at), room: S::scale(&self.setup).room, ..Faults::default() });
+        self.work(ops, manner, &mut machine, &mut history)?;
+        drop(machine);
+        let is_crashed = disk.is_crashed();
+        disk.crash();
+        let subject = open::<S>(&disk, &self.setup)?;
+        subject.audit(&disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
+        let mut machine = Machine::new(subject, &disk);
+        let seen = inspect(&mut machine, &mut history.contents, VOLUME.0, false)?;
+        history
+            .recover(&seen.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?.state)?;
+        disk.violation().map_or(Ok(is_crashed), |what| Err(Violation(what)))
+    }
+
+    fn work(
+        &self,
+        ops: &[Op],
+        manner: Manner,
+        machine: &mut Machine<'_, S>,
+        history: &mut History,
+    ) -> Result<(), Violation> {
+        let mut waiting = 0;
+        for (tag, op) in (1..).zip(ops) {
+            history.submit(tag, op);
+            machine.subject.submit(op.clone(), tag);
+            waiting += 1;
+            if manner == Manner::OneByOne || tag == ops.len() as u64 {
+                let mut answers = Answers::new();
+                machine.settle(&mut answers, |answers| answers.len() >= waiting)?;
+                machine.subject.checkpoint();
+                for _ in 0..TICKS {
+                    machine.settle(&mut answers, |_| true)?;
+                    machine.subject.tick();
+                }
+                machine.settle(&mut answers, |_| true)?;
+                waiting -= answers.len();
+                for (tag, answer) in answers {
+                    history.complete(tag, &answer)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Crashes a sequence at every access.
+    fn search(&self, ops: &[Op], manner: Manner, case: u64, searched: &mut Searched) -> Result<(), Broken> {
+        searched.sequences += 1;
+        let mut crash_at = 0;
+        loop {
+            crash_at += 1;
+            let broken = |violation| Broken { sequence: tell(ops, manner), crash_at: Some(crash_at), violation };
+            let result = catch_unwind(AssertUnwindSafe(|| self.execute(ops, manner, case, crash_at)));
+            let result = result.unwrap_or_else(|_| Err(Violation::new("panic: see stderr")));
+            searched.crashes += 1;
+            match result {
+                Ok(true) if crash_at >= MOST_ACCESSES => {
+                    return Err(broken(Violation::new("the sequence does not come to rest")));
+                }
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(violation) => return Err(broken(violation)),
+            }
+        }
+    }
+}
+
+fn tell(ops: &[Op], manner: Manner) -> String {
+    format!("{manner:?}: {}", ops.iter().map(describe).collect::<Vec<_>>().join("; "))
+}
+
+/// Searches all sequences of up to `longest` operations of an alphabet. `every` thins them: 1 for all, n for one in n. The
+/// result is the same on any number of threads.
+pub fn search<S: Subject>(
+    setup: S::Setup,
+    alphabet: &[Op],
+    longest: u32,
+    every: usize,
+    jobs: usize,
+) -> (Searched, Vec<Broken>)
+where
+    S::Setup: Sync + Send,
+{
+    let start = match start::<S>(setup) {
+        Ok(start) => start,
+        Err(violation) => {
+            return (Searched::default(), vec![Broken { sequence: "the start".to_owned(), crash_at: None, violation }]);
+        }
+    };
+    let mut cases: Vec<(Vec<Op>, Manner)> = Vec::new();
+    for length in 1..=longest {
+        for number in 0..alphabet.len().pow(length) {
+            let ops: Vec<Op> = (0..length)
+                .map(|place| alphabet[number / alphabet.len().pow(place) % alphabet.len()].clone())
+                .collect();
+            cases.push((ops.clone(), Manner::Together));
+            cases.push((ops, Manner::OneByOne));
+        }
+    }
+    let cases: Vec<_> = cases.into_iter().step_by(every.max(1)).collect();
+    let next = AtomicUsize::new(0);
+    let found: Mutex<(Searched, Vec<(usize, Broken)>)> = Mutex::new(Default::default());
+    let work = || {
+        let mut searched = Searched::default();
+        while let Some((number, (ops, manner))) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
+        {
+            if let Err(broken) = start.search(ops, *manner, number as u64, &mut searched) {
+                found.lock().unwrap_or_else(PoisonError::into_inner).1.push((number, broken));
+            }
+        }
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.0.sequences += searched.sequences;
+        found.0.crashes += searched.crashes;
+    };
+    std::thread::scope(|scope| {
+        (1..jobs.max(1)).for_each(|_| {
+            scope.spawn(work);
+        });
+        work();
+    });
+    let (searched, mut broken) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    broken.sort_by_key(|(number, _)| *number);
+    (searched, broken.into_iter().map(|(_, broken)| broken).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toy::{ANSWERS_EARLY, FORGETS, SOUND, Toy};
+
+    fn toy_setup<S: Subject>() -> S::Setup {
+        S::draw(&mut Rng::new(5))
+    }
+
+    #[test]
+    fn a_sound_array_passes_and_every_access_is_crashed() {
+        let (searched, broken) = search::<Toy<SOUND>>(toy_setup::<Toy<SOUND>>(), &alphabet(), 2, 5, 2);
+        assert_eq!(broken, Vec::new());
+        assert!(searched.crashes > 2 * searched.sequences, "{searched:?}");
+    }
+
+    #[test]
+    fn broken_arrays_are_found() {
+        let broken = search::<Toy<ANSWERS_EARLY>>(toy_setup::<Toy<ANSWERS_EARLY>>(), &alphabet(), 1, 1, 1).1;
+        assert!(!broken.is_empty());
+        let broken = search::<Toy<FORGETS>>(toy_setup::<Toy<FORGETS>>(), &alphabet(), 2, 3, 2).1;
+        assert!(broken.iter().all(|broken| broken.sequence.starts_with("Together")) && !broken.is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! What a long campaign has done so far, in a file: a line of numbers for every slice of seeds that broke no promise.
+
+use crate::run::Totals;
+use platform::files;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most bytes that are read of one.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The slices that are done.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    text: String,
+    done: BTreeMap<u64, Totals>,
+}
+
+impl Journal {
+    /// Reads the file, if there is one. A line that was cut short counts for nothing.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let text = files::read_text(path, MAX_BYTES)?.unwrap_or_default();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut journal = Self { path: path.to_owned(), text: text[..whole].to_owned(), done: BTreeMap::new() };
+        journal.done = journal.text.lines().filter_map(read_line).collect();
+        Ok(journal)
+    }
+
+    /// What came of the slice of so many runs from that seed on, when it is done.
+    pub fn done(&self, seed: u64, runs: u64) -> Option<&Totals> {
+        self.done.get(&seed).filter(|totals| totals.runs == runs)
+    }
+
+    /// Notes a slice. The file is replaced as a whole, so that an interruption leaves the old one or the new one.
+    pub fn note(&mut self, seed: u64, totals: &Totals) -> io::Result<()> {
+        let counts: Vec<String> = totals.counts().iter().map(u64::to_string).collect();
+        self.text.push_str(&format!("{seed} {}\n", counts.join(" ")));
+        self.done.insert(seed, *totals);
+        files::replace(&self.path, self.text.as_bytes(), files::Access::Owner)
+    }
+}
+
+fn read_line(line: &str) -> Option<(u64, Totals)> {
+    let numbers = line.split(' ').map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+    let (seed, counts) = numbers.split_first()?;
+    Totals::from_counts(counts).map(|totals| (*seed, totals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::TemporaryDirectory;
+
+    #[test]
+    fn what_is_noted_is_done_after_an_interruption() {
+        let directory = TemporaryDirectory::new(None, "sim-journal").unwrap();
+        let path = directory.path().join("progress");
+        let counts: Vec<u64> = (1..=12).collect();
+        let totals = Totals::from_counts(&counts).unwrap();
+        assert_eq!(totals.counts().to_vec(), counts);
+        let mut journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.done(7, 1), None);
+        journal.note(7, &totals).unwrap();
+        journal.note(8, &totals).unwrap();
+        let text = files::read_text(&path, MAX_BYTES).unwrap().unwrap();
+        files::replace(&path, &text.as_bytes()[..text.len() - 1], files::Access::Owner).unwrap();
+        let journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.done(7, 1), Some(&totals));
+        assert_eq!((journal.done(7, 2), journal.done(8, 1)), (None, None), "another slice; a line that was cut short");
+    }
+}

@@ -1,0 +1,202 @@
+//! One array that is switched on: a subject, its drive, and what is under way between them.
+//!
+//! Time is the order of steps. An access to the drive is asked for, done and told as three steps, with any others in between.
+
+use crate::disk::{Flush, SimDisk, WriteId};
+use crate::history::Violation;
+use crate::rng::Rng;
+use crate::subject::{Action, Io, Subject};
+use bytes::Bytes;
+use engine::{Op, OpError, Reply, Tag};
+use platform::{Disk, DiskError};
+
+/// Steps without progress after which the array counts as hung.
+const PATIENCE: u32 = 4000;
+/// Tags from here on are the simulator's own.
+const OWN_TAGS: Tag = 1 << 60;
+
+enum Flying<S: Subject> {
+    /// A planned read of a host.
+    Read { tag: Tag, plan: S::Plan },
+    /// A planned read of the subject.
+    Fetch { id: u64, plan: S::Plan },
+    /// One that was executed, and not told.
+    Fetched { id: u64, result: Result<Reply, OpError> },
+    /// Something to be worked out for the subject.
+    Work { id: u64, work: S::Work },
+    /// Worked out, and not told.
+    Worked { id: u64, done: S::Done },
+    /// Asked for, and not done.
+    Asked { id: u64, io: Io, flush: Option<Flush> },
+    /// Done, and not told.
+    Done { id: u64, result: Result<Bytes, DiskError>, write: Option<WriteId> },
+}
+
+/// Answers that have come out: (tag, answer).
+pub type Answers = Vec<(Tag, Result<Reply, OpError>)>;
+
+/// An array that is switched on.
+pub struct Machine<'a, S: Subject> {
+    /// The system under test.
+    pub subject: S,
+    disk: &'a SimDisk,
+    flying: Vec<Flying<S>>,
+    actions: Vec<Action<S>>,
+    next_own_tag: Tag,
+    /// Notes of what happened, when they are wanted.
+    pub notes: Option<Vec<String>>,
+}
+
+impl<'a, S: Subject> Machine<'a, S> {
+    /// An array that was just recovered.
+    pub fn new(subject: S, disk: &'a SimDisk) -> Self {
+        Self { subject, disk, flying: Vec::new(), actions: Vec::new(), next_own_tag: OWN_TAGS, notes: None }
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(what());
+        }
+    }
+
+    /// Takes what the subject wants done.
+    pub fn poll(&mut self, answers: &mut Answers) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.subject.poll(&mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Complete { tag, result } => answers.push((tag, result)),
+                Action::Read { tag, plan } => self.flying.push(Flying::Read { tag, plan }),
+                Action::Fetch { id, plan } => self.flying.push(Flying::Fetch { id, plan }),
+                Action::Work { id, work } => self.flying.push(Flying::Work { id, work }),
+                Action::Io { id, io } => {
+                    self.note(|| format!("io {id} asked: {}", describe_io(&io)));
+                    // A flush is about what the asker knows to be done when it asks.
+                    let flush = matches!(io, Io::Flush).then(|| self.disk.start_flush());
+                    self.flying.push(Flying::Asked { id, io, flush });
+                }
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// True when nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.flying.is_empty()
+    }
+
+    /// Moves one of the things under way, by chance or (without) the oldest, one step on.
+    pub fn advance(&mut self, rng: Option<&mut Rng>, answers: &mut Answers) {
+        if self.flying.is_empty() {
+            return;
+        }
+        let index = rng.map_or(0, |rng| rng.index(self.flying.len()));
+        match self.flying.remove(index) {
+            Flying::Read { tag, plan } => answers.push((tag, S::execute(&plan, self.disk))),
+            Flying::Fetch { id, plan } => {
+                let result = S::execute(&plan, self.disk);
+                self.flying.insert(index, Flying::Fetched { id, result });
+            }
+            Flying::Fetched { id, result } => self.subject.fetched(id, result),
+            Flying::Work { id, work } => {
+                let done = S::perform(&work, self.disk);
+                self.flying.insert(index, Flying::Worked { id, done });
+            }
+            Flying::Worked { id, done } => self.subject.worked(id, done),
+            Flying::Asked { id, io, flush } => {
+                let (result, write) = self.access(io, flush.as_ref());
+                self.note(|| {
+                    format!("io {id} done{}", result.as_ref().err().map_or(String::new(), |error| format!(": {error}")))
+                });
+                self.flying.insert(index, Flying::Done { id, result, write });
+            }
+            Flying::Done { id, result, write } => {
+                self.note(|| format!("io {id} told"));
+                if let Some(write) = write {
+                    self.disk.finish_write(write);
+                }
+                self.subject.io_done(id, result);
+            }
+        }
+    }
+
+    /// Does all accesses that were asked for, and tells of none: what a crash finds when the drive was faster than the array.
+    pub fn do_all(&mut self) {
+        for flying in std::mem::take(&mut self.flying) {
+            self.flying.push(match flying {
+                Flying::Asked { id, io, flush } => {
+                    let (result, write) = self.access(io, flush.as_ref());
+                    Flying::Done { id, result, write }
+                }
+                other => other,
+            });
+        }
+    }
+
+    fn access(&self, io: Io, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
+        match io {
+            Io::Read { offset, bytes } => {
+                let mut buffer = vec![0; bytes];
+                (self.disk.read_at(offset, &mut buffer).map(|()| buffer.into()), None)
+            }
+            Io::Write { offset, data, durability } => {
+                let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
+                match self.disk.start_write(offset, &parts, durability) {
+                    Ok(id) => (Ok(Bytes::new()), Some(id)),
+                    Err(error) => (Err(error), None),
+                }
+            }
+            Io::Flush => (flush.map_or(Ok(()), |flush| self.disk.finish_flush(flush)).map(|()| Bytes::new()), None),
+            Io::Allocate { offset, bytes } => (self.disk.allocate(offset, bytes).map(|()| Bytes::new()), None),
+        }
+    }
+
+    /// Lets everything go on in good order until `is_done` says so of the answers so far, or the drive stops.
+    pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), Violation> {
+        let mut idle = 0;
+        loop {
+            self.poll(answers);
+            if self.disk.is_crashed() || (is_done(answers) && self.flying.is_empty()) {
+                return Ok(());
+            }
+            if self.flying.is_empty() {
+                idle += 1;
+                if idle > PATIENCE {
+                    let state = self.subject.describe();
+                    return Err(Violation(format!("operations get no answer though nothing is under way: {state}")));
+                }
+                self.subject.flush_log();
+                self.poll(answers);
+                if self.flying.is_empty() && idle > 1 {
+                    self.subject.tick();
+                }
+            } else {
+                self.advance(None, answers);
+            }
+        }
+    }
+
+    /// Does one operation of the simulator's own and waits for its answer; None when the drive stops before. Answers to
+    /// others go to `answers`.
+    pub fn call(&mut self, op: Op, answers: &mut Answers) -> Result<Option<Result<Reply, OpError>>, Violation> {
+        self.next_own_tag += 1;
+        let tag = self.next_own_tag;
+        self.subject.submit(op, tag);
+        let mut all = Answers::new();
+        self.settle(&mut all, |answers| answers.iter().any(|(answered, _)| *answered == tag))?;
+        let own = all.iter().position(|(answered, _)| *answered == tag).map(|index| all.remove(index).1);
+        answers.append(&mut all);
+        Ok(own)
+    }
+}
+
+fn describe_io(io: &Io) -> String {
+    match io {
+        Io::Read { offset, bytes } => format!("read {bytes} at {offset}"),
+        Io::Write { offset, data, durability } => {
+            format!("write {} at {offset} {durability:?}", data.iter().map(Bytes::len).sum::<usize>())
+        }
+        Io::Flush => "flush".to_owned(),
+        Io::Allocate { offset, bytes } => format!("allocate {bytes} at {offset}"),
+    }
+}

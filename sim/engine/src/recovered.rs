@@ -1,0 +1,246 @@
+//! What an array may hold after a crash.
+//!
+//! Every answered operation is there. Each of the others is there wholly or not at all, and of two that write the same
+//! block the later one only with the earlier one. Operations that touch nothing in common are decided apart from each
+//! other, so the search is over a few operations at a time.
+
+use crate::history::{
+    Entry, Footprint, History, VALUES, Violation, describe, footprint, is_in_pieces, is_read_only, must_keep_order,
+    smear,
+};
+use crate::state::{State, span};
+use std::collections::BTreeSet;
+use types::VolumeId;
+
+/// The most unanswered operations that touch each other and can be decided.
+pub const MAX_UNDECIDED: usize = 12;
+
+/// The most pairs of them whose order is open.
+const MAX_OPEN_PAIRS: usize = 8;
+
+/// What became of the unanswered operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// How many are there.
+    pub present: u64,
+    /// How many are not.
+    pub absent: u64,
+}
+
+/// Operations that touch each other, and of which nobody knows whether they are there.
+struct Group<'e> {
+    entries: Vec<&'e Entry>,
+    /// Pairs (earlier, later), by index, of which the later one is not there without the earlier one.
+    kept: Vec<(usize, usize)>,
+    /// Pairs (earlier, later), by index, that may have been done in either order.
+    open: Vec<(usize, usize)>,
+    touched: BTreeSet<(VolumeId, u64, u64)>,
+}
+
+impl<'e> Group<'e> {
+    fn new(entries: Vec<&'e Entry>) -> Self {
+        let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
+        let touched = footprints.iter().flat_map(|footprint| footprint.writes.iter().copied()).collect();
+        let (mut kept, mut open) = (Vec::new(), Vec::new());
+        for (earlier, later) in (0..entries.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later))) {
+            if must_keep_order(&entries[earlier].op, &entries[later].op) {
+                kept.push((earlier, later));
+            } else if footprints[earlier].overlaps(&footprints[later]) {
+                open.push((earlier, later));
+            }
+        }
+        open.truncate(MAX_OPEN_PAIRS);
+        Self { entries, kept, open, touched }
+    }
+
+    /// Orders in which the operations may have been done, that of submission first.
+    fn orders(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
+        (0..1_u32 << self.open.len()).filter_map(|turned| {
+            let mut before: Vec<(usize, usize)> = self.kept.clone();
+            let open = self.open.iter().enumerate();
+            before.extend(open.map(|(bit, (a, b))| if turned & (1 << bit) == 0 { (*a, *b) } else { (*b, *a) }));
+            let mut order: Vec<usize> = Vec::new();
+            while order.len() < self.entries.len() {
+                let is_due = |index: &usize| {
+                    !order.contains(index) && before.iter().all(|(first, then)| then != index || order.contains(first))
+                };
+                order.push((0..self.entries.len()).find(is_due)?);
+            }
+            Some(order)
+        })
+    }
+
+    /// True when none is there without an earlier one that writes the same blocks.
+    fn is_closed(&self, chosen: u32) -> bool {
+        self.kept.iter().all(|(earlier, later)| chosen & (1 << later) == 0 || chosen & (1 << earlier) != 0)
+    }
+}
+
+impl History {
+    /// Holds what was found after a crash against what may be there, and goes on from it.
+    pub fn recover(&mut self, seen: &State) -> Result<Outcome, Violation> {
+        let entries: Vec<Entry> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
+        let mut outcome = Outcome::default();
+        let mut state = self.base.clone();
+        for group in groups(&entries) {
+            let (chosen, order) = self.decide(&group, seen)?;
+            self.apply(&mut state, &group, chosen, &order);
+            for (index, entry) in group.entries.iter().enumerate() {
+                if !is_in_pieces(&entry.op) {
+                    *(if chosen & (1 << index) != 0 { &mut outcome.present } else { &mut outcome.absent }) += 1;
+                }
+            }
+        }
+        self.compare_all(&state, seen)?;
+        self.learn_all(&mut state, seen);
+        self.restart(state);
+        Ok(outcome)
+    }
+
+    /// What explains the blocks that the group touches: which operations are there, as bits, and in which order.
+    fn decide(&mut self, group: &Group<'_>, seen: &State) -> Result<(u32, Vec<usize>), Violation> {
+        let count = group.entries.len();
+        if count > MAX_UNDECIDED {
+            return Err(Violation::new(format!("{count} unanswered operations touch each other: too many to decide")));
+        }
+        let mut first_reason = None;
+        for order in group.orders() {
+            for chosen in candidates(count) {
+                if !self.leniency.full && !self.leniency.failing && !group.is_closed(chosen) {
+                    continue;
+                }
+                let mut state = self.base.clone();
+                self.apply(&mut state, group, chosen, &order);
+                match self.compare_touched(&state, seen, &group.touched) {
+                    Ok(()) => return Ok((chosen, order)),
+                    Err(reason) => first_reason = Some(first_reason.unwrap_or(reason)),
+                }
+            }
+        }
+        let list: Vec<String> =
+            group.entries.iter().map(|entry| format!("  {} {}", entry.tag, describe(&entry.op))).collect();
+        let reason = first_reason.map_or_else(String::new, |violation| violation.0);
+        Err(Violation(format!(
+            "after the crash, no outcome of these unanswered operations explains what is there ({reason}):\n{}",
+            list.join("\n")
+        )))
+    }
+
+    /// Does those operations of the group that are chosen.
+    fn apply(&mut self, state: &mut State, group: &Group<'_>, chosen: u32, order: &[usize]) {
+        for index in order {
+            let op = &group.entries[*index].op;
+            if is_in_pieces(op) {
+                smear(state, &mut self.contents, op);
+            } else if chosen & (1 << index) != 0 {
+                // It may have been going to fail, which changes nothing.
+                let _ = state.apply(&mut self.contents, op, None);
+            }
+        }
+    }
+
+    fn compare_touched(
+        &self,
+        state: &State,
+        seen: &State,
+        touched: &BTreeSet<(VolumeId, u64, u64)>,
+    ) -> Result<(), Violation> {
+        for (volume, from, to) in touched {
+            if *volume == VALUES {
+                compare_values(state, seen)?;
+            } else {
+                self.compare_volume(state, seen, *volume, *from, *to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_all(&self, state: &State, seen: &State) -> Result<(), Violation> {
+        let volumes: BTreeSet<VolumeId> = state.volumes.keys().chain(seen.volumes.keys()).copied().collect();
+        for volume in volumes {
+            self.compare_volume(state, seen, volume, 0, u64::MAX)?;
+        }
+        compare_values(state, seen)
+    }
+
+    fn compare_volume(
+        &self,
+        state: &State,
+        seen: &State,
+        volume: VolumeId,
+        from: u64,
+        to: u64,
+    ) -> Result<(), Violation> {
+        let (expected, seen) = match (state.volumes.get(&volume), seen.volumes.get(&volume)) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => return Err(Violation::new(format!("{volume} is lost"))),
+            (None, Some(_)) => return Err(Violation::new(format!("{volume} should not be there"))),
+            (Some(expected), Some(seen)) => (expected, seen),
+        };
+        if expected.blocks != seen.blocks {
+            return Err(Violation::new(format!("{volume} has {} blocks, expected {}", seen.blocks, expected.blocks)));
+        }
+        let to = to.min(expected.blocks);
+        let range = span(from.min(to), to - from.min(to));
+        match expected.first_difference(seen, range, &self.contents) {
+            None => Ok(()),
+            Some(lba) => Err(Violation::new(format!(
+                "{volume} block {lba} holds {:?}, expected {:?}",
+                seen.get(lba),
+                self.contents.possible(expected.get(lba))
+            ))),
+        }
+    }
+
+    /// What was found tells which of several contents a block has.
+    fn learn_all(&self, state: &mut State, seen: &State) {
+        for (id, volume) in &mut state.volumes {
+            let held = volume.read(span(0, volume.blocks));
+            for (lba, content) in held.iter().enumerate() {
+                if let (false, Some(seen)) = (self.contents.is_certain(*content), seen.volumes.get(id)) {
+                    volume.write(lba as u64, &[seen.get(lba as u64)]);
+                }
+            }
+        }
+    }
+}
+
+fn compare_values(state: &State, seen: &State) -> Result<(), Violation> {
+    let keys: BTreeSet<&Vec<u8>> = state.values.keys().chain(seen.values.keys()).collect();
+    for key in keys {
+        let (expected, found) = (state.values.get(key), seen.values.get(key));
+        if expected != found {
+            let size =
+                |value: Option<&Vec<u8>>| value.map_or("none".to_owned(), |value| format!("{} bytes", value.len()));
+            let name = String::from_utf8_lossy(key);
+            return Err(Violation::new(format!("value of {name} is {}, expected {}", size(found), size(expected))));
+        }
+    }
+    Ok(())
+}
+
+/// Outcomes in the order in which they are likely: the first so many are there, then all others.
+fn candidates(count: usize) -> impl Iterator<Item = u32> {
+    let is_prefix = |chosen: &u32| (chosen & (chosen + 1)) == 0;
+    let prefixes = (0..=count as u32).map(|first| (1 << first) - 1);
+    prefixes.chain((0..1 << count).filter(move |chosen| !is_prefix(chosen)))
+}
+
+/// The operations in groups that touch nothing in common.
+fn groups(entries: &[Entry]) -> Vec<Group<'_>> {
+    let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for index in 0..entries.len() {
+        let touches = |group: &Vec<usize>| group.iter().any(|other| footprints[*other].overlaps(&footprints[index]));
+        let (touched, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
+        let mut merged: Vec<usize> = touched.concat();
+        merged.push(index);
+        merged.sort_unstable();
+        groups = apart;
+        groups.push(merged);
+    }
+    groups.into_iter().map(|group| Group::new(group.into_iter().map(|index| &entries[index]).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use super::*;
+use crate::content::Content;
+use crate::state::{LEAF_BLOCKS, Volume};
+use engine::{Change, Op, OpError, Reply};
+use types::Lba;
+
+const VOLUME: VolumeId = VolumeId(1);
+
+fn history() -> History {
+    let mut history = History::default();
+    let op = Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 2 * LEAF_BLOCKS }]);
+    history.submit(1000, &op);
+    history.complete(1000, &Ok(Reply::Done)).unwrap();
+    history
+}
+
+fn write(lba: u64, blocks: usize, byte: u8) -> Op {
+    Op::Write { volume: VOLUME, lba: Lba(lba), data: vec![byte; blocks * 512].into(), fua: false }
+}
+
+/// What is found: blocks of a byte each, from the first block on.
+fn found(history: &mut History, bytes: &[u8]) -> State {
+    let mut volume = Volume::new(2 * LEAF_BLOCKS);
+    for (lba, byte) in bytes.iter().enumerate() {
+        let content = if *byte == 0 { Content::UNMAPPED } else { history.contents.name(&[*byte; 512]) };
+        volume.write(lba as u64, &[content]);
+    }
+    State { volumes: [(VOLUME, volume)].into(), ..State::default() }
+}
+
+fn recover(history: &History, bytes: &[u8]) -> Result<Outcome, Violation> {
+    let mut history = history.clone();
+    let seen = found(&mut history, bytes);
+    history.recover(&seen)
+}
+
+#[test]
+fn what_was_answered_is_there() {
+    let mut history = history();
+    history.submit(1, &write(0, 2, 1));
+    history.complete(1, &Ok(Reply::Done)).unwrap();
+    assert!(recover(&history, &[1, 1]).is_ok());
+    assert!(recover(&history, &[1, 0]).is_err());
+    assert!(recover(&history, &[]).is_err());
+    assert!(recover(&history, &[1, 1, 1]).is_err(), "nobody wrote that");
+}
+
+#[test]
+fn what_was_not_answered_is_there_wholly_or_not_at_all() {
+    let mut history = history();
+    history.submit(1, &write(0, 2, 1));
+    assert_eq!(recover(&history, &[1, 1]), Ok(Outcome { present: 1, absent: 0 }));
+    assert_eq!(recover(&history, &[]), Ok(Outcome { present: 0, absent: 1 }));
+    assert!(recover(&history, &[1, 0]).is_err());
+}
+
+#[test]
+fn a_later_operation_is_not_there_without_the_one_it_overlaps() {
+    let mut history = history();
+    history.submit(1, &write(0, 2, 1));
+    history.submit(2, &write(1, 2, 2));
+    for good in [&[0, 0, 0], &[1, 1, 0], &[1, 2, 2]] {
+        assert!(recover(&history, good).is_ok(), "{good:?}");
+    }
+    assert!(recover(&history, &[0, 2, 2]).is_err());
+    history.leniency.full = true;
+    assert!(recover(&history, &[0, 2, 2]).is_ok(), "the first may have been refused");
+}
+
+#[test]
+fn operations_apart_from_each_other_are_decided_apart() {
+    let mut history = history();
+    history.submit(1, &write(0, 1, 1));
+    history.submit(2, &write(8, 1, 2));
+    assert_eq!(recover(&history, &[0, 0, 0, 0, 0, 0, 0, 0, 2]), Ok(Outcome { present: 1, absent: 1 }));
+}
+
+#[test]
+fn a_copy_and_a_change_of_its_source_may_be_done_in_either_order() {
+    let mut history = history();
+    history.submit(1, &write(0, 1, 1));
+    history.complete(1, &Ok(Reply::Done)).unwrap();
+    history.submit(2, &write(0, 1, 2));
+    history.submit(3, &Op::Copy { source: VOLUME, from: span(0, 1), destination: VOLUME, to: Lba(1) });
+    for good in [[1, 0], [2, 0], [1, 1], [2, 1], [2, 2]] {
+        assert!(recover(&history, &good).is_ok(), "{good:?}");
+    }
+    assert!(recover(&history, &[1, 2]).is_err());
+}
+
+#[test]
+fn a_change_is_there_wholly_or_not_at_all() {
+    let mut history = history();
+    let changes = vec![
+        Change::Put { key: b"a".to_vec(), value: vec![1] },
+        Change::ResizeVolume { volume: VOLUME, blocks: LEAF_BLOCKS },
+    ];
+    history.submit(1, &Op::Change(changes));
+    let mut check = |blocks: u64, value: Option<u8>| {
+        let mut seen = found(&mut history, &[]);
+        seen.volumes.insert(VOLUME, Volume::new(blocks));
+        seen.values.extend(value.map(|value| (b"a".to_vec(), vec![value])));
+        history.clone().recover(&seen).is_ok()
+    };
+    assert!(check(2 * LEAF_BLOCKS, None));
+    assert!(check(LEAF_BLOCKS, Some(1)));
+    assert!(!check(LEAF_BLOCKS, None));
+    assert!(!check(2 * LEAF_BLOCKS, Some(1)));
+    assert!(!check(LEAF_BLOCKS, Some(2)));
+}
+
+#[test]
+fn a_copy_in_pieces_may_be_there_in_part() {
+    let mut history = history();
+    history.submit(1, &write(0, 2, 1));
+    history.complete(1, &Ok(Reply::Done)).unwrap();
+    let long = Op::Copy { source: VOLUME, from: span(0, 2000), destination: VOLUME, to: Lba(2001) };
+    history.submit(2, &long);
+    let mut there = vec![0; 2005];
+    there[..2].fill(1);
+    there[2001] = 1;
+    assert!(recover(&history, &there).is_ok());
+    there[2001] = 2;
+    assert!(recover(&history, &there).is_err());
+}
+
+#[test]
+fn the_run_goes_on_from_what_was_found() {
+    let mut history = history();
+    history.submit(1, &write(0, 1, 1));
+    let seen = found(&mut history, &[1]);
+    history.recover(&seen).unwrap();
+    history.submit(2, &Op::Compare { volume: VOLUME, lba: Lba(0), data: vec![1; 512].into() });
+    assert!(history.clone().complete(2, &Err(OpError::Miscompare { offset: 0 })).is_err());
+    history.complete(2, &Ok(Reply::Done)).unwrap();
+}

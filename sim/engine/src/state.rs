@@ -1,0 +1,399 @@
+//! What an array holds, as the oracle sees it: volumes of named contents, and the values of the catalogue.
+//!
+//! It does the same operations as `engine::model::Model`, and was written apart from it, so that one can be held against
+//! the other. Leaves are shared between copies of a state, so that a state is copied and compared in microseconds.
+
+use crate::content::{BLOCK, Content, Contents};
+use engine::{Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{BlockRange, Lba, VolumeId};
+
+/// Blocks of one shared piece of a volume: 1 MiB.
+pub const LEAF_BLOCKS: u64 = 2048;
+type Leaf = [Content; LEAF_BLOCKS as usize];
+
+/// A volume: its size and what its blocks hold.
+#[derive(Clone, Debug, Default)]
+pub struct Volume {
+    /// Size in blocks.
+    pub blocks: u64,
+    leaves: BTreeMap<u64, Arc<Leaf>>,
+}
+
+impl Volume {
+    /// An empty volume.
+    pub fn new(blocks: u64) -> Self {
+        Self { blocks, leaves: BTreeMap::new() }
+    }
+
+    /// What a block holds.
+    pub fn get(&self, lba: u64) -> Content {
+        self.leaves.get(&(lba / LEAF_BLOCKS)).map_or(Content::UNMAPPED, |leaf| leaf[(lba % LEAF_BLOCKS) as usize])
+    }
+
+    /// What a range holds.
+    pub fn read(&self, range: BlockRange) -> Vec<Content> {
+        let mut held = Vec::with_capacity(range.blocks() as usize);
+        for (leaf, from, to) in pieces(range) {
+            match self.leaves.get(&leaf) {
+                Some(leaf) => held.extend_from_slice(&leaf[from..to]),
+                None => held.extend(std::iter::repeat_n(Content::UNMAPPED, to - from)),
+            }
+        }
+        held
+    }
+
+    /// Stores contents from `start` on.
+    pub fn write(&mut self, start: u64, contents: &[Content]) {
+        let mut rest = contents;
+        for (leaf, from, to) in pieces(span(start, contents.len() as u64)) {
+            let (now, later) = rest.split_at(to - from);
+            Arc::make_mut(self.leaf(leaf))[from..to].copy_from_slice(now);
+            rest = later;
+        }
+    }
+
+    /// Stores one content in every block of a range.
+    pub fn fill(&mut self, range: BlockRange, content: Content) {
+        let mut whole: Option<Arc<Leaf>> = None;
+        for (leaf, from, to) in pieces(range) {
+            if to - from < LEAF_BLOCKS as usize {
+                Arc::make_mut(self.leaf(leaf))[from..to].fill(content);
+            } else if content == Content::UNMAPPED {
+                self.leaves.remove(&leaf);
+            } else {
+                let shared = whole.get_or_insert_with(|| Arc::new([content; LEAF_BLOCKS as usize]));
+                self.leaves.insert(leaf, shared.clone());
+            }
+        }
+    }
+
+    fn leaf(&mut self, leaf: u64) -> &mut Arc<Leaf> {
+        self.leaves.entry(leaf).or_insert_with(|| Arc::new([Content::UNMAPPED; LEAF_BLOCKS as usize]))
+    }
+
+    fn resize(&mut self, blocks: u64) {
+        if blocks < self.blocks {
+            self.fill(span(blocks, self.blocks - blocks), Content::UNMAPPED);
+        }
+        self.blocks = blocks;
+    }
+
+    fn check(&self, range: BlockRange) -> Result<BlockRange, OpError> {
+        if range.end().0 > self.blocks { Err(OpError::OutOfRange { blocks: self.blocks }) } else { Ok(range) }
+    }
+
+    fn inside(&self, lba: Lba, bytes: usize) -> Result<BlockRange, OpError> {
+        if bytes == 0 || !bytes.is_multiple_of(BLOCK) {
+            return Err(OpError::Malformed("length is not a whole number of blocks"));
+        }
+        let out_of_range = |_| OpError::OutOfRange { blocks: self.blocks };
+        self.check(BlockRange::new(lba, (bytes / BLOCK) as u64).map_err(out_of_range)?)
+    }
+
+    /// The first block of `range` at which `seen` holds what this volume may not hold.
+    pub fn first_difference(&self, seen: &Volume, range: BlockRange, contents: &Contents) -> Option<u64> {
+        for (leaf, from, to) in pieces(range) {
+            match (self.leaves.get(&leaf), seen.leaves.get(&leaf)) {
+                (None, None) => {}
+                (Some(a), Some(b)) if Arc::ptr_eq(a, b) || a[from..to] == b[from..to] => {}
+                _ => {
+                    let first = leaf * LEAF_BLOCKS;
+                    let blocks = first + from as u64..first + to as u64;
+                    let differs = |lba: &u64| !contents.allows(self.get(*lba), seen.get(*lba));
+                    if let Some(lba) = blocks.into_iter().find(differs) {
+                        return Some(lba);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The run of `blocks` blocks from `start`; empty where it would pass the end of the address space.
+pub fn span(start: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(start), blocks).unwrap_or_default()
+}
+
+/// The parts of a range by leaf: (leaf, first block in it, block after the last in it).
+fn pieces(range: BlockRange) -> impl Iterator<Item = (u64, usize, usize)> {
+    let (start, end) = (range.start().0, range.end().0);
+    let leaves = if range.is_empty() { 0..0 } else { start / LEAF_BLOCKS..(end - 1) / LEAF_BLOCKS + 1 };
+    leaves.map(move |leaf| {
+        let first = leaf * LEAF_BLOCKS;
+        ((leaf), (start.max(first) - first) as usize, (end.min(first + LEAF_BLOCKS) - first) as usize)
+    })
+}
+
+/// What an operation should answer.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// [`Reply::Done`].
+    Done,
+    /// [`Reply::Data`] of these blocks.
+    Data(Vec<Content>),
+    /// [`Reply::Extents`] for some of these blocks from the first on, at most `limit` extents.
+    Extents {
+        /// The contents from the asked block to the volume's end.
+        held: Vec<Content>,
+        /// The most extents.
+        limit: usize,
+    },
+}
+
+/// The state of an array.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Volumes by name.
+    pub volumes: BTreeMap<VolumeId, Volume>,
+    /// Values of the catalogue by key.
+    pub values: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl State {
+    fn volume(&mut self, volume: VolumeId) -> Result<&mut Volume, OpError> {
+        self.volumes.get_mut(&volume).ok_or(OpError::NoSuchVolume(volume))
+    }
+
+    /// Does one operation. Where a comparison cannot be decided because a block is one of several contents, `seen` (what
+    /// the array answered) decides.
+    pub fn apply(
+        &mut self,
+        contents: &mut Contents,
+        op: &Op,
+        seen: Option<&Result<Reply, OpError>>,
+    ) -> Result<Expected, OpError> {
+        match op {
+            Op::Read { range, .. } if range.bytes() > MAX_TRANSFER_BYTES => {
+                Err(OpError::Malformed("transfer too long"))
+            }
+            Op::Read { volume, range } => {
+                let volume = self.volume(*volume)?;
+                Ok(Expected::Data(volume.read(volume.check(*range)?)))
+            }
+            Op::Write { volume, lba, data, .. } => {
+                let volume = self.volume(*volume)?;
+                volume.inside(*lba, data.len())?;
+                volume.write(lba.0, &contents.names(data));
+                Ok(Expected::Done)
+            }
+            Op::WriteSame { volume, range, pattern } => self.write_same(contents, *volume, *range, pattern),
+            Op::Zero { volume, range } => {
+                let volume = self.volume(*volume)?;
+                volume.fill(volume.check(*range)?, Content::ZERO);
+                Ok(Expected::Done)
+            }
+            Op::Unmap { volume, ranges } => {
+                let volume = self.volume(*volume)?;
+                ranges.iter().try_for_each(|range| volume.check(*range).map(|_| ()))?;
+                ranges.iter().for_each(|range| volume.fill(*range, Content::UNMAPPED));
+                Ok(Expected::Done)
+            }
+            Op::CompareAndWrite { compare, write, .. }
+                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * BLOCK as u64 =>
+            {
+                Err(OpError::Malformed("compare and write differ in length, or are too long"))
+            }
+            Op::CompareAndWrite { volume, lba, compare, write, .. } => {
+                self.compare(contents, *volume, *lba, compare, seen)?;
+                self.volume(*volume)?.write(lba.0, &contents.names(write));
+                Ok(Expected::Done)
+            }
+            Op::Or { volume, lba, data, .. } => {
+                let volume = self.volume(*volume)?;
+                let old = volume.read(volume.inside(*lba, data.len())?);
+                let new: Vec<Content> =
+                    old.iter().zip(data.chunks_exact(BLOCK)).map(|(old, set)| or(contents, *old, set)).collect();
+                volume.write(lba.0, &new);
+                Ok(Expected::Done)
+            }
+            Op::Compare { volume, lba, data } => {
+                self.compare(contents, *volume, *lba, data, seen).map(|()| Expected::Done)
+            }
+            Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
+            Op::Flush => Ok(Expected::Done),
+            Op::Status { volume, lba, limit } => {
+                let volume = self.volume(*volume)?;
+                volume.inside(*lba, BLOCK)?;
+                Ok(Expected::Extents { held: volume.read(span(lba.0, volume.blocks - lba.0)), limit: *limit })
+            }
+            Op::Change(changes) => self.change(changes),
+        }
+    }
+
+    fn write_same(
+        &mut self,
+        contents: &mut Contents,
+        volume: VolumeId,
+        range: BlockRange,
+        pattern: &[u8],
+    ) -> Result<Expected, OpError> {
+        let volume = self.volume(volume)?;
+        volume.check(range)?;
+        if pattern.len() != BLOCK {
+            return Err(OpError::Malformed("pattern is not one block"));
+        }
+        volume.fill(range, contents.name(pattern));
+        Ok(Expected::Done)
+    }
+
+    fn compare(
+        &mut self,
+        contents: &Contents,
+        volume: VolumeId,
+        lba: Lba,
+        expected: &[u8],
+        seen: Option<&Result<Reply, OpError>>,
+    ) -> Result<(), OpError> {
+        let volume = self.volume(volume)?;
+        let held = volume.read(volume.inside(lba, expected.len())?);
+        if !held.iter().all(|content| contents.is_certain(*content)) {
+            return match seen {
+                Some(Err(OpError::Miscompare { offset })) => Err(OpError::Miscompare { offset: *offset }),
+                _ => Ok(()),
+            };
+        }
+        for (index, (content, block)) in held.iter().zip(expected.chunks_exact(BLOCK)).enumerate() {
+            if let Some(byte) = contents.bytes(*content).iter().zip(block).position(|(a, b)| a != b) {
+                return Err(OpError::Miscompare { offset: (index * BLOCK + byte) as u64 });
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(
+        &mut self,
+        source: VolumeId,
+        from: BlockRange,
+        destination: VolumeId,
+        to: Lba,
+    ) -> Result<Expected, OpError> {
+        let source = self.volume(source)?;
+        let held = source.read(source.check(from)?);
+        let target = self.volume(destination)?;
+        let range = BlockRange::new(to, from.blocks()).map_err(|_| OpError::OutOfRange { blocks: target.blocks })?;
+        target.check(range)?;
+        target.write(to.0, &held);
+        Ok(Expected::Done)
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<Expected, OpError> {
+        let mut next = self.clone();
+        for change in changes {
+            match change {
+                Change::CreateVolume { volume, .. } if next.volumes.contains_key(volume) => {
+                    return Err(OpError::VolumeExists(*volume));
+                }
+                Change::CreateVolume { volume, blocks } => {
+                    next.volumes.insert(*volume, Volume::new(*blocks));
+                }
+                Change::DeleteVolume { volume } => {
+                    next.volumes.remove(volume).ok_or(OpError::NoSuchVolume(*volume))?;
+                }
+                Change::ResizeVolume { volume, blocks } => next.volume(*volume)?.resize(*blocks),
+                Change::CopyVolume { source, destination } => {
+                    let held = next.volume(*source)?.clone();
+                    next.volumes.insert(*destination, held);
+                }
+                Change::Put { key, value } => {
+                    next.values.insert(key.clone(), value.clone());
+                }
+                Change::Remove { key } => {
+                    next.values.remove(key);
+                }
+            }
+        }
+        *self = next;
+        Ok(Expected::Done)
+    }
+}
+
+/// The content of a block that held `old` after the bits `set` were set.
+fn or(contents: &mut Contents, old: Content, set: &[u8]) -> Content {
+    let mut result: Option<Content> = None;
+    for possible in contents.possible(old) {
+        let bytes: Vec<u8> = contents.bytes(possible).iter().zip(set).map(|(a, b)| a | b).collect();
+        let new = contents.name(&bytes);
+        result = Some(result.map_or(new, |before| contents.either(before, new)));
+    }
+    result.unwrap_or(Content::ZERO)
+}
+
+/// Holds an answer against what was expected; the error says what is wrong with it.
+pub fn judge(
+    contents: &mut Contents,
+    expected: &Result<Expected, OpError>,
+    seen: &Result<Reply, OpError>,
+) -> Result<(), String> {
+    match (expected, seen) {
+        (Ok(Expected::Done), Ok(Reply::Done)) => Ok(()),
+        (Ok(Expected::Data(held)), Ok(Reply::Data(data))) => {
+            if data.len() != held.len() * BLOCK {
+                return Err(format!("{} bytes instead of {} blocks", data.len(), held.len()));
+            }
+            for (index, (expected, block)) in held.iter().zip(data.chunks_exact(BLOCK)).enumerate() {
+                if contents.is_certain(*expected) && contents.bytes(*expected)[..] == *block {
+                    continue;
+                }
+                let seen = contents.name(block);
+                if !contents.allows_bytes(*expected, seen) {
+                    return Err(format!("block {index} of {} holds {seen:?}, expected {expected:?}", held.len()));
+                }
+            }
+            Ok(())
+        }
+        (Ok(Expected::Extents { held, limit }), Ok(Reply::Extents(extents))) => {
+            judge_extents(contents, held, *limit, extents)
+        }
+        (Err(OpError::Malformed(_)), Err(OpError::Malformed(_))) => Ok(()),
+        (Err(expected), Err(seen)) if expected == seen => Ok(()),
+        (expected, seen) => Err(format!("answered {}, expected {}", brief(seen), brief_expected(expected))),
+    }
+}
+
+fn judge_extents(contents: &Contents, held: &[Content], limit: usize, extents: &[Extent]) -> Result<(), String> {
+    let covered: u64 = extents.iter().map(|extent| extent.range.blocks()).sum();
+    if extents.is_empty() || extents.len() > limit.max(1) || covered > held.len() as u64 {
+        return Err(format!(
+            "{} extents of {covered} blocks, asked for {limit} of {} blocks",
+            extents.len(),
+            held.len()
+        ));
+    }
+    if extents.iter().any(|extent| extent.range.is_empty())
+        || extents.windows(2).any(|two| two[0].range.end() != two[1].range.start())
+    {
+        return Err(format!("extents do not follow each other: {extents:?}"));
+    }
+    let states = extents.iter().flat_map(|extent| std::iter::repeat_n(extent.state, extent.range.blocks() as usize));
+    for (index, (content, state)) in held.iter().zip(states).enumerate() {
+        if state == Provisioning::Deallocated && !contents.allows(*content, Content::UNMAPPED) {
+            return Err(format!("block {index} from the asked one is told deallocated, but holds {content:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// An answer in a few words.
+pub fn brief(reply: &Result<Reply, OpError>) -> String {
+    match reply {
+        Ok(Reply::Done) => "done".to_owned(),
+        Ok(Reply::Data(data)) => format!("{} bytes", data.len()),
+        Ok(Reply::Extents(extents)) => format!("{} extents", extents.len()),
+        Err(error) => format!("'{error}'"),
+    }
+}
+
+fn brief_expected(expected: &Result<Expected, OpError>) -> String {
+    match expected {
+        Ok(Expected::Done) => "done".to_owned(),
+        Ok(Expected::Data(held)) => format!("{} blocks", held.len()),
+        Ok(Expected::Extents { .. }) => "extents".to_owned(),
+        Err(error) => format!("'{error}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
