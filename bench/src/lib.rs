@@ -146,7 +146,7 @@ impl<D: Disk> Bench<D> {
     /// Makes a volume of that many bytes.
     pub fn create_volume(&mut self, name: u64, bytes: u64) -> VolumeId {
         let volume = VolumeId(name);
-        self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / types::BLOCK_BYTES }])]);
+        self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / types::LBA_BYTES }])]);
         volume
     }
 

@@ -54,7 +54,7 @@ const PARTS: &[Part] = &[
     part("datastore", &["types", "platform", "scsi", "multipath"]),
     part("esxi-host", &["types", "platform", "scsi", "iscsi", "initiator", "multipath"]),
     part("virtual-disk", &["types", "platform", "multipath", "datastore", "esxi-host"]),
-    part("lab", &["platform", "scsi", "initiator", "multipath", "datastore", "virtual-disk"]),
+    part("lab", &["types", "platform", "scsi", "initiator", "multipath", "datastore", "virtual-disk"]),
     part(
         "ibid-host",
         &[

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-use types::{BLOCK_BYTES, VolumeId};
+use types::{LBA_BYTES, VolumeId};
 
 /// Version of the form in which records are stored.
 const RECORD_VERSION: u32 = 1;
@@ -147,7 +147,7 @@ pub struct Volume {
 impl Volume {
     /// Its size in logical blocks.
     pub fn blocks(&self) -> u64 {
-        self.bytes / BLOCK_BYTES
+        self.bytes / LBA_BYTES
     }
 
     /// Its NAA name (SPC-4 7.8.6.6.5), as hosts see it: 32 hexadecimal digits.

@@ -7,7 +7,7 @@ use crate::shared_map::SharedMap;
 use crate::{CatalogError, Kind};
 use engine::Service;
 use std::sync::Arc;
-use types::{BLOCK_BYTES, VolumeId};
+use types::{LBA_BYTES, VolumeId};
 
 /// The catalogue at one moment. Cheap to clone: records are shared, and so are the maps as far as they are alike.
 ///
@@ -258,7 +258,7 @@ impl State {
             let entry = LunEntry {
                 volume: unit.id(),
                 name: self.unit_name(&unit),
-                blocks: unit.bytes() / BLOCK_BYTES,
+                blocks: unit.bytes() / LBA_BYTES,
                 serial: unit.serial().to_owned(),
                 read_only: matches!(unit, Unit::Snapshot(_)),
                 qos,

@@ -12,17 +12,17 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
-const BLOCK: usize = BLOCK_BYTES as usize;
-const ZERO_BLOCK: [u8; BLOCK] = [0; BLOCK];
+const LBA_LEN: usize = LBA_BYTES as usize;
+const ZERO_BLOCK: [u8; LBA_LEN] = [0; LBA_LEN];
 
 /// A volume of the model: its size and the blocks that are mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelVolume {
     /// Size in blocks.
     pub blocks: u64,
-    mapped: BTreeMap<u64, Box<[u8; BLOCK]>>,
+    mapped: BTreeMap<u64, Box<[u8; LBA_LEN]>>,
 }
 
 impl ModelVolume {
@@ -30,15 +30,15 @@ impl ModelVolume {
     pub fn read(&self, range: BlockRange) -> Bytes {
         let mut out = BytesMut::zeroed(range.bytes() as usize);
         for (lba, block) in self.mapped.range(range.start().0..range.end().0) {
-            let at = (lba - range.start().0) as usize * BLOCK;
-            out[at..at + BLOCK].copy_from_slice(&block[..]);
+            let at = (lba - range.start().0) as usize * LBA_LEN;
+            out[at..at + LBA_LEN].copy_from_slice(&block[..]);
         }
         out.freeze()
     }
 
     fn write(&mut self, lba: Lba, data: &[u8]) {
-        for (index, block) in data.chunks_exact(BLOCK).enumerate() {
-            let mut stored = Box::new([0; BLOCK]);
+        for (index, block) in data.chunks_exact(LBA_LEN).enumerate() {
+            let mut stored = Box::new([0; LBA_LEN]);
             stored.copy_from_slice(block);
             self.mapped.insert(lba.0 + index as u64, stored);
         }
@@ -60,11 +60,11 @@ impl ModelVolume {
     }
 
     fn inside(&self, lba: Lba, bytes: usize) -> Result<BlockRange, OpError> {
-        if bytes == 0 || !bytes.is_multiple_of(BLOCK) {
+        if bytes == 0 || !bytes.is_multiple_of(LBA_LEN) {
             return Err(OpError::Malformed("length is not a whole number of blocks"));
         }
         self.check(
-            BlockRange::new(lba, (bytes / BLOCK) as u64).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?,
+            BlockRange::new(lba, (bytes / LBA_LEN) as u64).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?,
         )
     }
 
@@ -74,7 +74,7 @@ impl ModelVolume {
 
     /// Provisioning state of each run of blocks from `lba` on.
     fn status(&self, lba: Lba, limit: usize) -> Result<Vec<Extent>, OpError> {
-        let rest = self.inside(lba, BLOCK).and_then(|_| {
+        let rest = self.inside(lba, LBA_LEN).and_then(|_| {
             BlockRange::new(lba, self.blocks - lba.0).map_err(|_| OpError::OutOfRange { blocks: self.blocks })
         })?;
         let mut extents: Vec<Extent> = Vec::new();
@@ -134,7 +134,7 @@ impl Model {
                 Ok(Reply::Done)
             }
             Op::CompareAndWrite { volume, lba, compare, write, .. } => {
-                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * BLOCK_BYTES {
+                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * LBA_BYTES {
                     return Err(OpError::Malformed("compare and write differ in length, or are too long"));
                 }
                 let volume = self.volume(*volume)?;
@@ -160,7 +160,7 @@ impl Model {
     fn write_same(&mut self, volume: VolumeId, range: BlockRange, pattern: &[u8]) -> Result<Reply, OpError> {
         let volume = self.volume(volume)?;
         volume.check(range)?;
-        if pattern.len() != BLOCK {
+        if pattern.len() != LBA_LEN {
             return Err(OpError::Malformed("pattern is not one block"));
         }
         (range.start().0..range.end().0).for_each(|lba| volume.write(Lba(lba), pattern));
@@ -170,7 +170,7 @@ impl Model {
     fn copy(&mut self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba) -> Result<Reply, OpError> {
         let source = self.volume(source)?;
         source.check(from)?;
-        let held: Vec<(u64, Box<[u8; BLOCK]>)> = source
+        let held: Vec<(u64, Box<[u8; LBA_LEN]>)> = source
             .mapped
             .range(from.start().0..from.end().0)
             .map(|(lba, block)| (lba - from.start().0, block.clone()))
@@ -242,15 +242,15 @@ impl Service for ModelEngine {
     }
 
     fn space(&self) -> Space {
-        let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * BLOCK_BYTES).sum();
+        let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * LBA_BYTES).sum();
         Space { capacity: u64::MAX, used: data, data, written: data, data_stored: data, ..Space::default() }
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         let model = self.0.lock();
         let volume = model.volumes.get(&volume)?;
-        let written = volume.mapped.len() as u64 * BLOCK_BYTES;
-        Some(VolumeSpace { provisioned: volume.blocks * BLOCK_BYTES, written })
+        let written = volume.mapped.len() as u64 * LBA_BYTES;
+        Some(VolumeSpace { provisioned: volume.blocks * LBA_BYTES, written })
     }
 
     fn write_cache(&self) -> bool {
@@ -264,7 +264,7 @@ impl Service for ModelEngine {
         for (name, volume) in &model.volumes {
             let Owner { family, is_snapshot } = owner(*name);
             let space = census.families.entry(family).or_default();
-            let bytes = volume.mapped.len() as u64 * BLOCK_BYTES;
+            let bytes = volume.mapped.len() as u64 * LBA_BYTES;
             if is_snapshot {
                 space.snapshots += bytes;
             } else {

@@ -12,7 +12,7 @@ mod sets;
 use crate::checkpoint::{Checkpoint, Unreadable};
 use count::Count;
 use std::collections::BTreeMap;
-use types::{MAP_BLOCK_BYTES, VolumeId};
+use types::{BLOCK_BYTES, VolumeId};
 
 /// Bytes of one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn census(
     for ((family, is_snapshot), root) in &owned {
         let share = shares.families.entry(*family).or_default();
         if !is_snapshot {
-            share.written = share.written.saturating_add(root.mapped.saturating_mul(MAP_BLOCK_BYTES));
+            share.written = share.written.saturating_add(root.mapped.saturating_mul(BLOCK_BYTES));
         }
     }
     let families: Vec<VolumeId> = shares.families.keys().copied().collect();

@@ -5,7 +5,7 @@ use crate::pages::{self, PageSlot, PageSlots};
 use blockmap::{Ref, Target};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
-use types::{BLOCKS_PER_MAP_BLOCK, VolumeId};
+use types::{LBAS_PER_BLOCK, VolumeId};
 
 /// Runs that are told of one volume.
 const MOST_RUNS: usize = 20;
@@ -73,8 +73,8 @@ impl Search<'_, '_> {
 }
 
 fn note(hurt: &mut Hurt, start: u64, blocks: u64, size: u64) -> bool {
-    let from = (start * BLOCKS_PER_MAP_BLOCK).min(size);
-    let blocks = ((start + blocks) * BLOCKS_PER_MAP_BLOCK).min(size) - from;
+    let from = (start * LBAS_PER_BLOCK).min(size);
+    let blocks = ((start + blocks) * LBAS_PER_BLOCK).min(size) - from;
     hurt.blocks += blocks;
     if let Some((first, length)) = hurt.runs.last_mut()
         && *first + *length == from

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ondisk::Superblock;
 use platform::Disk;
 use std::collections::BTreeMap;
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lsn, MAX_VOLUME_BYTES, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lsn, MAX_VOLUME_BYTES, VolumeId};
 use wal::{Chain, GROUP_ALIGNMENT, LogOp, Replay, ReplayError};
 
 const MAGIC: &[u8] = b"IBIDLOG\0";
@@ -189,9 +189,8 @@ fn header(bytes: &[u8], superblock: &Superblock) -> Option<Header> {
 
 /// Does to the sizes of the volumes what an operation does.
 fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'static str> {
-    let is_size = |blocks: u64| {
-        blocks > 0 && blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK) && blocks <= MAX_VOLUME_BYTES / BLOCK_BYTES
-    };
+    let is_size =
+        |blocks: u64| blocks > 0 && blocks.is_multiple_of(LBAS_PER_BLOCK) && blocks <= MAX_VOLUME_BYTES / LBA_BYTES;
     let size =
         |volumes: &BTreeMap<VolumeId, u64>, volume: &VolumeId| volumes.get(volume).copied().ok_or("no such volume");
     let inside = |volumes: &BTreeMap<VolumeId, u64>, volume: &VolumeId, start: u64, blocks: u64| {
@@ -202,7 +201,7 @@ fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'stat
         inside(volumes, volume, range.start().0, range.blocks())
     };
     match op {
-        LogOp::Write { volume, lba, data } => inside(volumes, volume, lba.0, data.len() as u64 / BLOCK_BYTES),
+        LogOp::Write { volume, lba, data } => inside(volumes, volume, lba.0, data.len() as u64 / LBA_BYTES),
         LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => within(volumes, volume, range),
         LogOp::Copy { source, from, destination, to } => {
             within(volumes, source, from)?;

@@ -8,7 +8,7 @@ use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
 use blockmap::{MAX_HEIGHT, Ref, SlotName, Target, height_for, span};
 use rustc_hash::FxHashMap;
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, MAX_VOLUME_BYTES};
+use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES};
 
 /// In the tag of a slot, beside its generation: it is in use.
 const IN_USE: u16 = 1 << 15;
@@ -123,9 +123,9 @@ impl Walk<'_, '_> {
                     .advice("Restore the array from a copy.")
             };
             let is_size = blocks > 0
-                && blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK)
-                && blocks <= MAX_VOLUME_BYTES / BLOCK_BYTES
-                && height_for(blocks / BLOCKS_PER_MAP_BLOCK) <= root.height;
+                && blocks.is_multiple_of(LBAS_PER_BLOCK)
+                && blocks <= MAX_VOLUME_BYTES / LBA_BYTES
+                && height_for(blocks / LBAS_PER_BLOCK) <= root.height;
             if !is_size {
                 self.findings.add(complain("its size is none that a volume can have, or does not fit its tree"));
             }
@@ -251,7 +251,7 @@ impl Walk<'_, '_> {
     fn cannot_enter(&mut self, name: SlotName, what: &str) {
         self.is_partial = true;
         let level = self.said.get(&name.slot).and_then(|said| said.level).unwrap_or(0);
-        let blocks = span(level) * BLOCKS_PER_MAP_BLOCK * BLOCK_BYTES;
+        let blocks = span(level) * LBAS_PER_BLOCK * LBA_BYTES;
         let finding = Finding::new(Severity::Damage, Structure::MapPage, format!("map page {name:?} of level {level}"))
             .what(what)
             .meaning(format!(

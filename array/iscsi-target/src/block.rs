@@ -9,13 +9,13 @@ use scsi::cdb::{ByteCheck, CacheRange, CdbSize, Command, Transfer, Verification,
 use scsi::inquiry::vpd::{MAX_ATOMIC_BLOCKS, MAX_TRANSFER_BLOCKS};
 use scsi::lba_status::runs_for_allocation;
 use scsi::unmap::{lba_out_of_range, parse_unmap};
-use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
-const BLOCK: usize = BLOCK_BYTES as usize;
+const LBA_LEN: usize = LBA_BYTES as usize;
 /// The piece in which a long WRITE goes to the engine: one that is surely a small part of its log.
-const WRITE_PIECE_BLOCKS: u64 = (4 << 20) / BLOCK_BYTES;
+const WRITE_PIECE_BLOCKS: u64 = (4 << 20) / LBA_BYTES;
 /// The piece in which VERIFY reads or compares, so that a long one holds little memory and can be aborted.
-const VERIFY_PIECE_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+const VERIFY_PIECE_BLOCKS: u64 = (1 << 20) / LBA_BYTES;
 /// The most descriptors of one GET LBA STATUS answer.
 const MAX_STATUS_EXTENTS: usize = 1024;
 
@@ -95,7 +95,7 @@ impl Medium {
 
     fn read(self, transfer: Transfer) -> Result<Step, Sense> {
         let range = self.transfer(transfer.lba, transfer.blocks, transfer.size)?;
-        let blocks = range.blocks().min(self.room.div_ceil(BLOCK_BYTES));
+        let blocks = range.blocks().min(self.room.div_ceil(LBA_BYTES));
         let range = self.range(transfer.lba, blocks)?;
         if range.is_empty() {
             return Ok(Outcome::GOOD.into());
@@ -114,13 +114,13 @@ impl Medium {
     fn write(self, transfer: Transfer, data: Bytes) -> Result<Step, Sense> {
         let range = self.transfer(transfer.lba, transfer.blocks, transfer.size)?;
         let data = first(data, range.bytes());
-        if !data.len().is_multiple_of(BLOCK) {
+        if !data.len().is_multiple_of(LBA_LEN) {
             return Err(short_data());
         }
         if data.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
-        let range = self.range(transfer.lba, (data.len() / BLOCK) as u64)?;
+        let range = self.range(transfer.lba, (data.len() / LBA_LEN) as u64)?;
         if range.blocks() > WRITE_PIECE_BLOCKS {
             return Ok(Sequence::start(transfer.lba, self.write_pieces(range, &data, transfer.fua)));
         }
@@ -147,7 +147,7 @@ impl Medium {
             ByteCheck::Medium => return Ok(Sequence::start(verification.lba, self.read_pieces(range))),
             ByteCheck::Compare => whole(data, range.bytes())?,
             ByteCheck::CompareSame => {
-                return Ok(Sequence::start(verification.lba, self.compare_same(range, &whole(data, BLOCK_BYTES)?)));
+                return Ok(Sequence::start(verification.lba, self.compare_same(range, &whole(data, LBA_BYTES)?)));
             }
         };
         let op = Op::Compare { volume: self.volume, lba: verification.lba, data };
@@ -158,14 +158,14 @@ impl Medium {
     fn write_and_verify(self, verification: Verification, data: Bytes) -> Result<Step, Sense> {
         let range = self.transfer(verification.lba, verification.blocks, verification.size)?;
         let data = first(data, range.bytes());
-        if !data.len().is_multiple_of(BLOCK) {
+        if !data.len().is_multiple_of(LBA_LEN) {
             return Err(short_data());
         }
         if data.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
         let lba = verification.lba;
-        let range = self.range(lba, (data.len() / BLOCK) as u64)?;
+        let range = self.range(lba, (data.len() / LBA_LEN) as u64)?;
         let mut operations = self.write_pieces(range, &data, true);
         operations.push((0, Op::Compare { volume: self.volume, lba, data }));
         Ok(Sequence::start(lba, operations))
@@ -200,7 +200,7 @@ impl Medium {
     /// libiscsi's suite asks: a host that sets the bit wants the space back, and reads zeros (LBPRZ).
     fn write_same(self, same: WriteSame, data: &Bytes) -> Result<Step, Sense> {
         let range = self.to_end(same.lba, same.blocks)?;
-        let pattern = if same.no_data { Bytes::new() } else { exact(data, BLOCK_BYTES, length_field(same.size))? };
+        let pattern = if same.no_data { Bytes::new() } else { exact(data, LBA_BYTES, length_field(same.size))? };
         if range.is_empty() {
             return Ok(Outcome::GOOD.into());
         }
@@ -255,7 +255,7 @@ impl Medium {
     /// The writes of a range. Between them a crash may fall: a WRITE is not atomic (SBC-4 4.27 has WRITE ATOMIC for that).
     fn write_pieces(self, range: BlockRange, data: &Bytes, fua: bool) -> Vec<(u64, Op)> {
         let write = |piece: BlockRange| {
-            let at = (piece.start().0 - range.start().0) as usize * BLOCK;
+            let at = (piece.start().0 - range.start().0) as usize * LBA_LEN;
             let data = data.slice(at..at + piece.bytes() as usize);
             (0, Op::Write { volume: self.volume, lba: piece.start(), data, fua })
         };
@@ -271,7 +271,7 @@ impl Medium {
         let repeated = repeated.freeze();
         let compare = |piece: BlockRange| {
             let data = repeated.slice(..piece.bytes() as usize);
-            let offset = (piece.start().0 - range.start().0) * BLOCK_BYTES;
+            let offset = (piece.start().0 - range.start().0) * LBA_BYTES;
             (offset, Op::Compare { volume: self.volume, lba: piece.start(), data })
         };
         pieces(range, VERIFY_PIECE_BLOCKS).map(compare).collect()

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 /// Room for one read at first; doubled, up to the larger value, each time a read fills it.
 const FIRST_READ_BYTES: usize = 16 << 10;
@@ -138,7 +138,7 @@ impl Connection {
         self.poll_output(context, output)?;
         let mut woken = Woken { is_closed: is_closing && output.is_empty(), ..Woken::default() };
         woken.has_tick = self.timer.as_mut().poll(context).is_ready();
-        woken.has_input = !is_closing && self.poll_input(context, BLOCK_BYTES as usize)?;
+        woken.has_input = !is_closing && self.poll_input(context, LBA_BYTES as usize)?;
         match woken.is_closed || woken.has_tick || woken.has_input {
             true => Poll::Ready(Ok(woken)),
             false => Poll::Pending,
@@ -155,7 +155,7 @@ impl Connection {
     ) -> Session {
         let limits = Limits {
             command_window: shared.config.queue_depth,
-            max_write_bytes: MAX_TRANSFER_BLOCKS * BLOCK_BYTES as u32,
+            max_write_bytes: MAX_TRANSFER_BLOCKS * LBA_BYTES as u32,
             write_budget: shared.config.max_write_bytes,
             ..Limits::default()
         };

@@ -16,7 +16,7 @@ use iscsi::target_connection;
 use scsi::cdb::{Command, StartStop};
 use scsi::{Cdb, DataPhase, Lun, Sense};
 use std::sync::Arc;
-use types::{BLOCK_BYTES, BlockRange, Lba};
+use types::{BlockRange, LBA_BYTES, Lba};
 
 /// A command that has begun.
 pub(crate) struct Start {
@@ -166,5 +166,5 @@ fn covered_bytes(command: &Command) -> u64 {
         Command::WriteAtomic { blocks, .. } => blocks.into(),
         _ => 0,
     };
-    u64::from(blocks) * BLOCK_BYTES
+    u64::from(blocks) * LBA_BYTES
 }

@@ -7,9 +7,8 @@
 
 use platform::DURABLE_ALIGNMENT;
 use thiserror::Error;
+use types::SECTOR_BYTES;
 
-/// Bytes of a sector: the unit of places within a segment.
-pub const SECTOR_BYTES: u64 = 512;
 /// Bytes before the log.
 pub const SUPERBLOCK_AREA_BYTES: u64 = 64 << 10;
 

@@ -98,7 +98,7 @@ pub struct SummaryId {
 
 /// Bytes of a summary of so many entries, a whole number of sectors.
 pub fn summary_bytes(entries: usize) -> usize {
-    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(crate::geometry::SECTOR_BYTES as usize)
+    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(types::SECTOR_BYTES as usize)
 }
 
 /// The stored form.

@@ -1,8 +1,9 @@
 //! The open segment: things are appended, and cut off in chunks that go to the drive in one write each.
 
-use crate::geometry::{Geometry, SECTOR_BYTES};
+use crate::geometry::Geometry;
 use crate::summary::{Entry, Item, SummaryId, encode_summary, summary_bytes};
 use bytes::Bytes;
+use types::SECTOR_BYTES;
 
 /// A chunk is cut when it has grown to this.
 pub const CHUNK_BYTES: usize = 1 << 20;

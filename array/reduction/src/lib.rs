@@ -16,5 +16,5 @@ pub use neighbours::Neighbours;
 pub use probe::looks_compressible;
 pub use unit::{Damaged, MAX_UNIT_BLOCKS, Scratch, UNIT_HEADER_BYTES, is_packed, pack, pack_dense, unpack};
 
-/// Bytes of a block of data: what is fingerprinted, shared and referenced.
-pub const BLOCK_BYTES: usize = 4096;
+/// Length of a block of data, the unit that is fingerprinted, shared and referenced.
+pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;

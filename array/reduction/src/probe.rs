@@ -4,13 +4,13 @@
 //! that come again (records of random content, padding). Data that are encrypted or compressed already show neither. More is not worth
 //! looking for: the compressor itself hurries over what it cannot compress.
 
-use crate::BLOCK_BYTES;
+use crate::BLOCK_LEN;
 
 /// Slices whose bytes are counted in every block, and their length.
 const SLICES: usize = 4;
 const SLICE_BYTES: usize = 32;
 /// From one slice to the next: the last one ends with the block.
-const SLICE_STEP: usize = (BLOCK_BYTES - SLICE_BYTES) / (SLICES - 1);
+const SLICE_STEP: usize = (BLOCK_LEN - SLICE_BYTES) / (SLICES - 1);
 /// Bytes that are counted in a block.
 const COUNTED: u32 = (SLICES * SLICE_BYTES) as u32;
 /// Pairs of equal bytes among them that are no accident. Evenly spread, the sum of the squares of the counts (twice the pairs, and the bytes)
@@ -70,19 +70,19 @@ mod tests {
 
     #[test]
     fn noise_shows_no_sign() {
-        let wrong = (0..1000).filter(|seed| looks_compressible(&[noise(*seed, BLOCK_BYTES)])).count();
+        let wrong = (0..1000).filter(|seed| looks_compressible(&[noise(*seed, BLOCK_LEN)])).count();
         assert!(wrong <= 2, "{wrong} of 1000 random blocks look compressible");
     }
 
     #[test]
     fn text_numbers_and_sparse_pages_do() {
         let text: Vec<u8> =
-            b"All work and no play makes Jack a dull boy. ".iter().copied().cycle().take(BLOCK_BYTES).collect();
+            b"All work and no play makes Jack a dull boy. ".iter().copied().cycle().take(BLOCK_LEN).collect();
         let numbers: Vec<u8> = (0..1024u32).flat_map(|number| (number * 7).to_le_bytes()).collect();
-        let mut sparse = vec![0; BLOCK_BYTES];
+        let mut sparse = vec![0; BLOCK_LEN];
         sparse[..1024].copy_from_slice(&noise(1, 1024));
         for block in [text, numbers, sparse] {
-            assert!(looks_compressible(&[noise(2, BLOCK_BYTES), block]));
+            assert!(looks_compressible(&[noise(2, BLOCK_LEN), block]));
         }
     }
 

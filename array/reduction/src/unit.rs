@@ -3,7 +3,7 @@
 //! A unit is stored in whole sectors: a header of eight bytes, the compressed stream, zeros. A block that is stored as it is has no header; the
 //! slot tells the two apart (one block in eight sectors is raw).
 
-use crate::BLOCK_BYTES;
+use crate::BLOCK_LEN;
 use crate::probe::looks_compressible;
 use bytes::{Bytes, BytesMut};
 use lz4_flex::block::CompressTable;
@@ -17,9 +17,9 @@ pub const MAX_UNIT_BLOCKS: usize = 8;
 /// Bytes before the compressed stream.
 pub const UNIT_HEADER_BYTES: usize = size_of::<HeaderBytes>();
 
-const SECTOR_BYTES: usize = 512;
-const BLOCK_SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
-const MAX_UNIT_BYTES: usize = MAX_UNIT_BLOCKS * BLOCK_BYTES;
+const SECTOR_LEN: usize = types::SECTOR_BYTES as usize;
+const BLOCK_SECTORS: usize = BLOCK_LEN / SECTOR_LEN;
+const MAX_UNIT_BYTES: usize = MAX_UNIT_BLOCKS * BLOCK_LEN;
 const CODEC_LZ4: u8 = 1;
 const CODEC_ZSTD: u8 = 2;
 const DENSE_LEVEL: i32 = 3;
@@ -100,7 +100,7 @@ pub fn pack_dense(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
 
 /// The blocks one after the other.
 fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
-    assert!((1..=MAX_UNIT_BLOCKS).contains(&blocks.len()) && blocks.iter().all(|block| block.len() == BLOCK_BYTES));
+    assert!((1..=MAX_UNIT_BLOCKS).contains(&blocks.len()) && blocks.iter().all(|block| block.len() == BLOCK_LEN));
     if let [block] = blocks {
         return block;
     }
@@ -114,17 +114,17 @@ fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
 fn finish(codec: u8, blocks: usize, stream: usize, scratch: &mut Scratch) -> Option<Bytes> {
     let packed = &mut scratch.packed;
     let length = UNIT_HEADER_BYTES + stream;
-    let sectors = length.div_ceil(SECTOR_BYTES).max(blocks);
+    let sectors = length.div_ceil(SECTOR_LEN).max(blocks);
     if sectors >= blocks * BLOCK_SECTORS {
         return None;
     }
     let header = HeaderBytes { codec, blocks: blocks as u8, length: (length as u16).into(), reserved: U32::ZERO };
     packed[..UNIT_HEADER_BYTES].copy_from_slice(header.as_bytes());
-    packed[length..sectors * SECTOR_BYTES].fill(0);
-    if scratch.ready.capacity() < sectors * SECTOR_BYTES {
+    packed[length..sectors * SECTOR_LEN].fill(0);
+    if scratch.ready.capacity() < sectors * SECTOR_LEN {
         scratch.ready = BytesMut::with_capacity(READY_BYTES);
     }
-    scratch.ready.extend_from_slice(&packed[..sectors * SECTOR_BYTES]);
+    scratch.ready.extend_from_slice(&packed[..sectors * SECTOR_LEN]);
     Some(scratch.ready.split().freeze())
 }
 
@@ -143,7 +143,7 @@ pub fn unpack(stored: &[u8], blocks: usize) -> Result<Bytes, Damaged> {
     if !is_sound {
         return Err(Damaged::Header);
     }
-    let mut plain = vec![0; blocks * BLOCK_BYTES];
+    let mut plain = vec![0; blocks * BLOCK_LEN];
     let length = match header.codec {
         CODEC_LZ4 => lz4_flex::block::decompress_into(stream, &mut plain).map_err(|_| Damaged::Stream)?,
         CODEC_ZSTD => decompress_dense(stream, &mut plain)?,

@@ -254,8 +254,7 @@ fn unmeasured(provisioned: u64) -> Space {
 /// So many bytes for each that is stored. 1 where nothing is written; where all that is written is zeros and patterns, which take no
 /// room, a sector stands for it.
 fn ratio(written: u64, of: u64, stored: u64) -> f64 {
-    const SECTOR_BYTES: u64 = 512;
-    if written == 0 { 1.0 } else { of as f64 / stored.max(SECTOR_BYTES) as f64 }
+    if written == 0 { 1.0 } else { of as f64 / stored.max(types::SECTOR_BYTES) as f64 }
 }
 
 fn thin(written: u64, provisioned: u64) -> f64 {

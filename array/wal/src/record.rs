@@ -3,7 +3,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
-use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
 /// What a run of blocks becomes without data of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
         WRITE => {
             let (volume, lba) = (VolumeId(take_u64(body)?), Lba(take_u64(body)?));
             let data = take_bytes(body)?;
-            if data.is_empty() || !(data.len() as u64).is_multiple_of(BLOCK_BYTES) {
+            if data.is_empty() || !(data.len() as u64).is_multiple_of(LBA_BYTES) {
                 return Err(MalformedRecord("a write of no whole blocks"));
             }
             LogOp::Write { volume, lba, data }
@@ -239,7 +239,7 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
         }
         SAME => {
             let (volume, range) = take_range(body)?;
-            LogOp::Same { volume, range, pattern: take(body, BLOCK_BYTES as usize)? }
+            LogOp::Same { volume, range, pattern: take(body, LBA_BYTES as usize)? }
         }
         COPY => {
             let (source, from) = take_range(body)?;

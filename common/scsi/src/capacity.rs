@@ -1,7 +1,7 @@
 //! READ CAPACITY data (SBC-4 5.20, 5.21).
 
 use crate::be::{get_u16, get_u32, get_u64, put};
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK};
+use types::{LBA_BYTES, LBAS_PER_BLOCK};
 
 /// Bytes of READ CAPACITY(10) data.
 pub const CAPACITY_10_BYTES: usize = 8;
@@ -34,8 +34,8 @@ impl Capacity {
     pub fn of_volume(blocks: u64) -> Self {
         Self {
             last_lba: blocks.saturating_sub(1),
-            block_bytes: BLOCK_BYTES as u32,
-            physical_exponent: BLOCKS_PER_MAP_BLOCK.trailing_zeros() as u8,
+            block_bytes: LBA_BYTES as u32,
+            physical_exponent: LBAS_PER_BLOCK.trailing_zeros() as u8,
             lowest_aligned: 0,
             provisioning: true,
             reads_zeros: true,

@@ -12,11 +12,13 @@ pub use range::{BlockRange, RangeError};
 use serde::{Deserialize, Serialize};
 
 /// Bytes in one logical block: the unit of every LBA that a host sends.
-pub const BLOCK_BYTES: u64 = 512;
-/// Bytes in one map block: the unit in which the engine references data.
-pub const MAP_BLOCK_BYTES: u64 = 4096;
-/// Logical blocks in one map block.
-pub const BLOCKS_PER_MAP_BLOCK: u64 = MAP_BLOCK_BYTES / BLOCK_BYTES;
+pub const LBA_BYTES: u64 = 512;
+/// Bytes in one block: the unit in which the engine maps and references data.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Logical blocks in one block.
+pub const LBAS_PER_BLOCK: u64 = BLOCK_BYTES / LBA_BYTES;
+/// Bytes in one sector: the unit of allocation within a segment of the drive.
+pub const SECTOR_BYTES: u64 = 512;
 /// The largest volume: 4 PiB, the limit of the REST dialect.
 pub const MAX_VOLUME_BYTES: u64 = 4 << 50;
 

@@ -1,6 +1,6 @@
 //! A run of logical blocks whose end cannot overflow.
 
-use crate::{BLOCK_BYTES, Lba};
+use crate::{LBA_BYTES, Lba};
 use thiserror::Error;
 
 /// A run of logical blocks. Invariant: `start + blocks` fits in 64 bits, so `end()` never overflows.
@@ -23,7 +23,7 @@ impl BlockRange {
     pub fn new(start: Lba, blocks: u64) -> Result<Self, RangeError> {
         let error = RangeError { start: start.0, blocks };
         let end = start.0.checked_add(blocks).ok_or(error)?;
-        end.checked_mul(BLOCK_BYTES).ok_or(error)?;
+        end.checked_mul(LBA_BYTES).ok_or(error)?;
         Ok(Self { start: start.0, blocks })
     }
 
@@ -44,7 +44,7 @@ impl BlockRange {
 
     /// Length in bytes.
     pub fn bytes(&self) -> u64 {
-        self.blocks * BLOCK_BYTES
+        self.blocks * LBA_BYTES
     }
 
     /// True for a run of no blocks.

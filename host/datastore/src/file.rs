@@ -4,7 +4,7 @@ use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, Reader};
 use crate::layout::geometry::Resource;
 use crate::layout::page::POINTERS;
-use crate::layout::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
+use crate::layout::{FS_BLOCK_BYTES, FS_BLOCK_SECTORS, SECTOR_BYTES};
 use crate::map::Map;
 use crate::mounted::Mounted;
 use crate::transaction::Transaction;
@@ -147,7 +147,7 @@ impl File {
 
     /// Length in blocks of 1 MiB, the last one counted whole.
     pub fn blocks(&self) -> u64 {
-        self.size().div_ceil(BLOCK_BYTES)
+        self.size().div_ceil(FS_BLOCK_BYTES)
     }
 
     /// Number of the descriptor: the file's identity while it is there.
@@ -163,7 +163,7 @@ impl File {
     /// What is behind a range of blocks, without gaps, as long as it lies within the file.
     pub fn extents(&self, blocks: Range<u64>) -> Vec<Extent> {
         let content = self.0.content.lock();
-        let end = blocks.end.min(content.size.div_ceil(BLOCK_BYTES)) as u32;
+        let end = blocks.end.min(content.size.div_ceil(FS_BLOCK_BYTES)) as u32;
         let start = blocks.start.min(u64::from(end)) as u32;
         let mut extents = Vec::new();
         let mut at = start;
@@ -184,7 +184,7 @@ impl File {
 
     /// Sets the length. What is new is a hole; what is cut off is given back.
     pub async fn set_size(&self, bytes: u64) -> Result<()> {
-        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).map_err(|_| Error::TooLarge)?;
+        let blocks = u32::try_from(bytes.div_ceil(FS_BLOCK_BYTES)).map_err(|_| Error::TooLarge)?;
         if bytes < self.size() {
             self.punch_from(blocks).await?;
         }
@@ -263,7 +263,7 @@ impl File {
                 })
             });
             given.extend(
-                gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)),
+                gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * FS_BLOCK_SECTORS)),
             );
             end = start;
         }
@@ -315,16 +315,16 @@ impl File {
             missing -= runs.iter().map(|run| run.1).sum::<u32>();
             runs.into_iter().for_each(|run| push_run(&mut taken, run));
         }
-        Ok(taken.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * BLOCK_SECTORS)).collect())
+        Ok(taken.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * FS_BLOCK_SECTORS)).collect())
     }
 
     /// Reads bytes, as far as the file goes. For small files; virtual disks are read by their extents.
     pub async fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let end = self.size().min(offset.saturating_add(bytes));
         let mut data = Vec::with_capacity(end.saturating_sub(offset) as usize);
-        for extent in self.extents(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)) {
-            let begin = extent.block * BLOCK_BYTES;
-            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * BLOCK_BYTES));
+        for extent in self.extents(offset / FS_BLOCK_BYTES..end.div_ceil(FS_BLOCK_BYTES)) {
+            let begin = extent.block * FS_BLOCK_BYTES;
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
             match extent.state {
                 State::Hole | State::ToBeZeroed { .. } => data.resize(data.len() + (to - from) as usize, 0),
                 State::Written { lba } => data.extend(self.0.read_bytes(lba, from - begin..to - begin).await?),
@@ -336,19 +336,19 @@ impl File {
     /// Writes bytes within the file; allocates and zeroes what is not there. For small files.
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.size()).ok_or(Error::OutOfRange)?;
-        let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        let blocks = offset / FS_BLOCK_BYTES..end.div_ceil(FS_BLOCK_BYTES);
         self.allocate(blocks.clone(), Fill::ToBeZeroed).await?;
         for extent in self.extents(blocks.clone()) {
-            let begin = extent.block * BLOCK_BYTES;
+            let begin = extent.block * FS_BLOCK_BYTES;
             let lba = match extent.state {
                 State::Written { lba } => lba,
                 State::ToBeZeroed { lba } => {
-                    self.0.zero(lba, extent.blocks * BLOCK_SECTORS).await?;
+                    self.0.zero(lba, extent.blocks * FS_BLOCK_SECTORS).await?;
                     lba
                 }
                 State::Hole => return Err(Error::OutOfRange),
             };
-            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * BLOCK_BYTES));
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
             let part = &bytes[(from - offset) as usize..(to - offset) as usize];
             self.0.write_bytes(lba, from - begin, part).await?;
         }
@@ -413,7 +413,7 @@ async fn take_free_step(
         map.fill(first..first + count, &runs, true);
     }
     if count > 0 || gives {
-        node.descriptor.size = (u64::from(first + count) * BLOCK_BYTES).into();
+        node.descriptor.size = (u64::from(first + count) * FS_BLOCK_BYTES).into();
         node.store(transaction, map).await?;
         node.put(transaction);
     }
@@ -585,7 +585,7 @@ impl Shared {
     /// Zeroes sectors: by WRITE SAME where the device can.
     async fn zero(&self, lba: u64, sectors: u64) -> Result<()> {
         let disk = &self.mounted.io.disk;
-        let step = disk.limits().write_same_blocks.clamp(1, BLOCK_SECTORS);
+        let step = disk.limits().write_same_blocks.clamp(1, FS_BLOCK_SECTORS);
         let mut at = lba;
         while at < lba + sectors {
             let length = step.min(lba + sectors - at);

@@ -36,7 +36,7 @@ pub use layout::gpt::DEFAULT_PARTITION_LBA;
 pub use layout::lock::Owner;
 pub use layout::page::MAX_FILE_NAME_BYTES;
 pub use layout::superblock::MAX_LABEL_BYTES;
-pub use layout::{BLOCK_BYTES, BLOCK_SECTORS, MAX_HOSTS, SECTOR_BYTES};
+pub use layout::{FS_BLOCK_BYTES, FS_BLOCK_SECTORS, MAX_HOSTS, SECTOR_BYTES};
 pub use options::{FormatOptions, MountOptions, Timing};
 pub use runtime::{Runtime, Task, TokioRuntime};
 pub use volume::{Mode, VolumeUuid};

@@ -8,7 +8,7 @@ use iscsi::target_connection::Completion;
 use multipath::{PathPolicy, Primitive, SharedDisk, Support};
 use platform::TemporaryDirectory;
 use scsi::{Cdb, Command, Sense, SenseFormat, asc};
-use support::{BLOCK, NAME, Reply, Served, Target};
+use support::{LBA_LEN, NAME, Reply, Served, Target};
 
 const DISK: &str = "naa.60606060606060606060606060606060";
 
@@ -40,7 +40,7 @@ async fn a_host_keeps_what_it_claims_and_learns() {
     first.set_policy(DISK, PathPolicy::RoundRobin { iops: 3 }).await.unwrap();
     let disk = first.iscsi_disk(DISK).await.unwrap();
     assert_eq!((disk.paths().len(), disk.policy()), (2, PathPolicy::RoundRobin { iops: 3 }));
-    disk.write_same(0, 8, vec![0; BLOCK].into()).await.unwrap();
+    disk.write_same(0, 8, vec![0; LBA_LEN].into()).await.unwrap();
     assert!(disk.unmap(vec![(0, 8)]).await.unwrap_err().is_refusal());
     first.enable(DISK, Primitive::Clone, false).await.unwrap();
     first.close().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_host_keeps_what_it_claims_and_learns() {
     assert!(!vaai.clone.enabled);
     let disk = second.disk(DISK).await.unwrap();
     assert!(!disk.vaai().is_usable(Primitive::Clone));
-    disk.write_same(0, 8, vec![0; BLOCK].into()).await.unwrap();
+    disk.write_same(0, 8, vec![0; LBA_LEN].into()).await.unwrap();
     assert_eq!(second.counters().unwrap()[DISK].zero.done, 2);
     second.close().await.unwrap();
     assert_eq!(Host::open("esx01", directory.path()).unwrap().counters().unwrap()[DISK].zero.done, 2);

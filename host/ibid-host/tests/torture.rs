@@ -7,7 +7,7 @@ use iscsi::target_connection::Command as Task;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use support::{BLOCK, Reply, Served, Target};
+use support::{LBA_LEN, Reply, Served, Target};
 
 /// Blocks of the region: 4 MiB.
 const BLOCKS: u64 = 8192;
@@ -97,7 +97,7 @@ fn every_acknowledged_block_that_changes_is_found() {
     torture(&served, &journal);
     let whole = served.target.lock().unwrap().disk.data.clone();
     for block in (0..BLOCKS as usize).step_by(1023) {
-        let at = block * BLOCK + block % BLOCK;
+        let at = block * LBA_LEN + block % LBA_LEN;
         served.target.lock().unwrap().disk.data[at] ^= 0x40;
         let (code, report, said) = verify(&served, &journal);
         assert_eq!((code, report["wrong"].as_u64()), (1, Some(1)), "block {block}: {said}");
@@ -113,7 +113,7 @@ fn a_write_that_is_half_there_is_found() {
     let mut left = 150;
     let served = Target::scripted(BLOCKS, move |task| {
         left -= usize::from(changes(task) && left > 0);
-        if left == 0 && task.cdb[0] == 0x8a && task.data.len() >= 2 * BLOCK { Reply::HangupHalf } else { Reply::Disk }
+        if left == 0 && task.cdb[0] == 0x8a && task.data.len() >= 2 * LBA_LEN { Reply::HangupHalf } else { Reply::Disk }
     })
     .serve();
     let journal = Journal::new("half");

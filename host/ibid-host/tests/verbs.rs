@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Command, Output};
-use support::{BLOCK, Reply, Served, Target};
+use support::{LBA_LEN, Reply, Served, Target};
 
 fn run(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(words).env_remove("IBID_HOST_IQN").output().unwrap()
@@ -94,7 +94,7 @@ fn filled_data_verify_until_a_byte_changes() {
     let range = ["--size", "1M", "--off", "64K", "--seed", "7"];
     json(&[&["fill", &url][..], &range].concat());
     assert_eq!(json(&[&["verify", &url][..], &range].concat())["bytes"], 1 << 20);
-    with_disk(&served, |data| data[(128 + 100) * BLOCK] ^= 1);
+    with_disk(&served, |data| data[(128 + 100) * LBA_LEN] ^= 1);
     let said = fails(&[&["verify", &url][..], &range].concat(), 1);
     assert!(said.contains("LBA 228"), "{said}");
 }

@@ -9,7 +9,7 @@ use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi::target_connection::Completion;
 use iscsi::{Digests, Parameters};
 use scsi::{Lun, Sense, SenseFormat, Status, asc};
-use support::{BLOCK, LIMITS, NAME, Reply, Served, Target};
+use support::{LBA_LEN, LIMITS, NAME, Reply, Served, Target};
 
 const INITIATOR: &str = "iqn.2026-11.test:host";
 
@@ -24,7 +24,7 @@ async fn open(served: &Served) -> (Session, LogicalUnit) {
 }
 
 fn pattern(blocks: usize, seed: u8) -> Bytes {
-    (0..blocks * BLOCK).map(|at| (at / BLOCK) as u8 ^ at as u8 ^ seed).collect::<Vec<_>>().into()
+    (0..blocks * LBA_LEN).map(|at| (at / LBA_LEN) as u8 ^ at as u8 ^ seed).collect::<Vec<_>>().into()
 }
 
 fn check(sense: Sense) -> Reply {

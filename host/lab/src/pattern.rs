@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 /// Blocks are those of the arrays that deduplicate in 4 KiB; larger units find the same share of theirs less often.
-pub const BLOCK_BYTES: usize = 4096;
+pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;
 /// Different blocks that repeat.
 const REPEATED: u64 = 64;
 
@@ -36,22 +36,22 @@ pub struct Pattern {
 impl Pattern {
     /// The data of `seed`. The blocks that repeat are the same for every seed.
     pub fn new(recipe: Recipe, seed: u64) -> Self {
-        let mut repeated = vec![0; REPEATED as usize * BLOCK_BYTES];
-        for (id, block) in repeated.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+        let mut repeated = vec![0; REPEATED as usize * BLOCK_LEN];
+        for (id, block) in repeated.chunks_exact_mut(BLOCK_LEN).enumerate() {
             fill(block, mix(id as u64 ^ 0x5eed_0fb1), recipe.zero_percent);
         }
         Self { recipe, seed, repeated: repeated.into() }
     }
 
-    /// `length` bytes from `offset` on. Both are multiples of [`BLOCK_BYTES`]; what is over is left out.
+    /// `length` bytes from `offset` on. Both are multiples of [`BLOCK_LEN`]; what is over is left out.
     pub fn data(&self, offset: u64, length: usize) -> Bytes {
-        let first = offset / BLOCK_BYTES as u64;
-        let mut data = vec![0; length / BLOCK_BYTES * BLOCK_BYTES];
-        for (index, block) in data.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+        let first = offset / BLOCK_LEN as u64;
+        let mut data = vec![0; length / BLOCK_LEN * BLOCK_LEN];
+        for (index, block) in data.chunks_exact_mut(BLOCK_LEN).enumerate() {
             let chance = mix(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(first + index as u64));
             if chance % 100 < u64::from(self.recipe.repeated_percent) {
-                let at = ((chance >> 32) % REPEATED) as usize * BLOCK_BYTES;
-                block.copy_from_slice(&self.repeated[at..at + BLOCK_BYTES]);
+                let at = ((chance >> 32) % REPEATED) as usize * BLOCK_LEN;
+                block.copy_from_slice(&self.repeated[at..at + BLOCK_LEN]);
             } else {
                 fill(block, chance, self.recipe.zero_percent);
             }
@@ -86,29 +86,26 @@ mod tests {
     #[test]
     fn data_are_those_of_their_offset() {
         let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 7);
-        let whole = pattern.data(0, 64 * BLOCK_BYTES);
-        assert_eq!(
-            pattern.data(40 * BLOCK_BYTES as u64, 8 * BLOCK_BYTES),
-            whole.slice(40 * BLOCK_BYTES..48 * BLOCK_BYTES)
-        );
-        assert_ne!(Pattern::new(Recipe::VIRTUAL_MACHINE, 8).data(0, 64 * BLOCK_BYTES), whole);
+        let whole = pattern.data(0, 64 * BLOCK_LEN);
+        assert_eq!(pattern.data(40 * BLOCK_LEN as u64, 8 * BLOCK_LEN), whole.slice(40 * BLOCK_LEN..48 * BLOCK_LEN));
+        assert_ne!(Pattern::new(Recipe::VIRTUAL_MACHINE, 8).data(0, 64 * BLOCK_LEN), whole);
     }
 
     #[test]
     fn so_many_blocks_repeat_and_so_much_is_zeros() {
-        let data = Pattern::new(Recipe { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_BYTES);
-        let blocks: Vec<&[u8]> = data.chunks_exact(BLOCK_BYTES).collect();
+        let data = Pattern::new(Recipe { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_LEN);
+        let blocks: Vec<&[u8]> = data.chunks_exact(BLOCK_LEN).collect();
         let unique = blocks.iter().collect::<HashSet<_>>().len();
         // 17 % of 4096, and the 64 that repeat.
         assert!((620..900).contains(&unique), "{unique}");
-        assert!(blocks.iter().all(|block| block[BLOCK_BYTES / 2..].iter().all(|byte| *byte == 0)));
-        assert!(blocks.iter().all(|block| block[..BLOCK_BYTES / 2].iter().any(|byte| *byte != 0)));
+        assert!(blocks.iter().all(|block| block[BLOCK_LEN / 2..].iter().all(|byte| *byte == 0)));
+        assert!(blocks.iter().all(|block| block[..BLOCK_LEN / 2].iter().any(|byte| *byte != 0)));
     }
 
     #[test]
     fn noise_has_nothing_to_gain() {
-        let data = Pattern::new(Recipe::NOISE, 1).data(0, 512 * BLOCK_BYTES);
-        assert_eq!(data.chunks_exact(BLOCK_BYTES).collect::<HashSet<_>>().len(), 512);
-        assert!(data.chunks_exact(BLOCK_BYTES).all(|block| block[BLOCK_BYTES - 8..].iter().any(|byte| *byte != 0)));
+        let data = Pattern::new(Recipe::NOISE, 1).data(0, 512 * BLOCK_LEN);
+        assert_eq!(data.chunks_exact(BLOCK_LEN).collect::<HashSet<_>>().len(), 512);
+        assert!(data.chunks_exact(BLOCK_LEN).all(|block| block[BLOCK_LEN - 8..].iter().any(|byte| *byte != 0)));
     }
 }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes in a block.
-const BLOCK_BYTES: u32 = 512;
+/// Bytes in a logical block.
+const LBA_LEN: u32 = types::LBA_BYTES as u32;
 
 /// A command to a disk in memory, as the hook sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,14 +125,14 @@ impl MemoryArray {
             revision: "MEM".to_owned(),
             serial,
             array: self.shared.name.clone(),
-            block_bytes: BLOCK_BYTES,
+            block_bytes: LBA_LEN,
             blocks,
             scsi_level: 6,
             thin: true,
             solid_state: true,
         };
         let name = identity.name.clone();
-        let medium = Medium::new(blocks, BLOCK_BYTES);
+        let medium = Medium::new(blocks, LBA_LEN);
         volumes.insert(name.clone(), Volume { identity, medium, refused: Vec::new(), reserved: None, bad: None });
         name
     }
@@ -319,12 +319,12 @@ impl MemoryDisk {
     }
 
     fn bytes(&self, blocks: u64) -> u64 {
-        blocks.saturating_mul(u64::from(BLOCK_BYTES))
+        blocks.saturating_mul(u64::from(LBA_LEN))
     }
 
     fn blocks_of(&self, data: &Bytes) -> Result<u64, DiskError> {
-        let whole = !data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES as usize);
-        if whole { Ok((data.len() / BLOCK_BYTES as usize) as u64) } else { Err(DiskError::Length(data.len())) }
+        let whole = !data.is_empty() && data.len().is_multiple_of(LBA_LEN as usize);
+        if whole { Ok((data.len() / LBA_LEN as usize) as u64) } else { Err(DiskError::Length(data.len())) }
     }
 }
 

@@ -15,7 +15,7 @@ use scsi::{Cdb, Command, Sense, SenseFormat, Status, asc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::{BLOCK, Reply, Served, Target, status};
+use support::{LBA_LEN, Reply, Served, Target, status};
 
 fn paths(served: &Served, count: usize) -> Vec<PathConfig> {
     let url: Url = served.url().parse().unwrap();
@@ -39,7 +39,7 @@ async fn open(served: &Served, count: usize) -> IscsiDisk {
 }
 
 fn block(byte: u8, blocks: usize) -> Bytes {
-    vec![byte; BLOCK * blocks].into()
+    vec![byte; LBA_LEN * blocks].into()
 }
 
 fn check(sense: Sense) -> Reply {

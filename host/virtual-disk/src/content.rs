@@ -1,6 +1,7 @@
 //! The bytes of a virtual disk on its flat file: what was never written reads as zeros, and is zeroed before the first
 //! write to it.
 
+use crate::descriptor::SECTOR_BYTES;
 use crate::error::{Error, Result};
 use crate::flat::{FileRun, FlatFile};
 use crate::format::Format;
@@ -14,9 +15,6 @@ use multipath::SharedDisk;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bytes that guests count in.
-const SECTOR: u64 = 512;
 
 /// The bytes of one disk. All calls may be made by many tasks at once.
 pub(crate) struct Content {
@@ -36,10 +34,10 @@ impl Content {
     /// The content of a file that is open; `bytes` is the disk's size.
     pub(crate) async fn open(file: Arc<dyn FlatFile>, bytes: u64, settings: MoverSettings) -> Result<Self> {
         let sector = file.disk().identity().block_bytes;
-        if u64::from(sector) != SECTOR {
+        if u64::from(sector) != SECTOR_BYTES {
             return Err(Error::SectorSize(sector));
         }
-        let mut map = BlockMap::new(file.block_bytes() / SECTOR);
+        let mut map = BlockMap::new(file.block_bytes() / SECTOR_BYTES);
         for run in file.runs().await? {
             map.insert(run.first, run.blocks, run.lba, run.state);
         }
@@ -107,7 +105,7 @@ impl Content {
     /// The bytes of a request, if it is one of whole sectors within the disk.
     fn range(&self, offset: u64, bytes: u64) -> Result<Range<u64>> {
         let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes);
-        let whole = offset.is_multiple_of(SECTOR) && bytes.is_multiple_of(SECTOR) && bytes > 0;
+        let whole = offset.is_multiple_of(SECTOR_BYTES) && bytes.is_multiple_of(SECTOR_BYTES) && bytes > 0;
         end.filter(|_| whole).map(|end| offset..end).ok_or(Error::Range { offset, bytes })
     }
 
@@ -116,7 +114,7 @@ impl Content {
         let runs = self.placed(self.blocks(range.clone()), |state| state == State::Written);
         let cut = |run: Placed| {
             let begin = run.offset.max(range.start);
-            run.part(begin, range.end.min(run.end()).saturating_sub(begin), SECTOR)
+            run.part(begin, range.end.min(run.end()).saturating_sub(begin), SECTOR_BYTES)
         };
         runs.into_iter().map(cut).collect()
     }
@@ -147,15 +145,15 @@ impl Content {
         if let [run] = runs.as_slice()
             && run.offset == offset
             && run.bytes == bytes
-            && bytes / SECTOR <= most
+            && bytes / SECTOR_BYTES <= most
         {
             return Ok(self.disk().read(run.lba, sectors(bytes)).await?);
         }
         let mut data = BytesMut::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
         for run in runs {
-            for (at, count) in pieces(run.bytes / SECTOR, most) {
-                let part = self.disk().read(run.lba + at, sectors(count * SECTOR)).await?;
-                let begin = usize::try_from(run.offset - offset + at * SECTOR).unwrap_or(usize::MAX);
+            for (at, count) in pieces(run.bytes / SECTOR_BYTES, most) {
+                let part = self.disk().read(run.lba + at, sectors(count * SECTOR_BYTES)).await?;
+                let begin = usize::try_from(run.offset - offset + at * SECTOR_BYTES).unwrap_or(usize::MAX);
                 if let Some(place) = data.get_mut(begin..begin.saturating_add(part.len())) {
                     place.copy_from_slice(&part);
                 }
@@ -171,9 +169,9 @@ impl Content {
         self.prepare(self.blocks(range.clone())).await?;
         let most = u64::from(self.disk().limits().transfer_blocks);
         for run in self.written(&range) {
-            for (at, count) in pieces(run.bytes / SECTOR, most) {
-                let begin = usize::try_from(run.offset - offset + at * SECTOR).unwrap_or(usize::MAX);
-                let end = begin.saturating_add(usize::try_from(count * SECTOR).unwrap_or(usize::MAX));
+            for (at, count) in pieces(run.bytes / SECTOR_BYTES, most) {
+                let begin = usize::try_from(run.offset - offset + at * SECTOR_BYTES).unwrap_or(usize::MAX);
+                let end = begin.saturating_add(usize::try_from(count * SECTOR_BYTES).unwrap_or(usize::MAX));
                 self.disk().write(run.lba + at, data.slice(begin..end)).await?;
             }
         }
@@ -213,7 +211,7 @@ impl Content {
         if rest.is_empty() {
             return Ok(());
         }
-        let runs: Vec<_> = rest.iter().map(|run| (run.lba, run.bytes / SECTOR)).collect();
+        let runs: Vec<_> = rest.iter().map(|run| (run.lba, run.bytes / SECTOR_BYTES)).collect();
         self.mover.zero(self.disk(), &runs, advance).await?;
         self.note_written(rest).await
     }
@@ -240,7 +238,7 @@ impl Content {
     pub(crate) async fn zero_all(&self, advance: Advance<'_>) -> Result<()> {
         let _alone = self.users.lock(0..self.bytes, Mode::Exclusive).await;
         let all = self.placed(self.all(), |_| true);
-        let runs: Vec<_> = all.iter().map(|run| (run.lba, run.bytes / SECTOR)).collect();
+        let runs: Vec<_> = all.iter().map(|run| (run.lba, run.bytes / SECTOR_BYTES)).collect();
         self.mover.zero(self.disk(), &runs, advance).await?;
         self.note_written(self.placed(self.all(), |state| state == State::ToBeZeroed)).await
     }
@@ -268,7 +266,7 @@ impl Content {
             let Some((lba, _)) = piece.place else { continue };
             if unmap {
                 // Before another file can have them. An array that does not take it keeps the data, and no more.
-                self.mover.unmap(self.disk(), &[(lba, piece.blocks * block / SECTOR)]).await?;
+                self.mover.unmap(self.disk(), &[(lba, piece.blocks * block / SECTOR_BYTES)]).await?;
             }
             // Forgotten first: when the answer of the file is lost, nothing is read or written in a block of another.
             self.map().remove(piece.range());
@@ -281,7 +279,7 @@ impl Content {
 
 /// A number of sectors as a command takes it.
 fn sectors(bytes: u64) -> u32 {
-    u32::try_from(bytes / SECTOR).unwrap_or(u32::MAX)
+    u32::try_from(bytes / SECTOR_BYTES).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

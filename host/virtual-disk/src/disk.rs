@@ -12,9 +12,10 @@ use crate::live::Live;
 use crate::mover::{ByHost, CopyOrder, MoverSettings, Work};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
 use crate::store::{Access, Store};
-use crate::transfer::{BLOCK_BYTES, xcopy_bytes};
+use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
 use datastore::Datastore;
+use datastore::FS_BLOCK_BYTES;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds for them, and through
@@ -132,7 +133,7 @@ impl VirtualDisk {
             return Err(Error::Datastore(datastore::Error::Exists));
         }
         let flat_path = beside(path, &descriptor.extent);
-        let file = store.create_flat(&flat_path, bytes.next_multiple_of(BLOCK_BYTES)).await?;
+        let file = store.create_flat(&flat_path, bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
         let filled = match Content::open(Arc::clone(&file), bytes, settings).await {
             Ok(content) => fill(content).await,
             Err(error) => Err(error),
@@ -288,7 +289,7 @@ impl VirtualDisk {
             return Err(Error::Datastore(datastore::Error::Exists));
         }
         let flat_path = beside(&target.path, &descriptor.extent);
-        let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(BLOCK_BYTES)).await?;
+        let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
         let moved = self.move_to(&store, target, &descriptor, Arc::clone(&file), format, progress).await;
         match moved {
             Ok((before, report)) => {

@@ -5,8 +5,9 @@ mod work;
 
 use crate::layout::{Joint, commands};
 use crate::offload::Forbidden;
-use crate::transfer::{BLOCK_BYTES, Release, TRANSFER_KIB, pieces};
+use crate::transfer::{Release, TRANSFER_KIB, pieces};
 use bytes::Bytes;
+use datastore::FS_BLOCK_BYTES;
 use datastore::Mode;
 use esxi_host::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -141,8 +142,8 @@ impl Mover {
         advance: Advance<'_>,
     ) -> Result<(), DiskError> {
         let block = u64::from(disk.identity().block_bytes);
-        let step = BLOCK_BYTES.min(disk.limits().write_same_blocks.saturating_mul(block)) / block;
-        let zeros = Bytes::from(vec![0; usize::try_from(BLOCK_BYTES).unwrap_or(0)]);
+        let step = FS_BLOCK_BYTES.min(disk.limits().write_same_blocks.saturating_mul(block)) / block;
+        let zeros = Bytes::from(vec![0; usize::try_from(FS_BLOCK_BYTES).unwrap_or(0)]);
         let cut = runs.iter().copied();
         let cut = cut.flat_map(move |(lba, blocks)| pieces(blocks, step).map(move |(at, n)| (lba + at, n)));
         let by_array = self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero);
@@ -199,7 +200,7 @@ impl Mover {
         // A run is at most as long as the fields of a segment can say, so runs are cut there first.
         let longest = limits.copy_run_blocks.max(1) * block;
         // In whole blocks of the datastore, where so much fits: so transfers stay as large as they may be.
-        let longest = if longest > BLOCK_BYTES { longest / BLOCK_BYTES * BLOCK_BYTES } else { longest };
+        let longest = if longest > FS_BLOCK_BYTES { longest / FS_BLOCK_BYTES * FS_BLOCK_BYTES } else { longest };
         let runs = match self.settings.release {
             // One run a command: a thin disk's blocks lie anywhere, and 5.x copies them one by one.
             Release::Esxi5 => 1,

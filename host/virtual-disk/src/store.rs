@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
-use datastore::{BLOCK_BYTES, Datastore, File, Fill};
+use datastore::{Datastore, FS_BLOCK_BYTES, File, Fill};
 use multipath::SharedDisk;
 use std::ops::Range;
 use std::sync::Arc;
@@ -107,12 +107,12 @@ impl FlatFile for Flat {
     }
 
     fn block_bytes(&self) -> u64 {
-        BLOCK_BYTES
+        FS_BLOCK_BYTES
     }
 
     fn runs(&self) -> FileAnswer<'_, Vec<FileRun>> {
         Box::pin(async move {
-            let blocks = self.file.size().div_ceil(BLOCK_BYTES);
+            let blocks = self.file.size().div_ceil(FS_BLOCK_BYTES);
             Ok(self.file.extents(0..blocks).iter().filter_map(run).collect())
         })
     }

@@ -1,9 +1,8 @@
 //! How much one command moves.
 
 use crate::format::Format;
+use datastore::FS_BLOCK_BYTES;
 
-/// Bytes of a block of a datastore, and of the pieces that ESXi zeroes in.
-pub const BLOCK_BYTES: u64 = 1 << 20;
 /// The least and the most that `/DataMover/MaxHWTransferSize` may say, in KiB, and what it says when nobody set it.
 pub const TRANSFER_KIB: (u32, u32, u32) = (64, 16384, 4096);
 
@@ -22,7 +21,7 @@ pub fn xcopy_bytes(max_transfer_kib: u32, source: Format, release: Release) -> u
     let (least, most, _) = TRANSFER_KIB;
     let asked = u64::from(max_transfer_kib.clamp(least, most)) << 10;
     match (source, release) {
-        (Format::Thin, Release::Esxi5) => asked.min(BLOCK_BYTES),
+        (Format::Thin, Release::Esxi5) => asked.min(FS_BLOCK_BYTES),
         _ => asked,
     }
 }

@@ -96,7 +96,7 @@ async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, l
         if runs.is_empty() {
             return Ok((iterations, blocks));
         }
-        let count = sectors(&runs) / datastore::BLOCK_SECTORS;
+        let count = sectors(&runs) / datastore::FS_BLOCK_SECTORS;
         if !mover.unmap(disk.as_ref(), &runs).await? {
             return Err(Error::NoUnmap(uuid));
         }
@@ -132,8 +132,8 @@ pub async fn balloon(
 async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) -> Result<u64> {
     let mut cursor = Cursor::default();
     let mut taken = Vec::new();
-    while sectors(&taken) / datastore::BLOCK_SECTORS < wanted {
-        let runs = file.take_free(wanted - sectors(&taken) / datastore::BLOCK_SECTORS, &mut cursor).await?;
+    while sectors(&taken) / datastore::FS_BLOCK_SECTORS < wanted {
+        let runs = file.take_free(wanted - sectors(&taken) / datastore::FS_BLOCK_SECTORS, &mut cursor).await?;
         if runs.is_empty() {
             break;
         }
@@ -142,7 +142,7 @@ async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) ->
     if !mover.unmap(datastore.disk().as_ref(), &taken).await? {
         return Err(Error::NoUnmap(datastore.info().uuid.to_string()));
     }
-    Ok(sectors(&taken) / datastore::BLOCK_SECTORS)
+    Ok(sectors(&taken) / datastore::FS_BLOCK_SECTORS)
 }
 
 /// How fast a VMFS 6 datastore gives free space back by itself (`esxcli storage vmfs reclaim config`).
@@ -216,7 +216,7 @@ async fn automatic_round(
             if stop.load(Ordering::Relaxed) || !mover.unmap(disk.as_ref(), part).await? {
                 return Ok((iterations, blocks));
             }
-            let megabytes = sectors(part).div_ceil(datastore::BLOCK_SECTORS);
+            let megabytes = sectors(part).div_ceil(datastore::FS_BLOCK_SECTORS);
             blocks += megabytes;
             tokio::time::sleep(Duration::from_millis(megabytes * 1000 / rate)).await;
         }
@@ -230,7 +230,7 @@ async fn automatic_round(
 
 /// The blocks of 1 MiB of a run of which the device holds any data.
 async fn still_mapped(disk: &dyn multipath::SharedDisk, (lba, count): (u64, u64)) -> Vec<(u64, u64)> {
-    let step = datastore::BLOCK_SECTORS;
+    let step = datastore::FS_BLOCK_SECTORS;
     let (mut at, end, mut mapped) = (lba, lba + count, Vec::new());
     while at < end {
         let Ok(extents) = disk.get_lba_status(at).await else {

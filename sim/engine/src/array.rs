@@ -8,7 +8,7 @@ use fsck::{Finding, Severity, Structure};
 use ondisk::Geometry;
 use platform::{Disk, DiskError};
 use std::collections::BTreeMap;
-use types::{BLOCK_BYTES, VolumeId};
+use types::{LBA_BYTES, VolumeId};
 
 /// Segments by which an array may grow at a time, and room for more than one such step on its drive.
 const GROWTH_SEGMENTS: u64 = 6;
@@ -68,7 +68,7 @@ impl Subject for Array {
     fn scale(setup: &Setup) -> Scale {
         Scale {
             disk_bytes: drive_bytes(setup),
-            max_write_blocks: setup.geometry.log_bytes / 4 / BLOCK_BYTES,
+            max_write_blocks: setup.geometry.log_bytes / 4 / LBA_BYTES,
             room: setup.room,
             may_fill: setup.is_small,
         }

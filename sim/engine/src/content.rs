@@ -1,10 +1,10 @@
 //! What 512-byte blocks hold, each content named by a small number, so that a volume of the oracle is an array of numbers.
 
 use std::collections::HashMap;
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 /// Bytes of a block, as an array length.
-pub const BLOCK: usize = BLOCK_BYTES as usize;
+pub const LBA_LEN: usize = LBA_BYTES as usize;
 
 /// The name of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ impl Content {
 
 #[derive(Clone)]
 enum Held {
-    Known(Box<[u8; BLOCK]>),
+    Known(Box<[u8; LBA_LEN]>),
     /// One of these, nobody knows which: what a copy in chunks leaves behind when it does not end well.
     OneOf(Box<[Content]>),
 }
@@ -35,7 +35,7 @@ pub struct Contents {
 
 impl Default for Contents {
     fn default() -> Self {
-        let zero = Held::Known(Box::new([0; BLOCK]));
+        let zero = Held::Known(Box::new([0; LBA_LEN]));
         let nothing = || Held::OneOf(Box::new([]));
         Self { held: vec![nothing(), zero, nothing()], by_hash: HashMap::new() }
     }
@@ -53,7 +53,7 @@ impl Contents {
             return *content;
         }
         let content = Content(self.held.len() as u32);
-        let mut bytes = Box::new([0; BLOCK]);
+        let mut bytes = Box::new([0; LBA_LEN]);
         bytes.copy_from_slice(block);
         self.held.push(Held::Known(bytes));
         same.push(content);
@@ -62,7 +62,7 @@ impl Contents {
 
     /// The names of the blocks of a buffer.
     pub fn names(&mut self, data: &[u8]) -> Vec<Content> {
-        data.chunks_exact(BLOCK).map(|block| self.name(block)).collect()
+        data.chunks_exact(LBA_LEN).map(|block| self.name(block)).collect()
     }
 
     /// The content that is `a` or `b`.
@@ -92,7 +92,7 @@ impl Contents {
     }
 
     /// The bytes of a content that is certain.
-    pub fn bytes(&self, content: Content) -> &[u8; BLOCK] {
+    pub fn bytes(&self, content: Content) -> &[u8; LBA_LEN] {
         match &self.held[content.0 as usize] {
             Held::Known(bytes) => bytes,
             Held::OneOf(_) => self.bytes(Content::ZERO),
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn equal_bytes_have_one_name() {
         let mut contents = Contents::default();
-        let (a, b) = (contents.name(&[7; BLOCK]), contents.name(&[8; BLOCK]));
+        let (a, b) = (contents.name(&[7; LBA_LEN]), contents.name(&[8; LBA_LEN]));
         assert_ne!(a, b);
-        assert_eq!(contents.name(&[7; BLOCK]), a);
-        assert_eq!(contents.name(&[0; BLOCK]), Content::ZERO);
-        assert_eq!(contents.bytes(b), &[8; BLOCK]);
-        assert_eq!(contents.bytes(Content::UNMAPPED), &[0; BLOCK]);
+        assert_eq!(contents.name(&[7; LBA_LEN]), a);
+        assert_eq!(contents.name(&[0; LBA_LEN]), Content::ZERO);
+        assert_eq!(contents.bytes(b), &[8; LBA_LEN]);
+        assert_eq!(contents.bytes(Content::UNMAPPED), &[0; LBA_LEN]);
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn one_of_several_allows_each_of_them_and_nothing_else() {
         let mut contents = Contents::default();
-        let (a, b, c) = (contents.name(&[1; BLOCK]), contents.name(&[2; BLOCK]), contents.name(&[3; BLOCK]));
+        let (a, b, c) = (contents.name(&[1; LBA_LEN]), contents.name(&[2; LBA_LEN]), contents.name(&[3; LBA_LEN]));
         let either = contents.either(a, b);
         let three = contents.either(either, Content::UNMAPPED);
         assert!(contents.allows(either, a) && contents.allows(either, b) && !contents.allows(either, c));

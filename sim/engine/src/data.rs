@@ -4,14 +4,14 @@
 //! block that equals one which is still in memory, one that differs from it in a single bit, one that was equal a moment
 //! ago. So new contents are made from those that the array holds as often as from nothing.
 
-use crate::content::{BLOCK, Contents};
+use crate::content::{Contents, LBA_LEN};
 use crate::rng::Rng;
 use crate::state::{State, Volume, span};
 use bytes::Bytes;
-use types::BLOCKS_PER_MAP_BLOCK;
+use types::LBAS_PER_BLOCK;
 
 /// Bytes of the unit in which an array looks for what repeats.
-const MAP_BLOCK: usize = BLOCK * BLOCKS_PER_MAP_BLOCK as usize;
+const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;
 /// Blocks of 4 KiB that all runs know.
 const WELL_KNOWN: u64 = 6;
 
@@ -36,7 +36,7 @@ impl Palette {
 
     /// Contents for so many blocks of an array that holds `state`.
     pub fn data(&self, rng: &mut Rng, blocks: u64, state: &State, contents: &Contents) -> Bytes {
-        let mut data = vec![0; blocks as usize * BLOCK];
+        let mut data = vec![0; blocks as usize * LBA_LEN];
         let other = 100_u64.saturating_sub(self.cheap + self.alike + self.dense);
         match rng.weighted(&[self.cheap, self.alike, self.dense, other.max(1)]) {
             0 => cheap(rng, &mut data),
@@ -58,8 +58,8 @@ fn cheap(rng: &mut Rng, data: &mut [u8]) {
         2 => data.fill(rng.pick(&[0x00, 0x55, 0xff])),
         _ => {
             // Zeros but for a few blocks.
-            let at = rng.index(data.len() / BLOCK) * BLOCK;
-            rng.fill(&mut data[at..at + BLOCK]);
+            let at = rng.index(data.len() / LBA_LEN) * LBA_LEN;
+            rng.fill(&mut data[at..at + LBA_LEN]);
         }
     }
 }
@@ -68,13 +68,13 @@ fn alike(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
     match rng.below(6) {
         0 => {
             // Blocks equal to each other and to those of other writes.
-            let mut block = [0; BLOCK];
+            let mut block = [0; LBA_LEN];
             Rng::new(rng.below(4)).fill(&mut block);
-            data.chunks_exact_mut(BLOCK).for_each(|place| place.copy_from_slice(&block));
+            data.chunks_exact_mut(LBA_LEN).for_each(|place| place.copy_from_slice(&block));
         }
         1 => {
-            for place in data.chunks_mut(MAP_BLOCK) {
-                let mut block = [0; MAP_BLOCK];
+            for place in data.chunks_mut(BLOCK_LEN) {
+                let mut block = [0; BLOCK_LEN];
                 Rng::new(rng.below(WELL_KNOWN)).fill(&mut block);
                 place.copy_from_slice(&block[..place.len()]);
             }
@@ -95,14 +95,14 @@ fn held(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
     let Some(volume) = (!volumes.is_empty()).then(|| volumes[rng.index(volumes.len())]) else {
         return rng.fill(data);
     };
-    let blocks = (data.len() / BLOCK) as u64;
+    let blocks = (data.len() / LBA_LEN) as u64;
     let reach = if rng.percent(70) { volume.blocks.min(128) } else { volume.blocks };
     let mut start = rng.below(reach);
     if rng.percent(85) {
-        start -= start % BLOCKS_PER_MAP_BLOCK;
+        start -= start % LBAS_PER_BLOCK;
     }
     let range = span(start, blocks.min(volume.blocks - start));
-    for (content, place) in volume.read(range).into_iter().zip(data.chunks_exact_mut(BLOCK)) {
+    for (content, place) in volume.read(range).into_iter().zip(data.chunks_exact_mut(LBA_LEN)) {
         place.copy_from_slice(contents.bytes(content));
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_alike_is_taken_from_the_array() {
         let (mut state, mut contents) = (State::default(), Contents::default());
-        let mut block = [0; BLOCK];
+        let mut block = [0; LBA_LEN];
         Rng::new(99).fill(&mut block);
         let name = contents.name(&block);
         let mut volume = Volume::new(64);
@@ -156,7 +156,7 @@ mod tests {
             let mut rng = Rng::new(3);
             assert!(
                 (1..50)
-                    .all(|blocks| palette.data(&mut rng, blocks, &state, &contents).len() == blocks as usize * BLOCK)
+                    .all(|blocks| palette.data(&mut rng, blocks, &state, &contents).len() == blocks as usize * LBA_LEN)
             );
         }
     }

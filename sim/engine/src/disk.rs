@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a drive writes wholly or not at all.
-pub const SECTOR: usize = 512;
+pub const SECTOR: usize = types::SECTOR_BYTES as usize;
 /// The unit in which the file system below gives out room.
 const PAGE: u64 = 4096;
 

@@ -9,7 +9,7 @@ use crate::state::{State, brief, judge, span};
 use engine::{Change, Op, OpError, Reply, Tag};
 use std::collections::VecDeque;
 use thiserror::Error;
-use types::{BLOCKS_PER_MAP_BLOCK, BlockRange, VolumeId};
+use types::{BlockRange, LBAS_PER_BLOCK, VolumeId};
 
 /// The array broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -302,7 +302,7 @@ const PIECE_BLOCKS: u64 = 64;
 /// in part.
 pub(crate) fn is_in_pieces(op: &Op) -> bool {
     matches!(op, Op::Copy { from, to, .. }
-        if from.blocks() > PIECE_BLOCKS && from.start().0 % BLOCKS_PER_MAP_BLOCK != to.0 % BLOCKS_PER_MAP_BLOCK)
+        if from.blocks() > PIECE_BLOCKS && from.start().0 % LBAS_PER_BLOCK != to.0 % LBAS_PER_BLOCK)
 }
 
 /// After a copy in pieces has failed, each block of its destination is the old or the new one.
@@ -329,7 +329,7 @@ fn learn(state: &mut State, contents: &mut Contents, volume: VolumeId, range: Bl
         return;
     };
     let held = volume.read(range);
-    for (index, (content, block)) in held.iter().zip(data.chunks_exact(crate::content::BLOCK)).enumerate() {
+    for (index, (content, block)) in held.iter().zip(data.chunks_exact(crate::content::LBA_LEN)).enumerate() {
         if !contents.is_certain(*content) {
             let seen = contents.name(block);
             // Zeros may be mapped or not: what was possible stays possible.

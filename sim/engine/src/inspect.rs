@@ -6,7 +6,7 @@ use crate::machine::{Answers, Machine};
 use crate::state::{State, Volume, brief, span};
 use crate::subject::Subject;
 use engine::{Extent, Op, OpError, Provisioning, Reply};
-use types::{BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
 /// Blocks of one read.
 const READ_BLOCKS: u64 = 8192;
@@ -74,7 +74,7 @@ fn read<S: Subject>(
         Some(Ok(Reply::Data(data))) if data.len() as u64 == range.bytes() => {
             volume.write(range.start().0, &contents.names(&data));
         }
-        Some(Err(OpError::MediumError { .. })) if has_failed && range.blocks() > BLOCKS_PER_MAP_BLOCK => {
+        Some(Err(OpError::MediumError { .. })) if has_failed && range.blocks() > LBAS_PER_BLOCK => {
             let (start, half) = (range.start().0, range.blocks() / 2);
             let mut unreadable = 0;
             for part in [span(start, half), span(start + half, range.blocks() - half)] {

@@ -1,12 +1,12 @@
 //! Operations by chance: aligned and not, tiny and wide, overlapping, wrong, and with every kind of content.
 
-use crate::content::{BLOCK, Contents};
+use crate::content::{Contents, LBA_LEN};
 use crate::data::Palette;
 use crate::rng::Rng;
 use crate::state::{LEAF_BLOCKS, State, Volume, span};
 use bytes::Bytes;
 use engine::{Change, MAX_COMPARE_BLOCKS, Op};
-use types::{BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
 /// How the operations of one run are spread. Each run draws its own, so that some runs do hardly anything but copy, and
 /// others fill the pool.
@@ -143,7 +143,7 @@ impl Mix {
                 if rng.percent(self.large) {
                     let blocks = self.max_write.min(volume.blocks);
                     let start = rng.between(0, volume.blocks - blocks);
-                    range = span(start - start % BLOCKS_PER_MAP_BLOCK, blocks);
+                    range = span(start - start % LBAS_PER_BLOCK, blocks);
                 }
                 Op::Write { volume: id, lba: range.start(), data: data(rng, range.blocks()), fua: rng.percent(10) }
             }
@@ -167,7 +167,7 @@ impl Mix {
                 let compare = expected(rng, volume, contents, range);
                 let mut write = data(rng, range.blocks());
                 if rng.percent(1) {
-                    write = write.slice(..write.len() - BLOCK);
+                    write = write.slice(..write.len() - LBA_LEN);
                 }
                 Op::CompareAndWrite { volume: id, lba: range.start(), compare, write, fua: rng.percent(10) }
             }
@@ -196,7 +196,7 @@ impl Mix {
         let mut blocks = rng.size(limit);
         let reach = if rng.percent(self.hot) { volume.blocks.min(64) } else { volume.blocks };
         let mut start = rng.below(reach);
-        let unit = if rng.percent(10) { LEAF_BLOCKS } else { BLOCKS_PER_MAP_BLOCK };
+        let unit = if rng.percent(10) { LEAF_BLOCKS } else { LBAS_PER_BLOCK };
         if rng.percent(self.aligned) {
             start -= start % unit;
             blocks = blocks.next_multiple_of(unit).min(limit);
@@ -223,7 +223,7 @@ impl Mix {
             start = start.min(to.1.blocks.saturating_sub(source.blocks()));
         }
         let unit = match rng.below(10) {
-            0..5 => BLOCKS_PER_MAP_BLOCK,
+            0..5 => LBAS_PER_BLOCK,
             5..7 => LEAF_BLOCKS,
             _ => 1,
         };
@@ -332,7 +332,7 @@ fn create(next_volume: &mut u64, blocks: u64) -> Change {
 
 /// About so many leaves, in blocks; not always whole ones.
 fn odd(rng: &mut Rng, leaves: u64) -> u64 {
-    let less = if rng.percent(50) { rng.below(LEAF_BLOCKS / BLOCKS_PER_MAP_BLOCK) * BLOCKS_PER_MAP_BLOCK } else { 0 };
+    let less = if rng.percent(50) { rng.below(LEAF_BLOCKS / LBAS_PER_BLOCK) * LBAS_PER_BLOCK } else { 0 };
     leaves * LEAF_BLOCKS - less
 }
 

@@ -3,7 +3,7 @@
 //! It does the same operations as `engine::model::Model`, and was written apart from it, so that one can be held against
 //! the other. Leaves are shared between copies of a state, so that a state is copied and compared in microseconds.
 
-use crate::content::{BLOCK, Content, Contents};
+use crate::content::{Content, Contents, LBA_LEN};
 use engine::{Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,11 +85,11 @@ impl Volume {
     }
 
     fn inside(&self, lba: Lba, bytes: usize) -> Result<BlockRange, OpError> {
-        if bytes == 0 || !bytes.is_multiple_of(BLOCK) {
+        if bytes == 0 || !bytes.is_multiple_of(LBA_LEN) {
             return Err(OpError::Malformed("length is not a whole number of blocks"));
         }
         let out_of_range = |_| OpError::OutOfRange { blocks: self.blocks };
-        self.check(BlockRange::new(lba, (bytes / BLOCK) as u64).map_err(out_of_range)?)
+        self.check(BlockRange::new(lba, (bytes / LBA_LEN) as u64).map_err(out_of_range)?)
     }
 
     /// The first block of `range` at which `seen` holds what this volume may not hold.
@@ -192,7 +192,7 @@ impl State {
                 Ok(Expected::Done)
             }
             Op::CompareAndWrite { compare, write, .. }
-                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * BLOCK as u64 =>
+                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * LBA_LEN as u64 =>
             {
                 Err(OpError::Malformed("compare and write differ in length, or are too long"))
             }
@@ -205,7 +205,7 @@ impl State {
                 let volume = self.volume(*volume)?;
                 let old = volume.read(volume.inside(*lba, data.len())?);
                 let new: Vec<Content> =
-                    old.iter().zip(data.chunks_exact(BLOCK)).map(|(old, set)| or(contents, *old, set)).collect();
+                    old.iter().zip(data.chunks_exact(LBA_LEN)).map(|(old, set)| or(contents, *old, set)).collect();
                 volume.write(lba.0, &new);
                 Ok(Expected::Done)
             }
@@ -216,7 +216,7 @@ impl State {
             Op::Flush => Ok(Expected::Done),
             Op::Status { volume, lba, limit } => {
                 let volume = self.volume(*volume)?;
-                volume.inside(*lba, BLOCK)?;
+                volume.inside(*lba, LBA_LEN)?;
                 Ok(Expected::Extents { held: volume.read(span(lba.0, volume.blocks - lba.0)), limit: *limit })
             }
             Op::Change(changes) => self.change(changes),
@@ -232,7 +232,7 @@ impl State {
     ) -> Result<Expected, OpError> {
         let volume = self.volume(volume)?;
         volume.check(range)?;
-        if pattern.len() != BLOCK {
+        if pattern.len() != LBA_LEN {
             return Err(OpError::Malformed("pattern is not one block"));
         }
         volume.fill(range, contents.name(pattern));
@@ -255,9 +255,9 @@ impl State {
                 _ => Ok(()),
             };
         }
-        for (index, (content, block)) in held.iter().zip(expected.chunks_exact(BLOCK)).enumerate() {
+        for (index, (content, block)) in held.iter().zip(expected.chunks_exact(LBA_LEN)).enumerate() {
             if let Some(byte) = contents.bytes(*content).iter().zip(block).position(|(a, b)| a != b) {
-                return Err(OpError::Miscompare { offset: (index * BLOCK + byte) as u64 });
+                return Err(OpError::Miscompare { offset: (index * LBA_LEN + byte) as u64 });
             }
         }
         Ok(())
@@ -330,10 +330,10 @@ pub fn judge(
     match (expected, seen) {
         (Ok(Expected::Done), Ok(Reply::Done)) => Ok(()),
         (Ok(Expected::Data(held)), Ok(Reply::Data(data))) => {
-            if data.len() != held.len() * BLOCK {
+            if data.len() != held.len() * LBA_LEN {
                 return Err(format!("{} bytes instead of {} blocks", data.len(), held.len()));
             }
-            for (index, (expected, block)) in held.iter().zip(data.chunks_exact(BLOCK)).enumerate() {
+            for (index, (expected, block)) in held.iter().zip(data.chunks_exact(LBA_LEN)).enumerate() {
                 if contents.is_certain(*expected) && contents.bytes(*expected)[..] == *block {
                     continue;
                 }

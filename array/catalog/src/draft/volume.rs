@@ -6,7 +6,7 @@ use crate::record::{Qos, Snapshot, Unit, Volume};
 use crate::{CatalogError, Kind, MAX_VOLUMES, MIN_VOLUME_BYTES};
 use engine::Change;
 use std::sync::Arc;
-use types::{BLOCK_BYTES, MAP_BLOCK_BYTES, MAX_VOLUME_BYTES, VolumeId};
+use types::{BLOCK_BYTES, LBA_BYTES, MAX_VOLUME_BYTES, VolumeId};
 
 impl Draft {
     /// Makes an empty volume. Its size is rounded up to whole 4 KiB, the unit in which the engine maps.
@@ -158,10 +158,6 @@ impl Draft {
 }
 
 fn whole_size(name: &str, bytes: u64) -> Result<u64, CatalogError> {
-    let good = (MIN_VOLUME_BYTES..=MAX_VOLUME_BYTES).contains(&bytes) && bytes.is_multiple_of(BLOCK_BYTES);
-    if good {
-        Ok(bytes.next_multiple_of(MAP_BLOCK_BYTES))
-    } else {
-        Err(CatalogError::BadSize { name: name.to_owned() })
-    }
+    let good = (MIN_VOLUME_BYTES..=MAX_VOLUME_BYTES).contains(&bytes) && bytes.is_multiple_of(LBA_BYTES);
+    if good { Ok(bytes.next_multiple_of(BLOCK_BYTES)) } else { Err(CatalogError::BadSize { name: name.to_owned() }) }
 }

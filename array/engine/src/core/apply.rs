@@ -8,11 +8,11 @@ use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
 use blockmap::{Absent, Need, Ref, Root, SlotName, Target, shares, span};
 use bytes::{Bytes, BytesMut};
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES, VolumeId};
+use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::{Fill, LogOp};
 
-const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
-const BLOCK: usize = BLOCK_BYTES as usize;
+const BLOCK_LEN: usize = BLOCK_BYTES as usize;
+const LBA_LEN: usize = LBA_BYTES as usize;
 
 /// What a change of a range needs: nothing else is done in its step that shares pages.
 const EDIT: Need = Need::Edit { may_be_shared: None };
@@ -27,18 +27,18 @@ struct Split {
 
 fn split(range: BlockRange) -> Split {
     let (start, end) = (range.start().0, range.end().0);
-    let (first, last) = (start.div_ceil(BLOCKS_PER_MAP_BLOCK), end / BLOCKS_PER_MAP_BLOCK);
-    let mask = |from: u64, to: u64| (from..to).fold(0u8, |mask, block| mask | 1 << (block % BLOCKS_PER_MAP_BLOCK));
+    let (first, last) = (start.div_ceil(LBAS_PER_BLOCK), end / LBAS_PER_BLOCK);
+    let mask = |from: u64, to: u64| (from..to).fold(0u8, |mask, block| mask | 1 << (block % LBAS_PER_BLOCK));
     if first > last {
         // Both ends lie within one block.
         let edge = (start < end).then(|| (last, mask(start, end), 0));
         return Split { first: last, end: last, edges: [edge, None] };
     }
-    let head = first * BLOCKS_PER_MAP_BLOCK;
-    let tail = last * BLOCKS_PER_MAP_BLOCK;
+    let head = first * LBAS_PER_BLOCK;
+    let tail = last * LBAS_PER_BLOCK;
     let edges = [
         (start < head).then(|| (first - 1, mask(start, head), 0)),
-        (tail < end).then(|| (last, mask(tail, end), (tail - start) as usize * BLOCK)),
+        (tail < end).then(|| (last, mask(tail, end), (tail - start) as usize * LBA_LEN)),
     ];
     Split { first, end: last, edges }
 }
@@ -73,13 +73,13 @@ fn fill_word(fill: Fill) -> u32 {
 
 /// 4 KiB blocks that a range touches.
 pub(crate) fn touched_blocks(range: BlockRange) -> (u64, u64) {
-    (range.start().0 / BLOCKS_PER_MAP_BLOCK, range.end().0.div_ceil(BLOCKS_PER_MAP_BLOCK))
+    (range.start().0 / LBAS_PER_BLOCK, range.end().0.div_ceil(LBAS_PER_BLOCK))
 }
 
 /// What a record of data changes.
 fn written(op: &LogOp) -> Option<BlockRange> {
     match op {
-        LogOp::Write { lba, data, .. } => BlockRange::new(*lba, data.len() as u64 / BLOCK_BYTES).ok(),
+        LogOp::Write { lba, data, .. } => BlockRange::new(*lba, data.len() as u64 / LBA_BYTES).ok(),
         LogOp::Fill { range, .. } | LogOp::Same { range, .. } => Some(*range),
         _ => None,
     }
@@ -171,7 +171,7 @@ impl Core {
     }
 
     fn missing_in_payload(&self, volume: VolumeId, lba: Lba, data: &[u8], need: Need, out: &mut Vec<Absent>) {
-        if let Ok(range) = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES) {
+        if let Ok(range) = BlockRange::new(lba, data.len() as u64 / LBA_BYTES) {
             self.missing_in(volume, range, need, out);
         }
     }
@@ -187,7 +187,7 @@ impl Core {
     ) {
         let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
         let (first, end) = touched_blocks(from);
-        let target = to.0 / BLOCKS_PER_MAP_BLOCK;
+        let target = to.0 / LBAS_PER_BLOCK;
         let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);
         self.map.missing(&source_root, first, end, Need::Sharing, is_shared, out);
         // A leaf that is replaced is not looked into; a page above it only where the source's page takes its place.
@@ -199,7 +199,7 @@ impl Core {
 
     fn missing_in_cut(&self, volume: VolumeId, blocks: u64, may_be_shared: bool, out: &mut Vec<Absent>) {
         let Some(root) = self.root(volume) else { return };
-        let first = blocks / BLOCKS_PER_MAP_BLOCK;
+        let first = blocks / LBAS_PER_BLOCK;
         if first < span(root.height) {
             let need = Need::Edit { may_be_shared: may_be_shared.then_some((0, u64::MAX)) };
             self.map.missing(&root, first, span(root.height), need, |_, start| start >= first, out);
@@ -234,8 +234,8 @@ impl Core {
             let LogOp::Copy { source, from, destination, to } = op else { continue };
             let (Some(source), Some(root)) = (self.root(*source), self.root(*destination)) else { continue };
             let (first, end) = touched_blocks(*from);
-            let is_shareable = self.map.can_collect(&source, first, end, to.0 / BLOCKS_PER_MAP_BLOCK, root.height);
-            let target = to.0 / BLOCKS_PER_MAP_BLOCK;
+            let is_shareable = self.map.can_collect(&source, first, end, to.0 / LBAS_PER_BLOCK, root.height);
+            let target = to.0 / LBAS_PER_BLOCK;
             let range = (target, target + (end - first));
             if !is_shareable || !self.map.can_edit(&root, range, range) {
                 return Err(OpError::Malformed("a block of the source is shared as often as can be counted"));
@@ -252,7 +252,7 @@ impl Core {
             LogOp::Same { volume, range, pattern } => self.apply_same(*volume, *range, pattern),
             LogOp::Copy { source, from, destination, to } => self.apply_copy(*source, *from, *destination, *to),
             LogOp::Create { volume, blocks } => {
-                let root = Root::empty(blocks / BLOCKS_PER_MAP_BLOCK);
+                let root = Root::empty(blocks / LBAS_PER_BLOCK);
                 self.volumes.insert(*volume, Volume { blocks: *blocks, root });
             }
             LogOp::Delete { volume } => {
@@ -285,27 +285,27 @@ impl Core {
     }
 
     fn apply_write(&mut self, volume: VolumeId, lba: Lba, data: &Bytes) {
-        let Ok(range) = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES) else { return };
+        let Ok(range) = BlockRange::new(lba, data.len() as u64 / LBA_BYTES) else { return };
         let split = split(range);
         let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, at) in split.edges.into_iter().flatten() {
-                let lowest = mask.trailing_zeros() as usize * BLOCK;
-                let length = mask.count_ones() as usize * BLOCK;
-                let mut newer = BytesMut::zeroed(MAP_BLOCK);
+                let lowest = mask.trailing_zeros() as usize * LBA_LEN;
+                let length = mask.count_ones() as usize * LBA_LEN;
+                let mut newer = BytesMut::zeroed(BLOCK_LEN);
                 newer[lowest..lowest + length].copy_from_slice(&data[at..at + length]);
                 core.merge(root, Origin::Written { volume, block, write }, &newer, mask, false);
             }
-            let head = ((split.first * BLOCKS_PER_MAP_BLOCK).saturating_sub(lba.0)) as usize * BLOCK;
+            let head = ((split.first * LBAS_PER_BLOCK).saturating_sub(lba.0)) as usize * LBA_LEN;
             let mut refs = Vec::with_capacity((split.end - split.first).min(span(0)) as usize);
             let mut block = split.first;
             while block < split.end {
                 let leaf_end = (block - block % span(0) + span(0)).min(split.end);
                 refs.clear();
                 for each in block..leaf_end {
-                    let at = head + (each - split.first) as usize * MAP_BLOCK;
+                    let at = head + (each - split.first) as usize * BLOCK_LEN;
                     refs.push(
-                        core.take_block(data.slice(at..at + MAP_BLOCK), Origin::Written { volume, block: each, write }),
+                        core.take_block(data.slice(at..at + BLOCK_LEN), Origin::Written { volume, block: each, write }),
                     );
                 }
                 core.map.set(root, block, &refs);
@@ -337,7 +337,7 @@ impl Core {
         self.with_root(volume, |core, root| {
             for (block, mask, _) in split.edges.into_iter().flatten() {
                 let origin = Origin::Written { volume, block, write };
-                core.merge(root, origin, &word.repeat(MAP_BLOCK / word.len()), mask, fill == Fill::Hole);
+                core.merge(root, origin, &word.repeat(BLOCK_LEN / word.len()), mask, fill == Fill::Hole);
             }
             core.map.fill(root, split.first, split.end, fill_ref(fill));
         });
@@ -345,7 +345,7 @@ impl Core {
 
     fn apply_same(&mut self, volume: VolumeId, range: BlockRange, pattern: &Bytes) {
         let split = split(range);
-        let whole = Bytes::from(pattern.repeat(MAP_BLOCK / BLOCK));
+        let whole = Bytes::from(pattern.repeat(BLOCK_LEN / LBA_LEN));
         let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, _) in split.edges.into_iter().flatten() {
@@ -363,7 +363,7 @@ impl Core {
     fn apply_copy(&mut self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba) {
         let (Some(source), Some(mut root)) = (self.root(source), self.root(destination)) else { return };
         let (first, end) = touched_blocks(from);
-        let target = to.0 / BLOCKS_PER_MAP_BLOCK;
+        let target = to.0 / LBAS_PER_BLOCK;
         let pieces = match self.map.collect(&source, first, end, target, root.height) {
             Ok(pieces) => pieces,
             Err(error) => return self.stop(&error.to_string()),
@@ -377,9 +377,9 @@ impl Core {
         let mut root = held.root;
         if blocks < held.blocks {
             let end = span(root.height);
-            self.map.fill(&mut root, blocks / BLOCKS_PER_MAP_BLOCK, end, Ref::HOLE);
+            self.map.fill(&mut root, blocks / LBAS_PER_BLOCK, end, Ref::HOLE);
         } else {
-            self.map.grow(&mut root, blocks / BLOCKS_PER_MAP_BLOCK);
+            self.map.grow(&mut root, blocks / LBAS_PER_BLOCK);
         }
         self.volumes.insert(volume, Volume { blocks, root });
     }
@@ -404,7 +404,7 @@ impl Core {
         if is_hole && old == Ref::HOLE {
             return;
         }
-        let whole = |word: u32| BytesMut::from(word.to_le_bytes().repeat(MAP_BLOCK / 4).as_slice());
+        let whole = |word: u32| BytesMut::from(word.to_le_bytes().repeat(BLOCK_LEN / 4).as_slice());
         let mut is_damaged = false;
         let (mut data, held_mask, base) = match old.target() {
             Target::Hole | Target::Zero => (whole(0), ALL_SECTORS, None),
@@ -415,7 +415,7 @@ impl Core {
                     is_damaged = block.is_damaged && mask != ALL_SECTORS;
                     (BytesMut::from(&block.data[..]), block.mask, block.base)
                 }
-                None => (BytesMut::zeroed(MAP_BLOCK), 0, Some(name)),
+                None => (BytesMut::zeroed(BLOCK_LEN), 0, Some(name)),
             },
             Target::Page(_) => unreachable!("a page stands where a block belongs"),
         };
@@ -500,7 +500,7 @@ impl Core {
     pub(crate) fn base_loaded(&mut self, name: SlotName, sound: Option<Bytes>) {
         let Some(block) = self.dirty.get_mut(name).filter(|block| block.stage == Stage::Filling) else { return };
         block.is_damaged = sound.is_none();
-        let mut whole = sound.map_or_else(|| BytesMut::zeroed(MAP_BLOCK), |bytes| BytesMut::from(&bytes[..]));
+        let mut whole = sound.map_or_else(|| BytesMut::zeroed(BLOCK_LEN), |bytes| BytesMut::from(&bytes[..]));
         patch(&mut whole, &block.data, block.mask);
         block.data = whole.freeze();
         block.mask = ALL_SECTORS;

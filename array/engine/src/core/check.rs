@@ -7,7 +7,7 @@ use crate::service::OpError;
 use blockmap::{Absent, Root, SLOTS_PER_PAGE, SlotName, Target, height_for, page_bytes};
 use ondisk::{SECTOR_BYTES, Superblock};
 use platform::{DURABLE_ALIGNMENT, Disk};
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES};
 use wal::LogOp;
 
 /// Numbers of groups and records do not come near this.
@@ -72,7 +72,7 @@ impl Core {
         let is_volume = |volume: &Volume| {
             let Root { reference, height, .. } = volume.root;
             let is_root = !matches!(reference.target(), Target::Data(_));
-            is_root && is_size(volume.blocks) && height_for(volume.blocks / BLOCKS_PER_MAP_BLOCK) <= height
+            is_root && is_size(volume.blocks) && height_for(volume.blocks / LBAS_PER_BLOCK) <= height
         };
         if !self.volumes.values().all(is_volume) {
             return damaged;
@@ -109,12 +109,12 @@ impl Core {
             self.inside(volume, range)
         };
         let checked = match op {
-            LogOp::Write { volume, lba, data } => inside(*volume, *lba, data.len() as u64 / BLOCK_BYTES),
+            LogOp::Write { volume, lba, data } => inside(*volume, *lba, data.len() as u64 / LBA_BYTES),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => self.inside(*volume, *range),
             LogOp::Copy { source, from, destination, to } => {
-                let is_congruent = from.start().0.abs_diff(to.0).is_multiple_of(BLOCKS_PER_MAP_BLOCK)
-                    && from.start().0.is_multiple_of(BLOCKS_PER_MAP_BLOCK)
-                    && from.blocks().is_multiple_of(BLOCKS_PER_MAP_BLOCK);
+                let is_congruent = from.start().0.abs_diff(to.0).is_multiple_of(LBAS_PER_BLOCK)
+                    && from.start().0.is_multiple_of(LBAS_PER_BLOCK)
+                    && from.blocks().is_multiple_of(LBAS_PER_BLOCK);
                 let is_whole = if is_congruent { Ok(()) } else { Err(OpError::Malformed("a copy of parts of blocks")) };
                 is_whole.and(self.inside(*source, *from)).and(inside(*destination, *to, from.blocks()))
             }
@@ -134,5 +134,5 @@ impl Core {
 }
 
 fn is_size(blocks: u64) -> bool {
-    blocks > 0 && blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK) && blocks <= MAX_VOLUME_BYTES / BLOCK_BYTES
+    blocks > 0 && blocks.is_multiple_of(LBAS_PER_BLOCK) && blocks <= MAX_VOLUME_BYTES / LBA_BYTES
 }

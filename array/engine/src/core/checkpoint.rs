@@ -18,7 +18,7 @@ use ondisk::{
 };
 use platform::Durability;
 use std::collections::BTreeSet;
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
 /// Pages of the slot table in one page of its directory.
 pub(crate) const LOCATIONS_PER_PAGE: usize = 256;
@@ -133,7 +133,7 @@ impl Core {
             self.destage();
         }
         // What is dirty now is drained before the barrier as far as possible: the barrier stops everyone.
-        let few = (self.options.dirty_limit / 8 / MAP_BLOCK_BYTES).max(1);
+        let few = (self.options.dirty_limit / 8 / BLOCK_BYTES).max(1);
         if self.checkpoint.phase == Phase::Draining && self.dirty.unplaced() <= few {
             self.checkpoint.phase = Phase::Barrier;
             self.destage();

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ondisk::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -191,7 +191,7 @@ impl Core {
     /// Blocks that the cleaner holds in memory, about: hosts' blocks need the room too.
     fn most_moved(&self) -> u64 {
         // Rounded up, so that destage is due where taking up pauses.
-        (self.options.dirty_limit / 4).div_ceil(MAP_BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
+        (self.options.dirty_limit / 4).div_ceil(BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
     }
 
     /// Moving takes room before it gives any: a segment, and another where hosts' blocks come between.

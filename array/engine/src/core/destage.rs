@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ondisk::{Chunk, Item, SegmentWriter};
 use platform::Durability;
 use smallvec::{SmallVec, smallvec};
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
 /// Chunks under way at the same time.
 const MAX_CHUNK_WRITES: u32 = 4;
@@ -50,7 +50,7 @@ impl Core {
     }
 
     pub(crate) fn is_destage_due(&self) -> bool {
-        let is_much = self.dirty.waiting() * MAP_BLOCK_BYTES >= self.destage_threshold() && self.dirty.has_waiting();
+        let is_much = self.dirty.waiting() * BLOCK_BYTES >= self.destage_threshold() && self.dirty.has_waiting();
         let has_open_chunk = self.data_writer.as_ref().is_some_and(SegmentWriter::has_open_chunk);
         let is_last = has_open_chunk && self.batches == 0;
         let is_wanted = is_much || (self.is_pressed() && (self.dirty.has_waiting() || is_last));
@@ -61,7 +61,7 @@ impl Core {
     /// True when there is somewhere to put a block, or none waits. Without this, batches that find no place would go round and round.
     fn has_place(&self) -> bool {
         let room = self.data_writer.as_ref().map_or(0, SegmentWriter::room);
-        let block = (MAP_BLOCK_BYTES / ondisk::SECTOR_BYTES) as u32;
+        let block = (BLOCK_BYTES / ondisk::SECTOR_BYTES) as u32;
         room >= block || self.pool.ready() > self.checkpoint_segments() || !self.dirty.has_waiting()
     }
 
@@ -75,7 +75,7 @@ impl Core {
         }
         let is_pressed = self.is_pressed();
         let floor = self.destage_threshold() / 2;
-        while self.batches < MAX_BATCHES && (is_pressed || self.dirty.waiting() * MAP_BLOCK_BYTES > floor) {
+        while self.batches < MAX_BATCHES && (is_pressed || self.dirty.waiting() * BLOCK_BYTES > floor) {
             let (names, blocks) = self.next_batch();
             if names.is_empty() {
                 break;

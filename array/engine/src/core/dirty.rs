@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use types::{MAP_BLOCK_BYTES, VolumeId};
+use types::{BLOCK_BYTES, VolumeId};
 
 /// The mask of a block of which every 512-byte sector is in memory.
 pub(crate) const ALL_SECTORS: u8 = 0xFF;
@@ -97,7 +97,7 @@ impl DirtyBlocks {
     }
 
     pub(crate) fn insert(&mut self, name: SlotName, data: Bytes, mask: u8, base: Option<SlotName>, origin: Origin) {
-        assert!(data.len() as u64 == MAP_BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
+        assert!(data.len() as u64 == BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
         let is_moved = origin.is_moved();
         let stage = Stage::Waiting;
         let block = DirtyBlock {
@@ -223,7 +223,7 @@ impl DirtyBlocks {
 
     /// Bytes in memory, those being written included.
     pub(crate) fn bytes(&self) -> u64 {
-        self.blocks.len() as u64 * MAP_BLOCK_BYTES
+        self.blocks.len() as u64 * BLOCK_BYTES
     }
 
     /// True when a block waits in the queue.

@@ -8,7 +8,7 @@ use blockmap::{Absent, Page, Place, SLOT_PAGE_BYTES, SlotName};
 use bytes::Bytes;
 use ondisk::{Geometry, SECTOR_BYTES};
 use platform::Disk;
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
 /// Who goes on when a page is there, or cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Core {
     /// them, each of which has a sixteenth free at least, take no more than half of the budget.
     pub(crate) fn few_free_slots(&self) -> u64 {
         let most = self.options.page_budget / 2 / SLOT_PAGE_BYTES as u64 * (blockmap::SLOTS_PER_PAGE as u64 / 16);
-        (2 * self.options.dirty_limit / MAP_BLOCK_BYTES + LEAST_FREE_SLOTS).min(most)
+        (2 * self.options.dirty_limit / BLOCK_BYTES + LEAST_FREE_SLOTS).min(most)
     }
 
     /// Fetches pages with free slots, where those in memory are running out and others lie idle on the drive.

@@ -64,7 +64,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use task::Task;
-use types::{BLOCK_BYTES, Lsn, MAP_BLOCK_BYTES, VolumeId};
+use types::{BLOCK_BYTES, LBA_BYTES, Lsn, VolumeId};
 use unit::UnitCache;
 use volumes::Volumes;
 use wal::{Chain, GroupBuilder, Ring};
@@ -244,7 +244,7 @@ impl Core {
     /// How full the pool is.
     pub fn space(&self) -> Space {
         let (live, data) = self.pool.live_sectors();
-        let dirty = self.dirty.unplaced() * MAP_BLOCK_BYTES;
+        let dirty = self.dirty.unplaced() * BLOCK_BYTES;
         let stored = data * SECTOR_BYTES + dirty;
         // What a drive says may be forged, hence no overflow.
         let repeated = (self.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
@@ -254,7 +254,7 @@ impl Core {
             data: stored,
             repeated,
             system: (live - data) * SECTOR_BYTES,
-            written: self.volumes.mapped().saturating_mul(MAP_BLOCK_BYTES),
+            written: self.volumes.mapped().saturating_mul(BLOCK_BYTES),
             data_stored: self.data_stored,
             changes: self.log.last().0,
             is_refused_below: self.pool.lacks_room_below(self.ready_target()),
@@ -264,7 +264,7 @@ impl Core {
     /// What a volume holds.
     pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         let volume = self.volumes.get(&volume)?;
-        let (provisioned, written) = (volume.blocks * BLOCK_BYTES, volume.root.mapped.saturating_mul(MAP_BLOCK_BYTES));
+        let (provisioned, written) = (volume.blocks * LBA_BYTES, volume.root.mapped.saturating_mul(BLOCK_BYTES));
         Some(VolumeSpace { provisioned, written })
     }
 

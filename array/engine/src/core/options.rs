@@ -2,7 +2,7 @@
 
 use blockmap::SlotBytes;
 use ondisk::Geometry;
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
 /// Bytes of an entry of the index, and of one of the slot table.
 const INDEX_ENTRY_BYTES: u64 = 8;
@@ -54,7 +54,7 @@ impl Options {
     pub fn for_memory(geometry: &Geometry, memory: u64, index: Option<u64>) -> Self {
         let memory = memory.max(Self::MIN_MEMORY_BYTES);
         let most = Self::for_geometry(geometry);
-        let slots = (geometry.capacity / MAP_BLOCK_BYTES * SLOT_BYTES).min(memory / 8 * 5);
+        let slots = (geometry.capacity / BLOCK_BYTES * SLOT_BYTES).min(memory / 8 * 5);
         let shared = memory - slots;
         let dirty_limit = most.dirty_limit.min(shared / 8);
         let metadata_limit = MAX_METADATA_BYTES.min(shared / 8);
@@ -74,7 +74,7 @@ impl Options {
 
 /// Bytes of an index with an entry for every block that an array can hold.
 fn index_of(geometry: &Geometry) -> u64 {
-    geometry.capacity / MAP_BLOCK_BYTES * INDEX_ENTRY_BYTES
+    geometry.capacity / BLOCK_BYTES * INDEX_ENTRY_BYTES
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use bytes::{Bytes, BytesMut};
 use platform::{Disk, DiskError};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAP_BLOCK_BYTES};
+use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba};
 
-const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
-const BLOCK: usize = BLOCK_BYTES as usize;
+const BLOCK_LEN: usize = BLOCK_BYTES as usize;
+const LBA_LEN: usize = LBA_BYTES as usize;
 /// Bytes between two places that are asked for with both of them.
 const AHEAD_GAP: u64 = 32 << 10;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -91,15 +91,15 @@ impl ReadPlan {
 
     /// Adds what the map says of the 4 KiB blocks from `block` on. Parts come in order and without gaps.
     pub(crate) fn push(&mut self, block: u64, blocks: u64, part: Part) {
-        let (start, end) = (block * BLOCKS_PER_MAP_BLOCK, (block + blocks) * BLOCKS_PER_MAP_BLOCK);
+        let (start, end) = (block * LBAS_PER_BLOCK, (block + blocks) * LBAS_PER_BLOCK);
         let from = start.max(self.range.start().0);
         let to = end.min(self.range.end().0);
-        let at = ((from - self.range.start().0) * BLOCK_BYTES) as usize;
-        let length = ((to - from) * BLOCK_BYTES) as usize;
-        let skip = ((from - start) * BLOCK_BYTES) as usize;
+        let at = ((from - self.range.start().0) * LBA_BYTES) as usize;
+        let length = ((to - from) * LBA_BYTES) as usize;
+        let skip = ((from - start) * LBA_BYTES) as usize;
         if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) =
             (self.pieces.last_mut(), &part)
-            && last.offset + (last.crcs.len() * MAP_BLOCK) as u64 == next.offset
+            && last.offset + (last.crcs.len() * BLOCK_LEN) as u64 == next.offset
         {
             last.crcs.extend_from_slice(&next.crcs);
             *grown += length;
@@ -139,7 +139,7 @@ impl ReadPlan {
     /// Asks the drive for what the plan will have to read, and waits for nothing.
     pub(crate) fn ask_ahead(&self, disk: &dyn Disk) {
         let place = |piece: &Piece| match &piece.part {
-            Part::Disk(run) => Some((run.offset, (run.crcs.len() * MAP_BLOCK) as u64)),
+            Part::Disk(run) => Some((run.offset, (run.crcs.len() * BLOCK_LEN) as u64)),
             Part::Unit { unit, .. } | Part::Patched { unit, .. } if !self.cache.holds(unit) => {
                 Some((unit.offset, unit.bytes() as u64))
             }
@@ -171,7 +171,7 @@ impl ReadPlan {
                 Part::Unit { unit, first, .. } => {
                     return match unit.load(&self.cache, read) {
                         Ok(blocks) => {
-                            let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                            let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                             Ok(Some(blocks.slice(from..from + total)))
                         }
                         Err(UnitError::WouldBlock) => Ok(None),
@@ -215,11 +215,11 @@ impl ReadPlan {
             Part::Damaged => return Err(self.medium_error(piece.at)),
             Part::Word(word) => out.chunks_exact_mut(4).for_each(|chunk| chunk.copy_from_slice(&word.to_le_bytes())),
             Part::Memory(bytes) => out.copy_from_slice(&bytes[piece.skip..piece.skip + piece.length]),
-            Part::Disk(run) if out.len() == run.crcs.len() * MAP_BLOCK => {
+            Part::Disk(run) if out.len() == run.crcs.len() * BLOCK_LEN => {
                 return self.read_run(piece.at, run, out, read);
             }
             Part::Disk(run) => {
-                let mut whole = vec![0; run.crcs.len() * MAP_BLOCK];
+                let mut whole = vec![0; run.crcs.len() * BLOCK_LEN];
                 if !self.read_run(piece.at, run, &mut whole, read)? {
                     return Ok(false);
                 }
@@ -227,7 +227,7 @@ impl ReadPlan {
             }
             Part::Unit { unit, first, .. } => match unit.load(&self.cache, read) {
                 Ok(blocks) => {
-                    let from = usize::from(*first) * MAP_BLOCK + piece.skip;
+                    let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                     out.copy_from_slice(&blocks[from..from + piece.length]);
                 }
                 Err(UnitError::WouldBlock) => return Ok(false),
@@ -249,7 +249,7 @@ impl ReadPlan {
 
     /// The error that names the block at byte `at` of the read.
     fn medium_error(&self, at: usize) -> OpError {
-        let lba = self.range.start().0 + (at / BLOCK) as u64;
+        let lba = self.range.start().0 + (at / LBA_LEN) as u64;
         OpError::MediumError { lba: Lba(lba.min(self.range.end().0.saturating_sub(1))) }
     }
 
@@ -261,14 +261,14 @@ impl ReadPlan {
         buffer: &mut [u8],
         read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
     ) -> Result<bool, OpError> {
-        let medium_error = |block: usize| self.medium_error(at + block * MAP_BLOCK);
+        let medium_error = |block: usize| self.medium_error(at + block * BLOCK_LEN);
         match read(run.offset, buffer) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(_) => return Err(medium_error(0)),
         }
         match buffer
-            .chunks_exact(MAP_BLOCK)
+            .chunks_exact(BLOCK_LEN)
             .zip(&run.crcs)
             .position(|(block, crc)| crc_fast::crc32_iscsi(block) != *crc)
         {
@@ -287,8 +287,8 @@ impl Run {
 
 /// Copies the sectors of `mask` from `newer` into `block`.
 pub(crate) fn patch(block: &mut [u8], newer: &[u8], mask: u8) {
-    for sector in (0..BLOCKS_PER_MAP_BLOCK as usize).filter(|sector| mask & (1 << sector) != 0) {
-        let range = sector * BLOCK..(sector + 1) * BLOCK;
+    for sector in (0..LBAS_PER_BLOCK as usize).filter(|sector| mask & (1 << sector) != 0) {
+        let range = sector * LBA_LEN..(sector + 1) * LBA_LEN;
         block[range.clone()].copy_from_slice(&newer[range]);
     }
 }

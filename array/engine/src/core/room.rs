@@ -4,13 +4,13 @@ use super::Core;
 use super::io::{Io, Purpose};
 use super::pool::{Kind, Phase};
 use blockmap::SLOT_PAGE_BYTES;
-use types::{BLOCK_BYTES, MAP_BLOCK_BYTES};
+use types::{BLOCK_BYTES, LBA_BYTES};
 use wal::{Fill, LogOp};
 
 /// Bytes of a record beside its payload, rounded up.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 /// Sectors of a data block.
-const SECTORS_PER_MAP_BLOCK: u64 = MAP_BLOCK_BYTES / ondisk::SECTOR_BYTES;
+const SECTORS_PER_BLOCK: u64 = BLOCK_BYTES / ondisk::SECTOR_BYTES;
 
 /// When a record may be sequenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Core {
             return Room::Later;
         }
         let blocks: u64 = record.iter().map(blocks_touched).sum();
-        let is_over = self.dirty.bytes() + blocks * MAP_BLOCK_BYTES > self.options.dirty_limit;
+        let is_over = self.dirty.bytes() + blocks * BLOCK_BYTES > self.options.dirty_limit;
         if blocks > 0 && is_over && self.dirty.bytes() > 0 {
             self.pressure.memory = true;
             return Room::Later;
@@ -209,7 +209,7 @@ impl Core {
     /// ones.
     fn blocks_per_segment(&self) -> u64 {
         let sectors = u64::from(self.geometry.segment_sectors()) * 15 / 16;
-        (sectors.saturating_sub(SECTORS_PER_MAP_BLOCK) / SECTORS_PER_MAP_BLOCK).max(1)
+        (sectors.saturating_sub(SECTORS_PER_BLOCK) / SECTORS_PER_BLOCK).max(1)
     }
 
     /// Segments that an operation must leave. Data leaves the reserve; what changes the map, and at most two blocks, leaves two checkpoints;
@@ -232,7 +232,7 @@ impl Core {
     fn available_blocks(&self, spare: u64) -> u64 {
         let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.room()));
         let segments = self.pool.ready().saturating_sub(spare);
-        let blocks = open * 15 / 16 / SECTORS_PER_MAP_BLOCK + segments * self.blocks_per_segment();
+        let blocks = open * 15 / 16 / SECTORS_PER_BLOCK + segments * self.blocks_per_segment();
         blocks.saturating_sub(self.dirty.unplaced())
     }
 
@@ -286,10 +286,10 @@ fn payload_bytes(op: &LogOp) -> u64 {
 /// 4 KiB blocks that an operation may hold in memory.
 fn blocks_touched(op: &LogOp) -> u64 {
     match op {
-        LogOp::Write { data, .. } => (data.len() as u64).div_ceil(MAP_BLOCK_BYTES) + 1,
+        LogOp::Write { data, .. } => (data.len() as u64).div_ceil(BLOCK_BYTES) + 1,
         LogOp::Same { .. } => 3,
         LogOp::Fill { range, .. } => {
-            let is_aligned = (range.start().0 | range.end().0).is_multiple_of(MAP_BLOCK_BYTES / BLOCK_BYTES);
+            let is_aligned = (range.start().0 | range.end().0).is_multiple_of(BLOCK_BYTES / LBA_BYTES);
             if is_aligned { 0 } else { 2 }
         }
         _ => 0,
@@ -301,7 +301,7 @@ fn blocks_needed(op: &LogOp) -> u64 {
     match op {
         LogOp::Write { data, .. } => {
             let is_plain = |chunk: &&[u8]| chunk[..chunk.len() - 4] != chunk[4..];
-            data.chunks(MAP_BLOCK_BYTES as usize).filter(is_plain).count() as u64 + 1
+            data.chunks(BLOCK_BYTES as usize).filter(is_plain).count() as u64 + 1
         }
         LogOp::Same { .. } => 3,
         LogOp::Fill { .. } => blocks_touched(op),
@@ -317,7 +317,7 @@ mod tests {
 
     /// A record of so many blocks of data, less the one that is always counted more.
     fn write(blocks: usize) -> [LogOp; 1] {
-        let data: Vec<u8> = (0..(blocks - 1) * MAP_BLOCK_BYTES as usize).map(|byte| (byte % 251) as u8).collect();
+        let data: Vec<u8> = (0..(blocks - 1) * BLOCK_BYTES as usize).map(|byte| (byte % 251) as u8).collect();
         [LogOp::Write { volume: VolumeId(1), lba: Lba(0), data: Bytes::from(data) }]
     }
 

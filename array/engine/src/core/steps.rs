@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::LogOp;
 
 /// Blocks that a copy shares per step where its ends do not stand at the same place of a leaf: 32 MiB.
-pub(super) const COPY_STEP_BLOCKS: u64 = (32 << 20) / BLOCK_BYTES;
+pub(super) const COPY_STEP_BLOCKS: u64 = (32 << 20) / LBA_BYTES;
 /// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
-pub(super) const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+pub(super) const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / LBA_BYTES;
 /// Ranges of an UNMAP that are one step: what a step needs in memory, and what it changes, has a bound.
 pub(super) const UNMAP_STEP_RANGES: usize = 32;
 
@@ -26,7 +26,7 @@ pub(super) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u
     let offset_in = |block: u64| start.abs_diff(to.0) % block;
     let is_backward = is_same_volume && to.0 > start;
     // Whole leaves are shared by their reference: any length is one step.
-    let most = match (offset_in(blockmap::span(0) * BLOCKS_PER_MAP_BLOCK), offset_in(BLOCKS_PER_MAP_BLOCK)) {
+    let most = match (offset_in(blockmap::span(0) * LBAS_PER_BLOCK), offset_in(LBAS_PER_BLOCK)) {
         (0, _) => left,
         (_, 0) => COPY_STEP_BLOCKS,
         _ => data_step,
@@ -37,11 +37,11 @@ pub(super) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u
         let range = BlockRange::new(Lba(start + skipped + at), blocks).unwrap_or_default();
         (range, Lba(to.0 + skipped + at))
     };
-    if offset_in(BLOCKS_PER_MAP_BLOCK) != 0 {
+    if offset_in(LBAS_PER_BLOCK) != 0 {
         return CopyStep { blocks, middle: None, edges: SmallVec::from_iter([part(0, blocks)]) };
     }
-    let head = ((start + skipped).next_multiple_of(BLOCKS_PER_MAP_BLOCK) - start - skipped).min(blocks);
-    let tail = (start + skipped + blocks) % BLOCKS_PER_MAP_BLOCK;
+    let head = ((start + skipped).next_multiple_of(LBAS_PER_BLOCK) - start - skipped).min(blocks);
+    let tail = (start + skipped + blocks) % LBAS_PER_BLOCK;
     let tail = tail.min(blocks - head);
     let middle = blocks - head - tail;
     let edges = [part(0, head), part(blocks - tail, tail)].into_iter().filter(|(range, _)| !range.is_empty()).collect();

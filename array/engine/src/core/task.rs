@@ -14,7 +14,7 @@ use blockmap::{Absent, Need, Ref};
 use bytes::Bytes;
 use platform::{Disk, DiskError, Durability};
 use smallvec::SmallVec;
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::{Fill, LogOp};
 
 /// What a task waits for. Whoever wakes it for another reason does nothing.
@@ -316,7 +316,7 @@ impl Core {
     /// Bytes that the present step of a task depends on.
     fn wants(&self, task: &Task) -> SmallVec<[(VolumeId, BlockRange); 2]> {
         let covered = |volume: VolumeId, lba: Lba, data: &Bytes| {
-            let range = BlockRange::new(lba, data.len() as u64 / BLOCK_BYTES);
+            let range = BlockRange::new(lba, data.len() as u64 / LBA_BYTES);
             range.map(|range| (volume, range)).into_iter().collect()
         };
         match &task.op {
@@ -389,7 +389,7 @@ impl Core {
 
     /// Blocks that one step of a copy may move as data: they go through the log.
     fn copy_data_step(&self) -> u64 {
-        COPY_DATA_STEP_BLOCKS.min(self.max_payload() / BLOCK_BYTES / 2)
+        COPY_DATA_STEP_BLOCKS.min(self.max_payload() / LBA_BYTES / 2)
     }
 
     /// True when a claim is held by another task, or wanted by one that came earlier.
@@ -518,7 +518,7 @@ impl Core {
         let Some(held) = self.volumes.get(&volume).copied() else { return Vec::new() };
         let limit = limit.max(1);
         let mut extents: Vec<Extent> = Vec::new();
-        let (mut first, end) = (lba.0 / BLOCKS_PER_MAP_BLOCK, status_end(lba, held.blocks));
+        let (mut first, end) = (lba.0 / LBAS_PER_BLOCK, status_end(lba, held.blocks));
         // Leaf by leaf, so that a fragmented GiB is not walked to the end for a short answer.
         while first < end && extents.len() <= limit {
             let leaf_end = (first - first % blockmap::span(0) + blockmap::span(0)).min(end);
@@ -529,8 +529,8 @@ impl Core {
             }
             self.map.visit(&held.root, first, leaf_end, &mut |block, blocks, reference| {
                 let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
-                let start = (block * BLOCKS_PER_MAP_BLOCK).max(lba.0);
-                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * BLOCKS_PER_MAP_BLOCK - start) else {
+                let start = (block * LBAS_PER_BLOCK).max(lba.0);
+                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * LBAS_PER_BLOCK - start) else {
                     return;
                 };
                 match extents.last_mut() {
@@ -550,8 +550,8 @@ impl Core {
 
 /// Provisioning state is told as far as one page of the second level reaches, 1 GiB, so that one answer stays cheap.
 fn status_end(lba: Lba, blocks: u64) -> u64 {
-    let first = lba.0 / BLOCKS_PER_MAP_BLOCK;
-    (blocks / BLOCKS_PER_MAP_BLOCK).min(first - first % blockmap::span(1) + blockmap::span(1))
+    let first = lba.0 / LBAS_PER_BLOCK;
+    (blocks / LBAS_PER_BLOCK).min(first - first % blockmap::span(1) + blockmap::span(1))
 }
 
 /// The block to name where a page is damaged and nobody knows which block is lost: the first of the range, for a copy of its source.
@@ -585,9 +585,9 @@ fn claims_of(op: &Op) -> Claims {
             add(*volume, range.start().0, range.blocks());
         }
         Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
-            add(*volume, lba.0, data.len() as u64 / BLOCK_BYTES);
+            add(*volume, lba.0, data.len() as u64 / LBA_BYTES);
         }
-        Op::CompareAndWrite { volume, lba, write, .. } => add(*volume, lba.0, write.len() as u64 / BLOCK_BYTES),
+        Op::CompareAndWrite { volume, lba, write, .. } => add(*volume, lba.0, write.len() as u64 / LBA_BYTES),
         Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| add(*volume, range.start().0, range.blocks())),
         Op::Copy { source, from, destination, to } => {
             add(*destination, to.0, from.blocks());

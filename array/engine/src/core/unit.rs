@@ -7,9 +7,9 @@ use ondisk::{Geometry, SECTOR_BYTES};
 use platform::DiskError;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use types::MAP_BLOCK_BYTES;
+use types::BLOCK_BYTES;
 
-const MAP_BLOCK: usize = MAP_BLOCK_BYTES as usize;
+const BLOCK_LEN: usize = BLOCK_BYTES as usize;
 /// Bytes that the cache's own book-keeping of one unit takes, about.
 const ENTRY_BYTES: u64 = 96;
 
@@ -82,8 +82,8 @@ pub(crate) type Read<'a> = dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError> + '
 
 /// One block of the blocks of a unit.
 pub(crate) fn block(blocks: &Bytes, index: u8) -> Bytes {
-    let at = usize::from(index) * MAP_BLOCK;
-    blocks.slice(at..at + MAP_BLOCK)
+    let at = usize::from(index) * BLOCK_LEN;
+    blocks.slice(at..at + BLOCK_LEN)
 }
 
 #[derive(Clone)]
@@ -102,7 +102,7 @@ pub(crate) struct UnitCache(Cache<(u64, u64), Bytes, Weight, FixedState>);
 impl UnitCache {
     /// A cache of at most so many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        let items = (bytes / MAP_BLOCK_BYTES).max(16) as usize;
+        let items = (bytes / BLOCK_BYTES).max(16) as usize;
         // The cache picks its shard by the middle of the hash: offsets are multiples of a sector, and a hash that is only a product would
         // leave most shards empty.
         Self(Cache::with(items, bytes, Weight, FixedState::default(), Default::default()))

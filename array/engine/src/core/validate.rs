@@ -3,7 +3,7 @@
 use super::Core;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{BLOCK_BYTES, BLOCKS_PER_MAP_BLOCK, BlockRange, Lba, MAX_VOLUME_BYTES, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};
 
 const MAX_KEY_BYTES: usize = 255;
 const MAX_VALUE_BYTES: usize = 1 << 20;
@@ -22,7 +22,7 @@ impl Core {
             | Op::Or { volume, lba, data, .. }
             | Op::Compare { volume, lba, data } => self.payload(*volume, *lba, data),
             Op::WriteSame { volume, range, pattern } => {
-                if pattern.len() as u64 != BLOCK_BYTES {
+                if pattern.len() as u64 != LBA_BYTES {
                     return Err(OpError::Malformed("pattern is not one block"));
                 }
                 self.inside(*volume, *range)
@@ -33,7 +33,7 @@ impl Core {
                 ranges.iter().try_for_each(|range| self.inside(*volume, *range))
             }
             Op::CompareAndWrite { volume, lba, compare, write, .. } => {
-                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * BLOCK_BYTES {
+                if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * LBA_BYTES {
                     return Err(OpError::Malformed("compare and write differ in length, or are too long"));
                 }
                 self.payload(*volume, *lba, write)
@@ -70,13 +70,13 @@ impl Core {
     fn payload(&self, volume: VolumeId, lba: Lba, data: &[u8]) -> Result<(), OpError> {
         let blocks = self.size(volume)?;
         let bytes = data.len() as u64;
-        if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
+        if bytes == 0 || !bytes.is_multiple_of(LBA_BYTES) {
             return Err(OpError::Malformed("length is not a whole number of blocks"));
         }
         if bytes > self.max_payload() {
             return Err(OpError::Malformed("transfer too long"));
         }
-        let range = BlockRange::new(lba, bytes / BLOCK_BYTES).map_err(|_| OpError::OutOfRange { blocks })?;
+        let range = BlockRange::new(lba, bytes / LBA_BYTES).map_err(|_| OpError::OutOfRange { blocks })?;
         self.inside(volume, range)
     }
 
@@ -137,10 +137,10 @@ impl Core {
 }
 
 fn check_size(blocks: u64) -> Result<(), OpError> {
-    if blocks == 0 || !blocks.is_multiple_of(BLOCKS_PER_MAP_BLOCK) {
+    if blocks == 0 || !blocks.is_multiple_of(LBAS_PER_BLOCK) {
         return Err(OpError::Malformed("a volume takes a multiple of 4096 bytes, at least one"));
     }
-    if blocks > MAX_VOLUME_BYTES / BLOCK_BYTES {
+    if blocks > MAX_VOLUME_BYTES / LBA_BYTES {
         return Err(OpError::Malformed("a volume takes at most 4 PiB"));
     }
     Ok(())

@@ -133,7 +133,7 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
         Effort::Quick => reduction::pack(blocks, scratch),
         Effort::Cold => reduction::pack_dense(blocks, scratch),
         Effort::Calm => reduction::pack(blocks, scratch).map(|quick| {
-            let is_good = quick.len() * GOOD_ENOUGH <= blocks.len() * reduction::BLOCK_BYTES;
+            let is_good = quick.len() * GOOD_ENOUGH <= blocks.len() * reduction::BLOCK_LEN;
             if is_good || blocks.len() < reduction::MAX_UNIT_BLOCKS {
                 return quick;
             }

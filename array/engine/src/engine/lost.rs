@@ -2,7 +2,7 @@
 
 use crate::service::{Damage, OpError};
 use std::collections::BTreeSet;
-use types::{BLOCKS_PER_MAP_BLOCK, VolumeId};
+use types::{LBAS_PER_BLOCK, VolumeId};
 
 /// The most blocks that are remembered. Who has lost more will scrub.
 const MOST_BLOCKS: usize = 1000;
@@ -17,7 +17,7 @@ impl Lost {
         if let OpError::MediumError { lba } = error
             && self.0.len() < MOST_BLOCKS
         {
-            self.0.insert((volume, lba.0 / BLOCKS_PER_MAP_BLOCK));
+            self.0.insert((volume, lba.0 / LBAS_PER_BLOCK));
         }
     }
 

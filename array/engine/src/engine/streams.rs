@@ -3,17 +3,17 @@
 //! moved by the cleaner do not.
 
 use std::collections::VecDeque;
-use types::{BLOCK_BYTES, BlockRange, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
 /// Reads of which it is remembered where they ended, to know one that goes on there.
 const NEWCOMERS: usize = 32;
 /// Streams that are followed at a time.
 const STREAMS: usize = 16;
 /// How far ahead of a stream the drive is asked at most.
-const MOST_AHEAD: u64 = (1 << 20) / BLOCK_BYTES;
+const MOST_AHEAD: u64 = (1 << 20) / LBA_BYTES;
 /// Several reads of a stream that are open at once, or take several paths, come in any order: so far from where it is a read still belongs
 /// to it.
-const SLACK: u64 = (256 << 10) / BLOCK_BYTES;
+const SLACK: u64 = (256 << 10) / LBA_BYTES;
 
 /// Where a read ended.
 #[derive(Clone, Copy)]

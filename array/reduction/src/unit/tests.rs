@@ -16,7 +16,7 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
 
 /// A block of which so many bytes are random and the others one letter.
 fn block(seed: u64, random: usize) -> Bytes {
-    let mut bytes = vec![b'x'; BLOCK_BYTES];
+    let mut bytes = vec![b'x'; BLOCK_LEN];
     bytes[..random].copy_from_slice(&noise(seed, random));
     bytes.into()
 }
@@ -27,7 +27,7 @@ fn joined(blocks: &[Bytes]) -> Vec<u8> {
 
 #[test]
 fn golden_bytes() {
-    let unit = pack(&[Bytes::from_static(&[b'x'; BLOCK_BYTES])], &mut Scratch::default()).unwrap();
+    let unit = pack(&[Bytes::from_static(&[b'x'; BLOCK_LEN])], &mut Scratch::default()).unwrap();
     assert_eq!(unit.len(), 512);
     // One literal, a match of 4089 at distance 1 (15 + 15 × 255 + 245 + the least of 4), six literals.
     let mut expected = vec![1, 1, 35, 0, 0, 0, 0, 0, 0x1F, b'x', 1, 0];
@@ -40,8 +40,8 @@ fn golden_bytes() {
 #[test]
 fn what_saves_no_sector_is_not_packed() {
     let mut scratch = Scratch::default();
-    assert_eq!(pack(&[noise(1, BLOCK_BYTES).into()], &mut scratch), None);
-    assert_eq!(pack_dense(&[noise(1, BLOCK_BYTES).into()], &mut scratch), None);
+    assert_eq!(pack(&[noise(1, BLOCK_LEN).into()], &mut scratch), None);
+    assert_eq!(pack_dense(&[noise(1, BLOCK_LEN).into()], &mut scratch), None);
     assert_eq!(pack(&[block(1, 4000)], &mut scratch), None);
     let unit = pack(&[block(1, 3400)], &mut scratch).unwrap();
     assert_eq!(unit.len(), 7 * 512);
@@ -52,7 +52,7 @@ fn what_saves_no_sector_is_not_packed() {
 fn a_full_unit_of_the_worst_data_fits_the_scratch() {
     let mut scratch = Scratch::default();
     // The last block is compressible, so that the probe lets all of them through.
-    let blocks: Vec<Bytes> = (0..8).map(|seed| block(seed, if seed == 7 { 100 } else { BLOCK_BYTES })).collect();
+    let blocks: Vec<Bytes> = (0..8).map(|seed| block(seed, if seed == 7 { 100 } else { BLOCK_LEN })).collect();
     for unit in [pack(&blocks, &mut scratch).unwrap(), pack_dense(&blocks, &mut scratch).unwrap()] {
         assert_eq!(unpack(&unit, 8).unwrap(), joined(&blocks));
         assert_eq!(unpack(&unit, 7), Err(Damaged::Header));
@@ -78,12 +78,12 @@ fn every_damaged_header_is_refused() {
 
 proptest! {
     #[test]
-    fn units_survive_the_round_trip(parts in prop::collection::vec((any::<u64>(), 0..=BLOCK_BYTES), 1..=MAX_UNIT_BLOCKS), is_dense: bool) {
+    fn units_survive_the_round_trip(parts in prop::collection::vec((any::<u64>(), 0..=BLOCK_LEN), 1..=MAX_UNIT_BLOCKS), is_dense: bool) {
         let blocks: Vec<Bytes> = parts.iter().map(|(seed, random)| block(*seed, *random)).collect();
         let mut scratch = Scratch::default();
         let packed = if is_dense { pack_dense(&blocks, &mut scratch) } else { pack(&blocks, &mut scratch) };
         if let Some(unit) = packed {
-            prop_assert!(unit.len() % SECTOR_BYTES == 0 && is_packed(blocks.len(), unit.len() / SECTOR_BYTES));
+            prop_assert!(unit.len() % SECTOR_LEN == 0 && is_packed(blocks.len(), unit.len() / SECTOR_LEN));
             prop_assert_eq!(unpack(&unit, blocks.len()).unwrap(), joined(&blocks));
         } else {
             prop_assert!(parts.iter().any(|(_, random)| *random > 3000));
@@ -97,7 +97,7 @@ proptest! {
             bytes[..UNIT_HEADER_BYTES].copy_from_slice(&[codec, blocks, length[0], length[1], 0, 0, 0, 0]);
         }
         if let Ok(plain) = unpack(&bytes, usize::from(blocks)) {
-            prop_assert_eq!(plain.len(), usize::from(blocks) * BLOCK_BYTES);
+            prop_assert_eq!(plain.len(), usize::from(blocks) * BLOCK_LEN);
         }
     }
 
@@ -110,7 +110,7 @@ proptest! {
         let at = at % damaged.len();
         damaged[at] ^= 1 << bit;
         if let Ok(plain) = unpack(&damaged, 2) {
-            prop_assert_eq!(plain.len(), 2 * BLOCK_BYTES);
+            prop_assert_eq!(plain.len(), 2 * BLOCK_LEN);
         }
     }
 }
@@ -121,13 +121,13 @@ fn every_block_of_a_unit_has_a_sector_to_answer_for() {
     for blocks in 1..=MAX_UNIT_BLOCKS {
         // The same byte over and over, but for a few: a hundred bytes at most when it is compressed.
         let block = |seed: usize| {
-            let mut block = vec![b'x'; BLOCK_BYTES];
+            let mut block = vec![b'x'; BLOCK_LEN];
             block[seed] = b'y';
             Bytes::from(block)
         };
         let plain: Vec<Bytes> = (0..blocks).map(block).collect();
         for unit in [pack(&plain, &mut scratch).unwrap(), pack_dense(&plain, &mut scratch).unwrap()] {
-            assert_eq!(unit.len(), blocks * SECTOR_BYTES);
+            assert_eq!(unit.len(), blocks * SECTOR_LEN);
             assert_eq!(unpack(&unit, blocks).unwrap(), plain.concat());
         }
     }

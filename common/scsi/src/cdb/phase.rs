@@ -1,7 +1,7 @@
 //! Which way a command's data go, and how many bytes.
 
 use super::command::{ByteCheck, Command};
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 /// The data phase of a command, as its CDB fixes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,18 +29,18 @@ impl Command {
     #[inline]
     pub fn data_phase(&self) -> DataPhase {
         let phase = match *self {
-            Self::Read(t) => DataPhase::In(u64::from(t.blocks) * BLOCK_BYTES),
-            Self::Write(t) | Self::OrWrite(t) => DataPhase::Out(u64::from(t.blocks) * BLOCK_BYTES),
-            Self::WriteAndVerify(v) => DataPhase::Out(u64::from(v.blocks) * BLOCK_BYTES),
+            Self::Read(t) => DataPhase::In(u64::from(t.blocks) * LBA_BYTES),
+            Self::Write(t) | Self::OrWrite(t) => DataPhase::Out(u64::from(t.blocks) * LBA_BYTES),
+            Self::WriteAndVerify(v) => DataPhase::Out(u64::from(v.blocks) * LBA_BYTES),
             Self::Verify(v) => match v.check {
                 ByteCheck::Medium => DataPhase::None,
-                ByteCheck::Compare => DataPhase::Out(u64::from(v.blocks) * BLOCK_BYTES),
+                ByteCheck::Compare => DataPhase::Out(u64::from(v.blocks) * LBA_BYTES),
                 // No blocks, no data: there is nothing to compare the one block with (SBC-4 5.36).
-                ByteCheck::CompareSame => DataPhase::Out(if v.blocks == 0 { 0 } else { BLOCK_BYTES }),
+                ByteCheck::CompareSame => DataPhase::Out(if v.blocks == 0 { 0 } else { LBA_BYTES }),
             },
-            Self::CompareAndWrite { blocks, .. } => DataPhase::Out(2 * u64::from(blocks) * BLOCK_BYTES),
-            Self::WriteAtomic { blocks, .. } => DataPhase::Out(u64::from(blocks) * BLOCK_BYTES),
-            Self::WriteSame(s) => DataPhase::Out(if s.no_data { 0 } else { BLOCK_BYTES }),
+            Self::CompareAndWrite { blocks, .. } => DataPhase::Out(2 * u64::from(blocks) * LBA_BYTES),
+            Self::WriteAtomic { blocks, .. } => DataPhase::Out(u64::from(blocks) * LBA_BYTES),
+            Self::WriteSame(s) => DataPhase::Out(if s.no_data { 0 } else { LBA_BYTES }),
             Self::Unmap { length } | Self::ModeSelect { length, .. } => DataPhase::Out(u64::from(length)),
             Self::PersistentReserveOut { length, .. }
             | Self::SetTargetPortGroups { length }

@@ -6,7 +6,7 @@ use super::list::{
 };
 use crate::be::{put, put_u24};
 use crate::inquiry::{Designator, DesignatorKind, Naa};
-use types::{BLOCK_BYTES, Lba};
+use types::{LBA_BYTES, Lba};
 
 impl CopyList {
     /// A list of segments between two volumes by their names, without a list identifier, as hosts send it that do not
@@ -66,7 +66,7 @@ fn write_cscd(out: &mut [u8], designator: &Designator) {
     out[5] = designator.kind as u8;
     out[7] = bytes.len() as u8;
     out[DESIGNATOR_AT..DESIGNATOR_AT + bytes.len()].copy_from_slice(bytes);
-    put_u24(out, 29, BLOCK_BYTES as u32);
+    put_u24(out, 29, LBA_BYTES as u32);
 }
 
 fn write_segment(out: &mut [u8], segment: &Segment) {

@@ -3,7 +3,7 @@
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::inquiry::{Designator, DesignatorKind};
 use crate::sense::{Sense, asc};
-use types::{BLOCK_BYTES, Lba};
+use types::{LBA_BYTES, Lba};
 
 /// Bytes before the CSCD descriptors.
 pub const LIST_HEADER_BYTES: usize = 16;
@@ -171,7 +171,7 @@ fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
         return Err(Sense::invalid_parameter(field(7), None));
     }
     // DISK BLOCK LENGTH; PAD means nothing between devices of one block length.
-    if u64::from(get_u24(descriptor, 29)) != BLOCK_BYTES {
+    if u64::from(get_u24(descriptor, 29)) != LBA_BYTES {
         return Err(Sense::invalid_parameter(field(29), None));
     }
     let bytes = descriptor[DESIGNATOR_AT..DESIGNATOR_AT + length].to_vec();

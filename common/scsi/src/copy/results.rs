@@ -4,10 +4,10 @@ use super::list::{MAX_CSCDS, MAX_DESCRIPTORS_BYTES, MAX_SEGMENTS, TYPE_BLOCK_TO_
 use crate::be::{get_u16, get_u32, put};
 use crate::sense::{Sense, SenseFormat};
 use crate::status::Status;
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 /// MAXIMUM SEGMENT LENGTH: what a 16-bit count of blocks can say.
-pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * BLOCK_BYTES as u32;
+pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * LBA_BYTES as u32;
 /// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: as many as the command window of a session holds.
 pub const MAX_CONCURRENT_COPIES: u8 = 255;
 const OPERATING_BYTES: usize = 44;
@@ -43,7 +43,7 @@ impl OperatingParameters {
             max_descriptors_bytes: MAX_DESCRIPTORS_BYTES as u32,
             max_segment_bytes: MAX_SEGMENT_BYTES,
             max_copies: MAX_CONCURRENT_COPIES,
-            granularity_exponent: BLOCK_BYTES.trailing_zeros() as u8,
+            granularity_exponent: LBA_BYTES.trailing_zeros() as u8,
             descriptor_types: vec![TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION],
         }
     }

@@ -4,7 +4,7 @@ use super::designator::{Designator, Naa, Port};
 use super::third_party_copy;
 use crate::be::{get_u16, get_u32, get_u64, put};
 use crate::provisioning::THRESHOLD_EXPONENT;
-use types::BLOCKS_PER_MAP_BLOCK;
+use types::LBAS_PER_BLOCK;
 
 /// Page 00h: the pages that there are.
 pub const SUPPORTED_PAGES: u8 = 0x00;
@@ -155,7 +155,7 @@ impl BlockLimits {
     /// The limits of this array.
     pub const OURS: Self = Self {
         compare_and_write: MAX_COMPARE_AND_WRITE_BLOCKS,
-        transfer_granularity: BLOCKS_PER_MAP_BLOCK as u16,
+        transfer_granularity: LBAS_PER_BLOCK as u16,
         max_transfer: MAX_TRANSFER_BLOCKS,
         optimal_transfer: OPTIMAL_TRANSFER_BLOCKS,
         max_prefetch: 0,

@@ -8,7 +8,7 @@ use super::{
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::cdb::CdbSize;
 use crate::sense::Sense;
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 /// PS, reserved in MODE SELECT.
 const PS: u8 = 0x80;
@@ -66,7 +66,7 @@ fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -
     if blocks != 0 && blocks != all_ones && blocks != state.blocks {
         return Err(Sense::invalid_parameter(at, None));
     }
-    if u64::from(block_bytes) != BLOCK_BYTES {
+    if u64::from(block_bytes) != LBA_BYTES {
         return Err(Sense::invalid_parameter(at + block_bytes_at, None));
     }
     Ok(())

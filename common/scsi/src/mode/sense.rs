@@ -5,7 +5,7 @@ use super::{HEADER_6_BYTES, HEADER_10_BYTES, LONGLBA, ModeState};
 use crate::be::get_u16;
 use crate::cdb::{CdbSize, ModeSense, PageControl};
 use crate::sense::{Sense, asc};
-use types::BLOCK_BYTES;
+use types::LBA_BYTES;
 
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
@@ -67,7 +67,7 @@ fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Ve
 
 /// The mode parameter block descriptor, short (SBC-4 6.5.2.2) or long (6.5.2.3).
 fn block_descriptor(state: &ModeState, long: bool) -> Vec<u8> {
-    let block_bytes = (BLOCK_BYTES as u32).to_be_bytes();
+    let block_bytes = (LBA_BYTES as u32).to_be_bytes();
     if long {
         return [state.blocks.to_be_bytes().as_slice(), &[0; 4], &block_bytes].concat();
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BLOCK_BYTES, Cursor, Extent, Fill, State, TokioRuntime};
+use crate::{Cursor, Extent, FS_BLOCK_BYTES, Fill, State, TokioRuntime};
 use multipath::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ async fn blocks_come_and_go() {
     let one = lab.mount("one").await;
     let file = one.create("/disk").await.unwrap();
     let free = one.space().await.unwrap().free;
-    file.set_size(1000 * BLOCK_BYTES).await.unwrap();
+    file.set_size(1000 * FS_BLOCK_BYTES).await.unwrap();
     assert_eq!(file.extents(0..2000), [Extent { block: 0, blocks: 1000, state: State::Hole }]);
     file.allocate(0..900, Fill::ToBeZeroed).await.unwrap();
     file.allocate(950..951, Fill::Written).await.unwrap();
@@ -148,10 +148,10 @@ async fn blocks_come_and_go() {
     let file = one.open("/disk", Access::Write).await.unwrap();
     assert_eq!((file.allocated(), file.blocks()), (896, 1000));
     assert_eq!(file.extents(9..16)[1], Extent { block: 10, blocks: 5, state: State::Hole });
-    file.set_size(BLOCK_BYTES / 2).await.unwrap();
+    file.set_size(FS_BLOCK_BYTES / 2).await.unwrap();
     assert_eq!((file.allocated(), one.space().await.unwrap().free), (1, free - 1));
     assert_eq!(file.allocate(0..2, Fill::Written).await, Err(Error::OutOfRange));
-    file.set_size(10_000 * BLOCK_BYTES).await.unwrap();
+    file.set_size(10_000 * FS_BLOCK_BYTES).await.unwrap();
     assert_eq!(file.allocate(0..10_000, Fill::Written).await, Err(Error::NoSpace));
     file.close().await.unwrap();
     one.remove("/disk").await.unwrap();
@@ -231,13 +231,13 @@ async fn small_files_are_read_and_written_anywhere() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     let file = one.create("/log").await.unwrap();
-    file.set_size(3 * BLOCK_BYTES).await.unwrap();
-    file.write(BLOCK_BYTES - 3, b"across").await.unwrap();
+    file.set_size(3 * FS_BLOCK_BYTES).await.unwrap();
+    file.write(FS_BLOCK_BYTES - 3, b"across").await.unwrap();
     file.write(700, b"x").await.unwrap();
-    assert_eq!(file.read(BLOCK_BYTES - 4, 8).await.unwrap(), b"\0across\0");
+    assert_eq!(file.read(FS_BLOCK_BYTES - 4, 8).await.unwrap(), b"\0across\0");
     assert_eq!(file.read(699, 3).await.unwrap(), b"\0x\0");
-    assert_eq!(file.read(3 * BLOCK_BYTES - 1, 10).await.unwrap(), [0]);
-    assert_eq!(file.write(3 * BLOCK_BYTES, b"x").await, Err(Error::OutOfRange));
+    assert_eq!(file.read(3 * FS_BLOCK_BYTES - 1, 10).await.unwrap(), [0]);
+    assert_eq!(file.write(3 * FS_BLOCK_BYTES, b"x").await, Err(Error::OutOfRange));
     assert_eq!(file.allocated(), 2);
 }
 
@@ -266,7 +266,7 @@ async fn tasks_of_one_host_share_a_mount() {
         let one = one.clone();
         tokio::spawn(async move {
             let file = one.create(&format!("/f{n}")).await.unwrap();
-            file.set_size(5 * BLOCK_BYTES).await.unwrap();
+            file.set_size(5 * FS_BLOCK_BYTES).await.unwrap();
             file.allocate(0..5, Fill::Written).await.unwrap();
         })
     });

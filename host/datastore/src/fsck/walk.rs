@@ -7,7 +7,7 @@ use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
 use crate::tree::{Directory, read_map};
-use crate::{BLOCK_BYTES, Error, Result};
+use crate::{Error, FS_BLOCK_BYTES, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sectors read at once.
@@ -120,7 +120,7 @@ async fn map(
         }
         FileKind::Directory => totals.directories += 1,
     }
-    let fits = kind == FileKind::Directory || u64::from(map.end()) <= descriptor.size.get().div_ceil(BLOCK_BYTES);
+    let fits = kind == FileKind::Directory || u64::from(map.end()) <= descriptor.size.get().div_ceil(FS_BLOCK_BYTES);
     let counts = (descriptor.leaves.get(), u64::from(descriptor.pages.get()));
     if !fits || counts != (map.leaves(), map.pages().count() as u64) {
         check.problems.push(Problem::Counts { descriptor: index });

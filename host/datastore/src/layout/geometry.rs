@@ -1,6 +1,6 @@
 //! Where everything lies. All is fixed when the datastore is made, and follows from four numbers of the superblock.
 
-use super::{BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS};
+use super::{FS_BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS};
 
 /// Descriptors in a cluster.
 pub(crate) const DESCRIPTORS_PER_CLUSTER: u32 = 256;
@@ -13,7 +13,7 @@ pub(crate) const HEARTBEATS_AT: u64 = 128;
 /// Sector of the superblock's second copy.
 pub(crate) const BACKUP_AT: u64 = 1024;
 /// First sector of the journals.
-const JOURNALS_AT: u64 = BLOCK_SECTORS;
+const JOURNALS_AT: u64 = FS_BLOCK_SECTORS;
 /// The fewest blocks for files that are worth a file system.
 const MIN_BLOCKS: u64 = 16;
 /// Sectors of a journal on a datastore smaller than `LARGE_BLOCKS`, and on others.
@@ -53,7 +53,7 @@ pub(crate) struct Geometry {
 impl Geometry {
     /// The division of a new datastore of `sectors` sectors; `None` when it is too small or too large.
     pub(crate) fn plan(sectors: u64) -> Option<Self> {
-        let whole = sectors / BLOCK_SECTORS;
+        let whole = sectors / FS_BLOCK_SECTORS;
         let descriptors = (whole / 16).next_power_of_two().clamp(256, 65536) as u32;
         let pages = (whole / 508 + u64::from(descriptors)).next_multiple_of(u64::from(PAGES_PER_CLUSTER));
         let plan = Self {
@@ -66,7 +66,7 @@ impl Geometry {
         };
         // The clusters of blocks lie before the blocks: what they take is not known before there are that many.
         let most = Self { blocks: u32::try_from(whole.min(MAX_BLOCKS)).ok()?, ..plan };
-        let blocks = sectors.checked_sub(most.blocks_at())? / BLOCK_SECTORS;
+        let blocks = sectors.checked_sub(most.blocks_at())? / FS_BLOCK_SECTORS;
         let blocks = blocks.min(MAX_BLOCKS);
         // With fewer blocks their clusters take no more room, so this stays within the partition.
         (blocks >= MIN_BLOCKS).then_some(Self { blocks: blocks as u32, ..plan })
@@ -148,11 +148,11 @@ impl Geometry {
 
     /// First sector of the file blocks.
     pub(crate) fn blocks_at(&self) -> u64 {
-        self.page_sector(self.pages).next_multiple_of(BLOCK_SECTORS)
+        self.page_sector(self.pages).next_multiple_of(FS_BLOCK_SECTORS)
     }
 
     /// First sector of a file block.
     pub(crate) fn block_sector(&self, block: u32) -> u64 {
-        self.blocks_at() + u64::from(block) * BLOCK_SECTORS
+        self.blocks_at() + u64::from(block) * FS_BLOCK_SECTORS
     }
 }

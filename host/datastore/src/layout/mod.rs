@@ -16,9 +16,9 @@ pub(crate) mod superblock;
 /// Bytes of a sector: the unit of ATS.
 pub const SECTOR_BYTES: usize = 512;
 /// Bytes of a file block.
-pub const BLOCK_BYTES: u64 = 1 << 20;
+pub const FS_BLOCK_BYTES: u64 = 1 << 20;
 /// Sectors of a file block.
-pub const BLOCK_SECTORS: u64 = BLOCK_BYTES / SECTOR_BYTES as u64;
+pub const FS_BLOCK_SECTORS: u64 = FS_BLOCK_BYTES / SECTOR_BYTES as u64;
 /// Hosts that may have a datastore mounted at once: one heartbeat slot each.
 pub const MAX_HOSTS: usize = 64;
 /// Bytes of a page: pointers to blocks, or entries of a directory.

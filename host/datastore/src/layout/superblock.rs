@@ -57,7 +57,7 @@ impl Superblock {
         bytes.version = VERSION.into();
         bytes.mode = self.mode.number();
         bytes.label_bytes = length as u8;
-        bytes.block_bytes = (super::BLOCK_BYTES as u32).into();
+        bytes.block_bytes = (super::FS_BLOCK_BYTES as u32).into();
         bytes.uuid = self.uuid.0;
         bytes.created = self.created.into();
         bytes.partition_lba = self.partition_lba.into();
@@ -77,7 +77,7 @@ impl Superblock {
     pub(crate) fn decode(image: &Image) -> Option<Self> {
         let bytes = SuperblockBytes::ref_from_bytes(image).ok()?;
         let known = bytes.magic == MAGIC && bytes.version.get() == VERSION && is_sealed(image);
-        if !known || u64::from(bytes.block_bytes.get()) != super::BLOCK_BYTES {
+        if !known || u64::from(bytes.block_bytes.get()) != super::FS_BLOCK_BYTES {
             return None;
         }
         let label = bytes.label.get(..usize::from(bytes.label_bytes))?;

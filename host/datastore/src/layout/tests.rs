@@ -45,9 +45,9 @@ fn a_disk_is_divided_without_overlap() {
             plan.blocks_at(),
         ];
         assert!(marks.is_sorted_by(|a, b| a < b), "{marks:?}");
-        assert_eq!(plan.blocks_at() % BLOCK_SECTORS, 0);
+        assert_eq!(plan.blocks_at() % FS_BLOCK_SECTORS, 0);
         let end = plan.block_sector(plan.blocks);
-        assert!(end <= sectors && (sectors - end) <= 2 * BLOCK_SECTORS, "{plan:?} leaves {}", sectors - end);
+        assert!(end <= sectors && (sectors - end) <= 2 * FS_BLOCK_SECTORS, "{plan:?} leaves {}", sectors - end);
         let clusters: u32 = (0..plan.clusters(Resource::Blocks)).map(|n| plan.in_cluster(Resource::Blocks, n)).sum();
         assert_eq!(clusters, plan.blocks);
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const SECTOR: usize = 512;
+const SECTOR: usize = crate::SECTOR_BYTES;
 /// How long a driver may take over a command that nobody has bounded.
 const PATIENCE: Duration = Duration::from_secs(40);
 

@@ -132,7 +132,7 @@ mod death {
     use crate::sim::oracle::Oracle;
     use crate::sim::workload::format;
     use crate::sim::world::{ProcessRuntime, World};
-    use crate::{Access, BLOCK_BYTES, Datastore, Error, Fill, MountOptions, Result, Runtime, check};
+    use crate::{Access, Datastore, Error, FS_BLOCK_BYTES, Fill, MountOptions, Result, Runtime, check};
     use multipath::SharedDisk;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -160,7 +160,7 @@ mod death {
     /// What the victim does: a change of directories, descriptors, pages and blocks.
     async fn change(datastore: Datastore) -> Result<()> {
         let file = datastore.create("/dir/new").await?;
-        file.set_size(40 * BLOCK_BYTES).await?;
+        file.set_size(40 * FS_BLOCK_BYTES).await?;
         file.allocate(0..40, Fill::Written).await?;
         file.punch(3..5).await?;
         file.close().await?;

@@ -3,7 +3,7 @@
 
 use super::oracle::{Oracle, Process};
 use super::random::Random;
-use crate::{Access, BLOCK_BYTES, Datastore, Error, File, Fill, FormatOptions, Mode, Result, Runtime, State};
+use crate::{Access, Datastore, Error, FS_BLOCK_BYTES, File, Fill, FormatOptions, Mode, Result, Runtime, State};
 use bytes::Bytes;
 use multipath::SharedDisk;
 use std::pin::Pin;
@@ -74,7 +74,7 @@ impl Workload {
         datastore.create_directory(OWN).await?;
         for file in 0..self.files {
             let made = datastore.create(&shared_name(file)).await?;
-            made.set_size(BLOCK_BYTES).await?;
+            made.set_size(FS_BLOCK_BYTES).await?;
             made.allocate(0..1, Fill::Written).await?;
             if let [extent] = made.extents(0..1)[..]
                 && let State::Written { lba } = extent.state
@@ -313,7 +313,7 @@ fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: 
 }
 
 async fn fill(file: &File, blocks: u64) -> Result<()> {
-    file.set_size(blocks * BLOCK_BYTES).await?;
+    file.set_size(blocks * FS_BLOCK_BYTES).await?;
     match file.allocate(0..blocks, Fill::ToBeZeroed).await {
         // Many small files may fill the datastore; that is no fault.
         Err(Error::NoSpace) => {}

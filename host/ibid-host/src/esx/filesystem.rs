@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::Subcommand;
-use datastore::{BLOCK_BYTES, Datastore, Runtime, Space, TokioRuntime, VolumeInfo};
+use datastore::{Datastore, FS_BLOCK_BYTES, Runtime, Space, TokioRuntime, VolumeInfo};
 use esxi_host::Host;
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ fn fields(line: &Line) -> [String; 7] {
         uuid,
         line.mounted.to_string(),
         line.info.mode.to_string(),
-        (line.space.blocks * BLOCK_BYTES).to_string(),
-        (line.space.free * BLOCK_BYTES).to_string(),
+        (line.space.blocks * FS_BLOCK_BYTES).to_string(),
+        (line.space.free * FS_BLOCK_BYTES).to_string(),
     ]
 }
 
@@ -75,8 +75,8 @@ fn record(line: &Line) -> Record {
         .with("UUID", fields[2].as_str())
         .with("Mounted", line.mounted)
         .with("Type", fields[4].as_str())
-        .with("Size", line.space.blocks * BLOCK_BYTES)
-        .with("Free", line.space.free * BLOCK_BYTES)
+        .with("Size", line.space.blocks * FS_BLOCK_BYTES)
+        .with("Free", line.space.free * FS_BLOCK_BYTES)
 }
 
 /// A table as esxcli prints one: columns as wide as their widest field, flags and numbers to the right.

@@ -152,8 +152,8 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
         platform::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
     let name = words::balloon_name(random);
     let tell = |blocks: u64| {
-        let free = space.free * datastore::BLOCK_BYTES;
-        let text = words::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::BLOCK_BYTES);
+        let free = space.free * datastore::FS_BLOCK_BYTES;
+        let text = words::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::FS_BLOCK_BYTES);
         outln!("{text}");
     };
     let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &tell).await;

@@ -91,7 +91,7 @@ pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
         stat.descriptor,
         stat.size,
         stat.blocks,
-        datastore::BLOCK_BYTES,
+        datastore::FS_BLOCK_BYTES,
     )
 }
 

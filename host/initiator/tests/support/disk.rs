@@ -9,8 +9,8 @@ use scsi::unmap::parse_unmap;
 use scsi::{Capacity, Cdb, Command, Lun, Sense, SenseFormat, Status, asc};
 use types::Lba;
 
-/// Bytes in a block.
-pub const BLOCK: usize = 512;
+/// Bytes in a logical block.
+pub const LBA_LEN: usize = types::LBA_BYTES as usize;
 
 /// What the disk tells in VPD page B0h.
 pub const LIMITS: BlockLimits = BlockLimits { max_transfer: 4096, max_write_same: 16_384, ..BlockLimits::OURS };
@@ -26,7 +26,7 @@ pub struct Disk {
 impl Disk {
     /// A disk of zeros.
     pub fn new(blocks: u64) -> Self {
-        Self { data: vec![0; blocks as usize * BLOCK], executed: Vec::new() }
+        Self { data: vec![0; blocks as usize * LBA_LEN], executed: Vec::new() }
     }
 
     /// Does a command.
@@ -43,12 +43,12 @@ impl Disk {
     pub fn write_half(&mut self, task: &Task) {
         let Ok(Command::Write(transfer)) = Cdb::parse(&task.cdb) else { panic!("only a WRITE has halves") };
         let half = u64::from(transfer.blocks / 2);
-        self.range(transfer.lba, half).unwrap().copy_from_slice(&task.data[..half as usize * BLOCK]);
+        self.range(transfer.lba, half).unwrap().copy_from_slice(&task.data[..half as usize * LBA_LEN]);
     }
 
     fn range(&mut self, lba: Lba, blocks: u64) -> Result<&mut [u8], Sense> {
-        let from = lba.0 as usize * BLOCK;
-        self.data.get_mut(from..from + blocks as usize * BLOCK).ok_or(Sense::lba_out_of_range(lba.0))
+        let from = lba.0 as usize * LBA_LEN;
+        self.data.get_mut(from..from + blocks as usize * LBA_LEN).ok_or(Sense::lba_out_of_range(lba.0))
     }
 
     fn perform(&mut self, command: &Command, data: &[u8]) -> Result<Completion, Sense> {
@@ -56,7 +56,7 @@ impl Disk {
             Command::Read(t) => return Ok(Completion::read(self.range(t.lba, t.blocks.into())?.to_vec())),
             Command::Write(t) => self.range(t.lba, t.blocks.into())?.copy_from_slice(data),
             Command::WriteSame(s) => {
-                self.range(s.lba, s.blocks.into())?.chunks_mut(BLOCK).for_each(|block| block.copy_from_slice(data));
+                self.range(s.lba, s.blocks.into())?.chunks_mut(LBA_LEN).for_each(|block| block.copy_from_slice(data));
             }
             Command::Unmap { .. } => {
                 for range in parse_unmap(data)? {
@@ -83,7 +83,7 @@ impl Disk {
     }
 
     fn tell(&self, command: &Command) -> Result<Completion, Sense> {
-        let blocks = (self.data.len() / BLOCK) as u64;
+        let blocks = (self.data.len() / LBA_LEN) as u64;
         Ok(match *command {
             Command::Inquiry { page: None, .. } => {
                 let mut data = [b' '; 36];

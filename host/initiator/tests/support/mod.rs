@@ -4,7 +4,7 @@
 
 mod disk;
 
-pub use disk::{BLOCK, Disk, LIMITS, status};
+pub use disk::{Disk, LBA_LEN, LIMITS, status};
 
 use bytes::{Buf, BytesMut};
 use iscsi::pdu::{TaskFunction, TaskOutcome};

@@ -4,7 +4,8 @@ use super::{Place, Progress, VirtualDisk, beside};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::transfer::{BLOCK_BYTES, pieces};
+use crate::transfer::pieces;
+use datastore::FS_BLOCK_BYTES;
 use std::sync::Arc;
 
 /// Bytes that are looked at for zeros at a time.
@@ -40,7 +41,7 @@ impl VirtualDisk {
         }
         let content = self.content();
         let mut given = 0;
-        for (at, bytes) in pieces(content.bytes(), BLOCK_BYTES) {
+        for (at, bytes) in pieces(content.bytes(), FS_BLOCK_BYTES) {
             if is_zero(&content, at, bytes).await? {
                 given +=
                     content.give_back(content.blocks(at..at + bytes), content.mover().settings().block_delete).await?;
@@ -59,7 +60,7 @@ impl VirtualDisk {
         }
         before.retire().await;
         let file = Arc::clone(before.file());
-        file.grow(bytes.next_multiple_of(BLOCK_BYTES)).await?;
+        file.grow(bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
         let content = Content::open(file, bytes, settings).await?;
         let fresh = content.blocks(before.bytes()..bytes);
         let mut place = self.place().clone();

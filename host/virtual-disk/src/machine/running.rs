@@ -57,7 +57,7 @@ impl Machine {
         }
         let swap = self.datastore().create(&swap_path).await?;
         let blocks = u64::from(self.vmx.memory_mib);
-        swap.set_size(blocks * datastore::BLOCK_BYTES).await?;
+        swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
         swap.allocate(0..blocks, Fill::ToBeZeroed).await?;
         let mut disks = Vec::new();
         for path in self.disk_paths() {
@@ -115,7 +115,7 @@ impl Running {
         let swap_path = place.path(&format!("{}.vswp", place.name));
         let swap = datastore.create(&swap_path).await?;
         let blocks = u64::from(place.vmx.memory_mib);
-        swap.set_size(blocks * datastore::BLOCK_BYTES).await?;
+        swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
         swap.allocate(0..blocks, Fill::ToBeZeroed).await?;
         std::mem::replace(&mut self.lock, lock).close().await?;
         std::mem::replace(&mut self.swap, (swap_path, swap)).1.close().await?;

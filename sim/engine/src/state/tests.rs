@@ -24,32 +24,32 @@ fn a_fill_over_leaves_touches_its_range_and_no_more() {
 fn what_a_shrunk_volume_lost_does_not_come_back() {
     let mut contents = Contents::default();
     let mut state = state(32);
-    let data = Op::Write { volume: VOLUME, lba: Lba(8), data: vec![1; 16 * BLOCK].into(), fua: false };
+    let data = Op::Write { volume: VOLUME, lba: Lba(8), data: vec![1; 16 * LBA_LEN].into(), fua: false };
     state.apply(&mut contents, &data, None).unwrap();
     for blocks in [16, 32] {
         state.apply(&mut contents, &Op::Change(vec![Change::ResizeVolume { volume: VOLUME, blocks }]), None).unwrap();
     }
     let held = state.volumes[&VOLUME].read(span(8, 16));
-    assert_eq!(held[..8], [contents.name(&[1; BLOCK]); 8]);
+    assert_eq!(held[..8], [contents.name(&[1; LBA_LEN]); 8]);
     assert_eq!(held[8..], [Content::UNMAPPED; 8]);
 }
 
 #[test]
 fn a_wrong_answer_is_told() {
     let mut contents = Contents::default();
-    let data = contents.names(&[[1; BLOCK], [2; BLOCK]].concat());
+    let data = contents.names(&[[1; LBA_LEN], [2; LBA_LEN]].concat());
     let expected = Ok(Expected::Data(data));
-    let answer = |first: u8, second: u8| Ok(Reply::Data([[first; BLOCK], [second; BLOCK]].concat().into()));
+    let answer = |first: u8, second: u8| Ok(Reply::Data([[first; LBA_LEN], [second; LBA_LEN]].concat().into()));
     assert_eq!(judge(&mut contents, &expected, &answer(1, 2)), Ok(()));
     assert!(judge(&mut contents, &expected, &answer(1, 3)).is_err());
-    assert!(judge(&mut contents, &expected, &Ok(Reply::Data(vec![1; BLOCK].into()))).is_err());
+    assert!(judge(&mut contents, &expected, &Ok(Reply::Data(vec![1; LBA_LEN].into()))).is_err());
     assert!(judge(&mut contents, &expected, &Err(OpError::NoSpace)).is_err());
 }
 
 #[test]
 fn extents_must_be_whole_and_true() {
     let mut contents = Contents::default();
-    let data = contents.name(&[1; BLOCK]);
+    let data = contents.name(&[1; LBA_LEN]);
     let held = [data, data, Content::UNMAPPED, Content::UNMAPPED];
     let expected = Ok(Expected::Extents { held: held.to_vec(), limit: 8 });
     let mapped = |start, blocks| Extent { range: span(start, blocks), state: Provisioning::Mapped };
@@ -85,7 +85,7 @@ proptest! {
             let held = &model.volumes[id];
             prop_assert_eq!(volume.blocks, held.blocks);
             let bytes = held.read(span(0, held.blocks));
-            let wrong = volume.read(span(0, volume.blocks)).iter().zip(bytes.chunks_exact(BLOCK)).position(|(a, b)| contents.bytes(*a)[..] != *b);
+            let wrong = volume.read(span(0, volume.blocks)).iter().zip(bytes.chunks_exact(LBA_LEN)).position(|(a, b)| contents.bytes(*a)[..] != *b);
             prop_assert_eq!(wrong, None);
         }
     }
