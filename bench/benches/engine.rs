@@ -5,7 +5,7 @@ use bench::{Bench, Random, database_like, noise};
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput};
 use engine::{Change, Core, Op};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use std::hint::black_box;
 use std::time::Duration;
 use types::{BlockRange, Lba, VolumeId};
@@ -13,8 +13,10 @@ use types::{BlockRange, Lba, VolumeId};
 const GIB: u64 = 1 << 30;
 const MIB_BLOCKS: u64 = 2048;
 
-fn geometry() -> Geometry {
-    Geometry { capacity: 4 * GIB, log_bytes: 256 << 20, segment_bytes: 16 << 20 }.check().expect("a sound geometry")
+fn geometry() -> ArrayGeometry {
+    ArrayGeometry { capacity: 4 * GIB, log_bytes: 256 << 20, segment_bytes: 16 << 20 }
+        .check()
+        .expect("a sound geometry")
 }
 
 fn range(start: u64, blocks: u64) -> BlockRange {
@@ -159,8 +161,9 @@ fn snapshots(criterion: &mut Criterion) {
 
 /// A log of 2 GiB full of 4 KiB writes, read back.
 fn recovery(criterion: &mut Criterion) {
-    let geometry =
-        Geometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }.check().expect("a sound geometry");
+    let geometry = ArrayGeometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }
+        .check()
+        .expect("a sound geometry");
     let mut bench = Bench::new(geometry);
     let volume = bench.create_volume(1, 2 * GIB);
     let mut random = Random::new(4);

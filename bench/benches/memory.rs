@@ -7,7 +7,7 @@
 use bench::{Bench, Random};
 use bytes::Bytes;
 use engine::{Op, Options};
-use ondisk::{Geometry, SECTOR_BYTES};
+use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use platform::{Disk, DiskError, Durability, FileDisk, TemporaryDirectory};
 use std::path::Path;
 use std::process::Command;
@@ -88,7 +88,7 @@ fn resident() -> u64 {
 
 /// Fills an array with that much unique data under a budget, and prints what it takes on the way.
 fn fill(directory: &Path, gib: u64, memory: u64) {
-    let geometry = Geometry::for_capacity(gib * GIB * 9 / 8 + GIB).expect("a sound geometry");
+    let geometry = ArrayGeometry::for_capacity(gib * GIB * 9 / 8 + GIB).expect("a sound geometry");
     let kept = FileDisk::create(&directory.join(format!("drive-{memory}")), geometry.capacity).expect("a sparse file");
     let disk = ForgetfulDisk { kept, log_start: geometry.log_start(), log_end: geometry.segment_start(0) };
     let before = resident();

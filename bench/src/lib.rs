@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use parking_lot::Mutex;
 use platform::{Disk, DiskError, Durability};
 use types::VolumeId;
@@ -64,14 +64,14 @@ pub struct Bench<D: Disk = MemoryDisk> {
 
 impl Bench {
     /// A new array of that geometry, opened.
-    pub fn new(geometry: Geometry) -> Self {
+    pub fn new(geometry: ArrayGeometry) -> Self {
         Self::on(MemoryDisk::new(geometry.capacity), geometry, Options::for_geometry(&geometry))
     }
 }
 
 impl<D: Disk> Bench<D> {
     /// A new array on that drive, opened with these options.
-    pub fn on(disk: D, geometry: Geometry, options: Options) -> Self {
+    pub fn on(disk: D, geometry: ArrayGeometry, options: Options) -> Self {
         Core::create(&disk, &geometry, [7; 16]).expect("a new array on an empty drive");
         let (core, _) = Core::recover(&disk, Some(options)).expect("the array that was just made");
         Self { disk, core, actions: Vec::new(), next_tag: 0 }

@@ -1,14 +1,14 @@
 //! What has to be read before a range of a tree can be walked or edited: pages of the map, and pages of the slot table.
 
 use crate::page::{entry_span, span};
-use crate::reference::{Ref, SlotName, Target};
+use crate::reference::{Ref, RefTarget, SlotId};
 use crate::tree::{Map, Root, touched};
 
 /// What is not in memory, and is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Absent {
     /// A page of the map. Its slot, which says where it is, is in memory.
-    Page(SlotName),
+    Page(SlotId),
     /// A page of the slot table.
     Slots(u32),
 }
@@ -56,22 +56,22 @@ impl Map {
         is_whole: impl Fn(u8, u64) -> bool,
         out: &mut Vec<Absent>,
     ) {
-        let has_all_slots = self.slots.away() == 0;
+        let has_all_slots = self.slots.absent_pages() == 0;
         let mut walk = Walk { map: self, range: (first, end), need, is_whole: &is_whole, has_all_slots, out };
         walk.enter(root.reference, root.height, 0, false);
     }
 
     /// Lists the slot of a reference if it has to be read before the reference can be counted.
     pub fn missing_slot(&self, reference: Ref, out: &mut Vec<Absent>) {
-        if let Target::Page(name) | Target::Data(name) = reference.target() {
+        if let RefTarget::Page(name) | RefTarget::Data(name) = reference.target() {
             out.extend(self.slots.absent(name.slot).map(Absent::Slots));
         }
     }
 
     /// What has to be read before a page of the drop queue can be dropped.
-    pub(crate) fn missing_for_drop(&self, name: SlotName) -> Vec<Absent> {
+    pub(crate) fn missing_for_drop(&self, name: SlotId) -> Vec<Absent> {
         let mut absent = Vec::new();
-        if self.slots.away() == 0 {
+        if self.slots.absent_pages() == 0 {
             return absent;
         }
         self.missing_slot(Ref::page(name), &mut absent);
@@ -86,7 +86,7 @@ impl Map {
 
 impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
     fn enter(&mut self, node: Ref, level: u8, start: u64, is_shared: bool) {
-        let Target::Page(name) = node.target() else { return };
+        let RefTarget::Page(name) = node.target() else { return };
         let is_covered = self.range.0 <= start && start + span(level) <= self.range.1;
         let is_whole = is_covered && (self.is_whole)(level, start);
         let is_counted = match self.need {
@@ -126,7 +126,7 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
     }
 
     /// Whether the slot of a page is in memory; it is listed if not.
-    fn has_slot(&mut self, name: SlotName) -> bool {
+    fn has_slot(&mut self, name: SlotId) -> bool {
         let absent = if self.has_all_slots { None } else { self.map.slots.absent(name.slot) };
         self.out.extend(absent.map(Absent::Slots));
         absent.is_none()

@@ -1,7 +1,7 @@
 //! The auditor: counts every reference anew and compares with the slot table.
 
 use crate::page::{Below, Page, entry_span, span};
-use crate::reference::{Ref, SlotName, Target};
+use crate::reference::{Ref, RefTarget, SlotId};
 use crate::table::SlotTable;
 use crate::tree::{Map, Root};
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ pub struct AuditReport {
 
 /// What is wrong with a map.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Violation {
+pub enum AuditViolation {
     /// A count differs from the number of references.
     #[error("slot {slot} counts {counted} references, {found} were found")]
     WrongCount {
@@ -32,16 +32,16 @@ pub enum Violation {
     },
     /// A reference names a slot that is free or of another generation.
     #[error("a reference names slot {0:?}, which is not in use under that name")]
-    Dangling(SlotName),
+    Dangling(SlotId),
     /// A page could not be read.
     #[error("map page {0:?} cannot be read")]
-    Unreadable(SlotName),
+    Unreadable(SlotId),
     /// Two different kinds of reference name one slot.
     #[error("slot {0} is named as a page and as data")]
     MixedKinds(u64),
     /// A page stands at another level than the one that it was made for.
     #[error("map page {0:?} stands at the wrong level")]
-    WrongLevel(SlotName),
+    WrongLevel(SlotId),
     /// A root or an entry gives another number of blocks mapped than there are below it.
     #[error("{counted} blocks are said to be mapped below {reference:?}, {found} are")]
     WrongMapped {
@@ -87,10 +87,10 @@ impl Map {
         slots: &SlotTable,
         roots: &[Root],
         held: &[Ref],
-        load: &mut dyn FnMut(SlotName) -> Option<Page>,
-    ) -> Result<AuditReport, Violation> {
+        load: &mut dyn FnMut(SlotId) -> Option<Page>,
+    ) -> Result<AuditReport, AuditViolation> {
         let mut found: FxHashMap<u64, Found> = FxHashMap::default();
-        let mut said: Vec<(SlotName, u64)> = Vec::new();
+        let mut said: Vec<(SlotId, u64)> = Vec::new();
         let mut report = AuditReport::default();
         let outside = held.iter().copied().chain(self.drops().map(Ref::page));
         let mut todo: Vec<Step> = outside.map(|reference| Step { reference, level: None, mapped: None }).collect();
@@ -100,21 +100,21 @@ impl Map {
         }
         while let Some(Step { reference, level, mapped }) = todo.pop() {
             let (name, is_page) = match reference.target() {
-                Target::Data(name) => (name, false),
-                Target::Page(name) => (name, true),
+                RefTarget::Data(name) => (name, false),
+                RefTarget::Page(name) => (name, true),
                 _ => continue,
             };
             if slots.get(name).is_none() {
-                return Err(Violation::Dangling(name));
+                return Err(AuditViolation::Dangling(name));
             }
             said.extend(mapped.filter(|_| is_page).map(|mapped| (name, mapped)));
             if let Some(known) = found.get_mut(&name.slot) {
                 known.references += 1;
                 if known.level.is_some() != is_page {
-                    return Err(Violation::MixedKinds(name.slot));
+                    return Err(AuditViolation::MixedKinds(name.slot));
                 }
                 if is_page && level.is_some() && level != known.level {
-                    return Err(Violation::WrongLevel(name));
+                    return Err(AuditViolation::WrongLevel(name));
                 }
                 continue;
             }
@@ -123,10 +123,10 @@ impl Map {
                 report.pages += 1;
                 let page = match self.pages.get(name) {
                     Some(page) => Cow::Borrowed(page),
-                    None => Cow::Owned(load(name).ok_or(Violation::Unreadable(name))?),
+                    None => Cow::Owned(load(name).ok_or(AuditViolation::Unreadable(name))?),
                 };
                 if level.is_some_and(|level| level != page.level()) {
-                    return Err(Violation::WrongLevel(name));
+                    return Err(AuditViolation::WrongLevel(name));
                 }
                 (new.level, new.mapped) = (Some(page.level()), page.mapped());
                 enter(&mut todo, &page)?;
@@ -141,20 +141,20 @@ impl Map {
 }
 
 /// What the slots count and what was said to be mapped, against what the walk found.
-fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotName, u64)]) -> Result<(), Violation> {
+fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotId, u64)]) -> Result<(), AuditViolation> {
     let mut shared = 0;
     for number in 0..slots.len() {
         let (slot, found) = (slots.number(number), found.get(&number));
         let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
         if counted != references {
-            return Err(Violation::WrongCount { slot: number, counted, found: references });
+            return Err(AuditViolation::WrongCount { slot: number, counted, found: references });
         }
         let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
         let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
         shared += place.map_or(0, |place| u64::from(place.share()));
     }
     if shared != slots.shared_sectors() {
-        return Err(Violation::WrongShared { counted: slots.shared_sectors(), found: shared });
+        return Err(AuditViolation::WrongShared { counted: slots.shared_sectors(), found: shared });
     }
     said.iter().try_for_each(|(name, counted)| {
         let there = found.get(&name.slot).map_or(0, |found| found.mapped);
@@ -163,7 +163,7 @@ fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotName, 
 }
 
 /// The steps that lead on from a page.
-fn enter(todo: &mut Vec<Step>, page: &Page) -> Result<(), Violation> {
+fn enter(todo: &mut Vec<Step>, page: &Page) -> Result<(), AuditViolation> {
     match page.level().checked_sub(1) {
         Some(below) => {
             (0..page.refs.len()).try_for_each(|index| step(todo, page.entry(index), below, entry_span(page.level())))
@@ -176,7 +176,7 @@ fn enter(todo: &mut Vec<Step>, page: &Page) -> Result<(), Violation> {
 }
 
 /// The step to what stands below a root or an interior entry; what names no page is judged at once.
-fn step(todo: &mut Vec<Step>, below: Below, level: u8, blocks: u64) -> Result<(), Violation> {
+fn step(todo: &mut Vec<Step>, below: Below, level: u8, blocks: u64) -> Result<(), AuditViolation> {
     let Below { reference, mapped } = below;
     if reference.is_named() {
         todo.push(Step { reference, level: Some(level), mapped: Some(mapped) });
@@ -185,6 +185,6 @@ fn step(todo: &mut Vec<Step>, below: Below, level: u8, blocks: u64) -> Result<()
     compare_mapped(reference, mapped, Below::whole(reference, blocks).mapped)
 }
 
-fn compare_mapped(reference: Ref, counted: u64, found: u64) -> Result<(), Violation> {
-    if counted == found { Ok(()) } else { Err(Violation::WrongMapped { reference, counted, found }) }
+fn compare_mapped(reference: Ref, counted: u64, found: u64) -> Result<(), AuditViolation> {
+    if counted == found { Ok(()) } else { Err(AuditViolation::WrongMapped { reference, counted, found }) }
 }

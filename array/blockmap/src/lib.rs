@@ -1,7 +1,7 @@
 //! Addresses to references: per volume a copy-on-write radix tree, and one slot table below all of them.
 //!
 //! ```text
-//! volume ─▶ Root ─▶ Page (1024 refs) ─▶ … ─▶ leaf Page (256 refs) ─▶ Ref ─▶ Slot ─▶ Place in a segment
+//! volume ─▶ Root ─▶ Page (1024 refs) ─▶ … ─▶ leaf Page (256 refs) ─▶ Ref ─▶ Slot ─▶ SlotPlace in a segment
 //! ```
 //!
 //! No I/O, no clock, no threads. Pages of the map and of the slot table may be on the drive only: whoever looks or edits asks
@@ -22,10 +22,10 @@ mod tree;
 mod tree_tests;
 
 pub use absent::{Absent, Need};
-pub use audit::{AuditReport, Violation};
+pub use audit::{AuditReport, AuditViolation};
 pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
-pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, SLOT_BITS, SlotName, Target};
-pub use slot::{MAX_PLACE_SECTORS, MAX_UNIT_BLOCKS, Place, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes};
+pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOT_BITS, SlotId};
+pub use slot::{MAX_GROUP_BLOCKS, MAX_PLACE_SECTORS, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 pub use slot_page::SLOT_PAGE_BYTES;
 pub use table::SlotTable;
 pub use tree::{Freed, Map, Piece, Root, TooManyReferences, shares};

@@ -1,6 +1,6 @@
 //! Pages of the map, and those of them that are in memory.
 
-use crate::reference::{Ref, SlotName, Target};
+use crate::reference::{Ref, RefTarget, SlotId};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use zerocopy::FromBytes;
@@ -136,7 +136,7 @@ impl Page {
         let words = <[U64]>::ref_from_bytes(bytes).ok()?;
         if words.len() == LEAF_REFS {
             let refs = words.iter().map(|bits| Ref::from_bits(bits.get())).collect::<Option<Box<[Ref]>>>()?;
-            let names_pages = refs.iter().any(|reference| matches!(reference.target(), Target::Page(_)));
+            let names_pages = refs.iter().any(|reference| matches!(reference.target(), RefTarget::Page(_)));
             return (!names_pages).then(|| Self::leaf(&refs));
         }
         let level = (words.get(1)?.get() >> LEVEL_SHIFT) as u8;
@@ -146,7 +146,9 @@ impl Page {
         let mut page = Self::filled(level, Ref::HOLE);
         for (index, entry) in words.chunks_exact(2).enumerate() {
             let (reference, word) = (Ref::from_bits(entry[0].get())?, entry[1].get());
-            if word & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT || matches!(reference.target(), Target::Data(_)) {
+            if word & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT
+                || matches!(reference.target(), RefTarget::Data(_))
+            {
                 return None;
             }
             page.put(index, Below { reference, mapped: word & MAPPED_MASK });
@@ -162,7 +164,7 @@ impl Page {
 
 /// A page with what the cache knows of it.
 struct Cached {
-    name: SlotName,
+    name: SlotId,
     page: Page,
     is_dirty: bool,
     was_used: Cell<bool>,
@@ -173,7 +175,7 @@ struct Cached {
 #[derive(Default)]
 pub struct PageCache {
     pages: FxHashMap<u64, Cached>,
-    dirty: Vec<SlotName>,
+    dirty: Vec<SlotId>,
     bytes: u64,
     dirty_bytes: u64,
 }
@@ -181,20 +183,20 @@ pub struct PageCache {
 impl PageCache {
     /// A page, when it is in memory.
     #[inline]
-    pub fn get(&self, name: SlotName) -> Option<&Page> {
+    pub fn get(&self, name: SlotId) -> Option<&Page> {
         let cached = self.pages.get(&name.slot)?;
         cached.was_used.set(true);
         Some(&cached.page)
     }
 
     /// True when the page is in memory.
-    pub fn contains(&self, name: SlotName) -> bool {
+    pub fn contains(&self, name: SlotId) -> bool {
         self.pages.contains_key(&name.slot)
     }
 
     /// A page to change. It must be in memory; it counts as changed.
     #[inline]
-    pub fn edit(&mut self, name: SlotName) -> &mut Page {
+    pub fn edit(&mut self, name: SlotId) -> &mut Page {
         let Some(cached) = self.pages.get_mut(&name.slot) else {
             panic!("page {name:?} is edited while it is not in memory")
         };
@@ -208,24 +210,24 @@ impl PageCache {
     }
 
     /// Takes in a page that is not stored yet.
-    pub fn insert_new(&mut self, name: SlotName, page: Page) {
+    pub fn insert_new(&mut self, name: SlotId, page: Page) {
         self.insert(name, page);
         self.edit(name);
     }
 
     /// Takes in a page as it is stored.
-    pub fn insert_stored(&mut self, name: SlotName, page: Page) {
+    pub fn insert_stored(&mut self, name: SlotId, page: Page) {
         self.insert(name, page);
     }
 
-    fn insert(&mut self, name: SlotName, page: Page) {
+    fn insert(&mut self, name: SlotId, page: Page) {
         self.bytes += page.stored_bytes() as u64;
         let cached = Cached { name, page, is_dirty: false, was_used: Cell::new(true), is_writing: false };
         assert!(self.pages.insert(name.slot, cached).is_none(), "page {name:?} is in memory twice");
     }
 
     /// Takes out a page that nobody references any more.
-    pub fn remove(&mut self, name: SlotName) -> Option<Page> {
+    pub fn remove(&mut self, name: SlotId) -> Option<Page> {
         let cached = self.pages.remove(&name.slot)?;
         let bytes = cached.page.stored_bytes() as u64;
         self.bytes -= bytes;
@@ -234,7 +236,7 @@ impl PageCache {
     }
 
     /// The changed pages, in the order of their first change. They count as clean, and as being written, from now on.
-    pub fn take_dirty(&mut self) -> Vec<SlotName> {
+    pub fn take_dirty(&mut self) -> Vec<SlotId> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|name| {
             // The slot may have been freed since, or freed and taken again by another page.
@@ -250,7 +252,7 @@ impl PageCache {
     }
 
     /// The writes of a checkpoint have arrived: what it stored may leave memory.
-    pub fn written(&mut self) {
+    pub fn finish_writes(&mut self) {
         self.pages.values_mut().for_each(|cached| cached.is_writing = false);
     }
 
@@ -315,7 +317,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut page = Page::filled(0, Ref::HOLE);
-        page.refs[1] = Ref::data(SlotName { slot: 0x0102, generation: 3 });
+        page.refs[1] = Ref::data(SlotId { slot: 0x0102, generation: 3 });
         let mut bytes = Vec::new();
         page.encode(&mut bytes);
         assert_eq!(bytes.len(), 2048);
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn golden_bytes_above_the_leaves() {
         let mut page = Page::filled(2, Ref::HOLE);
-        page.put(1, Below { reference: Ref::page(SlotName { slot: 5, generation: 0 }), mapped: 0x0304 });
+        page.put(1, Below { reference: Ref::page(SlotId { slot: 5, generation: 0 }), mapped: 0x0304 });
         page.put(2, Below::whole(Ref::ZERO, span(1)));
         let mut bytes = Vec::new();
         page.encode(&mut bytes);
@@ -343,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_page_that_belongs_nowhere_is_refused() {
-        let name = SlotName { slot: 5, generation: 0 };
+        let name = SlotId { slot: 5, generation: 0 };
         let stored = |page: Page| {
             let mut bytes = Vec::new();
             page.encode(&mut bytes);
@@ -365,7 +367,7 @@ mod tests {
     #[test]
     fn only_clean_and_idle_pages_leave_memory() {
         let mut cache = PageCache::default();
-        let name = |slot| SlotName { slot, generation: 0 };
+        let name = |slot| SlotId { slot, generation: 0 };
         (0..4).for_each(|slot| cache.insert_stored(name(slot), Page::filled(0, Ref::HOLE)));
         cache.edit(name(3));
         cache.shrink(0);
@@ -377,7 +379,7 @@ mod tests {
         cache.shrink(0);
         cache.shrink(0);
         assert_eq!(cache.len(), 1, "what is being written stays");
-        cache.written();
+        cache.finish_writes();
         cache.shrink(0);
         cache.shrink(0);
         assert!(cache.is_empty() && cache.bytes() == 0);

@@ -21,14 +21,14 @@ const KIND_PAGE: u64 = 4;
 
 /// Names an entry of the slot table, at the generation it had when the name was made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SlotName {
+pub struct SlotId {
     /// Number of the slot, below 2^40.
     pub slot: u64,
     /// Generation, below 2^14.
     pub generation: u16,
 }
 
-impl fmt::Debug for SlotName {
+impl fmt::Debug for SlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.slot, self.generation)
     }
@@ -41,7 +41,7 @@ pub struct Ref(u64);
 
 /// What a reference means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RefTarget {
     /// Never written, or unmapped. Reads as zeros.
     Hole,
     /// Zeros that were written.
@@ -49,9 +49,9 @@ pub enum Target {
     /// One 32-bit word, little-endian, repeated.
     Pattern(u32),
     /// 4 KiB of data.
-    Data(SlotName),
+    Data(SlotId),
     /// A page of the map, one level below.
-    Page(SlotName),
+    Page(SlotId),
 }
 
 impl Ref {
@@ -66,31 +66,31 @@ impl Ref {
     }
 
     /// A data block.
-    pub fn data(name: SlotName) -> Ref {
+    pub fn data(name: SlotId) -> Ref {
         Self::named(KIND_DATA, name)
     }
 
     /// A map page.
-    pub fn page(name: SlotName) -> Ref {
+    pub fn page(name: SlotId) -> Ref {
         Self::named(KIND_PAGE, name)
     }
 
-    fn named(kind: u64, name: SlotName) -> Ref {
+    fn named(kind: u64, name: SlotId) -> Ref {
         assert!(name.slot <= SLOT_MASK && name.generation <= GENERATION_MASK);
         Ref(kind << KIND_SHIFT | u64::from(name.generation) << GENERATION_SHIFT | name.slot)
     }
 
     /// The meaning. Panics on a value that [`Ref::from_bits`] would have refused: pages are checked when they are read.
     #[inline]
-    pub fn target(self) -> Target {
+    pub fn target(self) -> RefTarget {
         let name =
-            SlotName { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
+            SlotId { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
         match self.0 >> KIND_SHIFT {
-            KIND_HOLE => Target::Hole,
-            KIND_ZERO => Target::Zero,
-            KIND_PATTERN => Target::Pattern(self.0 as u32),
-            KIND_DATA => Target::Data(name),
-            KIND_PAGE => Target::Page(name),
+            KIND_HOLE => RefTarget::Hole,
+            KIND_ZERO => RefTarget::Zero,
+            KIND_PATTERN => RefTarget::Pattern(self.0 as u32),
+            KIND_DATA => RefTarget::Data(name),
+            KIND_PAGE => RefTarget::Page(name),
             kind => unreachable!("reference of kind {kind} passed the check of its page"),
         }
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn golden_bits() {
-        let name = SlotName { slot: 0x12_3456_789A, generation: 0x2BCD };
+        let name = SlotId { slot: 0x12_3456_789A, generation: 0x2BCD };
         assert_eq!(Ref::HOLE.to_bits(), 0);
         assert_eq!(Ref::ZERO.to_bits(), 0x1000_0000_0000_0000);
         assert_eq!(Ref::pattern(0xDEAD_BEEF).to_bits(), 0x2000_0000_DEAD_BEEF);
@@ -144,13 +144,13 @@ mod tests {
 
     #[test]
     fn meanings_survive_the_round_trip() {
-        let name = SlotName { slot: SLOT_MASK, generation: GENERATION_MASK };
+        let name = SlotId { slot: SLOT_MASK, generation: GENERATION_MASK };
         for (reference, target) in [
-            (Ref::HOLE, Target::Hole),
-            (Ref::ZERO, Target::Zero),
-            (Ref::pattern(1), Target::Pattern(1)),
-            (Ref::data(name), Target::Data(name)),
-            (Ref::page(name), Target::Page(name)),
+            (Ref::HOLE, RefTarget::Hole),
+            (Ref::ZERO, RefTarget::Zero),
+            (Ref::pattern(1), RefTarget::Pattern(1)),
+            (Ref::data(name), RefTarget::Data(name)),
+            (Ref::page(name), RefTarget::Page(name)),
         ] {
             assert_eq!(reference.target(), target);
             assert_eq!(Ref::from_bits(reference.to_bits()), Some(reference));

@@ -23,7 +23,7 @@ const _: () = assert!(BLOCKS_SHIFT + BLOCKS_BITS == 64);
 /// The most sectors that a place can have: 32 KiB.
 pub const MAX_PLACE_SECTORS: usize = 1 << LENGTH_BITS;
 /// The most blocks of data in one unit.
-pub const MAX_UNIT_BLOCKS: usize = 1 << BLOCKS_BITS;
+pub const MAX_GROUP_BLOCKS: usize = 1 << BLOCKS_BITS;
 
 /// The stored form of a slot, 16 bytes. `word`, from bit 0 up: segment 22, sector 16, sectors less one 6, generation 14, index 3,
 /// blocks less one 3.
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<SlotBytes>() == 16);
 /// Where something is stored: a page, or one block of a unit of data. A unit holds up to eight blocks, which were compressed
 /// together; one of a single block in eight sectors holds it as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct SlotPlace {
     /// Segment, below 2^22 - 1.
     pub segment: u32,
     /// First 512-byte sector within the segment.
@@ -53,7 +53,7 @@ pub struct Place {
     pub blocks: u8,
 }
 
-impl Place {
+impl SlotPlace {
     /// The place of what is stored for itself: a page, or a unit of one block.
     pub fn single(segment: u32, sector: u16, sectors: u8) -> Self {
         Self { segment, sector, sectors, index: 0, blocks: 1 }
@@ -83,7 +83,7 @@ pub struct Slot {
     /// CRC32C of the stored bytes.
     pub crc: u32,
     /// Where they are; `None` while they are only in memory and in the log.
-    pub place: Option<Place>,
+    pub place: Option<SlotPlace>,
 }
 
 impl SlotBytes {
@@ -127,7 +127,7 @@ impl SlotBytes {
         let word = self.word.get();
         let segment = word as u32 & NOWHERE;
         let field = |shift: u32, bits: u32| (word >> shift) as u8 & ((1 << bits) - 1);
-        let place = Place {
+        let place = SlotPlace {
             segment,
             sector: (word >> SEGMENT_BITS) as u16,
             sectors: field(LENGTH_SHIFT, LENGTH_BITS) + 1,
@@ -152,7 +152,7 @@ impl From<Slot> for SlotBytes {
             Some(place) => {
                 assert!(place.segment < NOWHERE && place.index < place.blocks && place.blocks <= place.sectors);
                 assert!((1..=MAX_PLACE_SECTORS).contains(&usize::from(place.sectors)));
-                assert!(usize::from(place.blocks) <= MAX_UNIT_BLOCKS);
+                assert!(usize::from(place.blocks) <= MAX_GROUP_BLOCKS);
                 word |= u64::from(place.segment)
                     | u64::from(place.sector) << SEGMENT_BITS
                     | u64::from(place.sectors - 1) << LENGTH_SHIFT
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let place = Place { segment: 5, sector: 0x8001, sectors: 9, index: 2, blocks: 4 };
+        let place = SlotPlace { segment: 5, sector: 0x8001, sectors: 9, index: 2, blocks: 4 };
         let slot = Slot { count: 3, generation: 0x1234, crc: 0xAABB_CCDD, place: Some(place) };
         let bytes = SlotBytes::from(slot);
         let word: u64 = 5 | 0x8001 << 22 | 8 << 38 | 0x1234 << 44 | 2 << 58 | 3 << 61;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn the_blocks_of_a_unit_share_its_sectors() {
         for (sectors, blocks) in [(8, 1), (1, 8), (9, 8), (17, 5), (64, 8), (3, 2)] {
-            let shares = (0..blocks).map(|index| Place { segment: 0, sector: 0, sectors, index, blocks }.share());
+            let shares = (0..blocks).map(|index| SlotPlace { segment: 0, sector: 0, sectors, index, blocks }.share());
             assert_eq!(shares.sum::<u32>(), u32::from(sectors), "{sectors} sectors of {blocks} blocks");
         }
     }

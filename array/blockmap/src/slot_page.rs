@@ -1,7 +1,7 @@
 //! A page of the slot table in memory.
 
 use crate::slot::{SLOTS_PER_PAGE, SlotBytes};
-use crate::table::is_crowded;
+use crate::table::is_near_limit;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of one stored page of the slot table.
@@ -22,7 +22,7 @@ pub(crate) struct SlotPage {
 pub(crate) struct PageSums {
     pub(crate) free: u16,
     pub(crate) shared_sectors: u64,
-    pub(crate) crowded: u64,
+    pub(crate) near_limit: u64,
 }
 
 impl SlotPage {
@@ -60,7 +60,7 @@ impl SlotPage {
             let count = self.slots[index].count();
             sums.free += u16::from(count == 0);
             sums.shared_sectors += self.shared_sectors(index);
-            sums.crowded += u64::from(is_crowded(count));
+            sums.near_limit += u64::from(is_near_limit(count));
         }
         sums
     }

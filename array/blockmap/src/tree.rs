@@ -6,9 +6,9 @@
 
 use crate::absent::Absent;
 use crate::page::{Below, MAX_HEIGHT, Page, PageCache, entries, entry_span, height_for, span};
-use crate::reference::{Ref, SlotName, Target};
-use crate::slot::Place;
-use crate::table::{SlotTable, is_crowded};
+use crate::reference::{Ref, RefTarget, SlotId};
+use crate::slot::SlotPlace;
+use crate::table::{SlotTable, is_near_limit};
 use std::collections::VecDeque;
 
 /// Where a volume begins.
@@ -41,9 +41,9 @@ impl Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
     /// Its name while it lived.
-    pub name: SlotName,
+    pub name: SlotId,
     /// Where it was stored, if it was.
-    pub place: Option<Place>,
+    pub place: Option<SlotPlace>,
 }
 
 /// A run of blocks with one reference, as [`Map::collect`] gives it.
@@ -62,23 +62,23 @@ pub struct Piece {
 /// The private pages above a subtree, from the top, and the entry of each that leads on.
 #[derive(Clone, Copy)]
 struct Path {
-    steps: [(SlotName, usize); MAX_HEIGHT as usize],
+    steps: [(SlotId, usize); MAX_HEIGHT as usize],
     len: usize,
 }
 
 impl Path {
     fn new() -> Self {
-        Self { steps: [(SlotName { slot: 0, generation: 0 }, 0); MAX_HEIGHT as usize], len: 0 }
+        Self { steps: [(SlotId { slot: 0, generation: 0 }, 0); MAX_HEIGHT as usize], len: 0 }
     }
 
-    fn push(&mut self, name: SlotName, index: usize) {
+    fn push(&mut self, name: SlotId, index: usize) {
         self.steps[self.len] = (name, index);
         self.len += 1;
     }
 }
 
 impl std::ops::Deref for Path {
-    type Target = [(SlotName, usize)];
+    type Target = [(SlotId, usize)];
 
     fn deref(&self) -> &Self::Target {
         &self.steps[..self.len]
@@ -99,7 +99,7 @@ pub struct Map {
     pub pages: PageCache,
     /// Pages that lost their last reference; the one that came last is worked off first: of a tree of any size, there are only as many
     /// here as its pages have references on one way down.
-    drops: VecDeque<SlotName>,
+    drops: VecDeque<SlotId>,
     freed: Vec<Freed>,
 }
 
@@ -117,7 +117,7 @@ impl Map {
         range: (u64, u64),
         visit: &mut impl FnMut(u64, u64, Ref),
     ) {
-        let Target::Page(name) = node.target() else {
+        let RefTarget::Page(name) = node.target() else {
             let from = range.0.max(start);
             return visit(from, range.1.min(start + span(level)) - from, node);
         };
@@ -131,7 +131,7 @@ impl Map {
         }
     }
 
-    fn page(&mut self, name: SlotName) -> &Page {
+    fn page(&mut self, name: SlotId) -> &Page {
         match self.pages.get(name) {
             Some(page) => page,
             None => panic!("page {name:?} is used while it is not in memory"),
@@ -174,15 +174,15 @@ impl Map {
 
     /// Sets every block of `first..end` to the data block `block`, whose one counted reference is taken over. Pages that come out
     /// alike are made once and shared, so that any length costs a few pages.
-    pub fn spread(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
+    pub fn fill_with_block(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
         let mut alike = vec![None; usize::from(root.height) + 1];
         if first < end {
-            root.put(self.spread_below(root.below(), root.height, 0, (first, end), block, &mut alike));
+            root.put(self.fill_block_below(root.below(), root.height, 0, (first, end), block, &mut alike));
         }
         alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
     }
 
-    fn spread_below(
+    fn fill_block_below(
         &mut self,
         node: Below,
         level: u8,
@@ -207,7 +207,7 @@ impl Map {
                 self.release(old.reference);
                 Below::whole(block, 1)
             } else {
-                self.spread_below(old, level - 1, start + index as u64 * entry_span(level), range, block, alike)
+                self.fill_block_below(old, level - 1, start + index as u64 * entry_span(level), range, block, alike)
             };
             page.put(index, new);
             mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
@@ -223,11 +223,11 @@ impl Map {
         }
         let entry = if level == 0 { block } else { self.alike(level - 1, block, alike) };
         let page = Page::filled(level, entry);
-        if let Target::Data(name) | Target::Page(name) = entry.target() {
+        if let RefTarget::Data(name) | RefTarget::Page(name) = entry.target() {
             let is_counted = self.slots.count_up_by(name, page.refs.len() as u32);
             assert!(is_counted, "a new block met the end of its count");
         }
-        let name = self.slots.take_page();
+        let name = self.slots.allocate_page();
         self.pages.insert_new(name, page);
         alike[usize::from(level)] = Some(Ref::page(name));
         Ref::page(name)
@@ -244,7 +244,7 @@ impl Map {
         let leaf = first - first % span(0);
         assert!(first + refs.len() as u64 <= leaf + span(0));
         if refs.len() as u64 == span(0) {
-            let (name, page) = (self.slots.take_page(), Page::leaf(refs));
+            let (name, page) = (self.slots.allocate_page(), Page::leaf(refs));
             let below = Below { reference: Ref::page(name), mapped: page.mapped() };
             self.pages.insert_new(name, page);
             return self.put_page(root, leaf, 0, below);
@@ -304,20 +304,20 @@ impl Map {
     }
 
     /// Has a page in memory stored anew by the next checkpoint, at another place.
-    pub fn renew_page(&mut self, name: SlotName) {
-        self.slots.will_move(name);
+    pub fn rewrite_page(&mut self, name: SlotId) {
+        self.slots.touch_slot(name);
         self.pages.edit(name);
     }
 
     /// A private page in the place of `node`: itself when nobody shares it, else a copy, else a page filled with it.
     /// The reference to `node` passes to the page that is given back.
-    fn own(&mut self, node: Ref, level: u8) -> SlotName {
+    fn own(&mut self, node: Ref, level: u8) -> SlotId {
         let page = match node.target() {
-            Target::Page(name) if self.slots.count(name) == 1 => {
-                self.slots.will_move(name);
+            RefTarget::Page(name) if self.slots.count(name) == 1 => {
+                self.slots.touch_slot(name);
                 return name;
             }
-            Target::Page(name) => {
+            RefTarget::Page(name) => {
                 let page = self.page(name).clone();
                 page.refs.iter().for_each(|child| {
                     let counted = self.count_up(*child);
@@ -328,7 +328,7 @@ impl Map {
             }
             _ => Page::filled(level, node),
         };
-        let name = self.slots.take_page();
+        let name = self.slots.allocate_page();
         self.pages.insert_new(name, page);
         name
     }
@@ -337,7 +337,7 @@ impl Map {
     #[must_use]
     pub fn count_up(&mut self, reference: Ref) -> bool {
         match reference.target() {
-            Target::Data(name) | Target::Page(name) => self.slots.count_up(name),
+            RefTarget::Data(name) | RefTarget::Page(name) => self.slots.count_up(name),
             _ => true,
         }
     }
@@ -345,13 +345,15 @@ impl Map {
     /// Drops one reference. A block that loses its last one is freed; a page waits in the queue of [`Map::drop_next`].
     pub fn release(&mut self, reference: Ref) {
         match reference.target() {
-            Target::Data(name) | Target::Page(name) if self.slots.count(name) > 1 => self.slots.count_down(name, 1),
-            Target::Data(name) => {
+            RefTarget::Data(name) | RefTarget::Page(name) if self.slots.count(name) > 1 => {
+                self.slots.count_down(name, 1)
+            }
+            RefTarget::Data(name) => {
                 let place = self.slots.free(name);
                 self.freed.push(Freed { name, place });
             }
             // The queue takes over the last reference.
-            Target::Page(name) => self.drops.push_back(name),
+            RefTarget::Page(name) => self.drops.push_back(name),
             _ => {}
         }
     }
@@ -359,10 +361,10 @@ impl Map {
     /// Drops so many references of one kind.
     fn release_run(&mut self, reference: Ref, references: u32) {
         match reference.target() {
-            Target::Data(name) | Target::Page(name) if self.slots.count(name) > references => {
+            RefTarget::Data(name) | RefTarget::Page(name) if self.slots.count(name) > references => {
                 self.slots.count_down(name, references);
             }
-            Target::Data(_) | Target::Page(_) => (0..references).for_each(|_| self.release(reference)),
+            RefTarget::Data(_) | RefTarget::Page(_) => (0..references).for_each(|_| self.release(reference)),
             _ => {}
         }
     }
@@ -385,7 +387,7 @@ impl Map {
     }
 
     /// The pages that wait to be dropped. Each holds one reference to its slot.
-    pub fn drops(&self) -> impl Iterator<Item = SlotName> + '_ {
+    pub fn drops(&self) -> impl Iterator<Item = SlotId> + '_ {
         self.drops.iter().copied()
     }
 
@@ -401,7 +403,7 @@ impl Map {
     }
 
     /// Puts a page in the drop queue, as it stood there before a restart.
-    pub fn restore_drop(&mut self, name: SlotName) {
+    pub fn restore_drop(&mut self, name: SlotId) {
         self.drops.push_back(name);
     }
 
@@ -431,8 +433,8 @@ impl Map {
         );
         for (done, piece) in pieces.iter().enumerate() {
             let is_countable = match piece.reference.target() {
-                Target::Data(name) | Target::Page(name) => {
-                    !is_crowded(self.slots.count(name)) && self.slots.count_up(name)
+                RefTarget::Data(name) | RefTarget::Page(name) => {
+                    !is_near_limit(self.slots.count(name)) && self.slots.count_up(name)
                 }
                 _ => true,
             };
@@ -469,7 +471,7 @@ impl Map {
     ) {
         let is_covered = range.0 <= start && start + span(level) <= range.1;
         let name = match node.reference.target() {
-            Target::Page(name) if !(is_covered && is_shared(level, start)) => name,
+            RefTarget::Page(name) if !(is_covered && is_shared(level, start)) => name,
             _ => {
                 let from = range.0.max(start);
                 let blocks = range.1.min(start + span(level)) - from;
@@ -496,7 +498,7 @@ impl Map {
         let (mut rest, mut done) = (pieces, 0);
         while let Some(piece) = rest.first() {
             let (at, left) = (to + piece.offset + done, piece.blocks - done);
-            if let Target::Page(_) = piece.reference.target() {
+            if let RefTarget::Page(_) = piece.reference.target() {
                 let level = height_for(left);
                 assert!(span(level) == left && at.is_multiple_of(left));
                 self.put_page(root, at, level, Below { reference: piece.reference, mapped: piece.mapped });
@@ -512,7 +514,7 @@ impl Map {
             run.clear();
             let room = (span(0) - at % span(0)) as usize;
             while let Some(next) =
-                rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), Target::Page(_)))
+                rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), RefTarget::Page(_)))
             {
                 let take = (next.blocks - done).min((room - run.len()) as u64);
                 run.extend(std::iter::repeat_n(next.reference, take as usize));
@@ -527,7 +529,7 @@ impl Map {
         while span(root.height) < blocks {
             root.height += 1;
             if root.reference != Ref::HOLE {
-                let name = self.slots.take_page();
+                let name = self.slots.allocate_page();
                 let mut page = Page::filled(root.height, Ref::HOLE);
                 page.put(0, root.below());
                 self.pages.insert_new(name, page);

@@ -1,9 +1,9 @@
 //! Trees against a plain array of references.
 
 use crate::absent::{Absent, Need};
-use crate::audit::Violation;
+use crate::audit::AuditViolation;
 use crate::page::{entry_span, span};
-use crate::reference::{Ref, Target};
+use crate::reference::{Ref, RefTarget};
 use crate::tree::{Map, Root};
 
 /// Two volumes of the same map, with what each block must hold: a tag of the data slot, or a fill.
@@ -25,7 +25,7 @@ impl Bench {
     }
 
     fn write(&mut self, volume: usize, block: u64) {
-        let reference = Ref::data(self.map.slots.take());
+        let reference = Ref::data(self.map.slots.allocate());
         self.map.set(&mut self.roots[volume], block, &[reference]);
         self.plain[volume][block as usize] = reference;
     }
@@ -36,8 +36,8 @@ impl Bench {
     }
 
     fn spread(&mut self, volume: usize, first: u64, end: u64) {
-        let reference = Ref::data(self.map.slots.take());
-        self.map.spread(&mut self.roots[volume], first, end, reference);
+        let reference = Ref::data(self.map.slots.allocate());
+        self.map.fill_with_block(&mut self.roots[volume], first, end, reference);
         self.plain[volume][first as usize..end as usize].fill(reference);
     }
 
@@ -108,13 +108,13 @@ fn dropping_everything_frees_every_slot() {
 fn growing_keeps_what_is_there() {
     let mut map = Map::default();
     let mut root = Root::empty(256);
-    let reference = Ref::data(map.slots.take());
+    let reference = Ref::data(map.slots.allocate());
     map.set(&mut root, 7, &[reference]);
     map.grow(&mut root, span(2));
     assert_eq!(root.height, 2);
     let mut found = Vec::new();
     map.visit(&root, 0, 1000, &mut |at, blocks, seen| {
-        if matches!(seen.target(), Target::Data(_)) {
+        if matches!(seen.target(), RefTarget::Data(_)) {
             found.push((at, blocks, seen));
         }
     });
@@ -154,7 +154,7 @@ fn tall() -> (Map, Root) {
     (Map::default(), Root::empty(3 * span(2)))
 }
 
-fn audited(map: &mut Map, roots: &[Root]) -> Result<(), Violation> {
+fn audited(map: &mut Map, roots: &[Root]) -> Result<(), AuditViolation> {
     while map.drop_next().unwrap() {}
     map.audit(&map.slots, roots, &[], &mut |_| None).map(|_| ())
 }
@@ -165,16 +165,16 @@ fn what_is_mapped_is_counted_at_every_level() {
     assert_eq!(root.height, 3);
     map.fill(&mut root, 100, span(2) + 100, Ref::ZERO);
     assert_eq!(root.mapped, span(2));
-    let block = Ref::data(map.slots.take());
-    map.spread(&mut root, span(2) - 10, 2 * span(2) + span(1) + 1, block);
+    let block = Ref::data(map.slots.allocate());
+    map.fill_with_block(&mut root, span(2) - 10, 2 * span(2) + span(1) + 1, block);
     assert_eq!(root.mapped, 2 * span(2) + span(1) + 1 - 100);
     let pieces = map.collect(&root, 0, span(2), 2 * span(2), root.height).unwrap();
     map.store(&mut root, 2 * span(2), &pieces);
     assert_eq!(root.mapped, 3 * span(2) - 200, "a page of a level is put over what was there");
-    let block = Ref::data(map.slots.take());
+    let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 99, &[block]);
     assert_eq!(root.mapped, 3 * span(2) - 199, "it was a hole");
-    let block = Ref::data(map.slots.take());
+    let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 2 * span(2) + 5000, &[block]);
     assert_eq!(root.mapped, 3 * span(2) - 199, "it was not");
     map.fill(&mut root, 50, 3 * span(2) - span(1), Ref::HOLE);
@@ -188,36 +188,36 @@ fn what_is_mapped_is_counted_at_every_level() {
 #[test]
 fn a_wrong_count_of_blocks_is_found() {
     let (mut map, mut root) = tall();
-    let block = Ref::data(map.slots.take());
+    let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 700, &[block]);
     map.set(&mut root, 5, &[Ref::ZERO]);
     audited(&mut map, &[root]).unwrap();
     let wrong = Root { mapped: 3, ..root };
     assert_eq!(
         audited(&mut map, &[wrong]),
-        Err(Violation::WrongMapped { reference: root.reference, counted: 3, found: 2 })
+        Err(AuditViolation::WrongMapped { reference: root.reference, counted: 3, found: 2 })
     );
-    let Target::Page(top) = root.reference.target() else { panic!("the root is a page") };
+    let RefTarget::Page(top) = root.reference.target() else { panic!("the root is a page") };
     map.pages.edit(top).add_mapped(0, 1);
     let found = audited(&mut map, &[root]);
-    assert!(matches!(found, Err(Violation::WrongMapped { .. })), "{found:?}");
+    assert!(matches!(found, Err(AuditViolation::WrongMapped { .. })), "{found:?}");
     map.pages.edit(top).add_mapped(0, u64::MAX);
     map.pages.edit(top).add_mapped(1, 1);
     let found = audited(&mut map, &[Root { mapped: 3, ..root }]);
-    assert_eq!(found, Err(Violation::WrongMapped { reference: Ref::HOLE, counted: 1, found: 0 }));
+    assert_eq!(found, Err(AuditViolation::WrongMapped { reference: Ref::HOLE, counted: 1, found: 0 }));
 }
 
 #[test]
 fn a_page_at_the_wrong_level_is_never_entered() {
     let (mut map, mut root) = tall();
-    let block = Ref::data(map.slots.take());
+    let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 0, &[block]);
     let lower = Root { height: 2, ..root };
     let mut missing = Vec::new();
     map.missing(&lower, 0, 10, Need::References, |_, _| false, &mut missing);
-    let Target::Page(top) = root.reference.target() else { panic!("the root is a page") };
+    let RefTarget::Page(top) = root.reference.target() else { panic!("the root is a page") };
     assert_eq!(missing, [Absent::Page(top)]);
-    assert_eq!(audited(&mut map, &[lower]), Err(Violation::WrongLevel(top)));
+    assert_eq!(audited(&mut map, &[lower]), Err(AuditViolation::WrongLevel(top)));
 }
 
 proptest::proptest! {
@@ -235,8 +235,8 @@ proptest::proptest! {
             match kind / 2 {
                 0 => map.fill(&mut roots[volume], first, last, if small % 2 == 0 { Ref::HOLE } else { Ref::ZERO }),
                 1 => {
-                    let block = Ref::data(map.slots.take());
-                    map.spread(&mut roots[volume], first, last, block);
+                    let block = Ref::data(map.slots.allocate());
+                    map.fill_with_block(&mut roots[volume], first, last, block);
                 }
                 _ => {
                     let to = to * span(2) / 4 + if small % 3 == 0 { first % span(0) } else { small };

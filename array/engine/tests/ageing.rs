@@ -5,10 +5,10 @@ mod common;
 
 use common::{create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Options, Usage};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use types::{Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 64 << 20, log_bytes: 2 << 20, segment_bytes: 256 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 2 << 20, segment_bytes: 256 << 10 };
 const OLD: VolumeId = VolumeId(1);
 /// Blocks of 512 bytes in a write.
 const PIECE: u64 = 32;

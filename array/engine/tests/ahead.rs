@@ -5,7 +5,7 @@ mod common;
 
 use common::{ARRAY, Memory, data};
 use engine::{Change, Core, Engine, Op, Owner, Service, call};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use parking_lot::{Condvar, Mutex};
 use platform::{Disk, DiskError, Durability};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Asked {
 
 /// 8 MiB that nothing repeats, written here and there, so that what follows in the volume is apart on the drive.
 fn filled() -> (Arc<Asked>, Engine) {
-    let geometry = Geometry::for_capacity(1 << 30).unwrap();
+    let geometry = ArrayGeometry::for_capacity(1 << 30).unwrap();
     let disk = Memory::new(geometry.capacity);
     Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
     let disk = Arc::new(Asked { disk, asked: Mutex::default(), changed: Condvar::new(), read: Mutex::default() });

@@ -6,12 +6,12 @@ mod common;
 
 use common::{Memory, create, data, run, settle};
 use engine::{Change, Core, Op, OpError};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use parking_lot::Mutex;
 use std::ops::Range;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const V: VolumeId = VolumeId(1);
 
 /// Numbers that look random and are the same in every run.

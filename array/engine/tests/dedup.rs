@@ -6,10 +6,10 @@ mod common;
 use bytes::Bytes;
 use common::{Memory, create, data, run, settle};
 use engine::{Change, Core, Op, Reply};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const VOLUME: VolumeId = VolumeId(1);
 const BLOCK: u64 = 8;
 

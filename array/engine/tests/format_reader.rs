@@ -6,13 +6,13 @@ mod common;
 
 use common::{ARRAY, Memory, create, data, run};
 use engine::{Change, Op};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, VolumeId};
 
-const SMALL: Geometry =
-    Geometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
-const MEDIUM: Geometry = Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+const SMALL: ArrayGeometry =
+    ArrayGeometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
+const MEDIUM: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 
 /// Numbers off the front of some bytes.
 struct Input<'a>(&'a [u8]);

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use common::{Memory, create, data, run, settle};
 use engine::{Change, Core, Op};
 use fsck::{Options, Region, Report, Severity, Structure, check, layout};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use std::collections::BTreeSet;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const READ_ONLY: Options = Options { is_mending: false, has_data: true, threads: 2 };
 const MENDING: Options = Options { is_mending: true, ..READ_ONLY };
 

@@ -5,10 +5,10 @@ mod common;
 
 use common::{Memory, create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Reply};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 const BIG: VolumeId = VolumeId(1);
 
 fn range(start: u64, blocks: u64) -> BlockRange {

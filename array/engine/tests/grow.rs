@@ -5,13 +5,16 @@ mod common;
 
 use common::{ARRAY, Memory, data, run, settle};
 use engine::{Change, Core, Engine, Op, OpError, Reply, Service, call};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use platform::Disk;
 use std::sync::Arc;
 use types::{BlockRange, Lba, VolumeId};
 
-const SMALL: Geometry =
-    Geometry { capacity: (64 << 10) + (256 << 10) + 40 * (64 << 10), log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const SMALL: ArrayGeometry = ArrayGeometry {
+    capacity: (64 << 10) + (256 << 10) + 40 * (64 << 10),
+    log_bytes: 256 << 10,
+    segment_bytes: 64 << 10,
+};
 const DRIVE: u64 = 16 << 20;
 
 /// An array on a drive that has room for more.

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use common::{Memory, create, data};
 use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Owner, Reply, Service, call};
 use fsck::{Structure, layout};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use platform::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: Geometry = Geometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const FAST: u64 = 1 << 40;
 
 fn open() -> (Arc<Memory>, Engine) {

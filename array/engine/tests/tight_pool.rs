@@ -6,11 +6,11 @@ mod common;
 use bytes::Bytes;
 use common::{Answers, Memory, carry_out, create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Options, Reply};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
-const GEOMETRY: Geometry = Geometry { capacity: 64 << 20, log_bytes: 16 << 20, segment_bytes: 256 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 16 << 20, segment_bytes: 256 << 10 };
 /// Blocks of 512 bytes in a unit.
 const UNIT: u64 = 64;
 const DIRTY_LIMIT: u64 = 512 << 10;

@@ -1,13 +1,13 @@
 //! Reading the drive: a place, and the place where metadata stand a second time.
 
-use ondisk::{Geometry, SECTOR_BYTES};
+use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use platform::Disk;
 
 /// The drive of an array whose division is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Drive<'d> {
     pub(crate) disk: &'d dyn Disk,
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: ArrayGeometry,
 }
 
 /// Where something stands: segment and sector, and how many bytes count.
@@ -45,7 +45,7 @@ impl<'d> Drive<'d> {
             return None;
         }
         let first = self.offset(at);
-        [first, self.geometry.twin(first)]
+        [first, self.geometry.mirror_offset(first)]
             .into_iter()
             .filter_map(|offset| self.read(offset, at.bytes as usize).ok())
             .find(|bytes| crc32c::crc32c(bytes) == at.crc)

@@ -40,7 +40,7 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
     let mut add = |segment: u32, structure, name: String, offset, bytes| {
         regions.push(region(structure, name.clone(), offset, bytes));
         if checkpoint.is_metadata(segment) {
-            regions.push(region(structure, name, geometry.twin(offset), bytes));
+            regions.push(region(structure, name, geometry.mirror_offset(offset), bytes));
         }
     };
     for thing in stored::things(&checkpoint, &findings) {

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::pages::{self, PageSlot, PageSlots};
-use blockmap::{Ref, Target};
+use blockmap::{Ref, RefTarget};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use types::{LBAS_PER_BLOCK, VolumeId};
@@ -52,9 +52,9 @@ impl Search<'_, '_> {
     /// Adds what is bad below a reference at that level, whose first block of 4 KiB is `start`. True when something is.
     fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, hurt: &mut Hurt) -> bool {
         let name = match node.target() {
-            Target::Data(name) if self.bad.contains(&name.slot) => return note(hurt, start, 1, size),
-            Target::Page(name) if self.sound.contains(&name.slot) => return false,
-            Target::Page(name) => name,
+            RefTarget::Data(name) if self.bad.contains(&name.slot) => return note(hurt, start, 1, size),
+            RefTarget::Page(name) if self.sound.contains(&name.slot) => return false,
+            RefTarget::Page(name) => name,
             _ => return false,
         };
         let page = (!self.bad.contains(&name.slot)).then(|| pages::read(self.checkpoint, &self.slots, name));

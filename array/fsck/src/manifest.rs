@@ -1,7 +1,7 @@
 //! The manifest as values. Written apart from the engine's, from the description of the format.
 
 use crate::drive::At;
-use blockmap::{Ref, Root, SlotName, Target};
+use blockmap::{Ref, RefTarget, Root, SlotId};
 use std::collections::BTreeMap;
 use types::VolumeId;
 
@@ -49,7 +49,7 @@ pub(crate) struct Manifest {
     pub(crate) segments: Vec<Segment>,
     /// Where the pages of the slot directory are.
     pub(crate) directory: Vec<Option<At>>,
-    pub(crate) drops: Vec<SlotName>,
+    pub(crate) drops: Vec<SlotId>,
 }
 
 /// Numbers off the front of some bytes.
@@ -141,11 +141,11 @@ fn decode_directory(input: &mut Input<'_>) -> Option<Vec<Option<At>>> {
     bytes.chunks_exact(16).map(decode_location).collect()
 }
 
-fn decode_drops(input: &mut Input<'_>) -> Option<Vec<SlotName>> {
+fn decode_drops(input: &mut Input<'_>) -> Option<Vec<SlotId>> {
     let mut drops = Vec::new();
     for _ in 0..input.number(8)? {
         match Ref::from_bits(input.number(8)?)?.target() {
-            Target::Page(name) => drops.push(name),
+            RefTarget::Page(name) => drops.push(name),
             _ => return None,
         }
     }

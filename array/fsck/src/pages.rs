@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::drive::At;
-use blockmap::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Place, Ref, SlotName, Target};
+use blockmap::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Ref, RefTarget, SlotId, SlotPlace};
 use ondisk::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,7 @@ const MAPPED_MASK: u64 = (1 << 48) - 1;
 /// A slot that is stored where metadata are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSlot {
-    pub(crate) place: Place,
+    pub(crate) place: SlotPlace,
     pub(crate) crc: u32,
     pub(crate) generation: u16,
 }
@@ -41,13 +41,13 @@ pub(crate) struct MapPage {
 
 /// The place of a page.
 pub(crate) fn at(slot: &PageSlot) -> At {
-    let Place { segment, sector, sectors, .. } = slot.place;
+    let SlotPlace { segment, sector, sectors, .. } = slot.place;
     let bytes = u32::from(sectors) * SECTOR_BYTES as u32;
     At { segment, sector: u32::from(sector), bytes, crc: slot.crc }
 }
 
 /// Reads a page from the first of its copies that is good. The error says what is wrong.
-pub(crate) fn read(checkpoint: &Checkpoint<'_>, slots: &PageSlots, name: SlotName) -> Result<MapPage, &'static str> {
+pub(crate) fn read(checkpoint: &Checkpoint<'_>, slots: &PageSlots, name: SlotId) -> Result<MapPage, &'static str> {
     let slot = slots.get(&name.slot).filter(|slot| slot.generation == name.generation);
     let slot = slot.ok_or("no slot is in use under its name")?;
     let bytes = checkpoint.drive.read_metadata(&at(slot)).ok_or("neither of its two copies can be read")?;
@@ -61,7 +61,7 @@ fn decode(bytes: &[u8]) -> Result<MapPage, &'static str> {
         let entries = (0..LEAF_REFS).map(|index| {
             let reference = reference(index * WORD)?;
             let entry = Entry { reference, mapped: u64::from(reference != Ref::HOLE) };
-            if matches!(reference.target(), Target::Page(_)) { Err("a leaf names a page") } else { Ok(entry) }
+            if matches!(reference.target(), RefTarget::Page(_)) { Err("a leaf names a page") } else { Ok(entry) }
         });
         return Ok(MapPage { level: 0, entries: entries.collect::<Result<_, _>>()? });
     }
@@ -77,7 +77,7 @@ fn decode(bytes: &[u8]) -> Result<MapPage, &'static str> {
         if second & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT {
             return Err("its entries do not agree on its level");
         }
-        let is_data = matches!(reference.target(), Target::Data(_));
+        let is_data = matches!(reference.target(), RefTarget::Data(_));
         let entry = Entry { reference, mapped: second & MAPPED_MASK };
         if is_data { Err("a page above the leaves names a block") } else { Ok(entry) }
     });

@@ -7,10 +7,10 @@ use crate::drive::At;
 use crate::finding::{Finding, Findings, Severity, Structure};
 use crate::manifest::{Kind, Segment};
 use crate::summaries::{self, Listed};
-use blockmap::{GENERATION_MASK, Place, Ref, SlotName};
-use ondisk::{Item, SECTOR_BYTES};
+use blockmap::{GENERATION_MASK, Ref, SlotId, SlotPlace};
+use ondisk::{SECTOR_BYTES, SummaryItem};
 use platform::Durability;
-use reduction::UNIT_HEADER_BYTES;
+use reduction::GROUP_HEADER_BYTES;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,8 +46,8 @@ pub(crate) struct Stored {
 /// What stands at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Block { name: SlotName, place: Place },
-    MapPage(SlotName),
+    Block { name: SlotId, place: SlotPlace },
+    MapPage(SlotId),
     SlotPage(usize),
     DirectoryPage(usize),
     Run(usize),
@@ -101,12 +101,12 @@ impl Thing {
     }
 
     /// What its summary calls it.
-    pub(crate) fn item(&self) -> Option<Item> {
+    pub(crate) fn item(&self) -> Option<SummaryItem> {
         match self.what {
-            What::Block { name, .. } => Some(Item::Slot(Ref::data(name).to_bits())),
-            What::MapPage(name) => Some(Item::Slot(Ref::page(name).to_bits())),
-            What::SlotPage(number) => Some(Item::SlotPage(number as u64)),
-            What::DirectoryPage(number) => Some(Item::DirectoryPage(number as u64)),
+            What::Block { name, .. } => Some(SummaryItem::Slot(Ref::data(name).to_bits())),
+            What::MapPage(name) => Some(SummaryItem::Slot(Ref::page(name).to_bits())),
+            What::SlotPage(number) => Some(SummaryItem::SlotPage(number as u64)),
+            What::DirectoryPage(number) => Some(SummaryItem::DirectoryPage(number as u64)),
             What::Run(_) => None,
         }
     }
@@ -195,7 +195,7 @@ impl Pass<'_, '_> {
         checkpoint.each_slot(
             |number, slot| {
                 let Some(place) = slot.place else { return };
-                let name = SlotName { slot: number, generation: slot.generation & GENERATION_MASK };
+                let name = SlotId { slot: number, generation: slot.generation & GENERATION_MASK };
                 let bytes = u32::from(place.sectors) * SECTOR_BYTES as u32;
                 let at = At { segment: place.segment, sector: u32::from(place.sector), bytes, crc: slot.crc };
                 let is_page = checkpoint.is_metadata(place.segment);
@@ -219,7 +219,7 @@ impl Pass<'_, '_> {
         runs.for_each(|(number, run)| add(Some(run_at(run)), What::Run(number)));
     }
 
-    fn misplaced(&self, number: u64, place: Place) {
+    fn misplaced(&self, number: u64, place: SlotPlace) {
         let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot {number}"))
             .what(format!("its place (segment {}, sector {}) lies outside of the drive", place.segment, place.sector))
             .meaning("What it held cannot be read, and the array does not start.")
@@ -261,7 +261,7 @@ impl Pass<'_, '_> {
         let filled = things.iter().map(Thing::end).chain([segment.sectors]).max().unwrap_or(0).min(most);
         let start = geometry.segment_start(number);
         let first = self.read(start, filled);
-        let twin = is_metadata.then(|| self.read(geometry.twin(start), filled));
+        let twin = is_metadata.then(|| self.read(geometry.mirror_offset(start), filled));
         let copies = [Some(&first), twin.as_ref()];
         let listed = summaries::read(self.checkpoint, number, &segment, copies, self.options.is_mending, self.findings);
         let (mut checked, mut before) = (Checked::default(), None::<&Thing>);
@@ -351,7 +351,7 @@ impl Pass<'_, '_> {
                     Some(Some(what)) => (0, what),
                     _ => (1, second.unwrap_or("it is bad")),
                 };
-                let twin = self.checkpoint.drive.geometry.twin(start);
+                let twin = self.checkpoint.drive.geometry.mirror_offset(start);
                 let place = if copy == 0 { start } else { twin };
                 let mut finding = base(Severity::Redundancy).at(place, bytes).what(format!("copy {copy}: {what}"));
                 finding.name = format!("{}, copy {copy}", finding.name);
@@ -473,7 +473,7 @@ fn unit_mistake(thing: &Thing, bytes: &[u8]) -> Option<&'static str> {
     let length = bytes.get(2..4).map_or(0, |length| usize::from(length[0]) | usize::from(length[1]) << 8);
     let is_sound = bytes.first().is_some_and(|codec| (1..=2).contains(codec))
         && bytes.get(1) == Some(&place.blocks)
-        && (UNIT_HEADER_BYTES..=bytes.len()).contains(&length)
+        && (GROUP_HEADER_BYTES..=bytes.len()).contains(&length)
         && length.div_ceil(SECTOR).max(usize::from(place.blocks)) * SECTOR == bytes.len();
     (!is_sound).then_some("its checksum holds, but its header is none of a unit of that length")
 }

@@ -4,7 +4,7 @@ use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, Findings, Severity, Structure};
 use crate::manifest::{Kind, Segment};
 use crate::stored::{Buffer, Thing, What};
-use ondisk::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary, encode_summary, summary_bytes};
+use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 use platform::Durability;
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 #[derive(Default)]
 pub(crate) struct Listed {
     /// By sector and index within the unit.
-    entries: FxHashMap<(u16, u8), Entry>,
+    entries: FxHashMap<(u16, u8), SummaryEntry>,
     /// All summaries could be read.
     pub(crate) is_complete: bool,
     /// How many they are.
@@ -21,7 +21,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// True when a summary lists the thing as it is.
-    pub(crate) fn holds(&self, thing: &Thing, item: Item) -> bool {
+    pub(crate) fn holds(&self, thing: &Thing, item: SummaryItem) -> bool {
         let (index, blocks) = match thing.what {
             What::Block { place, .. } => (place.index, place.blocks),
             _ => (0, 1),
@@ -54,7 +54,7 @@ pub(crate) fn read(
         let name = format!("the summary at sector {sector} of segment {number}");
         let good = found.iter().flatten().flatten().next().cloned();
         for (copy, found) in found.iter().enumerate().filter(|(_, found)| **found == Some(None)) {
-            let place = if copy == 0 { start } else { geometry.twin(start) };
+            let place = if copy == 0 { start } else { geometry.mirror_offset(start) };
             findings.add(bad_summary(
                 checkpoint,
                 copy,
@@ -92,7 +92,7 @@ pub(crate) fn places(checkpoint: &Checkpoint<'_>, number: u32, segment: &Segment
     places
 }
 
-type Summary = (Vec<Entry>, Option<u32>);
+type Summary = (Vec<SummaryEntry>, Option<u32>);
 
 /// A summary whose every byte is as it was written: those that no checksum covers too.
 fn sound_summary(id: SummaryId, sector: u32, copy: &Buffer) -> Option<Summary> {

@@ -6,7 +6,7 @@ use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, Findings, Severity, Structure};
 use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
-use blockmap::{MAX_HEIGHT, Ref, SlotName, Target, height_for, span};
+use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
 use rustc_hash::FxHashMap;
 use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES};
 
@@ -46,8 +46,8 @@ const NOTHING: Said = Said { level: None, mapped: None };
 /// Pages to be read, those of each level for itself, and those of which nobody knows the level.
 #[derive(Default)]
 struct Todo {
-    levels: [Vec<SlotName>; MAX_HEIGHT as usize + 1],
-    drops: Vec<SlotName>,
+    levels: [Vec<SlotId>; MAX_HEIGHT as usize + 1],
+    drops: Vec<SlotId>,
 }
 
 struct Walk<'c, 'd> {
@@ -130,8 +130,8 @@ impl Walk<'_, '_> {
                 self.findings.add(complain("its size is none that a volume can have, or does not fit its tree"));
             }
             match root.reference.target() {
-                Target::Data(_) => self.findings.add(complain("its root is a block of data")),
-                Target::Page(_) => {
+                RefTarget::Data(_) => self.findings.add(complain("its root is a block of data")),
+                RefTarget::Page(_) => {
                     let said = Said { level: Some(root.height), mapped: Some(root.mapped) };
                     self.mark(root.reference, said, &|| format!("the root of {name}"));
                 }
@@ -146,8 +146,8 @@ impl Walk<'_, '_> {
     /// Counts one reference, which stands in `holder` and says this of a page.
     fn mark(&mut self, reference: Ref, said: Said, holder: &dyn Fn() -> String) {
         let (name, is_page) = match reference.target() {
-            Target::Data(name) => (name, false),
-            Target::Page(name) => (name, true),
+            RefTarget::Data(name) => (name, false),
+            RefTarget::Page(name) => (name, true),
             _ => return,
         };
         let complain = |what: &str| {
@@ -189,7 +189,7 @@ impl Walk<'_, '_> {
     }
 
     /// Reads what is to be read, and what comes to it meanwhile.
-    fn read_all(&mut self, queue: impl Fn(&mut Todo) -> &mut Vec<SlotName>) {
+    fn read_all(&mut self, queue: impl Fn(&mut Todo) -> &mut Vec<SlotId>) {
         loop {
             let mut names = std::mem::take(queue(&mut self.todo));
             if names.is_empty() {
@@ -208,8 +208,8 @@ impl Walk<'_, '_> {
     }
 
     /// Two threads read: one waits for the drive while the other checks.
-    fn read_batch(&self, batch: &[SlotName]) -> Vec<(SlotName, Result<MapPage, &'static str>)> {
-        let read = |names: &[SlotName]| -> Vec<_> {
+    fn read_batch(&self, batch: &[SlotId]) -> Vec<(SlotId, Result<MapPage, &'static str>)> {
+        let read = |names: &[SlotId]| -> Vec<_> {
             names.iter().map(|name| (*name, pages::read(self.checkpoint, &self.pages, *name))).collect()
         };
         if batch.len() < BATCH / 4 {
@@ -224,7 +224,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    fn enter(&mut self, name: SlotName, page: &MapPage) {
+    fn enter(&mut self, name: SlotId, page: &MapPage) {
         let level = page.level;
         let holder = || format!("map page {name:?} of level {level}");
         let said = self.said.get(&name.slot).copied().unwrap_or(NOTHING);
@@ -238,7 +238,7 @@ impl Walk<'_, '_> {
             self.findings.add(wrong_mapped(holder(), what));
         }
         for (index, Entry { reference, mapped }) in page.entries.iter().enumerate() {
-            let is_page = matches!(reference.target(), Target::Page(_));
+            let is_page = matches!(reference.target(), RefTarget::Page(_));
             if level > 0 && !is_page && !is_plain(*reference, *mapped, blockmap::entry_span(level)) {
                 let what = format!("entry {index} says that {mapped} blocks are mapped, and holds {reference:?}");
                 self.findings.add(wrong_mapped(holder(), what));
@@ -248,7 +248,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn cannot_enter(&mut self, name: SlotName, what: &str) {
+    fn cannot_enter(&mut self, name: SlotId, what: &str) {
         self.is_partial = true;
         let level = self.said.get(&name.slot).and_then(|said| said.level).unwrap_or(0);
         let blocks = span(level) * LBAS_PER_BLOCK * LBA_BYTES;

@@ -20,7 +20,7 @@ const MAX_SEGMENTS: u64 = (1 << 22) - 1;
 
 /// The division of a drive. Fixed when the array is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct ArrayGeometry {
     /// All bytes that the array may use.
     pub capacity: u64,
     /// Length of the log's ring.
@@ -43,7 +43,7 @@ pub enum GeometryError {
     Segments(u64),
 }
 
-impl Geometry {
+impl ArrayGeometry {
     /// The division for an array of that capacity, in bytes.
     pub fn for_capacity(capacity: u64) -> Result<Self, GeometryError> {
         let segment_bytes = (capacity / 1024).next_power_of_two().clamp(1 << 20, 16 << 20);
@@ -98,7 +98,7 @@ impl Geometry {
     }
 
     /// Where what a segment of metadata holds at byte `offset` of the drive stands a second time.
-    pub fn twin(&self, offset: u64) -> u64 {
+    pub fn mirror_offset(&self, offset: u64) -> u64 {
         offset + self.segment_bytes / 2
     }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_parts_of_a_drive_do_not_overlap() {
         for shift in 28..46 {
-            let geometry = Geometry::for_capacity(1 << shift).unwrap();
+            let geometry = ArrayGeometry::for_capacity(1 << shift).unwrap();
             let last = geometry.segments() - 1;
             assert!(geometry.segment_start(0) == geometry.log_start() + geometry.log_bytes);
             assert!(geometry.segment_start(last) + geometry.segment_bytes <= geometry.capacity);
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn impossible_divisions_are_refused() {
-        assert!(Geometry::for_capacity(1 << 20).is_err());
-        assert!(Geometry { capacity: 1 << 30, log_bytes: 1 << 20, segment_bytes: 3 << 20 }.check().is_err());
-        assert!(Geometry { capacity: 1 << 30, log_bytes: 4097, segment_bytes: 1 << 20 }.check().is_err());
-        assert!(Geometry { capacity: 8 << 20, log_bytes: 1 << 20, segment_bytes: 1 << 20 }.check().is_err());
+        assert!(ArrayGeometry::for_capacity(1 << 20).is_err());
+        assert!(ArrayGeometry { capacity: 1 << 30, log_bytes: 1 << 20, segment_bytes: 3 << 20 }.check().is_err());
+        assert!(ArrayGeometry { capacity: 1 << 30, log_bytes: 4097, segment_bytes: 1 << 20 }.check().is_err());
+        assert!(ArrayGeometry { capacity: 8 << 20, log_bytes: 1 << 20, segment_bytes: 1 << 20 }.check().is_err());
     }
 }

@@ -8,12 +8,12 @@ mod summary;
 mod superblock;
 mod writer;
 
-pub use geometry::{Geometry, GeometryError, SUPERBLOCK_AREA_BYTES};
-pub use summary::{Entry, Item, SummaryId, decode_summary, encode_summary, summary_bytes};
+pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
+pub use summary::{SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 pub use superblock::{
     LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,
     SuperblockError, superblock_offset,
 };
 /// The unit in which a segment is filled.
 pub use types::SECTOR_BYTES;
-pub use writer::{CHUNK_BYTES, Chunk, Fill, SegmentWriter};
+pub use writer::{CHUNK_BYTES, Chunk, SegmentFill, SegmentWriter};

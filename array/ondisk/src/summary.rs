@@ -8,7 +8,7 @@ const VERSION: u16 = 2;
 
 /// What an entry of a summary is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum SummaryItem {
     /// A data block or a map page: the 64 bits of a reference to it.
     Slot(u64),
     /// A page of the slot table, by number.
@@ -25,9 +25,9 @@ const BLOCKS_SHIFT: u32 = 5;
 
 /// One thing that a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SummaryEntry {
     /// What it is.
-    pub item: Item,
+    pub item: SummaryItem,
     /// First sector within the segment.
     pub sector: u16,
     /// Length in sectors of what stands there: for a block, its whole unit.
@@ -42,9 +42,9 @@ pub struct Entry {
     pub fingerprint: u128,
 }
 
-impl Entry {
+impl SummaryEntry {
     /// What is stored for itself and has no fingerprint: a page.
-    pub fn single(item: Item, sector: u16, sectors: u8, crc: u32) -> Self {
+    pub fn single(item: SummaryItem, sector: u16, sectors: u8, crc: u32) -> Self {
         Self { item, sector, sectors, index: 0, blocks: 1, crc, fingerprint: 0 }
     }
 }
@@ -102,13 +102,13 @@ pub fn summary_bytes(entries: usize) -> usize {
 }
 
 /// The stored form.
-pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[Entry]) -> Vec<u8> {
+pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[SummaryEntry]) -> Vec<u8> {
     let mut out = vec![0; summary_bytes(entries.len())];
     for (entry, slot) in entries.iter().zip(out[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
         let (kind, item) = match entry.item {
-            Item::Slot(bits) => (KIND_SLOT, bits),
-            Item::SlotPage(number) => (KIND_SLOT_PAGE, number),
-            Item::DirectoryPage(number) => (KIND_DIRECTORY_PAGE, number),
+            SummaryItem::Slot(bits) => (KIND_SLOT, bits),
+            SummaryItem::SlotPage(number) => (KIND_SLOT_PAGE, number),
+            SummaryItem::DirectoryPage(number) => (KIND_DIRECTORY_PAGE, number),
         };
         let (sector, crc) = (entry.sector.into(), entry.crc.into());
         let kind = kind | entry.index << INDEX_SHIFT | (entry.blocks - 1) << BLOCKS_SHIFT;
@@ -135,7 +135,7 @@ pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[Entry]) -
 }
 
 /// Reads a summary; gives its entries and the sector of the one before. `None` when it is not the one that was asked for.
-pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<Entry>, Option<u32>)> {
+pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
     let (header, rest) = HeaderBytes::read_from_prefix(bytes).ok()?;
     let is_sound = header.magic == MAGIC
         && header.version.get() == VERSION
@@ -151,13 +151,21 @@ pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<Entry>, Option
         let stored = EntryBytes::read_from_bytes(bytes).ok()?;
         let (index, blocks) = ((stored.kind >> INDEX_SHIFT) & 7, (stored.kind >> BLOCKS_SHIFT) + 1);
         let item = match stored.kind & 3 {
-            KIND_SLOT => Item::Slot(stored.item.get()),
-            KIND_SLOT_PAGE => Item::SlotPage(stored.item.get()),
-            KIND_DIRECTORY_PAGE => Item::DirectoryPage(stored.item.get()),
+            KIND_SLOT => SummaryItem::Slot(stored.item.get()),
+            KIND_SLOT_PAGE => SummaryItem::SlotPage(stored.item.get()),
+            KIND_DIRECTORY_PAGE => SummaryItem::DirectoryPage(stored.item.get()),
             _ => return None,
         };
         let (sector, crc, fingerprint) = (stored.sector.get(), stored.crc.get(), stored.fingerprint.get());
-        (index < blocks).then_some(Entry { item, sector, sectors: stored.sectors, index, blocks, crc, fingerprint })
+        (index < blocks).then_some(SummaryEntry {
+            item,
+            sector,
+            sectors: stored.sectors,
+            index,
+            blocks,
+            crc,
+            fingerprint,
+        })
     });
     let previous = header.previous.get();
     Some((entries.collect::<Option<_>>()?, (previous != NO_PREVIOUS).then_some(previous)))
@@ -169,16 +177,16 @@ mod tests {
 
     const ID: SummaryId = SummaryId { array: [7; 16], segment: 3, usage: 9 };
 
-    fn entries() -> Vec<Entry> {
+    fn entries() -> Vec<SummaryEntry> {
         vec![
-            Entry {
+            SummaryEntry {
                 index: 2,
                 blocks: 4,
                 fingerprint: 0x0102,
-                ..Entry::single(Item::Slot(0x3000_0000_0000_0005), 0, 8, 1)
+                ..SummaryEntry::single(SummaryItem::Slot(0x3000_0000_0000_0005), 0, 8, 1)
             },
-            Entry::single(Item::SlotPage(6), 8, 8, 2),
-            Entry::single(Item::DirectoryPage(7), 16, 8, 3),
+            SummaryEntry::single(SummaryItem::SlotPage(6), 8, 8, 2),
+            SummaryEntry::single(SummaryItem::DirectoryPage(7), 16, 8, 3),
         ]
     }
 

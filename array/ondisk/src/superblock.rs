@@ -1,6 +1,6 @@
 //! The superblock: which checkpoint counts. Four copies, written one after the other; two that agree are a quorum.
 
-use crate::geometry::{Geometry, GeometryError};
+use crate::geometry::{ArrayGeometry, GeometryError};
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -78,7 +78,7 @@ pub struct Superblock {
     /// Number of the checkpoint; the highest that a quorum holds counts.
     pub sequence: u64,
     /// How the drive is divided.
-    pub geometry: Geometry,
+    pub geometry: ArrayGeometry,
     /// Where the log goes on.
     pub log: LogPosition,
     /// The parts of the manifest, in order.
@@ -174,7 +174,7 @@ impl Superblock {
         if stored.version.get() != VERSION {
             return Err(SuperblockError::Version(stored.version.get()));
         }
-        let geometry = Geometry {
+        let geometry = ArrayGeometry {
             capacity: stored.capacity.get(),
             log_bytes: stored.log_bytes.get(),
             segment_bytes: stored.segment_bytes.get(),
@@ -221,7 +221,7 @@ mod tests {
         Superblock {
             array: *b"sixteen bytes id",
             sequence,
-            geometry: Geometry::for_capacity(1 << 30).unwrap(),
+            geometry: ArrayGeometry::for_capacity(1 << 30).unwrap(),
             log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
             manifest: vec![ManifestRun::new(1, 2, 3, 4), ManifestRun::new(5, 6, 7, 8)],
         }

@@ -1,7 +1,7 @@
 //! The open segment: things are appended, and cut off in chunks that go to the drive in one write each.
 
-use crate::geometry::Geometry;
-use crate::summary::{Entry, Item, SummaryId, encode_summary, summary_bytes};
+use crate::geometry::ArrayGeometry;
+use crate::summary::{SummaryEntry, SummaryId, SummaryItem, encode_summary, summary_bytes};
 use bytes::Bytes;
 use types::SECTOR_BYTES;
 
@@ -17,12 +17,12 @@ pub struct Chunk {
     /// What goes there, one after the other.
     pub data: Vec<Bytes>,
     /// What it holds.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SummaryEntry>,
 }
 
 /// Where a segment that is being filled stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fill {
+pub struct SegmentFill {
     /// The segment.
     pub segment: u32,
     /// Number of this use of it.
@@ -35,26 +35,26 @@ pub struct Fill {
 
 /// A segment that is being filled.
 pub struct SegmentWriter {
-    fill: Fill,
+    fill: SegmentFill,
     array: [u8; 16],
-    geometry: Geometry,
+    geometry: ArrayGeometry,
     /// Sectors that may be filled.
     limit: u32,
     /// The open chunk: what was appended is held, not copied.
     chunk: Vec<Bytes>,
     chunk_bytes: usize,
-    entries: Vec<Entry>,
+    entries: Vec<SummaryEntry>,
 }
 
 impl SegmentWriter {
     /// Goes on, or begins, at `fill`, and fills the segment up to `limit` sectors.
-    pub fn new(array: [u8; 16], geometry: Geometry, fill: Fill, limit: u32) -> Self {
+    pub fn new(array: [u8; 16], geometry: ArrayGeometry, fill: SegmentFill, limit: u32) -> Self {
         assert!(limit <= geometry.segment_sectors());
         Self { fill, array, geometry, limit, chunk: Vec::new(), chunk_bytes: 0, entries: Vec::new() }
     }
 
     /// Where it stands. Valid between chunks.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self) -> SegmentFill {
         assert!(self.chunk.is_empty(), "a segment stands nowhere while a chunk is open");
         self.fill
     }
@@ -65,39 +65,39 @@ impl SegmentWriter {
     }
 
     /// Sectors that the segment still takes, the summary of the open chunk and that of one more entry deducted.
-    pub fn room(&self) -> u32 {
-        self.room_with(1)
+    pub fn free_sectors(&self) -> u32 {
+        self.free_sectors_with(1)
     }
 
-    fn room_with(&self, entries: usize) -> u32 {
+    fn free_sectors_with(&self, entries: usize) -> u32 {
         let summary = summary_bytes(self.entries.len() + entries) as u32 / SECTOR_BYTES as u32;
         let open = (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
         (self.limit - self.fill.sectors).saturating_sub(open + summary)
     }
 
     /// Appends a page, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
-    pub fn append(&mut self, item: Item, bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
+    pub fn append(&mut self, item: SummaryItem, bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
         let (sector, sectors) = self.append_bytes(bytes, 1)?;
-        self.entries.push(Entry::single(item, sector, sectors, crc));
+        self.entries.push(SummaryEntry::single(item, sector, sectors, crc));
         Some((sector, sectors))
     }
 
     /// Appends a unit of the blocks that `items` names, with their fingerprints.
-    pub fn append_unit(&mut self, items: &[(Item, u128)], bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
+    pub fn append_group(&mut self, items: &[(SummaryItem, u128)], bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
         let (sector, sectors) = self.append_bytes(bytes, items.len())?;
         let blocks = items.len() as u8;
-        self.entries.extend(items.iter().zip(0..).map(|(&(item, fingerprint), index)| Entry {
+        self.entries.extend(items.iter().zip(0..).map(|(&(item, fingerprint), index)| SummaryEntry {
             index,
             blocks,
             fingerprint,
-            ..Entry::single(item, sector, sectors, crc)
+            ..SummaryEntry::single(item, sector, sectors, crc)
         }));
         Some((sector, sectors))
     }
 
     fn append_bytes(&mut self, bytes: &Bytes, entries: usize) -> Option<(u16, u8)> {
         let sectors = bytes.len().div_ceil(SECTOR_BYTES as usize);
-        if sectors as u32 > self.room_with(entries) {
+        if sectors as u32 > self.free_sectors_with(entries) {
             return None;
         }
         let sector = self.fill.sectors + (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
@@ -116,7 +116,7 @@ impl SegmentWriter {
     }
 
     /// True when the open chunk has reached its length.
-    pub fn is_due(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.chunk_bytes >= CHUNK_BYTES
     }
 
@@ -144,10 +144,10 @@ impl SegmentWriter {
     }
 
     /// Takes `bytes` that no summary lists (a part of the manifest), between chunks. Gives the first sector.
-    pub fn append_plain(&mut self, bytes: usize) -> Option<u32> {
+    pub fn append_unlisted(&mut self, bytes: usize) -> Option<u32> {
         assert!(self.chunk.is_empty());
         let sectors = bytes.div_ceil(SECTOR_BYTES as usize) as u32;
-        if sectors > self.room() {
+        if sectors > self.free_sectors() {
             return None;
         }
         let sector = self.fill.sectors;
@@ -163,22 +163,23 @@ mod tests {
 
     #[test]
     fn chunks_follow_each_other_and_are_linked() {
-        let geometry = Geometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
-        let fill = Fill { segment: 2, usage: 5, sectors: 0, summary: None };
+        let geometry =
+            ArrayGeometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
+        let fill = SegmentFill { segment: 2, usage: 5, sectors: 0, summary: None };
         let mut writer = SegmentWriter::new([1; 16], geometry, fill, 128);
         let id = SummaryId { array: [1; 16], segment: 2, usage: 5 };
         let block = Bytes::from_static(&[7; 4096]);
-        assert_eq!(writer.append(Item::Slot(1), &block, 11), Some((0, 8)));
-        assert_eq!(writer.append(Item::Slot(2), &block.slice(..600), 12), Some((8, 2)));
+        assert_eq!(writer.append(SummaryItem::Slot(1), &block, 11), Some((0, 8)));
+        assert_eq!(writer.append(SummaryItem::Slot(2), &block.slice(..600), 12), Some((8, 2)));
         let first = writer.cut().unwrap();
         assert_eq!((first.offset, first.data.concat().len()), (geometry.segment_start(2), 4096 + 1024 + 512));
         assert_eq!(decode_summary(id, &first.data.concat()[5120..]), Some((first.entries, None)));
-        assert_eq!(writer.append_plain(700), Some(11));
-        assert_eq!(writer.append(Item::Slot(3), &block.slice(..512), 13), Some((13, 1)));
+        assert_eq!(writer.append_unlisted(700), Some(11));
+        assert_eq!(writer.append(SummaryItem::Slot(3), &block.slice(..512), 13), Some((13, 1)));
         let second = writer.cut().unwrap();
         assert_eq!(decode_summary(id, &second.data.concat()[512..]), Some((second.entries, Some(10))));
         let mut count = 0;
-        while writer.append(Item::Slot(4), &block, 0).is_some() {
+        while writer.append(SummaryItem::Slot(4), &block, 0).is_some() {
             count += 1;
         }
         assert_eq!(count, 14, "the rest of the segment, less one summary");

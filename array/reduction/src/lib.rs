@@ -5,16 +5,16 @@
 #![forbid(unsafe_code)]
 
 mod fingerprint;
+mod group;
 mod index;
 mod neighbours;
 mod probe;
-mod unit;
 
 pub use fingerprint::fingerprint;
+pub use group::{DamagedGroup, GROUP_HEADER_BYTES, MAX_GROUP_BLOCKS, Scratch, is_packed, pack, pack_dense, unpack};
 pub use index::{Candidates, Index, IndexCounters, is_sample};
 pub use neighbours::Neighbours;
 pub use probe::looks_compressible;
-pub use unit::{Damaged, MAX_UNIT_BLOCKS, Scratch, UNIT_HEADER_BYTES, is_packed, pack, pack_dense, unpack};
 
 /// Length of a block of data, the unit that is fingerprinted, shared and referenced.
 pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;

@@ -52,7 +52,7 @@ fn write_log(mut chain: Chain, groups: u64) -> (Vec<u8>, Vec<(Lsn, Vec<LogOp>)>)
         }
         let sequence = chain.sequence;
         let sealed = builder.seal(&mut chain);
-        let Some(offset) = ring.take(sequence, sealed.bytes) else { break };
+        let Some(offset) = ring.reserve(sequence, sealed.bytes) else { break };
         let mut at = offset as usize;
         for part in sealed.parts {
             area[at..at + part.len()].copy_from_slice(&part);

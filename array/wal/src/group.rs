@@ -44,8 +44,8 @@ pub(crate) const HEADER_BYTES: usize = size_of::<GroupHeader>();
 const _: () = assert!(HEADER_BYTES == 72);
 
 /// Bytes that the heads of records are cut off, until fewer are left than most of them take.
-const HEADS_BYTES: usize = 4096;
-const ROOM_FOR_A_HEAD: usize = 64;
+const HEAD_BUFFER_BYTES: usize = 4096;
+const MIN_HEAD_CAPACITY: usize = 64;
 
 /// What must be known to write, or to expect, the next group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +86,8 @@ pub struct SealedGroup {
 impl GroupBuilder {
     /// Adds a record.
     pub fn push(&mut self, record: &[LogOp]) {
-        if self.heads.capacity() < ROOM_FOR_A_HEAD {
-            self.heads = BytesMut::with_capacity(HEADS_BYTES);
+        if self.heads.capacity() < MIN_HEAD_CAPACITY {
+            self.heads = BytesMut::with_capacity(HEAD_BUFFER_BYTES);
         }
         self.bytes += record::encode(record, &mut self.heads, &mut self.parts);
         self.count += 1;

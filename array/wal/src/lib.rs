@@ -13,6 +13,6 @@ mod ring;
 mod tests;
 
 pub use group::{Chain, GROUP_ALIGNMENT, GroupBuilder, SealedGroup};
-pub use record::{Fill, LogOp, MalformedRecord};
+pub use record::{FillValue, LogOp, MalformedRecord};
 pub use replay::{Replay, ReplayError};
 pub use ring::Ring;

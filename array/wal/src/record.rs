@@ -7,7 +7,7 @@ use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
 /// What a run of blocks becomes without data of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum FillValue {
     /// Deallocated.
     Hole,
     /// Written zeros.
@@ -35,7 +35,7 @@ pub enum LogOp {
         /// Which blocks.
         range: BlockRange,
         /// With what.
-        fill: Fill,
+        fill: FillValue,
     },
     /// Every block of a run became the same 512 bytes.
     Same {
@@ -151,9 +151,9 @@ fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
             out.put_u8(FILL);
             put_range(out, *volume, *range);
             let (code, word) = match fill {
-                Fill::Hole => (FILL_HOLE, 0),
-                Fill::Zero => (FILL_ZERO, 0),
-                Fill::Word(word) => (FILL_WORD, *word),
+                FillValue::Hole => (FILL_HOLE, 0),
+                FillValue::Zero => (FILL_ZERO, 0),
+                FillValue::Word(word) => (FILL_WORD, *word),
             };
             out.put_u8(code);
             out.put_u32_le(word);
@@ -230,9 +230,9 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
         FILL => {
             let (volume, range) = take_range(body)?;
             let fill = match (take_u8(body)?, take_u32(body)?) {
-                (FILL_HOLE, 0) => Fill::Hole,
-                (FILL_ZERO, 0) => Fill::Zero,
-                (FILL_WORD, word) => Fill::Word(word),
+                (FILL_HOLE, 0) => FillValue::Hole,
+                (FILL_ZERO, 0) => FillValue::Zero,
+                (FILL_WORD, word) => FillValue::Word(word),
                 _ => return Err(MalformedRecord("an unknown fill")),
             };
             LogOp::Fill { volume, range, fill }

@@ -49,7 +49,7 @@ impl Replay {
             let Some(header) = GroupHeader::expect(&first, &self.chain) else { continue };
             let bytes = header.ring_bytes();
             // Where the writer would not have put it, it is not the next group.
-            if self.ring.room_for(bytes) != Some(at) {
+            if self.ring.offset_for(bytes) != Some(at) {
                 continue;
             }
             let group =
@@ -60,7 +60,7 @@ impl Replay {
             let lsn = self.chain.lsn;
             header.advance(&mut self.chain);
             // The ring of a reader holds what it has read, so that a writer that goes on does not run over it.
-            self.ring.take(sequence, bytes);
+            self.ring.reserve(sequence, bytes);
             return Ok(Some(
                 records.into_iter().enumerate().map(|(index, ops)| (Lsn(lsn.0 + index as u64), ops)).collect(),
             ));

@@ -29,7 +29,7 @@ impl Ring {
     }
 
     /// Where a group of that length can go: after the last one, or at 0. `None` when it must wait for room.
-    pub(crate) fn room_for(&self, bytes: u64) -> Option<u64> {
+    pub(crate) fn offset_for(&self, bytes: u64) -> Option<u64> {
         let fits = |from: u64, to: u64| (bytes <= to.saturating_sub(from)).then_some(from);
         match self.live.front() {
             None => fits(self.head, self.capacity).or(fits(0, self.capacity)),
@@ -39,13 +39,13 @@ impl Ring {
     }
 
     /// True when a group of that length has room.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        self.room_for(bytes).is_some()
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.offset_for(bytes).is_some()
     }
 
     /// Takes room for a group. `None` when it must wait.
-    pub fn take(&mut self, sequence: u64, bytes: u64) -> Option<u64> {
-        let offset = self.room_for(bytes)?;
+    pub fn reserve(&mut self, sequence: u64, bytes: u64) -> Option<u64> {
+        let offset = self.offset_for(bytes)?;
         self.live.push_back(Span { sequence, offset, bytes });
         self.head = offset + bytes;
         Some(offset)
@@ -80,17 +80,17 @@ mod tests {
     #[test]
     fn groups_go_round_and_never_over_each_other() {
         let mut ring = Ring::new(100, 0);
-        assert_eq!(ring.take(1, 40), Some(0));
-        assert_eq!(ring.take(2, 40), Some(40));
-        assert_eq!(ring.take(3, 30), None, "20 at the end, none at the start");
+        assert_eq!(ring.reserve(1, 40), Some(0));
+        assert_eq!(ring.reserve(2, 40), Some(40));
+        assert_eq!(ring.reserve(3, 30), None, "20 at the end, none at the start");
         ring.release_before(2);
-        assert_eq!(ring.take(3, 30), Some(0));
-        assert_eq!(ring.take(4, 11), None, "the second group begins at 40");
-        assert_eq!(ring.take(4, 10), Some(30));
-        assert!(!ring.has_room(1));
+        assert_eq!(ring.reserve(3, 30), Some(0));
+        assert_eq!(ring.reserve(4, 11), None, "the second group begins at 40");
+        assert_eq!(ring.reserve(4, 10), Some(30));
+        assert!(!ring.fits(1));
         assert_eq!(ring.used(), 100);
         ring.release_before(5);
         assert_eq!((ring.used(), ring.head()), (0, 40));
-        assert_eq!(ring.take(5, 70), Some(0), "an empty ring begins anew where the end is too short");
+        assert_eq!(ring.reserve(5, 70), Some(0), "an empty ring begins anew where the end is too short");
     }
 }

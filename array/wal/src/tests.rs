@@ -45,7 +45,7 @@ fn log(records: &[Vec<LogOp>], keep: u64) -> (Vec<u8>, Chain, u64, usize) {
         starts.push((chain, ring.head()));
         let sequence = chain.sequence;
         let sealed = builder.seal(&mut chain);
-        let offset = ring.take(sequence, sealed.bytes).expect("room");
+        let offset = ring.reserve(sequence, sealed.bytes).expect("room");
         put(&mut area, offset, &sealed.parts);
     }
     let first = records.len().saturating_sub(keep as usize);
@@ -114,7 +114,7 @@ fn any_op() -> impl Strategy<Value = LogOp> {
         (
             volume.clone(),
             range.clone(),
-            prop_oneof![Just(Fill::Hole), Just(Fill::Zero), any::<u32>().prop_map(Fill::Word)]
+            prop_oneof![Just(FillValue::Hole), Just(FillValue::Zero), any::<u32>().prop_map(FillValue::Word)]
         )
             .prop_map(|(volume, range, fill)| LogOp::Fill { volume, range, fill }),
         (volume.clone(), range.clone(), any::<u8>()).prop_map(|(volume, range, byte)| LogOp::Same {

@@ -5,7 +5,7 @@ use crate::subject::{Action, Io, Scale, Subject};
 use bytes::Bytes;
 use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
 use fsck::{Finding, Severity, Structure};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError};
 use std::collections::BTreeMap;
 use types::{LBA_BYTES, VolumeId};
@@ -15,10 +15,10 @@ const GROWTH_SEGMENTS: u64 = 6;
 const SPARE_SEGMENTS: u64 = 12;
 const ARRAY: [u8; 16] = *b"simulated array.";
 
-/// Geometry, options, and room for the array.
+/// ArrayGeometry, options, and room for the array.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    geometry: Geometry,
+    geometry: ArrayGeometry,
     options: Options,
     /// Bytes that the file system below gives; None for all that the geometry has.
     room: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Setup {
 impl Setup {
     /// The array of the exhaustive search: small, so that recovery is fast, and never full.
     pub fn plain() -> Self {
-        let geometry = Geometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
+        let geometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
         Self { geometry, options: Options::for_geometry(&geometry), room: None, is_small: false }
     }
 }
@@ -56,7 +56,7 @@ impl Subject for Array {
         };
         let segments = if is_small { rng.between(24, 64) } else { (192 << 20) / segment_bytes };
         let geometry =
-            Geometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
+            ArrayGeometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
         let mut options = Options::for_geometry(&geometry);
         if rng.percent(50) {
             options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);

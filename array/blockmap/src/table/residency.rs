@@ -2,7 +2,7 @@
 //! slots has it read again. What the pages add up to is kept beside them, so that a page that is away is missed by nobody else.
 
 use super::{MAX_PAGES, SlotTable, page_of};
-use crate::reference::SlotName;
+use crate::reference::SlotId;
 use crate::slot::SLOTS_PER_PAGE;
 use crate::slot_page::SlotPage;
 use std::cell::Cell;
@@ -29,11 +29,11 @@ pub(super) struct Frame {
 impl SlotTable {
     /// Bytes that the table takes in memory.
     pub fn bytes(&self) -> u64 {
-        self.page_bytes_here() + (self.frames.len() * size_of::<Frame>()) as u64
+        self.loaded_page_bytes() + (self.frames.len() * size_of::<Frame>()) as u64
     }
 
     /// Bytes of those of its pages that are in memory.
-    pub fn page_bytes_here(&self) -> u64 {
+    pub fn loaded_page_bytes(&self) -> u64 {
         self.here * size_of::<SlotPage>() as u64
     }
 
@@ -43,13 +43,13 @@ impl SlotTable {
     }
 
     /// Pages that are not in memory.
-    pub fn away(&self) -> u64 {
+    pub fn absent_pages(&self) -> u64 {
         self.frames.len() as u64 - self.here
     }
 
     /// True when a slot can be looked at: its page is in memory, or there is no such slot.
     #[inline]
-    pub fn is_here(&self, slot: u64) -> bool {
+    pub fn is_loaded(&self, slot: u64) -> bool {
         let frame = self.frames.get(page_of(slot) as usize);
         frame.is_none_or(|frame| {
             frame.was_used.set(true);
@@ -59,7 +59,7 @@ impl SlotTable {
 
     /// The page that a slot stands in, when it has to be brought in before the slot can be looked at.
     pub fn absent(&self, slot: u64) -> Option<u32> {
-        (!self.is_here(slot)).then(|| page_of(slot))
+        (!self.is_loaded(slot)).then(|| page_of(slot))
     }
 
     #[inline]
@@ -81,38 +81,38 @@ impl SlotTable {
     }
 
     /// A page in memory with a free slot. Where there is none, the table grows.
-    pub(super) fn page_with_room(&mut self) -> u32 {
-        while let Some(number) = self.roomy.front().copied() {
+    pub(super) fn page_with_free_slot(&mut self) -> u32 {
+        while let Some(number) = self.with_free_slots.front().copied() {
             let frame = &mut self.frames[number as usize];
             if frame.free > 0 && frame.page.is_some() {
                 return number;
             }
             // Of a page that has left, nothing was counted any more.
             frame.is_listed = false;
-            self.roomy.pop_front();
+            self.with_free_slots.pop_front();
         }
         assert!((self.frames.len() as u64) < MAX_PAGES, "the slot table is full");
         self.append(SlotPage::empty(), SLOTS_PER_PAGE as u16)
     }
 
     /// Lists a page in memory for those who take slots, and counts its free ones.
-    fn list_room(&mut self, number: u32) {
+    fn list_free_slots(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
         self.free_here += u64::from(frame.free);
         if !std::mem::replace(&mut frame.is_listed, true) {
-            self.roomy.push_back(number);
+            self.with_free_slots.push_back(number);
         }
     }
 
     /// A slot of a page in memory has become free.
-    pub(super) fn freed_in(&mut self, number: u32) {
+    pub(super) fn note_freed_slot(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
         frame.free += 1;
         self.free += 1;
         if frame.is_listed {
             self.free_here += 1;
         } else {
-            self.list_room(number);
+            self.list_free_slots(number);
         }
     }
 
@@ -121,7 +121,7 @@ impl SlotTable {
         self.frames.push(Frame { page: Some(page), free, ..Frame::default() });
         self.here += 1;
         self.free += u64::from(free);
-        self.list_room(number);
+        self.list_free_slots(number);
         number
     }
 
@@ -131,14 +131,14 @@ impl SlotTable {
         let Some(page) = SlotPage::decode(bytes, is_metadata) else { return false };
         let sums = page.sums();
         self.shared_sectors += sums.shared_sectors;
-        self.crowded += sums.crowded;
+        self.near_limit += sums.near_limit;
         self.append(page, sums.free);
         true
     }
 
     /// Brings in a page that was away, as it was stored last; one that is here stays as it is. False when the bytes are not those of that
     /// page.
-    pub fn bring_in(&mut self, number: u32, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
+    pub fn load_page(&mut self, number: u32, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
         let Some(frame) = self.frames.get_mut(number as usize) else { return false };
         if frame.page.is_some() {
             return true;
@@ -151,20 +151,20 @@ impl SlotTable {
         frame.was_used.set(true);
         self.here += 1;
         if frame.is_listed || frame.free >= WORTHWHILE_FREE_SLOTS {
-            self.list_room(number);
+            self.list_free_slots(number);
         }
         true
     }
 
     /// True when fewer than `few` free slots are in memory, others are away, and slots are being taken.
-    pub fn is_short_of_room(&self, few: u64) -> bool {
+    pub fn needs_free_slots(&self, few: u64) -> bool {
         self.free_here < few && self.free > self.free_here && self.taken >= u64::from(WORTHWHILE_FREE_SLOTS)
     }
 
     /// A page that is away and worth fetching for its free slots, where fewer than `few` are in memory. No more are asked for than what is
     /// taken can use up.
-    pub fn wanted_for_room(&mut self, few: u64) -> Option<u32> {
-        if !self.is_short_of_room(few) {
+    pub fn next_page_to_load(&mut self, few: u64) -> Option<u32> {
+        if !self.needs_free_slots(few) {
             return None;
         }
         self.taken = self.taken.min(few);
@@ -186,7 +186,7 @@ impl SlotTable {
     }
 
     /// A page cannot be read: its free slots are not counted on until it can.
-    pub fn cannot_be_read(&mut self, number: u32) {
+    pub fn mark_unreadable(&mut self, number: u32) {
         self.frames[number as usize].is_bad = true;
     }
 
@@ -195,7 +195,7 @@ impl SlotTable {
     pub fn shrink(&mut self, budget: u64, free_slots: u64) {
         // Twice round: the first time, what was used of late is passed over.
         let mut looks = 2 * self.frames.len();
-        while self.page_bytes_here() > budget && looks > 0 {
+        while self.loaded_page_bytes() > budget && looks > 0 {
             looks -= 1;
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &mut self.frames[self.hand];
@@ -228,7 +228,7 @@ impl SlotTable {
     }
 
     /// The writes of a checkpoint have arrived: what it stored may leave memory.
-    pub fn written(&mut self) {
+    pub fn finish_writes(&mut self) {
         for number in std::mem::take(&mut self.writing) {
             self.frames[number as usize].is_writing = false;
         }
@@ -247,7 +247,7 @@ impl SlotTable {
 
     /// As [`SlotTable::touch`], for the page of a slot whose place will change.
     #[inline]
-    pub fn will_move(&mut self, name: SlotName) {
+    pub fn touch_slot(&mut self, name: SlotId) {
         self.touch(page_of(name.slot));
     }
 
@@ -257,7 +257,7 @@ impl SlotTable {
     }
 
     /// A copy with every page in memory, those that are away as `load` reads them; the number of the page that it cannot. For the auditor.
-    pub fn whole(
+    pub fn load_all(
         &self,
         is_metadata: impl Fn(u32) -> bool,
         mut load: impl FnMut(u32) -> Option<Vec<u8>>,
@@ -272,7 +272,7 @@ impl SlotTable {
             whole.append(page, frame.free);
         }
         // Not made anew: whether these are right is what the auditor wants to know.
-        (whole.shared_sectors, whole.crowded) = (self.shared_sectors, self.crowded);
+        (whole.shared_sectors, whole.near_limit) = (self.shared_sectors, self.near_limit);
         Ok(whole)
     }
 }

@@ -6,10 +6,10 @@ use super::plan::{Part, ReadPlan, Run, patch};
 use super::steps::unmap_step;
 use super::{Core, Volume};
 use crate::service::{Change, Op, OpError, Tag};
-use blockmap::{Absent, Need, Ref, Root, SlotName, Target, shares, span};
+use blockmap::{Absent, Need, Ref, RefTarget, Root, SlotId, shares, span};
 use bytes::{Bytes, BytesMut};
 use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
-use wal::{Fill, LogOp};
+use wal::{FillValue, LogOp};
 
 const BLOCK_LEN: usize = BLOCK_BYTES as usize;
 const LBA_LEN: usize = LBA_BYTES as usize;
@@ -44,8 +44,8 @@ fn split(range: BlockRange) -> Split {
 }
 
 /// The fill that gives the same bytes as a repeated 512-byte pattern, if one does.
-pub(crate) fn fill_of(pattern: &[u8]) -> Option<Fill> {
-    repeated_word(pattern).map(|word| if word == 0 { Fill::Zero } else { Fill::Word(word) })
+pub(crate) fn fill_of(pattern: &[u8]) -> Option<FillValue> {
+    repeated_word(pattern).map(|word| if word == 0 { FillValue::Zero } else { FillValue::Word(word) })
 }
 
 /// The word that `data` repeats, if it does.
@@ -56,18 +56,18 @@ fn repeated_word(data: &[u8]) -> Option<u32> {
     (data[..data.len() - 4] == data[4..]).then(|| u32::from_le_bytes(first))
 }
 
-fn fill_ref(fill: Fill) -> Ref {
+fn fill_ref(fill: FillValue) -> Ref {
     match fill {
-        Fill::Hole => Ref::HOLE,
-        Fill::Zero => Ref::ZERO,
-        Fill::Word(word) => Ref::pattern(word),
+        FillValue::Hole => Ref::HOLE,
+        FillValue::Zero => Ref::ZERO,
+        FillValue::Word(word) => Ref::pattern(word),
     }
 }
 
-fn fill_word(fill: Fill) -> u32 {
+fn fill_word(fill: FillValue) -> u32 {
     match fill {
-        Fill::Word(word) => word,
-        Fill::Hole | Fill::Zero => 0,
+        FillValue::Word(word) => word,
+        FillValue::Hole | FillValue::Zero => 0,
     }
 }
 
@@ -325,19 +325,19 @@ impl Core {
         if let Some(word) = repeated_word(&data) {
             return Ref::pattern(word);
         }
-        let name = self.map.slots.take();
+        let name = self.map.slots.allocate();
         self.dirty.insert(name, data, ALL_SECTORS, None, origin);
         Ref::data(name)
     }
 
-    fn apply_fill(&mut self, volume: VolumeId, range: BlockRange, fill: Fill) {
+    fn apply_fill(&mut self, volume: VolumeId, range: BlockRange, fill: FillValue) {
         let split = split(range);
         let word = fill_word(fill).to_le_bytes();
         let write = self.begin_write();
         self.with_root(volume, |core, root| {
             for (block, mask, _) in split.edges.into_iter().flatten() {
                 let origin = Origin::Written { volume, block, write };
-                core.merge(root, origin, &word.repeat(BLOCK_LEN / word.len()), mask, fill == Fill::Hole);
+                core.merge(root, origin, &word.repeat(BLOCK_LEN / word.len()), mask, fill == FillValue::Hole);
             }
             core.map.fill(root, split.first, split.end, fill_ref(fill));
         });
@@ -352,10 +352,10 @@ impl Core {
                 core.merge(root, Origin::Written { volume, block, write }, &whole, mask, false);
             }
             if split.first < split.end {
-                let name = core.map.slots.take();
+                let name = core.map.slots.allocate();
                 let origin = Origin::Written { volume, block: split.first, write };
                 core.dirty.insert(name, whole, ALL_SECTORS, None, origin);
-                core.map.spread(root, split.first, split.end, Ref::data(name));
+                core.map.fill_with_block(root, split.first, split.end, Ref::data(name));
             }
         });
     }
@@ -407,9 +407,9 @@ impl Core {
         let whole = |word: u32| BytesMut::from(word.to_le_bytes().repeat(BLOCK_LEN / 4).as_slice());
         let mut is_damaged = false;
         let (mut data, held_mask, base) = match old.target() {
-            Target::Hole | Target::Zero => (whole(0), ALL_SECTORS, None),
-            Target::Pattern(word) => (whole(word), ALL_SECTORS, None),
-            Target::Data(name) => match self.dirty.get(name) {
+            RefTarget::Hole | RefTarget::Zero => (whole(0), ALL_SECTORS, None),
+            RefTarget::Pattern(word) => (whole(word), ALL_SECTORS, None),
+            RefTarget::Data(name) => match self.dirty.get(name) {
                 Some(block) => {
                     // The damage is in sectors that nobody knows: only a block that is new as a whole is sound again.
                     is_damaged = block.is_damaged && mask != ALL_SECTORS;
@@ -417,7 +417,7 @@ impl Core {
                 }
                 None => (BytesMut::zeroed(BLOCK_LEN), 0, Some(name)),
             },
-            Target::Page(_) => unreachable!("a page stands where a block belongs"),
+            RefTarget::Page(_) => unreachable!("a page stands where a block belongs"),
         };
         patch(&mut data, newer, mask);
         let mask = mask | held_mask;
@@ -425,7 +425,7 @@ impl Core {
         let reference = if mask == ALL_SECTORS && !is_damaged {
             self.take_block(data.freeze(), origin)
         } else {
-            let name = self.map.slots.take();
+            let name = self.map.slots.allocate();
             if let Some(base) = base {
                 let is_counted = self.map.slots.count_up(base);
                 assert!(is_counted, "the count of a partly overwritten block met its end");
@@ -463,10 +463,10 @@ impl Core {
         self.map.visit(&root, first, end, &mut |block, blocks, reference| found.push((block, blocks, reference)));
         for (block, blocks, reference) in found {
             let part = match reference.target() {
-                Target::Hole | Target::Zero => Part::Word(0),
-                Target::Pattern(word) => Part::Word(word),
-                Target::Page(_) => unreachable!("a page stands where a block belongs"),
-                Target::Data(name) => match dirty.get(name) {
+                RefTarget::Hole | RefTarget::Zero => Part::Word(0),
+                RefTarget::Pattern(word) => Part::Word(word),
+                RefTarget::Page(_) => unreachable!("a page stands where a block belongs"),
+                RefTarget::Data(name) => match dirty.get(name) {
                     Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
                     Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
                     Some(DirtyBlock { data, mask, base, .. }) => {
@@ -497,7 +497,7 @@ impl Core {
     }
 
     /// The bytes of a block that is partly in memory have come from the drive, or cannot be had.
-    pub(crate) fn base_loaded(&mut self, name: SlotName, sound: Option<Bytes>) {
+    pub(crate) fn base_loaded(&mut self, name: SlotId, sound: Option<Bytes>) {
         let Some(block) = self.dirty.get_mut(name).filter(|block| block.stage == Stage::Filling) else { return };
         block.is_damaged = sound.is_none();
         let mut whole = sound.map_or_else(|| BytesMut::zeroed(BLOCK_LEN), |bytes| BytesMut::from(&bytes[..]));

@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::load::read_located;
-use blockmap::{AuditReport, Ref, Root, SlotTable, Violation};
+use blockmap::{AuditReport, AuditViolation, Ref, Root, SlotTable};
 use platform::Disk;
 use thiserror::Error;
 use types::Lsn;
@@ -12,7 +12,7 @@ use types::Lsn;
 pub enum AuditError {
     /// The map and the slot table do not agree.
     #[error(transparent)]
-    Map(#[from] Violation),
+    Map(#[from] AuditViolation),
     /// The live sectors of a segment are not those that are stored in it.
     #[error("segment {segment} counts {counted} live sectors, {found} were found")]
     WrongLive {
@@ -94,7 +94,7 @@ impl Core {
             read_located(disk, &self.geometry, located).map(|bytes| bytes.to_vec())
         };
         let is_metadata = |segment| self.pool.is_metadata(segment);
-        self.map.slots.whole(is_metadata, load).map_err(AuditError::UnreadableSlots)
+        self.map.slots.load_all(is_metadata, load).map_err(AuditError::UnreadableSlots)
     }
 
     /// How far things have come.

@@ -4,7 +4,7 @@
 use super::recover::RecoverError;
 use super::{Core, Volume};
 use crate::service::OpError;
-use blockmap::{Absent, Root, SLOTS_PER_PAGE, SlotName, Target, height_for, page_bytes};
+use blockmap::{Absent, RefTarget, Root, SLOTS_PER_PAGE, SlotId, height_for, page_bytes};
 use ondisk::{SECTOR_BYTES, Superblock};
 use platform::{DURABLE_ALIGNMENT, Disk};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES};
@@ -71,17 +71,17 @@ impl Core {
         let damaged = Err(RecoverError::Damaged("the root of a volume"));
         let is_volume = |volume: &Volume| {
             let Root { reference, height, .. } = volume.root;
-            let is_root = !matches!(reference.target(), Target::Data(_));
+            let is_root = !matches!(reference.target(), RefTarget::Data(_));
             is_root && is_size(volume.blocks) && height_for(volume.blocks / LBAS_PER_BLOCK) <= height
         };
         if !self.volumes.values().all(is_volume) {
             return damaged;
         }
         let root = |volume: &Volume| match volume.root.reference.target() {
-            Target::Page(name) => Some((name, page_bytes(volume.root.height))),
+            RefTarget::Page(name) => Some((name, page_bytes(volume.root.height))),
             _ => None,
         };
-        let mut pages: Vec<(SlotName, usize)> = self.volumes.values().filter_map(root).collect();
+        let mut pages: Vec<(SlotId, usize)> = self.volumes.values().filter_map(root).collect();
         // A page that waits to be dropped may be of any level, of which two have a length of their own.
         pages.extend(self.map.drops().map(|name| (name, 0)));
         // In the order of their slots, so that each page of the slot table is read once, and need not stay.

@@ -10,10 +10,10 @@ use super::Core;
 use super::io::{Io, Purpose};
 use super::manifest::get_u32;
 use super::pool::Kind;
-use blockmap::{Place, Ref, SLOT_PAGE_BYTES};
+use blockmap::{Ref, SLOT_PAGE_BYTES, SlotPlace};
 use bytes::{BufMut, Bytes};
 use ondisk::{
-    Chunk, Item, LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SECTOR_BYTES, SUPERBLOCK_COPIES, SegmentWriter,
+    Chunk, LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SECTOR_BYTES, SUPERBLOCK_COPIES, SegmentWriter, SummaryItem,
     Superblock, superblock_offset,
 };
 use platform::Durability;
@@ -195,7 +195,7 @@ impl Core {
             self.map.pages.get(name)?.encode(&mut bytes);
             let bytes = Bytes::from(bytes);
             let crc = crc_fast::crc32_iscsi(&bytes);
-            let place = self.append_metadata(Item::Slot(Ref::page(name).to_bits()), &bytes, crc)?;
+            let place = self.append_metadata(SummaryItem::Slot(Ref::page(name).to_bits()), &bytes, crc)?;
             let before = self.map.slots.set_place(name, place, crc);
             self.pool.place_alive(place);
             self.pool.place_dead(before);
@@ -209,7 +209,7 @@ impl Core {
         for page in self.map.slots.take_dirty() {
             let bytes = Bytes::copy_from_slice(self.map.slots.page_bytes(page));
             let located =
-                self.store_located(Item::SlotPage(u64::from(page)), &bytes, self.slot_directory[page as usize])?;
+                self.store_located(SummaryItem::SlotPage(u64::from(page)), &bytes, self.slot_directory[page as usize])?;
             self.slot_directory[page as usize] = located;
             directory.insert(page as usize / LOCATIONS_PER_PAGE);
         }
@@ -220,13 +220,13 @@ impl Core {
             let to = (from + LOCATIONS_PER_PAGE).min(self.slot_directory.len());
             self.slot_directory[from..to].iter().for_each(|located| located.encode(&mut bytes));
             bytes.resize(DIRECTORY_PAGE_BYTES, 0);
-            let item = Item::DirectoryPage(number as u64);
+            let item = SummaryItem::DirectoryPage(number as u64);
             self.directory_pages[number] = self.store_located(item, &bytes.into(), self.directory_pages[number])?;
         }
         Some(())
     }
 
-    fn store_located(&mut self, item: Item, bytes: &Bytes, before: Located) -> Option<Located> {
+    fn store_located(&mut self, item: SummaryItem, bytes: &Bytes, before: Located) -> Option<Located> {
         assert_eq!(bytes.len(), SLOT_PAGE_BYTES);
         let crc = crc_fast::crc32_iscsi(bytes);
         let place = self.append_metadata(item, bytes, crc)?;
@@ -242,16 +242,16 @@ impl Core {
         })
     }
 
-    fn append_metadata(&mut self, item: Item, bytes: &Bytes, crc: u32) -> Option<Place> {
+    fn append_metadata(&mut self, item: SummaryItem, bytes: &Bytes, crc: u32) -> Option<SlotPlace> {
         loop {
             if let Some(writer) = &mut self.metadata_writer
                 && let Some((sector, sectors)) = writer.append(item, bytes, crc)
             {
                 let segment = writer.segment();
-                if writer.is_due() {
+                if writer.is_full() {
                     self.cut_metadata_chunk();
                 }
-                return Some(Place::single(segment, sector, sectors));
+                return Some(SlotPlace::single(segment, sector, sectors));
             }
             self.next_metadata_segment()?;
         }
@@ -279,7 +279,7 @@ impl Core {
 
     /// Metadata is written twice, half a segment apart: one bad sector loses none of it.
     fn write_metadata(&mut self, offset: u64, data: Vec<Bytes>) {
-        for offset in [offset, self.geometry.twin(offset)] {
+        for offset in [offset, self.geometry.mirror_offset(offset)] {
             self.checkpoint.writes += 1;
             let data = data.clone();
             self.start_io(Io::Write { offset, data, durability: Durability::Volatile }, Purpose::Metadata);
@@ -291,10 +291,10 @@ impl Core {
         let mut runs = Vec::new();
         let mut rest = manifest.clone();
         while !rest.is_empty() {
-            let room = self.metadata_writer.as_ref().map_or(0, SegmentWriter::room);
+            let room = self.metadata_writer.as_ref().map_or(0, SegmentWriter::free_sectors);
             let part = rest.split_to(rest.len().min(room as usize * SECTOR_BYTES as usize));
             let taken = match (&mut self.metadata_writer, part.is_empty()) {
-                (Some(writer), false) => writer.append_plain(part.len()).map(|sector| (writer.fill(), sector)),
+                (Some(writer), false) => writer.append_unlisted(part.len()).map(|sector| (writer.fill(), sector)),
                 _ => None,
             };
             let Some((fill, sector)) = taken else {
@@ -356,8 +356,8 @@ impl Core {
         self.checkpoint.sequence = superblock.sequence;
         self.checkpoint.completed += 1;
         self.log.ring.release_before(superblock.log.sequence);
-        self.map.pages.written();
-        self.map.slots.written();
+        self.map.pages.finish_writes();
+        self.map.slots.finish_writes();
         self.pool.checkpointed();
         self.replay_room.checkpointed();
         self.retry_cleaning();

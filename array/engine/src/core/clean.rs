@@ -7,9 +7,9 @@ use super::io::{Io, Purpose};
 use super::load::Waiter;
 use super::pool::{Kind, Phase, Segment};
 use super::unit::block;
-use blockmap::{Absent, MAX_UNIT_BLOCKS, Place, Ref, Target};
+use blockmap::{Absent, MAX_GROUP_BLOCKS, Ref, RefTarget, SlotPlace};
 use bytes::Bytes;
-use ondisk::{Entry, Item, SECTOR_BYTES, SummaryId, decode_summary};
+use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use types::BLOCK_BYTES;
@@ -39,7 +39,7 @@ struct Victim {
     unreadable: BTreeSet<u32>,
     bytes: Bytes,
     /// What was alive in it when it was read, by sector.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SummaryEntry>,
     /// Its name among the origins of moved blocks.
     origin: u64,
     /// Position of the next block that is taken up: neighbours may be compressed together.
@@ -191,7 +191,7 @@ impl Core {
     /// Blocks that the cleaner holds in memory, about: hosts' blocks need the room too.
     fn most_moved(&self) -> u64 {
         // Rounded up, so that destage is due where taking up pauses.
-        (self.options.dirty_limit / 4).div_ceil(BLOCK_BYTES).max(MAX_UNIT_BLOCKS as u64)
+        (self.options.dirty_limit / 4).div_ceil(BLOCK_BYTES).max(MAX_GROUP_BLOCKS as u64)
     }
 
     /// Moving takes room before it gives any: a segment, and another where hosts' blocks come between.
@@ -305,7 +305,7 @@ impl Core {
                 self.cleaner.state = State::Moving;
                 return;
             };
-            let mut unit: SmallVec<[Entry; MAX_UNIT_BLOCKS]> = SmallVec::from_slice(&[first]);
+            let mut unit: SmallVec<[SummaryEntry; MAX_GROUP_BLOCKS]> = SmallVec::from_slice(&[first]);
             while victim.entries.front().is_some_and(|next| next.sector == first.sector) {
                 unit.extend(victim.entries.pop_front());
             }
@@ -316,7 +316,7 @@ impl Core {
 
     /// Asks for the slots of the next units that are not in memory and may be had. True when there are any.
     fn asks_for_slots(&mut self, victim: &Victim) -> bool {
-        let next = victim.entries.iter().take(UNITS_PER_TICK * MAX_UNIT_BLOCKS);
+        let next = victim.entries.iter().take(UNITS_PER_TICK * MAX_GROUP_BLOCKS);
         let absent = next.filter_map(|entry| self.slots_of(entry)).map(|(page, _)| page);
         let absent: BTreeSet<u32> = absent.filter(|page| !victim.unreadable.contains(page)).collect();
         self.cleaner.loads = absent.len();
@@ -326,7 +326,7 @@ impl Core {
 
     /// Takes up what is alive of a unit. What is left of one that several blocks made is compressed with what is left of the next: alone,
     /// a few blocks may take as much as all of them did.
-    fn take_up_unit(&mut self, victim: &mut Victim, entries: &[Entry]) {
+    fn take_up_unit(&mut self, victim: &mut Victim, entries: &[SummaryEntry]) {
         let Some(first) = entries.first() else { return };
         let from = usize::from(first.sector) * SECTOR_BYTES as usize;
         let to = from + usize::from(first.sectors) * SECTOR_BYTES as usize;
@@ -343,8 +343,8 @@ impl Core {
                 continue;
             }
             match entry.item {
-                Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                    Some(Target::Data(name)) => {
+                SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                    Some(RefTarget::Data(name)) => {
                         let is_packed = reduction::is_packed(usize::from(entry.blocks), usize::from(entry.sectors));
                         let whole = blocks.get_or_insert_with(|| match is_packed {
                             true => reduction::unpack(&stored, usize::from(entry.blocks)).ok(),
@@ -357,19 +357,19 @@ impl Core {
                         victim.position += gap;
                         if self.dirty.get(name).is_none() {
                             // It stays in memory until the block has its new place.
-                            self.map.slots.will_move(name);
+                            self.map.slots.touch_slot(name);
                             self.dirty.insert(name, block(whole, entry.index), ALL_SECTORS, None, origin);
                         }
                     }
-                    Some(Target::Page(name)) => {
+                    Some(RefTarget::Page(name)) => {
                         self.cleaner.has_marked_pages |= self.renew_map_page(name, Some(&stored));
                     }
                     _ => {}
                 },
-                Item::SlotPage(page) => {
+                SummaryItem::SlotPage(page) => {
                     self.cleaner.has_marked_pages |= self.renew_slot_page(page as u32, Some(&stored));
                 }
-                Item::DirectoryPage(page) => {
+                SummaryItem::DirectoryPage(page) => {
                     self.touch_directory(page as usize);
                     self.cleaner.has_marked_pages = true;
                 }
@@ -378,7 +378,7 @@ impl Core {
     }
 
     /// What the summaries of a segment list and is still stored there.
-    fn live_entries(&self, victim: u32, bytes: &Bytes) -> Option<VecDeque<Entry>> {
+    fn live_entries(&self, victim: u32, bytes: &Bytes) -> Option<VecDeque<SummaryEntry>> {
         let segment = self.pool.segments()[victim as usize];
         if segment.phase != Phase::Sealed {
             return None;
@@ -394,31 +394,31 @@ impl Core {
             next = previous.filter(|previous| *previous < sector);
         }
         // Chunks come from the last one back; within a unit, blocks stand in order.
-        live.sort_by_key(|entry: &Entry| (entry.sector, entry.index));
+        live.sort_by_key(|entry: &SummaryEntry| (entry.sector, entry.index));
         Some(live.into())
     }
 
     /// Whether what an entry lists is stored there. `None` where the slot that says so is not in memory.
-    pub(crate) fn is_live(&self, segment: u32, entry: &Entry) -> Option<bool> {
-        let Entry { sector, sectors, index, blocks, .. } = *entry;
-        let place = Place { segment, sector, sectors, index, blocks };
+    pub(crate) fn is_live(&self, segment: u32, entry: &SummaryEntry) -> Option<bool> {
+        let SummaryEntry { sector, sectors, index, blocks, .. } = *entry;
+        let place = SlotPlace { segment, sector, sectors, index, blocks };
         let is_located = |located: Option<&super::checkpoint::Located>| {
             located.is_some_and(|at| {
                 (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0 && at.crc == entry.crc
             })
         };
         match entry.item {
-            Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                Some(Target::Data(name) | Target::Page(name)) => {
+            SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                Some(RefTarget::Data(name) | RefTarget::Page(name)) => {
                     // The checksum too: a use of the segment that a crash has cut off may have had the same number, and put
                     // another unit at the same place.
                     let is_same = |slot: blockmap::Slot| slot.place == Some(place) && slot.crc == entry.crc;
-                    self.map.slots.is_here(name.slot).then(|| self.map.slots.get(name).is_some_and(is_same))
+                    self.map.slots.is_loaded(name.slot).then(|| self.map.slots.get(name).is_some_and(is_same))
                 }
                 _ => Some(false),
             },
-            Item::SlotPage(page) => Some(is_located(self.slot_directory.get(page as usize))),
-            Item::DirectoryPage(page) => Some(is_located(self.directory_pages.get(page as usize))),
+            SummaryItem::SlotPage(page) => Some(is_located(self.slot_directory.get(page as usize))),
+            SummaryItem::DirectoryPage(page) => Some(is_located(self.directory_pages.get(page as usize))),
         }
     }
 }

@@ -9,9 +9,9 @@ use super::dirty::{ALL_SECTORS, Origin};
 use super::load::Waiter;
 use super::pool::{Kind, Phase};
 use super::work::{Reduction, SummaryChain, Work, WorkPurpose};
-use blockmap::{Absent, Ref, SlotName, Target};
+use blockmap::{Absent, Ref, RefTarget, SlotId};
 use bytes::Bytes;
-use ondisk::{Entry, Item, SummaryId};
+use ondisk::{SummaryEntry, SummaryId, SummaryItem};
 use reduction::{Candidates, Index, Neighbours};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub(crate) struct Dedup {
 
 /// A batch that waits.
 struct Held {
-    names: Vec<SlotName>,
+    names: Vec<SlotId>,
     fingerprints: Vec<u128>,
     /// Pages of the slot table that are on their way.
     loads: usize,
@@ -78,14 +78,14 @@ impl Dedup {
 /// What a candidate of the index is.
 enum Candidate {
     /// A block in memory that holds the same bytes.
-    Equal(SlotName),
+    Equal(SlotId),
     /// A block on the drive, to be compared.
-    Stored(SlotName),
+    Stored(SlotId),
 }
 
 impl Core {
     /// The fingerprints of a batch are there. What may equal its blocks is looked for once the slots of those are in memory.
-    pub(crate) fn fingerprinted(&mut self, names: Vec<SlotName>, fingerprints: Vec<u128>) {
+    pub(crate) fn fingerprinted(&mut self, names: Vec<SlotId>, fingerprints: Vec<u128>) {
         let absent = self.slots_of_candidates(&fingerprints);
         if absent.is_empty() {
             return self.sort_out(&names, &fingerprints);
@@ -98,7 +98,7 @@ impl Core {
 
     fn slots_of_candidates(&mut self, fingerprints: &[u128]) -> BTreeSet<u32> {
         let mut absent = BTreeSet::new();
-        if self.map.slots.away() > 0 {
+        if self.map.slots.absent_pages() > 0 {
             for fingerprint in fingerprints {
                 let slots = self.dedup.lookup(*fingerprint);
                 absent.extend(slots.iter().filter_map(|slot| self.map.slots.absent(*slot)));
@@ -122,7 +122,7 @@ impl Core {
     /// to `reduction`, or when the block has been shared at once.
     pub(crate) fn find_equal(
         &mut self,
-        name: SlotName,
+        name: SlotId,
         data: &Bytes,
         fingerprint: u128,
         reduction: &mut Reduction,
@@ -147,14 +147,14 @@ impl Core {
         }
     }
 
-    fn candidate(&mut self, name: SlotName, data: &Bytes, fingerprint: u128) -> Option<Candidate> {
+    fn candidate(&mut self, name: SlotId, data: &Bytes, fingerprint: u128) -> Option<Candidate> {
         let slots = self.dedup.lookup(fingerprint);
         for slot in slots.iter().copied().filter(|slot| *slot != name.slot) {
-            if !self.map.slots.is_here(slot) {
+            if !self.map.slots.is_loaded(slot) {
                 continue;
             }
             let held = self.map.slots.number(slot).filter(|held| held.count > 0);
-            let candidate = held.map(|held| (SlotName { slot, generation: held.generation }, held.place));
+            let candidate = held.map(|held| (SlotId { slot, generation: held.generation }, held.place));
             let found = match candidate {
                 Some((equal, place)) => match (self.dirty.get(equal), place) {
                     (Some(block), _) => {
@@ -178,7 +178,7 @@ impl Core {
     }
 
     /// A block was compared with a candidate.
-    pub(crate) fn compared(&mut self, fingerprint: u128, candidate: SlotName, is_equal: bool) {
+    pub(crate) fn compared(&mut self, fingerprint: u128, candidate: SlotId, is_equal: bool) {
         if is_equal {
             self.dedup.index.confirm(fingerprint, candidate.slot);
         } else {
@@ -187,17 +187,17 @@ impl Core {
     }
 
     /// A block gets a place of its own though there was a candidate for it.
-    pub(crate) fn found_unique(&mut self, fingerprint: u128, name: SlotName) {
+    pub(crate) fn found_unique(&mut self, fingerprint: u128, name: SlotId) {
         self.dedup.index.insert(fingerprint, name.slot);
     }
 
     /// Turns the reference to a dirty block to an equal one, and frees it. False when that cannot be.
-    pub(crate) fn share_block(&mut self, name: SlotName, equal: SlotName) -> bool {
+    pub(crate) fn share_block(&mut self, name: SlotId, equal: SlotId) -> bool {
         let Some(Origin::Written { volume, block, .. }) = self.dirty.get_reducing(name).map(|block| block.origin)
         else {
             return false;
         };
-        if !self.map.slots.is_here(equal.slot) || self.map.slots.get(equal).is_none() {
+        if !self.map.slots.is_loaded(equal.slot) || self.map.slots.get(equal).is_none() {
             return false;
         }
         let Some(root) = self.volumes.get(&volume).map(|volume| volume.root) else { return false };
@@ -238,18 +238,18 @@ impl Core {
     }
 
     /// Summaries have been read: what they list and is still alive goes into the index.
-    pub(crate) fn segment_indexed(&mut self, entries: &[Entry]) {
+    pub(crate) fn segment_indexed(&mut self, entries: &[SummaryEntry]) {
         self.dedup.is_rebuilding = false;
         for (fingerprint, name) in entries.iter().filter_map(fingerprinted) {
             // One whose slot is away is believed to be alive: the index is a hint.
-            if !self.map.slots.is_here(name.slot) || self.map.slots.get(name).is_some() {
+            if !self.map.slots.is_loaded(name.slot) || self.map.slots.get(name).is_some() {
                 self.dedup.index.insert(fingerprint, name.slot);
             }
         }
     }
 
     /// What was written together is often found together: where only samples are indexed, the rest of the segment comes in.
-    fn want_neighbours(&mut self, found: SlotName) {
+    fn want_neighbours(&mut self, found: SlotId) {
         if !self.dedup.index.is_sampled() || self.dedup.is_reading_neighbours {
             return;
         }
@@ -262,17 +262,17 @@ impl Core {
         }
     }
 
-    pub(crate) fn neighbours_read(&mut self, entries: &[Entry]) {
+    pub(crate) fn neighbours_read(&mut self, entries: &[SummaryEntry]) {
         self.dedup.is_reading_neighbours = false;
         let blocks = entries.iter().filter_map(fingerprinted).map(|(fingerprint, name)| (fingerprint, name.slot));
         self.dedup.neighbours.extend(blocks);
     }
 }
 
-fn fingerprinted(entry: &Entry) -> Option<(u128, SlotName)> {
-    let Item::Slot(bits) = entry.item else { return None };
+fn fingerprinted(entry: &SummaryEntry) -> Option<(u128, SlotId)> {
+    let SummaryItem::Slot(bits) = entry.item else { return None };
     match Ref::from_bits(bits).map(Ref::target) {
-        Some(Target::Data(name)) if entry.fingerprint != 0 => Some((entry.fingerprint, name)),
+        Some(RefTarget::Data(name)) if entry.fingerprint != 0 => Some((entry.fingerprint, name)),
         _ => None,
     }
 }

@@ -7,9 +7,9 @@ use super::io::{Io, Purpose};
 use super::pool::Kind;
 use super::unit::{StoredUnit, block};
 use super::work::{Effort, Packed, Reduction, Work, WorkPurpose};
-use blockmap::{MAX_UNIT_BLOCKS, Place, Ref, SlotName};
+use blockmap::{MAX_GROUP_BLOCKS, Ref, SlotId, SlotPlace};
 use bytes::Bytes;
-use ondisk::{Chunk, Item, SegmentWriter};
+use ondisk::{Chunk, SegmentWriter, SummaryItem};
 use platform::Durability;
 use smallvec::{SmallVec, smallvec};
 use types::BLOCK_BYTES;
@@ -23,9 +23,9 @@ const MAX_BATCHES: usize = 3;
 
 /// A block that may be equal to a stored one.
 pub(crate) struct Pair {
-    pub(crate) name: SlotName,
+    pub(crate) name: SlotId,
     pub(crate) fingerprint: u128,
-    pub(crate) candidate: SlotName,
+    pub(crate) candidate: SlotId,
     /// Where the candidate stood when it was compared.
     pub(crate) compared: (StoredUnit, u8),
 }
@@ -35,7 +35,7 @@ pub(crate) struct Batch {
     /// The blocks that may be equal to stored ones.
     pub(crate) pairs: Vec<Pair>,
     /// The units: name and fingerprint of each block.
-    units: Vec<SmallVec<[(SlotName, u128); 1]>>,
+    units: Vec<SmallVec<[(SlotId, u128); 1]>>,
 }
 
 impl Core {
@@ -60,7 +60,7 @@ impl Core {
 
     /// True when there is somewhere to put a block, or none waits. Without this, batches that find no place would go round and round.
     fn has_place(&self) -> bool {
-        let room = self.data_writer.as_ref().map_or(0, SegmentWriter::room);
+        let room = self.data_writer.as_ref().map_or(0, SegmentWriter::free_sectors);
         let block = (BLOCK_BYTES / ondisk::SECTOR_BYTES) as u32;
         room >= block || self.pool.ready() > self.checkpoint_segments() || !self.dirty.has_waiting()
     }
@@ -89,7 +89,7 @@ impl Core {
     }
 
     /// Whole blocks out of the queue; what is not whole is read first.
-    fn next_batch(&mut self) -> (Vec<SlotName>, Vec<Bytes>) {
+    fn next_batch(&mut self) -> (Vec<SlotId>, Vec<Bytes>) {
         let (mut names, mut blocks) = (Vec::with_capacity(BATCH_BLOCKS), Vec::with_capacity(BATCH_BLOCKS));
         while names.len() < BATCH_BLOCKS {
             match self.dirty.next_to_reduce() {
@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// Sorts out a batch: what equals something in memory is settled, the rest is compared and compressed.
-    pub(crate) fn sort_out(&mut self, names: &[SlotName], fingerprints: &[u128]) {
+    pub(crate) fn sort_out(&mut self, names: &[SlotId], fingerprints: &[u128]) {
         let mut reduction =
             Reduction { pairs: Vec::new(), units: Vec::new(), cache: self.units.clone(), _pin: self.pool.pin() };
         let mut batch = Batch { pairs: Vec::new(), units: Vec::new() };
@@ -126,7 +126,7 @@ impl Core {
             let follows = !is_damaged && last == Some((is_cold, run, position.wrapping_sub(1)));
             last = (!is_damaged).then_some((is_cold, run, position));
             match (reduction.units.last_mut(), batch.units.last_mut()) {
-                (Some((blocks, _)), Some(unit)) if follows && blocks.len() < MAX_UNIT_BLOCKS => {
+                (Some((blocks, _)), Some(unit)) if follows && blocks.len() < MAX_GROUP_BLOCKS => {
                     blocks.push(data);
                     unit.push((*name, *fingerprint));
                 }
@@ -154,7 +154,7 @@ impl Core {
         self.batches -= 1;
         for (Pair { name, fingerprint, candidate, compared }, is_equal) in batch.pairs.iter().zip(equal) {
             // A slot that was freed and taken over and over again may bear the same name: the same bytes stand at the same place.
-            let is_here = self.map.slots.is_here(candidate.slot);
+            let is_here = self.map.slots.is_loaded(candidate.slot);
             let is_same = is_here && self.stored_unit(*candidate) == Some(*compared);
             let is_shared = *is_equal && is_same && self.share_block(*name, *candidate);
             self.compared(*fingerprint, *candidate, *is_equal);
@@ -179,7 +179,7 @@ impl Core {
     }
 
     /// Gives the blocks of a unit their place, those of them that are still there. Where there is no room they wait again.
-    fn place_unit(&mut self, unit: &[(SlotName, u128)], bytes: &Bytes, crc: u32) {
+    fn place_unit(&mut self, unit: &[(SlotId, u128)], bytes: &Bytes, crc: u32) {
         let (mut is_wanted, mut is_damaged, mut is_moved) = (false, false, false);
         for block in unit.iter().filter_map(|(name, _)| self.dirty.get_reducing(*name)) {
             is_wanted = true;
@@ -193,13 +193,13 @@ impl Core {
         let crc = if is_damaged { !crc } else { crc };
         // What is acknowledged must be stored: it may take of the reserve all but the room of one checkpoint.
         let spare = if is_moved { self.spare_for_moved() } else { self.checkpoint_segments() };
-        let Some((segment, sector, sectors)) = self.append_unit(unit, bytes, crc, spare) else {
+        let Some((segment, sector, sectors)) = self.append_group(unit, bytes, crc, spare) else {
             // What the cleaner has taken up still has its old place, and stays there.
             return unit.iter().for_each(|(name, _)| self.dirty.no_place(*name));
         };
         for ((name, _), index) in unit.iter().zip(0..) {
             let Some(origin) = self.dirty.placed(*name) else { continue };
-            let place = Place { segment, sector, sectors, index, blocks: unit.len() as u8 };
+            let place = SlotPlace { segment, sector, sectors, index, blocks: unit.len() as u8 };
             let before = self.map.slots.set_place(*name, place, crc);
             self.pool.place_alive(place);
             self.pool.place_dead(before);
@@ -208,24 +208,20 @@ impl Core {
             }
             self.data_stored += if origin.is_moved() { 0 } else { u64::from(place.share()) * ondisk::SECTOR_BYTES };
         }
-        if self.data_writer.as_ref().is_some_and(SegmentWriter::is_due) {
+        if self.data_writer.as_ref().is_some_and(SegmentWriter::is_full) {
             self.cut_data_chunk();
         }
     }
 
     /// Puts a unit into the open segment, or into a new one where more than `spare` are ready.
-    fn append_unit(
-        &mut self,
-        unit: &[(SlotName, u128)],
-        bytes: &Bytes,
-        crc: u32,
-        spare: u64,
-    ) -> Option<(u32, u16, u8)> {
-        let items: SmallVec<[(Item, u128); MAX_UNIT_BLOCKS]> =
-            unit.iter().map(|(name, fingerprint)| (Item::Slot(Ref::data(*name).to_bits()), *fingerprint)).collect();
+    fn append_group(&mut self, unit: &[(SlotId, u128)], bytes: &Bytes, crc: u32, spare: u64) -> Option<(u32, u16, u8)> {
+        let items: SmallVec<[(SummaryItem, u128); MAX_GROUP_BLOCKS]> = unit
+            .iter()
+            .map(|(name, fingerprint)| (SummaryItem::Slot(Ref::data(*name).to_bits()), *fingerprint))
+            .collect();
         loop {
             if let Some(writer) = &mut self.data_writer {
-                if let Some((sector, sectors)) = writer.append_unit(&items, bytes, crc) {
+                if let Some((sector, sectors)) = writer.append_group(&items, bytes, crc) {
                     return Some((writer.segment(), sector, sectors));
                 }
                 self.cut_data_chunk();
@@ -246,8 +242,8 @@ impl Core {
         let fill = writer.fill();
         self.pool.note(fill);
         let names = entries.iter().filter_map(|entry| match entry.item {
-            Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                Some(blockmap::Target::Data(name)) => Some(name),
+            SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                Some(blockmap::RefTarget::Data(name)) => Some(name),
                 _ => None,
             },
             _ => None,
@@ -261,14 +257,14 @@ impl Core {
     }
 
     /// A chunk of data can be read from the drive now.
-    pub(crate) fn chunk_written(&mut self, names: &[SlotName], instants: u64) {
+    pub(crate) fn chunk_written(&mut self, names: &[SlotId], instants: u64) {
         self.chunk_writes -= 1;
         names.iter().for_each(|name| self.dirty.written(*name));
         self.checkpoint_chunk_done(instants);
     }
 
     /// Starts reading what a partly written block lacks.
-    fn read_base(&mut self, name: SlotName) {
+    fn read_base(&mut self, name: SlotId) {
         let Some(base) = self.dirty.get(name).and_then(|block| block.base) else { return };
         // The block below may itself be on its way to another segment: it is in memory then.
         let whole = self
@@ -291,13 +287,13 @@ impl Core {
     }
 
     /// The unit of the block below a partly written one has been read, or cannot be.
-    pub(crate) fn base_read(&mut self, name: SlotName, unit: StoredUnit, index: u8, bytes: Option<Bytes>) {
+    pub(crate) fn base_read(&mut self, name: SlotId, unit: StoredUnit, index: u8, bytes: Option<Bytes>) {
         let blocks = bytes.and_then(|bytes| unit.unpack(bytes));
         self.base_loaded(name, blocks.map(|blocks| block(&blocks, index)));
     }
 
     /// Where a block of data stands on the drive.
-    pub(crate) fn stored_unit(&self, name: SlotName) -> Option<(StoredUnit, u8)> {
+    pub(crate) fn stored_unit(&self, name: SlotId) -> Option<(StoredUnit, u8)> {
         let slot = self.map.slots.get(name)?;
         let place = slot.place?;
         let usage = self.pool.segments()[place.segment as usize].usage;

@@ -1,6 +1,6 @@
 //! Dirty blocks: slots whose bytes are in memory and in the log, and not yet at a place on the drive.
 
-use blockmap::SlotName;
+use blockmap::SlotId;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -65,7 +65,7 @@ pub(crate) struct DirtyBlock {
     pub(crate) data: Bytes,
     pub(crate) mask: u8,
     /// The stored block that the other sectors are taken from; one reference to it is counted.
-    pub(crate) base: Option<SlotName>,
+    pub(crate) base: Option<SlotId>,
     pub(crate) stage: Stage,
     pub(crate) origin: Origin,
     /// No equal block is looked for (any more).
@@ -80,23 +80,23 @@ pub(crate) struct DirtyBlock {
 /// All dirty blocks, in the order of their writing.
 #[derive(Default)]
 pub(crate) struct DirtyBlocks {
-    blocks: FxHashMap<SlotName, DirtyBlock>,
-    queue: VecDeque<SlotName>,
+    blocks: FxHashMap<SlotId, DirtyBlock>,
+    queue: VecDeque<SlotId>,
     unplaced: u64,
     unplaced_moved: u64,
     reducing: u64,
 }
 
 impl DirtyBlocks {
-    pub(crate) fn get(&self, name: SlotName) -> Option<&DirtyBlock> {
+    pub(crate) fn get(&self, name: SlotId) -> Option<&DirtyBlock> {
         self.blocks.get(&name)
     }
 
-    pub(crate) fn get_mut(&mut self, name: SlotName) -> Option<&mut DirtyBlock> {
+    pub(crate) fn get_mut(&mut self, name: SlotId) -> Option<&mut DirtyBlock> {
         self.blocks.get_mut(&name)
     }
 
-    pub(crate) fn insert(&mut self, name: SlotName, data: Bytes, mask: u8, base: Option<SlotName>, origin: Origin) {
+    pub(crate) fn insert(&mut self, name: SlotId, data: Bytes, mask: u8, base: Option<SlotId>, origin: Origin) {
         assert!(data.len() as u64 == BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
         let is_moved = origin.is_moved();
         let stage = Stage::Waiting;
@@ -117,7 +117,7 @@ impl DirtyBlocks {
     }
 
     /// Forgets a block; gives it back.
-    pub(crate) fn remove(&mut self, name: SlotName) -> Option<DirtyBlock> {
+    pub(crate) fn remove(&mut self, name: SlotId) -> Option<DirtyBlock> {
         let block = self.blocks.remove(&name)?;
         self.reducing -= u64::from(block.stage == Stage::Reducing);
         if block.stage != Stage::Writing {
@@ -128,7 +128,7 @@ impl DirtyBlocks {
     }
 
     /// What was written of a block is on the drive: it is forgotten, unless it has been freed and taken again meanwhile.
-    pub(crate) fn written(&mut self, name: SlotName) {
+    pub(crate) fn written(&mut self, name: SlotId) {
         if let Entry::Occupied(block) = self.blocks.entry(name)
             && block.get().stage == Stage::Writing
         {
@@ -137,7 +137,7 @@ impl DirtyBlocks {
     }
 
     /// The block has got a place: where it comes from, when it is still there.
-    pub(crate) fn placed(&mut self, name: SlotName) -> Option<Origin> {
+    pub(crate) fn placed(&mut self, name: SlotId) -> Option<Origin> {
         let block = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Reducing)?;
         block.stage = Stage::Writing;
         self.reducing -= 1;
@@ -147,7 +147,7 @@ impl DirtyBlocks {
     }
 
     /// The next block that waits, oldest first, and its bytes when it is whole: then it is on its way to a place. It leaves the queue.
-    pub(crate) fn next_to_reduce(&mut self) -> Option<(SlotName, Option<Bytes>)> {
+    pub(crate) fn next_to_reduce(&mut self) -> Option<(SlotId, Option<Bytes>)> {
         loop {
             let name = self.queue.pop_front()?;
             let Some(block) = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Waiting) else {
@@ -163,12 +163,12 @@ impl DirtyBlocks {
     }
 
     /// The block is where the pipeline has it: neither freed nor freed and taken again.
-    pub(crate) fn get_reducing(&self, name: SlotName) -> Option<&DirtyBlock> {
+    pub(crate) fn get_reducing(&self, name: SlotId) -> Option<&DirtyBlock> {
         self.blocks.get(&name).filter(|block| block.stage == Stage::Reducing)
     }
 
     /// The block waits again, before all others: for a place of its own, or, once, for another look for an equal one.
-    pub(crate) fn wait_again(&mut self, name: SlotName, shall_look: bool) {
+    pub(crate) fn wait_again(&mut self, name: SlotId, shall_look: bool) {
         if let Some(block) = self.blocks.get_mut(&name).filter(|block| block.stage == Stage::Reducing) {
             (block.stage, block.is_unique) = (Stage::Waiting, !shall_look || block.has_looked_again);
             block.has_looked_again = true;
@@ -178,7 +178,7 @@ impl DirtyBlocks {
     }
 
     /// There is no place for the block: one that a host has written waits again, one that was taken up stays where it was.
-    pub(crate) fn no_place(&mut self, name: SlotName) {
+    pub(crate) fn no_place(&mut self, name: SlotId) {
         match self.get_reducing(name).map(|block| block.origin.is_moved()) {
             Some(true) => drop(self.remove(name)),
             Some(false) => self.wait_again(name, false),
@@ -189,7 +189,7 @@ impl DirtyBlocks {
     /// Gives up every block that was taken up and waits for a place: it stays where it was.
     pub(crate) fn forget_moved(&mut self) {
         let is_moved = |block: &DirtyBlock| block.stage == Stage::Waiting && block.origin.is_moved();
-        let names: Vec<SlotName> =
+        let names: Vec<SlotId> =
             self.queue.iter().copied().filter(|name| self.blocks.get(name).is_some_and(is_moved)).collect();
         names.into_iter().for_each(|name| drop(self.remove(name)));
         let blocks = &self.blocks;
@@ -202,12 +202,12 @@ impl DirtyBlocks {
     }
 
     /// Puts a block back at the front of the queue.
-    pub(crate) fn put_back(&mut self, name: SlotName) {
+    pub(crate) fn put_back(&mut self, name: SlotId) {
         self.queue.push_front(name);
     }
 
     /// The stored blocks that partly written ones need.
-    pub(crate) fn bases(&self) -> impl Iterator<Item = SlotName> + '_ {
+    pub(crate) fn bases(&self) -> impl Iterator<Item = SlotId> + '_ {
         self.blocks.values().filter_map(|block| block.base)
     }
 

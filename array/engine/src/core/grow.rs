@@ -5,7 +5,7 @@
 
 use super::Core;
 use crate::service::OpError;
-use ondisk::{Geometry, MAX_MANIFEST_RUNS};
+use ondisk::{ArrayGeometry, MAX_MANIFEST_RUNS};
 
 /// Bytes of a segment in the manifest, at most.
 const SEGMENT_ENTRY_BYTES: u64 = 21;
@@ -19,7 +19,7 @@ impl Core {
             return Err(OpError::Malformed("an array does not shrink"));
         }
         let more = (capacity - self.geometry.segment_start(0)) / now.segment_bytes;
-        let geometry = Geometry { capacity: self.geometry.segment_start(0) + more * now.segment_bytes, ..now };
+        let geometry = ArrayGeometry { capacity: self.geometry.segment_start(0) + more * now.segment_bytes, ..now };
         // What is left behind the last whole segment is none: the array may stay as it is.
         if geometry.capacity <= now.capacity {
             return Ok(());

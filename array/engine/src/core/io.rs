@@ -6,7 +6,7 @@ use super::plan::ReadPlan;
 use super::unit::StoredUnit;
 use super::work::{Work, WorkId};
 use crate::service::{OpError, Reply, Tag};
-use blockmap::{Place, SlotName};
+use blockmap::{SlotId, SlotPlace};
 use bytes::Bytes;
 use platform::{DiskError, Durability};
 use std::sync::Arc;
@@ -88,15 +88,15 @@ pub(crate) enum Purpose {
     /// A group of the log.
     Log { last: Lsn },
     /// A chunk of data blocks.
-    Chunk { names: Vec<SlotName>, instants: u64 },
+    Chunk { names: Vec<SlotId>, instants: u64 },
     /// Part of a checkpoint.
     Metadata,
     /// A map page, or its second copy where the first one is damaged.
-    Page { name: SlotName, place: Place, is_twin: bool },
+    Page { name: SlotId, place: SlotPlace, is_twin: bool },
     /// A page of the slot table, likewise.
     SlotPage { page: u32, located: Located, is_twin: bool },
     /// The block below a partly written one.
-    Base { name: SlotName, unit: StoredUnit, index: u8, _pin: Arc<()> },
+    Base { name: SlotId, unit: StoredUnit, index: u8, _pin: Arc<()> },
     /// The flush of a checkpoint.
     Flush,
     /// A copy of the superblock.

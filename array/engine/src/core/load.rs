@@ -4,9 +4,9 @@ use super::Core;
 use super::checkpoint::Located;
 use super::io::{Io, Purpose, TaskId};
 use super::recover::read_metadata;
-use blockmap::{Absent, Page, Place, SLOT_PAGE_BYTES, SlotName};
+use blockmap::{Absent, Page, SLOT_PAGE_BYTES, SlotId, SlotPlace};
 use bytes::Bytes;
-use ondisk::{Geometry, SECTOR_BYTES};
+use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use platform::Disk;
 use types::BLOCK_BYTES;
 
@@ -58,25 +58,25 @@ impl Core {
         self.loading.insert(absent, vec![waiter]);
     }
 
-    fn read_map_page(&mut self, name: SlotName, place: Place, is_twin: bool) {
+    fn read_map_page(&mut self, name: SlotId, place: SlotPlace, is_twin: bool) {
         let offset = self.geometry.sector_start(place.segment, u32::from(place.sector));
-        let offset = if is_twin { self.geometry.twin(offset) } else { offset };
+        let offset = if is_twin { self.geometry.mirror_offset(offset) } else { offset };
         let bytes = usize::from(place.sectors) * SECTOR_BYTES as usize;
         self.start_io(Io::Read { offset, bytes }, Purpose::Page { name, place, is_twin });
     }
 
     fn read_slot_page(&mut self, page: u32, located: Located, is_twin: bool) {
         let offset = self.geometry.sector_start(located.segment, located.sector);
-        let offset = if is_twin { self.geometry.twin(offset) } else { offset };
+        let offset = if is_twin { self.geometry.mirror_offset(offset) } else { offset };
         self.start_io(Io::Read { offset, bytes: SLOT_PAGE_BYTES }, Purpose::SlotPage { page, located, is_twin });
     }
 
     /// A map page has been read, or cannot be.
-    pub(crate) fn map_page_read(&mut self, name: SlotName, place: Place, is_twin: bool, bytes: Option<Bytes>) {
+    pub(crate) fn map_page_read(&mut self, name: SlotId, place: SlotPlace, is_twin: bool, bytes: Option<Bytes>) {
         let absent = Absent::Page(name);
         // Meanwhile it may have been freed, or have come into memory and moved, or its slot has left: then nobody needs these bytes, and
         // whoever waits for them looks again.
-        let slot = if self.map.slots.is_here(name.slot) { self.map.slots.get(name) } else { None };
+        let slot = if self.map.slots.is_loaded(name.slot) { self.map.slots.get(name) } else { None };
         let Some(slot) = slot.filter(|slot| slot.place == Some(place) && !self.map.pages.contains(name)) else {
             return self.loaded(absent, true);
         };
@@ -87,7 +87,7 @@ impl Core {
                 self.map.pages.insert_stored(name, page);
                 if is_twin {
                     // The next checkpoint stores both copies anew.
-                    self.map.renew_page(name);
+                    self.map.rewrite_page(name);
                 }
                 self.loaded(absent, true);
             }
@@ -110,7 +110,7 @@ impl Core {
             }
             _ if !is_twin => self.read_slot_page(page, located, true),
             _ => {
-                self.map.slots.cannot_be_read(page);
+                self.map.slots.mark_unreadable(page);
                 self.loaded(absent, false);
             }
         }
@@ -118,7 +118,7 @@ impl Core {
 
     pub(crate) fn bring_in(&mut self, page: u32, bytes: &[u8]) -> bool {
         let Self { map, pool, .. } = self;
-        map.slots.bring_in(page, bytes, |segment| pool.is_metadata(segment))
+        map.slots.load_page(page, bytes, |segment| pool.is_metadata(segment))
     }
 
     /// A page is there, or (`is_sound` is false) only those who need it suffer from it.
@@ -144,14 +144,14 @@ impl Core {
     /// Bytes of pages of the map and of the slot table beyond the budget.
     fn surplus_pages(&self) -> u64 {
         let budget = self.options.page_budget;
-        (self.map.pages.bytes() + self.map.slots.page_bytes_here()).saturating_sub(budget + budget / 8)
+        (self.map.pages.bytes() + self.map.slots.loaded_page_bytes()).saturating_sub(budget + budget / 8)
     }
 
     /// Lets pages of the map and of the slot table leave beyond the budget, in large steps, and not while pages are being loaded: whoever
     /// waits for one page must still find the others.
     pub(crate) fn shrink_pages(&mut self) {
         if self.loading.is_empty() && self.surplus_pages() > 0 {
-            let (slots, pages) = self.options.page_shares(self.map.slots.page_bytes_here(), self.map.pages.bytes());
+            let (slots, pages) = self.options.page_shares(self.map.slots.loaded_page_bytes(), self.map.pages.bytes());
             self.map.slots.shrink(slots, self.few_free_slots());
             self.map.pages.shrink(pages);
         }
@@ -168,7 +168,7 @@ impl Core {
     pub(crate) fn fetch_room(&mut self) {
         let few = self.few_free_slots();
         for _ in 0..ROOM_PAGES_PER_TICK {
-            let Some(page) = self.map.slots.wanted_for_room(few) else { return };
+            let Some(page) = self.map.slots.next_page_to_load(few) else { return };
             self.load(Absent::Slots(page), Waiter::Nobody);
         }
     }
@@ -213,7 +213,7 @@ impl Core {
 }
 
 /// Reads a page of the slot table or of its directory, and checks it.
-pub(crate) fn read_located(disk: &dyn Disk, geometry: &Geometry, located: Located) -> Option<Bytes> {
+pub(crate) fn read_located(disk: &dyn Disk, geometry: &ArrayGeometry, located: Located) -> Option<Bytes> {
     if located.segment >= geometry.segments() || located.sector >= geometry.segment_sectors() {
         return None;
     }

@@ -4,7 +4,7 @@ use super::checkpoint::Located;
 use super::pool::{Kind, Phase, Pool, Segment};
 use super::volumes::Volumes;
 use super::{Core, Volume};
-use blockmap::{Ref, Root, SlotName, Target};
+use blockmap::{Ref, RefTarget, Root, SlotId};
 use bytes::{Buf, BufMut, Bytes};
 use std::collections::BTreeMap;
 use types::VolumeId;
@@ -24,7 +24,7 @@ pub(crate) struct Manifest {
     pub(crate) next_usage: u64,
     pub(crate) slot_pages: u32,
     pub(crate) directory: Vec<Located>,
-    pub(crate) drops: Vec<SlotName>,
+    pub(crate) drops: Vec<SlotId>,
 }
 
 impl Core {
@@ -116,7 +116,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Option<Manifest> {
     let mut drops = Vec::new();
     for _ in 0..get_u64(input)? {
         match Ref::from_bits(get_u64(input)?)?.target() {
-            Target::Page(name) => drops.push(name),
+            RefTarget::Page(name) => drops.push(name),
             _ => return None,
         }
     }

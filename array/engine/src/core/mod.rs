@@ -57,7 +57,7 @@ use dirty::DirtyBlocks;
 use io::Purpose;
 use load::Waiter;
 use locks::Locks;
-use ondisk::{Geometry, ManifestRun, SECTOR_BYTES, SegmentWriter, Superblock};
+use ondisk::{ArrayGeometry, ManifestRun, SECTOR_BYTES, SegmentWriter, Superblock};
 use pool::Pool;
 use room::{Pressure, ReplayRoom};
 use rustc_hash::FxHashMap;
@@ -100,7 +100,7 @@ impl Log {
 /// The state of the array. See the module's description.
 pub struct Core {
     options: Options,
-    geometry: Geometry,
+    geometry: ArrayGeometry,
     array: [u8; 16],
     volumes: Volumes,
     values: BTreeMap<Bytes, Bytes>,
@@ -150,7 +150,7 @@ pub struct Core {
     replay_room: ReplayRoom,
     data_stored: u64,
     /// What the next checkpoint makes of the geometry.
-    grow_to: Option<Geometry>,
+    grow_to: Option<ArrayGeometry>,
     /// The newest superblock that every copy holds.
     newest: Superblock,
     stopped: Option<Arc<str>>,
@@ -175,7 +175,7 @@ impl Core {
                 || self.is_checkpoint_due()
                 || self.is_cleaning_due()
                 || self.is_rebuild_due()
-                || self.map.slots.is_short_of_room(self.few_free_slots())
+                || self.map.slots.needs_free_slots(self.few_free_slots())
                 || (!self.load_waiters.is_empty() && self.loading.is_empty())
                 || (self.pool.ready() < self.ready_target() && self.pool.may_grow()))
     }
@@ -214,7 +214,7 @@ impl Core {
         let sequence = self.log.chain.sequence;
         let group = self.log.builder.seal(&mut self.log.chain);
         self.log.gathered = 0;
-        let Some(offset) = self.log.ring.take(sequence, group.bytes) else {
+        let Some(offset) = self.log.ring.reserve(sequence, group.bytes) else {
             return self.stop("the log has no room for a group that was admitted");
         };
         self.log.in_flight = true;
@@ -284,7 +284,7 @@ impl Core {
     }
 
     /// How the drive is divided.
-    pub fn geometry(&self) -> &Geometry {
+    pub fn geometry(&self) -> &ArrayGeometry {
         &self.geometry
     }
 

@@ -1,7 +1,7 @@
 //! What may be set each time that an array is opened, and how its memory is shared out.
 
 use blockmap::SlotBytes;
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use types::BLOCK_BYTES;
 
 /// Bytes of an entry of the index, and of one of the slot table.
@@ -35,7 +35,7 @@ impl Options {
     pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
     /// Settings for an array of that geometry that need not be told how much memory there is.
-    pub fn for_geometry(geometry: &Geometry) -> Self {
+    pub fn for_geometry(geometry: &ArrayGeometry) -> Self {
         Self {
             write_cache: false,
             dirty_limit: (geometry.log_bytes / 2).clamp(256 << 10, MAX_DIRTY_BYTES),
@@ -51,7 +51,7 @@ impl Options {
     /// out: an eighth each for dirty blocks, for changed metadata on their way and for decompressed data, a quarter (or `index`) for the
     /// index. The rest, and what a part does not need at that geometry, is for map pages. Buffers of what is under way, some
     /// 30 MiB, come on top of it.
-    pub fn for_memory(geometry: &Geometry, memory: u64, index: Option<u64>) -> Self {
+    pub fn for_memory(geometry: &ArrayGeometry, memory: u64, index: Option<u64>) -> Self {
         let memory = memory.max(Self::MIN_MEMORY_BYTES);
         let most = Self::for_geometry(geometry);
         let slots = (geometry.capacity / BLOCK_BYTES * SLOT_BYTES).min(memory / 8 * 5);
@@ -73,7 +73,7 @@ impl Options {
 }
 
 /// Bytes of an index with an entry for every block that an array can hold.
-fn index_of(geometry: &Geometry) -> u64 {
+fn index_of(geometry: &ArrayGeometry) -> u64 {
     geometry.capacity / BLOCK_BYTES * INDEX_ENTRY_BYTES
 }
 
@@ -81,8 +81,8 @@ fn index_of(geometry: &Geometry) -> u64 {
 mod tests {
     use super::*;
 
-    fn geometry(capacity: u64) -> Geometry {
-        Geometry::for_capacity(capacity).unwrap()
+    fn geometry(capacity: u64) -> ArrayGeometry {
+        ArrayGeometry::for_capacity(capacity).unwrap()
     }
 
     #[test]

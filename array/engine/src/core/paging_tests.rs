@@ -42,7 +42,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(geometry: Geometry, options: Options) -> Self {
+    fn new(geometry: ArrayGeometry, options: Options) -> Self {
         let disk = Memory(Mutex::new(vec![0; geometry.capacity as usize]), AtomicBool::new(false));
         Core::create(&disk, &geometry, [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, Some(options)).unwrap();
@@ -54,7 +54,8 @@ impl Rig {
 
     /// One with all its leaves written, opened again with no memory for pages.
     fn written() -> Self {
-        let geometry = Geometry { capacity: 4 << 30, log_bytes: 64 << 20, segment_bytes: 4 << 20 }.check().unwrap();
+        let geometry =
+            ArrayGeometry { capacity: 4 << 30, log_bytes: 64 << 20, segment_bytes: 4 << 20 }.check().unwrap();
         let options = Options::for_geometry(&geometry);
         let mut rig = Self::new(geometry, options);
         for n in 0..LEAVES / 4 {
@@ -88,7 +89,7 @@ impl Rig {
                 self.core.io_done(id, recover::perform(&self.disk, &io));
             }
         }
-        self.most = self.most.max(self.core.map.pages.bytes() + self.core.map.slots.page_bytes_here());
+        self.most = self.most.max(self.core.map.pages.bytes() + self.core.map.slots.loaded_page_bytes());
         true
     }
 
@@ -158,7 +159,7 @@ fn many_reads_at_once_wait_for_each_other_and_not_for_ever() {
 fn a_read_finds_its_pages_while_what_cannot_leave_takes_more_than_there_is() {
     let mut rig = Rig::written();
     for _ in 0..LEAVES * 256 {
-        rig.core.map.slots.take();
+        rig.core.map.slots.allocate();
     }
     rig.core.submit(Op::Read { volume: V, range: range(77 * LEAF, 8) }, 7);
     rig.until(1, 1);
@@ -198,7 +199,7 @@ fn what_a_deletion_has_to_drop_is_never_much_and_goes_on_after_a_restart() {
 /// What is given back is used again, although it was stored and has left memory.
 #[test]
 fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
-    let geometry = Geometry { capacity: 1 << 30, log_bytes: 256 << 20, segment_bytes: 4 << 20 }.check().unwrap();
+    let geometry = ArrayGeometry { capacity: 1 << 30, log_bytes: 256 << 20, segment_bytes: 4 << 20 }.check().unwrap();
     let options = Options { page_budget: 256 << 10, ..Options::for_geometry(&geometry) };
     let mut rig = Rig::new(geometry, options);
     let mut pages = Vec::new();
@@ -218,7 +219,7 @@ fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
         rig.rest();
         pages.push(rig.core.map.slots.pages());
     }
-    assert!(rig.core.map.slots.away() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
+    assert!(rig.core.map.slots.absent_pages() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
 }
 
 /// The slots that the cleaner asked for leave again while a checkpoint drains: it asks once more.

@@ -1,7 +1,7 @@
 //! The pool: which segments are free, open, sealed or dying, and how much of each is alive.
 
-use blockmap::Place;
-use ondisk::{Fill, Geometry};
+use blockmap::SlotPlace;
+use ondisk::{ArrayGeometry, SegmentFill};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
+    pub(crate) fn new(geometry: &ArrayGeometry) -> Self {
         Self::restore(vec![FREE; geometry.segments() as usize], 1)
     }
 
@@ -188,7 +188,7 @@ impl Pool {
     }
 
     /// Takes a free segment into use. `None` when none is ready beyond `spare`.
-    pub(crate) fn open(&mut self, kind: Kind, spare: u64) -> Option<Fill> {
+    pub(crate) fn open(&mut self, kind: Kind, spare: u64) -> Option<SegmentFill> {
         if self.ready() <= spare {
             return None;
         }
@@ -196,11 +196,11 @@ impl Pool {
         let usage = self.next_usage;
         self.next_usage += 1;
         self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, ..FREE };
-        Some(Fill { segment, usage, sectors: 0, summary: None })
+        Some(SegmentFill { segment, usage, sectors: 0, summary: None })
     }
 
     /// Notes how far an open segment is filled.
-    pub(crate) fn note(&mut self, fill: Fill) {
+    pub(crate) fn note(&mut self, fill: SegmentFill) {
         let segment = &mut self.segments[fill.segment as usize];
         assert!(segment.phase == Phase::Open && segment.usage == fill.usage);
         segment.sectors = fill.sectors;
@@ -208,7 +208,7 @@ impl Pool {
     }
 
     /// Ends the filling of a segment.
-    pub(crate) fn seal(&mut self, fill: Fill) {
+    pub(crate) fn seal(&mut self, fill: SegmentFill) {
         self.note(fill);
         self.change(fill.segment, |state| state.phase = Phase::Sealed);
     }
@@ -232,11 +232,11 @@ impl Pool {
         self.live_data_sectors -= if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }
 
-    pub(crate) fn place_alive(&mut self, place: Place) {
+    pub(crate) fn place_alive(&mut self, place: SlotPlace) {
         self.alive(place.segment, place.share());
     }
 
-    pub(crate) fn place_dead(&mut self, place: Option<Place>) {
+    pub(crate) fn place_dead(&mut self, place: Option<SlotPlace>) {
         if let Some(place) = place {
             self.dead_sectors(place.segment, place.share());
         }

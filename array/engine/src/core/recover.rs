@@ -10,7 +10,7 @@ use super::{Action, Checkpoint, Core, Dedup, Io, Log, Options, UnitCache};
 use blockmap::Map;
 use bytes::Bytes;
 use ondisk::{
-    Geometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset,
+    ArrayGeometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset,
 };
 use platform::{Disk, DiskError, Durability};
 use std::collections::{BTreeSet, VecDeque};
@@ -74,7 +74,7 @@ pub struct Recovery {
 
 impl Core {
     /// Makes an empty array of that name on a drive.
-    pub fn create(disk: &dyn Disk, geometry: &Geometry, array: [u8; 16]) -> Result<(), CreateError> {
+    pub fn create(disk: &dyn Disk, geometry: &ArrayGeometry, array: [u8; 16]) -> Result<(), CreateError> {
         if Superblock::choose(&read_superblocks(disk)?).is_ok() {
             return Err(CreateError::Exists);
         }
@@ -132,7 +132,7 @@ impl Core {
         Ok((core, report))
     }
 
-    fn assemble(superblock: &Superblock, manifest: Manifest, options: Options) -> (Core, Vec<blockmap::SlotName>) {
+    fn assemble(superblock: &Superblock, manifest: Manifest, options: Options) -> (Core, Vec<blockmap::SlotId>) {
         let mut segments = manifest.segments;
         for run in &superblock.manifest {
             // The manifest describes the pool as it was before the manifest itself was stored.
@@ -352,7 +352,7 @@ fn position(chain: &Chain) -> LogPosition {
 }
 
 /// Zeros over the log's area: a file system then has it written once, and flushes of the log need no change of its own metadata.
-fn clear_log(disk: &dyn Disk, geometry: &Geometry) -> Result<(), DiskError> {
+fn clear_log(disk: &dyn Disk, geometry: &ArrayGeometry) -> Result<(), DiskError> {
     let zeros = vec![0; 1 << 20];
     let (mut at, end) = (geometry.log_start(), geometry.log_start() + geometry.log_bytes);
     while at < end {
@@ -390,12 +390,12 @@ fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, R
 /// Metadata with that checksum, from the one of its two copies that is sound.
 pub(crate) fn read_metadata(
     disk: &dyn Disk,
-    geometry: &Geometry,
+    geometry: &ArrayGeometry,
     offset: u64,
     length: usize,
     crc: u32,
 ) -> Option<Bytes> {
-    [offset, geometry.twin(offset)].into_iter().find_map(|offset| {
+    [offset, geometry.mirror_offset(offset)].into_iter().find_map(|offset| {
         let mut bytes = vec![0; length];
         disk.read_at(offset, &mut bytes).ok()?;
         (crc_fast::crc32_iscsi(&bytes) == crc).then(|| bytes.into())

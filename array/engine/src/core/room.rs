@@ -5,7 +5,7 @@ use super::io::{Io, Purpose};
 use super::pool::{Kind, Phase};
 use blockmap::SLOT_PAGE_BYTES;
 use types::{BLOCK_BYTES, LBA_BYTES};
-use wal::{Fill, LogOp};
+use wal::{FillValue, LogOp};
 
 /// Bytes of a record beside its payload, rounded up.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
@@ -135,7 +135,7 @@ impl Core {
         }
         let payload: u64 = record.iter().map(payload_bytes).sum();
         let bytes = payload + RECORD_OVERHEAD_BYTES * (record.len() as u64 + 1);
-        if !self.log.ring.has_room(self.log.builder.ring_bytes_with(bytes)) {
+        if !self.log.ring.fits(self.log.builder.ring_bytes_with(bytes)) {
             self.pressure.log = true;
             return Room::Later;
         }
@@ -151,7 +151,7 @@ impl Core {
     fn space_for(&mut self, record: &[LogOp]) -> Room {
         // The pages that a hole costs have their room in what it leaves: a segment more than a checkpoint takes.
         let is_promised = |op: &LogOp| {
-            let is_hole = matches!(op, LogOp::Fill { fill: Fill::Hole, .. });
+            let is_hole = matches!(op, LogOp::Fill { fill: FillValue::Hole, .. });
             is_hole || matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. })
         };
         let takes_pages = !record.iter().all(is_promised);
@@ -218,7 +218,7 @@ impl Core {
         let checkpoint = self.checkpoint_segments();
         match op {
             LogOp::Write { .. } | LogOp::Same { .. } => self.reserve(),
-            LogOp::Fill { fill: Fill::Hole, .. } => self.reserve().min(checkpoint + 1),
+            LogOp::Fill { fill: FillValue::Hole, .. } => self.reserve().min(checkpoint + 1),
             LogOp::Fill { .. }
             | LogOp::Copy { .. }
             | LogOp::CopyVolume { .. }
@@ -230,7 +230,7 @@ impl Core {
 
     /// 4 KiB blocks that may still be written: what is open and ready, less `spare` segments and less what is promised to dirty blocks.
     fn available_blocks(&self, spare: u64) -> u64 {
-        let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.room()));
+        let open = self.data_writer.as_ref().map_or(0, |writer| u64::from(writer.free_sectors()));
         let segments = self.pool.ready().saturating_sub(spare);
         let blocks = open * 15 / 16 / SECTORS_PER_BLOCK + segments * self.blocks_per_segment();
         blocks.saturating_sub(self.dirty.unplaced())

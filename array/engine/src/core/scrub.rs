@@ -4,8 +4,8 @@
 use super::Core;
 use super::checkpoint::Located;
 use super::pool::{Kind, Phase};
-use blockmap::{Page, Ref, SlotName, Target};
-use ondisk::{Entry, Item, Superblock};
+use blockmap::{Page, Ref, RefTarget, SlotId};
+use ondisk::{SummaryEntry, SummaryItem, Superblock};
 use std::sync::Arc;
 
 /// The newest checkpoint that counts. As long as this lives, no segment that it names is given to new data.
@@ -53,16 +53,16 @@ impl Core {
     }
 
     /// The page of the slot table, and where to read it, without which nobody knows whether an entry is needed.
-    pub(crate) fn slots_of(&self, entry: &Entry) -> Option<(u32, Located)> {
-        let Item::Slot(bits) = entry.item else { return None };
-        let (Target::Data(name) | Target::Page(name)) = Ref::from_bits(bits)?.target() else { return None };
+    pub(crate) fn slots_of(&self, entry: &SummaryEntry) -> Option<(u32, Located)> {
+        let SummaryItem::Slot(bits) = entry.item else { return None };
+        let (RefTarget::Data(name) | RefTarget::Page(name)) = Ref::from_bits(bits)?.target() else { return None };
         let page = self.map.slots.absent(name.slot)?;
         self.away(page).map(|located| (page, located))
     }
 
     /// True when what an entry lists is needed from that place: it is alive there, and not in memory on its way to another. So it is when
     /// its slot, which says so, cannot be read.
-    pub(crate) fn is_needed(&self, of: &Scrubbed, entry: &Entry) -> bool {
+    pub(crate) fn is_needed(&self, of: &Scrubbed, entry: &SummaryEntry) -> bool {
         let is_same_use = self.pool.segments().get(of.segment as usize).is_some_and(|now| now.usage == of.usage);
         let is_dirty = match data_name(entry) {
             Some(name) => self.dirty.get(name).is_some(),
@@ -73,12 +73,12 @@ impl Core {
 
     /// Has metadata stored anew by the next checkpoint: from memory where they are, else from `stored`, a copy that is good. False when
     /// neither is there.
-    pub(crate) fn renew(&mut self, entry: &Entry, stored: Option<&[u8]>) -> bool {
+    pub(crate) fn renew(&mut self, entry: &SummaryEntry, stored: Option<&[u8]>) -> bool {
         match entry.item {
-            Item::SlotPage(page) => return self.renew_slot_page(page as u32, stored),
-            Item::DirectoryPage(page) => self.touch_directory(page as usize),
-            Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                Some(Target::Page(name)) => return self.renew_map_page(name, stored),
+            SummaryItem::SlotPage(page) => return self.renew_slot_page(page as u32, stored),
+            SummaryItem::DirectoryPage(page) => self.touch_directory(page as usize),
+            SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                Some(RefTarget::Page(name)) => return self.renew_map_page(name, stored),
                 _ => return false,
             },
         }
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Has a page of the map stored anew, likewise.
-    pub(crate) fn renew_map_page(&mut self, name: SlotName, stored: Option<&[u8]>) -> bool {
+    pub(crate) fn renew_map_page(&mut self, name: SlotId, stored: Option<&[u8]>) -> bool {
         if self.map.slots.absent(name.slot).is_some() {
             return false;
         }
@@ -103,15 +103,15 @@ impl Core {
             let Some(page) = stored.and_then(Page::decode) else { return false };
             self.map.pages.insert_stored(name, page);
         }
-        self.map.renew_page(name);
+        self.map.rewrite_page(name);
         true
     }
 }
 
-fn data_name(entry: &Entry) -> Option<blockmap::SlotName> {
+fn data_name(entry: &SummaryEntry) -> Option<blockmap::SlotId> {
     match entry.item {
-        Item::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-            Some(Target::Data(name)) => Some(name),
+        SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+            Some(RefTarget::Data(name)) => Some(name),
             _ => None,
         },
         _ => None,

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use platform::{Disk, DiskError, Durability};
 use smallvec::SmallVec;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
-use wal::{Fill, LogOp};
+use wal::{FillValue, LogOp};
 
 /// What a task waits for. Whoever wakes it for another reason does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,10 +343,10 @@ impl Core {
                 None => LogOp::Same { volume: *volume, range: *range, pattern: pattern.clone() },
             }),
             Op::Zero { volume, range } if !range.is_empty() => {
-                single(LogOp::Fill { volume: *volume, range: *range, fill: Fill::Zero })
+                single(LogOp::Fill { volume: *volume, range: *range, fill: FillValue::Zero })
             }
             Op::Unmap { volume, ranges } => {
-                let hole = |range: &BlockRange| LogOp::Fill { volume: *volume, range: *range, fill: Fill::Hole };
+                let hole = |range: &BlockRange| LogOp::Fill { volume: *volume, range: *range, fill: FillValue::Hole };
                 let is_last = task.done + UNMAP_STEP_RANGES as u64 >= ranges.len() as u64;
                 Ok((unmap_step(ranges, task.done).map(hole).collect(), is_last))
             }

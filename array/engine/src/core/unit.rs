@@ -1,9 +1,9 @@
 //! Units: how blocks stand on the drive. A unit of one block in eight sectors is the block itself; every other is compressed.
 
-use blockmap::{Place, Slot};
+use blockmap::{Slot, SlotPlace};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use ondisk::{Geometry, SECTOR_BYTES};
+use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use platform::DiskError;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -36,7 +36,7 @@ pub(crate) enum UnitError {
 
 impl StoredUnit {
     /// The unit that a slot's place names. `usage` is that of its segment.
-    pub(crate) fn new(geometry: &Geometry, slot: &Slot, place: Place, usage: u64) -> Self {
+    pub(crate) fn new(geometry: &ArrayGeometry, slot: &Slot, place: SlotPlace, usage: u64) -> Self {
         let offset = geometry.sector_start(place.segment, u32::from(place.sector));
         Self { offset, usage, sectors: place.sectors, blocks: place.blocks, crc: slot.crc }
     }

@@ -3,9 +3,9 @@
 
 use super::Core;
 use super::unit::{StoredUnit, UnitCache, block};
-use blockmap::SlotName;
+use blockmap::SlotId;
 use bytes::Bytes;
-use ondisk::{Entry, SECTOR_BYTES, SummaryId, decode_summary, summary_bytes};
+use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, decode_summary, summary_bytes};
 use platform::Disk;
 use reduction::Scratch;
 use smallvec::SmallVec;
@@ -78,7 +78,7 @@ pub struct WorkDone(pub(crate) Done);
 pub(crate) enum Done {
     Fingerprints(Vec<u128>),
     Reduced { equal: Vec<bool>, units: Vec<Packed> },
-    Summaries(Vec<Entry>),
+    Summaries(Vec<SummaryEntry>),
 }
 
 impl Work {
@@ -134,7 +134,7 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
         Effort::Cold => reduction::pack_dense(blocks, scratch),
         Effort::Calm => reduction::pack(blocks, scratch).map(|quick| {
             let is_good = quick.len() * GOOD_ENOUGH <= blocks.len() * reduction::BLOCK_LEN;
-            if is_good || blocks.len() < reduction::MAX_UNIT_BLOCKS {
+            if is_good || blocks.len() < reduction::MAX_GROUP_BLOCKS {
                 return quick;
             }
             reduction::pack_dense(blocks, scratch).filter(|dense| dense.len() < quick.len()).unwrap_or(quick)
@@ -151,7 +151,7 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
 
 impl SummaryChain {
     /// What can be read of it: it serves a hint.
-    fn read(&self, disk: &dyn Disk) -> Vec<Entry> {
+    fn read(&self, disk: &dyn Disk) -> Vec<SummaryEntry> {
         let mut all = Vec::new();
         let mut next = Some(self.last);
         while let Some(sector) = next {
@@ -163,7 +163,7 @@ impl SummaryChain {
         all
     }
 
-    fn read_one(&self, disk: &dyn Disk, from: u64) -> Option<(Vec<Entry>, Option<u32>)> {
+    fn read_one(&self, disk: &dyn Disk, from: u64) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
         let read = |bytes: usize| {
             let room = self.bytes.checked_sub(from)?;
             let mut buffer = vec![0; bytes.min(room as usize)];
@@ -184,7 +184,7 @@ impl SummaryChain {
 /// What work was asked for.
 pub(crate) enum WorkPurpose {
     /// The fingerprints of these blocks.
-    Fingerprint(Vec<SlotName>),
+    Fingerprint(Vec<SlotId>),
     /// The reduction of a batch.
     Reduce(super::destage::Batch),
     /// What a segment holds, for the index.

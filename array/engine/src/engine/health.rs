@@ -10,7 +10,8 @@ use crate::core::{Core, Frozen, Scrubbed, read_located};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, Findings};
 use ondisk::{
-    Entry, Item, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryId, decode_summary, superblock_offset,
+    SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryEntry, SummaryId, SummaryItem, decode_summary,
+    superblock_offset,
 };
 use parking_lot::{Condvar, Mutex};
 use platform::clock;
@@ -84,14 +85,14 @@ impl Watch {
 /// What a segment holds, as far as its summaries could be read, in all copies.
 struct Contents {
     copies: Vec<Vec<u8>>,
-    entries: Vec<Entry>,
+    entries: Vec<SummaryEntry>,
     /// A summary could not be read: at this sector.
     broken: Option<u32>,
 }
 
 /// Something that does not pass its checksum.
 struct Suspect {
-    entry: Entry,
+    entry: SummaryEntry,
     /// A copy that does.
     good: Option<Vec<u8>>,
 }
@@ -264,7 +265,7 @@ impl Shared {
     fn read_segment(&self, scrubbed: &Scrubbed, pace: u64) -> Option<Contents> {
         let geometry = self.locked(|core| *core.geometry());
         let start = geometry.segment_start(scrubbed.segment);
-        let twin = scrubbed.is_metadata.then(|| geometry.twin(start));
+        let twin = scrubbed.is_metadata.then(|| geometry.mirror_offset(start));
         let mut copies = Vec::new();
         for from in std::iter::once(start).chain(twin) {
             copies.push(self.read_paced(from, scrubbed.sectors as usize * SECTOR, pace)?);
@@ -329,7 +330,7 @@ impl Shared {
             }
             let offset = start + u64::from(entry.sector) * SECTOR_BYTES;
             let bytes = u64::from(entry.sectors) * SECTOR_BYTES;
-            if let Item::Slot(bits) = entry.item {
+            if let SummaryItem::Slot(bits) = entry.item {
                 lost.extend(blockmap::Ref::from_bits(bits).and_then(slot_of));
             }
             damage.push(Damage {
@@ -340,7 +341,7 @@ impl Shared {
     }
 
     /// Asks the core with the slot in memory that says whether an entry is needed, where that can be read.
-    fn with_slots_of<T>(&self, entry: &Entry, ask: impl Fn(&mut Core) -> T) -> T {
+    fn with_slots_of<T>(&self, entry: &SummaryEntry, ask: impl Fn(&mut Core) -> T) -> T {
         loop {
             let asked = self.locked(|core| match core.slots_of(entry) {
                 None => Ok(ask(core)),
@@ -372,7 +373,7 @@ impl Shared {
 }
 
 /// What the summaries list, from the first copy of each that is good.
-fn list(id: SummaryId, last: Option<u32>, copies: &[Vec<u8>]) -> (Vec<Entry>, Option<u32>) {
+fn list(id: SummaryId, last: Option<u32>, copies: &[Vec<u8>]) -> (Vec<SummaryEntry>, Option<u32>) {
     let (mut entries, mut next) = (Vec::new(), last);
     while let Some(sector) = next {
         let found = copies.iter().filter_map(|copy| copy.get(sector as usize * SECTOR..));
@@ -388,12 +389,12 @@ fn list(id: SummaryId, last: Option<u32>, copies: &[Vec<u8>]) -> (Vec<Entry>, Op
 
 /// Entries of which a copy does not pass its checksum.
 fn suspects_in(contents: &Contents) -> Vec<Suspect> {
-    let stored = |copy: &Vec<u8>, entry: &Entry| {
+    let stored = |copy: &Vec<u8>, entry: &SummaryEntry| {
         let from = usize::from(entry.sector) * SECTOR;
         let bytes = copy.get(from..from + usize::from(entry.sectors) * SECTOR)?;
         (crc_fast::crc32_iscsi(bytes) == entry.crc).then(|| bytes.to_vec())
     };
-    let judge = |entry: &Entry| {
+    let judge = |entry: &SummaryEntry| {
         let sound: Vec<Option<Vec<u8>>> = contents.copies.iter().map(|copy| stored(copy, entry)).collect();
         let is_sound = sound.iter().all(Option::is_some);
         (!is_sound).then(|| Suspect { entry: *entry, good: sound.into_iter().flatten().next() })
@@ -403,18 +404,18 @@ fn suspects_in(contents: &Contents) -> Vec<Suspect> {
 
 fn slot_of(reference: blockmap::Ref) -> Option<u64> {
     match reference.target() {
-        blockmap::Target::Data(name) | blockmap::Target::Page(name) => Some(name.slot),
+        blockmap::RefTarget::Data(name) | blockmap::RefTarget::Page(name) => Some(name.slot),
         _ => None,
     }
 }
 
-fn name(entry: &Entry) -> String {
+fn name(entry: &SummaryEntry) -> String {
     match entry.item {
-        Item::SlotPage(number) => format!("page {number} of the slot table"),
-        Item::DirectoryPage(number) => format!("page {number} of the slot directory"),
-        Item::Slot(bits) => match blockmap::Ref::from_bits(bits).map(blockmap::Ref::target) {
-            Some(blockmap::Target::Data(name)) => format!("the block of slot {}", name.slot),
-            Some(blockmap::Target::Page(name)) => format!("map page {name:?}"),
+        SummaryItem::SlotPage(number) => format!("page {number} of the slot table"),
+        SummaryItem::DirectoryPage(number) => format!("page {number} of the slot directory"),
+        SummaryItem::Slot(bits) => match blockmap::Ref::from_bits(bits).map(blockmap::Ref::target) {
+            Some(blockmap::RefTarget::Data(name)) => format!("the block of slot {}", name.slot),
+            Some(blockmap::RefTarget::Page(name)) => format!("map page {name:?}"),
             _ => "what nobody knows".to_owned(),
         },
     }

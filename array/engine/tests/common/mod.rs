@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
-use ondisk::Geometry;
+use ondisk::ArrayGeometry;
 use parking_lot::Mutex;
 use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ pub(crate) fn run(core: &mut Core, disk: &Memory, op: Op) -> Result<Reply, OpErr
 pub(crate) const ARRAY: [u8; 16] = *b"an array's name.";
 
 /// A new array on a drive in memory.
-pub(crate) fn create(geometry: Geometry) -> (Memory, Core) {
+pub(crate) fn create(geometry: ArrayGeometry) -> (Memory, Core) {
     let disk = Memory::new(geometry.capacity);
     Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
     let (core, _) = Core::recover(&disk, None).unwrap();

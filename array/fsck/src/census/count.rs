@@ -4,7 +4,7 @@ use super::sets::{Holder, NOBODY, RELEASED, Sets, Tag, single};
 use crate::checkpoint::{Checkpoint, Unreadable};
 use crate::manifest::Kind;
 use crate::pages::{self, MapPage, PageSlot, PageSlots};
-use blockmap::{MAX_HEIGHT, Ref, SlotName, Target};
+use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId};
 use ondisk::SECTOR_BYTES;
 
 /// A volume or snapshot.
@@ -43,7 +43,7 @@ pub(super) struct Count<'c, 'd> {
     /// Who holds each slot.
     tags: Vec<Tag>,
     /// Pages to be entered, by level.
-    todo: [Vec<SlotName>; MAX_HEIGHT as usize + 1],
+    todo: [Vec<SlotId>; MAX_HEIGHT as usize + 1],
 }
 
 impl<'c, 'd> Count<'c, 'd> {
@@ -88,13 +88,13 @@ impl<'c, 'd> Count<'c, 'd> {
     fn release(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Unreadable> {
         let mut todo: Vec<Ref> = self.checkpoint.manifest.drops.iter().copied().map(Ref::page).collect();
         while let Some(reference) = todo.pop() {
-            let (Target::Data(name) | Target::Page(name)) = reference.target() else { continue };
+            let (RefTarget::Data(name) | RefTarget::Page(name)) = reference.target() else { continue };
             let held = self.held(name)?;
             if *held != NOBODY {
                 continue;
             }
             *held = RELEASED;
-            if let Target::Page(name) = reference.target() {
+            if let RefTarget::Page(name) = reference.target() {
                 let page = self.read(name, go_on)?;
                 todo.extend(page.entries.iter().map(|entry| entry.reference).filter(|reference| reference.is_named()));
             }
@@ -102,12 +102,12 @@ impl<'c, 'd> Count<'c, 'd> {
         Ok(())
     }
 
-    fn held(&mut self, name: SlotName) -> Result<&mut Tag, Unreadable> {
+    fn held(&mut self, name: SlotId) -> Result<&mut Tag, Unreadable> {
         let held = self.tags.get_mut(name.slot as usize);
         held.ok_or_else(|| Unreadable(format!("a reference names slot {name:?}, which is none")))
     }
 
-    fn read(&self, name: SlotName, go_on: &dyn Fn() -> bool) -> Result<MapPage, Unreadable> {
+    fn read(&self, name: SlotId, go_on: &dyn Fn() -> bool) -> Result<MapPage, Unreadable> {
         if !go_on() {
             return Err(Unreadable("the count was ended".to_owned()));
         }
@@ -117,14 +117,14 @@ impl<'c, 'd> Count<'c, 'd> {
 
     /// Notes that a slot is held; a page is to be entered when all of the level above have been.
     fn mark(&mut self, reference: Ref, level: u8, tag: Tag) -> Result<(), Unreadable> {
-        let (Target::Data(name) | Target::Page(name)) = reference.target() else { return Ok(()) };
+        let (RefTarget::Data(name) | RefTarget::Page(name)) = reference.target() else { return Ok(()) };
         let before = *self.held(name)?;
         if before != NOBODY {
             *self.held(name)? = self.sets.union(before, tag);
             return Ok(());
         }
         *self.held(name)? = tag;
-        if let (Target::Page(name), Some(todo)) = (reference.target(), self.todo.get_mut(usize::from(level))) {
+        if let (RefTarget::Page(name), Some(todo)) = (reference.target(), self.todo.get_mut(usize::from(level))) {
             todo.push(name);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use crate::problem::Problem;
 use engine::{Core, Engine, Options, Service};
-use ondisk::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
+use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
 use platform::lock::Lock;
 use platform::{Disk, FileDisk, files};
 use rest::Growth;
@@ -133,14 +133,14 @@ fn open_device(device: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem
 }
 
 /// How a drive of that capacity is divided.
-fn divided(capacity: u64) -> Result<Geometry, Problem> {
-    Geometry::for_capacity(capacity).map_err(|error| {
+fn divided(capacity: u64) -> Result<ArrayGeometry, Problem> {
+    ArrayGeometry::for_capacity(capacity).map_err(|error| {
         Problem::new(format!("an array cannot have a capacity of {}: {error}", format_capacity(capacity)))
             .hint("--capacity takes 22M to 64T, such as 200GiB")
     })
 }
 
-fn make(disk: &dyn Disk, geometry: &Geometry) -> anyhow::Result<()> {
+fn make(disk: &dyn Disk, geometry: &ArrayGeometry) -> anyhow::Result<()> {
     Ok(Core::create(disk, geometry, platform::random::bytes()?)?)
 }
 

@@ -55,8 +55,8 @@ fn a_full_unit_of_the_worst_data_fits_the_scratch() {
     let blocks: Vec<Bytes> = (0..8).map(|seed| block(seed, if seed == 7 { 100 } else { BLOCK_LEN })).collect();
     for unit in [pack(&blocks, &mut scratch).unwrap(), pack_dense(&blocks, &mut scratch).unwrap()] {
         assert_eq!(unpack(&unit, 8).unwrap(), joined(&blocks));
-        assert_eq!(unpack(&unit, 7), Err(Damaged::Header));
-        assert_eq!(unpack(&unit[..unit.len() - 600], 8), Err(Damaged::Header));
+        assert_eq!(unpack(&unit, 7), Err(DamagedGroup::Header));
+        assert_eq!(unpack(&unit[..unit.len() - 600], 8), Err(DamagedGroup::Header));
     }
 }
 
@@ -64,7 +64,7 @@ fn a_full_unit_of_the_worst_data_fits_the_scratch() {
 fn every_damaged_header_is_refused() {
     let blocks = [block(1, 500), block(2, 500)];
     let unit = pack(&blocks, &mut Scratch::default()).unwrap();
-    for at in 0..UNIT_HEADER_BYTES {
+    for at in 0..GROUP_HEADER_BYTES {
         for bit in 0..8 {
             let mut damaged = unit.to_vec();
             damaged[at] ^= 1 << bit;
@@ -72,13 +72,13 @@ fn every_damaged_header_is_refused() {
         }
     }
     for blocks in [0, 1, 9, usize::MAX] {
-        assert_eq!(unpack(&unit, blocks), Err(Damaged::Header));
+        assert_eq!(unpack(&unit, blocks), Err(DamagedGroup::Header));
     }
 }
 
 proptest! {
     #[test]
-    fn units_survive_the_round_trip(parts in prop::collection::vec((any::<u64>(), 0..=BLOCK_LEN), 1..=MAX_UNIT_BLOCKS), is_dense: bool) {
+    fn units_survive_the_round_trip(parts in prop::collection::vec((any::<u64>(), 0..=BLOCK_LEN), 1..=MAX_GROUP_BLOCKS), is_dense: bool) {
         let blocks: Vec<Bytes> = parts.iter().map(|(seed, random)| block(*seed, *random)).collect();
         let mut scratch = Scratch::default();
         let packed = if is_dense { pack_dense(&blocks, &mut scratch) } else { pack(&blocks, &mut scratch) };
@@ -92,9 +92,9 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..700), codec in 0..4u8, blocks in 0..10u8) {
-        if bytes.len() >= UNIT_HEADER_BYTES {
+        if bytes.len() >= GROUP_HEADER_BYTES {
             let length = (bytes.len() as u16).to_le_bytes();
-            bytes[..UNIT_HEADER_BYTES].copy_from_slice(&[codec, blocks, length[0], length[1], 0, 0, 0, 0]);
+            bytes[..GROUP_HEADER_BYTES].copy_from_slice(&[codec, blocks, length[0], length[1], 0, 0, 0, 0]);
         }
         if let Ok(plain) = unpack(&bytes, usize::from(blocks)) {
             prop_assert_eq!(plain.len(), usize::from(blocks) * BLOCK_LEN);
@@ -118,7 +118,7 @@ proptest! {
 #[test]
 fn every_block_of_a_unit_has_a_sector_to_answer_for() {
     let mut scratch = Scratch::default();
-    for blocks in 1..=MAX_UNIT_BLOCKS {
+    for blocks in 1..=MAX_GROUP_BLOCKS {
         // The same byte over and over, but for a few: a hundred bytes at most when it is compressed.
         let block = |seed: usize| {
             let mut block = vec![b'x'; BLOCK_LEN];
