@@ -2,9 +2,9 @@
 
 use crate::config::Config;
 use crate::connection;
-use crate::counters::Counters;
 use crate::shared::Shared;
-use crate::space;
+use crate::unit::counters::Counters;
+use crate::unit::thresholds;
 use catalog::Catalog;
 use engine::Service;
 use platform::net::{Listener, Stream};
@@ -39,7 +39,7 @@ impl Target {
         let bound = listener.local_addr()?;
         self.shared.portals.lock().push(bound);
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
-            tokio::spawn(space::watch(self.shared.clone()));
+            tokio::spawn(thresholds::watch(self.shared.clone()));
         }
         let (shared, connections) = (self.shared.clone(), self.connections.clone());
         let mut stopped = self.shared.stop.subscribe();

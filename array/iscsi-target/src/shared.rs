@@ -1,9 +1,9 @@
 //! What all connections share.
 
 use crate::config::Config;
-use crate::registry::Registry;
-use crate::space::SpaceBell;
-use crate::unit::Units;
+use crate::nexus::registry::Registry;
+use crate::unit::logical_unit::Units;
+use crate::unit::thresholds::SpaceBell;
 use catalog::{Catalog, LunMap};
 use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};

@@ -1,13 +1,13 @@
 //! Where the limits of a volume meet its commands: those that have to wait are kept back before they reach the engine,
 //! and come back to their session by a letter.
 
-use crate::inbox::{Event, Inbox};
-use crate::outcome::Outcome;
-use crate::program::{Program, Step};
-use crate::qos::{Admission, Cost, Queue, Ticket};
+use crate::command::outcome::Outcome;
+use crate::command::program::{Program, Step};
+use crate::nexus::inbox::{Event, Inbox};
 use crate::session::Session;
-use crate::tasks::Task;
-use crate::unit::LogicalUnit;
+use crate::session::tasks::Task;
+use crate::unit::logical_unit::LogicalUnit;
+use crate::unit::qos::{Admission, Cost, Queue, Ticket};
 use catalog::Qos;
 use parking_lot::Mutex;
 use scsi::cdb::Command;

@@ -1,18 +1,21 @@
 //! A session in the full feature phase: commands in, engine operations out, answers back.
 
-use crate::copy::CopyRecords;
-use crate::dispatch::{self, Start};
-use crate::inbox::{Completion, Event};
+pub(crate) mod task_management;
+pub(crate) mod tasks;
+
+use crate::command::copy::CopyRecords;
+use crate::command::dispatch::{self, Start};
+use crate::command::outcome::Outcome;
+use crate::command::program::{Program, Step};
 use crate::nexus::Nexus;
-use crate::outcome::Outcome;
-use crate::program::{Program, Step};
-use crate::qos::Ticket;
-use crate::registry::Seat;
-use crate::reservation::{Changed, Keeper};
+use crate::nexus::inbox::{Completion, Event};
+use crate::nexus::registry::Seat;
+use crate::session::task_management::{Hold, Waiter};
+use crate::session::tasks::{Fate, Task, Tasks};
 use crate::shared::Shared;
-use crate::task_management::{Hold, Waiter};
-use crate::tasks::{Fate, Task, Tasks};
-use crate::view::{Attachment, View};
+use crate::unit::qos::Ticket;
+use crate::unit::reservation::{Changed, Keeper};
+use crate::unit::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
 use iscsi::pdu::{Lun as WireLun, TaskOutcome};

@@ -1,7 +1,7 @@
 //! Commands on the medium: reads, writes, verifications, zeroes, and what else becomes one or a few engine operations.
 
-use crate::outcome::{Outcome, exact, first, short_data, whole};
-use crate::program::{Program, Sequence, Step};
+use crate::command::outcome::{Outcome, exact, first, short_data, whole};
+use crate::command::program::{Program, Sequence, Step};
 use bytes::{Bytes, BytesMut};
 use engine::Op;
 use scsi::Sense;

@@ -1,12 +1,12 @@
 //! Logical units: what is common to all sessions that see a volume.
 
-use crate::counters::Counters;
-use crate::inbox::Event;
-use crate::limits::Limits;
+use crate::nexus::inbox::Event;
 use crate::nexus::{Nexus, NexusId};
-use crate::reservation::Held;
-use crate::space::Provisioning;
-use crate::task_management::Hold;
+use crate::session::task_management::Hold;
+use crate::unit::counters::Counters;
+use crate::unit::limits::Limits;
+use crate::unit::reservation::Held;
+use crate::unit::thresholds::Provisioning;
 use catalog::Catalog;
 use engine::Service;
 use parking_lot::Mutex;

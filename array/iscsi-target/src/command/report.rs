@@ -1,9 +1,9 @@
 //! Commands that are answered from what is known of the logical unit, without the engine.
 
-use crate::outcome::{Outcome, whole};
-use crate::program::Step;
+use crate::command::outcome::{Outcome, whole};
+use crate::command::program::Step;
 use crate::session::Session;
-use crate::view::Attachment;
+use crate::unit::view::Attachment;
 use bytes::Bytes;
 use scsi::cdb::{CdbSize, Command, SelectReport};
 use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};

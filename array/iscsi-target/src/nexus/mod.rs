@@ -1,7 +1,11 @@
 //! I_T nexuses: one initiator port and one target port that have a session with each other.
 
-use crate::attention::Attentions;
-use crate::inbox::Inbox;
+pub(crate) mod attention;
+pub(crate) mod inbox;
+pub(crate) mod registry;
+
+use crate::nexus::attention::Attentions;
+use crate::nexus::inbox::Inbox;
 use parking_lot::Mutex;
 use scsi::{Asc, Sense, persistent_reservation};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Reservations of a logical unit: persistent ones and those of RESERVE(6), over the state machine of `scsi`.
 
+use crate::command::outcome::{Outcome, whole};
+use crate::command::program::Step;
 use crate::nexus::Nexus;
-use crate::outcome::{Outcome, whole};
-use crate::program::Step;
 use crate::session::Session;
-use crate::unit::LogicalUnit;
-use crate::view::Attachment;
+use crate::unit::logical_unit::LogicalUnit;
+use crate::unit::view::Attachment;
 use bytes::Bytes;
 use catalog::reservations_key;
 use engine::{Change, Op, OpError, Reply, Service, Sink};

@@ -1,11 +1,11 @@
 //! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 6.4, 6.17 to 6.26).
 
-use crate::copy::{self, CopyProgram, CopyRecord};
-use crate::outcome::{Outcome, short_data};
-use crate::program::Step;
-use crate::reservation::{READ, WRITE};
+use crate::command::copy::{self, CopyProgram, CopyRecord};
+use crate::command::outcome::{Outcome, short_data};
+use crate::command::program::Step;
 use crate::session::Session;
-use crate::view::Attachment;
+use crate::unit::reservation::{READ, WRITE};
+use crate::unit::view::Attachment;
 use bytes::Bytes;
 use scsi::cdb::CopyResults;
 use scsi::copy::{

@@ -1,7 +1,7 @@
 //! The logical units that one session sees, and what it must be told when they change.
 
 use crate::nexus::Nexus;
-use crate::unit::{LogicalUnit, Units};
+use crate::unit::logical_unit::{LogicalUnit, Units};
 use catalog::LunMap;
 use scsi::inquiry::Naa;
 use scsi::{Lun, Sense, SenseKey, asc};

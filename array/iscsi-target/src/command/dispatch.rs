@@ -1,16 +1,13 @@
 //! From a SCSI command to its first step: which logical unit, what forbids it, who carries it out.
 
-mod report;
-mod third_party;
-
-use crate::block::{Medium, is_medium_command};
-use crate::counters::Class;
-use crate::limits::cost_of;
-use crate::outcome::Outcome;
-use crate::program::{Program, Step};
-use crate::qos::Cost;
+use crate::command::medium::{Medium, is_medium_command};
+use crate::command::outcome::Outcome;
+use crate::command::program::{Program, Step};
 use crate::session::Session;
-use crate::view::Attachment;
+use crate::unit::counters::Class;
+use crate::unit::limits::cost_of;
+use crate::unit::qos::Cost;
+use crate::unit::view::Attachment;
 use engine::Op;
 use iscsi::target_connection;
 use scsi::cdb::{Command, StartStop};

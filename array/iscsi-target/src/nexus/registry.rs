@@ -1,6 +1,6 @@
 //! The sessions that exist, by initiator port: there is at most one of each name (RFC 7143 6.3.5).
 
-use crate::inbox::{Event, Inbox};
+use crate::nexus::inbox::{Event, Inbox};
 use crate::nexus::{InitiatorPort, NexusId};
 use parking_lot::Mutex;
 use std::collections::HashMap;

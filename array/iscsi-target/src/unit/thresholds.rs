@@ -4,9 +4,9 @@
 //! One task looks at the pool and at every volume that somebody sees, again and again, soon after much was written and
 //! at once when the catalogue changes. Commands pay for none of it.
 
-use crate::outcome::Outcome;
+use crate::command::outcome::Outcome;
 use crate::shared::Shared;
-use crate::unit::LogicalUnit;
+use crate::unit::logical_unit::LogicalUnit;
 use catalog::State;
 use engine::{Service, Space};
 use scsi::asc;

@@ -1,10 +1,10 @@
 //! The commands of a connection that have been handed to the engine and are not yet answered.
 
-use crate::counters::Class;
-use crate::program::Program;
-use crate::qos::Ticket;
-use crate::task_management::Hold;
-use crate::view::Attachment;
+use crate::command::program::Program;
+use crate::session::task_management::Hold;
+use crate::unit::counters::Class;
+use crate::unit::qos::Ticket;
+use crate::unit::view::Attachment;
 use engine::Op;
 use iscsi::target_connection::TaskId;
 use std::sync::Arc;

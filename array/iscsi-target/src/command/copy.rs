@@ -1,7 +1,7 @@
 //! EXTENDED COPY(LID1) under way, and what is remembered of it for RECEIVE COPY RESULTS (SPC-4 5.17, 6.4).
 
-use crate::outcome::{Outcome, sense_of};
-use crate::program::{Program, Step};
+use crate::command::outcome::{Outcome, sense_of};
+use crate::command::program::{Program, Step};
 use engine::{Op, OpError, Reply};
 use parking_lot::Mutex;
 use scsi::copy::device_failure;

@@ -1,7 +1,7 @@
 //! What reaches a connection from elsewhere: answers of the engine and requests of other connections.
 
-use crate::qos::Ticket;
-use crate::task_management::{Hold, Waiter};
+use crate::session::task_management::{Hold, Waiter};
+use crate::unit::qos::Ticket;
 use engine::{OpError, Reply, Sink, Tag};
 use parking_lot::Mutex;
 use std::future::poll_fn;

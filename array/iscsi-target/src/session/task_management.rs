@@ -1,9 +1,9 @@
 //! Task management across connections: answered when the outcome of every affected command is certain.
 
-use crate::inbox::{Event, Inbox};
+use crate::nexus::inbox::{Event, Inbox};
 use crate::session::Session;
-use crate::tasks::Fate;
-use crate::view::Attachment;
+use crate::session::tasks::Fate;
+use crate::unit::view::Attachment;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi::target_connection::{RequestId, TaskManagement};
 use scsi::{Lun, asc};

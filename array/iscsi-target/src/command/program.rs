@@ -1,9 +1,9 @@
 //! Commands that wait for the engine: what to do with its answer.
 
-use crate::copy::CopyProgram;
-use crate::outcome::{Outcome, sense_of};
-use crate::qos::Ticket;
-use crate::reservation::Changed;
+use crate::command::copy::CopyProgram;
+use crate::command::outcome::{Outcome, sense_of};
+use crate::unit::qos::Ticket;
+use crate::unit::reservation::Changed;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
 use scsi::persistent_reservation::NexusId;
