@@ -6,7 +6,7 @@ use crate::layout::geometry::Resource;
 use crate::layout::superblock::Superblock;
 use crate::layout::{SECTOR_BYTES, image_of};
 use crate::transaction::{GuardId, Transaction};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use std::collections::BTreeMap;
 
 /// A run of things: the first one's number, and how many.
@@ -23,7 +23,7 @@ impl Transaction {
         if cluster.total() == self.mounted.geometry().in_cluster(resource, index) {
             Ok(cluster)
         } else {
-            Err(Error::Damaged { what: "cluster", sector: self.sector(guard) })
+            Err(DatastoreError::Damaged { what: "cluster", sector: self.sector(guard) })
         }
     }
 
@@ -35,14 +35,14 @@ impl Transaction {
         }
         if self.scan(resource).await? == 0 {
             return Err(match resource {
-                Resource::Descriptors => Error::NoMetadata("file descriptors"),
-                Resource::Pages => Error::NoMetadata("pages"),
-                Resource::Blocks => Error::NoSpace,
+                Resource::Descriptors => DatastoreError::NoMetadata("file descriptors"),
+                Resource::Pages => DatastoreError::NoMetadata("pages"),
+                Resource::Blocks => DatastoreError::NoSpace,
             });
         }
         let taken = self.take_guessing(resource, most).await?;
         // There is room, but in clusters that others have locked just now.
-        if taken.is_empty() { Err(Error::Busy) } else { Ok(taken) }
+        if taken.is_empty() { Err(DatastoreError::Busy) } else { Ok(taken) }
     }
 
     /// Takes exactly `count` things.
@@ -139,7 +139,7 @@ impl Transaction {
         Ok(Some(taken))
     }
 
-    /// Gives runs back. [`Error::Busy`] when a living host has one of their clusters.
+    /// Gives runs back. [`DatastoreError::Busy`] when a living host has one of their clusters.
     pub(crate) async fn give(&mut self, resource: Resource, runs: &[NumberRun]) -> Result<()> {
         let geometry = *self.mounted.geometry();
         let per = geometry.per_cluster(resource);
@@ -155,11 +155,11 @@ impl Transaction {
         let sectors: Vec<u64> = by_cluster.keys().map(|index| geometry.cluster_sector(resource, *index)).collect();
         let guards = self.lock_all(&sectors).await?;
         for ((index, runs), guard) in by_cluster.into_iter().zip(guards) {
-            let guard = guard.ok_or(Error::Busy)?;
+            let guard = guard.ok_or(DatastoreError::Busy)?;
             let mut cluster = self.cluster(guard, resource, index)?;
             for bit in runs.into_iter().flat_map(|(first, length)| first..first + length) {
                 if !cluster.give(bit) {
-                    return Err(Error::Damaged { what: "cluster", sector: self.sector(guard) });
+                    return Err(DatastoreError::Damaged { what: "cluster", sector: self.sector(guard) });
                 }
             }
             self.serial.guess(resource).free[index as usize] = cluster.free();
@@ -188,7 +188,7 @@ pub(crate) async fn scan(io: &Io, superblock: &Superblock, resource: Resource) -
         for (offset, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
             let index = first as u32 + offset as u32;
             let cluster = Cluster::load(&image_of(sector), resource, index, geometry, superblock.uuid);
-            let damaged = Error::Damaged { what: "cluster", sector: at + offset as u64 };
+            let damaged = DatastoreError::Damaged { what: "cluster", sector: at + offset as u64 };
             free.push(cluster.ok_or(damaged)?.free());
         }
     }

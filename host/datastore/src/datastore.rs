@@ -2,19 +2,19 @@
 
 use crate::allocate::scan;
 use crate::fenced::FencedDisk;
-use crate::file::{Access, File};
+use crate::file::{File, FileAccess};
 use crate::format::{self, volume_of};
 use crate::io::{Io, Omissions, Purpose};
 use crate::layout::descriptor::{FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
-use crate::layout::lock::{Guarded, Owner};
+use crate::layout::lock::{Guarded, LockOwner};
 use crate::layout::page::Entry;
 use crate::layout::superblock::Superblock;
 use crate::mounted::Mounted;
 use crate::options::{FormatOptions, MountOptions, Timing};
 use crate::transaction::Transaction;
 use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
-use crate::{Error, Mode, Result, Runtime, VolumeUuid, names};
+use crate::{DatastoreError, Mode, Result, Runtime, VolumeUuid, names};
 use multipath::SharedDisk;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl VolumeInfo {
 
 /// Room on a datastore, in blocks of 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
+pub struct DatastoreSpace {
     /// All of them.
     pub blocks: u64,
     /// Those that no file has.
@@ -86,7 +86,7 @@ pub struct Stat {
     /// Number of its descriptor.
     pub descriptor: u32,
     /// The life that has it locked.
-    pub owner: Option<Owner>,
+    pub owner: Option<LockOwner>,
     /// How many hosts have it open for reading.
     pub readers: usize,
 }
@@ -116,13 +116,13 @@ impl Datastore {
     }
 
     /// How much room the datastore of a device has, without mounting it.
-    pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Space> {
+    pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<DatastoreSpace> {
         let timing = Timing::default();
-        let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(Error::NotADatastore)?;
+        let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
         let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing, Purpose::Look);
         let free = scan(&io, &found.superblock, Resource::Blocks).await?;
         let blocks = u64::from(found.superblock.geometry.blocks);
-        Ok(Space { blocks, free: free.into_iter().map(u64::from).sum() })
+        Ok(DatastoreSpace { blocks, free: free.into_iter().map(u64::from).sum() })
     }
 
     /// Mounts the datastore of a device: takes a heartbeat slot and keeps it until unmounted or dropped. From now on no
@@ -130,7 +130,7 @@ impl Datastore {
     /// which they would not be safe are refused.
     pub async fn mount(disk: Arc<dyn SharedDisk>, options: &MountOptions, runtime: Arc<dyn Runtime>) -> Result<Self> {
         if !options.timing.is_safe() {
-            return Err(Error::Unfit("with these times two hosts could own a lock"));
+            return Err(DatastoreError::Unfit("with these times two hosts could own a lock"));
         }
         Self::mount_omitting(disk, options, runtime, Omissions::default()).await
     }
@@ -170,7 +170,7 @@ impl Datastore {
     }
 
     /// The life of this mount: what other hosts see as the owner of its locks.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> LockOwner {
         self.mounted.owner()
     }
 
@@ -192,10 +192,10 @@ impl Datastore {
     }
 
     /// How much room there is.
-    pub async fn space(&self) -> Result<Space> {
+    pub async fn space(&self) -> Result<DatastoreSpace> {
         let blocks = self.info.blocks;
         let scan = |mounted| async move { Transaction::begin(&mounted).await?.scan(Resource::Blocks).await };
-        Ok(Space { blocks, free: self.mounted.shielded(scan).await? })
+        Ok(DatastoreSpace { blocks, free: self.mounted.shielded(scan).await? })
     }
 
     /// Makes a file and opens it for writing.
@@ -210,11 +210,11 @@ impl Datastore {
     }
 
     /// Opens a file: for reading with others, or for writing alone.
-    pub async fn open(&self, path: &str, access: Access) -> Result<File> {
+    pub async fn open(&self, path: &str, access: FileAccess) -> Result<File> {
         let (file, kind) = names::find(&self.mounted, path).await?;
         match kind {
             FileKind::File => File::open(&self.mounted, file, access).await,
-            FileKind::Directory => Err(Error::IsADirectory),
+            FileKind::Directory => Err(DatastoreError::IsADirectory),
         }
     }
 
@@ -232,7 +232,7 @@ impl Datastore {
     pub async fn stat(&self, path: &str) -> Result<Stat> {
         let (file, _) = names::find(&self.mounted, path).await?;
         let descriptor = read_descriptor(&self.mounted.io, &self.mounted.superblock, file.descriptor).await?;
-        let kind = descriptor.kind().filter(|_| descriptor.file_id.get() == file.id).ok_or(Error::NotFound)?;
+        let kind = descriptor.kind().filter(|_| descriptor.file_id.get() == file.id).ok_or(DatastoreError::NotFound)?;
         Ok(Stat {
             kind,
             size: descriptor.size.get(),
@@ -249,7 +249,7 @@ impl Datastore {
     pub async fn remove(&self, path: &str) -> Result<()> {
         let (file, kind) = names::find(&self.mounted, path).await?;
         if kind == FileKind::File {
-            let file = File::open(&self.mounted, file, Access::Write).await?;
+            let file = File::open(&self.mounted, file, FileAccess::Write).await?;
             let emptied = file.give_back_all().await;
             let closed = file.close().await;
             emptied.and(closed)?;
@@ -272,7 +272,7 @@ impl Datastore {
 
     /// All bytes of a file: for small ones.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>> {
-        let file = self.open(path, Access::Read).await?;
+        let file = self.open(path, FileAccess::Read).await?;
         let bytes = file.read(0, file.size()).await;
         let closed = file.close().await;
         bytes.and_then(|bytes| closed.map(|()| bytes))
@@ -281,8 +281,8 @@ impl Datastore {
     /// Makes a file hold these bytes, whether it was there or not: for small ones. Not at once: a crash on the way may leave
     /// it empty.
     pub async fn write_file(&self, path: &str, bytes: &[u8]) -> Result<()> {
-        let file = match self.open(path, Access::Write).await {
-            Err(Error::NotFound) => self.create(path).await?,
+        let file = match self.open(path, FileAccess::Write).await {
+            Err(DatastoreError::NotFound) => self.create(path).await?,
             file => file?,
         };
         let written = async {

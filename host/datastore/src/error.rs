@@ -1,12 +1,12 @@
 //! How an operation on a datastore fails.
 
-use crate::layout::lock::Owner;
+use crate::layout::lock::LockOwner;
 use multipath::DiskError;
 use thiserror::Error;
 
 /// Why an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Error {
+pub enum DatastoreError {
     /// The device carries no datastore of this format.
     #[error("no datastore is found on the device")]
     NotADatastore,
@@ -41,7 +41,7 @@ pub enum Error {
     #[error("the file is locked{}", owner.map_or(String::new(), |owner| format!(" by the host in heartbeat slot {}", owner.slot)))]
     Locked {
         /// The life that holds it; none when it is open for reading.
-        owner: Option<Owner>,
+        owner: Option<LockOwner>,
     },
     /// The metadata stayed locked by hosts that live for longer than is waited.
     #[error("the metadata are busy: other hosts hold the locks")]
@@ -81,4 +81,4 @@ pub enum Error {
 }
 
 /// The result of an operation on a datastore.
-pub type Result<T> = std::result::Result<T, Error>;
+pub(crate) type Result<T> = std::result::Result<T, DatastoreError>;

@@ -9,7 +9,7 @@ use crate::map::Map;
 use crate::mounted::Mounted;
 use crate::transaction::Transaction;
 use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use bytes::{Bytes, BytesMut};
 use multipath::DiskError;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ const EXCHANGED_BLOCKS: u64 = 4 * POINTERS as u64;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Reading, beside other readers on any host.
     Read,
     /// Reading and writing, alone.
@@ -34,7 +34,7 @@ pub enum Access {
 
 /// What allocated blocks hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum BlockFill {
     /// Whatever was there: the file has zeros, and who writes a block writes zeros first, then marks it written.
     ToBeZeroed,
     /// The file's data.
@@ -43,7 +43,7 @@ pub enum Fill {
 
 /// What is behind a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ExtentState {
     /// Nothing: zeros.
     Hole,
     /// Blocks, from this sector of the device on, that hold nothing of the file's: zeros.
@@ -60,13 +60,13 @@ pub enum State {
 
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileExtent {
     /// The first block within the file.
     pub block: u64,
     /// How many.
     pub blocks: u64,
     /// What is behind it.
-    pub state: State,
+    pub state: ExtentState,
 }
 
 /// Where a walk over the free space stands; begins at the front.
@@ -85,7 +85,7 @@ struct Shared {
     mounted: Arc<Mounted>,
     file: FileId,
     sector: u64,
-    access: Access,
+    access: FileAccess,
     content: Mutex<Content>,
     /// Changes take turns.
     turn: tokio::sync::Mutex<()>,
@@ -112,10 +112,10 @@ impl File {
     pub(crate) async fn made(mounted: &Arc<Mounted>, file: FileId) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let content = Content { size: 0, map: Map::default(), stale: false, open: true };
-        Ok(Self::with(mounted, file, sector, Access::Write, content))
+        Ok(Self::with(mounted, file, sector, FileAccess::Write, content))
     }
 
-    fn with(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Access, content: Content) -> Self {
+    fn with(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess, content: Content) -> Self {
         let turn = tokio::sync::Mutex::new(());
         Self(Arc::new(Shared {
             mounted: Arc::clone(mounted),
@@ -128,7 +128,7 @@ impl File {
     }
 
     /// Opens a file.
-    pub(crate) async fn open(mounted: &Arc<Mounted>, file: FileId, access: Access) -> Result<Self> {
+    pub(crate) async fn open(mounted: &Arc<Mounted>, file: FileId, access: FileAccess) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let work = move |mounted: Arc<Mounted>| async move {
             mounted.patiently(|| take_for(&mounted, file, sector, access)).await?;
@@ -161,7 +161,7 @@ impl File {
     }
 
     /// What is behind a range of blocks, without gaps, as long as it lies within the file.
-    pub fn extents(&self, blocks: Range<u64>) -> Vec<Extent> {
+    pub fn extents(&self, blocks: Range<u64>) -> Vec<FileExtent> {
         let content = self.0.content.lock();
         let end = blocks.end.min(content.size.div_ceil(FS_BLOCK_BYTES)) as u32;
         let start = blocks.start.min(u64::from(end)) as u32;
@@ -169,22 +169,26 @@ impl File {
         let mut at = start;
         let mut push = |block: u32, blocks: u32, state| {
             if blocks > 0 {
-                extents.push(Extent { block: block.into(), blocks: blocks.into(), state });
+                extents.push(FileExtent { block: block.into(), blocks: blocks.into(), state });
             }
         };
         for (first, run) in content.map.within(start..end) {
-            push(at, first - at, State::Hole);
+            push(at, first - at, ExtentState::Hole);
             let lba = self.0.lba(run.target);
-            push(first, run.length, if run.to_be_zeroed { State::ToBeZeroed { lba } } else { State::Written { lba } });
+            push(
+                first,
+                run.length,
+                if run.to_be_zeroed { ExtentState::ToBeZeroed { lba } } else { ExtentState::Written { lba } },
+            );
             at = first + run.length;
         }
-        push(at, end - at, State::Hole);
+        push(at, end - at, ExtentState::Hole);
         extents
     }
 
     /// Sets the length. What is new is a hole; what is cut off is given back.
     pub async fn set_size(&self, bytes: u64) -> Result<()> {
-        let blocks = u32::try_from(bytes.div_ceil(FS_BLOCK_BYTES)).map_err(|_| Error::TooLarge)?;
+        let blocks = u32::try_from(bytes.div_ceil(FS_BLOCK_BYTES)).map_err(|_| DatastoreError::TooLarge)?;
         if bytes < self.size() {
             self.punch_from(blocks).await?;
         }
@@ -201,8 +205,8 @@ impl File {
     }
 
     /// Allocates the holes of a range of blocks, which must lie within the file: as many as fit in a transaction at a time.
-    /// After [`Error::NoSpace`] some may be allocated.
-    pub async fn allocate(&self, blocks: Range<u64>, fill: Fill) -> Result<()> {
+    /// After [`DatastoreError::NoSpace`] some may be allocated.
+    pub async fn allocate(&self, blocks: Range<u64>, fill: BlockFill) -> Result<()> {
         let mut range = self.within(blocks)?;
         while let Some(hole) = self.first_hole(&range) {
             let end = hole.end.min(hole.start.saturating_add(self.0.step()));
@@ -211,7 +215,7 @@ impl File {
                     Box::pin(async move {
                         let runs = transaction.take(Resource::Blocks, end - hole.start).await?;
                         map.reach(end - 1)?;
-                        map.fill(hole.start..end, &runs, fill == Fill::ToBeZeroed);
+                        map.fill(hole.start..end, &runs, fill == BlockFill::ToBeZeroed);
                         node.store(transaction, map).await
                     })
                 })
@@ -326,8 +330,8 @@ impl File {
             let begin = extent.block * FS_BLOCK_BYTES;
             let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
             match extent.state {
-                State::Hole | State::ToBeZeroed { .. } => data.resize(data.len() + (to - from) as usize, 0),
-                State::Written { lba } => data.extend(self.0.read_bytes(lba, from - begin..to - begin).await?),
+                ExtentState::Hole | ExtentState::ToBeZeroed { .. } => data.resize(data.len() + (to - from) as usize, 0),
+                ExtentState::Written { lba } => data.extend(self.0.read_bytes(lba, from - begin..to - begin).await?),
             }
         }
         Ok(data)
@@ -335,18 +339,21 @@ impl File {
 
     /// Writes bytes within the file; allocates and zeroes what is not there. For small files.
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.size()).ok_or(Error::OutOfRange)?;
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .filter(|end| *end <= self.size())
+            .ok_or(DatastoreError::OutOfRange)?;
         let blocks = offset / FS_BLOCK_BYTES..end.div_ceil(FS_BLOCK_BYTES);
-        self.allocate(blocks.clone(), Fill::ToBeZeroed).await?;
+        self.allocate(blocks.clone(), BlockFill::ToBeZeroed).await?;
         for extent in self.extents(blocks.clone()) {
             let begin = extent.block * FS_BLOCK_BYTES;
             let lba = match extent.state {
-                State::Written { lba } => lba,
-                State::ToBeZeroed { lba } => {
+                ExtentState::Written { lba } => lba,
+                ExtentState::ToBeZeroed { lba } => {
                     self.0.zero(lba, extent.blocks * FS_BLOCK_SECTORS).await?;
                     lba
                 }
-                State::Hole => return Err(Error::OutOfRange),
+                ExtentState::Hole => return Err(DatastoreError::OutOfRange),
             };
             let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
             let part = &bytes[(from - offset) as usize..(to - offset) as usize];
@@ -365,7 +372,7 @@ impl File {
         if blocks.start <= blocks.end && blocks.end <= self.blocks() {
             Ok(blocks.start as u32..blocks.end as u32)
         } else {
-            Err(Error::OutOfRange)
+            Err(DatastoreError::OutOfRange)
         }
     }
 }
@@ -466,8 +473,8 @@ impl Shared {
         T: Send + 'static,
         F: for<'a> Fn(&'a mut Transaction, &'a mut Node, &'a mut Map) -> Change<'a, T> + Send + Sync + 'static,
     {
-        if self.access == Access::Read {
-            return Err(Error::ReadOnly);
+        if self.access == FileAccess::Read {
+            return Err(DatastoreError::ReadOnly);
         }
         let shared = Arc::clone(self);
         let work = move |mounted: Arc<Mounted>| async move {
@@ -482,7 +489,7 @@ impl Shared {
         F: for<'a> Fn(&'a mut Transaction, &'a mut Node, &'a mut Map) -> Change<'a, T>,
     {
         if !self.content.lock().open {
-            return Err(Error::Closed);
+            return Err(DatastoreError::Closed);
         }
         let mut transaction = Transaction::begin(&self.mounted).await?;
         if self.content.lock().stale {
@@ -500,7 +507,7 @@ impl Shared {
                 content.map = map;
                 content.size = node.descriptor.size.get();
             }
-            Err(Error::Busy) => {}
+            Err(DatastoreError::Busy) => {}
             Err(_) => content.stale = true,
         }
         done
@@ -511,7 +518,7 @@ impl Shared {
         let mounted = &self.mounted;
         let descriptor = read_descriptor(&mounted.io, &mounted.superblock, self.file.descriptor).await?;
         if descriptor.kind().is_none() || descriptor.file_id.get() != self.file.id {
-            return Err(Error::NotFound);
+            return Err(DatastoreError::NotFound);
         }
         let map = read_map(&mounted.io, &mounted.superblock, self.file.descriptor, &descriptor).await?;
         let mut content = self.content.lock();
@@ -533,11 +540,11 @@ impl Shared {
     async fn give_up(&self) -> Result<()> {
         let mut transaction = Transaction::begin(&self.mounted).await?;
         let given = match self.access {
-            Access::Write if transaction.serial.held.contains_key(&self.sector) => {
+            FileAccess::Write if transaction.serial.held.contains_key(&self.sector) => {
                 transaction.lock(self.sector).await.map(|guard| transaction.keep(guard, false))
             }
-            Access::Write => Ok(()),
-            Access::Read => self.leave_readers(&mut transaction).await,
+            FileAccess::Write => Ok(()),
+            FileAccess::Read => self.leave_readers(&mut transaction).await,
         };
         transaction.finish(given).await
     }
@@ -611,14 +618,14 @@ fn reader_of(mounted: &Mounted) -> Reader {
 }
 
 /// Takes a file for a handle: its lock, or a place among its readers.
-async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Access) -> Result<()> {
+async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
     let mut transaction = Transaction::begin(mounted).await?;
     let taken = take_in(&mut transaction, file, sector, access).await;
     transaction.finish(taken).await
 }
 
-async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, access: Access) -> Result<()> {
-    if access == Access::Read
+async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
+    if access == FileAccess::Read
         && let Some(count) = transaction.serial.readers.get_mut(&file.descriptor)
     {
         *count += 1;
@@ -627,7 +634,7 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
     let guard = transaction.lock_for(sector).await?;
     let mut node = Node::of(transaction, guard, file)?;
     match access {
-        Access::Write => {
+        FileAccess::Write => {
             let before = node.descriptor.clone();
             drop_gone_readers(transaction, &mut node.descriptor).await?;
             if node.descriptor != before {
@@ -635,7 +642,7 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
             }
             transaction.keep(guard, true);
         }
-        Access::Read => {
+        FileAccess::Read => {
             let most = transaction.mounted.superblock.mode.readers();
             let me = reader_of(&transaction.mounted);
             let full = |descriptor: &Descriptor| descriptor.readers().count() >= most;
@@ -643,7 +650,7 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
                 drop_gone(transaction, &mut node.descriptor).await?;
             }
             if full(&node.descriptor) || !node.descriptor.add_reader(me) {
-                return Err(Error::TooManyReaders);
+                return Err(DatastoreError::TooManyReaders);
             }
             node.put(transaction);
             transaction.serial.readers.insert(file.descriptor, 1);
@@ -652,10 +659,10 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
     Ok(())
 }
 
-/// Takes readers out that are dead; [`Error::Locked`] when one lives.
+/// Takes readers out that are dead; [`DatastoreError::Locked`] when one lives.
 pub(crate) async fn drop_gone_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
     drop_gone(transaction, descriptor).await?;
-    if descriptor.readers().next().is_some() { Err(Error::Locked { owner: None }) } else { Ok(()) }
+    if descriptor.readers().next().is_some() { Err(DatastoreError::Locked { owner: None }) } else { Ok(()) }
 }
 
 async fn drop_gone(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {

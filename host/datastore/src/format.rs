@@ -11,7 +11,7 @@ use crate::layout::lock::Guarded;
 use crate::layout::superblock::{MAX_LABEL_BYTES, Superblock};
 use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES};
 use crate::options::{FormatOptions, Timing};
-use crate::{Error, Result, Runtime, VolumeUuid};
+use crate::{DatastoreError, Result, Runtime, VolumeUuid};
 use bytes::{Bytes, BytesMut};
 use multipath::SharedDisk;
 use std::sync::Arc;
@@ -65,19 +65,19 @@ pub(crate) async fn format(
 ) -> Result<Superblock> {
     let identity = disk.identity();
     if identity.block_bytes as usize != SECTOR_BYTES {
-        return Err(Error::Unfit("the device's blocks are not 512 bytes long"));
+        return Err(DatastoreError::Unfit("the device's blocks are not 512 bytes long"));
     }
     if options.label.is_empty() || options.label.len() > MAX_LABEL_BYTES || options.label.contains(['/', '\0']) {
-        return Err(Error::Unfit("a label has 1 to 127 bytes, none of them '/'"));
+        return Err(DatastoreError::Unfit("a label has 1 to 127 bytes, none of them '/'"));
     }
     let room = identity.blocks.saturating_sub(options.partition_lba).saturating_sub(TABLE_SECTORS - 1);
     let sectors = options.size.map_or(room, |bytes| bytes / SECTOR_BYTES as u64);
     let partition = Partition { first: options.partition_lba, sectors };
     if !gpt::fits(partition, identity.blocks) {
-        return Err(Error::Unfit("the partition does not fit on the device"));
+        return Err(DatastoreError::Unfit("the partition does not fit on the device"));
     }
-    let geometry =
-        Geometry::plan(sectors).ok_or(Error::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
+    let geometry = Geometry::plan(sectors)
+        .ok_or(DatastoreError::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
     let uuid = options.uuid.unwrap_or_else(|| new_uuid(runtime));
     let superblock = Superblock {
         uuid,
@@ -114,7 +114,7 @@ async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) 
     runtime.sleep(timing.interval * 2).await;
     let after = read_slots(&io, found.superblock.uuid).await?;
     let beating = before.iter().flatten().zip(after.iter().flatten()).any(|(before, after)| before != after);
-    if beating { Err(Error::Unfit("the device carries a datastore that a host has mounted")) } else { Ok(()) }
+    if beating { Err(DatastoreError::Unfit("the device carries a datastore that a host has mounted")) } else { Ok(()) }
 }
 
 async fn write_all(

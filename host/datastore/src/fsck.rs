@@ -5,7 +5,7 @@ mod overlay;
 mod problem;
 mod walk;
 
-pub use problem::{Note, Problem};
+pub use problem::{CheckNote, Problem};
 
 use crate::format::volume_of;
 use crate::heartbeat::sector_of;
@@ -13,24 +13,24 @@ use crate::io::{Io, Purpose};
 use crate::layout::geometry::BACKUP_AT;
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
-use crate::layout::lock::{Owner, lock_of};
+use crate::layout::lock::{LockOwner, lock_of};
 use crate::layout::superblock::Superblock;
 use crate::layout::{MAX_HOSTS, image_of};
 use crate::options::Timing;
-use crate::{Error, Result, Runtime, VolumeInfo, recovery};
+use crate::{DatastoreError, Result, Runtime, VolumeInfo, recovery};
 use multipath::SharedDisk;
 use overlay::OverlayDisk;
 use std::sync::Arc;
 
 /// What a check found.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct CheckReport {
     /// What was checked.
     pub volume: VolumeInfo,
     /// Things that must not be. None on a sound datastore.
     pub problems: Vec<Problem>,
     /// Things that may be, and are good to know.
-    pub notes: Vec<Note>,
+    pub notes: Vec<CheckNote>,
     /// Files found.
     pub files: u64,
     /// Directories found, the root among them.
@@ -39,7 +39,7 @@ pub struct Report {
     pub blocks_used: u64,
 }
 
-impl Report {
+impl CheckReport {
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
@@ -51,16 +51,16 @@ struct Check {
     io: Io,
     superblock: Superblock,
     /// The lives that have a slot.
-    lives: Vec<Owner>,
+    lives: Vec<LockOwner>,
     problems: Vec<Problem>,
-    notes: Vec<Note>,
+    notes: Vec<CheckNote>,
 }
 
 /// Checks the datastore of a device. While hosts change it, it may find what is only half done; the notes tell who has it
 /// mounted.
-pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Report> {
+pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<CheckReport> {
     let timing = Timing::default();
-    let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(Error::NotADatastore)?;
+    let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
     let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
     let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Look);
     let volume = VolumeInfo::of(&found.superblock, found.partition);
@@ -69,7 +69,7 @@ pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Re
     check.superblocks().await?;
     check.slots().await?;
     let totals = walk::walk(&mut check).await?;
-    Ok(Report {
+    Ok(CheckReport {
         volume,
         problems: check.problems,
         notes: check.notes,
@@ -104,7 +104,7 @@ impl Check {
             }
             self.lives.push(slot.owner());
             let unfinished = self.replay(&slot).await?;
-            self.notes.push(Note::Host {
+            self.notes.push(CheckNote::Host {
                 slot: index,
                 name: slot.name.clone(),
                 breaking: matches!(slot.state, SlotState::Breaking(_)),
@@ -131,19 +131,21 @@ impl Check {
             }
         }
         match recovery::apply(&self.io, &self.superblock, &record, slot.owner()).await {
-            Err(Error::Damaged { sector, .. }) => self.problems.push(Problem::Journal { slot: slot.index, sector }),
+            Err(DatastoreError::Damaged { sector, .. }) => {
+                self.problems.push(Problem::Journal { slot: slot.index, sector })
+            }
             other => other?,
         }
         Ok(unfinished)
     }
 
     /// Notes a lock that is held, or that nobody holds any more.
-    fn note_lock(&mut self, sector: u64, owner: Option<Owner>, of_file: Option<u32>) {
+    fn note_lock(&mut self, sector: u64, owner: Option<LockOwner>, of_file: Option<u32>) {
         let Some(owner) = owner else { return };
         if !self.lives.contains(&owner) {
-            self.notes.push(Note::StaleLock { sector, slot: owner.slot });
+            self.notes.push(CheckNote::StaleLock { sector, slot: owner.slot });
         } else if let Some(descriptor) = of_file {
-            self.notes.push(Note::OpenFile { descriptor, slot: owner.slot });
+            self.notes.push(CheckNote::OpenFile { descriptor, slot: owner.slot });
         }
     }
 

@@ -3,12 +3,12 @@
 use crate::io::{Io, Swap};
 use crate::layout::geometry::HEARTBEATS_AT;
 use crate::layout::heartbeat::{Slot, SlotState};
-use crate::layout::lock::Owner;
+use crate::layout::lock::LockOwner;
 use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES, image_of};
 use crate::mounted::Mounted;
 use crate::options::MountOptions;
 use crate::transaction::Transaction;
-use crate::{Error, Result, VolumeUuid};
+use crate::{DatastoreError, Result, VolumeUuid};
 use bytes::Bytes;
 use multipath::DiskError;
 use std::sync::{Arc, Weak};
@@ -51,7 +51,7 @@ pub(crate) async fn read_slots(io: &Io, volume: VolumeUuid) -> Result<Vec<Option
 pub(crate) async fn read_slot(io: &Io, index: u16, volume: VolumeUuid) -> Result<Slot> {
     let sector = sector_of(index);
     let image = io.read_image(sector).await?;
-    Slot::decode(&image, index, volume).ok_or(Error::Damaged { what: "heartbeat slot", sector })
+    Slot::decode(&image, index, volume).ok_or(DatastoreError::Damaged { what: "heartbeat slot", sector })
 }
 
 /// Sector of a slot.
@@ -69,7 +69,7 @@ pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slo
 pub(crate) struct Heartbeat {
     /// What the slot held after the last beat that is known to have succeeded.
     slot: tokio::sync::Mutex<Beaten>,
-    owner: Owner,
+    owner: LockOwner,
     by_ats: bool,
 }
 
@@ -119,7 +119,7 @@ impl Heartbeat {
     }
 
     /// The life that beats.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> LockOwner {
         self.owner
     }
 
@@ -138,7 +138,7 @@ impl Heartbeat {
             } else {
                 write_slot(io, volume, &old, &new).await
             };
-            let Err(Error::Disk(DiskError::ReservationConflict)) = swap else {
+            let Err(DatastoreError::Disk(DiskError::ReservationConflict)) = swap else {
                 beaten.kept_off = None;
                 break swap?;
             };
@@ -163,7 +163,7 @@ impl Heartbeat {
             }
             Swap::Lost(_) => {
                 io.lease.end();
-                Err(Error::LeaseLost)
+                Err(DatastoreError::LeaseLost)
             }
         }
     }
@@ -212,7 +212,7 @@ fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     if found == *after {
         Ok(Swap::Done)
     } else if found == *before {
-        Err(Error::Disk(DiskError::TimedOut))
+        Err(DatastoreError::Disk(DiskError::TimedOut))
     } else {
         Ok(Swap::Lost(Box::new(found)))
     }

@@ -3,7 +3,7 @@
 use crate::layout::{Image, SECTOR_BYTES, image_of};
 use crate::lease::Lease;
 use crate::options::Timing;
-use crate::{Error, Result, Runtime};
+use crate::{DatastoreError, Result, Runtime};
 use bytes::Bytes;
 use multipath::{Compared, DiskError, SharedDisk};
 use scsi::SenseKey;
@@ -193,7 +193,7 @@ impl Io {
     pub(crate) async fn swap(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
         if self.ats.load(Ordering::Relaxed) {
             match self.swap_by_ats(sector, old, new, verify).await {
-                Err(Error::Disk(DiskError::Unsupported(_))) => self.ats.store(false, Ordering::Relaxed),
+                Err(DatastoreError::Disk(DiskError::Unsupported(_))) => self.ats.store(false, Ordering::Relaxed),
                 answer => return answer,
             }
         }

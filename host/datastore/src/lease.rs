@@ -1,6 +1,6 @@
 //! The right to do I/O: it lasts as long as the heartbeat that was last sent is young.
 
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use parking_lot::Mutex;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Lease {
         match *self.0.lock() {
             State::Unlimited => Ok(()),
             State::Until(end) if now < end => Ok(()),
-            State::Until(_) | State::Over => Err(Error::LeaseLost),
+            State::Until(_) | State::Over => Err(DatastoreError::LeaseLost),
         }
     }
 

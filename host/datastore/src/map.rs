@@ -6,7 +6,7 @@
 use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, MAX_HEIGHT, ROOTS};
 use crate::layout::page::{POINTERS, Pointer};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ impl Map {
     pub(crate) fn begin(descriptor: &Descriptor) -> Result<(Self, Vec<(u32, u32)>)> {
         let height = descriptor.height;
         if height > MAX_HEIGHT {
-            return Err(Error::TooLarge);
+            return Err(DatastoreError::TooLarge);
         }
         let mut map = Self { height, ..Self::default() };
         let roots: Vec<u32> = descriptor.roots.iter().map(|root| root.get()).collect();
@@ -176,7 +176,7 @@ impl Map {
     pub(crate) fn reach(&mut self, last: u32) -> Result<()> {
         while u64::from(last) >= capacity(self.height) {
             if self.height == MAX_HEIGHT {
-                return Err(Error::TooLarge);
+                return Err(DatastoreError::TooLarge);
             }
             self.height += 1;
             let lower = usize::from(self.height) - 1;
@@ -266,7 +266,7 @@ impl Map {
                 let changed = match (empty, pages.contains_key(&place)) {
                     (true, true) => pages.remove(&place).map(|page| self.freed.push(page)).is_some(),
                     (false, false) => {
-                        let page = spare.pop().ok_or(Error::NoMetadata("pages"))?;
+                        let page = spare.pop().ok_or(DatastoreError::NoMetadata("pages"))?;
                         pages.insert(place, page).is_none()
                     }
                     _ => false,

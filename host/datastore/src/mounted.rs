@@ -7,11 +7,11 @@ use crate::layout::Image;
 use crate::layout::descriptor::Reader;
 use crate::layout::geometry::Geometry;
 use crate::layout::heartbeat::SlotState;
-use crate::layout::lock::Owner;
+use crate::layout::lock::LockOwner;
 use crate::layout::superblock::Superblock;
 use crate::options::MountOptions;
 use crate::serial::Serial;
-use crate::{Error, Result, Runtime, recovery};
+use crate::{DatastoreError, Result, Runtime, recovery};
 use multipath::SharedDisk;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -40,7 +40,8 @@ impl Mounted {
         runtime: Arc<dyn Runtime>,
         omit: Omissions,
     ) -> Result<Arc<Self>> {
-        let found = volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(Error::NotADatastore)?;
+        let found =
+            volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(DatastoreError::NotADatastore)?;
         if !omit.bound {
             disk.bound(options.timing.io_lifetime);
         }
@@ -64,7 +65,7 @@ impl Mounted {
     }
 
     /// The life of this mount.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> LockOwner {
         self.heartbeat.owner()
     }
 
@@ -87,7 +88,7 @@ impl Mounted {
             let _ = sender.send(work.await);
         }));
         // The task is gone only when the host is.
-        receiver.await.unwrap_or(Err(Error::LeaseLost))
+        receiver.await.unwrap_or(Err(DatastoreError::LeaseLost))
     }
 
     /// Who had asked for a change of a file's data no longer waits for it: it may be done yet, for as long as commands last.
@@ -112,7 +113,9 @@ impl Mounted {
         let mut backoff = self.io.backoff();
         loop {
             match operation().await {
-                Err(Error::Busy) if self.io.runtime.now() < since + self.io.timing.patience => backoff.pause().await,
+                Err(DatastoreError::Busy) if self.io.runtime.now() < since + self.io.timing.patience => {
+                    backoff.pause().await
+                }
                 answer => return answer,
             }
         }
@@ -120,7 +123,7 @@ impl Mounted {
 
     /// Whether the life that holds a lock is over and all that it had begun is finished. Breaks it when it has shown no
     /// beat for the time of the lease.
-    pub(crate) async fn is_gone(&self, owner: Owner) -> Result<bool> {
+    pub(crate) async fn is_gone(&self, owner: LockOwner) -> Result<bool> {
         recovery::is_gone(&self.io, &self.superblock, &self.watch, self.owner(), owner).await
     }
 
@@ -164,7 +167,7 @@ async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: 
             Some(slot) => {
                 recovery::break_slot(io, superblock, slot, recovery::STRANGER).await?;
             }
-            None if now > since + io.timing.lease * 2 => return Err(Error::NoSlot),
+            None if now > since + io.timing.lease * 2 => return Err(DatastoreError::NoSlot),
             None => io.runtime.sleep(io.timing.interval).await,
         }
     }

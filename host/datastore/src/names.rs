@@ -10,7 +10,7 @@ use crate::mounted::Mounted;
 use crate::path;
 use crate::transaction::Transaction;
 use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use std::sync::Arc;
 
 /// How often a directory is read that changes meanwhile, before its lock is taken.
@@ -25,10 +25,10 @@ async fn find_names(mounted: &Arc<Mounted>, names: &[&str]) -> Result<(FileId, F
     let mut here = (root(mounted).await?, FileKind::Directory);
     for name in names {
         if here.1 != FileKind::Directory {
-            return Err(Error::NotADirectory);
+            return Err(DatastoreError::NotADirectory);
         }
         let directory = read_directory(mounted, here.0).await?;
-        let entry = directory.find(name).ok_or(Error::NotFound)?;
+        let entry = directory.find(name).ok_or(DatastoreError::NotFound)?;
         here = (FileId { descriptor: entry.descriptor, id: entry.file_id }, entry.kind);
     }
     Ok(here)
@@ -63,8 +63,8 @@ async fn directory_descriptor(mounted: &Mounted, file: FileId) -> Result<Descrip
     let descriptor = read_descriptor(&mounted.io, &mounted.superblock, file.descriptor).await?;
     match descriptor.kind() {
         Some(FileKind::Directory) if descriptor.file_id.get() == file.id => Ok(descriptor),
-        Some(FileKind::File) if descriptor.file_id.get() == file.id => Err(Error::NotADirectory),
-        _ => Err(Error::NotFound),
+        Some(FileKind::File) if descriptor.file_id.get() == file.id => Err(DatastoreError::NotADirectory),
+        _ => Err(DatastoreError::NotFound),
     }
 }
 
@@ -80,14 +80,14 @@ pub(crate) async fn make(mounted: &Arc<Mounted>, path: &str, kind: FileKind) -> 
 async fn make_in(transaction: &mut Transaction, parent: FileId, name: &str, kind: FileKind) -> Result<FileId> {
     let (mut node, mut directory) = lock_directory(transaction, parent).await?;
     if directory.find(name).is_some() {
-        return Err(Error::Exists);
+        return Err(DatastoreError::Exists);
     }
     let index = transaction.take_all(Resource::Descriptors, 1).await?[0];
     let sector = sector_of(&transaction.mounted.superblock, index)?;
     let guard = transaction.lock(sector).await?;
     let mut descriptor: Descriptor = transaction.view(guard, Kind::Descriptor, index)?;
     if descriptor.kind().is_some() {
-        return Err(Error::Damaged { what: "descriptor that should be free", sector });
+        return Err(DatastoreError::Damaged { what: "descriptor that should be free", sector });
     }
     descriptor.begin(kind, parent.descriptor, transaction.mounted.io.runtime.unix_millis());
     transaction.set(guard, &descriptor);
@@ -109,9 +109,9 @@ pub(crate) async fn remove(mounted: &Arc<Mounted>, path: &str, file: FileId) -> 
 
 async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, file: FileId) -> Result<()> {
     let (mut node, mut directory) = lock_directory(transaction, parent).await?;
-    let entry = directory.find(name).ok_or(Error::NotFound)?;
+    let entry = directory.find(name).ok_or(DatastoreError::NotFound)?;
     if (entry.descriptor, entry.file_id) != (file.descriptor, file.id) {
-        return Err(Error::NotFound);
+        return Err(DatastoreError::NotFound);
     }
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
     let guard = match entry.kind {
@@ -122,7 +122,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
     if victim.descriptor.kind() == Some(FileKind::Directory) {
         let content = victim.directory(transaction).await?;
         if !content.is_empty() {
-            return Err(Error::NotEmpty);
+            return Err(DatastoreError::NotEmpty);
         }
         let mut map = content.map;
         let end = map.end();
@@ -132,7 +132,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         drop_gone_readers(transaction, &mut victim.descriptor).await?;
         // Somebody has written to it since it was emptied.
         if victim.descriptor.leaves.get() > 0 {
-            return Err(Error::Locked { owner: None });
+            return Err(DatastoreError::Locked { owner: None });
         }
     }
     victim.descriptor.end();
@@ -157,12 +157,12 @@ pub(crate) async fn rename(mounted: &Arc<Mounted>, from: &str, to: &str) -> Resu
 
 async fn rename_within(transaction: &mut Transaction, parent: FileId, from: &str, to: &str) -> Result<()> {
     let (mut node, mut directory) = lock_directory(transaction, parent).await?;
-    let entry = directory.find(from).cloned().ok_or(Error::NotFound)?;
+    let entry = directory.find(from).cloned().ok_or(DatastoreError::NotFound)?;
     if from == to {
         return Ok(());
     }
     if directory.find(to).is_some() {
-        return Err(Error::Exists);
+        return Err(DatastoreError::Exists);
     }
     node.remove(transaction, &mut directory, from)?;
     node.add(transaction, &mut directory, Entry { name: to.to_owned(), ..entry }).await
@@ -171,13 +171,13 @@ async fn rename_within(transaction: &mut Transaction, parent: FileId, from: &str
 async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: (FileId, &str)) -> Result<()> {
     let (mut source, mut left) = lock_directory(transaction, from.0).await?;
     let (mut target, mut entered) = lock_directory(transaction, to.0).await?;
-    let entry = left.find(from.1).cloned().ok_or(Error::NotFound)?;
+    let entry = left.find(from.1).cloned().ok_or(DatastoreError::NotFound)?;
     if entered.find(to.1).is_some() {
-        return Err(Error::Exists);
+        return Err(DatastoreError::Exists);
     }
     // Two hosts that move directories into each other would make a ring that hangs nowhere.
     if entry.kind == FileKind::Directory {
-        return Err(Error::IsADirectory);
+        return Err(DatastoreError::IsADirectory);
     }
     let file = FileId { descriptor: entry.descriptor, id: entry.file_id };
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;

@@ -1,20 +1,20 @@
 //! Paths: names between slashes, from the root.
 
 use crate::layout::page::MAX_FILE_NAME_BYTES;
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 
 /// The names of a path. `/` has none.
 pub(crate) fn names(path: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     let is_name =
         |name: &&str| !matches!(*name, "." | "..") && name.len() <= MAX_FILE_NAME_BYTES && !name.contains('\0');
-    if names.iter().all(is_name) { Ok(names) } else { Err(Error::InvalidPath(path.to_owned())) }
+    if names.iter().all(is_name) { Ok(names) } else { Err(DatastoreError::InvalidPath(path.to_owned())) }
 }
 
 /// The names of the directory, and the last name.
 pub(crate) fn split(path: &str) -> Result<(Vec<&str>, &str)> {
     let mut names = names(path)?;
-    let last = names.pop().ok_or_else(|| Error::InvalidPath(path.to_owned()))?;
+    let last = names.pop().ok_or_else(|| DatastoreError::InvalidPath(path.to_owned()))?;
     Ok((names, last))
 }
 
@@ -28,8 +28,8 @@ mod tests {
         assert_eq!(names("/vm//vm.vmx"), Ok(vec!["vm", "vm.vmx"]));
         assert_eq!(split("vm/vm.vmx"), Ok((vec!["vm"], "vm.vmx")));
         for bad in ["/..", "/a/./b", &"x".repeat(113)] {
-            assert_eq!(names(bad), Err(Error::InvalidPath(bad.to_owned())));
+            assert_eq!(names(bad), Err(DatastoreError::InvalidPath(bad.to_owned())));
         }
-        assert_eq!(split("/"), Err(Error::InvalidPath("/".into())));
+        assert_eq!(split("/"), Err(DatastoreError::InvalidPath("/".into())));
     }
 }

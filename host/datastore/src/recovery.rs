@@ -9,23 +9,23 @@ use crate::heartbeat::{Watch, read_slot, swap_slot};
 use crate::io::{Io, Swap};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
-use crate::layout::lock::{Owner, lock_of};
+use crate::layout::lock::{LockOwner, lock_of};
 use crate::layout::superblock::Superblock;
 use crate::layout::{Image, image_of};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 
 /// Who breaks a slot without having one: a host that mounts when all are taken, or one that checks the volume.
-pub(crate) const STRANGER: Owner = Owner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
+pub(crate) const STRANGER: LockOwner = LockOwner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
 
 /// Whether the life `owner` is over, and all that it had begun is finished.
 pub(crate) async fn is_gone(
     io: &Io,
     superblock: &Superblock,
     watch: &Mutex<Watch>,
-    me: Owner,
-    owner: Owner,
+    me: LockOwner,
+    owner: LockOwner,
 ) -> Result<bool> {
     let slot = read_slot(io, owner.slot, superblock.uuid).await?;
     if slot.owner() != owner || slot.state == SlotState::Free {
@@ -39,7 +39,7 @@ pub(crate) async fn is_gone(
 }
 
 /// Breaks a host whose slot has not changed for the time of the lease. False when the slot has changed after all.
-pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me: Owner) -> Result<bool> {
+pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me: LockOwner) -> Result<bool> {
     let io = io.until(io.runtime.now() + io.timing.fence);
     let breaking = Slot { state: SlotState::Breaking(me), beats: seen.beats + 1, ..seen.clone() };
     if swap_slot(&io, superblock.uuid, seen, &breaking).await? != Swap::Done {
@@ -56,7 +56,7 @@ pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me
 }
 
 /// Applies what the journal of a life holds.
-async fn replay(io: &Io, superblock: &Superblock, owner: Owner) -> Result<()> {
+async fn replay(io: &Io, superblock: &Superblock, owner: LockOwner) -> Result<()> {
     let geometry = &superblock.geometry;
     let journal = io.read(geometry.journal_at(owner.slot), u64::from(geometry.journal_sectors)).await?;
     match Record::decode(&journal, superblock.uuid) {
@@ -69,7 +69,7 @@ async fn replay(io: &Io, superblock: &Superblock, owner: Owner) -> Result<()> {
 
 /// Applies those parts of a record that have not been: their guard is still locked by `owner`, and of the generation
 /// that the record tells. Pages go before the guards that protect them.
-pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, owner: Owner) -> Result<()> {
+pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, owner: LockOwner) -> Result<()> {
     let mut waiting: Vec<Option<Image>> = Vec::with_capacity(record.parts.len());
     for part in &record.parts {
         waiting.push(match part {
@@ -77,7 +77,7 @@ pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, own
             Part::Guard { sector, generation, .. } => {
                 let image = io.read_image(*sector).await?;
                 let lock = lock_of(&image, superblock.uuid);
-                let lock = lock.ok_or(Error::Damaged { what: "lock", sector: *sector })?;
+                let lock = lock.ok_or(DatastoreError::Damaged { what: "lock", sector: *sector })?;
                 (lock.owner() == Some(owner) && lock.generation() == *generation).then_some(image)
             }
         });

@@ -5,12 +5,12 @@
 
 use crate::io::Swap;
 use crate::layout::journal::{Part, Record};
-use crate::layout::lock::{Guarded, Kind, Owner, lock_of, with_owner};
+use crate::layout::lock::{Guarded, Kind, LockOwner, lock_of, with_owner};
 use crate::layout::{Image, SECTOR_BYTES, image_of};
 use crate::mounted::Mounted;
 use crate::recovery;
 use crate::serial::{Pending, Serial};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(crate) enum Locked {
     /// It is ours; so the sector looks now.
     Yes(Box<Image>),
     /// A host that lives has it.
-    Busy(Owner),
+    Busy(LockOwner),
 }
 
 impl Transaction {
@@ -94,20 +94,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// Locks a sector; [`Error::Busy`] when a living host has it.
+    /// Locks a sector; [`DatastoreError::Busy`] when a living host has it.
     pub(crate) async fn lock(&mut self, sector: u64) -> Result<GuardId> {
         let found = self.lock_all(&[sector]).await?;
-        found.first().copied().flatten().ok_or(Error::Busy)
+        found.first().copied().flatten().ok_or(DatastoreError::Busy)
     }
 
-    /// Locks a sector for a file's user; [`Error::Locked`] tells who has it.
+    /// Locks a sector for a file's user; [`DatastoreError::Locked`] tells who has it.
     pub(crate) async fn lock_for(&mut self, sector: u64) -> Result<GuardId> {
         if self.serial.held.contains_key(&sector) {
-            return Err(Error::Locked { owner: Some(self.mounted.owner()) });
+            return Err(DatastoreError::Locked { owner: Some(self.mounted.owner()) });
         }
         match try_lock(&self.mounted, sector).await {
             Ok(Locked::Yes(image)) => Ok(self.push(sector, *image)),
-            Ok(Locked::Busy(owner)) => Err(Error::Locked { owner: Some(owner) }),
+            Ok(Locked::Busy(owner)) => Err(DatastoreError::Locked { owner: Some(owner) }),
             Err(error) => {
                 self.serial.orphans.insert(sector);
                 Err(error)
@@ -161,7 +161,7 @@ impl Transaction {
         let guard = &self.guards[id];
         let image = guard.after.as_ref().unwrap_or(&guard.locked);
         T::decode(image, kind, index, self.mounted.superblock.uuid)
-            .ok_or(Error::Damaged { what: "metadata", sector: guard.sector })
+            .ok_or(DatastoreError::Damaged { what: "metadata", sector: guard.sector })
     }
 
     /// The sector of a lock.
@@ -256,7 +256,7 @@ impl Transaction {
             }
             numbers[id] = parts.len() as u16;
             let lock = lock_of(&guard.locked, self.mounted.superblock.uuid);
-            let lock = lock.ok_or(Error::Damaged { what: "lock", sector: guard.sector })?;
+            let lock = lock.ok_or(DatastoreError::Damaged { what: "lock", sector: guard.sector })?;
             let image = match &guard.after {
                 None if guard.keep => None,
                 content => Some(with_owner(content.as_ref().unwrap_or(&guard.locked), guard.keep.then_some(me))),
@@ -270,7 +270,7 @@ impl Transaction {
         let record = Record { slot: me.slot, incarnation: me.incarnation, sequence: self.serial.sequence, parts };
         let bytes = record.encode(self.mounted.superblock.uuid).map(|bytes| bytes.len());
         let room = self.mounted.geometry().journal_sectors as usize * SECTOR_BYTES;
-        if bytes.is_some_and(|bytes| bytes <= room) { Ok(record) } else { Err(Error::TooLarge) }
+        if bytes.is_some_and(|bytes| bytes <= room) { Ok(record) } else { Err(DatastoreError::TooLarge) }
     }
 
     /// Applies a record for the first time: nothing need be read, for the locks are ours.
@@ -300,7 +300,7 @@ impl Transaction {
             // One that others have changed since was applied before. One that we keep, nobody else changes.
             if matches!(outcome?, Swap::Lost(_)) && kept {
                 mounted.io.lease.end();
-                return Err(Error::Damaged { what: "lock", sector });
+                return Err(DatastoreError::Damaged { what: "lock", sector });
             }
         }
         self.note_applied(record);
@@ -321,7 +321,7 @@ impl Transaction {
     }
 
     async fn write_record(&mut self, record: &Record) -> Result<()> {
-        let bytes = record.encode(self.mounted.superblock.uuid).ok_or(Error::TooLarge)?;
+        let bytes = record.encode(self.mounted.superblock.uuid).ok_or(DatastoreError::TooLarge)?;
         self.mounted.io.write(self.mounted.geometry().journal_at(record.slot), bytes).await
     }
 }
@@ -332,7 +332,7 @@ pub(crate) async fn try_lock(mounted: &Mounted, sector: u64) -> Result<Locked> {
     let mut image = mounted.read_image(sector).await?;
     let mut last = me;
     for _ in 0..LOCK_TRIES {
-        let lock = lock_of(&image, mounted.superblock.uuid).ok_or(Error::Damaged { what: "lock", sector })?;
+        let lock = lock_of(&image, mounted.superblock.uuid).ok_or(DatastoreError::Damaged { what: "lock", sector })?;
         if let Some(owner) = lock.owner()
             && owner != me
             && !mounted.is_gone(owner).await?

@@ -10,7 +10,7 @@ use crate::layout::superblock::Superblock;
 use crate::layout::{PAGE_BYTES, PAGE_SECTORS};
 use crate::map::Map;
 use crate::transaction::{GuardId, Transaction};
-use crate::{Error, Result};
+use crate::{DatastoreError, Result};
 use bytes::Bytes;
 
 /// Pages read by one command.
@@ -30,13 +30,17 @@ pub(crate) async fn read_descriptor(io: &Io, superblock: &Superblock, index: u32
     let sector = sector_of(superblock, index)?;
     let image = io.read_image(sector).await?;
     let descriptor = Descriptor::decode(&image, Kind::Descriptor, index, superblock.uuid);
-    descriptor.ok_or(Error::Damaged { what: "file descriptor", sector })
+    descriptor.ok_or(DatastoreError::Damaged { what: "file descriptor", sector })
 }
 
 /// Sector of a descriptor.
 pub(crate) fn sector_of(superblock: &Superblock, index: u32) -> Result<u64> {
     let sector = superblock.geometry.descriptor_sector(index);
-    if index < superblock.geometry.descriptors { Ok(sector) } else { Err(Error::Damaged { what: "pointer", sector }) }
+    if index < superblock.geometry.descriptors {
+        Ok(sector)
+    } else {
+        Err(DatastoreError::Damaged { what: "pointer", sector })
+    }
 }
 
 /// Reads pages, neighbours together. In the order of `pages`.
@@ -49,7 +53,7 @@ async fn read_pages(io: &Io, superblock: &Superblock, pages: &[u32]) -> Result<V
         let count = rest.iter().enumerate().take(PAGES_AT_ONCE).take_while(follows).count();
         let sector = geometry.page_sector(first);
         if u64::from(first) + count as u64 > u64::from(geometry.pages) {
-            return Err(Error::Damaged { what: "pointer to a page", sector });
+            return Err(DatastoreError::Damaged { what: "pointer to a page", sector });
         }
         let bytes = io.read(sector, count as u64 * PAGE_SECTORS).await?;
         read.extend((0..count).map(|at| bytes.slice(at * PAGE_BYTES..(at + 1) * PAGE_BYTES)));
@@ -68,7 +72,7 @@ pub(crate) async fn read_map(io: &Io, superblock: &Superblock, index: u32, descr
             let id = PageId { descriptor: index, file_id: descriptor.file_id.get(), level, index: *place };
             let pointers = page::decode_pointers(&bytes, id, superblock.uuid);
             let sector = superblock.geometry.page_sector(*number);
-            let pointers = pointers.ok_or(Error::Damaged { what: "page of pointers", sector })?;
+            let pointers = pointers.ok_or(DatastoreError::Damaged { what: "page of pointers", sector })?;
             next.extend(map.read(level - 1, place.saturating_mul(page::POINTERS as u32), &pointers));
         }
         pages = next;
@@ -94,7 +98,7 @@ impl Directory {
             let id = PageId { descriptor: index, file_id: descriptor.file_id.get(), level: 0, index: place as u32 };
             let entries = page::decode_entries(bytes, id, superblock.uuid);
             let sector = superblock.geometry.page_sector(numbers[place]);
-            pages.push(entries.ok_or(Error::Damaged { what: "page of a directory", sector })?);
+            pages.push(entries.ok_or(DatastoreError::Damaged { what: "page of a directory", sector })?);
         }
         Ok(Self { map, pages })
     }
@@ -122,7 +126,7 @@ impl Node {
     pub(crate) fn of(transaction: &Transaction, guard: GuardId, file: FileId) -> Result<Self> {
         let descriptor: Descriptor = transaction.view(guard, Kind::Descriptor, file.descriptor)?;
         if descriptor.kind().is_none() || descriptor.file_id.get() != file.id {
-            return Err(Error::NotFound);
+            return Err(DatastoreError::NotFound);
         }
         Ok(Self { index: file.descriptor, guard, descriptor })
     }
@@ -168,7 +172,7 @@ impl Node {
     /// Reads it as a directory.
     pub(crate) async fn directory(&self, transaction: &Transaction) -> Result<Directory> {
         if self.descriptor.kind() != Some(FileKind::Directory) {
-            return Err(Error::NotADirectory);
+            return Err(DatastoreError::NotADirectory);
         }
         let mounted = &transaction.mounted;
         Directory::read(&mounted.io, &mounted.superblock, self.index, &self.descriptor).await
@@ -207,7 +211,7 @@ impl Node {
         name: &str,
     ) -> Result<()> {
         let place = directory.pages.iter().position(|page| page.iter().any(|entry| entry.name == name));
-        let place = place.ok_or(Error::NotFound)?;
+        let place = place.ok_or(DatastoreError::NotFound)?;
         directory.pages[place].retain(|entry| entry.name != name);
         self.descriptor.modified = transaction.mounted.io.runtime.unix_millis().into();
         self.put(transaction);
@@ -216,7 +220,7 @@ impl Node {
 
     fn store_page(&self, transaction: &mut Transaction, directory: &Directory, place: usize) -> Result<()> {
         let volume = transaction.mounted.superblock.uuid;
-        let run = directory.map.at(place as u32).ok_or(Error::NotFound)?;
+        let run = directory.map.at(place as u32).ok_or(DatastoreError::NotFound)?;
         let sector = transaction.mounted.geometry().page_sector(run.target);
         let page = page::encode_entries(self.page_id(0, place as u32), volume, &directory.pages[place]);
         transaction.set_page(sector, self.guard, &page);

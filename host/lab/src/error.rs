@@ -45,7 +45,7 @@ pub enum LabError {
     Disk(#[from] DiskError),
     /// The datastore failed.
     #[error(transparent)]
-    Datastore(#[from] datastore::Error),
+    Datastore(#[from] datastore::DatastoreError),
     /// A virtual disk or machine failed.
     #[error(transparent)]
     Disks(#[from] virtual_disk::Error),

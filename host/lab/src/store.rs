@@ -17,7 +17,7 @@ use std::time::Duration;
 use virtual_disk::reclaim::CountRule;
 use virtual_disk::unmap::UnmapSummary;
 use virtual_disk::vmx::Vmx;
-use virtual_disk::{Access, Boot, DiskSpec, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
+use virtual_disk::{Boot, DiskSpec, FileAccess, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
 
 /// Every datastore of the lab is called so: by this it knows its own.
 const LABEL: &str = "ibid-lab";
@@ -118,7 +118,7 @@ impl Store {
     }
 
     /// Opens a virtual disk: for reading beside others, or for its guest alone.
-    pub(crate) async fn open(&self, name: &str, access: Access, settings: MoverSettings) -> Result<Disk, LabError> {
+    pub(crate) async fn open(&self, name: &str, access: FileAccess, settings: MoverSettings) -> Result<Disk, LabError> {
         Ok(Disk(VirtualDisk::open(&self.datastore, &path(name), access, settings).await?))
     }
 

@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::live::Live;
 use crate::mover::{ByHost, CopyOrder, MoverSettings, Work};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
-use crate::store::{Access, Store};
+use crate::store::{FileAccess, Store};
 use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
 use datastore::Datastore;
@@ -130,7 +130,7 @@ impl VirtualDisk {
     ) -> Result<Self> {
         let descriptor = Descriptor::new(stem(path), bytes, format == Format::Thin, store.new_uuid()?);
         if store.exists(path).await? {
-            return Err(Error::Datastore(datastore::Error::Exists));
+            return Err(Error::Datastore(datastore::DatastoreError::Exists));
         }
         let flat_path = beside(path, &descriptor.extent);
         let file = store.create_flat(&flat_path, bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
@@ -157,7 +157,7 @@ impl VirtualDisk {
     }
 
     /// Opens a disk.
-    pub async fn open(datastore: &Datastore, path: &str, access: Access, settings: MoverSettings) -> Result<Self> {
+    pub async fn open(datastore: &Datastore, path: &str, access: FileAccess, settings: MoverSettings) -> Result<Self> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
         if descriptor.create_type != CreateType::Vmfs {
@@ -286,7 +286,7 @@ impl VirtualDisk {
         let descriptor =
             Descriptor::new(stem(&target.path), source.bytes(), format == Format::Thin, self.place().descriptor.uuid);
         if store.exists(&target.path).await? {
-            return Err(Error::Datastore(datastore::Error::Exists));
+            return Err(Error::Datastore(datastore::DatastoreError::Exists));
         }
         let flat_path = beside(&target.path, &descriptor.extent);
         let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
@@ -341,7 +341,7 @@ impl VirtualDisk {
         let store = Store::new(datastore);
         let mut descriptor = Descriptor::parse(&store.read_text(from).await?)?;
         if store.exists(to).await? {
-            return Err(Error::Datastore(datastore::Error::Exists));
+            return Err(Error::Datastore(datastore::DatastoreError::Exists));
         }
         let before = beside(from, &descriptor.extent);
         descriptor.extent = format!("{}-flat.vmdk", stem(to));

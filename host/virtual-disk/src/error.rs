@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum Error {
     /// The datastore.
     #[error(transparent)]
-    Datastore(#[from] datastore::Error),
+    Datastore(#[from] datastore::DatastoreError),
     /// The device.
     #[error(transparent)]
     Disk(#[from] DiskError),

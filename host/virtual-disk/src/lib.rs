@@ -33,4 +33,4 @@ pub use error::{Error, Result};
 pub use format::{Format, FormatError};
 pub use machine::{Boot, DiskSpec, Machine, Running};
 pub use mover::{ByHost, MoverSettings, Sent, Work};
-pub use store::Access;
+pub use store::FileAccess;

@@ -8,7 +8,7 @@ use crate::disk::{Progress, Report, Target, VirtualDisk, beside};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::mover::MoverSettings;
-use crate::store::{Access, Store};
+use crate::store::{FileAccess, Store};
 use crate::vmx::Vmx;
 pub use boot::Boot;
 use datastore::{Datastore, FileKind};
@@ -70,7 +70,7 @@ impl Machine {
             match Self::open(datastore, &entry.name, settings).await {
                 Ok(machine) => machines.push(machine),
                 // A directory of something else, or one that is just being made or removed.
-                Err(Error::Datastore(datastore::Error::NotFound)) => {}
+                Err(Error::Datastore(datastore::DatastoreError::NotFound)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -153,7 +153,7 @@ impl Machine {
     pub async fn is_running(&self) -> Result<bool> {
         match self.datastore().stat(&self.lock_path()).await {
             Ok(stat) => Ok(stat.owner.is_some()),
-            Err(datastore::Error::NotFound) => Ok(false),
+            Err(datastore::DatastoreError::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -175,7 +175,7 @@ impl Machine {
             let name = copy.disk_name(index);
             let target = Target { format, ..Target::new(datastore, &copy.path(&name)) };
             // For reading: many copies of one template are made at the same time, by many hosts.
-            let source = VirtualDisk::open(self.datastore(), path, Access::Read, self.settings).await?;
+            let source = VirtualDisk::open(self.datastore(), path, FileAccess::Read, self.settings).await?;
             let cloned = source.clone_to(&target, progress).await;
             source.close().await?;
             let (disk, one) = cloned?;
@@ -197,7 +197,7 @@ impl Machine {
     ) -> Result<Report> {
         let mut disks = Vec::new();
         for path in self.disk_paths() {
-            disks.push(VirtualDisk::open(self.datastore(), &path, Access::Write, self.settings).await?);
+            disks.push(VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await?);
         }
         let moved = self.move_disks(&disks, datastore, format, progress).await;
         for disk in &disks {

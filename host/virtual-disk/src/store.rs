@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
-use datastore::{Datastore, FS_BLOCK_BYTES, File, Fill};
+use datastore::{BlockFill, Datastore, FS_BLOCK_BYTES, File};
 use multipath::SharedDisk;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use datastore::Access;
+pub use datastore::FileAccess;
 
 /// The most bytes of a text file that is read.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -35,7 +35,7 @@ impl Store {
     pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
         match self.0.stat(path).await {
             Ok(_) => Ok(true),
-            Err(datastore::Error::NotFound) => Ok(false),
+            Err(datastore::DatastoreError::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Opens a flat file.
-    pub(crate) async fn open_flat(&self, path: &str, access: Access) -> Result<Arc<dyn FlatFile>> {
+    pub(crate) async fn open_flat(&self, path: &str, access: FileAccess) -> Result<Arc<dyn FlatFile>> {
         let file = self.0.open(path, access).await?;
         Ok(Arc::new(Flat { file, disk: self.0.disk() }))
     }
@@ -92,11 +92,11 @@ struct Flat {
     disk: Arc<dyn SharedDisk>,
 }
 
-fn run(extent: &datastore::Extent) -> Option<FileRun> {
+fn run(extent: &datastore::FileExtent) -> Option<FileRun> {
     let (lba, state) = match extent.state {
-        datastore::State::Hole => return None,
-        datastore::State::ToBeZeroed { lba } => (lba, State::ToBeZeroed),
-        datastore::State::Written { lba } => (lba, State::Written),
+        datastore::ExtentState::Hole => return None,
+        datastore::ExtentState::ToBeZeroed { lba } => (lba, State::ToBeZeroed),
+        datastore::ExtentState::Written { lba } => (lba, State::Written),
     };
     Some(FileRun { first: extent.block, blocks: extent.blocks, lba, state })
 }
@@ -119,7 +119,7 @@ impl FlatFile for Flat {
 
     fn allocate(&self, blocks: Range<u64>) -> FileAnswer<'_, Vec<FileRun>> {
         Box::pin(async move {
-            self.file.allocate(blocks.clone(), Fill::ToBeZeroed).await?;
+            self.file.allocate(blocks.clone(), BlockFill::ToBeZeroed).await?;
             Ok(self.file.extents(blocks).iter().filter_map(run).collect())
         })
     }

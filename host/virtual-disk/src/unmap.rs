@@ -51,7 +51,7 @@ fn check_support(datastore: &Datastore) -> Result<()> {
 /// Makes the file that takes the free blocks. One that a crash left is removed; one that another host fills is its own.
 async fn balloon_file(datastore: &Datastore, name: &str) -> Result<File> {
     match datastore.create(name).await {
-        Err(datastore::Error::Exists) => {
+        Err(datastore::DatastoreError::Exists) => {
             datastore.remove(name).await?;
             Ok(datastore.create(name).await?)
         }

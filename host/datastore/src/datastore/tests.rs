@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cursor, Extent, FS_BLOCK_BYTES, Fill, State, TokioRuntime};
+use crate::{BlockFill, Cursor, ExtentState, FS_BLOCK_BYTES, FileExtent, TokioRuntime};
 use multipath::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn a_datastore_is_made_found_and_mounted() {
     assert_eq!((made.partition_lba, made.sectors, made.mode), (63, 2 << 20, Mode::V5));
     let datastore = lab.mount("b").await;
     let space = datastore.space().await.unwrap();
-    assert_eq!(space, Space { blocks: made.blocks, free: made.blocks });
+    assert_eq!(space, DatastoreSpace { blocks: made.blocks, free: made.blocks });
     assert_eq!(Datastore::probe_space(&lab.disk("a"), &lab.runtime).await, Ok(space));
     assert!((1000..1024).contains(&space.blocks), "{}", space.blocks);
     datastore.unmount().await.unwrap();
@@ -83,12 +83,12 @@ async fn files_are_made_listed_renamed_and_removed() {
     two.create_directory("/vm2").await.unwrap();
     one.rename("/vm1/other.vmx", "/vm2/vm2.vmx").await.unwrap();
     assert_eq!(names(one.list("/vm2").await.unwrap()), ["vm2.vmx"]);
-    assert_eq!(one.rename("/vm1/vm1.vmdk", "/vm2/vm2.vmx").await, Err(Error::Exists));
-    assert_eq!(one.remove("/vm2").await, Err(Error::NotEmpty));
+    assert_eq!(one.rename("/vm1/vm1.vmdk", "/vm2/vm2.vmx").await, Err(DatastoreError::Exists));
+    assert_eq!(one.remove("/vm2").await, Err(DatastoreError::NotEmpty));
     one.remove("/vm2/vm2.vmx").await.unwrap();
     one.remove("/vm2").await.unwrap();
     one.remove("/vm1/vm1.vmdk").await.unwrap();
-    assert_eq!(one.stat("/vm2").await, Err(Error::NotFound));
+    assert_eq!(one.stat("/vm2").await, Err(DatastoreError::NotFound));
     assert_eq!(names(two.list("/").await.unwrap()), ["vm1"]);
     let space = two.space().await.unwrap();
     assert_eq!(space.free, space.blocks);
@@ -99,25 +99,25 @@ async fn a_file_is_one_hosts_or_its_readers() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     let file = one.create("/disk").await.unwrap();
-    let locked = Error::Locked { owner: Some(one.owner()) };
-    assert_eq!(two.open("/disk", Access::Write).await.err(), Some(locked.clone()));
-    assert_eq!(two.open("/disk", Access::Read).await.err(), Some(locked.clone()));
-    assert_eq!(one.open("/disk", Access::Write).await.err(), Some(locked.clone()));
+    let locked = DatastoreError::Locked { owner: Some(one.owner()) };
+    assert_eq!(two.open("/disk", FileAccess::Write).await.err(), Some(locked.clone()));
+    assert_eq!(two.open("/disk", FileAccess::Read).await.err(), Some(locked.clone()));
+    assert_eq!(one.open("/disk", FileAccess::Write).await.err(), Some(locked.clone()));
     assert_eq!(two.remove("/disk").await, Err(locked));
     assert_eq!(two.stat("/disk").await.unwrap().owner, Some(one.owner()));
     file.close().await.unwrap();
     let readers = [
-        two.open("/disk", Access::Read).await.unwrap(),
-        two.open("/disk", Access::Read).await.unwrap(),
-        one.open("/disk", Access::Read).await.unwrap(),
+        two.open("/disk", FileAccess::Read).await.unwrap(),
+        two.open("/disk", FileAccess::Read).await.unwrap(),
+        one.open("/disk", FileAccess::Read).await.unwrap(),
     ];
     assert_eq!(one.stat("/disk").await.unwrap().readers, 2);
-    assert_eq!(readers[0].set_size(5).await, Err(Error::ReadOnly));
+    assert_eq!(readers[0].set_size(5).await, Err(DatastoreError::ReadOnly));
     for reader in readers {
-        assert_eq!(one.open("/disk", Access::Write).await.err(), Some(Error::Locked { owner: None }));
+        assert_eq!(one.open("/disk", FileAccess::Write).await.err(), Some(DatastoreError::Locked { owner: None }));
         reader.close().await.unwrap();
     }
-    one.open("/disk", Access::Write).await.unwrap().close().await.unwrap();
+    one.open("/disk", FileAccess::Write).await.unwrap().close().await.unwrap();
     one.unmount().await.unwrap();
     two.remove("/disk").await.unwrap();
 }
@@ -129,30 +129,30 @@ async fn blocks_come_and_go() {
     let file = one.create("/disk").await.unwrap();
     let free = one.space().await.unwrap().free;
     file.set_size(1000 * FS_BLOCK_BYTES).await.unwrap();
-    assert_eq!(file.extents(0..2000), [Extent { block: 0, blocks: 1000, state: State::Hole }]);
-    file.allocate(0..900, Fill::ToBeZeroed).await.unwrap();
-    file.allocate(950..951, Fill::Written).await.unwrap();
+    assert_eq!(file.extents(0..2000), [FileExtent { block: 0, blocks: 1000, state: ExtentState::Hole }]);
+    file.allocate(0..900, BlockFill::ToBeZeroed).await.unwrap();
+    file.allocate(950..951, BlockFill::Written).await.unwrap();
     assert_eq!((file.allocated(), one.space().await.unwrap().free), (901, free - 901));
     file.mark_written(10..20).await.unwrap();
-    let lba = |extent: &Extent| match extent.state {
-        State::Hole => 0,
-        State::ToBeZeroed { lba } | State::Written { lba } => lba,
+    let lba = |extent: &FileExtent| match extent.state {
+        ExtentState::Hole => 0,
+        ExtentState::ToBeZeroed { lba } | ExtentState::Written { lba } => lba,
     };
     let written = file.extents(10..20);
-    assert!(written.iter().all(|extent| matches!(extent.state, State::Written { .. })));
+    assert!(written.iter().all(|extent| matches!(extent.state, ExtentState::Written { .. })));
     assert!(written.iter().all(|extent| lba(extent) % 2048 == 0), "blocks are aligned to 1 MiB of the device");
     let punched = file.punch(10..15).await.unwrap();
     assert_eq!(punched, [(lba(&written[0]), 5 * 2048)]);
-    assert_eq!(file.punch(20..1001).await, Err(Error::OutOfRange));
+    assert_eq!(file.punch(20..1001).await, Err(DatastoreError::OutOfRange));
     file.close().await.unwrap();
-    let file = one.open("/disk", Access::Write).await.unwrap();
+    let file = one.open("/disk", FileAccess::Write).await.unwrap();
     assert_eq!((file.allocated(), file.blocks()), (896, 1000));
-    assert_eq!(file.extents(9..16)[1], Extent { block: 10, blocks: 5, state: State::Hole });
+    assert_eq!(file.extents(9..16)[1], FileExtent { block: 10, blocks: 5, state: ExtentState::Hole });
     file.set_size(FS_BLOCK_BYTES / 2).await.unwrap();
     assert_eq!((file.allocated(), one.space().await.unwrap().free), (1, free - 1));
-    assert_eq!(file.allocate(0..2, Fill::Written).await, Err(Error::OutOfRange));
+    assert_eq!(file.allocate(0..2, BlockFill::Written).await, Err(DatastoreError::OutOfRange));
     file.set_size(10_000 * FS_BLOCK_BYTES).await.unwrap();
-    assert_eq!(file.allocate(0..10_000, Fill::Written).await, Err(Error::NoSpace));
+    assert_eq!(file.allocate(0..10_000, BlockFill::Written).await, Err(DatastoreError::NoSpace));
     file.close().await.unwrap();
     one.remove("/disk").await.unwrap();
     assert_eq!(one.space().await.unwrap().free, free);
@@ -237,7 +237,7 @@ async fn small_files_are_read_and_written_anywhere() {
     assert_eq!(file.read(FS_BLOCK_BYTES - 4, 8).await.unwrap(), b"\0across\0");
     assert_eq!(file.read(699, 3).await.unwrap(), b"\0x\0");
     assert_eq!(file.read(3 * FS_BLOCK_BYTES - 1, 10).await.unwrap(), [0]);
-    assert_eq!(file.write(3 * FS_BLOCK_BYTES, b"x").await, Err(Error::OutOfRange));
+    assert_eq!(file.write(3 * FS_BLOCK_BYTES, b"x").await, Err(DatastoreError::OutOfRange));
     assert_eq!(file.allocated(), 2);
 }
 
@@ -267,7 +267,7 @@ async fn tasks_of_one_host_share_a_mount() {
         tokio::spawn(async move {
             let file = one.create(&format!("/f{n}")).await.unwrap();
             file.set_size(5 * FS_BLOCK_BYTES).await.unwrap();
-            file.allocate(0..5, Fill::Written).await.unwrap();
+            file.allocate(0..5, BlockFill::Written).await.unwrap();
         })
     });
     for task in work.collect::<Vec<_>>() {
@@ -468,13 +468,13 @@ async fn what_waits_at_the_device_ends_before_a_dead_hosts_locks_are_given_on() 
         let disk = Arc::new(lab.open("dead"));
         let dead = Datastore::mount(disk.clone(), &MountOptions::new("dead"), Arc::clone(&lab.runtime)).await.unwrap();
         dead.write_file("/disk", b"1").await.unwrap();
-        let file = dead.open("/disk", Access::Write).await.unwrap();
+        let file = dead.open("/disk", FileAccess::Write).await.unwrap();
         let options = MountOptions { ats, ats_heartbeat: ats, ..MountOptions::new("heir") };
         let heir = Datastore::mount(lab.disk("heir"), &options, Arc::clone(&lab.runtime)).await.unwrap();
         disk.crash();
         let hook = Arc::new(Manager { knows, seen: parking_lot::Mutex::default() });
         lab.array.set_hook(Some(hook.clone()));
-        while heir.open("/disk", Access::Write).await.is_err() {
+        while heir.open("/disk", FileAccess::Write).await.is_err() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         let seen = hook.seen.lock().clone();
@@ -491,5 +491,5 @@ async fn times_that_are_not_safe_are_refused() {
     let options = MountOptions { timing, ..MountOptions::new("one") };
     let disk: Arc<dyn SharedDisk> = Arc::new(lab.open("one"));
     let mounted = Datastore::mount(disk, &options, Arc::clone(&lab.runtime)).await;
-    assert!(matches!(mounted, Err(Error::Unfit(_))));
+    assert!(matches!(mounted, Err(DatastoreError::Unfit(_))));
 }

@@ -160,7 +160,7 @@ impl fmt::Display for Problem {
 /// Something that may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Note {
+pub enum CheckNote {
     /// A host has the datastore mounted, or had when it died.
     Host {
         /// Its heartbeat slot.
@@ -188,7 +188,7 @@ pub enum Note {
     },
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for CheckNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host { slot, name, breaking, unfinished } => {

@@ -18,7 +18,7 @@ async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
     datastore.write_file("/vm/vm.vmx", &[1; 100]).await.unwrap();
     let file = datastore.create("/vm/vm.vmdk").await.unwrap();
     file.set_size(40 << 20).await.unwrap();
-    file.allocate(0..40, crate::Fill::Written).await.unwrap();
+    file.allocate(0..40, crate::BlockFill::Written).await.unwrap();
     file.close().await.unwrap();
     datastore.unmount().await.unwrap();
     let found = volume_of(&disk, &runtime, Timing::default(), crate::io::Purpose::Look).await.unwrap().unwrap();
@@ -48,9 +48,11 @@ async fn a_host_that_died_is_a_note_and_no_problem() {
     let file = datastore.create("/open").await.unwrap();
     let report = check(&disk, &runtime).await.unwrap();
     assert_eq!(report.problems, []);
-    assert!(report.notes.contains(&Note::OpenFile { descriptor: file.descriptor(), slot: datastore.owner().slot }));
     assert!(
-        matches!(&report.notes[0], Note::Host { name, unfinished: false, .. } if name == "b"),
+        report.notes.contains(&CheckNote::OpenFile { descriptor: file.descriptor(), slot: datastore.owner().slot })
+    );
+    assert!(
+        matches!(&report.notes[0], CheckNote::Host { name, unfinished: false, .. } if name == "b"),
         "{:?}",
         report.notes
     );

@@ -7,7 +7,7 @@ use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
 use crate::tree::{Directory, read_map};
-use crate::{Error, FS_BLOCK_BYTES, Result};
+use crate::{DatastoreError, FS_BLOCK_BYTES, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sectors read at once.
@@ -95,7 +95,7 @@ async fn map(
     kind: FileKind,
 ) -> Result<()> {
     let map = match read_map(&check.io, &check.superblock, index, descriptor).await {
-        Err(Error::Damaged { sector, .. }) => {
+        Err(DatastoreError::Damaged { sector, .. }) => {
             check.problems.push(Problem::Descriptor { descriptor: index, sector });
             return Ok(());
         }
@@ -135,7 +135,7 @@ async fn names(check: &mut Check, descriptors: &BTreeMap<u32, Descriptor>) -> Re
     while let Some(index) = waiting.pop() {
         let Some(descriptor) = descriptors.get(&index) else { continue };
         let directory = match Directory::read(&check.io, &check.superblock, index, descriptor).await {
-            Err(Error::Damaged { sector, .. }) => {
+            Err(DatastoreError::Damaged { sector, .. }) => {
                 check.problems.push(Problem::Descriptor { descriptor: index, sector });
                 continue;
             }

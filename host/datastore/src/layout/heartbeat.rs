@@ -1,6 +1,6 @@
 //! A heartbeat slot: which host lives there, and that it still does.
 
-use super::lock::Owner;
+use super::lock::LockOwner;
 use super::{Image, VERSION, image_of, is_sealed, seal};
 use crate::VolumeUuid;
 use zerocopy::byteorder::little_endian::{U16, U64};
@@ -18,7 +18,7 @@ pub(crate) enum SlotState {
     /// A host lives there as long as the counter grows.
     Alive,
     /// The host is dead, and another one, named here, applies what its journal holds.
-    Breaking(Owner),
+    Breaking(LockOwner),
 }
 
 /// What a slot says.
@@ -66,8 +66,8 @@ impl Slot {
     }
 
     /// The life in it, if there is one: alive, or dead and being broken.
-    pub(crate) fn owner(&self) -> Owner {
-        Owner { slot: self.index, incarnation: self.generation, uuid: self.uuid }
+    pub(crate) fn owner(&self) -> LockOwner {
+        LockOwner { slot: self.index, incarnation: self.generation, uuid: self.uuid }
     }
 
     /// The sector.
@@ -109,8 +109,11 @@ impl Slot {
         if !sound {
             return None;
         }
-        let breaker =
-            Owner { slot: bytes.breaker_slot.get(), incarnation: bytes.breaker_incarnation.get(), uuid: bytes.breaker };
+        let breaker = LockOwner {
+            slot: bytes.breaker_slot.get(),
+            incarnation: bytes.breaker_incarnation.get(),
+            uuid: bytes.breaker,
+        };
         let state = match bytes.state {
             0 => SlotState::Free,
             1 => SlotState::Alive,

@@ -11,7 +11,7 @@ const EXCLUSIVE: u8 = 1;
 
 /// One life of one host on one datastore: from mount to unmount, crash or expulsion. Locks belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Owner {
+pub struct LockOwner {
     /// Its heartbeat slot.
     pub slot: u16,
     /// The generation of the slot during this life.
@@ -67,15 +67,15 @@ impl LockHeader {
     }
 
     /// Who holds it.
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        let owner = || Owner { slot: self.slot.get(), incarnation: self.incarnation.get(), uuid: self.owner };
+    pub(crate) fn owner(&self) -> Option<LockOwner> {
+        let owner = || LockOwner { slot: self.slot.get(), incarnation: self.incarnation.get(), uuid: self.owner };
         (self.mode == EXCLUSIVE).then(owner)
     }
 
     /// Hands it to `owner`, or frees it; the generation grows.
-    pub(crate) fn set_owner(&mut self, owner: Option<Owner>) {
+    pub(crate) fn set_owner(&mut self, owner: Option<LockOwner>) {
         self.mode = if owner.is_some() { EXCLUSIVE } else { FREE };
-        let owner = owner.unwrap_or(Owner { slot: 0, incarnation: 0, uuid: [0; 16] });
+        let owner = owner.unwrap_or(LockOwner { slot: 0, incarnation: 0, uuid: [0; 16] });
         self.slot = owner.slot.into();
         self.incarnation = owner.incarnation.into();
         self.owner = owner.uuid;
@@ -105,7 +105,7 @@ pub(crate) fn lock_of(image: &Image, volume: VolumeUuid) -> Option<LockHeader> {
 }
 
 /// The same sector with another owner.
-pub(crate) fn with_owner(image: &Image, owner: Option<Owner>) -> Image {
+pub(crate) fn with_owner(image: &Image, owner: Option<LockOwner>) -> Image {
     let mut new = *image;
     if let Ok((header, _)) = LockHeader::mut_from_prefix(&mut new) {
         header.set_owner(owner);

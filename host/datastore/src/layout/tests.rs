@@ -4,7 +4,7 @@ use super::geometry::{Geometry, Resource};
 use super::gpt::{self, Partition};
 use super::heartbeat::{Slot, SlotState};
 use super::journal::{MAX_PARTS, Part, Record};
-use super::lock::{Guarded, Kind, Owner, lock_of, with_owner};
+use super::lock::{Guarded, Kind, LockOwner, lock_of, with_owner};
 use super::page::{self, ENTRIES, Entry, POINTERS, PageId, Pointer};
 use super::superblock::Superblock;
 use super::*;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 const VOLUME: VolumeUuid = VolumeUuid(*b"a volume's uuid!");
-const OWNER: Owner = Owner { slot: 3, incarnation: 9, uuid: *b"a host's own id." };
+const OWNER: LockOwner = LockOwner { slot: 3, incarnation: 9, uuid: *b"a host's own id." };
 
 fn geometry() -> Geometry {
     Geometry::plan(2 << 20).unwrap()

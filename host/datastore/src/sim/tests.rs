@@ -132,7 +132,9 @@ mod death {
     use crate::sim::oracle::Oracle;
     use crate::sim::workload::format;
     use crate::sim::world::{ProcessRuntime, World};
-    use crate::{Access, Datastore, Error, FS_BLOCK_BYTES, Fill, MountOptions, Result, Runtime, check};
+    use crate::{
+        BlockFill, Datastore, DatastoreError, FS_BLOCK_BYTES, FileAccess, MountOptions, Result, Runtime, check,
+    };
     use multipath::SharedDisk;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -161,7 +163,7 @@ mod death {
     async fn change(datastore: Datastore) -> Result<()> {
         let file = datastore.create("/dir/new").await?;
         file.set_size(40 * FS_BLOCK_BYTES).await?;
-        file.allocate(0..40, Fill::Written).await?;
+        file.allocate(0..40, BlockFill::Written).await?;
         file.punch(3..5).await?;
         file.close().await?;
         datastore.rename("/dir/new", "/moved").await?;
@@ -198,7 +200,7 @@ mod death {
             };
             world.kill(2);
             judge(&world, &media).await?;
-            Ok::<bool, Error>(finished)
+            Ok::<bool, DatastoreError>(finished)
         };
         world.run_telling(story, &|| {}).expect("everybody waits for ever").unwrap()
     }
@@ -209,7 +211,7 @@ mod death {
         let (disk, runtime) = host(world, media, 3);
         let has = async |path: &str| match heir.stat(path).await {
             Ok(_) => Ok(true),
-            Err(Error::NotFound) => Ok(false),
+            Err(DatastoreError::NotFound) => Ok(false),
             Err(error) => Err(error),
         };
         let (new, moved, old) = (has("/dir/new").await?, has("/moved").await?, has("/dir/old").await?);
@@ -224,8 +226,8 @@ mod death {
         for path in paths {
             let mut tries = 0;
             let file = loop {
-                match heir.open(path, Access::Write).await {
-                    Err(Error::Locked { .. }) if tries < 60 => {
+                match heir.open(path, FileAccess::Write).await {
+                    Err(DatastoreError::Locked { .. }) if tries < 60 => {
                         tries += 1;
                         runtime.sleep(Duration::from_millis(500)).await;
                     }
@@ -269,8 +271,8 @@ mod death {
             let died = world.now();
             world.kill(1);
             let tries = loop {
-                match heir.open("/disk", Access::Write).await {
-                    Err(Error::Locked { owner }) => assert_eq!(owner, Some(victim.owner())),
+                match heir.open("/disk", FileAccess::Write).await {
+                    Err(DatastoreError::Locked { owner }) => assert_eq!(owner, Some(victim.owner())),
                     opened => break opened.map(|_| world.now() - died),
                 }
                 world.sleep(Duration::from_millis(100)).await;

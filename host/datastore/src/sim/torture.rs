@@ -4,9 +4,9 @@
 use super::oracle::{Oracle, Process};
 use super::random::Random;
 use super::workload::{Life, Workload, format};
-use crate::fsck::{self, Report};
+use crate::fsck::{self, CheckReport};
 use crate::runtime::{Runtime, Task, TokioRuntime};
-use crate::{Datastore, Error, MountOptions, Timing};
+use crate::{Datastore, DatastoreError, MountOptions, Timing};
 use multipath::{DiskError, SharedDisk};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -51,7 +51,7 @@ pub struct TortureOutcome {
     /// Lives in which hosts mounted the datastore.
     pub lives: u64,
     /// What fsck found in the end.
-    pub report: Report,
+    pub report: CheckReport,
 }
 
 /// The world as it is, for tasks that can be killed together.
@@ -112,7 +112,7 @@ struct Run {
 
 impl Torture {
     /// Makes a datastore on the LUN (all that it held is lost), runs the hosts, and judges.
-    pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, Error> {
+    pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, DatastoreError> {
         let oracle = Arc::new(Oracle::default());
         let hosts = self.hosts.clamp(1, crate::MAX_HOSTS - 1);
         let run = Arc::new(Run {
@@ -152,7 +152,7 @@ impl Run {
         MountOptions { ats, ats_heartbeat: ats, timing, ..MountOptions::new(host) }
     }
 
-    async fn prepare(&self) -> Result<(), Error> {
+    async fn prepare(&self) -> Result<(), DatastoreError> {
         let disk = (self.connect)(usize::MAX).await?;
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
         format(&disk, &runtime).await?;
@@ -211,7 +211,7 @@ impl Run {
         }
     }
 
-    async fn judge(&self) -> Result<Report, Error> {
+    async fn judge(&self) -> Result<CheckReport, DatastoreError> {
         let disk = (self.connect)(usize::MAX).await?;
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
         let datastore = Datastore::mount(Arc::clone(&disk), &self.options("judge"), Arc::clone(&runtime)).await?;

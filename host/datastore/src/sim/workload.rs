@@ -3,7 +3,10 @@
 
 use super::oracle::{Oracle, Process};
 use super::random::Random;
-use crate::{Access, Datastore, Error, FS_BLOCK_BYTES, File, Fill, FormatOptions, Mode, Result, Runtime, State};
+use crate::{
+    BlockFill, Datastore, DatastoreError, ExtentState, FS_BLOCK_BYTES, File, FileAccess, FormatOptions, Mode, Result,
+    Runtime,
+};
 use bytes::Bytes;
 use multipath::SharedDisk;
 use std::pin::Pin;
@@ -75,9 +78,9 @@ impl Workload {
         for file in 0..self.files {
             let made = datastore.create(&shared_name(file)).await?;
             made.set_size(FS_BLOCK_BYTES).await?;
-            made.allocate(0..1, Fill::Written).await?;
+            made.allocate(0..1, BlockFill::Written).await?;
             if let [extent] = made.extents(0..1)[..]
-                && let State::Written { lba } = extent.state
+                && let ExtentState::Written { lba } = extent.state
             {
                 disk.write(lba, sector_of(0)).await?;
                 self.oracle.add_file(lba);
@@ -130,8 +133,10 @@ async fn patiently<'a, T>(
 ) -> Result<T> {
     for _ in 0..120 {
         match operation().await {
-            Err(Error::Locked { .. } | Error::Busy) => runtime.sleep(Duration::from_millis(500)).await,
-            Err(Error::Disk(error)) if error.is_in_doubt() => runtime.sleep(Duration::from_millis(500)).await,
+            Err(DatastoreError::Locked { .. } | DatastoreError::Busy) => {
+                runtime.sleep(Duration::from_millis(500)).await
+            }
+            Err(DatastoreError::Disk(error)) if error.is_in_doubt() => runtime.sleep(Duration::from_millis(500)).await,
             answer => return answer,
         }
     }
@@ -139,7 +144,7 @@ async fn patiently<'a, T>(
 }
 
 async fn open_shared(datastore: &Datastore, file: usize) -> Result<File> {
-    datastore.open(&shared_name(file), Access::Write).await
+    datastore.open(&shared_name(file), FileAccess::Write).await
 }
 
 fn shared_name(file: usize) -> String {
@@ -151,7 +156,7 @@ fn sector_of(stamp: u64) -> Bytes {
 }
 
 async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Result<u64> {
-    let lba = oracle.lba(file).ok_or(Error::NotFound)?;
+    let lba = oracle.lba(file).ok_or(DatastoreError::NotFound)?;
     let sector = datastore.disk().read(lba, 1).await?;
     let mut first = [0; 8];
     first.copy_from_slice(&sector[..8]);
@@ -177,17 +182,17 @@ impl Life {
                     refusals = 0;
                     self.workload.done[self.host].fetch_add(1, Ordering::Relaxed);
                 }
-                Err(Error::Locked { .. } | Error::Busy | Error::TooManyReaders) => {
+                Err(DatastoreError::Locked { .. } | DatastoreError::Busy | DatastoreError::TooManyReaders) => {
                     self.workload.refused.fetch_add(1, Ordering::Relaxed);
                     // Longer from time to time: the file may be a dead host's until its lease is over.
                     refusals = (refusals + 1).min(9);
                     self.runtime.sleep(Duration::from_micros(self.random.below(1000 << refusals))).await;
                 }
                 // The path may come back, and the lease with it; if another has taken the slot, this life is over.
-                Err(Error::LeaseLost | Error::Disk(_)) if datastore.may_live_again() => {
+                Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) if datastore.may_live_again() => {
                     self.runtime.sleep(Duration::from_millis(500)).await;
                 }
-                Err(Error::LeaseLost | Error::Disk(_)) => return Ok(()),
+                Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) => return Ok(()),
                 Err(error) => {
                     let (host, process) = (self.host, self.process);
                     self.workload.oracle.accuse(format!("host {host}, life {process}: {error}"));
@@ -208,11 +213,11 @@ impl Life {
     /// Opens a shared file alone, and writes and reads it as nobody else may.
     async fn stamp(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
-        let opened = datastore.open(&shared_name(file), Access::Write).await?;
+        let opened = datastore.open(&shared_name(file), FileAccess::Write).await?;
         if !datastore.is_alive() {
             // The host was stopped after its command: the file may be another's by now.
             opened.close().await?;
-            return Err(Error::LeaseLost);
+            return Err(DatastoreError::LeaseLost);
         }
         let oracle = Arc::clone(&self.workload.oracle);
         oracle.acquired(file, self.process, datastore);
@@ -225,7 +230,7 @@ impl Life {
 
     async fn stamp_alone(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
         let oracle = Arc::clone(&self.workload.oracle);
-        let lba = oracle.lba(file).ok_or(Error::NotFound)?;
+        let lba = oracle.lba(file).ok_or(DatastoreError::NotFound)?;
         oracle.found(file, self.process, datastore, read_stamp(datastore, &oracle, file).await?);
         for _ in 0..=self.random.below(3) {
             let stamp = oracle.sending(file, self.process, datastore);
@@ -243,7 +248,7 @@ impl Life {
     /// Reads a shared file while nobody may write it.
     async fn read_beside_others(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
-        let opened = datastore.open(&shared_name(file), Access::Read).await?;
+        let opened = datastore.open(&shared_name(file), FileAccess::Read).await?;
         let first = read_stamp(datastore, &self.workload.oracle, file).await;
         self.rest().await;
         let second = read_stamp(datastore, &self.workload.oracle, file).await;
@@ -262,7 +267,7 @@ impl Life {
         let name = format!("h{}-{}", self.host, self.random.below(OWN_FILES));
         let in_doubt = [name.clone(), format!("{name}.old")].iter().any(|name| self.workload.oracle.is_in_doubt(name));
         match self.change_own(datastore, name).await {
-            Err(Error::Exists | Error::NotFound) if in_doubt => Ok(()),
+            Err(DatastoreError::Exists | DatastoreError::NotFound) if in_doubt => Ok(()),
             outcome => outcome,
         }
     }
@@ -271,7 +276,7 @@ impl Life {
         let (path, other) = (format!("{OWN}/{name}"), format!("{name}.old"));
         let oracle = Arc::clone(&self.workload.oracle);
         match datastore.stat(&path).await {
-            Err(Error::NotFound) => {
+            Err(DatastoreError::NotFound) => {
                 oracle.name_in_doubt(&name);
                 let file = datastore.create(&path).await?;
                 oracle.name_is(&name, true);
@@ -289,7 +294,7 @@ impl Life {
                 let target = format!("{OWN}/{other}");
                 oracle.name_in_doubt(&other);
                 match datastore.remove(&target).await {
-                    Err(Error::NotFound) | Ok(()) => oracle.name_is(&other, false),
+                    Err(DatastoreError::NotFound) | Ok(()) => oracle.name_is(&other, false),
                     Err(error) => return Err(error),
                 }
                 oracle.name_in_doubt(&name);
@@ -305,7 +310,7 @@ impl Life {
 fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: &[(&str, bool)]) -> Result<()> {
     let known = match &outcome {
         Ok(()) => done,
-        Err(Error::Locked { .. } | Error::Busy) => refused,
+        Err(DatastoreError::Locked { .. } | DatastoreError::Busy) => refused,
         Err(_) => &[],
     };
     known.iter().for_each(|(name, there)| oracle.name_is(name, *there));
@@ -314,9 +319,9 @@ fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: 
 
 async fn fill(file: &File, blocks: u64) -> Result<()> {
     file.set_size(blocks * FS_BLOCK_BYTES).await?;
-    match file.allocate(0..blocks, Fill::ToBeZeroed).await {
+    match file.allocate(0..blocks, BlockFill::ToBeZeroed).await {
         // Many small files may fill the datastore; that is no fault.
-        Err(Error::NoSpace) => {}
+        Err(DatastoreError::NoSpace) => {}
         allocated => allocated?,
     }
     if blocks > 2 {

@@ -60,7 +60,7 @@ struct Line {
 
 /// Runs the verb.
 pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> {
-    let wrong = |error: datastore::Error| Failure::Wrong(error.to_string());
+    let wrong = |error: datastore::DatastoreError| Failure::Wrong(error.to_string());
     let connect = connect(args)?;
     let disk = connect(usize::MAX).await.map_err(|error| wrong(error.into()))?;
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());

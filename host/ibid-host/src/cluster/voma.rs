@@ -4,7 +4,7 @@ use crate::esx::HostArgs;
 use crate::failure::Failure;
 use crate::out::out;
 use clap::{Args, ValueEnum};
-use datastore::{Report, Runtime, TokioRuntime, check};
+use datastore::{CheckReport, Runtime, TokioRuntime, check};
 use std::sync::Arc;
 
 /// What is to be checked.
@@ -53,7 +53,7 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
 }
 
 /// The report as `voma` writes one.
-fn text(report: &Report) -> String {
+fn text(report: &CheckReport) -> String {
     let volume = &report.volume;
     let mut out =
         String::from("Checking if device is actively used by other hosts\nRunning VMFS Checker in check mode\n");
@@ -89,7 +89,7 @@ fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datastore::{Mode, Note, Problem, VolumeInfo, VolumeUuid};
+    use datastore::{CheckNote, Mode, Problem, VolumeInfo, VolumeUuid};
 
     #[test]
     fn a_report_reads_as_vomas() {
@@ -103,9 +103,9 @@ mod tests {
             blocks: 100,
             files: 10,
         };
-        let notes = vec![Note::StaleLock { sector: 7, slot: 3 }];
+        let notes = vec![CheckNote::StaleLock { sector: 7, slot: 3 }];
         let problems = vec![Problem::NotMarked { what: "block", number: 9 }];
-        let report = Report { volume, problems, notes, files: 2, directories: 1, blocks_used: 40 };
+        let report = CheckReport { volume, problems, notes, files: 2, directories: 1, blocks_used: 40 };
         let text = text(&report);
         assert!(text.contains(
             "Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"

@@ -184,7 +184,7 @@ fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
 mod tests {
     use super::super::view::tests::device;
     use super::*;
-    use datastore::Space;
+    use datastore::DatastoreSpace;
 
     #[test]
     fn a_new_host_is_told_what_esxi_does_not_set_by_itself() {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_unmap_of_too_many_blocks_is_told() {
-        let volume = |free| filesystem::tests::line("ds1", Space { blocks: 1 << 20, free });
+        let volume = |free| filesystem::tests::line("ds1", DatastoreSpace { blocks: 1 << 20, free });
         let uuid = volume(0).info.uuid.to_string();
         let log = |blocks| {
             vec![format!("2026-11-22T04:10:56.069Z cpu0:1){}", virtual_disk::reclaim::log_line(blocks, &uuid))]

@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::Subcommand;
-use datastore::{Datastore, FS_BLOCK_BYTES, Runtime, Space, TokioRuntime, VolumeInfo};
+use datastore::{Datastore, DatastoreSpace, FS_BLOCK_BYTES, Runtime, TokioRuntime, VolumeInfo};
 use esxi_host::Host;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Line {
     /// What it is.
     pub(super) info: VolumeInfo,
     /// How much room it has.
-    pub(super) space: Space,
+    pub(super) space: DatastoreSpace,
     /// Whether the host uses it.
     pub(super) mounted: bool,
 }
@@ -42,7 +42,7 @@ pub(super) async fn lines(host: &Host) -> Result<Vec<Line>, Failure> {
     for device in host.devices() {
         // A device that does not answer has no datastores to list.
         let Ok(disk) = host.disk(&device.name).await else { continue };
-        let wrong = |error: datastore::Error| Failure::Wrong(format!("{}: {error}", device.name));
+        let wrong = |error: datastore::DatastoreError| Failure::Wrong(format!("{}: {error}", device.name));
         if let Some(info) = Datastore::probe(&disk, &runtime).await.map_err(wrong)? {
             let space = Datastore::probe_space(&disk, &runtime).await.map_err(wrong)?;
             let mounted = mounts.iter().any(|mount| mount.uuid == info.uuid.to_string());
@@ -107,7 +107,7 @@ pub(super) mod tests {
     use datastore::{Mode, VolumeUuid};
 
     /// A datastore that the host has mounted.
-    pub(in crate::esx) fn line(label: &str, space: Space) -> Line {
+    pub(in crate::esx) fn line(label: &str, space: DatastoreSpace) -> Line {
         let info = VolumeInfo {
             uuid: VolumeUuid([0x51; 16]),
             label: label.to_owned(),
@@ -123,7 +123,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_list_is_esxclis() {
-        let text = table(&[line("datastore1", Space { blocks: 1000, free: 40 })]);
+        let text = table(&[line("datastore1", DatastoreSpace { blocks: 1000, free: 40 })]);
         let expected = "\
 Mount Point                                        Volume Name  UUID                                 Mounted  Type          Size      Free
 -------------------------------------------------  -----------  -----------------------------------  -------  ------  ----------  --------

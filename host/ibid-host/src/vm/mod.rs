@@ -47,7 +47,7 @@ async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
     for datastore in volumes.all().await? {
         match Machine::open(&datastore, name, volumes.settings(&datastore)).await {
             Ok(machine) => return Ok(machine),
-            Err(virtual_disk::Error::Datastore(datastore::Error::NotFound)) => {}
+            Err(virtual_disk::Error::Datastore(datastore::DatastoreError::NotFound)) => {}
             Err(error) => return Err(failed(name)(error)),
         }
     }
@@ -161,7 +161,7 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
     ended?;
     match reclaimed {
         // Another host does it already.
-        Ok(_) | Err(virtual_disk::Error::Datastore(datastore::Error::Locked { .. })) => Ok(()),
+        Ok(_) | Err(virtual_disk::Error::Datastore(datastore::DatastoreError::Locked { .. })) => Ok(()),
         Err(error) => Err(failed("automatic unmap")(error)),
     }
 }

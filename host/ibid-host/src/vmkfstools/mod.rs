@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
-use datastore::{Access, Datastore, FormatOptions, Mode};
+use datastore::{Datastore, FileAccess, FormatOptions, Mode};
 use multipath::Primitive;
 use virtual_disk::{Format, Target, VirtualDisk, unmap};
 
@@ -60,7 +60,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
         outln!("Disk chain is consistent.");
         return Ok(());
     }
-    let disk = VirtualDisk::open(&datastore, &file, Access::Write, settings).await.map_err(failed(&args.path))?;
+    let disk = VirtualDisk::open(&datastore, &file, FileAccess::Write, settings).await.map_err(failed(&args.path))?;
     change(disk, args).await
 }
 
@@ -104,7 +104,7 @@ async fn clone(
 ) -> Result<(), Failure> {
     let (from, from_file) = volumes.open(source).await?;
     let settings = volumes.settings(&from);
-    let disk = VirtualDisk::open(&from, &from_file, Access::Read, settings).await.map_err(failed(source))?;
+    let disk = VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await.map_err(failed(source))?;
     // Without -d ESXi makes what it makes by default, whatever the source is.
     let format = args.format.unwrap_or(Format::ZeroedThick);
     outln!("{}", words::cloning(source, format));
@@ -166,9 +166,10 @@ async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
     let path = if file.is_empty() { "/" } else { file };
     let stat = datastore.stat(path).await.map_err(failed(path))?;
     // Who has it open for writing knows what is to be zeroed; for others it is on the disk.
-    let to_be_zeroed = match datastore.open(path, Access::Read).await {
+    let to_be_zeroed = match datastore.open(path, FileAccess::Read).await {
         Ok(open) => {
-            let waiting = |extent: &datastore::Extent| matches!(extent.state, datastore::State::ToBeZeroed { .. });
+            let waiting =
+                |extent: &datastore::FileExtent| matches!(extent.state, datastore::ExtentState::ToBeZeroed { .. });
             let count = open.extents(0..open.blocks()).iter().filter(|e| waiting(e)).map(|e| e.blocks).sum();
             open.close().await.map_err(failed(path))?;
             count

@@ -149,7 +149,7 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
             blocks: 40_960,
             modified: 23_668_000,
             descriptor: 558,
-            owner: Some(datastore::Owner { slot: 3, incarnation: 44, uuid }),
+            owner: Some(datastore::LockOwner { slot: 3, incarnation: 44, uuid }),
             readers: 0,
         };
         let golden = "\

@@ -13,7 +13,7 @@ use futures_util::future::try_join_all;
 use multipath::CountersSnapshot;
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{Access, Boot, Format, MoverSettings};
+use virtual_disk::{Boot, FileAccess, Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -122,7 +122,7 @@ async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, 
     }
     let mut disks = Vec::new();
     for index in 0..DISKS {
-        disks.push(own.open(&disk_name(index), Access::Write, MoverSettings::default()).await?);
+        disks.push(own.open(&disk_name(index), FileAccess::Write, MoverSettings::default()).await?);
     }
     let before: Vec<CountersSnapshot> = hosts.iter().map(|host| host.device().counters()).collect();
     let own_before = own.device().counters();

@@ -10,7 +10,7 @@ use crate::words;
 use futures_util::future::try_join_all;
 use platform::clock;
 use std::time::Duration;
-use virtual_disk::{Access, ByHost, Format, MoverSettings, Report, Work};
+use virtual_disk::{ByHost, FileAccess, Format, MoverSettings, Report, Work};
 
 /// The seed of templates' data.
 const SEED: u64 = 2015;
@@ -91,7 +91,7 @@ impl Stage<'_> {
     ) -> Result<Copied, LabError> {
         let to = self.destination();
         let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
-        let source = self.source.open(&template.name, Access::Read, settings).await?;
+        let source = self.source.open(&template.name, FileAccess::Read, settings).await?;
         let begun = clock::now();
         let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
         let time = clock::now().duration_since(begun);
@@ -108,11 +108,11 @@ impl Stage<'_> {
 
     /// A copy of a template on the same datastore, open for its guest with these settings.
     pub(super) async fn machine(&self, template: &Made, name: &str, settings: MoverSettings) -> Result<Disk, LabError> {
-        let source = self.source.open(&template.name, Access::Read, MoverSettings::default()).await?;
+        let source = self.source.open(&template.name, FileAccess::Read, MoverSettings::default()).await?;
         let (copy, _) = source.copy_to(&self.source, name).await?;
         copy.close().await?;
         source.close().await?;
-        self.source.open(name, Access::Write, settings).await
+        self.source.open(name, FileAccess::Write, settings).await
     }
 
     /// Ends the use of the datastores.

@@ -52,7 +52,7 @@ impl FlatFile for MemoryFlat {
             for first in blocks {
                 let slot = &mut table[usize::try_from(first).unwrap()];
                 assert!(slot.is_none(), "block {first} is allocated twice");
-                let lba = free.pop().ok_or(datastore::Error::NoSpace)? * (BLOCK / 512);
+                let lba = free.pop().ok_or(datastore::DatastoreError::NoSpace)? * (BLOCK / 512);
                 *slot = Some(FileRun { first, blocks: 1, lba, state: State::ToBeZeroed });
                 runs.extend(*slot);
             }

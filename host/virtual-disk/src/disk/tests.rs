@@ -37,7 +37,7 @@ async fn a_disk_is_found_again_as_it_was_left() {
         let disk = create(&ds, &path, 8, format).await;
         disk.write(3 * MIB + 512, pattern(7, 4096)).await.unwrap();
         disk.close().await.unwrap();
-        let disk = VirtualDisk::open(&ds, &path, Access::Read, MoverSettings::default()).await.unwrap();
+        let disk = VirtualDisk::open(&ds, &path, FileAccess::Read, MoverSettings::default()).await.unwrap();
         assert_eq!((disk.bytes(), disk.format()), (8 * MIB, format));
         let read = disk.read(3 * MIB, 8192).await.unwrap();
         assert!(read[..512].iter().all(|b| *b == 0) && read[512..4608].iter().all(|b| *b == 7));
@@ -51,11 +51,11 @@ async fn one_host_alone_writes_a_disk_and_many_read_it() {
     let (_array, ds) = datastore().await;
     let settings = MoverSettings::default();
     let disk = create(&ds, "a.vmdk", 2, Format::Thin).await;
-    let second = VirtualDisk::open(&ds, "a.vmdk", Access::Write, settings).await;
-    assert!(matches!(second.err(), Some(Error::Datastore(datastore::Error::Locked { .. }))));
+    let second = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Write, settings).await;
+    assert!(matches!(second.err(), Some(Error::Datastore(datastore::DatastoreError::Locked { .. }))));
     disk.close().await.unwrap();
-    let one = VirtualDisk::open(&ds, "a.vmdk", Access::Read, settings).await.unwrap();
-    let two = VirtualDisk::open(&ds, "a.vmdk", Access::Read, settings).await.unwrap();
+    let one = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Read, settings).await.unwrap();
+    let two = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Read, settings).await.unwrap();
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
@@ -112,7 +112,7 @@ async fn a_thin_source_is_copied_by_the_block_in_5_and_by_the_setting_in_6() {
     disk.close().await.unwrap();
     for (release, commands) in [(Release::Esxi5, 32), (Release::Esxi6, 2)] {
         let settings = MoverSettings { release, max_transfer_kib: 16384, ..MoverSettings::default() };
-        let disk = VirtualDisk::open(&here, "a.vmdk", Access::Read, settings).await.unwrap();
+        let disk = VirtualDisk::open(&here, "a.vmdk", FileAccess::Read, settings).await.unwrap();
         let target = Target::new(&there, &format!("{release:?}.vmdk"));
         let (copy, report) = disk.clone_to(&target, &quiet).await.unwrap();
         assert_eq!(report.work.xcopy.commands, commands, "{release:?}");
@@ -157,11 +157,11 @@ async fn a_creation_that_fails_leaves_nothing() {
     let before = ds.space().await.unwrap();
     let settings = MoverSettings::default();
     let tooth = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, Format::ZeroedThick, settings, &quiet).await;
-    assert!(matches!(tooth.err(), Some(Error::Datastore(datastore::Error::NoSpace))));
+    assert!(matches!(tooth.err(), Some(Error::Datastore(datastore::DatastoreError::NoSpace))));
     assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (before.free, 0));
     let first = create(&ds, "a.vmdk", 1, Format::Thin).await;
     let again = VirtualDisk::create(&ds, "a.vmdk", MIB, Format::Thin, settings, &quiet).await;
-    assert!(matches!(again.err(), Some(Error::Datastore(datastore::Error::Exists))));
+    assert!(matches!(again.err(), Some(Error::Datastore(datastore::DatastoreError::Exists))));
     first.write(0, pattern(1, 512)).await.unwrap();
 }
 

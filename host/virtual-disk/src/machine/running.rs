@@ -4,8 +4,8 @@ use super::{Boot, Machine};
 use crate::disk::{Progress, Report, VirtualDisk};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::store::Access;
-use datastore::{Datastore, File, Fill};
+use crate::store::FileAccess;
+use datastore::{BlockFill, Datastore, File};
 
 /// A machine that this host has powered on. Other hosts find its files locked.
 pub struct Running {
@@ -40,11 +40,11 @@ impl Machine {
     async fn lock(&self) -> Result<File> {
         let path = self.lock_path();
         let taken = match self.datastore().create(&path).await {
-            Err(datastore::Error::Exists) => self.datastore().open(&path, Access::Write).await,
+            Err(datastore::DatastoreError::Exists) => self.datastore().open(&path, FileAccess::Write).await,
             other => other,
         };
         match taken {
-            Err(datastore::Error::Locked { .. }) => Err(Error::PoweredOn),
+            Err(datastore::DatastoreError::Locked { .. }) => Err(Error::PoweredOn),
             other => Ok(other?),
         }
     }
@@ -58,10 +58,10 @@ impl Machine {
         let swap = self.datastore().create(&swap_path).await?;
         let blocks = u64::from(self.vmx.memory_mib);
         swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
-        swap.allocate(0..blocks, Fill::ToBeZeroed).await?;
+        swap.allocate(0..blocks, BlockFill::ToBeZeroed).await?;
         let mut disks = Vec::new();
         for path in self.disk_paths() {
-            match VirtualDisk::open(self.datastore(), &path, Access::Write, self.settings).await {
+            match VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await {
                 Ok(disk) => disks.push(disk),
                 Err(error) => {
                     let _ = close_all(&disks).await;
@@ -116,7 +116,7 @@ impl Running {
         let swap = datastore.create(&swap_path).await?;
         let blocks = u64::from(place.vmx.memory_mib);
         swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
-        swap.allocate(0..blocks, Fill::ToBeZeroed).await?;
+        swap.allocate(0..blocks, BlockFill::ToBeZeroed).await?;
         std::mem::replace(&mut self.lock, lock).close().await?;
         std::mem::replace(&mut self.swap, (swap_path, swap)).1.close().await?;
         self.machine.leave(place).await?;

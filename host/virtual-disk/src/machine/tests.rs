@@ -83,7 +83,7 @@ async fn a_machine_moves_off_and_on() {
 async fn snapshots_of_the_target_forbid_the_offload() {
     let (_array, here, there) = two_datastores().await;
     let mut machine = machine(&here, "vm").await;
-    let disk = VirtualDisk::open(&here, "vm/vm.vmdk", Access::Write, MoverSettings::default()).await.unwrap();
+    let disk = VirtualDisk::open(&here, "vm/vm.vmdk", FileAccess::Write, MoverSettings::default()).await.unwrap();
     disk.write(0, Bytes::from(vec![3; 4096])).await.unwrap();
     disk.close().await.unwrap();
     assert!(!machine.has_snapshots().await.unwrap());
