@@ -1,7 +1,7 @@
 //! How an operation on a datastore fails.
 
 use crate::layout::lock::LockOwner;
-use multipath::DiskError;
+use multipath::DeviceError;
 use thiserror::Error;
 
 /// Why an operation was not done.
@@ -77,7 +77,7 @@ pub enum DatastoreError {
     },
     /// The device.
     #[error(transparent)]
-    Disk(#[from] DiskError),
+    Disk(#[from] DeviceError),
 }
 
 /// The result of an operation on a datastore.

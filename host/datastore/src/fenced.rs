@@ -5,8 +5,8 @@
 use crate::mounted::Mounted;
 use bytes::Bytes;
 use multipath::{
-    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
-    SharedDisk, Standing, VaaiStatus,
+    AtsOutcome, CopyRun, CountersSnapshot, DeviceError, DeviceLimits, DiskFuture, DiskIdentity, IoPermission,
+    Latencies, Primitive, ProvisioningExtent, SharedDisk, VaaiStatus,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -47,10 +47,10 @@ impl FencedDisk {
         replay: Replay,
         other: Option<&'a dyn SharedDisk>,
         command: impl Fn() -> F + Send + 'a,
-    ) -> Answer<'a, T>
+    ) -> DiskFuture<'a, T>
     where
         T: Send + 'a,
-        F: Future<Output = Result<T, DiskError>> + Send + 'a,
+        F: Future<Output = Result<T, DeviceError>> + Send + 'a,
     {
         Box::pin(async move {
             let io = &self.0.io;
@@ -60,19 +60,19 @@ impl FencedDisk {
             let mut under_way = UnderWay((replay != Replay::Reads).then_some(&*self.0));
             let answer = loop {
                 let error = match standing {
-                    Standing::Open(_) => match command().await {
+                    IoPermission::Allowed(_) => match command().await {
                         Err(error) if passes(&error, replay) => error,
                         answer => break answer,
                     },
                     // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
-                    Standing::Suspended | Standing::Over => DiskError::PathsDown,
+                    IoPermission::Suspended | IoPermission::Revoked => DeviceError::PathsDown,
                 };
                 let patience = match error {
-                    DiskError::ReservationConflict => io.timing.patience,
+                    DeviceError::ReservationConflict => io.timing.patience,
                     _ => self.0.paths_down_timeout,
                 };
                 let now = io.runtime.now();
-                if self.standing_with(other, now) == Standing::Over || now >= since + patience {
+                if self.standing_with(other, now) == IoPermission::Revoked || now >= since + patience {
                     break Err(error);
                 }
                 backoff.get_or_insert_with(|| io.backoff()).pause().await;
@@ -84,31 +84,31 @@ impl FencedDisk {
     }
 
     /// Whether a command may be issued at `now`.
-    fn standing_at(&self, now: Duration) -> Standing {
+    fn standing_at(&self, now: Duration) -> IoPermission {
         let io = &self.0.io;
         match io.check_at(now) {
-            Ok(()) => Standing::Open(io.timing.io_lifetime),
-            Err(_) if io.lease.is_over() => Standing::Over,
-            Err(_) => Standing::Suspended,
+            Ok(()) => IoPermission::Allowed(io.timing.io_lifetime),
+            Err(_) if io.lease.is_over() => IoPermission::Revoked,
+            Err(_) => IoPermission::Suspended,
         }
     }
 
     /// Whether a command may be issued that changes this unit and perhaps another. One that changes another takes no
     /// longer than the hosts there wait for it.
-    fn standing_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> Standing {
+    fn standing_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> IoPermission {
         let here = self.standing_at(now);
         let Some(other) = other else { return here };
-        let standing = here.and(other.standing());
-        if let Standing::Open(lifetime) = standing {
-            self.disk().bound(lifetime);
+        let standing = here.and(other.io_permission());
+        if let IoPermission::Allowed(lifetime) = standing {
+            self.disk().limit_command_time(lifetime);
         }
         standing
     }
 }
 
 /// Whether a command that ended so is to be sent again.
-fn passes(error: &DiskError, replay: Replay) -> bool {
-    *error == DiskError::ReservationConflict || (error.is_in_doubt() && replay != Replay::Never)
+fn passes(error: &DeviceError, replay: Replay) -> bool {
+    *error == DeviceError::ReservationConflict || (error.is_in_doubt() && replay != Replay::Never)
 }
 
 impl SharedDisk for FencedDisk {
@@ -116,53 +116,53 @@ impl SharedDisk for FencedDisk {
         self.disk().identity()
     }
 
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         self.issue(Replay::Reads, None, move || self.disk().read(lba, blocks))
     }
 
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         self.issue(Replay::Harmless, None, move || self.disk().write(lba, data.clone()))
     }
 
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         self.issue(Replay::Never, None, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
     }
 
-    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
         self.issue(Replay::Harmless, None, move || self.disk().write_same(lba, blocks, pattern.clone()))
     }
 
-    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
         self.issue(Replay::Harmless, None, move || self.disk().unmap(ranges.clone()))
     }
 
-    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let onto_itself = destination.identity().name == self.identity().name && multipath::overlaps_itself(&runs);
         let replay = if onto_itself { Replay::Never } else { Replay::Harmless };
         self.issue(replay, Some(destination), move || self.disk().copy(destination, runs.clone()))
     }
 
-    fn reserve(&self) -> Answer<'_, ()> {
+    fn reserve(&self) -> DiskFuture<'_, ()> {
         self.issue(Replay::Never, None, move || self.disk().reserve())
     }
 
-    fn release(&self) -> Answer<'_, ()> {
+    fn release(&self) -> DiskFuture<'_, ()> {
         self.issue(Replay::Never, None, move || self.disk().release())
     }
 
-    fn reset(&self) -> Answer<'_, ()> {
+    fn reset(&self) -> DiskFuture<'_, ()> {
         self.issue(Replay::Never, None, move || self.disk().reset())
     }
 
-    fn clear(&self) -> Answer<'_, bool> {
-        self.issue(Replay::Harmless, None, move || self.disk().clear())
+    fn clear_task_set(&self) -> DiskFuture<'_, bool> {
+        self.issue(Replay::Harmless, None, move || self.disk().clear_task_set())
     }
 
-    fn synchronize(&self) -> Answer<'_, ()> {
+    fn synchronize(&self) -> DiskFuture<'_, ()> {
         self.issue(Replay::Harmless, None, move || self.disk().synchronize())
     }
 
-    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+    fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
         self.issue(Replay::Reads, None, move || self.disk().get_lba_status(lba))
     }
 
@@ -174,15 +174,15 @@ impl SharedDisk for FencedDisk {
         self.disk().enable(primitive, enabled);
     }
 
-    fn bound(&self, lifetime: Duration) {
-        self.disk().bound(lifetime);
+    fn limit_command_time(&self, lifetime: Duration) {
+        self.disk().limit_command_time(lifetime);
     }
 
-    fn standing(&self) -> Standing {
+    fn io_permission(&self) -> IoPermission {
         self.standing_at(self.0.io.runtime.now())
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> DeviceLimits {
         self.disk().limits()
     }
 

@@ -11,7 +11,7 @@ use crate::transaction::Transaction;
 use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
 use crate::{DatastoreError, Result};
 use bytes::{Bytes, BytesMut};
-use multipath::DiskError;
+use multipath::DeviceError;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -599,7 +599,7 @@ impl Shared {
             self.mounted.io.check()?;
             match disk.write_same(at, length, Bytes::from_static(&[0; SECTOR_BYTES])).await {
                 Ok(()) => {}
-                Err(DiskError::OutOfSpace) => return Err(DiskError::OutOfSpace.into()),
+                Err(DeviceError::OutOfSpace) => return Err(DeviceError::OutOfSpace.into()),
                 // By hand, then, with the patience of a write.
                 Err(_) => {
                     let zeros = Bytes::from(vec![0; length as usize * SECTOR_BYTES]);

@@ -10,7 +10,7 @@ use crate::options::MountOptions;
 use crate::transaction::Transaction;
 use crate::{DatastoreError, Result, VolumeUuid};
 use bytes::Bytes;
-use multipath::DiskError;
+use multipath::DeviceError;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ impl Heartbeat {
             } else {
                 write_slot(io, volume, &old, &new).await
             };
-            let Err(DatastoreError::Disk(DiskError::ReservationConflict)) = swap else {
+            let Err(DatastoreError::Disk(DeviceError::ReservationConflict)) = swap else {
                 beaten.kept_off = None;
                 break swap?;
             };
@@ -150,7 +150,7 @@ impl Heartbeat {
                 io.disk.reset().await?;
             }
             if now >= begun + io.timing.interval {
-                return Err(DiskError::ReservationConflict.into());
+                return Err(DeviceError::ReservationConflict.into());
             }
             // Others reserve the unit for moments, again and again: a beat must get in between.
             backoff.pause().await;
@@ -188,7 +188,7 @@ async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> R
     let (compare, write) = (Bytes::copy_from_slice(&before), Bytes::copy_from_slice(&after));
     match io.disk.compare_and_write(lba, compare, write).await {
         Ok(_) => {}
-        Err(DiskError::Unsupported(_)) => return write_slot(io, volume, old, new).await,
+        Err(DeviceError::Unsupported(_)) => return write_slot(io, volume, old, new).await,
         Err(error) if crate::io::is_passing(&error) => {}
         Err(error) => return Err(error.into()),
     }
@@ -212,7 +212,7 @@ fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     if found == *after {
         Ok(Swap::Done)
     } else if found == *before {
-        Err(DatastoreError::Disk(DiskError::TimedOut))
+        Err(DatastoreError::Disk(DeviceError::TimedOut))
     } else {
         Ok(Swap::Lost(Box::new(found)))
     }

@@ -5,7 +5,7 @@ use crate::lease::Lease;
 use crate::options::Timing;
 use crate::{DatastoreError, Result, Runtime};
 use bytes::Bytes;
-use multipath::{Compared, DiskError, SharedDisk};
+use multipath::{AtsOutcome, DeviceError, SharedDisk};
 use scsi::SenseKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,9 +77,9 @@ pub(crate) struct Backoff<'a> {
 impl Backoff<'_> {
     /// Waits before the next try; gives `error` back when there have been enough. A reservation that nobody gives up is that of a dead
     /// host: reset, also by one who is only about to mount, for there may be nobody else.
-    pub(crate) async fn wait(&mut self, error: DiskError) -> Result<()> {
+    pub(crate) async fn wait(&mut self, error: DeviceError) -> Result<()> {
         let (now, timing) = (self.io.runtime.now(), &self.io.timing);
-        let is_kept_off = error == DiskError::ReservationConflict && self.io.purpose == Purpose::Mount;
+        let is_kept_off = error == DeviceError::ReservationConflict && self.io.purpose == Purpose::Mount;
         let is_long = now > self.since + timing.patience;
         if self.tries >= TRIES && (is_long || !(is_kept_off || self.io.lease.is_limited())) {
             return Err(error.into());
@@ -193,7 +193,7 @@ impl Io {
     pub(crate) async fn swap(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
         if self.ats.load(Ordering::Relaxed) {
             match self.swap_by_ats(sector, old, new, verify).await {
-                Err(DatastoreError::Disk(DiskError::Unsupported(_))) => self.ats.store(false, Ordering::Relaxed),
+                Err(DatastoreError::Disk(DeviceError::Unsupported(_))) => self.ats.store(false, Ordering::Relaxed),
                 answer => return answer,
             }
         }
@@ -208,10 +208,10 @@ impl Io {
         loop {
             self.check()?;
             match self.disk.compare_and_write(lba, compare.clone(), write.clone()).await {
-                Ok(Compared::Written) if !verify => return Ok(Swap::Done),
+                Ok(AtsOutcome::Written) if !verify => return Ok(Swap::Done),
                 Ok(_) => {}
-                Err(DiskError::ReservationConflict) => {
-                    backoff.wait(DiskError::ReservationConflict).await?;
+                Err(DeviceError::ReservationConflict) => {
+                    backoff.wait(DeviceError::ReservationConflict).await?;
                     continue;
                 }
                 Err(error) if is_passing(&error) => backoff.wait(error).await?,
@@ -256,7 +256,7 @@ impl Io {
         sector: u64,
         old: &Image,
         new: &Image,
-    ) -> std::result::Result<Option<Swap>, DiskError> {
+    ) -> std::result::Result<Option<Swap>, DeviceError> {
         let lba = self.partition + sector;
         let since = self.runtime.now();
         let found = image_of(&self.disk.read(lba, 1).await?);
@@ -281,7 +281,7 @@ impl Io {
         let mut backoff = self.backoff();
         loop {
             self.check()?;
-            match self.disk.clear().await {
+            match self.disk.clear_task_set().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return self.clear_by_reset().await,
                 Err(error) if is_passing(&error) => backoff.wait(error).await?,
@@ -339,11 +339,11 @@ fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 /// Whether the same command may succeed when it is sent again.
-pub(crate) fn is_passing(error: &DiskError) -> bool {
+pub(crate) fn is_passing(error: &DeviceError) -> bool {
     match error {
-        DiskError::ReservationConflict | DiskError::PathsDown | DiskError::TimedOut | DiskError::Status(_) => true,
+        DeviceError::ReservationConflict | DeviceError::PathsDown | DeviceError::TimedOut | DeviceError::Status(_) => true,
         // Not ready, unit attentions and aborted commands (SPC-4 4.5.6).
-        DiskError::Check(sense) => {
+        DeviceError::Check(sense) => {
             matches!(sense.key, SenseKey::NotReady | SenseKey::UnitAttention | SenseKey::AbortedCommand)
         }
         _ => false,

@@ -43,7 +43,7 @@ impl Mounted {
         let found =
             volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(DatastoreError::NotADatastore)?;
         if !omit.bound {
-            disk.bound(options.timing.io_lifetime);
+            disk.limit_command_time(options.timing.io_lifetime);
         }
         let mut io = Io::new(disk, found.partition, runtime, options.timing, Purpose::Mount).with_ats(options.ats);
         io.omit = omit;

@@ -3,7 +3,7 @@
 use crate::error::HostError;
 use crate::host::Host;
 use crate::record::DeviceRecord;
-use initiator::{Config, Portal, Session, TargetRecord, Url};
+use initiator::{InitiatorConfig, Portal, Session, TargetRecord, Url};
 use multipath::{DiskIdentity, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
 use scsi::Lun;
 use std::collections::BTreeMap;
@@ -140,9 +140,9 @@ impl Host {
     }
 
     /// How this host logs in to a URL.
-    pub(crate) fn config(&self, url: &Url) -> Config {
+    pub(crate) fn config(&self, url: &Url) -> InitiatorConfig {
         let state = self.state();
-        Config { chap_md5: state.chap_md5, ..Config::new(&state.iqn, url) }
+        InitiatorConfig { chap_md5: state.chap_md5, ..InitiatorConfig::new(&state.iqn, url) }
     }
 }
 

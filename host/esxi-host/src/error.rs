@@ -1,7 +1,7 @@
 //! How a host's administration fails.
 
 use initiator::{ConnectError, UrlError};
-use multipath::{DiskError, OpenError};
+use multipath::{DeviceError, OpenError};
 use std::io;
 use thiserror::Error;
 
@@ -42,7 +42,7 @@ pub enum HostError {
         /// The device.
         name: String,
         /// Why.
-        error: DiskError,
+        error: DeviceError,
     },
     /// The host's files cannot be read or written.
     #[error("{path}: {error}")]

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use initiator::{Config, LogicalUnit, Session, TargetRecord, Url};
+use initiator::{InitiatorConfig, LogicalUnit, Session, TargetRecord, Url};
 use iscsi::Digests;
 
 /// Who we are and how the session is negotiated.
@@ -36,21 +36,21 @@ pub(crate) struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// How to log in at a URL.
-    pub(crate) fn config(&self, url: &Url) -> Result<Config, Failure> {
+    pub(crate) fn config(&self, url: &Url) -> Result<InitiatorConfig, Failure> {
         let length = |bytes: u64, option: &str| {
             let fits = u32::try_from(bytes).ok().filter(|bytes| (512..1 << 24).contains(bytes));
             fits.ok_or_else(|| {
                 Failure::usage(format!("{option} {bytes} is out of range"), "512 to 16777215 bytes are possible")
             })
         };
-        Ok(Config {
+        Ok(InitiatorConfig {
             chap_md5: self.chap_md5,
             digests: self.digests(),
             immediate_data: !self.no_immediate,
             initial_r2t: self.initial_r2t,
             first_burst: length(self.first_burst, "--first-burst")?,
             max_burst: length(self.max_burst, "--max-burst")?,
-            ..Config::new(&self.initiator, url)
+            ..InitiatorConfig::new(&self.initiator, url)
         })
     }
 

@@ -2,7 +2,7 @@
 //! connection, login refused), 1 when commands or checks failed on the way.
 
 use esxi_host::HostError;
-use initiator::{ConnectError, Refusal, RunError, SessionError, UrlError};
+use initiator::{CommandRefusal, ConnectError, RunError, SessionError, UrlError};
 use multipath::OpenError;
 use thiserror::Error;
 
@@ -35,7 +35,7 @@ pub(crate) enum Failure {
         /// The command, and where.
         what: String,
         /// The target's answer.
-        refusal: Refusal,
+        refusal: CommandRefusal,
     },
     /// Data or counts are not what they should be.
     #[error("{0}")]
@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn scripts_can_tell_a_wrong_start_from_a_wrong_end() {
-        let refused = Failure::Refused { what: "WRITE".into(), refusal: Refusal::Status(Status::ReservationConflict) };
+        let refused =
+            Failure::Refused { what: "WRITE".into(), refusal: CommandRefusal::Status(Status::ReservationConflict) };
         assert_eq!(refused.exit_code(), 1);
         assert!(refused.hint().is_some_and(|hint| hint.contains("reservation")));
         assert_eq!(Failure::usage("a", "b").exit_code(), 2);

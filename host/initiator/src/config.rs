@@ -14,7 +14,7 @@ const CHALLENGE_BYTES: usize = 32;
 
 /// How to log in.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct InitiatorConfig {
     /// Where to connect.
     pub portal: Portal,
     /// TargetName; empty for discovery.
@@ -41,7 +41,7 @@ pub struct Config {
     pub login_timeout: Duration,
 }
 
-impl Config {
+impl InitiatorConfig {
     /// The session that `url` asks for, with data sent as early as the target allows.
     pub fn new(initiator: &str, url: &Url) -> Self {
         Self {
@@ -108,14 +108,18 @@ mod tests {
     #[test]
     fn a_first_burst_is_never_longer_than_a_burst() {
         let url: Url = "iscsi://h/iqn.2026-11.test:t/0".parse().unwrap();
-        let config = Config { first_burst: 262_144, max_burst: 65_536, ..Config::new("iqn.2026-11.test:i", &url) };
+        let config = InitiatorConfig {
+            first_burst: 262_144,
+            max_burst: 65_536,
+            ..InitiatorConfig::new("iqn.2026-11.test:i", &url)
+        };
         assert_eq!(config.login().unwrap().offer.first_burst_length, 65_536);
     }
 
     #[test]
     fn each_session_has_a_name_and_a_challenge_of_its_own() {
         let url: Url = "iscsi://u%p@h/iqn.2026-11.test:t/0?target_user=x&target_password=y".parse().unwrap();
-        let config = Config::new("iqn.2026-11.test:i", &url);
+        let config = InitiatorConfig::new("iqn.2026-11.test:i", &url);
         let (one, two) = (config.login().unwrap(), config.login().unwrap());
         assert_eq!(one.isid[0], 0x80);
         assert_ne!(one.isid, two.isid);
@@ -126,6 +130,6 @@ mod tests {
     #[test]
     fn without_a_target_it_is_discovery() {
         let url: Url = "iscsi://h".parse().unwrap();
-        assert_eq!(Config::new("iqn.2026-11.test:i", &url).login().unwrap().target, None);
+        assert_eq!(InitiatorConfig::new("iqn.2026-11.test:i", &url).login().unwrap().target, None);
     }
 }

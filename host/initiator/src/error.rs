@@ -1,6 +1,6 @@
 //! How sessions fail.
 
-use crate::request::Refusal;
+use crate::request::CommandRefusal;
 use crate::url::Portal;
 use iscsi::initiator_connection::{CloseReason, LoginError};
 use iscsi::pdu::{AsyncEvent, RejectReason};
@@ -124,7 +124,7 @@ impl From<io::Error> for SessionError {
 pub enum RunError {
     /// The target turned it down.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] CommandRefusal),
     /// The session ended: it is not known whether the command was done.
     #[error(transparent)]
     Session(#[from] SessionError),

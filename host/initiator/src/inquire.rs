@@ -1,9 +1,9 @@
 //! Questions to a target, with their answers as values.
 
 use crate::error::RunError;
-use crate::request::{Refusal, Request};
+use crate::request::{CommandRefusal, Request};
 use crate::session::Session;
-use crate::unit::{Limits, LogicalUnit};
+use crate::unit::{LogicalUnit, UnitLimits};
 use scsi::cdb::{CopyResults, SelectReport};
 use scsi::copy::{CopyStatus, OperatingParameters};
 use scsi::inquiry::vpd::{self, BlockLimits};
@@ -54,13 +54,13 @@ impl Inquiry {
 
 /// What `parsed` holds, or the refusal that stands for data that make no sense.
 fn sensible<T>(parsed: Option<T>, what: &'static str) -> Result<T, RunError> {
-    parsed.ok_or(RunError::Refused(Refusal::BadData(what)))
+    parsed.ok_or(RunError::Refused(CommandRefusal::BadData(what)))
 }
 
 /// The answer, or nothing where the target turned the question down: what it does not tell, it does not have.
 fn optional<T>(result: Result<T, RunError>) -> Result<Option<T>, RunError> {
     match result {
-        Err(RunError::Refused(Refusal::Check(_) | Refusal::BadData(_))) => Ok(None),
+        Err(RunError::Refused(CommandRefusal::Check(_) | CommandRefusal::BadData(_))) => Ok(None),
         result => result.map(Some),
     }
 }
@@ -160,7 +160,7 @@ impl Session {
         let inquiry = self.inquiry(lun).await?;
         let capacity = self.read_capacity(lun).await?;
         let pages = optional(self.vpd(lun, vpd::SUPPORTED_PAGES).await)?.unwrap_or_default();
-        let mut limits = Limits { copy: inquiry.third_party_copy, ..Limits::default() };
+        let mut limits = UnitLimits { copy: inquiry.third_party_copy, ..UnitLimits::default() };
         if pages.contains(&vpd::BLOCK_LIMITS) {
             let page = BlockLimits::from_body(&optional(self.vpd(lun, vpd::BLOCK_LIMITS).await)?.unwrap_or_default());
             limits.max_transfer = u64::from(page.max_transfer);

@@ -13,11 +13,11 @@ mod session;
 mod unit;
 mod url;
 
-pub use config::Config;
+pub use config::InitiatorConfig;
 pub use error::{ConnectError, RunError, SessionError};
 pub use inquire::Inquiry;
 pub use iscsi::target_connection::TargetRecord;
-pub use request::{Completion, Payload, Refusal, Request};
+pub use request::{CommandRefusal, Completion, Payload, Request};
 pub use session::Session;
-pub use unit::{CopyRun, Limits, LogicalUnit};
+pub use unit::{CopyRun, LogicalUnit, UnitLimits};
 pub use url::{Credentials, Portal, Url, UrlError};

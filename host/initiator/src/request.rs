@@ -78,12 +78,12 @@ pub struct Completion {
 
 impl Completion {
     /// The data of a command that was done, or why it was not.
-    pub fn into_result(self) -> Result<Bytes, Refusal> {
+    pub fn into_result(self) -> Result<Bytes, CommandRefusal> {
         match (self.status, self.sense) {
             (Some(Status::Good | Status::ConditionMet), _) => Ok(self.data),
-            (Some(Status::CheckCondition), Some(sense)) => Err(Refusal::Check(sense)),
-            (Some(status), _) => Err(Refusal::Status(status)),
-            (None, _) => Err(Refusal::TargetFailure),
+            (Some(Status::CheckCondition), Some(sense)) => Err(CommandRefusal::Check(sense)),
+            (Some(status), _) => Err(CommandRefusal::Status(status)),
+            (None, _) => Err(CommandRefusal::TargetFailure),
         }
     }
 
@@ -100,7 +100,7 @@ impl Completion {
 
 /// How a target turned a command down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum CommandRefusal {
     /// CHECK CONDITION with this sense.
     #[error("CHECK CONDITION: {0}")]
     Check(Sense),
@@ -115,7 +115,7 @@ pub enum Refusal {
     BadData(&'static str),
 }
 
-impl Refusal {
+impl CommandRefusal {
     /// COMPARE AND WRITE, VERIFY: the data differ.
     pub fn is_miscompare(&self) -> bool {
         matches!(self, Self::Check(sense) if sense.key == SenseKey::Miscompare)

@@ -12,7 +12,7 @@ use types::{BlockRange, Lba};
 
 /// What a target says that it can do, and how much of it in one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct UnitLimits {
     /// Blocks of a READ or WRITE; 0 where none is told (SBC-4 6.6.4).
     pub max_transfer: u64,
     /// Blocks of a WRITE SAME; 0 where none is told.
@@ -43,7 +43,7 @@ pub struct LogicalUnit {
     /// LBPRZ: unmapped blocks read as zeros.
     pub reads_zeros: bool,
     /// Its limits.
-    pub limits: Limits,
+    pub limits: UnitLimits,
     /// The name that copies find it by; none when the target tells none that fits in a descriptor.
     pub name: Option<Designator>,
 }

@@ -3,7 +3,9 @@
 mod support;
 
 use bytes::Bytes;
-use initiator::{Config, ConnectError, Credentials, LogicalUnit, Refusal, RunError, Session, SessionError};
+use initiator::{
+    CommandRefusal, ConnectError, Credentials, InitiatorConfig, LogicalUnit, RunError, Session, SessionError,
+};
 use iscsi::initiator_connection::LoginError;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi::target_connection::Completion;
@@ -13,8 +15,8 @@ use support::{LBA_LEN, LIMITS, NAME, Reply, Served, Target};
 
 const INITIATOR: &str = "iqn.2026-11.test:host";
 
-fn config(served: &Served) -> Config {
-    Config::new(INITIATOR, &served.url().parse().unwrap())
+fn config(served: &Served) -> InitiatorConfig {
+    InitiatorConfig::new(INITIATOR, &served.url().parse().unwrap())
 }
 
 async fn open(served: &Served) -> (Session, LogicalUnit) {
@@ -51,7 +53,7 @@ async fn what_is_written_is_read_however_the_data_travel() {
             for digest in [false, true] {
                 let served = Target { offer: offer.clone(), ..Target::new(4096) }.serve();
                 let digests = Digests { header: digest, data: digest };
-                let config = Config { immediate_data, initial_r2t, digests, ..config(&served) };
+                let config = InitiatorConfig { immediate_data, initial_r2t, digests, ..config(&served) };
                 let mut session = Session::connect(&config).await.unwrap();
                 assert_eq!(session.parameters().digests, digests);
                 let unit = session.open_unit(Lun::default()).await.unwrap();
@@ -115,7 +117,7 @@ async fn chap_admits_who_knows_the_secret_both_ways() {
     .flat_map(|case| [(false, case.clone()), (true, case)])
     {
         let words = format!("{credentials:?} {target_credentials:?}");
-        let config = Config { credentials, target_credentials, chap_md5, ..config(&served) };
+        let config = InitiatorConfig { credentials, target_credentials, chap_md5, ..config(&served) };
         match Session::connect(&config).await {
             Ok(mut session) => {
                 assert!(admitted, "{words}");
@@ -129,7 +131,7 @@ async fn chap_admits_who_knows_the_secret_both_ways() {
 #[tokio::test]
 async fn an_unknown_target_is_named_as_such() {
     let served = Target::new(64).serve();
-    let config = Config { target: "iqn.2026-11.test:other".to_owned(), ..config(&served) };
+    let config = InitiatorConfig { target: "iqn.2026-11.test:other".to_owned(), ..config(&served) };
     let error = Session::connect(&config).await.unwrap_err();
     assert!(matches!(error, ConnectError::Login { error: LoginError::Refused(0x0203), .. }), "{error}");
     assert!(error.hint().contains("targets"));
@@ -139,7 +141,10 @@ async fn an_unknown_target_is_named_as_such() {
 async fn nobody_at_the_port_is_an_error_and_no_wait() {
     let closed = platform::net::Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().local_addr().unwrap();
     let url = format!("iscsi://{closed}/{NAME}/0").parse().unwrap();
-    assert!(matches!(Session::connect(&Config::new(INITIATOR, &url)).await, Err(ConnectError::Connect { .. })));
+    assert!(matches!(
+        Session::connect(&InitiatorConfig::new(INITIATOR, &url)).await,
+        Err(ConnectError::Connect { .. })
+    ));
 }
 
 #[tokio::test]
@@ -155,7 +160,7 @@ async fn a_refusal_carries_its_sense() {
     let served = Target::new(64).serve();
     let (mut session, unit) = open(&served).await;
     let error = session.run(unit.read(64, 1, false)).await.unwrap_err();
-    assert_eq!(error, RunError::Refused(Refusal::Check(Sense::lba_out_of_range(64))));
+    assert_eq!(error, RunError::Refused(CommandRefusal::Check(Sense::lba_out_of_range(64))));
     let data = [pattern(1, 9), pattern(1, 8)].concat();
     let miss = session.run(unit.compare_and_write(3, data.into(), false)).await.unwrap_err();
     assert!(matches!(miss, RunError::Refused(refusal) if refusal.is_miscompare()));

@@ -1,7 +1,7 @@
 //! Why the lab cannot go on.
 
 use initiator::{ConnectError, RunError, UrlError};
-use multipath::{DiskError, OpenError};
+use multipath::{DeviceError, OpenError};
 use thiserror::Error;
 
 /// Why an experiment, or the whole lab, ended early.
@@ -42,7 +42,7 @@ pub enum LabError {
     Open(#[from] OpenError),
     /// A command to a disk failed.
     #[error(transparent)]
-    Disk(#[from] DiskError),
+    Disk(#[from] DeviceError),
     /// The datastore failed.
     #[error(transparent)]
     Datastore(#[from] datastore::DatastoreError),

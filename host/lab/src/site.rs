@@ -4,7 +4,7 @@ use crate::array::OwnArray;
 use crate::error::LabError;
 use crate::results::Subject;
 use crate::words;
-use initiator::{Config, Inquiry, Session, Url};
+use initiator::{InitiatorConfig, Inquiry, Session, Url};
 use multipath::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use scsi::Lun;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Site {
             let message = format!("{} and {} are two targets", first.target, other.target);
             return Err(LabError::usage(message, "the lab measures one target at a time"));
         }
-        let mut session = Session::connect(&Config::new(&initiator("survey"), &first)).await?;
+        let mut session = Session::connect(&InitiatorConfig::new(&initiator("survey"), &first)).await?;
         let named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
         let luns = if named.is_empty() { ask("REPORT LUNS", session.report_luns().await)? } else { named };
         let (mut places, mut identity) = (Vec::new(), String::new());
@@ -94,7 +94,7 @@ impl Site {
         let place = self.place(at)?;
         let path = |url: &Url| {
             let url = Url { lun: place.lun, ..url.clone() };
-            PathConfig { config: Config::new(&initiator(host), &url), lun: place.lun }
+            PathConfig { config: InitiatorConfig::new(&initiator(host), &url), lun: place.lun }
         };
         let options = DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() };
         Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
@@ -168,7 +168,7 @@ fn names_lun(text: &str) -> bool {
 
 /// The first target that a portal tells of.
 async fn discovered(url: Url) -> Result<Url, LabError> {
-    let records = Session::discover(&Config::new(&initiator("survey"), &url)).await?;
+    let records = Session::discover(&InitiatorConfig::new(&initiator("survey"), &url)).await?;
     let Some(record) = records.into_iter().next() else {
         let message = format!("{} tells of no target", url.portal);
         return Err(LabError::usage(message, "name the target: iscsi://host:port/iqn"));

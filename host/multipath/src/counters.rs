@@ -162,7 +162,7 @@ impl Latencies {
 
 /// The counters of one device on one host.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct DeviceCounters {
     inner: Mutex<(CountersSnapshot, Latencies)>,
 }
 
@@ -175,7 +175,7 @@ fn record(histogram: &mut Histogram<u64>, ns: u64) {
     let _ = histogram.record(ns.max(1));
 }
 
-impl Counters {
+impl DeviceCounters {
     /// The numbers of now.
     pub fn snapshot(&self) -> CountersSnapshot {
         self.inner.lock().0
@@ -267,12 +267,12 @@ impl Counters {
 /// Counts something that is going on, for as long as it lives: also when the caller loses interest and drops the future.
 #[derive(Debug)]
 pub(crate) struct Gauge<'a> {
-    counters: &'a Counters,
+    counters: &'a DeviceCounters,
     of: fn(&mut CountersSnapshot) -> &mut u64,
 }
 
 impl<'a> Gauge<'a> {
-    fn raise(counters: &'a Counters, of: fn(&mut CountersSnapshot) -> &mut u64) -> Self {
+    fn raise(counters: &'a DeviceCounters, of: fn(&mut CountersSnapshot) -> &mut u64) -> Self {
         *of(&mut counters.inner.lock().0) += 1;
         Self { counters, of }
     }
@@ -289,16 +289,16 @@ impl Drop for Gauge<'_> {
 /// The counters of all devices of one host, by name. A copy counts at both its ends, so the ends must know each other's
 /// counters: devices that are opened with the same `Statistics` do.
 #[derive(Clone, Debug, Default)]
-pub struct Statistics(Arc<Mutex<BTreeMap<String, Arc<Counters>>>>);
+pub struct Statistics(Arc<Mutex<BTreeMap<String, Arc<DeviceCounters>>>>);
 
 impl Statistics {
     /// The counters of the device with this name; the first to ask begins them.
-    pub fn device(&self, name: &str) -> Arc<Counters> {
+    pub fn device(&self, name: &str) -> Arc<DeviceCounters> {
         self.0.lock().entry(name.to_owned()).or_default().clone()
     }
 
     /// The counters of the device with this name, if it has any.
-    pub(crate) fn known(&self, name: &str) -> Option<Arc<Counters>> {
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<DeviceCounters>> {
         self.0.lock().get(name).cloned()
     }
 
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_happened_between_two_looks_is_their_difference() {
-        let counters = Counters::default();
+        let counters = DeviceCounters::default();
         counters.read(512, MS, MS, true);
         counters.offload(Primitive::Ats, 512, MS, true);
         let first = counters.snapshot();
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn latencies_are_kept_by_kind() {
-        let counters = Counters::default();
+        let counters = DeviceCounters::default();
         (1..=100).for_each(|ms| counters.write(512, ms * MS, MS, true));
         counters.offload(Primitive::Zero, 512, 7 * MS, true);
         let latencies = counters.latencies();

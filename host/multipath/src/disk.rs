@@ -1,7 +1,7 @@
 //! What a host can ask of a logical unit.
 
 use crate::counters::{CountersSnapshot, Latencies};
-use crate::error::DiskError;
+use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::Bytes;
@@ -12,11 +12,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// The answer to a command, when it comes.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, DiskError>> + Send + 'a>>;
+pub type DiskFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, DeviceError>> + Send + 'a>>;
 
 /// How a COMPARE AND WRITE ended that the device executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
+pub enum AtsOutcome {
     /// The blocks were as they should be, and are written.
     Written,
     /// They were not, and stay as they are.
@@ -28,7 +28,7 @@ pub enum Compared {
 
 /// A run of blocks and what holds them (GET LBA STATUS, SBC-4 5.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct ProvisioningExtent {
     /// First block.
     pub lba: u64,
     /// Number of blocks, at least one.
@@ -40,7 +40,7 @@ pub struct Extent {
 /// How much one command may ask for, in blocks of the device. What the device does not tell is filled in with what the
 /// command's fields can say, so every limit is a number to reckon with and none is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DeviceLimits {
     /// READ and WRITE.
     pub transfer_blocks: u32,
     /// COMPARE AND WRITE, 1 to 255.
@@ -59,23 +59,23 @@ pub struct Limits {
     pub copy_run_blocks: u64,
 }
 
-/// Whether a host may issue commands to a unit now ([`SharedDisk::standing`]).
+/// Whether a host may issue commands to a unit now ([`SharedDisk::io_permission`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It may, and each takes no longer than this ([`SharedDisk::bound`]).
-    Open(Duration),
+pub enum IoPermission {
+    /// It may, and each takes no longer than this ([`SharedDisk::limit_command_time`]).
+    Allowed(Duration),
     /// Not now: other hosts may take this one for dead. Later perhaps.
     Suspended,
     /// Never again through this handle: another host has taken over.
-    Over,
+    Revoked,
 }
 
-impl Standing {
+impl IoPermission {
     /// Of a command that concerns two units: the lesser of both, and the shorter time.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Open(one), Self::Open(two)) => Self::Open(one.min(two)),
-            (Self::Over, _) | (_, Self::Over) => Self::Over,
+            (Self::Allowed(one), Self::Allowed(two)) => Self::Allowed(one.min(two)),
+            (Self::Revoked, _) | (_, Self::Revoked) => Self::Revoked,
             (Self::Suspended, _) | (_, Self::Suspended) => Self::Suspended,
         }
     }
@@ -84,8 +84,8 @@ impl Standing {
 /// A logical unit as one host sees it. The same unit opened by another host is another value.
 ///
 /// Every call is one SCSI command (and the retries that a host's driver makes by itself). Data are whole blocks; a
-/// length of no whole blocks is [`DiskError::Length`]. A command that ends in an error of the transport
-/// ([`DiskError::PathsDown`], [`DiskError::TimedOut`]) may or may not have been done.
+/// length of no whole blocks is [`DeviceError::Length`]. A command that ends in an error of the transport
+/// ([`DeviceError::PathsDown`], [`DeviceError::TimedOut`]) may or may not have been done.
 ///
 /// Safe to use from many tasks at once; commands that are open together may be done in any order.
 pub trait SharedDisk: Send + Sync {
@@ -93,66 +93,66 @@ pub trait SharedDisk: Send + Sync {
     fn identity(&self) -> &DiskIdentity;
 
     /// READ(16).
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes>;
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes>;
 
     /// WRITE(16). Answered when the data are durable on an array, or in the cache of a device that has one: see
     /// [`synchronize`](Self::synchronize).
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()>;
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()>;
 
     /// COMPARE AND WRITE, the primitive ATS: writes `write` where `compare` is found, at once for all hosts. Both have the
     /// same length. A miscompare is an answer, not an error.
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared>;
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome>;
 
     /// WRITE SAME(16), the primitive Zero: `pattern`, one block, on each of `blocks` blocks.
-    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()>;
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()>;
 
     /// UNMAP, the primitive Delete: runs of blocks as (first, count), in one command.
-    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()>;
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> DiskFuture<'_, ()>;
 
     /// EXTENDED COPY, the primitive Clone, from this unit to `destination` (which may be this one), in one command. It is this
-    /// unit's command, but what it changes is `destination`: it is issued where both units' [`standing`](Self::standing)
+    /// unit's command, but what it changes is `destination`: it is issued where both units' [`io_permission`](Self::io_permission)
     /// allows it.
-    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()>;
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()>;
 
-    /// RESERVE(6): the whole unit for this host. Others get [`DiskError::ReservationConflict`].
-    fn reserve(&self) -> Answer<'_, ()>;
+    /// RESERVE(6): the whole unit for this host. Others get [`DeviceError::ReservationConflict`].
+    fn reserve(&self) -> DiskFuture<'_, ()>;
 
     /// RELEASE(6). No error when this host holds nothing.
-    fn release(&self) -> Answer<'_, ()>;
+    fn release(&self) -> DiskFuture<'_, ()>;
 
     /// LOGICAL UNIT RESET: ends what is open and takes the reservation from whoever has it, as a host does that finds
     /// the reservation of a dead one.
-    fn reset(&self) -> Answer<'_, ()>;
+    fn reset(&self) -> DiskFuture<'_, ()>;
 
     /// CLEAR TASK SET: ends what is open or waits, from whatever host, and leaves reservations alone. After the answer each such
     /// command has been done or never will be; who sent it is told TASK ABORTED. False where the device does not know the
     /// function: [`reset`](Self::reset) does the same and more.
-    fn clear(&self) -> Answer<'_, bool>;
+    fn clear_task_set(&self) -> DiskFuture<'_, bool>;
 
     /// SYNCHRONIZE CACHE of the whole unit.
-    fn synchronize(&self) -> Answer<'_, ()>;
+    fn synchronize(&self) -> DiskFuture<'_, ()>;
 
     /// GET LBA STATUS: runs from `lba` on, as many as one answer holds; the first begins at `lba`.
-    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>>;
+    fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>>;
 
     /// What is known of its offloads.
     fn vaai(&self) -> VaaiStatus;
 
     /// Switches one offload on or off for this device on this host. Off, its calls end at once in
-    /// [`DiskError::Unsupported`].
+    /// [`DeviceError::Unsupported`].
     fn enable(&self, primitive: Primitive, enabled: bool);
 
     /// From now on no call takes longer than `lifetime`, the wait in a queue and all retries included; and when it has
     /// ended, its command has been done or never will be. A command whose time is over ends in
-    /// [`DiskError::TimedOut`], or in what kept it waiting. The shortest time that anybody asked for holds. Locks that
+    /// [`DeviceError::TimedOut`], or in what kept it waiting. The shortest time that anybody asked for holds. Locks that
     /// hosts take from each other need this: a command that comes too late would write what belongs to another by then.
-    fn bound(&self, lifetime: Duration);
+    fn limit_command_time(&self, lifetime: Duration);
 
     /// Whether commands may be issued now: for those that another unit's command does to this one.
-    fn standing(&self) -> Standing;
+    fn io_permission(&self) -> IoPermission;
 
     /// How much one command may ask for.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> DeviceLimits;
 
     /// What was done through this handle's host since it was opened.
     fn counters(&self) -> CountersSnapshot;

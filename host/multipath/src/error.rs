@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Why a command was not done, or is not known to have been done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DiskError {
+pub enum DeviceError {
     /// The device does not offer this, or it is switched off for the device: do it by hand.
     #[error("{0} is not supported")]
     Unsupported(Primitive),
@@ -54,7 +54,7 @@ pub enum DiskError {
     Nonsense,
 }
 
-impl DiskError {
+impl DeviceError {
     /// True where the device turned an offload down and the host does the work itself, by reads and writes: it does
     /// not know the command, or not in this form, or cannot do it between these devices.
     pub fn is_refusal(&self) -> bool {
@@ -101,21 +101,21 @@ mod tests {
     fn sense_data_have_their_meaning() {
         let sense = Sense::new;
         for (given, expected) in [
-            (sense(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT), DiskError::OutOfSpace),
-            (sense(SenseKey::DataProtect, asc::WRITE_PROTECTED), DiskError::WriteProtected),
-            (Sense::lba_out_of_range(9), DiskError::OutOfRange { lba: 9 }),
-            (Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED), DiskError::Gone),
+            (sense(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT), DeviceError::OutOfSpace),
+            (sense(SenseKey::DataProtect, asc::WRITE_PROTECTED), DeviceError::WriteProtected),
+            (Sense::lba_out_of_range(9), DeviceError::OutOfRange { lba: 9 }),
+            (Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED), DeviceError::Gone),
             (
                 sense(SenseKey::MediumError, asc::UNRECOVERED_READ_ERROR).with_information(7),
-                DiskError::Medium { lba: Some(7) },
+                DeviceError::Medium { lba: Some(7) },
             ),
         ] {
-            assert_eq!(DiskError::from_sense(given), expected);
+            assert_eq!(DeviceError::from_sense(given), expected);
             assert!(!expected.is_refusal());
         }
-        let copy = DiskError::from_sense(sense(SenseKey::CopyAborted, asc::COPY_TARGET_DEVICE_NOT_REACHABLE));
+        let copy = DeviceError::from_sense(sense(SenseKey::CopyAborted, asc::COPY_TARGET_DEVICE_NOT_REACHABLE));
         assert!(copy.is_refusal());
-        assert!(DiskError::from_sense(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)).is_refusal());
-        assert!(DiskError::PathsDown.is_in_doubt() && !DiskError::OutOfSpace.is_in_doubt());
+        assert!(DeviceError::from_sense(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)).is_refusal());
+        assert!(DeviceError::PathsDown.is_in_doubt() && !DeviceError::OutOfSpace.is_in_doubt());
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Each path is a task with a session of its own. A call waits for its turn in the queue, takes the path that the policy
 //! chooses, and judges the answer. A command whose path was lost is sent again down another, but for those that may not
-//! be done twice: COMPARE AND WRITE, and copies onto themselves. These end in [`DiskError::TimedOut`], and the caller looks
+//! be done twice: COMPARE AND WRITE, and copies onto themselves. These end in [`DeviceError::TimedOut`], and the caller looks
 //! what became of them.
 //!
-//! Where the time of commands has a bound ([`SharedDisk::bound`]), each has an end from the moment it was asked for. It
+//! Where the time of commands has a bound ([`SharedDisk::limit_command_time`]), each has an end from the moment it was asked for. It
 //! is sent, and sent again, in the first half of its time alone; when three quarters of what was left then are over, its
 //! path aborts it; and when that is not answered before the end, the path's session ends, and with it all that was under
 //! way there.
@@ -20,9 +20,11 @@ pub use policy::{BEST_IO_LIMIT, PathPolicy, PathState, UnknownPolicy};
 pub use probe::OpenError;
 pub use retry::RetryRules;
 
-use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
-use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing, overlaps_itself};
-use crate::error::DiskError;
+use crate::counters::{CountersSnapshot, DeviceCounters, Latencies, Statistics};
+use crate::disk::{
+    AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk, overlaps_itself,
+};
+use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::{Bytes, BytesMut};
@@ -95,7 +97,7 @@ impl Term {
 pub struct IscsiDisk {
     identity: DiskIdentity,
     unit: LogicalUnit,
-    limits: Limits,
+    limits: DeviceLimits,
     paths: Vec<Path>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     changed: watch::Receiver<u64>,
@@ -104,7 +106,7 @@ pub struct IscsiDisk {
     distance: Duration,
     rules: RetryRules,
     lifetime: Mutex<Duration>,
-    counters: Arc<Counters>,
+    counters: Arc<DeviceCounters>,
     statistics: Statistics,
     vaai: Mutex<VaaiStatus>,
     reservation: Mutex<Reservation>,
@@ -203,7 +205,7 @@ impl IscsiDisk {
         self.selector.lock().set_policy(policy);
     }
 
-    /// Logs out of all paths and waits until that is done. Every call afterwards ends in [`DiskError::PathsDown`].
+    /// Logs out of all paths and waits until that is done. Every call afterwards ends in [`DeviceError::PathsDown`].
     pub async fn close(&self) {
         self.queue.close();
         self.paths.iter().for_each(Path::leave);
@@ -215,12 +217,12 @@ impl IscsiDisk {
     }
 
     /// Sends a command until it has an answer that counts.
-    async fn run(&self, request: Request, replay: Replay) -> Result<Bytes, DiskError> {
+    async fn run(&self, request: Request, replay: Replay) -> Result<Bytes, DeviceError> {
         self.run_timed(request, replay).await.0
     }
 
     /// The same, and how long the command waited in the queue.
-    async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DiskError>, Duration) {
+    async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DeviceError>, Duration) {
         let term = self.term();
         // There is room but for a full queue: what a wait costs is spent on those that wait.
         let (_permit, queued) = match self.queue.try_acquire() {
@@ -232,14 +234,14 @@ impl IscsiDisk {
         };
         let _open = self.counters.begin();
         let result = self.attempt(request, replay, term).await;
-        if matches!(result, Err(DiskError::TimedOut | DiskError::PathsDown)) {
+        if matches!(result, Err(DeviceError::TimedOut | DeviceError::PathsDown)) {
             self.counters.aborted();
         }
         (result, queued)
     }
 
     /// Waits until the queue has room; says also for how long.
-    async fn wait_in_queue(&self, term: Term) -> (Result<SemaphorePermit<'_>, DiskError>, Duration) {
+    async fn wait_in_queue(&self, term: Term) -> (Result<SemaphorePermit<'_>, DeviceError>, Duration) {
         let begun = clock::now();
         let waiting = self.counters.wait();
         let left = term.send_by.saturating_duration_since(clock::now_with_sleep());
@@ -247,8 +249,8 @@ impl IscsiDisk {
         drop(waiting);
         let permit = match permit {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(DiskError::PathsDown),
-            Err(_) => Err(DiskError::TimedOut),
+            Ok(Err(_)) => Err(DeviceError::PathsDown),
+            Err(_) => Err(DeviceError::TimedOut),
         };
         (permit, clock::now().duration_since(begun))
     }
@@ -258,18 +260,18 @@ impl IscsiDisk {
         Term::of(*self.lifetime.lock())
     }
 
-    async fn attempt(&self, request: Request, replay: Replay, term: Term) -> Result<Bytes, DiskError> {
+    async fn attempt(&self, request: Request, replay: Replay, term: Term) -> Result<Bytes, DeviceError> {
         let mut attempts = Attempts::default();
         loop {
             let path = self.choose(term).await?;
             let outcome = self.travel(&self.paths[path], request.clone(), term).await;
             if self.has_lost_reservation(path, &outcome) {
-                return Err(DiskError::ReservationConflict);
+                return Err(DeviceError::ReservationConflict);
             }
             let completion = match outcome {
                 Outcome::Answered(completion) => completion,
                 Outcome::NotSent => continue,
-                Outcome::Lost if replay == Replay::Never => return Err(DiskError::TimedOut),
+                Outcome::Lost if replay == Replay::Never => return Err(DeviceError::TimedOut),
                 Outcome::Lost => continue,
             };
             if completion.status == Some(scsi::Status::ReservationConflict) {
@@ -278,7 +280,7 @@ impl IscsiDisk {
             match attempts.judge(completion, &self.rules) {
                 Judgement::Done(data) => return Ok(data),
                 Judgement::Failed(error) => return Err(error),
-                Judgement::InDoubt if replay == Replay::Never => return Err(DiskError::TimedOut),
+                Judgement::InDoubt if replay == Replay::Never => return Err(DeviceError::TimedOut),
                 Judgement::InDoubt => tokio::task::yield_now().await,
                 Judgement::Again(pause) => wait(pause).await,
                 Judgement::AskPort(pause) => {
@@ -319,10 +321,10 @@ impl IscsiDisk {
     }
 
     /// The path for the next command; waits for one while all are down, as long as it may be sent.
-    async fn choose(&self, term: Term) -> Result<usize, DiskError> {
+    async fn choose(&self, term: Term) -> Result<usize, DeviceError> {
         let now = clock::now_with_sleep();
         if now >= term.send_by {
-            return Err(DiskError::TimedOut);
+            return Err(DeviceError::TimedOut);
         }
         match self.choose_now()? {
             Some(path) => Ok(path),
@@ -330,7 +332,7 @@ impl IscsiDisk {
         }
     }
 
-    async fn wait_for_path(&self, deadline: Instant, term: Term) -> Result<usize, DiskError> {
+    async fn wait_for_path(&self, deadline: Instant, term: Term) -> Result<usize, DeviceError> {
         let mut changed = self.changed.clone();
         loop {
             changed.mark_unchanged();
@@ -341,21 +343,21 @@ impl IscsiDisk {
             let waited = tokio::time::timeout(left, changed.changed()).await;
             // The sender lives as long as a path's task: without one, no path will ever come back.
             if !matches!(waited, Ok(Ok(()))) {
-                return Err(DiskError::PathsDown);
+                return Err(DeviceError::PathsDown);
             }
             if clock::now_with_sleep() >= term.send_by {
-                return Err(DiskError::TimedOut);
+                return Err(DeviceError::TimedOut);
             }
         }
     }
 
-    fn choose_now(&self) -> Result<Option<usize>, DiskError> {
+    fn choose_now(&self) -> Result<Option<usize>, DeviceError> {
         let mut reservation = self.reservation.lock();
         match *reservation {
             Reservation::Held(path) if self.paths[path].state() > PathState::Dead => return Ok(Some(path)),
             Reservation::Held(_) | Reservation::Lost => {
                 *reservation = Reservation::Lost;
-                return Err(DiskError::ReservationConflict);
+                return Err(DeviceError::ReservationConflict);
             }
             Reservation::None => {}
         }
@@ -369,9 +371,9 @@ impl IscsiDisk {
         bytes: u64,
         request: Request,
         replay: Replay,
-    ) -> Result<Bytes, DiskError> {
+    ) -> Result<Bytes, DeviceError> {
         if !self.vaai.lock().is_usable(primitive) {
-            return Err(DiskError::Unsupported(primitive));
+            return Err(DeviceError::Unsupported(primitive));
         }
         let begun = clock::now();
         let result = self.run(request, replay).await;
@@ -383,11 +385,11 @@ impl IscsiDisk {
                 vaai.learn(primitive, false);
                 if !vaai.is_usable(primitive) {
                     self.counters.offload(primitive, bytes, time, false);
-                    return Err(DiskError::Unsupported(primitive));
+                    return Err(DeviceError::Unsupported(primitive));
                 }
             }
             // A miscompare is proof that the device knows the command.
-            Err(DiskError::Check(sense)) if sense.key == SenseKey::Miscompare => {
+            Err(DeviceError::Check(sense)) if sense.key == SenseKey::Miscompare => {
                 self.vaai.lock().learn(primitive, true);
             }
             Err(_) => {}
@@ -401,10 +403,10 @@ impl IscsiDisk {
     }
 
     /// The number of blocks of `data`, which must be whole ones.
-    fn blocks_of(&self, data: &Bytes) -> Result<u64, DiskError> {
+    fn blocks_of(&self, data: &Bytes) -> Result<u64, DeviceError> {
         let block = self.unit.block_bytes.max(1) as usize;
         let whole = !data.is_empty() && data.len().is_multiple_of(block) && u32::try_from(data.len()).is_ok();
-        if whole { Ok((data.len() / block) as u64) } else { Err(DiskError::Length(data.len())) }
+        if whole { Ok((data.len() / block) as u64) } else { Err(DeviceError::Length(data.len())) }
     }
 }
 
@@ -414,8 +416,8 @@ fn tells_of_a_lost_reservation(asc: Asc) -> bool {
 }
 
 /// True where the device says that it does not know a command, or not in the form that every host sends it in.
-fn says_unknown(error: &DiskError) -> bool {
-    matches!(error, DiskError::Check(sense) if sense.key == SenseKey::IllegalRequest)
+fn says_unknown(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Check(sense) if sense.key == SenseKey::IllegalRequest)
 }
 
 async fn wait(pause: Duration) {
@@ -429,7 +431,7 @@ impl SharedDisk for IscsiDisk {
         &self.identity
     }
 
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         Box::pin(async move {
             let begun = clock::now();
             let (result, queued) = self.run_timed(self.unit.read(lba, blocks, false), Replay::Harmless).await;
@@ -437,14 +439,14 @@ impl SharedDisk for IscsiDisk {
             // A target that sends less than it was asked for is not believed.
             let result = result.and_then(|data| match data.len() as u64 {
                 length if length == expected => Ok(data),
-                _ => Err(DiskError::Nonsense),
+                _ => Err(DeviceError::Nonsense),
             });
             self.counters.read(expected, clock::now().duration_since(begun), queued, result.is_ok());
             result
         })
     }
 
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let blocks = self.blocks_of(&data)?;
             let begun = clock::now();
@@ -454,50 +456,50 @@ impl SharedDisk for IscsiDisk {
         })
     }
 
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         Box::pin(async move {
             let blocks = self.blocks_of(&write)?;
             if compare.len() != write.len() || blocks > u64::from(u8::MAX) {
-                return Err(DiskError::Length(compare.len()));
+                return Err(DeviceError::Length(compare.len()));
             }
             let mut data = BytesMut::with_capacity(2 * write.len());
             data.extend_from_slice(&compare);
             data.extend_from_slice(&write);
             let request = self.unit.compare_and_write(lba, data.freeze(), false);
             match self.offload(Primitive::Ats, self.bytes(blocks), request, Replay::Never).await {
-                Ok(_) => Ok(Compared::Written),
-                Err(DiskError::Check(sense)) if sense.key == SenseKey::Miscompare => {
-                    Ok(Compared::Miscompare { offset: sense.information.unwrap_or_default() })
+                Ok(_) => Ok(AtsOutcome::Written),
+                Err(DeviceError::Check(sense)) if sense.key == SenseKey::Miscompare => {
+                    Ok(AtsOutcome::Miscompare { offset: sense.information.unwrap_or_default() })
                 }
                 Err(error) => Err(error),
             }
         })
     }
 
-    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            let count = u32::try_from(blocks).map_err(|_| DiskError::Length(pattern.len()))?;
+            let count = u32::try_from(blocks).map_err(|_| DeviceError::Length(pattern.len()))?;
             if self.blocks_of(&pattern)? != 1 {
-                return Err(DiskError::Length(pattern.len()));
+                return Err(DeviceError::Length(pattern.len()));
             }
             let request = self.unit.write_same(lba, count, pattern, false);
             self.offload(Primitive::Zero, self.bytes(blocks), request, Replay::Harmless).await.map(drop)
         })
     }
 
-    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let blocks = ranges.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(*blocks));
             let runs: Option<Vec<(u64, u32)>> =
                 ranges.iter().map(|(lba, blocks)| Some((*lba, u32::try_from(*blocks).ok()?))).collect();
             let runs = runs.filter(|runs| runs.len() <= self.limits.unmap_ranges);
-            let runs = runs.ok_or(DiskError::Length(ranges.len()))?;
+            let runs = runs.ok_or(DeviceError::Length(ranges.len()))?;
             let request = self.unit.unmap(&runs);
             self.offload(Primitive::Delete, self.bytes(blocks), request, Replay::Harmless).await.map(drop)
         })
     }
 
-    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let name = destination.identity().name.clone();
         let target = LogicalUnit { name: destination.identity().designator.clone(), ..LogicalUnit::default() };
         Box::pin(async move {
@@ -515,7 +517,7 @@ impl SharedDisk for IscsiDisk {
         })
     }
 
-    fn reserve(&self) -> Answer<'_, ()> {
+    fn reserve(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             self.reservation.lock().take_if_lost();
             // One path at a time: the reservation will be that of the path which carries the command.
@@ -524,17 +526,17 @@ impl SharedDisk for IscsiDisk {
             let mut attempts = Attempts::default();
             loop {
                 if clock::now_with_sleep() >= term.send_by {
-                    return Err(DiskError::TimedOut);
+                    return Err(DeviceError::TimedOut);
                 }
                 let outcome = self.travel(&self.paths[path], self.unit.reserve(), term).await;
-                let Outcome::Answered(completion) = outcome else { return Err(DiskError::TimedOut) };
+                let Outcome::Answered(completion) = outcome else { return Err(DeviceError::TimedOut) };
                 if completion.status == Some(scsi::Status::ReservationConflict) {
                     self.counters.conflict();
                 }
                 match attempts.judge(completion, &self.rules) {
                     Judgement::Done(_) => break,
                     Judgement::Failed(error) => return Err(error),
-                    Judgement::InDoubt => return Err(DiskError::TimedOut),
+                    Judgement::InDoubt => return Err(DeviceError::TimedOut),
                     Judgement::Again(pause) | Judgement::AskPort(pause) => wait(pause).await,
                 }
             }
@@ -544,7 +546,7 @@ impl SharedDisk for IscsiDisk {
         })
     }
 
-    fn release(&self) -> Answer<'_, ()> {
+    fn release(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let held = std::mem::replace(&mut *self.reservation.lock(), Reservation::None);
             let Reservation::Held(path) = held else { return Ok(()) };
@@ -559,13 +561,13 @@ impl SharedDisk for IscsiDisk {
         })
     }
 
-    fn reset(&self) -> Answer<'_, ()> {
+    fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let term = self.term();
             let path = loop {
                 match self.choose(term).await {
                     Ok(path) => break path,
-                    Err(DiskError::ReservationConflict) => *self.reservation.lock() = Reservation::None,
+                    Err(DeviceError::ReservationConflict) => *self.reservation.lock() = Reservation::None,
                     Err(error) => return Err(error),
                 }
             };
@@ -574,36 +576,36 @@ impl SharedDisk for IscsiDisk {
                     *self.reservation.lock() = Reservation::None;
                     Ok(())
                 }
-                _ => Err(DiskError::Nonsense),
+                _ => Err(DeviceError::Nonsense),
             }
         })
     }
 
-    fn clear(&self) -> Answer<'_, bool> {
+    fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(async move {
             let term = self.term();
             let path = self.choose(term).await?;
             match self.paths[path].manage(TaskFunction::ClearTaskSet, term.end).await? {
                 TaskOutcome::Complete => Ok(true),
                 TaskOutcome::NotSupported | TaskOutcome::Rejected => Ok(false),
-                _ => Err(DiskError::Nonsense),
+                _ => Err(DeviceError::Nonsense),
             }
         })
     }
 
-    fn synchronize(&self) -> Answer<'_, ()> {
+    fn synchronize(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move { self.run(self.unit.synchronize_cache(), Replay::Harmless).await.map(drop) })
     }
 
-    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+    fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
         Box::pin(async move {
             let data = self.run(self.unit.get_lba_status(lba), Replay::Harmless).await?;
-            let runs = parse_lba_status(&data).filter(|runs| !runs.is_empty()).ok_or(DiskError::Nonsense)?;
+            let runs = parse_lba_status(&data).filter(|runs| !runs.is_empty()).ok_or(DeviceError::Nonsense)?;
             let extent = |run: scsi::lba_status::StatusRun| {
                 // A target may begin with the run that holds the block; the caller asked from there on.
                 let begin = run.lba.0.max(lba);
                 let end = run.lba.0.saturating_add(u64::from(run.blocks));
-                Extent { lba: begin, blocks: end.saturating_sub(begin), provisioning: run.status }
+                ProvisioningExtent { lba: begin, blocks: end.saturating_sub(begin), provisioning: run.status }
             };
             Ok(runs.into_iter().map(extent).filter(|extent| extent.blocks > 0).collect())
         })
@@ -617,19 +619,19 @@ impl SharedDisk for IscsiDisk {
         self.vaai.lock().of_mut(primitive).enabled = enabled;
     }
 
-    fn bound(&self, lifetime: Duration) {
+    fn limit_command_time(&self, lifetime: Duration) {
         let mut shortest = self.lifetime.lock();
         if lifetime < *shortest {
             *shortest = lifetime;
-            self.paths.iter().for_each(|path| path.bound(lifetime));
+            self.paths.iter().for_each(|path| path.limit_command_time(lifetime));
         }
     }
 
-    fn standing(&self) -> Standing {
-        Standing::Open(*self.lifetime.lock())
+    fn io_permission(&self) -> IoPermission {
+        IoPermission::Allowed(*self.lifetime.lock())
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> DeviceLimits {
         self.limits
     }
 

@@ -4,9 +4,9 @@
 
 mod medium;
 
-use crate::counters::{Counters, CountersSnapshot, Latencies, Statistics};
-use crate::disk::{Answer, Compared, Extent, Limits, SharedDisk, Standing};
-use crate::error::DiskError;
+use crate::counters::{CountersSnapshot, DeviceCounters, Latencies, Statistics};
+use crate::disk::{AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk};
+use crate::error::DeviceError;
 use crate::identity::{DiskIdentity, esxi_name};
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::Bytes;
@@ -54,31 +54,31 @@ pub enum Operation {
 
 /// What becomes of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Fate {
+pub enum InjectedOutcome {
     /// It is done and answered.
     #[default]
     Done,
     /// It is not done, and this is the answer.
-    Failed(DiskError),
+    Failed(DeviceError),
     /// It is done, and the answer is this: the true one was lost on the way.
-    AnswerLost(DiskError),
+    AnswerLost(DeviceError),
 }
 
 /// What a hook says to a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Injection {
     /// How long the command is on its way.
     pub before: Duration,
     /// What becomes of it then.
-    pub fate: Fate,
+    pub outcome: InjectedOutcome,
     /// How long the answer is on its way.
     pub after: Duration,
 }
 
 /// Decides what becomes of commands. Asked once for each, in the order in which they are sent.
-pub trait Hook: Send + Sync {
+pub trait FaultHook: Send + Sync {
     /// The verdict on a command of `host` to the volume `name`.
-    fn verdict(&self, host: &str, name: &str, operation: &Operation) -> Verdict;
+    fn inject(&self, host: &str, name: &str, operation: &Operation) -> Injection;
 }
 
 /// An array in memory. Clones are the same array.
@@ -90,7 +90,7 @@ pub struct MemoryArray {
 struct Shared {
     name: String,
     volumes: Mutex<BTreeMap<String, Volume>>,
-    hook: Mutex<Option<Arc<dyn Hook>>>,
+    hook: Mutex<Option<Arc<dyn FaultHook>>>,
 }
 
 struct Volume {
@@ -138,14 +138,14 @@ impl MemoryArray {
     }
 
     /// Opens a volume for a host, with counters of its own; `None` where there is no such volume.
-    pub fn open(&self, name: &str, host: &str) -> Option<MemoryDisk> {
+    pub fn open(&self, name: &str, host: &str) -> Option<MemoryHostDisk> {
         self.open_with(name, host, &Statistics::default())
     }
 
     /// Opens a volume for a host that counts its devices in `statistics`.
-    pub fn open_with(&self, name: &str, host: &str, statistics: &Statistics) -> Option<MemoryDisk> {
+    pub fn open_with(&self, name: &str, host: &str, statistics: &Statistics) -> Option<MemoryHostDisk> {
         let identity = self.shared.volumes.lock().get(name)?.identity.clone();
-        Some(MemoryDisk {
+        Some(MemoryHostDisk {
             array: self.clone(),
             host: host.to_owned(),
             counters: statistics.device(&identity.name),
@@ -158,7 +158,7 @@ impl MemoryArray {
     }
 
     /// Sets who decides what becomes of commands; without, all are done at once.
-    pub fn set_hook(&self, hook: Option<Arc<dyn Hook>>) {
+    pub fn set_hook(&self, hook: Option<Arc<dyn FaultHook>>) {
         *self.shared.hook.lock() = hook;
     }
 
@@ -198,20 +198,20 @@ fn fingerprint(name: &str) -> u64 {
 }
 
 /// A volume of a [`MemoryArray`] as one host sees it.
-pub struct MemoryDisk {
+pub struct MemoryHostDisk {
     array: MemoryArray,
     host: String,
     identity: DiskIdentity,
-    counters: Arc<Counters>,
+    counters: Arc<DeviceCounters>,
     statistics: Statistics,
     vaai: Mutex<VaaiStatus>,
     lifetime: Mutex<Duration>,
     down: AtomicBool,
 }
 
-impl MemoryDisk {
+impl MemoryHostDisk {
     /// The host dies: whatever is on its way to the array still arrives or does not, its reservations fall, and every
-    /// call from now on, those that wait included, ends in [`DiskError::PathsDown`].
+    /// call from now on, those that wait included, ends in [`DeviceError::PathsDown`].
     pub fn crash(&self) {
         self.down.store(true, Ordering::Relaxed);
         self.array.release_all(&self.host);
@@ -229,13 +229,13 @@ impl MemoryDisk {
     async fn send<T>(
         &self,
         operation: Operation,
-        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
-    ) -> Result<T, DiskError> {
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DeviceError> + Send,
+    ) -> Result<T, DeviceError> {
         let lifetime = *self.lifetime.lock();
         let answer = tokio::time::timeout(lifetime, self.deliver(operation, effect)).await;
         answer.unwrap_or_else(|_| {
             self.counters.aborted();
-            Err(DiskError::TimedOut)
+            Err(DeviceError::TimedOut)
         })
     }
 
@@ -243,34 +243,34 @@ impl MemoryDisk {
     async fn deliver<T>(
         &self,
         operation: Operation,
-        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
-    ) -> Result<T, DiskError> {
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DeviceError> + Send,
+    ) -> Result<T, DeviceError> {
         let hook = self.array.shared.hook.lock().clone();
-        let verdict = hook.map(|hook| hook.verdict(&self.host, &self.identity.name, &operation)).unwrap_or_default();
-        pause(verdict.before).await;
+        let injection = hook.map(|hook| hook.inject(&self.host, &self.identity.name, &operation)).unwrap_or_default();
+        pause(injection.before).await;
         self.check_paths()?;
-        if let Fate::Failed(error) = verdict.fate {
-            pause(verdict.after).await;
+        if let InjectedOutcome::Failed(error) = injection.outcome {
+            pause(injection.after).await;
             return Err(error);
         }
         let result = self.admit(&operation).and_then(|()| effect(&mut self.array.shared.volumes.lock()));
-        pause(verdict.after).await;
+        pause(injection.after).await;
         self.check_paths()?;
-        match verdict.fate {
-            Fate::AnswerLost(error) => {
+        match injection.outcome {
+            InjectedOutcome::AnswerLost(error) => {
                 self.counters.aborted();
                 Err(error)
             }
-            Fate::Done | Fate::Failed(_) => result,
+            InjectedOutcome::Done | InjectedOutcome::Failed(_) => result,
         }
     }
 
-    fn check_paths(&self) -> Result<(), DiskError> {
-        if self.down.load(Ordering::Relaxed) { Err(DiskError::PathsDown) } else { Ok(()) }
+    fn check_paths(&self) -> Result<(), DeviceError> {
+        if self.down.load(Ordering::Relaxed) { Err(DeviceError::PathsDown) } else { Ok(()) }
     }
 
     /// Reservations come before everything but RELEASE, which is ignored, and a reset (SPC-2 5.5.1).
-    fn admit(&self, operation: &Operation) -> Result<(), DiskError> {
+    fn admit(&self, operation: &Operation) -> Result<(), DeviceError> {
         let volumes = self.array.shared.volumes.lock();
         let holder = volumes.get(&self.identity.name).and_then(|volume| volume.reserved.as_ref());
         let passes = matches!(operation, Operation::Release | Operation::Reset | Operation::Clear);
@@ -278,7 +278,7 @@ impl MemoryDisk {
             Ok(())
         } else {
             self.counters.conflict();
-            Err(DiskError::ReservationConflict)
+            Err(DeviceError::ReservationConflict)
         }
     }
 
@@ -288,18 +288,22 @@ impl MemoryDisk {
         primitive: Primitive,
         bytes: u64,
         operation: Operation,
-        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DiskError> + Send,
+        effect: impl FnOnce(&mut BTreeMap<String, Volume>) -> Result<T, DeviceError> + Send,
         worked: impl FnOnce(&T) -> bool,
-    ) -> Result<T, DiskError> {
+    ) -> Result<T, DeviceError> {
         if !self.vaai.lock().is_usable(primitive) {
-            return Err(DiskError::Unsupported(primitive));
+            return Err(DeviceError::Unsupported(primitive));
         }
         let begun = clock::now();
         let open = self.counters.begin();
         let result = self
             .send(operation, |volumes| {
                 let own = volume(volumes, &self.identity.name)?;
-                if own.refused.contains(&primitive) { Err(DiskError::Unsupported(primitive)) } else { effect(volumes) }
+                if own.refused.contains(&primitive) {
+                    Err(DeviceError::Unsupported(primitive))
+                } else {
+                    effect(volumes)
+                }
             })
             .await;
         drop(open);
@@ -309,7 +313,7 @@ impl MemoryDisk {
                 self.counters.offload(primitive, bytes, begun.elapsed(), worked(value));
             }
             Err(error) => {
-                if matches!(error, DiskError::Unsupported(_)) {
+                if matches!(error, DeviceError::Unsupported(_)) {
                     self.vaai.lock().learn(primitive, false);
                 }
                 self.counters.offload(primitive, bytes, begun.elapsed(), false);
@@ -322,9 +326,9 @@ impl MemoryDisk {
         blocks.saturating_mul(u64::from(LBA_LEN))
     }
 
-    fn blocks_of(&self, data: &Bytes) -> Result<u64, DiskError> {
+    fn blocks_of(&self, data: &Bytes) -> Result<u64, DeviceError> {
         let whole = !data.is_empty() && data.len().is_multiple_of(LBA_LEN as usize);
-        if whole { Ok((data.len() / LBA_LEN as usize) as u64) } else { Err(DiskError::Length(data.len())) }
+        if whole { Ok((data.len() / LBA_LEN as usize) as u64) } else { Err(DeviceError::Length(data.len())) }
     }
 }
 
@@ -337,16 +341,16 @@ async fn pause(time: Duration) {
     }
 }
 
-fn volume<'a>(volumes: &'a mut BTreeMap<String, Volume>, name: &str) -> Result<&'a mut Volume, DiskError> {
-    volumes.get_mut(name).ok_or(DiskError::Gone)
+fn volume<'a>(volumes: &'a mut BTreeMap<String, Volume>, name: &str) -> Result<&'a mut Volume, DeviceError> {
+    volumes.get_mut(name).ok_or(DeviceError::Gone)
 }
 
-impl SharedDisk for MemoryDisk {
+impl SharedDisk for MemoryHostDisk {
     fn identity(&self) -> &DiskIdentity {
         &self.identity
     }
 
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         Box::pin(async move {
             let begun = clock::now();
             let open = self.counters.begin();
@@ -355,7 +359,7 @@ impl SharedDisk for MemoryDisk {
                     let own = volume(volumes, &self.identity.name)?;
                     let hit = own.bad.filter(|(bad, count)| *bad < lba + u64::from(blocks) && lba < bad + count);
                     match hit {
-                        Some((bad, _)) => Err(DiskError::Medium { lba: Some(bad.max(lba)) }),
+                        Some((bad, _)) => Err(DeviceError::Medium { lba: Some(bad.max(lba)) }),
                         None => own.medium.read(lba, blocks.into()),
                     }
                 })
@@ -366,7 +370,7 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let blocks = self.blocks_of(&data)?;
             let begun = clock::now();
@@ -382,29 +386,29 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         Box::pin(async move {
             let blocks = self.blocks_of(&write)?;
             if compare.len() != write.len() || blocks > u64::from(self.limits().compare_blocks) {
-                return Err(DiskError::Length(compare.len()));
+                return Err(DeviceError::Length(compare.len()));
             }
             let effect = |volumes: &mut BTreeMap<String, Volume>| {
                 let medium = &mut volume(volumes, &self.identity.name)?.medium;
                 let found = medium.read(lba, blocks)?;
                 match found.iter().zip(&compare).position(|(found, wanted)| found != wanted) {
-                    Some(offset) => Ok(Compared::Miscompare { offset: offset as u64 }),
-                    None => medium.write(lba, &write).map(|()| Compared::Written),
+                    Some(offset) => Ok(AtsOutcome::Miscompare { offset: offset as u64 }),
+                    None => medium.write(lba, &write).map(|()| AtsOutcome::Written),
                 }
             };
             let operation = Operation::CompareAndWrite(lba, blocks);
-            self.offload(Primitive::Ats, self.bytes(blocks), operation, effect, |c| *c == Compared::Written).await
+            self.offload(Primitive::Ats, self.bytes(blocks), operation, effect, |c| *c == AtsOutcome::Written).await
         })
     }
 
-    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             if self.blocks_of(&pattern)? != 1 {
-                return Err(DiskError::Length(pattern.len()));
+                return Err(DeviceError::Length(pattern.len()));
             }
             let effect = |volumes: &mut BTreeMap<String, Volume>| {
                 volume(volumes, &self.identity.name)?.medium.fill(lba, blocks, &pattern)
@@ -414,7 +418,7 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn unmap(&self, ranges: Vec<(u64, u64)>) -> Answer<'_, ()> {
+    fn unmap(&self, ranges: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let blocks = ranges.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(*blocks));
             let operation = Operation::Unmap(ranges.clone());
@@ -426,7 +430,7 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> Answer<'a, ()> {
+    fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let (name, array) = (destination.identity().name.clone(), destination.identity().array.clone());
         Box::pin(async move {
             let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
@@ -434,7 +438,7 @@ impl SharedDisk for MemoryDisk {
             let effect = |volumes: &mut BTreeMap<String, Volume>| {
                 if array != self.identity.array || !volumes.contains_key(&name) {
                     let unreachable = scsi::asc::COPY_TARGET_DEVICE_NOT_REACHABLE;
-                    return Err(DiskError::Check(scsi::Sense::new(scsi::SenseKey::CopyAborted, unreachable)));
+                    return Err(DeviceError::Check(scsi::Sense::new(scsi::SenseKey::CopyAborted, unreachable)));
                 }
                 runs.iter().try_for_each(|run| {
                     let data = volume(volumes, &self.identity.name)?.medium.read(run.source, run.blocks)?;
@@ -450,7 +454,7 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn reserve(&self) -> Answer<'_, ()> {
+    fn reserve(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             let effect = |volumes: &mut BTreeMap<String, Volume>| {
                 volume(volumes, &self.identity.name)?.reserved = Some(self.host.clone());
@@ -462,14 +466,14 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn release(&self) -> Answer<'_, ()> {
+    fn release(&self) -> DiskFuture<'_, ()> {
         Box::pin(self.send(Operation::Release, |volumes| {
             volume(volumes, &self.identity.name)?.reserved.take_if(|holder| *holder == self.host);
             Ok(())
         }))
     }
 
-    fn reset(&self) -> Answer<'_, ()> {
+    fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(self.send(Operation::Reset, |volumes| {
             volume(volumes, &self.identity.name)?.reserved = None;
             Ok(())
@@ -477,7 +481,7 @@ impl SharedDisk for MemoryDisk {
     }
 
     /// A hook that fails it makes a device that does not know it.
-    fn clear(&self) -> Answer<'_, bool> {
+    fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(async move {
             match self.send(Operation::Clear, |_| Ok(true)).await {
                 Err(error) if error.is_refusal() => Ok(false),
@@ -486,11 +490,11 @@ impl SharedDisk for MemoryDisk {
         })
     }
 
-    fn synchronize(&self) -> Answer<'_, ()> {
+    fn synchronize(&self) -> DiskFuture<'_, ()> {
         Box::pin(self.send(Operation::Synchronize, |_| Ok(())))
     }
 
-    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+    fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
         Box::pin(
             self.send(Operation::LbaStatus(lba), move |volumes| {
                 volume(volumes, &self.identity.name)?.medium.status(lba)
@@ -506,17 +510,17 @@ impl SharedDisk for MemoryDisk {
         self.vaai.lock().of_mut(primitive).enabled = enabled;
     }
 
-    fn bound(&self, lifetime: Duration) {
+    fn limit_command_time(&self, lifetime: Duration) {
         let mut shortest = self.lifetime.lock();
         *shortest = lifetime.min(*shortest);
     }
 
-    fn standing(&self) -> Standing {
-        Standing::Open(*self.lifetime.lock())
+    fn io_permission(&self) -> IoPermission {
+        IoPermission::Allowed(*self.lifetime.lock())
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> DeviceLimits {
+        DeviceLimits {
             transfer_blocks: 65_536,
             compare_blocks: 255,
             write_same_blocks: 1 << 32,

@@ -4,11 +4,11 @@
 mod support;
 
 use bytes::Bytes;
-use initiator::{Config, Url};
+use initiator::{InitiatorConfig, Url};
 use iscsi::pdu::TaskFunction;
 use iscsi::target_connection::{Command as Task, Completion};
 use multipath::{
-    Compared, CopyRun, DiskError, DiskOptions, IscsiDisk, OpenError, PathConfig, PathPolicy, PathState, Primitive,
+    AtsOutcome, CopyRun, DeviceError, DiskOptions, IscsiDisk, OpenError, PathConfig, PathPolicy, PathState, Primitive,
     RetryRules, SharedDisk, Support,
 };
 use scsi::{Cdb, Command, Sense, SenseFormat, Status, asc};
@@ -19,7 +19,7 @@ use support::{LBA_LEN, Reply, Served, Target, status};
 
 fn paths(served: &Served, count: usize) -> Vec<PathConfig> {
     let url: Url = served.url().parse().unwrap();
-    vec![PathConfig { config: Config::new("iqn.2026-11.test:host", &url), lun: url.lun }; count]
+    vec![PathConfig { config: InitiatorConfig::new("iqn.2026-11.test:host", &url), lun: url.lun }; count]
 }
 
 /// Rules that are quick: what is tested is what happens, not when.
@@ -86,8 +86,8 @@ async fn every_command_reaches_the_disk() {
     disk.copy(&disk, vec![CopyRun { source: 0, destination: 100, blocks: 8 }]).await.unwrap();
     let expected = [1, 1, 7, 7, 0, 1, 0, 1].map(|byte| block(byte, 1)).concat();
     assert_eq!(disk.read(100, 8).await.unwrap(), expected);
-    assert_eq!(disk.compare_and_write(0, block(1, 1), block(2, 1)).await, Ok(Compared::Written));
-    assert_eq!(disk.compare_and_write(0, block(1, 1), block(3, 1)).await, Ok(Compared::Miscompare { offset: 0 }));
+    assert_eq!(disk.compare_and_write(0, block(1, 1), block(2, 1)).await, Ok(AtsOutcome::Written));
+    assert_eq!(disk.compare_and_write(0, block(1, 1), block(3, 1)).await, Ok(AtsOutcome::Miscompare { offset: 0 }));
     assert_eq!(disk.get_lba_status(9).await.unwrap()[0].blocks, 4087);
     disk.reserve().await.unwrap();
     disk.release().await.unwrap();
@@ -103,7 +103,7 @@ async fn every_command_reaches_the_disk() {
     assert!(Primitive::ALL.iter().all(|primitive| disk.vaai().of(*primitive).support == Support::Supported));
     assert_eq!((disk.latencies().ats.len(), disk.latencies().read.len()), (1, 1));
     disk.close().await;
-    assert_eq!(disk.read(0, 1).await, Err(DiskError::PathsDown));
+    assert_eq!(disk.read(0, 1).await, Err(DeviceError::PathsDown));
 }
 
 #[tokio::test]
@@ -140,9 +140,9 @@ async fn a_lost_path_costs_no_command_and_comes_back() {
 async fn an_ats_in_doubt_is_not_sent_again() {
     let served = Target::scripted(64, first(1, is_ats, || Reply::HangupAfter)).serve();
     let disk = open(&served, 2).await;
-    assert_eq!(disk.compare_and_write(0, block(0, 1), block(1, 1)).await, Err(DiskError::TimedOut));
+    assert_eq!(disk.compare_and_write(0, block(0, 1), block(1, 1)).await, Err(DeviceError::TimedOut));
     assert_eq!(disk.read(0, 1).await.unwrap(), block(1, 1));
-    assert_eq!(disk.compare_and_write(0, block(1, 1), block(2, 1)).await, Ok(Compared::Written));
+    assert_eq!(disk.compare_and_write(0, block(1, 1), block(2, 1)).await, Ok(AtsOutcome::Written));
     assert_eq!(disk.counters().aborts, 1);
 }
 
@@ -160,7 +160,7 @@ async fn many_commands_that_are_never_answered_are_aborted_in_time() {
     let served = Target::scripted(64, first(30, is_read, || Reply::Hold)).serve();
     let rules = RetryRules { command_timeout: Duration::from_millis(1), ..options().rules };
     let disk = IscsiDisk::open(paths(&served, 1), DiskOptions { rules, ..options() }).await.unwrap();
-    disk.bound(Duration::from_secs(2));
+    disk.limit_command_time(Duration::from_secs(2));
     let disk = Arc::new(disk);
     let mut reads = tokio::task::JoinSet::new();
     for lba in 0..30 {
@@ -201,7 +201,7 @@ async fn a_conflict_that_stays_is_told() {
     let script = first(u32::MAX, is_read, || Reply::Answer(status(Status::ReservationConflict)));
     let served = Target::scripted(64, script).serve();
     let disk = open(&served, 1).await;
-    assert_eq!(disk.read(0, 1).await, Err(DiskError::ReservationConflict));
+    assert_eq!(disk.read(0, 1).await, Err(DeviceError::ReservationConflict));
     assert_eq!((disk.counters().conflicts, disk.counters().errors), (81, 1));
 }
 
@@ -216,7 +216,7 @@ async fn a_reservation_stays_on_its_path_and_falls_with_it() {
     }
     let counts: Vec<u64> = disk.paths().iter().map(|path| path.commands).collect();
     assert_eq!(counts.iter().max(), Some(&7));
-    assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict));
+    assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::ReservationConflict));
     disk.release().await.unwrap();
     disk.write(0, block(1, 1)).await.unwrap();
 }
@@ -234,8 +234,12 @@ async fn a_reservation_that_a_reset_took_is_not_believed_in() {
         let served = Target::scripted(64, first(1, is_write, reply)).serve();
         let disk = open(&served, 1).await;
         disk.reserve().await.unwrap();
-        assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict));
-        assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict), "not before it is released");
+        assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::ReservationConflict));
+        assert_eq!(
+            disk.write(0, block(1, 1)).await,
+            Err(DeviceError::ReservationConflict),
+            "not before it is released"
+        );
         disk.release().await.unwrap();
         assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "nothing was written");
         disk.write(0, block(1, 1)).await.unwrap();
@@ -246,13 +250,13 @@ async fn a_reservation_that_a_reset_took_is_not_believed_in() {
 async fn what_waits_at_the_device_is_cleared_where_it_knows_how() {
     let served = Target::new(64).serve();
     let disk = open(&served, 1).await;
-    assert_eq!(disk.clear().await, Ok(true));
+    assert_eq!(disk.clear_task_set().await, Ok(true));
     assert_eq!(served.target.lock().unwrap().functions, [TaskFunction::ClearTaskSet]);
     served.target.lock().unwrap().unknown = Some(TaskFunction::ClearTaskSet);
-    assert_eq!(disk.clear().await, Ok(false));
+    assert_eq!(disk.clear_task_set().await, Ok(false));
     disk.reserve().await.unwrap();
     served.target.lock().unwrap().unknown = Some(TaskFunction::LogicalUnitReset);
-    assert_eq!(disk.reset().await, Err(DiskError::Nonsense));
+    assert_eq!(disk.reset().await, Err(DeviceError::Nonsense));
     disk.release().await.unwrap();
     assert_eq!(disk.paths()[0].commands, 2, "what was not reset is released");
 }
@@ -271,12 +275,12 @@ async fn what_a_device_does_not_know_is_not_asked_again() {
     .serve();
     let disk = open(&served, 1).await;
     for _ in 0..3 {
-        assert_eq!(disk.write_same(0, 8, block(0, 1)).await, Err(DiskError::Unsupported(Primitive::Zero)));
+        assert_eq!(disk.write_same(0, 8, block(0, 1)).await, Err(DeviceError::Unsupported(Primitive::Zero)));
     }
     assert_eq!((asked.load(Ordering::Relaxed), disk.counters().zero.failed), (1, 1));
     disk.enable(Primitive::Ats, false);
     let ats = disk.compare_and_write(0, block(0, 1), block(1, 1)).await;
-    assert_eq!(ats, Err(DiskError::Unsupported(Primitive::Ats)));
+    assert_eq!(ats, Err(DeviceError::Unsupported(Primitive::Ats)));
     assert_eq!(disk.vaai().ats.support, Support::Unknown);
 }
 
@@ -308,7 +312,7 @@ async fn without_any_path_a_command_waits_and_then_fails() {
     let served = Target::scripted(64, |task| if is_read(&command(task)) { Reply::Hangup } else { Reply::Disk }).serve();
     let disk = open(&served, 1).await;
     served.target.lock().unwrap().account = Some(("nobody".to_owned(), "knows this one".to_owned()));
-    assert_eq!(disk.read(0, 1).await, Err(DiskError::PathsDown));
+    assert_eq!(disk.read(0, 1).await, Err(DeviceError::PathsDown));
     assert_eq!(disk.paths()[0].state, PathState::Dead);
     assert!(disk.paths()[0].trouble.is_some());
     assert!(matches!(IscsiDisk::open(paths(&served, 2), options()).await, Err(OpenError::Connect(_))));
@@ -333,10 +337,10 @@ async fn a_bounded_command_is_not_sent_again_when_its_time_is_over() {
     let served = Target::scripted(64, first(u32::MAX, is_read, busy)).serve();
     let rules = RetryRules { busy_retries: 5000, ..options().rules };
     let disk = IscsiDisk::open(paths(&served, 2), DiskOptions { rules, ..options() }).await.unwrap();
-    disk.bound(LIFETIME);
+    disk.limit_command_time(LIFETIME);
     // Never longer again.
-    disk.bound(LIFETIME * 100);
-    assert_eq!(disk.read(0, 1).await, Err(DiskError::TimedOut));
+    disk.limit_command_time(LIFETIME * 100);
+    assert_eq!(disk.read(0, 1).await, Err(DeviceError::TimedOut));
 }
 
 #[tokio::test]
@@ -353,8 +357,8 @@ async fn a_bounded_command_that_no_abort_ends_ends_with_its_session() {
     })
     .serve();
     let disk = open(&served, 1).await;
-    disk.bound(LIFETIME);
-    assert_eq!(disk.write(0, block(1, 1)).await, Err(DiskError::TimedOut));
+    disk.limit_command_time(LIFETIME);
+    assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::TimedOut));
     assert_eq!(sent.load(Ordering::Relaxed), 1, "what was sent is over; nothing follows it");
     assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "by another session");
     assert_eq!(served.target.lock().unwrap().logins.len(), 2);

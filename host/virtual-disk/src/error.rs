@@ -2,7 +2,7 @@
 
 use crate::descriptor::DescriptorError;
 use crate::vmx::VmxError;
-use multipath::DiskError;
+use multipath::DeviceError;
 use thiserror::Error;
 
 /// Why an operation on a virtual disk or machine was not done.
@@ -13,7 +13,7 @@ pub enum Error {
     Datastore(#[from] datastore::DatastoreError),
     /// The device.
     #[error(transparent)]
-    Disk(#[from] DiskError),
+    Disk(#[from] DeviceError),
     /// A `.vmdk` is none.
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),

@@ -11,7 +11,7 @@ use datastore::FS_BLOCK_BYTES;
 use datastore::Mode;
 use esxi_host::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use multipath::{CopyRun, DiskError, Primitive, SharedDisk};
+use multipath::{CopyRun, DeviceError, Primitive, SharedDisk};
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 pub(crate) use work::WorkMeter;
@@ -140,7 +140,7 @@ impl Mover {
         disk: &dyn SharedDisk,
         runs: &[(u64, u64)],
         advance: Advance<'_>,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DeviceError> {
         let block = u64::from(disk.identity().block_bytes);
         let step = FS_BLOCK_BYTES.min(disk.limits().write_same_blocks.saturating_mul(block)) / block;
         let zeros = Bytes::from(vec![0; usize::try_from(FS_BLOCK_BYTES).unwrap_or(0)]);
@@ -161,7 +161,7 @@ impl Mover {
     }
 
     /// Zeroes at most 1 MiB.
-    async fn zero_piece(&self, disk: &dyn SharedDisk, lba: u64, blocks: u64, zeros: &Bytes) -> Result<(), DiskError> {
+    async fn zero_piece(&self, disk: &dyn SharedDisk, lba: u64, blocks: u64, zeros: &Bytes) -> Result<(), DeviceError> {
         let block = disk.identity().block_bytes as usize;
         if self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero) {
             match disk.write_same(lba, blocks, zeros.slice(..block)).await {
@@ -188,7 +188,7 @@ impl Mover {
         joints: &[Joint],
         order: CopyOrder,
         advance: Advance<'_>,
-    ) -> Result<Option<ByHost>, DiskError> {
+    ) -> Result<Option<ByHost>, DeviceError> {
         if let Some(reason) = self.by_host(source, order) {
             let small = order.forbidden == Some(Forbidden::BlockSizes);
             self.copy_by_host(source, destination, joints, small, advance).await?;
@@ -211,7 +211,7 @@ impl Mover {
             let bytes = runs.iter().map(|run| run.blocks).sum::<u64>() * block;
             self.copy_piece(source, destination, runs, bytes).await?;
             advance(bytes);
-            Ok::<(), DiskError>(())
+            Ok::<(), DeviceError>(())
         }))
         .buffer_unordered(COPIES_OPEN)
         .try_collect::<()>()
@@ -241,7 +241,7 @@ impl Mover {
         destination: &dyn SharedDisk,
         runs: Vec<CopyRun>,
         bytes: u64,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DeviceError> {
         if !self.refused.load(Ordering::Relaxed) {
             match source.copy(destination, runs.clone()).await {
                 Ok(()) => {
@@ -269,7 +269,7 @@ impl Mover {
         joints: &[Joint],
         small: bool,
         advance: Advance<'_>,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DeviceError> {
         let block = u64::from(source.identity().block_bytes);
         let most = source.limits().transfer_blocks.min(destination.limits().transfer_blocks);
         let bytes = if small { SMALL_TRANSFER_BYTES } else { TRANSFER_BYTES };
@@ -294,7 +294,7 @@ impl Mover {
         source: &dyn SharedDisk,
         destination: &dyn SharedDisk,
         run: CopyRun,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DeviceError> {
         let most = source.limits().transfer_blocks.min(destination.limits().transfer_blocks);
         for (at, blocks) in pieces(run.blocks, most.into()) {
             let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
@@ -308,7 +308,7 @@ impl Mover {
     }
 
     /// Gives runs of blocks back to the array. `Ok(false)` when the device does not take UNMAP.
-    pub(crate) async fn unmap(&self, disk: &dyn SharedDisk, runs: &[(u64, u64)]) -> Result<bool, DiskError> {
+    pub(crate) async fn unmap(&self, disk: &dyn SharedDisk, runs: &[(u64, u64)]) -> Result<bool, DeviceError> {
         if !disk.vaai().is_usable(Primitive::Delete) {
             return Ok(false);
         }

@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use bytes::Bytes;
-use initiator::{Config, LogicalUnit, RunError, Session, Url};
+use initiator::{InitiatorConfig, LogicalUnit, RunError, Session, Url};
 
 /// Blocks of 512 bytes in a block of the map.
 pub(crate) const BLOCK: u64 = 8;
@@ -30,7 +30,7 @@ impl Host {
         let (portal, iqn) = (endpoints["iscsi"][0].as_str().unwrap(), endpoints["iqn"].as_str().unwrap());
         let url: Url = format!("iscsi://{portal}/{iqn}/{lun}").parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let config = Config::new("iqn.2026-11.org.example:test", &url);
+        let config = InitiatorConfig::new("iqn.2026-11.org.example:test", &url);
         let mut session = runtime.block_on(Session::connect(&config)).unwrap();
         let unit = runtime.block_on(session.open_unit(url.lun)).unwrap();
         Self { runtime, session, unit }

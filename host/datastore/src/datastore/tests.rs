@@ -1,6 +1,6 @@
 use super::*;
 use crate::{BlockFill, Cursor, ExtentState, FS_BLOCK_BYTES, FileExtent, TokioRuntime};
-use multipath::{Compared, DiskError, Fate, Hook, MemoryArray, MemoryDisk, Operation, Primitive, Verdict};
+use multipath::{AtsOutcome, DeviceError, InjectedOutcome, FaultHook, MemoryArray, MemoryHostDisk, Operation, Primitive, Injection};
 use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
@@ -35,7 +35,7 @@ impl Lab {
         lab
     }
 
-    fn open(&self, host: &str) -> MemoryDisk {
+    fn open(&self, host: &str) -> MemoryHostDisk {
         self.array.open(&self.name, host).unwrap()
     }
 
@@ -281,10 +281,10 @@ async fn tasks_of_one_host_share_a_mount() {
 /// Every write of file data takes an hour to arrive.
 struct Slow;
 
-impl Hook for Slow {
-    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for Slow {
+    fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
         let slow = matches!(operation, Operation::Write(_, 8));
-        Verdict { before: Duration::from_secs(if slow { 3600 } else { 0 }), ..Verdict::default() }
+        Injection { before: Duration::from_secs(if slow { 3600 } else { 0 }), ..Injection::default() }
     }
 }
 
@@ -296,9 +296,9 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     let begun = platform::clock::now();
     let disk = one.disk();
     let swap = disk.compare_and_write(1 << 20, vec![0; 4096].into(), vec![1; 4096].into());
-    assert_eq!(swap.await, Ok(Compared::Written));
+    assert_eq!(swap.await, Ok(AtsOutcome::Written));
     // Sent again and again, for as long as the host waits for a device.
-    assert_eq!(disk.write(1 << 20, vec![7; 4096].into()).await, Err(DiskError::TimedOut));
+    assert_eq!(disk.write(1 << 20, vec![7; 4096].into()).await, Err(DeviceError::TimedOut));
     let waited = platform::clock::now().duration_since(begun);
     assert!(waited >= Duration::from_secs(140) && waited < Duration::from_secs(150), "{waited:?}");
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -312,7 +312,7 @@ async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     lab.open("dead").reserve().await.unwrap();
     // Who only looks leaves it: it may be no datastore, and its holder alive.
     assert!(Datastore::probe(&lab.disk("one"), &lab.runtime).await.is_err());
-    assert_eq!(lab.open("one").read(0, 1).await, Err(DiskError::ReservationConflict));
+    assert_eq!(lab.open("one").read(0, 1).await, Err(DeviceError::ReservationConflict));
     let begun = platform::clock::now();
     let one = lab.mount("one").await;
     let timing = MountOptions::new("one").timing;
@@ -324,15 +324,15 @@ async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
 /// A beat of host "one" is done, its answer lost, and its path as well until this time.
 struct LostBeat(std::time::Instant);
 
-impl Hook for LostBeat {
-    fn verdict(&self, host: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for LostBeat {
+    fn inject(&self, host: &str, _: &str, operation: &Operation) -> Injection {
         let is_cut = host == "one" && platform::clock::now() < self.0;
-        let fate = match operation {
-            Operation::CompareAndWrite(..) if is_cut => Fate::AnswerLost(DiskError::PathsDown),
-            _ if is_cut => Fate::Failed(DiskError::PathsDown),
-            _ => Fate::Done,
+        let outcome = match operation {
+            Operation::CompareAndWrite(..) if is_cut => InjectedOutcome::AnswerLost(DeviceError::PathsDown),
+            _ if is_cut => InjectedOutcome::Failed(DeviceError::PathsDown),
+            _ => InjectedOutcome::Done,
         };
-        Verdict { fate, ..Verdict::default() }
+        Injection { outcome, ..Injection::default() }
     }
 }
 
@@ -424,7 +424,7 @@ async fn a_copy_needs_the_lease_of_both_datastores() {
     assert_eq!(copy.await.unwrap(), Ok(()));
     assert_eq!(other.read(1 << 20, 8).await.unwrap(), vec![7; 4096]);
     there.unmount().await.unwrap();
-    assert_eq!(here.disk().copy(&*there.disk(), run()).await, Err(DiskError::PathsDown));
+    assert_eq!(here.disk().copy(&*there.disk(), run()).await, Err(DeviceError::PathsDown));
 }
 
 #[tokio::test]
@@ -438,7 +438,7 @@ async fn a_copy_takes_no_longer_than_either_datastore_allows() {
     let options = MountOptions { timing, ..MountOptions::new("one") };
     let there = Datastore::mount(target.disk("one"), &options, Arc::clone(&lab.runtime)).await.unwrap();
     here.disk().copy(&*there.disk(), Vec::new()).await.unwrap();
-    assert_eq!(source.standing(), multipath::Standing::Open(Duration::from_secs(2)));
+    assert_eq!(source.io_permission(), multipath::IoPermission::Allowed(Duration::from_secs(2)));
 }
 
 /// Notes task management functions; the device knows no CLEAR TASK SET, or does.
@@ -447,14 +447,14 @@ struct Manager {
     seen: parking_lot::Mutex<Vec<Operation>>,
 }
 
-impl Hook for Manager {
-    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for Manager {
+    fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
         if matches!(operation, Operation::Clear | Operation::Reset | Operation::Reserve) {
             self.seen.lock().push(operation.clone());
         }
-        let unknown = DiskError::Check(scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE));
-        let fate = if *operation == Operation::Clear && !self.knows { Fate::Failed(unknown) } else { Fate::Done };
-        Verdict { fate, ..Verdict::default() }
+        let unknown = DeviceError::Check(scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE));
+        let outcome = if *operation == Operation::Clear && !self.knows { InjectedOutcome::Failed(unknown) } else { InjectedOutcome::Done };
+        Injection { outcome, ..Injection::default() }
     }
 }
 

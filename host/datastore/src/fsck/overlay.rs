@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use multipath::{
-    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, Primitive,
-    SharedDisk, Standing, VaaiStatus,
+    AtsOutcome, CopyRun, CountersSnapshot, DeviceError, DeviceLimits, DiskFuture, DiskIdentity, IoPermission,
+    Latencies, Primitive, ProvisioningExtent, SharedDisk, VaaiStatus,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ impl OverlayDisk {
 }
 
 /// Whatever is not needed to finish a change is refused.
-fn refused<'a, T: Send + 'a>(primitive: Primitive) -> Answer<'a, T> {
-    Box::pin(std::future::ready(Err(DiskError::Unsupported(primitive))))
+fn refused<'a, T: Send + 'a>(primitive: Primitive) -> DiskFuture<'a, T> {
+    Box::pin(std::future::ready(Err(DeviceError::Unsupported(primitive))))
 }
 
 impl SharedDisk for OverlayDisk {
@@ -44,7 +44,7 @@ impl SharedDisk for OverlayDisk {
         self.disk.identity()
     }
 
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         Box::pin(async move {
             let mut data = BytesMut::from(&self.disk.read(lba, blocks).await?[..]);
             for (at, block) in self.written.lock().range(lba..lba + u64::from(blocks)) {
@@ -55,55 +55,55 @@ impl SharedDisk for OverlayDisk {
         })
     }
 
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         self.put(lba, &data);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         Box::pin(async move {
             let found = self.read(lba, (compare.len() / self.block_bytes()) as u32).await?;
             if found != compare {
-                return Ok(Compared::Miscompare { offset: 0 });
+                return Ok(AtsOutcome::Miscompare { offset: 0 });
             }
             self.put(lba, &write);
-            Ok(Compared::Written)
+            Ok(AtsOutcome::Written)
         })
     }
 
-    fn write_same(&self, _: u64, _: u64, _: Bytes) -> Answer<'_, ()> {
+    fn write_same(&self, _: u64, _: u64, _: Bytes) -> DiskFuture<'_, ()> {
         refused(Primitive::Zero)
     }
 
-    fn unmap(&self, _: Vec<(u64, u64)>) -> Answer<'_, ()> {
+    fn unmap(&self, _: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
         refused(Primitive::Delete)
     }
 
-    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> Answer<'a, ()> {
+    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         refused(Primitive::Clone)
     }
 
-    fn reserve(&self) -> Answer<'_, ()> {
+    fn reserve(&self) -> DiskFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(&self) -> Answer<'_, ()> {
+    fn release(&self) -> DiskFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn reset(&self) -> Answer<'_, ()> {
+    fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn clear(&self) -> Answer<'_, bool> {
+    fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(std::future::ready(Ok(true)))
     }
 
-    fn synchronize(&self) -> Answer<'_, ()> {
+    fn synchronize(&self) -> DiskFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn get_lba_status(&self, lba: u64) -> Answer<'_, Vec<Extent>> {
+    fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
         self.disk.get_lba_status(lba)
     }
 
@@ -114,15 +114,15 @@ impl SharedDisk for OverlayDisk {
     /// The device is not this view's to change.
     fn enable(&self, _: Primitive, _: bool) {}
 
-    fn bound(&self, lifetime: Duration) {
-        self.disk.bound(lifetime);
+    fn limit_command_time(&self, lifetime: Duration) {
+        self.disk.limit_command_time(lifetime);
     }
 
-    fn standing(&self) -> Standing {
-        self.disk.standing()
+    fn io_permission(&self) -> IoPermission {
+        self.disk.io_permission()
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> DeviceLimits {
         self.disk.limits()
     }
 

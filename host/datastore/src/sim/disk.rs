@@ -4,8 +4,8 @@ use super::oracle::Oracle;
 use super::world::{Process, World};
 use bytes::{Bytes, BytesMut};
 use multipath::{
-    Answer, Compared, CopyRun, CountersSnapshot, DiskError, DiskIdentity, Extent, Latencies, Limits, MemoryArray,
-    Primitive, SharedDisk, Standing, VaaiStatus,
+    AtsOutcome, CopyRun, CountersSnapshot, DeviceError, DeviceLimits, DiskFuture, DiskIdentity, IoPermission,
+    Latencies, MemoryArray, Primitive, ProvisioningExtent, SharedDisk, VaaiStatus,
 };
 use parking_lot::Mutex;
 use scsi::{Sense, SenseKey, asc};
@@ -148,9 +148,9 @@ struct Fate {
 }
 
 /// What a host hears of a command: the first answer.
-type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DiskError>>>>>;
+type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DeviceError>>>>>;
 
-fn tell<T>(answering: &Answering<T>, answer: Result<T, DiskError>) {
+fn tell<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
     if let Some(sender) = answering.lock().take() {
         // A host that died asks no more.
         let _ = sender.send(answer);
@@ -182,10 +182,10 @@ impl SimDisk {
     }
 
     /// Sends a command. Its way is a task of the world: it ends when it ends, whatever becomes of the host.
-    fn send<T, F>(&self, command: F) -> Answer<'_, T>
+    fn send<T, F>(&self, command: F) -> DiskFuture<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Media) -> Result<T, DiskError> + Send + 'static,
+        F: FnOnce(&Media) -> Result<T, DeviceError> + Send + 'static,
     {
         self.media.commands.fetch_add(1, Ordering::Relaxed);
         self.media.known.lock().insert(self.process);
@@ -195,7 +195,7 @@ impl SimDisk {
             let world = self.world.clone();
             return Box::pin(async move {
                 world.sleep(fate.before + Duration::from_millis(5)).await;
-                Err(DiskError::PathsDown)
+                Err(DeviceError::PathsDown)
             });
         }
         let answering = Arc::new(Mutex::new(Some(sender)));
@@ -217,29 +217,29 @@ impl SimDisk {
                 arrives &= !is_ended && clears == media.clears.load(Ordering::Relaxed);
             }
             let result = match arrives {
-                true if media.attention.lock().remove(&process) => Err(DiskError::Check(Sense::new(
+                true if media.attention.lock().remove(&process) => Err(DeviceError::Check(Sense::new(
                     SenseKey::UnitAttention,
                     asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED,
                 ))),
                 true if media.reserved.lock().is_some_and(|holder| holder != process) => {
-                    Err(DiskError::ReservationConflict)
+                    Err(DeviceError::ReservationConflict)
                 }
                 true => command(&media),
-                false => Err(DiskError::TimedOut),
+                false => Err(DeviceError::TimedOut),
             };
             world.sleep(fate.after).await;
             let answer = if !link.load(Ordering::Relaxed) {
-                Err(DiskError::PathsDown)
+                Err(DeviceError::PathsDown)
             } else if !fate.answered {
                 world.sleep(Duration::from_millis(500)).await;
-                Err(DiskError::TimedOut)
+                Err(DeviceError::TimedOut)
             } else {
                 result
             };
             tell(&answering, answer);
         };
         self.world.spawn(0, Box::pin(way));
-        Box::pin(async move { receiver.await.unwrap_or(Err(DiskError::TimedOut)) })
+        Box::pin(async move { receiver.await.unwrap_or(Err(DeviceError::TimedOut)) })
     }
 
     /// The host's driver: when the time of a command is nearly over it aborts it, if it can, and hears no more of it in any
@@ -250,7 +250,7 @@ impl SimDisk {
         let watch = async move {
             world.sleep(lifetime.mul_f64(0.9)).await;
             aborted.store(link.load(Ordering::Relaxed), Ordering::Relaxed);
-            tell(&answering, Err(DiskError::TimedOut));
+            tell(&answering, Err(DeviceError::TimedOut));
         };
         self.world.spawn(self.process, Box::pin(watch));
     }
@@ -261,11 +261,11 @@ impl SharedDisk for SimDisk {
         &self.media.identity
     }
 
-    fn read(&self, lba: u64, blocks: u32) -> Answer<'_, Bytes> {
+    fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         self.send(move |media| Ok(media.read(lba, blocks.into())))
     }
 
-    fn write(&self, lba: u64, data: Bytes) -> Answer<'_, ()> {
+    fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
         // Cut by a death, a write may have come half-way.
         let torn = self.world.random(super::random::Random::number);
@@ -279,18 +279,18 @@ impl SharedDisk for SimDisk {
         })
     }
 
-    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> Answer<'_, Compared> {
+    fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         let process = self.process;
         self.send(move |media| {
             if media.read(lba, (compare.len() / SECTOR) as u64) != compare {
-                return Ok(Compared::Miscompare { offset: 0 });
+                return Ok(AtsOutcome::Miscompare { offset: 0 });
             }
             media.write(process, lba, &write);
-            Ok(Compared::Written)
+            Ok(AtsOutcome::Written)
         })
     }
 
-    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> Answer<'_, ()> {
+    fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
         self.send(move |media| {
             if pattern.iter().all(|byte| *byte == 0) {
@@ -302,15 +302,15 @@ impl SharedDisk for SimDisk {
         })
     }
 
-    fn unmap(&self, _: Vec<(u64, u64)>) -> Answer<'_, ()> {
-        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Delete))))
+    fn unmap(&self, _: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
+        Box::pin(std::future::ready(Err(DeviceError::Unsupported(Primitive::Delete))))
     }
 
-    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> Answer<'a, ()> {
-        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Clone))))
+    fn copy<'a>(&'a self, _: &'a dyn SharedDisk, _: Vec<CopyRun>) -> DiskFuture<'a, ()> {
+        Box::pin(std::future::ready(Err(DeviceError::Unsupported(Primitive::Clone))))
     }
 
-    fn reserve(&self) -> Answer<'_, ()> {
+    fn reserve(&self) -> DiskFuture<'_, ()> {
         let process = self.process;
         self.send(move |media| {
             *media.reserved.lock() = Some(process);
@@ -318,7 +318,7 @@ impl SharedDisk for SimDisk {
         })
     }
 
-    fn release(&self) -> Answer<'_, ()> {
+    fn release(&self) -> DiskFuture<'_, ()> {
         let process = self.process;
         self.send(move |media| {
             media.release(process);
@@ -327,11 +327,11 @@ impl SharedDisk for SimDisk {
     }
 
     /// Not kept from anybody by a reservation.
-    fn reset(&self) -> Answer<'_, ()> {
+    fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             self.world.sleep(Duration::from_millis(1)).await;
             if !self.link.load(Ordering::Relaxed) {
-                return Err(DiskError::PathsDown);
+                return Err(DeviceError::PathsDown);
             }
             *self.media.reserved.lock() = None;
             self.media.clears.fetch_add(1, Ordering::Relaxed);
@@ -341,7 +341,7 @@ impl SharedDisk for SimDisk {
         })
     }
 
-    fn clear(&self) -> Answer<'_, bool> {
+    fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         if self.media.troubles.knows_clear {
             self.send(|media| {
                 media.clears.fetch_add(1, Ordering::Relaxed);
@@ -352,12 +352,12 @@ impl SharedDisk for SimDisk {
         }
     }
 
-    fn synchronize(&self) -> Answer<'_, ()> {
+    fn synchronize(&self) -> DiskFuture<'_, ()> {
         self.send(|_| Ok(()))
     }
 
-    fn get_lba_status(&self, _: u64) -> Answer<'_, Vec<Extent>> {
-        Box::pin(std::future::ready(Err(DiskError::Unsupported(Primitive::Delete))))
+    fn get_lba_status(&self, _: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
+        Box::pin(std::future::ready(Err(DeviceError::Unsupported(Primitive::Delete))))
     }
 
     fn vaai(&self) -> VaaiStatus {
@@ -367,16 +367,16 @@ impl SharedDisk for SimDisk {
     /// The simulated unit's offloads are not switched.
     fn enable(&self, _: Primitive, _: bool) {}
 
-    fn bound(&self, lifetime: Duration) {
+    fn limit_command_time(&self, lifetime: Duration) {
         *self.lifetime.lock() = lifetime;
     }
 
-    fn standing(&self) -> Standing {
-        Standing::Open(*self.lifetime.lock())
+    fn io_permission(&self) -> IoPermission {
+        IoPermission::Allowed(*self.lifetime.lock())
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> DeviceLimits {
+        DeviceLimits {
             transfer_blocks: 2048,
             compare_blocks: 1,
             write_same_blocks: u64::MAX,

@@ -7,7 +7,7 @@ use super::workload::{Life, Workload, format};
 use crate::fsck::{self, CheckReport};
 use crate::runtime::{Runtime, Task, TokioRuntime};
 use crate::{Datastore, DatastoreError, MountOptions, Timing};
-use multipath::{DiskError, SharedDisk};
+use multipath::{DeviceError, SharedDisk};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 /// Opens the LUN for a host, with sessions of its own that end when the disk is dropped.
 pub type Connect =
-    Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Arc<dyn SharedDisk>, DiskError>> + Send>> + Send + Sync>;
+    Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Arc<dyn SharedDisk>, DeviceError>> + Send>> + Send + Sync>;
 
 /// What is to be run.
 #[derive(Clone, Debug)]

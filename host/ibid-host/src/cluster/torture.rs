@@ -8,7 +8,7 @@ use clap::Args;
 use datastore::sim::{Connect, Torture, TortureOutcome};
 use datastore::{Datastore, Runtime, Timing, TokioRuntime};
 use initiator::Url;
-use multipath::{DiskError, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
+use multipath::{DeviceError, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn connect(args: &DatastoreTortureArgs) -> Result<Connect, Failure> {
         let config = config.clone();
         Box::pin(async move {
             let paths = vec![PathConfig { config, lun }];
-            let disk = IscsiDisk::open(paths, DiskOptions::default()).await.map_err(|_| DiskError::PathsDown)?;
+            let disk = IscsiDisk::open(paths, DiskOptions::default()).await.map_err(|_| DeviceError::PathsDown)?;
             Ok(Arc::new(disk) as Arc<dyn SharedDisk>)
         })
     }))

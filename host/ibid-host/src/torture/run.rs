@@ -12,7 +12,7 @@ use crate::out::outln;
 use crate::pump::{Route, Work, pump};
 use bytes::Bytes;
 use clap::Args;
-use initiator::{Completion, CopyRun, LogicalUnit, Refusal, Request, Session, SessionError, Url};
+use initiator::{CommandRefusal, Completion, CopyRun, LogicalUnit, Request, Session, SessionError, Url};
 use platform::{AppendFile, clock};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -147,7 +147,7 @@ impl Torture {
         })
     }
 
-    fn answered(&mut self, operation: Operation, result: Result<Bytes, Refusal>) -> Result<(), Failure> {
+    fn answered(&mut self, operation: Operation, result: Result<Bytes, CommandRefusal>) -> Result<(), Failure> {
         let outcome = match &result {
             Ok(_) => Outcome::Applied,
             Err(refusal) if refusal.is_unknown_command() => Outcome::NotApplied,

@@ -8,7 +8,7 @@ use crate::meter::{Latency, Meter, round};
 use crate::out::outln;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use initiator::{LogicalUnit, Refusal, RunError, Session, Url};
+use initiator::{CommandRefusal, LogicalUnit, RunError, Session, Url};
 use platform::clock;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ async fn open(args: &LockArgs, number: u16) -> Result<Host, Failure> {
     if args.method == Method::Caw {
         let probe = unit.compare_and_write(lba, [free.as_slice(), &free].concat().into(), false);
         match session.run(probe).await {
-            Err(RunError::Refused(refusal @ Refusal::Check(_))) if refusal.is_unknown_command() => {
+            Err(RunError::Refused(refusal @ CommandRefusal::Check(_))) if refusal.is_unknown_command() => {
                 return Err(Failure::usage("the target has no COMPARE AND WRITE", "try --method reserve"));
             }
             result => result.map_err(Failure::command("COMPARE AND WRITE"))?,

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::pump::pump;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use initiator::{LogicalUnit, Refusal, RunError, Session};
+use initiator::{CommandRefusal, LogicalUnit, RunError, Session};
 
 /// How to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,7 +74,7 @@ pub(crate) async fn clear(session: &mut Session, unit: &LogicalUnit, region: Reg
         if !by_write {
             match session.run(unit.write_same(lba, blocks, block.clone(), false)).await {
                 Ok(_) => continue,
-                Err(RunError::Refused(Refusal::Check(_))) => by_write = true,
+                Err(RunError::Refused(CommandRefusal::Check(_))) => by_write = true,
                 Err(error) => return Err(Failure::command("WRITE SAME")(error)),
             }
         }

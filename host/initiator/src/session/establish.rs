@@ -1,7 +1,7 @@
 //! From a portal's name to a session in the full feature phase, and discovery.
 
 use super::{Answer, READ_BYTES, SLICES, Session};
-use crate::config::Config;
+use crate::config::InitiatorConfig;
 use crate::error::{ConnectError, SessionError};
 use crate::url::Portal;
 use bytes::{Buf, BytesMut};
@@ -20,7 +20,7 @@ const MAX_REDIRECTIONS: u32 = 3;
 
 impl Session {
     /// Connects and logs in, following the target to where it says that it is.
-    pub async fn connect(config: &Config) -> Result<Self, ConnectError> {
+    pub async fn connect(config: &InitiatorConfig) -> Result<Self, ConnectError> {
         let mut portal = config.portal.clone();
         for _ in 0..MAX_REDIRECTIONS {
             let attempt = Self::log_in(config, &portal);
@@ -37,8 +37,8 @@ impl Session {
     }
 
     /// The targets behind the portal, by a discovery session (RFC 7143 4.3).
-    pub async fn discover(config: &Config) -> Result<Vec<TargetRecord>, ConnectError> {
-        let config = Config { target: String::new(), ..config.clone() };
+    pub async fn discover(config: &InitiatorConfig) -> Result<Vec<TargetRecord>, ConnectError> {
+        let config = InitiatorConfig { target: String::new(), ..config.clone() };
         let mut session = Self::connect(&config).await?;
         let ended = |error| ConnectError::Session { portal: config.portal.clone(), error };
         let targets = session.send_targets(&SendTargets::All).await.map_err(ended)?;
@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    async fn log_in(config: &Config, portal: &Portal) -> Result<Self, ConnectError> {
+    async fn log_in(config: &InitiatorConfig, portal: &Portal) -> Result<Self, ConnectError> {
         let address = portal.resolve().map_err(|error| ConnectError::Resolve { portal: portal.clone(), error })?;
         let lost = |error| ConnectError::Lost { portal: portal.clone(), error };
         let mut stream =

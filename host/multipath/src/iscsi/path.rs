@@ -3,8 +3,8 @@
 use super::policy::PathState;
 use super::probe::{Probe, probe};
 use super::retry::RetryRules;
-use crate::error::DiskError;
-use initiator::{Completion, Config, Portal, Request, Session, SessionError};
+use crate::error::DeviceError;
+use initiator::{Completion, InitiatorConfig, Portal, Request, Session, SessionError};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use parking_lot::Mutex;
 use platform::clock;
@@ -23,7 +23,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct PathConfig {
     /// How to log in.
-    pub config: Config,
+    pub config: InitiatorConfig,
     /// The logical unit behind the port.
     pub lun: Lun,
 }
@@ -133,17 +133,17 @@ impl Path {
     }
 
     /// From now on no command takes longer than `lifetime`.
-    pub(super) fn bound(&self, lifetime: Duration) {
+    pub(super) fn limit_command_time(&self, lifetime: Duration) {
         // The same as below.
         let _ = self.work.send(Work::Bound(lifetime));
     }
 
     /// A task management function of the whole unit, before `end` or not at all.
-    pub(super) async fn manage(&self, function: TaskFunction, end: Instant) -> Result<TaskOutcome, DiskError> {
+    pub(super) async fn manage(&self, function: TaskFunction, end: Instant) -> Result<TaskOutcome, DeviceError> {
         let (sender, receiver) = oneshot::channel();
         // A path that dies drops the sender, and is in doubt for it.
         let _ = self.work.send(Work::Manage(function, end, sender));
-        receiver.await.map_err(|_| DiskError::TimedOut)
+        receiver.await.map_err(|_| DeviceError::TimedOut)
     }
 
     /// Logs out when all that is open has ended. Whatever is asked for afterwards is not sent.

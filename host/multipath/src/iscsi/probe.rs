@@ -2,7 +2,7 @@
 
 use super::path::PathConfig;
 use super::policy::PathState;
-use crate::disk::Limits;
+use crate::disk::DeviceLimits;
 use crate::identity::{DiskIdentity, esxi_name};
 use initiator::{ConnectError, LogicalUnit, RunError, Session};
 use scsi::copy::OperatingParameters;
@@ -49,7 +49,7 @@ pub enum OpenError {
 pub(super) struct Probe {
     pub(super) identity: DiskIdentity,
     pub(super) unit: LogicalUnit,
-    pub(super) limits: Limits,
+    pub(super) limits: DeviceLimits,
     pub(super) state: PathState,
     pub(super) group: Option<u16>,
 }
@@ -98,12 +98,12 @@ async fn ask(session: &mut Session, place: &PathConfig) -> Result<Probe, RunErro
 }
 
 /// The limits to reckon with: what is told, and what the fields can say where nothing is.
-fn limits(unit: &LogicalUnit, copy: Option<&OperatingParameters>) -> Limits {
+fn limits(unit: &LogicalUnit, copy: Option<&OperatingParameters>) -> DeviceLimits {
     let told = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value.min(otherwise) };
     let block = u64::from(unit.block_bytes.max(1));
     let segments = copy.map_or(1, |copy| u64::from(copy.max_segments.max(1)));
     let segment = copy.map_or(SEGMENT_BLOCKS, |copy| told(u64::from(copy.max_segment_bytes) / block, SEGMENT_BLOCKS));
-    Limits {
+    DeviceLimits {
         transfer_blocks: told(unit.limits.max_transfer, TRANSFER_BLOCKS) as u32,
         compare_blocks: u32::from(unit.limits.compare_and_write.max(1)),
         write_same_blocks: told(unit.limits.max_write_same, FIELD_BLOCKS),
@@ -118,12 +118,12 @@ fn limits(unit: &LogicalUnit, copy: Option<&OperatingParameters>) -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use initiator::Limits as Told;
+    use initiator::UnitLimits;
 
     #[test]
     fn what_is_not_told_is_what_fields_can_say() {
         let silent = LogicalUnit { block_bytes: 512, ..LogicalUnit::default() };
-        let expected = Limits {
+        let expected = DeviceLimits {
             transfer_blocks: 65_536,
             compare_blocks: 1,
             write_same_blocks: 0xffff_ffff,
@@ -134,7 +134,8 @@ mod tests {
             copy_run_blocks: 65_535,
         };
         assert_eq!(limits(&silent, None), expected);
-        let told = Told { max_transfer: 8192, compare_and_write: 255, max_write_same: 2048, ..Told::default() };
+        let told =
+            UnitLimits { max_transfer: 8192, compare_and_write: 255, max_write_same: 2048, ..UnitLimits::default() };
         let unit = LogicalUnit { limits: told, ..silent };
         let copy = OperatingParameters { max_segments: 2, max_segment_bytes: 1 << 20, ..OperatingParameters::ours() };
         let found = limits(&unit, Some(&copy));

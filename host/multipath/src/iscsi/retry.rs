@@ -1,8 +1,8 @@
 //! What a host does with an answer: takes it, sends the command again, or gives up. ESXi's rules, as far as they show.
 
-use crate::error::DiskError;
+use crate::error::DeviceError;
 use bytes::Bytes;
-use initiator::{Completion, Refusal};
+use initiator::{CommandRefusal, Completion};
 use scsi::{SenseKey, Status, asc};
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub(super) enum Judgement {
     /// The command was or was not done, and nobody will tell.
     InDoubt,
     /// It failed, and will again.
-    Failed(DiskError),
+    Failed(DeviceError),
 }
 
 /// The times that one command was sent again, by reason.
@@ -119,13 +119,15 @@ impl Attempts {
                     Judgement::Again(rules.busy_pause)
                 }
                 (SenseKey::AbortedCommand, _) if within(&mut self.aborted, ABORTED_RETRIES) => Judgement::InDoubt,
-                _ => Judgement::Failed(DiskError::from_sense(sense)),
+                _ => Judgement::Failed(DeviceError::from_sense(sense)),
             },
             _ => match completion.into_result() {
                 Ok(data) => Judgement::Done(data),
-                Err(Refusal::Check(sense)) => Judgement::Failed(DiskError::from_sense(sense)),
-                Err(Refusal::Status(status)) => Judgement::Failed(DiskError::from_status(status)),
-                Err(Refusal::TargetFailure | Refusal::BadData(_)) => Judgement::Failed(DiskError::Nonsense),
+                Err(CommandRefusal::Check(sense)) => Judgement::Failed(DeviceError::from_sense(sense)),
+                Err(CommandRefusal::Status(status)) => Judgement::Failed(DeviceError::from_status(status)),
+                Err(CommandRefusal::TargetFailure | CommandRefusal::BadData(_)) => {
+                    Judgement::Failed(DeviceError::Nonsense)
+                }
             },
         }
     }
@@ -160,9 +162,9 @@ mod tests {
             (check(Sense::unit_attention(asc::ASYMMETRIC_ACCESS_STATE_CHANGED)), Judgement::AskPort(Duration::ZERO)),
             (not_ready(standby), Judgement::AskPort(rules.busy_pause)),
             (not_ready(asc::MEDIUM_NOT_PRESENT), {
-                Judgement::Failed(DiskError::Check(Sense::new(SenseKey::NotReady, asc::MEDIUM_NOT_PRESENT)))
+                Judgement::Failed(DeviceError::Check(Sense::new(SenseKey::NotReady, asc::MEDIUM_NOT_PRESENT)))
             }),
-            (check(Sense::lba_out_of_range(5)), Judgement::Failed(DiskError::OutOfRange { lba: 5 })),
+            (check(Sense::lba_out_of_range(5)), Judgement::Failed(DeviceError::OutOfRange { lba: 5 })),
         ] {
             assert_eq!(Attempts::default().judge(given, &rules), expected);
         }
@@ -175,9 +177,9 @@ mod tests {
         let conflict = || answer(Status::ReservationConflict, None);
         assert_eq!(attempts.judge(conflict(), &rules), Judgement::Again(rules.conflict_pause));
         assert_eq!(attempts.judge(conflict(), &rules), Judgement::Again(rules.conflict_pause));
-        assert_eq!(attempts.judge(conflict(), &rules), Judgement::Failed(DiskError::ReservationConflict));
+        assert_eq!(attempts.judge(conflict(), &rules), Judgement::Failed(DeviceError::ReservationConflict));
         assert_eq!(attempts.judge(answer(Status::Busy, None), &rules), {
-            Judgement::Failed(DiskError::Status(Status::Busy))
+            Judgement::Failed(DeviceError::Status(Status::Busy))
         });
     }
 }

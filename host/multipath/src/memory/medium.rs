@@ -1,7 +1,7 @@
 //! The blocks of a disk in memory, in pages; a page of zeros takes no room.
 
-use crate::disk::Extent;
-use crate::error::DiskError;
+use crate::disk::ProvisioningExtent;
+use crate::error::DeviceError;
 use bytes::Bytes;
 use scsi::lba_status::Provisioning;
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ impl Medium {
         (self.pages.len() * PAGE_BYTES) as u64
     }
 
-    fn check(&self, lba: u64, blocks: u64) -> Result<(), DiskError> {
+    fn check(&self, lba: u64, blocks: u64) -> Result<(), DeviceError> {
         match lba.checked_add(blocks) {
             Some(end) if end <= self.blocks => Ok(()),
-            _ => Err(DiskError::OutOfRange { lba: lba.max(self.blocks) }),
+            _ => Err(DeviceError::OutOfRange { lba: lba.max(self.blocks) }),
         }
     }
 
@@ -38,7 +38,7 @@ impl Medium {
         (PAGE_BYTES / self.block_bytes) as u64
     }
 
-    pub(super) fn read(&self, lba: u64, blocks: u64) -> Result<Bytes, DiskError> {
+    pub(super) fn read(&self, lba: u64, blocks: u64) -> Result<Bytes, DeviceError> {
         self.check(lba, blocks)?;
         let mut data = vec![0; blocks as usize * self.block_bytes];
         let from = lba as usize * self.block_bytes;
@@ -51,7 +51,7 @@ impl Medium {
         Ok(data.into())
     }
 
-    pub(super) fn write(&mut self, lba: u64, data: &[u8]) -> Result<(), DiskError> {
+    pub(super) fn write(&mut self, lba: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check(lba, (data.len() / self.block_bytes) as u64)?;
         let (mut at, mut rest) = (lba as usize * self.block_bytes, data);
         while !rest.is_empty() {
@@ -68,7 +68,7 @@ impl Medium {
     }
 
     /// Writes one block on all of a run.
-    pub(super) fn fill(&mut self, lba: u64, blocks: u64, block: &[u8]) -> Result<(), DiskError> {
+    pub(super) fn fill(&mut self, lba: u64, blocks: u64, block: &[u8]) -> Result<(), DeviceError> {
         if block.iter().all(|byte| *byte == 0) {
             return self.clear(lba, blocks);
         }
@@ -77,7 +77,7 @@ impl Medium {
     }
 
     /// Zeros on a run, however long.
-    pub(super) fn clear(&mut self, lba: u64, blocks: u64) -> Result<(), DiskError> {
+    pub(super) fn clear(&mut self, lba: u64, blocks: u64) -> Result<(), DeviceError> {
         self.check(lba, blocks)?;
         let (per_page, end) = (self.per_page(), lba + blocks);
         let (first, last) = (lba.div_ceil(per_page), end / per_page);
@@ -95,16 +95,16 @@ impl Medium {
         self.write(last * per_page, &zeros[..tail])
     }
 
-    pub(super) fn status(&self, lba: u64) -> Result<Vec<Extent>, DiskError> {
+    pub(super) fn status(&self, lba: u64) -> Result<Vec<ProvisioningExtent>, DeviceError> {
         self.check(lba, 1)?;
         let per_page = self.per_page();
-        let mut extents: Vec<Extent> = Vec::new();
+        let mut extents: Vec<ProvisioningExtent> = Vec::new();
         let mut push = |begin: u64, end: u64, provisioning| {
             let (begin, end) = (begin.max(lba), end.min(self.blocks));
             match extents.last_mut() {
                 _ if begin >= end => {}
                 Some(last) if last.provisioning == provisioning => last.blocks += end - begin,
-                _ => extents.push(Extent { lba: begin, blocks: end - begin, provisioning }),
+                _ => extents.push(ProvisioningExtent { lba: begin, blocks: end - begin, provisioning }),
             }
         };
         let mut next = lba / per_page;

@@ -4,7 +4,7 @@ use scsi::lba_status::Provisioning;
 
 const BLOCK: usize = 512;
 
-fn array() -> (MemoryArray, MemoryDisk, MemoryDisk) {
+fn array() -> (MemoryArray, MemoryHostDisk, MemoryHostDisk) {
     let array = MemoryArray::new("iqn.2026-11.test:memory");
     let name = array.create(1 << 20);
     let (one, two) = (array.open(&name, "one").unwrap(), array.open(&name, "two").unwrap());
@@ -31,8 +31,8 @@ async fn what_one_host_writes_the_other_reads() {
 #[tokio::test]
 async fn ats_writes_only_what_it_finds() {
     let (_, one, two) = array();
-    assert_eq!(one.compare_and_write(0, block(0, 1), block(1, 1)).await, Ok(Compared::Written));
-    assert_eq!(two.compare_and_write(0, block(0, 1), block(2, 1)).await, Ok(Compared::Miscompare { offset: 0 }));
+    assert_eq!(one.compare_and_write(0, block(0, 1), block(1, 1)).await, Ok(AtsOutcome::Written));
+    assert_eq!(two.compare_and_write(0, block(0, 1), block(2, 1)).await, Ok(AtsOutcome::Miscompare { offset: 0 }));
     assert_eq!(two.read(0, 1).await.unwrap(), block(1, 1));
     let (numbers, other) = (one.counters(), two.counters());
     assert_eq!((numbers.ats.done, numbers.ats.failed, other.ats.done, other.ats.failed), (1, 0, 0, 1));
@@ -63,11 +63,11 @@ async fn what_is_refused_once_is_not_tried_again() {
     let (array, one, _) = array();
     array.refuse(&one.identity.name, Primitive::Zero, true);
     for _ in 0..3 {
-        assert_eq!(one.write_same(0, 8, block(0, 1)).await, Err(DiskError::Unsupported(Primitive::Zero)));
+        assert_eq!(one.write_same(0, 8, block(0, 1)).await, Err(DeviceError::Unsupported(Primitive::Zero)));
     }
     assert_eq!((one.vaai().zero.support, one.counters().zero.failed), (Support::Unsupported, 1));
     one.enable(Primitive::Delete, false);
-    assert_eq!(one.unmap(vec![(0, 8)]).await, Err(DiskError::Unsupported(Primitive::Delete)));
+    assert_eq!(one.unmap(vec![(0, 8)]).await, Err(DeviceError::Unsupported(Primitive::Delete)));
     assert_eq!((one.vaai().delete.support, one.counters().delete.failed), (Support::Unknown, 0));
 }
 
@@ -75,9 +75,9 @@ async fn what_is_refused_once_is_not_tried_again() {
 async fn a_reservation_keeps_others_out_until_released_reset_or_dead() {
     let (_, one, two) = array();
     one.reserve().await.unwrap();
-    assert_eq!(two.read(0, 1).await, Err(DiskError::ReservationConflict));
+    assert_eq!(two.read(0, 1).await, Err(DeviceError::ReservationConflict));
     two.release().await.unwrap();
-    assert_eq!(two.write(0, block(1, 1)).await, Err(DiskError::ReservationConflict));
+    assert_eq!(two.write(0, block(1, 1)).await, Err(DeviceError::ReservationConflict));
     one.release().await.unwrap();
     two.write(0, block(1, 1)).await.unwrap();
     one.reserve().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_reservation_keeps_others_out_until_released_reset_or_dead() {
     two.reserve().await.unwrap();
     two.crash();
     one.read(0, 1).await.unwrap();
-    assert_eq!(two.read(0, 1).await, Err(DiskError::PathsDown));
+    assert_eq!(two.read(0, 1).await, Err(DeviceError::PathsDown));
     assert_eq!((one.counters().reservations, two.counters().conflicts), (2, 2));
 }
 
@@ -93,7 +93,7 @@ async fn a_reservation_keeps_others_out_until_released_reset_or_dead() {
 async fn status_tells_runs_from_where_it_is_asked() {
     let (_, one, _) = array();
     one.write(16, block(1, 16)).await.unwrap();
-    let extent = |lba, blocks, provisioning| Extent { lba, blocks, provisioning };
+    let extent = |lba, blocks, provisioning| ProvisioningExtent { lba, blocks, provisioning };
     let rest = (1 << 20) - 32;
     let found = one.get_lba_status(4).await.unwrap();
     let expected = [
@@ -103,21 +103,23 @@ async fn status_tells_runs_from_where_it_is_asked() {
     ];
     assert_eq!(found, expected);
     assert_eq!(one.get_lba_status(20).await.unwrap()[0], extent(20, 12, Provisioning::Mapped));
-    assert_eq!(one.get_lba_status(1 << 20).await, Err(DiskError::OutOfRange { lba: 1 << 20 }));
+    assert_eq!(one.get_lba_status(1 << 20).await, Err(DeviceError::OutOfRange { lba: 1 << 20 }));
 }
 
 /// Delays writes, loses the answers of ATS.
 struct Trouble;
 
-impl Hook for Trouble {
-    fn verdict(&self, host: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for Trouble {
+    fn inject(&self, host: &str, _: &str, operation: &Operation) -> Injection {
         match (host, operation) {
-            ("one", Operation::Write(..)) => Verdict { before: Duration::from_secs(9), ..Verdict::default() },
+            ("one", Operation::Write(..)) => Injection { before: Duration::from_secs(9), ..Injection::default() },
             (_, Operation::CompareAndWrite(..)) => {
-                Verdict { fate: Fate::AnswerLost(DiskError::TimedOut), ..Verdict::default() }
+                Injection { outcome: InjectedOutcome::AnswerLost(DeviceError::TimedOut), ..Injection::default() }
             }
-            (_, Operation::Unmap(_)) => Verdict { fate: Fate::Failed(DiskError::OutOfSpace), ..Verdict::default() },
-            _ => Verdict::default(),
+            (_, Operation::Unmap(_)) => {
+                Injection { outcome: InjectedOutcome::Failed(DeviceError::OutOfSpace), ..Injection::default() }
+            }
+            _ => Injection::default(),
         }
     }
 }
@@ -129,11 +131,11 @@ async fn a_hook_decides_what_becomes_of_commands() {
     let (late, early) = tokio::join!(one.write(0, block(1, 1)), two.write(0, block(2, 1)));
     assert_eq!((late, early), (Ok(()), Ok(())));
     assert_eq!(two.read(0, 1).await.unwrap(), block(1, 1));
-    assert_eq!(two.compare_and_write(0, block(1, 1), block(4, 1)).await, Err(DiskError::TimedOut));
+    assert_eq!(two.compare_and_write(0, block(1, 1), block(4, 1)).await, Err(DeviceError::TimedOut));
     assert_eq!(two.read(0, 1).await.unwrap(), block(4, 1));
-    assert_eq!(two.unmap(vec![(0, 1)]).await, Err(DiskError::OutOfSpace));
+    assert_eq!(two.unmap(vec![(0, 1)]).await, Err(DeviceError::OutOfSpace));
     array.set_bad(&one.identity.name, 5, 2);
-    assert_eq!(one.read(0, 8).await, Err(DiskError::Medium { lba: Some(5) }));
+    assert_eq!(one.read(0, 8).await, Err(DeviceError::Medium { lba: Some(5) }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,17 +143,17 @@ async fn a_host_that_dies_never_learns_what_became_of_its_command() {
     let (array, one, two) = array();
     array.set_hook(Some(Arc::new(Trouble)));
     let (write, ()) = tokio::join!(one.write(0, block(1, 1)), async { one.crash() });
-    assert_eq!(write, Err(DiskError::PathsDown));
+    assert_eq!(write, Err(DeviceError::PathsDown));
     assert_eq!(two.read(0, 1).await.unwrap(), block(0, 1));
 }
 
 #[tokio::test]
 async fn lengths_and_addresses_are_checked() {
     let (_, one, _) = array();
-    assert_eq!(one.write(0, Bytes::from_static(&[0; 100])).await, Err(DiskError::Length(100)));
-    assert_eq!(one.write((1 << 20) - 1, block(1, 2)).await, Err(DiskError::OutOfRange { lba: 1 << 20 }));
-    assert_eq!(one.read(u64::MAX, 2).await, Err(DiskError::OutOfRange { lba: u64::MAX }));
-    assert_eq!(one.write_same(0, 1, block(1, 2)).await, Err(DiskError::Length(1024)));
+    assert_eq!(one.write(0, Bytes::from_static(&[0; 100])).await, Err(DeviceError::Length(100)));
+    assert_eq!(one.write((1 << 20) - 1, block(1, 2)).await, Err(DeviceError::OutOfRange { lba: 1 << 20 }));
+    assert_eq!(one.read(u64::MAX, 2).await, Err(DeviceError::OutOfRange { lba: u64::MAX }));
+    assert_eq!(one.write_same(0, 1, block(1, 2)).await, Err(DeviceError::Length(1024)));
     let pair = (block(0, 1), block(0, 2));
-    assert_eq!(one.compare_and_write(0, pair.0, pair.1).await, Err(DiskError::Length(512)));
+    assert_eq!(one.compare_and_write(0, pair.0, pair.1).await, Err(DeviceError::Length(512)));
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::flat::FileAnswer;
-use multipath::{MemoryArray, MemoryDisk, Primitive};
+use multipath::{MemoryArray, MemoryHostDisk, Primitive};
 use proptest::prelude::*;
 
 /// Small blocks make small models.
@@ -16,7 +16,7 @@ pub(crate) struct MemoryFlat {
 impl MemoryFlat {
     pub(crate) async fn new(array: &MemoryArray, blocks: u64, seed: u64) -> Arc<Self> {
         let name = array.create(blocks * 2 * BLOCK / 512);
-        let disk: MemoryDisk = array.open(&name, "esx01").unwrap();
+        let disk: MemoryHostDisk = array.open(&name, "esx01").unwrap();
         disk.write_same(0, blocks * 2 * BLOCK / 512, Bytes::from(vec![0xee; 512])).await.unwrap();
         // Every third block, three times over, from a place that the seed chooses: neighbours lie apart.
         let mut free: Vec<u64> = (0..3).flat_map(|lane| (lane..blocks * 2).step_by(3)).collect();

@@ -2,7 +2,7 @@ use super::*;
 use crate::content::tests::{BLOCK, array, content, formats};
 use crate::format::Format;
 use crate::mover::{CopyOrder, MoverSettings};
-use multipath::{DiskError, Fate, Hook, MemoryArray, Operation, Verdict};
+use multipath::{DeviceError, FaultHook, InjectedOutcome, Injection, MemoryArray, Operation};
 use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,13 +13,17 @@ const BYTES: u64 = BLOCKS * BLOCK;
 /// Delays that a seed chooses, so that commands overtake each other.
 struct Delays(AtomicU64);
 
-impl Hook for Delays {
-    fn verdict(&self, _: &str, _: &str, _: &Operation) -> Verdict {
+impl FaultHook for Delays {
+    fn inject(&self, _: &str, _: &str, _: &Operation) -> Injection {
         // SplitMix64.
         let z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Verdict { before: Duration::from_micros(z % 50), after: Duration::from_micros((z >> 8) % 50), fate: Fate::Done }
+        Injection {
+            before: Duration::from_micros(z % 50),
+            after: Duration::from_micros((z >> 8) % 50),
+            outcome: InjectedOutcome::Done,
+        }
     }
 }
 
@@ -110,12 +114,12 @@ proptest! {
 /// The destination fails in the middle of the copy.
 struct FailsAt(String, AtomicU64);
 
-impl Hook for FailsAt {
-    fn verdict(&self, _: &str, name: &str, operation: &Operation) -> Verdict {
+impl FaultHook for FailsAt {
+    fn inject(&self, _: &str, name: &str, operation: &Operation) -> Injection {
         let write = matches!(operation, Operation::Write(..)) && name == self.0;
         let failed = write && self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_err();
-        let fate = if failed { Fate::Failed(DiskError::OutOfSpace) } else { Fate::Done };
-        Verdict { fate, ..Verdict::default() }
+        let outcome = if failed { InjectedOutcome::Failed(DeviceError::OutOfSpace) } else { InjectedOutcome::Done };
+        Injection { outcome, ..Injection::default() }
     }
 }
 
@@ -130,7 +134,7 @@ async fn a_migration_that_fails_leaves_the_disk_where_it_was() {
     let live = Live::new(Arc::clone(&source));
     let copier = Copier::new((&source, &destination), Format::Thin, order(), settings);
     let ended = live.migrate(Arc::clone(&destination), &copier, 2 * BLOCK, &|_| ()).await;
-    assert!(matches!(ended, Err(Error::Disk(DiskError::OutOfSpace))));
+    assert!(matches!(ended, Err(Error::Disk(DeviceError::OutOfSpace))));
     assert!(Arc::ptr_eq(&live.current(), &source));
     assert_eq!(live.read(0, BYTES).await.unwrap(), model);
     live.write(0, Bytes::from(vec![1; 512])).await.unwrap();

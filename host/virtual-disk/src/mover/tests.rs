@@ -1,6 +1,6 @@
 use super::*;
 use crate::layout::Joint;
-use multipath::{Hook, MemoryArray, MemoryDisk, Operation, Verdict};
+use multipath::{FaultHook, Injection, MemoryArray, MemoryHostDisk, Operation};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 fn ignore(_: u64) {}
 
 /// Two volumes of 64 MiB of one array; the first holds bytes that tell where they are.
-async fn volumes() -> (MemoryArray, MemoryDisk, MemoryDisk) {
+async fn volumes() -> (MemoryArray, MemoryHostDisk, MemoryHostDisk) {
     let array = MemoryArray::new("iqn.2026-11.org.ibid:mover");
     let open = |array: &MemoryArray| {
         let name = array.create(64 * MIB / 512);
@@ -56,10 +56,10 @@ fn a_disk_has_its_share_of_the_queue_by_its_size() {
 /// Every EXTENDED COPY takes a second.
 struct SlowCopy;
 
-impl Hook for SlowCopy {
-    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for SlowCopy {
+    fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
         let is_copy = matches!(operation, Operation::Copy(_));
-        Verdict { before: Duration::from_secs(u64::from(is_copy)), ..Verdict::default() }
+        Injection { before: Duration::from_secs(u64::from(is_copy)), ..Injection::default() }
     }
 }
 
@@ -137,10 +137,10 @@ async fn errors_that_are_no_refusals_end_the_work() {
     array.set_bad(&source.identity().name, 3 * 2048, 1);
     let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
     let ended = Mover::new(off).copy((&source, &destination), &[joint(0, 0, 8)], order(MIB), &ignore).await;
-    assert_eq!(ended, Err(DiskError::Medium { lba: Some(3 * 2048) }));
+    assert_eq!(ended, Err(DeviceError::Medium { lba: Some(3 * 2048) }));
     destination.set_paths(false);
     let ended = Mover::new(MoverSettings::default()).zero(&destination, &[(0, 2048)], &ignore).await;
-    assert_eq!(ended, Err(DiskError::PathsDown));
+    assert_eq!(ended, Err(DeviceError::PathsDown));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use crate::disk::VirtualDisk;
 use crate::format::Format;
 use crate::testing::{datastore, quiet};
 use bytes::Bytes;
-use multipath::{Hook, MemoryArray, Operation, Verdict};
+use multipath::{FaultHook, Injection, MemoryArray, Operation};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -60,10 +60,10 @@ async fn a_device_without_unmap_is_told_by_its_volume() {
 /// UNMAP takes its time.
 struct SlowUnmap;
 
-impl Hook for SlowUnmap {
-    fn verdict(&self, _: &str, _: &str, operation: &Operation) -> Verdict {
+impl FaultHook for SlowUnmap {
+    fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
         let slow = matches!(operation, Operation::Unmap(_));
-        Verdict { before: Duration::from_secs(u64::from(slow)), ..Verdict::default() }
+        Injection { before: Duration::from_secs(u64::from(slow)), ..Injection::default() }
     }
 }
 
