@@ -8,7 +8,7 @@ use crate::nexus::{InitiatorPort, Nexus};
 use crate::session::Session;
 use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
 use bytes::{Buf, BytesMut};
-use iscsi::target_connection::{Limits, TargetConnection};
+use iscsi::target_connection::{ConnectionLimits, TargetConnection};
 use iscsi::{Established, LoginConfig, LoginProgress, Output, Parameters, SessionKind, TargetLogin};
 use platform::net::Stream;
 use scsi::inquiry::vpd::MAX_TRANSFER_BLOCKS;
@@ -153,11 +153,11 @@ impl Connection {
         output: Output,
         local: SocketAddr,
     ) -> Session {
-        let limits = Limits {
+        let limits = ConnectionLimits {
             command_window: shared.config.queue_depth,
             max_write_bytes: MAX_TRANSFER_BLOCKS * LBA_BYTES as u32,
             write_budget: shared.config.max_write_bytes,
-            ..Limits::default()
+            ..ConnectionLimits::default()
         };
         let connection = TargetConnection::new(established, limits, output);
         let request = &established.request;

@@ -1,7 +1,7 @@
 //! Who may log in: the catalogue's answers to the login phase.
 
 use crate::shared::Shared;
-use iscsi::{Authentication, ChapAccount, LoginAuthority, LoginStatus, Secret, SessionKind, SessionRequest};
+use iscsi::{Authentication, ChapAccount, ChapSecret, LoginAuthority, LoginStatus, SessionKind, SessionRequest};
 use std::sync::Arc;
 
 /// The login phase's view of the array.
@@ -31,7 +31,7 @@ impl LoginAuthority for Authority {
             };
         };
         let Some((user, secret)) = chap.host else { return Ok(Authentication::None) };
-        let in_clear = |secret: &catalog::Secret| Secret::new(secret.expose().as_bytes().to_vec());
+        let in_clear = |secret: &catalog::Secret| ChapSecret::new(secret.expose().as_bytes().to_vec());
         Ok(Authentication::Chap(ChapAccount {
             user,
             secret: in_clear(&secret),

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use catalog::{Chap, HostEdit, Secret};
-use iscsi::initiator_connection::{ChapIdentity, LoginConfig, LoginError, MutualChap};
+use iscsi::initiator_connection::{ChapIdentity, InitiatorLoginConfig, LoginError, MutualChap};
 use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
@@ -151,7 +151,7 @@ async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
         .await;
     let name = array.catalog.target_iqn();
     let login = |secret: &str, of_target: &str| {
-        let clear = |text: &str| iscsi::Secret::new(text.as_bytes().to_vec());
+        let clear = |text: &str| iscsi::ChapSecret::new(text.as_bytes().to_vec());
         let mutual = Some(MutualChap {
             user: Some("array".to_owned()),
             secret: clear(of_target),
@@ -159,7 +159,7 @@ async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
             challenge: (0..16).collect(),
         });
         let chap = ChapIdentity { user: "alpha".to_owned(), secret: clear(secret), md5_only: false, mutual };
-        Host::login_with(array.address, LoginConfig { chap: Some(chap), ..Host::config(&name, ALPHA, 1) })
+        Host::login_with(array.address, InitiatorLoginConfig { chap: Some(chap), ..Host::config(&name, ALPHA, 1) })
     };
     assert!(login("a secret of alpha", "a secret of array").await.is_ok());
     assert_eq!(login("another secret", "a secret of array").await.err(), Some(LoginError::Refused(0x0201)));

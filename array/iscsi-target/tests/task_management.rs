@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use engine::Service;
 use engine::model::ModelEngine;
-use iscsi::initiator_connection::LoginConfig;
+use iscsi::initiator_connection::InitiatorLoginConfig;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi_target::{Class, Config};
 use scsi::asc;
@@ -67,7 +67,7 @@ async fn a_reset_ends_the_writes_of_others_whose_data_are_still_coming() {
     for function in [TaskFunction::ClearTaskSet, TaskFunction::LogicalUnitReset] {
         let array = Array::start().await;
         let offer = iscsi::Parameters { immediate_data: false, ..iscsi::Parameters::default() };
-        let config = LoginConfig { offer, ..Host::config(&array.catalog.target_iqn(), ALPHA, 1) };
+        let config = InitiatorLoginConfig { offer, ..Host::config(&array.catalog.target_iqn(), ALPHA, 1) };
         let mut alpha = Host::login_with(array.address, config).await.expect("a login");
         let mut beta = array.host(BETA).await;
         alpha.hear_news().await;

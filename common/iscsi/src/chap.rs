@@ -20,18 +20,18 @@ pub(crate) mod key {
 
 /// A CHAP secret: never shown, not even by `Debug`.
 #[derive(Clone)]
-pub struct Secret(Vec<u8>);
+pub struct ChapSecret(Vec<u8>);
 
-impl Secret {
+impl ChapSecret {
     /// A secret of these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ChapSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("ChapSecret(..)")
     }
 }
 
@@ -70,7 +70,7 @@ impl Algorithm {
 
     /// RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets consisting of the
     /// Identifier, followed by (concatenated with) the "secret", followed by the Challenge Value.
-    pub(crate) fn response(self, identifier: u8, secret: &Secret, challenge: &[u8]) -> Vec<u8> {
+    pub(crate) fn response(self, identifier: u8, secret: &ChapSecret, challenge: &[u8]) -> Vec<u8> {
         match self {
             Self::Md5 => Md5::new()
                 .chain_update([identifier])
@@ -88,7 +88,7 @@ impl Algorithm {
     }
 
     /// Whether `response` proves knowledge of the secret.
-    pub(crate) fn verify(self, identifier: u8, secret: &Secret, challenge: &[u8], response: &[u8]) -> bool {
+    pub(crate) fn verify(self, identifier: u8, secret: &ChapSecret, challenge: &[u8], response: &[u8]) -> bool {
         equal_in_constant_time(&self.response(identifier, secret, challenge), response)
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
 ///
 /// RFC 7143 9.2.1: the two directions of mutual CHAP need different secrets, else one end could be made to compute the
 /// proof it asks for.
-pub(crate) fn same_secret(a: &Secret, b: &Secret) -> bool {
+pub(crate) fn same_secret(a: &ChapSecret, b: &ChapSecret) -> bool {
     equal_in_constant_time(&a.0, &b.0)
 }
 
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn responses_are_the_hash_of_identifier_secret_challenge() {
         // printf '\x01secret\x02\x03' | md5sum, sha256sum
-        let secret = Secret::new("secret");
+        let secret = ChapSecret::new("secret");
         let md5 = Algorithm::Md5.response(1, &secret, &[2, 3]);
         assert_eq!(encode_binary(&md5), MD5_OF_EXAMPLE);
         let sha = Algorithm::Sha256.response(1, &secret, &[2, 3]);
@@ -203,6 +203,6 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(..)");
+        assert_eq!(format!("{:?}", ChapSecret::new("hunter2")), "ChapSecret(..)");
     }
 }

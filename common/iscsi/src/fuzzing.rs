@@ -7,7 +7,7 @@
 use bytes::BytesMut;
 
 use crate::{
-    chap::Secret,
+    chap::ChapSecret,
     digest::Digests,
     login::{
         Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, SessionKind,
@@ -16,7 +16,7 @@ use crate::{
     output::Output,
     parameters::Parameters,
     pdu::{Decoder, Encode, Pdu, TaskOutcome},
-    target_connection::{Completion, Event, Limits, TargetConnection, TargetRecord},
+    target_connection::{CommandCompletion, ConnectionLimits, Event, TargetConnection, TargetRecord},
 };
 
 /// A stream of PDUs; the first byte chooses the digests.
@@ -79,8 +79,8 @@ impl LoginAuthority for Gate {
             0 => Ok(Authentication::None),
             1 => Err(LoginStatus::NotFound),
             _ => {
-                let mutual = Some(("array".to_owned(), Secret::new("of the array")));
-                let account = ChapAccount { user: "host".to_owned(), secret: Secret::new("of the host"), mutual };
+                let mutual = Some(("array".to_owned(), ChapSecret::new("of the array")));
+                let account = ChapAccount { user: "host".to_owned(), secret: ChapSecret::new("of the host"), mutual };
                 Ok(Authentication::Chap(account))
             }
         }
@@ -122,7 +122,7 @@ pub fn fuzz_login_text(text: &[u8]) {
 }
 
 /// What the connections of the fuzz target may cost.
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     command_window: 8,
     immediate_requests: 4,
     max_write_bytes: 64 << 10,
@@ -184,16 +184,16 @@ fn answer(connection: &mut TargetConnection, above: &mut Vec<Event>) {
                 assert!(command.data.len() <= LIMITS.max_write_bytes as usize);
                 assert_eq!(command.data.len() as u32, command.expected_write.min(LIMITS.max_write_bytes));
                 let completion = match command.cdb[0] % 4 {
-                    0 => Completion::good(),
-                    1 => Completion::read(vec![0xa5; usize::from(command.cdb[1]) * 64]),
-                    2 => Completion::check_condition(vec![0x70; 18]),
-                    _ => Completion::status(8).wanting(u64::from(command.cdb[1])),
+                    0 => CommandCompletion::good(),
+                    1 => CommandCompletion::read(vec![0xa5; usize::from(command.cdb[1]) * 64]),
+                    2 => CommandCompletion::check_condition(vec![0x70; 18]),
+                    _ => CommandCompletion::status(8).wanting(u64::from(command.cdb[1])),
                 };
                 connection.complete(command.id, completion);
             }
             Event::TaskManagement(management) => {
                 for &task in &management.tasks {
-                    connection.complete(task, Completion::good());
+                    connection.complete(task, CommandCompletion::good());
                 }
                 connection.complete_task_management(management.id, TaskOutcome::Complete);
             }

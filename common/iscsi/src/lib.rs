@@ -10,7 +10,7 @@
 //!                 │   header and      names, CHAP,       command window, write  │      Command, TaskManagement,
 //!                 │   data digests,   key=value          data, task management, │      SendTargets, Logout …
 //!                 │   hard limits     negotiation        texts, logout          │
-//!  ◀── writev ─── │ Output ◀──────────────────────────── Data-In, residuals ◀── │ ◀─ complete(Completion)
+//!  ◀── writev ─── │ Output ◀──────────────────────────── Data-In, residuals ◀── │ ◀─ complete(CommandCompletion)
 //!                 └─────────────────────────────────────────────────────────────┘
 //!                   initiator::{InitiatorLogin, InitiatorConnection}: the same, seen from the other end
 //! ```
@@ -48,7 +48,7 @@ pub mod target_connection;
 mod testing;
 mod text;
 
-pub use chap::Secret;
+pub use chap::ChapSecret;
 pub use digest::Digests;
 pub use login::{
     Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginRefusal, LoginStatus,
@@ -56,4 +56,4 @@ pub use login::{
 };
 pub use output::Output;
 pub use parameters::Parameters;
-pub use payload::Payload;
+pub use payload::PayloadChain;

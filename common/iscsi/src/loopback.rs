@@ -7,13 +7,15 @@ use proptest::prelude::*;
 
 use crate::{
     digest::Digests,
-    initiator_connection::{self, InitiatorConnection, Request, Response},
+    initiator_connection::{self, InitiatorCommand, InitiatorConnection, Response},
     login::LoginConfig,
     output::Output,
     parameters::Parameters,
-    payload::Payload,
-    pdu::{AsyncEvent, LogoutReason, LogoutResult, Lun, Residual, TaskFunction, TaskOutcome},
-    target_connection::{self, Command, Completion, Limits, SendTargets, TargetConnection, TargetRecord},
+    payload::PayloadChain,
+    pdu::{AsyncEvent, LogoutReason, LogoutResult, Residual, TaskFunction, TaskOutcome, WireLun},
+    target_connection::{
+        self, CommandCompletion, ConnectionLimits, SendTargets, TargetCommand, TargetConnection, TargetRecord,
+    },
     testing::{Authority, LUN, TARGET, initiator_config, log_in},
 };
 
@@ -28,8 +30,8 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(of_initiator: Parameters, of_target: Parameters, limits: Limits, step: usize) -> Self {
-        let config = initiator_connection::LoginConfig { offer: of_initiator, ..initiator_config() };
+    fn new(of_initiator: Parameters, of_target: Parameters, limits: ConnectionLimits, step: usize) -> Self {
+        let config = initiator_connection::InitiatorLoginConfig { offer: of_initiator, ..initiator_config() };
         let login = LoginConfig { offer: of_target, command_window: limits.command_window, ..LoginConfig::default() };
         let (initiator, target) = log_in(config, login, &mut Authority::default());
         Self {
@@ -87,40 +89,42 @@ fn data_of(number: usize, length: u32) -> Vec<u8> {
 }
 
 impl Work {
-    fn request(&self, number: usize) -> Request {
+    fn request(&self, number: usize) -> InitiatorCommand {
         let mut cdb = vec![0u8; if number.is_multiple_of(3) { 32 } else { 16 }];
         cdb[2..6].copy_from_slice(&(number as u32).to_be_bytes());
-        let base = Request { lun: LUN, cdb: cdb.into(), ..Request::default() };
+        let base = InitiatorCommand { lun: LUN, cdb: cdb.into(), ..InitiatorCommand::default() };
         match *self {
-            Self::Read { expected, .. } => Request { expected_read: expected, ..base },
+            Self::Read { expected, .. } => InitiatorCommand { expected_read: expected, ..base },
             Self::Write { length, parts } => {
                 let data = data_of(number, length);
                 let part = (length / parts).max(1) as usize;
-                Request { data: data.chunks(part).map(Bytes::copy_from_slice).collect(), ..base }
+                InitiatorCommand { data: data.chunks(part).map(Bytes::copy_from_slice).collect(), ..base }
             }
-            Self::Both { write, read } => Request { data: data_of(number, write).into(), expected_read: read, ..base },
+            Self::Both { write, read } => {
+                InitiatorCommand { data: data_of(number, write).into(), expected_read: read, ..base }
+            }
             Self::Check => base,
         }
     }
 
     /// What the target does; it checks the data that came.
-    fn execute(&self, number: usize, command: &Command) -> Completion {
+    fn execute(&self, number: usize, command: &TargetCommand) -> CommandCompletion {
         assert_eq!(command.extended_cdb.len(), if number.is_multiple_of(3) { 16 } else { 0 });
         match *self {
             Self::Read { length, expected } => {
                 assert_eq!(command.expected_read, expected);
                 let data = data_of(number, length);
-                Completion::read(data.chunks(3000).map(Bytes::copy_from_slice).collect::<Payload>())
+                CommandCompletion::read(data.chunks(3000).map(Bytes::copy_from_slice).collect::<PayloadChain>())
             }
             Self::Write { length, .. } => {
                 assert_eq!(command.data, data_of(number, length));
-                Completion::good()
+                CommandCompletion::good()
             }
             Self::Both { write, read } => {
                 assert_eq!(command.data, data_of(number, write));
-                Completion::read(data_of(number, read))
+                CommandCompletion::read(data_of(number, read))
             }
-            Self::Check => Completion::check_condition(vec![0x70, 0, 5]),
+            Self::Check => CommandCompletion::check_condition(vec![0x70, 0, 5]),
         }
     }
 
@@ -142,7 +146,7 @@ impl Work {
     }
 }
 
-fn number_of(command: &Command) -> usize {
+fn number_of(command: &TargetCommand) -> usize {
     u32::from_be_bytes([command.cdb[2], command.cdb[3], command.cdb[4], command.cdb[5]]) as usize
 }
 
@@ -168,7 +172,7 @@ fn run(wires: &mut Loop, load: &[Work], newest_first: bool) {
         sent.insert(wires.initiator.submit(work.request(number)), number);
     }
     let mut done = 0;
-    let mut above: Vec<Command> = Vec::new();
+    let mut above: Vec<TargetCommand> = Vec::new();
     while done < load.len() {
         let (events, answers) = wires.settle();
         let quiet = events.is_empty() && answers.is_empty() && above.is_empty();
@@ -207,14 +211,14 @@ proptest! {
         step in prop_oneof![1usize..200, Just(100_000)],
         newest_first: bool,
     ) {
-        let limits = Limits { command_window: window, write_budget: budget, ..Limits::default() };
+        let limits = ConnectionLimits { command_window: window, write_budget: budget, ..ConnectionLimits::default() };
         let mut wires = Loop::new(of_initiator, of_target, limits, step);
         run(&mut wires, &load, newest_first);
     }
 }
 
 fn plain() -> Loop {
-    Loop::new(Parameters::offer_of_target(), Parameters::offer_of_target(), Limits::default(), 4096)
+    Loop::new(Parameters::offer_of_target(), Parameters::offer_of_target(), ConnectionLimits::default(), 4096)
 }
 
 #[test]
@@ -250,7 +254,7 @@ fn send_targets_finds_the_targets() {
 #[test]
 fn an_abort_ends_the_command_at_both_ends() {
     let mut wires = plain();
-    let request = Request { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..Request::default() };
+    let request = InitiatorCommand { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..InitiatorCommand::default() };
     let victim = wires.initiator.submit(request.clone());
     let (above, _) = wires.settle();
     let [target_connection::Event::Command(command)] = &above[..] else { panic!("{above:?}") };
@@ -258,7 +262,7 @@ fn an_abort_ends_the_command_at_both_ends() {
     let (above, _) = wires.settle();
     let [target_connection::Event::TaskManagement(management)] = &above[..] else { panic!("{above:?}") };
     assert_eq!(management.tasks, [command.id]);
-    wires.target.complete(command.id, Completion::good());
+    wires.target.complete(command.id, CommandCompletion::good());
     wires.target.complete_task_management(management.id, TaskOutcome::Complete);
     let (_, here) = wires.settle();
     let [initiator_connection::Event::TaskManagement { id, outcome: TaskOutcome::Complete }] = here[..] else {
@@ -272,7 +276,7 @@ fn an_abort_ends_the_command_at_both_ends() {
 #[test]
 fn a_logout_ends_the_connection() {
     let mut wires = plain();
-    wires.target.send_async(Lun(0), AsyncEvent::LogoutRequest { time_3: 3 });
+    wires.target.send_async(WireLun(0), AsyncEvent::LogoutRequest { time_3: 3 });
     let (_, here) = wires.settle();
     assert!(matches!(
         here[..],
@@ -290,9 +294,9 @@ fn a_logout_ends_the_connection() {
 
 #[test]
 fn commands_beyond_the_window_wait_at_the_initiator() {
-    let limits = Limits { command_window: 4, ..Limits::default() };
+    let limits = ConnectionLimits { command_window: 4, ..ConnectionLimits::default() };
     let mut wires = Loop::new(Parameters::offer_of_target(), Parameters::offer_of_target(), limits, 100);
-    let request = Request { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..Request::default() };
+    let request = InitiatorCommand { lun: LUN, cdb: Bytes::from_static(&[0; 6]), ..InitiatorCommand::default() };
     for _ in 0..10 {
         wires.initiator.submit(request.clone());
     }
@@ -300,7 +304,7 @@ fn commands_beyond_the_window_wait_at_the_initiator() {
     let mut above = wires.settle().0;
     assert_eq!(above.len(), 4);
     let target_connection::Event::Command(first) = above.remove(0) else { panic!("{above:?}") };
-    wires.target.complete(first.id, Completion::good());
+    wires.target.complete(first.id, CommandCompletion::good());
     let (above, here) = wires.settle();
     assert_eq!((above.len(), here.len(), wires.initiator.waiting()), (1, 1, 5));
 }

@@ -6,14 +6,14 @@ use bytes::Bytes;
 
 /// A rope of byte slices: read data on its way out, never copied.
 #[derive(Clone, Debug, Default)]
-pub struct Payload {
+pub struct PayloadChain {
     // One part is by far the most frequent, and needs no allocation.
     first: Bytes,
     rest: VecDeque<Bytes>,
     len: usize,
 }
 
-impl Payload {
+impl PayloadChain {
     /// Number of bytes in all parts.
     pub fn len(&self) -> usize {
         self.len
@@ -70,7 +70,7 @@ impl Payload {
     }
 }
 
-impl IntoIterator for Payload {
+impl IntoIterator for PayloadChain {
     type Item = Bytes;
     type IntoIter = std::iter::Chain<std::iter::Once<Bytes>, std::collections::vec_deque::IntoIter<Bytes>>;
 
@@ -79,19 +79,19 @@ impl IntoIterator for Payload {
     }
 }
 
-impl From<Bytes> for Payload {
+impl From<Bytes> for PayloadChain {
     fn from(part: Bytes) -> Self {
         Self { len: part.len(), first: part, rest: VecDeque::new() }
     }
 }
 
-impl From<Vec<u8>> for Payload {
+impl From<Vec<u8>> for PayloadChain {
     fn from(bytes: Vec<u8>) -> Self {
         Bytes::from(bytes).into()
     }
 }
 
-impl FromIterator<Bytes> for Payload {
+impl FromIterator<Bytes> for PayloadChain {
     fn from_iter<I: IntoIterator<Item = Bytes>>(parts: I) -> Self {
         let mut payload = Self::default();
         parts.into_iter().for_each(|part| payload.push(part));
@@ -107,7 +107,7 @@ mod tests {
     fn splitting_keeps_every_byte_in_order() {
         let whole: Vec<u8> = (0..=255).collect();
         for step in [1, 7, 100, 256, 300] {
-            let mut payload: Payload = whole.chunks(50).map(Bytes::copy_from_slice).collect();
+            let mut payload: PayloadChain = whole.chunks(50).map(Bytes::copy_from_slice).collect();
             let mut got = Vec::new();
             while !payload.is_empty() {
                 let head = payload.split_to(step);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn truncating_beyond_the_end_changes_nothing() {
-        let mut payload = Payload::from(vec![1, 2, 3]);
+        let mut payload = PayloadChain::from(vec![1, 2, 3]);
         payload.truncate(9);
         assert_eq!(&payload.to_bytes()[..], [1, 2, 3]);
         payload.truncate(1);

@@ -3,17 +3,15 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::{
-    initiator_connection::{
-        InitiatorLogin, LoginConfig as InitiatorConfig, LoginError, LoginProgress as InitiatorProgress,
-    },
+    initiator_connection::{InitiatorLogin, InitiatorLoginConfig, InitiatorLoginProgress, LoginError},
     login::{
         Authentication, Established, LoginAuthority, LoginConfig, LoginProgress, LoginRefusal, LoginStatus,
         SessionKind, SessionRequest, TargetLogin,
     },
     output::Output,
     parameters::Parameters,
-    pdu::{DecodeLimits, Decoder, Encode, Lun, Pdu, ScsiCommand},
-    target_connection::{Event, Limits, TargetConnection},
+    pdu::{DecodeLimits, Decoder, Encode, Pdu, ScsiCommand, WireLun},
+    target_connection::{ConnectionLimits, Event, TargetConnection},
 };
 
 pub(crate) const INITIATOR: &str = "iqn.1998-01.com.vmware:esx1";
@@ -52,8 +50,8 @@ impl LoginAuthority for Authority {
 }
 
 /// What an initiator of the tests brings to a login.
-pub(crate) fn initiator_config() -> InitiatorConfig {
-    InitiatorConfig {
+pub(crate) fn initiator_config() -> InitiatorLoginConfig {
+    InitiatorLoginConfig {
         initiator: INITIATOR.to_owned(),
         initiator_alias: None,
         target: Some(TARGET.to_owned()),
@@ -68,7 +66,7 @@ pub(crate) fn initiator_config() -> InitiatorConfig {
 pub(crate) type LoginEnds = (Result<Established, LoginError>, Result<Established, LoginRefusal>);
 
 /// Lets an initiator log in at a target.
-pub(crate) fn log_in(initiator: InitiatorConfig, target: LoginConfig, authority: &mut Authority) -> LoginEnds {
+pub(crate) fn log_in(initiator: InitiatorLoginConfig, target: LoginConfig, authority: &mut Authority) -> LoginEnds {
     let (mut to_target, mut to_initiator) = (Output::default(), Output::default());
     let (mut at_target, mut at_initiator) = (BytesMut::new(), BytesMut::new());
     let mut asking = InitiatorLogin::start(initiator, &mut to_target);
@@ -85,9 +83,11 @@ pub(crate) fn log_in(initiator: InitiatorConfig, target: LoginConfig, authority:
         flow(&mut to_initiator, &mut at_initiator);
         let refused = || Err(LoginRefusal { status: LoginStatus::TargetError, detail: String::new(), initiator: None });
         match asking.receive(&mut at_initiator, &mut to_target) {
-            InitiatorProgress::Pending => {}
-            InitiatorProgress::Established(established) => return (Ok(*established), accepted.unwrap_or_else(refused)),
-            InitiatorProgress::Failed(error) => return (Err(error), accepted.unwrap_or_else(refused)),
+            InitiatorLoginProgress::Pending => {}
+            InitiatorLoginProgress::Established(established) => {
+                return (Ok(*established), accepted.unwrap_or_else(refused));
+            }
+            InitiatorLoginProgress::Failed(error) => return (Err(error), accepted.unwrap_or_else(refused)),
         }
     }
 }
@@ -132,11 +132,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(parameters: Parameters, limits: Limits) -> Self {
+    pub(crate) fn new(parameters: Parameters, limits: ConnectionLimits) -> Self {
         Self::of_kind(parameters, limits, SessionKind::Normal { target: TARGET.to_owned() })
     }
 
-    pub(crate) fn of_kind(parameters: Parameters, limits: Limits, kind: SessionKind) -> Self {
+    pub(crate) fn of_kind(parameters: Parameters, limits: ConnectionLimits, kind: SessionKind) -> Self {
         let established = established(parameters.clone(), kind);
         let max_data_segment = parameters.max_send_segment;
         let mut decoder = Decoder::new(DecodeLimits { max_data_segment, max_ahs: 0 });
@@ -201,4 +201,4 @@ pub(crate) fn write(tag: u32, cmd_sn: u32, expected_length: u32, immediate: &[u8
 }
 
 /// The logical unit of the tests.
-pub(crate) const LUN: Lun = Lun(0x0001_0000_0000_0000);
+pub(crate) const LUN: WireLun = WireLun(0x0001_0000_0000_0000);

@@ -4,7 +4,7 @@
 mod support;
 
 use esxi_host::{Host, HostError, Place, Setting};
-use iscsi::target_connection::Completion;
+use iscsi::target_connection::CommandCompletion;
 use multipath::{PathPolicy, Primitive, SharedDisk, Support};
 use platform::TemporaryDirectory;
 use scsi::{Cdb, Command, Sense, SenseFormat, asc};
@@ -16,7 +16,7 @@ fn serve() -> Served {
     Target::scripted(4096, |task| match Cdb::parse(&task.cdb) {
         Ok(Command::Unmap { .. }) => {
             let sense = Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE);
-            Reply::Answer(Completion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
+            Reply::Answer(CommandCompletion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
         }
         _ => Reply::Disk,
     })

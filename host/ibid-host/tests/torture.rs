@@ -3,7 +3,7 @@
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;
 
-use iscsi::target_connection::Command as Task;
+use iscsi::target_connection::TargetCommand;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -48,7 +48,7 @@ fn verify(served: &Served, journal: &Journal) -> (i32, Value, String) {
 }
 
 /// True for the commands that change blocks.
-fn changes(task: &Task) -> bool {
+fn changes(task: &TargetCommand) -> bool {
     matches!(task.cdb[0], 0x8a | 0x93 | 0x42 | 0x83 | 0x89)
 }
 
@@ -134,7 +134,7 @@ fn a_write_that_is_acknowledged_and_dropped_is_found() {
         match std::mem::replace(&mut dropped, writes == 60 && task.cdb[0] == 0x8a) {
             // One command at a time: what comes after the dropped write is the next one.
             true => Reply::Hangup,
-            false if dropped => Reply::Answer(iscsi::target_connection::Completion::good()),
+            false if dropped => Reply::Answer(iscsi::target_connection::CommandCompletion::good()),
             false => Reply::Disk,
         }
     })
@@ -172,7 +172,7 @@ fn a_command_that_the_target_only_claims_is_done_without() {
     let served = Target::scripted(BLOCKS, |task| match task.cdb[0] {
         0x83 | 0x89 => {
             let sense = scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE);
-            Reply::Answer(iscsi::target_connection::Completion::check_condition(
+            Reply::Answer(iscsi::target_connection::CommandCompletion::check_condition(
                 sense.to_bytes(scsi::SenseFormat::Fixed),
             ))
         }

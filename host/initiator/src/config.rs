@@ -1,8 +1,8 @@
 //! What a session is to be: names, secrets, and the keys to offer (RFC 7143 13).
 
 use crate::url::{Credentials, Portal, Url};
-use iscsi::initiator_connection::{ChapIdentity, LoginConfig, MutualChap};
-use iscsi::{Digests, Parameters, Secret};
+use iscsi::initiator_connection::{ChapIdentity, InitiatorLoginConfig, MutualChap};
+use iscsi::{ChapSecret, Digests, Parameters};
 use std::time::Duration;
 
 /// The longest data segment we take: a whole burst of most targets, and still no large buffer.
@@ -61,11 +61,11 @@ impl InitiatorConfig {
     }
 
     /// The login of one session. Each has an ISID of its own, so that several from one host live side by side.
-    pub(crate) fn login(&self) -> std::io::Result<LoginConfig> {
+    pub(crate) fn login(&self) -> std::io::Result<InitiatorLoginConfig> {
         // > RFC 7143 11.12.5: T field 10b, random: bytes 1 to 3 are a random number, 4 and 5 a qualifier.
         let [a, b, c, d, e] = platform::random::bytes::<5>()?;
         let target = (!self.target.is_empty()).then(|| self.target.clone());
-        Ok(LoginConfig {
+        Ok(InitiatorLoginConfig {
             initiator: self.initiator.clone(),
             initiator_alias: None,
             target,
@@ -90,13 +90,13 @@ impl InitiatorConfig {
         let mutual = match &self.target_credentials {
             Some(target) => Some(MutualChap {
                 user: Some(target.user.clone()),
-                secret: Secret::new(target.secret.clone()),
+                secret: ChapSecret::new(target.secret.clone()),
                 identifier: platform::random::bytes::<1>()?[0],
                 challenge: platform::random::bytes::<CHALLENGE_BYTES>()?.to_vec(),
             }),
             None => None,
         };
-        let secret = Secret::new(own.secret.clone());
+        let secret = ChapSecret::new(own.secret.clone());
         Ok(Some(ChapIdentity { user: own.user.clone(), secret, md5_only: self.chap_md5, mutual }))
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         let (one, two) = (config.login().unwrap(), config.login().unwrap());
         assert_eq!(one.isid[0], 0x80);
         assert_ne!(one.isid, two.isid);
-        let challenge = |login: LoginConfig| login.chap.unwrap().mutual.unwrap().challenge;
+        let challenge = |login: InitiatorLoginConfig| login.chap.unwrap().mutual.unwrap().challenge;
         assert_ne!(challenge(one), challenge(two));
     }
 

@@ -9,9 +9,9 @@ use crate::error::{RunError, SessionError};
 use crate::request::{Completion, Payload, Request};
 use bytes::{Buf, Bytes, BytesMut};
 use iscsi::initiator_connection::{CommandId, Event, InitiatorConnection, RequestId, Response};
-use iscsi::pdu::{AsyncEvent, LogoutReason, Lun as WireLun, TaskAttribute, TaskFunction, TaskOutcome};
+use iscsi::pdu::{AsyncEvent, LogoutReason, TaskAttribute, TaskFunction, TaskOutcome, WireLun};
 use iscsi::target_connection::TargetRecord;
-use iscsi::{Parameters, Payload as Rope};
+use iscsi::{Parameters, PayloadChain};
 use platform::net::Stream;
 use rustc_hash::FxHashMap;
 use scsi::{Lun, Sense, Status};
@@ -80,8 +80,8 @@ impl Session {
     pub fn submit(&mut self, request: Request, token: u64) {
         let Request { lun, cdb, payload } = request;
         let expected_read = if let Payload::In(bytes) = payload { bytes } else { 0 };
-        let data = if let Payload::Out(data) = payload { Rope::from(data) } else { Rope::default() };
-        let id = self.connection.submit(iscsi::initiator_connection::Request {
+        let data = if let Payload::Out(data) = payload { PayloadChain::from(data) } else { PayloadChain::default() };
+        let id = self.connection.submit(iscsi::initiator_connection::InitiatorCommand {
             lun: wire_lun(lun),
             cdb: Bytes::copy_from_slice(&cdb.0),
             attribute: TaskAttribute::Simple,

@@ -8,7 +8,7 @@ use initiator::{
 };
 use iscsi::initiator_connection::LoginError;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi::target_connection::Completion;
+use iscsi::target_connection::CommandCompletion;
 use iscsi::{Digests, Parameters};
 use scsi::{Lun, Sense, SenseFormat, Status, asc};
 use support::{LBA_LEN, LIMITS, NAME, Reply, Served, Target};
@@ -30,7 +30,7 @@ fn pattern(blocks: usize, seed: u8) -> Bytes {
 }
 
 fn check(sense: Sense) -> Reply {
-    Reply::Answer(Completion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
+    Reply::Answer(CommandCompletion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ mod support;
 use bytes::Bytes;
 use initiator::{InitiatorConfig, Url};
 use iscsi::pdu::TaskFunction;
-use iscsi::target_connection::{Command as Task, Completion};
+use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use multipath::{
     AtsOutcome, CopyRun, DeviceError, DiskOptions, IscsiDisk, OpenError, PathConfig, PathPolicy, PathState, Primitive,
     RetryRules, SharedDisk, Support,
@@ -43,10 +43,10 @@ fn block(byte: u8, blocks: usize) -> Bytes {
 }
 
 fn check(sense: Sense) -> Reply {
-    Reply::Answer(Completion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
+    Reply::Answer(CommandCompletion::check_condition(sense.to_bytes(SenseFormat::Fixed)))
 }
 
-fn command(task: &Task) -> Command {
+fn command(task: &TargetCommand) -> Command {
     Cdb::parse(&task.cdb).unwrap()
 }
 
@@ -55,7 +55,7 @@ fn first(
     count: u32,
     to: impl Fn(&Command) -> bool + Send + 'static,
     reply: impl Fn() -> Reply + Send + 'static,
-) -> impl FnMut(&Task) -> Reply + Send + 'static {
+) -> impl FnMut(&TargetCommand) -> Reply + Send + 'static {
     let mut left = count;
     move |task| {
         if left > 0 && to(&command(task)) {

@@ -30,7 +30,7 @@ pub(crate) struct Start {
 }
 
 /// Begins a command.
-pub(crate) fn start(session: &Session, command: &target_connection::Command) -> Start {
+pub(crate) fn start(session: &Session, command: &target_connection::TargetCommand) -> Start {
     let lun = Lun::from_bytes(command.lun.0.to_be_bytes());
     let attachment = lun.and_then(|lun| session.view.get(lun));
     let parsed = Cdb::parse(&command.cdb);
@@ -53,7 +53,7 @@ fn on_unit(
     session: &Session,
     attachment: &Arc<Attachment>,
     parsed: Result<Command, Sense>,
-    request: &target_connection::Command,
+    request: &target_connection::TargetCommand,
 ) -> Result<Step, Sense> {
     let data = &request.data;
     if !parsed.as_ref().is_ok_and(ignores_attentions)

@@ -18,8 +18,8 @@ use crate::unit::reservation::{Changed, Keeper};
 use crate::unit::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
-use iscsi::pdu::{Lun as WireLun, TaskOutcome};
-use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TaskId};
+use iscsi::pdu::{TaskOutcome, WireLun};
+use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TargetTaskId};
 use scsi::inquiry::Port;
 use scsi::{Lun, SenseFormat, Status};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ pub(crate) struct Session {
     /// A TARGET COLD RESET was asked for: the session ends when that is answered.
     pub(crate) is_cold: bool,
     /// Commands that wait until answers before them have left, in their order.
-    backlog: VecDeque<target_connection::Command>,
+    backlog: VecDeque<target_connection::TargetCommand>,
     /// The same, of commands that the limits of their volume have kept back until now.
     pub(crate) admitted: VecDeque<(u64, Ticket)>,
     /// Bytes that the answers of the tasks under way may take.
@@ -222,7 +222,7 @@ impl Session {
     }
 
     /// Takes commands out of those that wait, because they are aborted: their outcome is that nothing was done.
-    pub(crate) fn drop_waiting(&mut self, is_meant: impl Fn(&Self, &target_connection::Command) -> bool) {
+    pub(crate) fn drop_waiting(&mut self, is_meant: impl Fn(&Self, &target_connection::TargetCommand) -> bool) {
         for command in std::mem::take(&mut self.backlog) {
             if is_meant(self, &command) {
                 let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    fn command(&mut self, command: target_connection::Command) {
+    fn command(&mut self, command: target_connection::TargetCommand) {
         let Start { attachment, step, class, bytes, wanted, cost } = dispatch::start(self, &command);
         let Some(attachment) = attachment else {
             // Where there is no logical unit, no command waits for the engine.
@@ -325,7 +325,7 @@ impl Session {
         self.answer(task.id, outcome, task.wanted, Some(&task.attachment));
     }
 
-    fn answer(&mut self, id: TaskId, outcome: Outcome, wanted: Option<u64>, attachment: Option<&Attachment>) {
+    fn answer(&mut self, id: TargetTaskId, outcome: Outcome, wanted: Option<u64>, attachment: Option<&Attachment>) {
         let sense = match outcome.sense {
             Some(sense) => {
                 let format = attachment.map_or(SenseFormat::Fixed, |attachment| attachment.unit.sense_format());
@@ -333,8 +333,12 @@ impl Session {
             }
             None => Bytes::new(),
         };
-        let completion =
-            target_connection::Completion { status: outcome.status.code(), sense, data: outcome.data.into(), wanted };
+        let completion = target_connection::CommandCompletion {
+            status: outcome.status.code(),
+            sense,
+            data: outcome.data.into(),
+            wanted,
+        };
         self.connection.complete(id, completion);
     }
 

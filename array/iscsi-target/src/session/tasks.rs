@@ -6,7 +6,7 @@ use crate::unit::counters::Class;
 use crate::unit::qos::Ticket;
 use crate::unit::view::Attachment;
 use engine::Op;
-use iscsi::target_connection::TaskId;
+use iscsi::target_connection::TargetTaskId;
 use std::sync::Arc;
 use std::time::Instant;
 use types::VolumeId;
@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 /// A command under way.
 #[derive(Debug)]
 pub(crate) struct Task {
-    pub(crate) id: TaskId,
+    pub(crate) id: TargetTaskId,
     pub(crate) attachment: Arc<Attachment>,
     pub(crate) class: Class,
     /// Bytes of the volume that the command covers, for the counters.
@@ -122,7 +122,7 @@ impl Tasks {
     }
 
     /// The tasks that iSCSI knows by these names.
-    pub(crate) fn named<'a>(&'a mut self, ids: &'a [TaskId]) -> impl Iterator<Item = &'a mut Task> {
+    pub(crate) fn named<'a>(&'a mut self, ids: &'a [TargetTaskId]) -> impl Iterator<Item = &'a mut Task> {
         self.places.iter_mut().flatten().map(|(task, _)| task).filter(|task| ids.contains(&task.id))
     }
 }

@@ -2,7 +2,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use iscsi::initiator_connection::{
-    CommandId, Event, InitiatorConnection, InitiatorLogin, LoginConfig, LoginError, LoginProgress, Request, RequestId,
+    CommandId, Event, InitiatorCommand, InitiatorConnection, InitiatorLogin, InitiatorLoginConfig,
+    InitiatorLoginProgress, LoginError, RequestId,
 };
 use iscsi::pdu::{self, LogoutReason, TaskFunction, TaskOutcome};
 use iscsi::target_connection::{SendTargets, TargetRecord};
@@ -47,8 +48,8 @@ impl Host {
         Self::login_with(address, Self::config(target, initiator, isid)).await
     }
 
-    pub fn config(target: &str, initiator: &str, isid: u8) -> LoginConfig {
-        LoginConfig {
+    pub fn config(target: &str, initiator: &str, isid: u8) -> InitiatorLoginConfig {
+        InitiatorLoginConfig {
             initiator: initiator.to_owned(),
             initiator_alias: None,
             target: (!target.is_empty()).then(|| target.to_owned()),
@@ -59,7 +60,7 @@ impl Host {
         }
     }
 
-    pub async fn login_with(address: SocketAddr, config: LoginConfig) -> Result<Self, LoginError> {
+    pub async fn login_with(address: SocketAddr, config: InitiatorLoginConfig) -> Result<Self, LoginError> {
         let mut stream = Stream::connect(address).await.expect("a connection");
         let (mut output, mut input) = (Output::default(), BytesMut::new());
         let mut login = InitiatorLogin::start(config, &mut output);
@@ -67,12 +68,12 @@ impl Host {
             send(&mut stream, &mut output).await;
             assert_ne!(stream.read(&mut input).await.expect("an answer"), 0, "the target has hung up");
             match login.receive(&mut input, &mut output) {
-                LoginProgress::Pending => {}
-                LoginProgress::Established(established) => {
+                InitiatorLoginProgress::Pending => {}
+                InitiatorLoginProgress::Established(established) => {
                     let connection = InitiatorConnection::new(&established, output);
                     return Ok(Self { stream, input, connection, events: Vec::new(), sense: None });
                 }
-                LoginProgress::Failed(error) => return Err(error),
+                InitiatorLoginProgress::Failed(error) => return Err(error),
             }
         }
     }
@@ -84,7 +85,13 @@ impl Host {
             _ => 0,
         };
         let cdb = Bytes::copy_from_slice(&command.to_cdb().0);
-        let request = Request { lun: wire(lun), cdb, data: data.into().into(), expected_read, ..Request::default() };
+        let request = InitiatorCommand {
+            lun: wire(lun),
+            cdb,
+            data: data.into().into(),
+            expected_read,
+            ..InitiatorCommand::default()
+        };
         let id = self.connection.submit(request);
         self.flush().await;
         id
@@ -93,7 +100,8 @@ impl Host {
     /// Sends any bytes as a CDB, with data of any length, and waits for the end.
     pub async fn run_raw(&mut self, lun: u16, cdb: [u8; 16], data: Vec<u8>, expected_read: u32) -> Ended {
         let cdb = Bytes::copy_from_slice(&cdb);
-        let request = Request { lun: wire(lun), cdb, data: data.into(), expected_read, ..Request::default() };
+        let request =
+            InitiatorCommand { lun: wire(lun), cdb, data: data.into(), expected_read, ..InitiatorCommand::default() };
         let id = self.connection.submit(request);
         self.flush().await;
         self.end_of(id).await
@@ -266,6 +274,6 @@ async fn send(stream: &mut Stream, output: &mut Output) {
     }
 }
 
-fn wire(lun: u16) -> pdu::Lun {
-    pdu::Lun(u64::from_be_bytes(Lun::new(lun).expect("a LUN").to_bytes()))
+fn wire(lun: u16) -> pdu::WireLun {
+    pdu::WireLun(u64::from_be_bytes(Lun::new(lun).expect("a LUN").to_bytes()))
 }

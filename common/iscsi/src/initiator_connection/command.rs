@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use super::{CloseReason, CommandId, Request, Response};
+use super::{CloseReason, CommandId, InitiatorCommand, Response};
 use crate::{
     gather::Gather,
     output::Output,
     parameters::Parameters,
-    payload::Payload,
-    pdu::{DataIn, DataOut, Encode, Lun, NO_TAG, R2t, Residual, ScsiCommand, ScsiResponse},
+    payload::PayloadChain,
+    pdu::{DataIn, DataOut, Encode, NO_TAG, R2t, Residual, ScsiCommand, ScsiResponse, WireLun},
 };
 
 /// A command that was sent and has not ended.
@@ -17,7 +17,7 @@ pub(super) struct Outstanding {
     id: CommandId,
     tag: u32,
     cmd_sn: u32,
-    request: Request,
+    request: InitiatorCommand,
     /// Expected Data Transfer Length of the write half.
     expected_write: u32,
     /// How much of the data was sent; what is left is in `request.data`.
@@ -28,7 +28,7 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(id: CommandId, tag: u32, cmd_sn: u32, request: Request) -> Self {
+    pub(super) fn new(id: CommandId, tag: u32, cmd_sn: u32, request: InitiatorCommand) -> Self {
         let length = u32::try_from(request.data.len()).unwrap_or(u32::MAX);
         let expected_write = request.expected_write.unwrap_or(length);
         Self { id, tag, cmd_sn, request, expected_write, sent: 0, received: Gather::default(), next_sn: 0 }
@@ -42,7 +42,7 @@ impl Outstanding {
         self.cmd_sn
     }
 
-    pub(super) fn lun(&self) -> Lun {
+    pub(super) fn lun(&self) -> WireLun {
         self.request.lun
     }
 
@@ -107,7 +107,7 @@ impl Outstanding {
 
     /// The next bytes of the data; zeros when more is asked for than there is, which happens only where the expected
     /// length was set by hand.
-    fn take_data(&mut self, length: u32) -> Payload {
+    fn take_data(&mut self, length: u32) -> PayloadChain {
         self.sent += length;
         let mut data = self.request.data.split_to(length as usize);
         let missing = length as usize - data.len();

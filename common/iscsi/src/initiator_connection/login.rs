@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use thiserror::Error;
 
 use crate::{
-    chap::{self, Algorithm, Secret, key},
+    chap::{self, Algorithm, ChapSecret, key},
     login::{Established, SessionKind, SessionRequest, VERSION},
     output::Output,
     parameters::Parameters,
@@ -23,7 +23,7 @@ const FIRST_CMD_SN: u32 = 1;
 
 /// What an initiator brings to a login.
 #[derive(Clone, Debug)]
-pub struct LoginConfig {
+pub struct InitiatorLoginConfig {
     /// InitiatorName.
     pub initiator: String,
     /// InitiatorAlias.
@@ -46,7 +46,7 @@ pub struct ChapIdentity {
     /// CHAP_N to give.
     pub user: String,
     /// The initiator's secret.
-    pub secret: Secret,
+    pub secret: ChapSecret,
     /// Offer MD5 alone: tgt takes 7, which is SHA-256, for SHA-1.
     pub md5_only: bool,
     /// When the target shall prove itself too.
@@ -59,7 +59,7 @@ pub struct MutualChap {
     /// CHAP_N the target has to give; none accepts any.
     pub user: Option<String>,
     /// The target's secret.
-    pub secret: Secret,
+    pub secret: ChapSecret,
     /// CHAP_I to send.
     pub identifier: u8,
     /// CHAP_C to send: it must be unpredictable, and is used for one login only.
@@ -68,7 +68,7 @@ pub struct MutualChap {
 
 /// How far a login has come.
 #[derive(Debug)]
-pub enum LoginProgress {
+pub enum InitiatorLoginProgress {
     /// More is to come from the target.
     Pending,
     /// The full feature phase begins.
@@ -107,7 +107,7 @@ enum Security {
 /// One login, from the first byte of a connection to the full feature phase or to its failure.
 #[derive(Debug)]
 pub struct InitiatorLogin {
-    config: LoginConfig,
+    config: InitiatorLoginConfig,
     decoder: Decoder,
     incoming: Assembler,
     negotiation: Negotiation,
@@ -120,7 +120,7 @@ pub struct InitiatorLogin {
 
 impl InitiatorLogin {
     /// A login; the first request is put into `output`.
-    pub fn start(config: LoginConfig, output: &mut Output) -> Self {
+    pub fn start(config: InitiatorLoginConfig, output: &mut Output) -> Self {
         let login = Self {
             decoder: Decoder::new(DecodeLimits::default()),
             incoming: Assembler::new(MAX_TEXT_LEN),
@@ -155,17 +155,17 @@ impl InitiatorLogin {
     }
 
     /// Takes the login responses at the front of `input` and goes on. After the last one it takes nothing more.
-    pub fn receive(&mut self, input: &mut BytesMut, output: &mut Output) -> LoginProgress {
+    pub fn receive(&mut self, input: &mut BytesMut, output: &mut Output) -> InitiatorLoginProgress {
         loop {
             let step = match self.decoder.next(input) {
-                Ok(None) => return LoginProgress::Pending,
+                Ok(None) => return InitiatorLoginProgress::Pending,
                 Ok(Some(frame)) => self.step(frame, output),
                 Err(_) => Err(LoginError::Protocol("login response that cannot be decoded")),
             };
             match step {
                 Ok(None) => {}
-                Ok(Some(established)) => return LoginProgress::Established(Box::new(established)),
-                Err(error) => return LoginProgress::Failed(error),
+                Ok(Some(established)) => return InitiatorLoginProgress::Established(Box::new(established)),
+                Err(error) => return InitiatorLoginProgress::Failed(error),
             }
         }
     }

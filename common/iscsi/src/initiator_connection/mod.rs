@@ -11,8 +11,8 @@ use crate::{
     output::Output,
     parameters::Parameters,
     pdu::{
-        DecodeLimits, Decoder, LogoutReason, LogoutRequest, Lun, NO_TAG, NopOut, TargetSn, TaskFunction,
-        TaskManagementRequest, TextRequest,
+        DecodeLimits, Decoder, LogoutReason, LogoutRequest, NO_TAG, NopOut, TargetSn, TaskFunction,
+        TaskManagementRequest, TextRequest, WireLun,
     },
     serial::{before, later},
     target_connection::SendTargets,
@@ -25,8 +25,8 @@ mod receive;
 mod types;
 
 use command::Outstanding;
-pub use login::{ChapIdentity, InitiatorLogin, LoginConfig, LoginError, LoginProgress, MutualChap};
-pub use types::{CloseReason, CommandId, Event, Request, RequestId, Response};
+pub use login::{ChapIdentity, InitiatorLogin, InitiatorLoginConfig, InitiatorLoginProgress, LoginError, MutualChap};
+pub use types::{CloseReason, CommandId, Event, InitiatorCommand, RequestId, Response};
 
 /// Longest text of a response, over all its PDUs.
 const MAX_TEXT_LEN: usize = 1 << 20;
@@ -38,7 +38,7 @@ const MAX_AHS_LEN: u32 = 64;
 enum Pending {
     Ping,
     Text { collected: BytesMut },
-    TaskManagement { function: TaskFunction, lun: Lun, task: Option<CommandId>, cmd_sn: u32 },
+    TaskManagement { function: TaskFunction, lun: WireLun, task: Option<CommandId>, cmd_sn: u32 },
     Logout,
 }
 
@@ -57,7 +57,7 @@ pub struct InitiatorConnection {
     next_id: u64,
     next_tag: u32,
     /// Commands that wait for the target's window.
-    queue: VecDeque<(CommandId, Request)>,
+    queue: VecDeque<(CommandId, InitiatorCommand)>,
     outstanding: HashMap<u32, Outstanding>,
     pending: HashMap<u32, Pending>,
 }
@@ -89,7 +89,7 @@ impl InitiatorConnection {
     }
 
     /// Sends a command, at once or when the target's window has room.
-    pub fn submit(&mut self, request: Request) -> CommandId {
+    pub fn submit(&mut self, request: InitiatorCommand) -> CommandId {
         let id = CommandId(self.next_id);
         self.next_id += 1;
         self.queue.push_back((id, request));
@@ -98,7 +98,7 @@ impl InitiatorConnection {
     }
 
     /// Sends a task management function, for immediate delivery. `task` is the command that ABORT TASK names.
-    pub fn task_management(&mut self, function: TaskFunction, lun: Lun, task: Option<CommandId>) -> RequestId {
+    pub fn task_management(&mut self, function: TaskFunction, lun: WireLun, task: Option<CommandId>) -> RequestId {
         // A command that waits for the window was never sent: it is forgotten, and the target will not know it.
         self.queue.retain(|&(id, _)| Some(id) != task);
         let named = self.outstanding.iter().find(|(_, command)| Some(command.id()) == task);

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
-    payload::Payload,
-    pdu::{AsyncEvent, DecodeError, LogoutResult, Lun, RejectReason, Residual, TaskAttribute, TaskOutcome},
+    payload::PayloadChain,
+    pdu::{AsyncEvent, DecodeError, LogoutResult, RejectReason, Residual, TaskAttribute, TaskOutcome, WireLun},
     target_connection::TargetRecord,
 };
 
@@ -19,15 +19,15 @@ pub struct RequestId(pub(super) u32);
 
 /// A command to send.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct InitiatorCommand {
     /// Logical unit.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The CDB: 6 to 260 bytes.
     pub cdb: Bytes,
     /// Task attribute.
     pub attribute: TaskAttribute,
     /// Data to write, or nothing.
-    pub data: Payload,
+    pub data: PayloadChain,
     /// How many bytes to say will be written, when that is not what `data` has: the protocol tests need it.
     pub expected_write: Option<u32>,
     /// How many bytes to read, at most.
@@ -81,7 +81,7 @@ pub enum Event {
     /// The target has something to say.
     Async {
         /// Logical unit.
-        lun: Lun,
+        lun: WireLun,
         /// What happened.
         event: AsyncEvent,
     },

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{chap::Secret, parameters::Parameters};
+use crate::{chap::ChapSecret, parameters::Parameters};
 
 mod security;
 mod target;
@@ -100,9 +100,9 @@ pub struct ChapAccount {
     /// CHAP_N the initiator has to give.
     pub user: String,
     /// The initiator's secret.
-    pub secret: Secret,
+    pub secret: ChapSecret,
     /// Name and secret of the target, for an initiator that wants it to prove itself as well.
-    pub mutual: Option<(String, Secret)>,
+    pub mutual: Option<(String, ChapSecret)>,
 }
 
 /// A login that asks to become a session.

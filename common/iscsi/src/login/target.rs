@@ -29,13 +29,13 @@ pub struct LoginConfig {
     pub target_alias: Option<String>,
     /// What the target is ready to agree on.
     pub offer: Parameters,
-    /// Commands the initiator may send at once: the same as [`Limits::command_window`](crate::target_connection::Limits).
+    /// Commands the initiator may send at once: the same as [`ConnectionLimits::command_window`](crate::target_connection::ConnectionLimits).
     pub command_window: u32,
 }
 
 impl Default for LoginConfig {
     fn default() -> Self {
-        let command_window = crate::target_connection::Limits::default().command_window;
+        let command_window = crate::target_connection::ConnectionLimits::default().command_window;
         Self { portal_group_tag: 1, target_alias: None, offer: Parameters::offer_of_target(), command_window }
     }
 }

@@ -203,31 +203,31 @@ fn both_state_machines_agree_after_a_login() {
 
 #[test]
 fn discovery_needs_no_target() {
-    let config = crate::initiator_connection::LoginConfig { target: None, ..initiator_config() };
+    let config = crate::initiator_connection::InitiatorLoginConfig { target: None, ..initiator_config() };
     let (initiator, target) = log_in(config, LoginConfig::default(), &mut Authority::default());
     assert_eq!(initiator.unwrap().request.kind, SessionKind::Discovery);
     assert_eq!(target.unwrap().request.kind, SessionKind::Discovery);
 }
 
 fn account(mutual: bool) -> Authority {
-    let mutual = mutual.then(|| ("array".to_owned(), Secret::new("secret of the target")));
-    let account = ChapAccount { user: "esx1".to_owned(), secret: Secret::new("secret of the host"), mutual };
+    let mutual = mutual.then(|| ("array".to_owned(), ChapSecret::new("secret of the target")));
+    let account = ChapAccount { user: "esx1".to_owned(), secret: ChapSecret::new("secret of the host"), mutual };
     Authority { authentication: Ok(Authentication::Chap(account)), ..Authority::default() }
 }
 
 fn identity(secret: &str, target_secret: Option<&str>) -> Option<ChapIdentity> {
     let mutual = target_secret.map(|secret| MutualChap {
         user: Some("array".to_owned()),
-        secret: Secret::new(secret),
+        secret: ChapSecret::new(secret),
         identifier: 77,
         challenge: vec![0x5a; 32],
     });
-    Some(ChapIdentity { user: "esx1".to_owned(), secret: Secret::new(secret), md5_only: false, mutual })
+    Some(ChapIdentity { user: "esx1".to_owned(), secret: ChapSecret::new(secret), md5_only: false, mutual })
 }
 
 /// A login with these secrets.
 fn chap_login(mut authority: Authority, chap: Option<ChapIdentity>) -> crate::testing::LoginEnds {
-    let config = crate::initiator_connection::LoginConfig { chap, ..initiator_config() };
+    let config = crate::initiator_connection::InitiatorLoginConfig { chap, ..initiator_config() };
     log_in(config, LoginConfig::default(), &mut authority)
 }
 
@@ -279,7 +279,7 @@ fn md5_is_enough_for_older_initiators() {
     let mut script = Script::new(account(false));
     let (identifier, challenge, pairs) = challenged(&mut script, "6,5");
     assert_eq!(value(&pairs, "CHAP_A"), Some("5"));
-    let proof = chap::Algorithm::Md5.response(identifier, &Secret::new("secret of the host"), &challenge);
+    let proof = chap::Algorithm::Md5.response(identifier, &ChapSecret::new("secret of the host"), &challenge);
     let text = [("CHAP_N", "esx1"), ("CHAP_R", &chap::encode_binary(&proof)[..])];
     let (response, _) = script.ask(request(Stage::Security, Some(Stage::Operational)), &text);
     assert_eq!((response.status, response.transit_to), (0, Some(Stage::Operational)));
@@ -289,7 +289,7 @@ fn md5_is_enough_for_older_initiators() {
 fn a_reflected_challenge_is_refused() {
     let mut script = Script::new(account(true));
     let (identifier, challenge, _) = challenged(&mut script, "7");
-    let proof = chap::Algorithm::Sha256.response(identifier, &Secret::new("secret of the host"), &challenge);
+    let proof = chap::Algorithm::Sha256.response(identifier, &ChapSecret::new("secret of the host"), &challenge);
     let (proof, reflected) = (chap::encode_binary(&proof), chap::encode_binary(&challenge));
     let text = [("CHAP_N", "esx1"), ("CHAP_R", &proof[..]), ("CHAP_I", "3"), ("CHAP_C", &reflected[..])];
     let (response, pairs) = script.ask(request(Stage::Security, Some(Stage::Operational)), &text);

@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Lun, NO_TAG, Opcode, PduError, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, PduError, TargetSn, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -81,7 +81,7 @@ pub enum AsyncEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsyncMessage {
     /// Logical unit, for the events that concern one.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// Sequence numbers.
     pub sn: TargetSn,
     /// What happened.
@@ -104,7 +104,7 @@ impl AsyncMessage {
             _ => return Err(PduError::Field { byte: 36 }),
         };
         Ok(Self {
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             sn: TargetSn {
                 stat_sn: wire.stat_sn.get(),
                 exp_cmd_sn: wire.exp_cmd_sn.get(),

@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Lun, NO_TAG, Opcode, Residual, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, Residual, TargetSn, WireLun};
 
 const ACKNOWLEDGE: u8 = 0x40;
 const STATUS: u8 = 0x01;
@@ -57,7 +57,7 @@ pub struct DataOut {
     /// F: the last PDU of the sequence.
     pub final_: bool,
     /// Logical unit; meaningful with a valid target transfer tag.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// Copied from the R2T, or [`NO_TAG`] for unsolicited data.
@@ -78,7 +78,7 @@ impl DataOut {
         let wire: &DataOutBhs = transmute_ref!(&frame.bhs);
         Self {
             final_: wire.flags & FINAL != 0,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             exp_stat_sn: wire.exp_stat_sn.get(),
@@ -123,7 +123,7 @@ pub struct DataIn {
     /// S: the status and the residual of the command, which then needs no SCSI Response.
     pub status: Option<(u8, Residual)>,
     /// Logical unit; meaningful with a valid target transfer tag.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// [`NO_TAG`] unless `acknowledge` is set.
@@ -144,7 +144,7 @@ impl Default for DataIn {
             final_: false,
             acknowledge: false,
             status: None,
-            lun: Lun::default(),
+            lun: WireLun::default(),
             initiator_task_tag: NO_TAG,
             target_transfer_tag: NO_TAG,
             sn: TargetSn::default(),
@@ -165,7 +165,7 @@ impl DataIn {
             final_: wire.flags & FINAL != 0,
             acknowledge: wire.flags & ACKNOWLEDGE != 0,
             status,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             sn: TargetSn {

@@ -54,7 +54,7 @@ pub(crate) const IMMEDIATE: u8 = 0x40;
 /// A logical unit number in its eight-byte form (SAM-5 4.7), as iSCSI carries it; its inside is the business of the
 /// SCSI layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lun(pub u64);
+pub struct WireLun(pub u64);
 
 /// Opcodes (RFC 7143 11.2.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Lun, Opcode, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, TargetSn, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -48,7 +48,7 @@ pub struct NopOut {
     /// For immediate delivery: takes no CmdSN.
     pub immediate: bool,
     /// Copied from the NOP-In that is answered.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// [`NO_TAG`](super::NO_TAG) when no answer is wanted.
     pub initiator_task_tag: u32,
     /// Copied from the NOP-In that is answered, else [`NO_TAG`](super::NO_TAG).
@@ -67,7 +67,7 @@ impl NopOut {
         let wire: &NopOutBhs = transmute_ref!(&frame.bhs);
         Self {
             immediate: wire.opcode & IMMEDIATE != 0,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             cmd_sn: wire.cmd_sn.get(),
@@ -102,7 +102,7 @@ impl Encode for NopOut {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NopIn {
     /// Logical unit, when the target transfer tag is valid.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// Copied from the NOP-Out that is answered, else [`NO_TAG`](super::NO_TAG).
     pub initiator_task_tag: u32,
     /// [`NO_TAG`](super::NO_TAG) when no answer is wanted.
@@ -118,7 +118,7 @@ impl NopIn {
     pub fn load(frame: Frame) -> Self {
         let wire: &NopInBhs = transmute_ref!(&frame.bhs);
         Self {
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             sn: TargetSn {

@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Lun, Opcode, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, TargetSn, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -31,7 +31,7 @@ const _: () = assert!(size_of::<R2tBhs>() == BHS_LEN);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct R2t {
     /// Logical unit.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// To be copied into the Data-Out PDUs that answer.
@@ -51,7 +51,7 @@ impl R2t {
     pub fn load(frame: &Frame) -> Self {
         let wire: &R2tBhs = transmute_ref!(&frame.bhs);
         Self {
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             sn: TargetSn {

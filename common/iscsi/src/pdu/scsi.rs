@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Lun, Opcode, PduError, TargetSn, ahs};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, WireLun, ahs};
 
 const READ: u8 = 0x40;
 const WRITE: u8 = 0x20;
@@ -85,7 +85,7 @@ pub struct ScsiCommand {
     /// Task attribute.
     pub attribute: TaskAttribute,
     /// Logical unit.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// Expected Data Transfer Length: bytes to write when W is set, else bytes to read.
@@ -123,7 +123,7 @@ impl ScsiCommand {
             read: wire.flags & READ != 0,
             write: wire.flags & WRITE != 0,
             attribute,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             expected_length: wire.expected_data_transfer_length.get(),
             expected_read: additional.expected_read,

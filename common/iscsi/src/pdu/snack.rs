@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Lun, Opcode};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -32,7 +32,7 @@ pub struct Snack {
     /// Type: 0 data or R2T, 1 status, 2 data acknowledgement, 3 R-data.
     pub kind: u8,
     /// Logical unit, for a data acknowledgement.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// Target transfer tag or SNACK tag.
@@ -51,7 +51,7 @@ impl Snack {
         let wire: &SnackBhs = transmute_ref!(&frame.bhs);
         Self {
             kind: wire.kind & 0x0f,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             exp_stat_sn: wire.exp_stat_sn.get(),

@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Lun, Opcode, PduError, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -107,7 +107,7 @@ pub struct TaskManagementRequest {
     /// What to do.
     pub function: TaskFunction,
     /// Logical unit, for the functions that name one.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The request's own tag.
     pub initiator_task_tag: u32,
     /// The task to abort or reassign, else [`NO_TAG`](super::NO_TAG).
@@ -129,7 +129,7 @@ impl TaskManagementRequest {
         Self {
             immediate: wire.opcode & IMMEDIATE != 0,
             function: TaskFunction::from_code(wire.function & 0x7f),
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             referenced_task_tag: wire.referenced_task_tag.get(),
             cmd_sn: wire.cmd_sn.get(),

@@ -27,7 +27,7 @@ fn golden(pdu: impl Encode, wrap: Pdu, words: &[&str], rest: &[u8]) {
     assert_eq!(Pdu::load(frame).unwrap(), wrap);
 }
 
-const LUN: Lun = Lun(0x0001_0000_0000_0000);
+const LUN: WireLun = WireLun(0x0001_0000_0000_0000);
 const SN: TargetSn = TargetSn { stat_sn: 0x11, exp_cmd_sn: 0x22, max_cmd_sn: 0x33 };
 
 #[test]
@@ -222,7 +222,7 @@ fn async_message_bytes() {
     ];
     golden(pdu.clone(), Pdu::AsyncMessage(pdu), &words, &[0, 2, 0x70, 0]);
     let event = AsyncEvent::ConnectionDrop { cid: 1, time_to_wait: 2, time_to_retain: 3 };
-    let pdu = AsyncMessage { lun: Lun(0), sn: SN, event };
+    let pdu = AsyncMessage { lun: WireLun(0), sn: SN, event };
     let words = [
         "32800000 00000000 00000000 00000000 ffffffff 00000000",
         "00000011 00000022 00000033 02000001 00020003 00000000",

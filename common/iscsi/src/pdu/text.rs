@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Lun, Opcode, TargetSn};
+use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, TargetSn, WireLun};
 
 const CONTINUE: u8 = 0x40;
 
@@ -58,7 +58,7 @@ pub struct TextRequest {
     /// C: the text goes on in the next PDU.
     pub continued: bool,
     /// Logical unit: copied from the response that is followed.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The exchange's tag.
     pub initiator_task_tag: u32,
     /// [`NO_TAG`](super::NO_TAG) to begin, else copied from the last response.
@@ -79,7 +79,7 @@ impl TextRequest {
             immediate: wire.opcode & IMMEDIATE != 0,
             final_: wire.flags & FINAL != 0,
             continued: wire.flags & CONTINUE != 0,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             cmd_sn: wire.cmd_sn.get(),
@@ -118,7 +118,7 @@ pub struct TextResponse {
     /// C: the text goes on in the next PDU.
     pub continued: bool,
     /// Logical unit, for the initiator to copy.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// Tag of the request.
     pub initiator_task_tag: u32,
     /// [`NO_TAG`](super::NO_TAG) when the exchange is over.
@@ -136,7 +136,7 @@ impl TextResponse {
         Self {
             final_: wire.flags & FINAL != 0,
             continued: wire.flags & CONTINUE != 0,
-            lun: Lun(wire.lun.get()),
+            lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
             sn: TargetSn {

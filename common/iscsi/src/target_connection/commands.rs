@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use super::{
-    Event, Held, TargetConnection, TaskId,
+    Event, Held, TargetConnection, TargetTaskId,
     inbound::{Inbound, Spoil},
     tasks::Task,
-    types::Command,
+    types::TargetCommand,
     window::Place,
 };
-use crate::pdu::{DataOut, Frame, Lun, NO_TAG, R2t, RejectReason, ScsiCommand};
+use crate::pdu::{DataOut, Frame, NO_TAG, R2t, RejectReason, ScsiCommand, WireLun};
 
 impl TargetConnection {
     pub(super) fn scsi_command(&mut self, frame: Frame, events: &mut Vec<Event>) {
@@ -120,7 +120,7 @@ impl TargetConnection {
     }
 
     /// The turn of a command has come.
-    fn turn(&mut self, id: TaskId, events: &mut Vec<Event>) {
+    fn turn(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
         // An early command may have been aborted meanwhile.
         let Some(task) = self.tasks.get_mut(id) else { return };
         task.turn = true;
@@ -131,7 +131,7 @@ impl TargetConnection {
     }
 
     /// Hands a command up when its data is complete, else asks for more.
-    fn progress(&mut self, id: TaskId, events: &mut Vec<Event>) {
+    fn progress(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if !task.turn || task.handed_up {
             return;
@@ -142,7 +142,7 @@ impl TargetConnection {
             Some(why) => self.complete(id, why.completion()),
             None if task.inbound.is_complete() => {
                 task.handed_up = true;
-                events.push(Event::Command(Command {
+                events.push(Event::Command(TargetCommand {
                     id,
                     lun: task.lun,
                     cdb: task.cdb,
@@ -163,7 +163,7 @@ impl TargetConnection {
 
     /// Another session has aborted the commands of the units that fit. Those that are not handed up yet never will be: they are
     /// answered TASK ABORTED (SAM-5 5.3.1), when what is on its way of their data has come.
-    pub fn abort_incoming(&mut self, fits: impl Fn(Lun) -> bool, events: &mut Vec<Event>) {
+    pub fn abort_incoming(&mut self, fits: impl Fn(WireLun) -> bool, events: &mut Vec<Event>) {
         for id in self.tasks.select(|task| !task.handed_up && fits(task.lun)) {
             if let Some(task) = self.tasks.get_mut(id) {
                 task.inbound.spoil(Spoil::Aborted);
@@ -173,7 +173,7 @@ impl TargetConnection {
     }
 
     /// Asks for data: at once when the memory is there, else when it is.
-    fn solicit(&mut self, id: TaskId) {
+    fn solicit(&mut self, id: TargetTaskId) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if task.waiting {
             return;
@@ -193,7 +193,7 @@ impl TargetConnection {
         self.send_r2ts(id);
     }
 
-    fn send_r2ts(&mut self, id: TaskId) {
+    fn send_r2ts(&mut self, id: TargetTaskId) {
         let (outstanding, burst) = (self.parameters.max_outstanding_r2t, self.parameters.max_burst_length);
         loop {
             let tag = self.next_transfer_tag;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::types::Completion;
+use super::types::CommandCompletion;
 use crate::{
     gather::Gather,
     pdu::{DataOut, NO_TAG},
@@ -26,16 +26,16 @@ pub(super) enum Spoil {
 
 impl Spoil {
     /// What the command ends with: fixed-format sense data (SPC-4 4.5.3), or none.
-    pub(super) fn completion(self) -> Completion {
+    pub(super) fn completion(self) -> CommandCompletion {
         let (asc, ascq) = match self {
             Self::Unexpected => (0x0c, 0x0c),
             Self::Amount => (0x0c, 0x0d),
             Self::Transport => (0x47, 0x05),
-            Self::Aborted => return Completion::status(TASK_ABORTED).wanting(0),
+            Self::Aborted => return CommandCompletion::status(TASK_ABORTED).wanting(0),
         };
         let mut sense = [0u8; 18];
         (sense[0], sense[2], sense[7], sense[12], sense[13]) = (0x70, ABORTED_COMMAND, 10, asc, ascq);
-        Completion::check_condition(Bytes::copy_from_slice(&sense)).wanting(0)
+        CommandCompletion::check_condition(Bytes::copy_from_slice(&sense)).wanting(0)
     }
 }
 

@@ -7,7 +7,7 @@
 //!            └──────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Everything here is bounded by [`Limits`]: the commands by the window, immediate requests by a count, write data by a
+//! Everything here is bounded by [`ConnectionLimits`]: the commands by the window, immediate requests by a count, write data by a
 //! budget above which commands wait for their R2T, texts by a length. What the peer sends beyond that is refused or
 //! ends the connection. At error recovery level 0 nothing is kept for retransmission (RFC 7143 7.1.1).
 
@@ -21,8 +21,8 @@ use crate::{
     output::Output,
     parameters::Parameters,
     pdu::{
-        AsyncEvent, AsyncMessage, Bhs, DecodeLimits, Decoder, Encode, Frame, Lun, NO_TAG, NopIn, Opcode, Reject,
-        RejectReason, TargetSn,
+        AsyncEvent, AsyncMessage, Bhs, DecodeLimits, Decoder, Encode, Frame, NO_TAG, NopIn, Opcode, Reject,
+        RejectReason, TargetSn, WireLun,
     },
 };
 
@@ -39,7 +39,8 @@ use requests::Pending;
 use tasks::TaskTable;
 use text::TextExchange;
 pub use types::{
-    CloseReason, Command, Completion, Event, Limits, RequestId, SendTargets, TargetRecord, TaskId, TaskManagement,
+    CloseReason, CommandCompletion, ConnectionLimits, Event, RequestId, SendTargets, TargetCommand, TargetRecord,
+    TargetTaskId, TaskManagement,
 };
 use window::CommandWindow;
 
@@ -50,7 +51,7 @@ const MAX_AHS_LEN: u32 = 264;
 #[derive(Debug)]
 enum Held {
     /// A command: it is in the task table already, so that its data can come.
-    Task(TaskId),
+    Task(TargetTaskId),
     /// Any other request.
     Request(Frame),
 }
@@ -70,7 +71,7 @@ enum Phase {
 #[derive(Debug)]
 pub struct TargetConnection {
     parameters: Parameters,
-    limits: Limits,
+    limits: ConnectionLimits,
     discovery: bool,
     cid: u16,
     decoder: Decoder,
@@ -80,7 +81,7 @@ pub struct TargetConnection {
     window: CommandWindow<Held>,
     tasks: TaskTable,
     /// Commands that wait for a part of the write budget, first come first served.
-    waiting: VecDeque<TaskId>,
+    waiting: VecDeque<TargetTaskId>,
     write_used: u64,
     next_transfer_tag: u32,
     /// Immediate requests that are outstanding.
@@ -94,7 +95,7 @@ pub struct TargetConnection {
 
 impl TargetConnection {
     /// The connection that `established` has become. `output` may still hold the last login response.
-    pub fn new(established: &Established, limits: Limits, mut output: Output) -> Self {
+    pub fn new(established: &Established, limits: ConnectionLimits, mut output: Output) -> Self {
         let parameters = established.parameters.clone();
         let max_data_segment = parameters.max_receive_segment;
         let mut decoder = Decoder::new(DecodeLimits { max_data_segment, max_ahs: MAX_AHS_LEN });
@@ -168,7 +169,7 @@ impl TargetConnection {
     }
 
     /// Tells the initiator that something happened (RFC 7143 11.9).
-    pub fn send_async(&mut self, lun: Lun, event: AsyncEvent) {
+    pub fn send_async(&mut self, lun: WireLun, event: AsyncEvent) {
         let sn = self.take_sn();
         self.push(&AsyncMessage { lun, sn, event });
     }

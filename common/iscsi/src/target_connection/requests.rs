@@ -1,7 +1,8 @@
 //! Requests that are no commands: NOP-Out, task management, logout; texts are in [`super::text`].
 
 use super::{
-    CloseReason, Event, Held, Phase, RequestId, TargetConnection, TaskId, TaskManagement, tasks::Task, window::Place,
+    CloseReason, Event, Held, Phase, RequestId, TargetConnection, TargetTaskId, TaskManagement, tasks::Task,
+    window::Place,
 };
 use crate::{
     pdu::{
@@ -121,7 +122,7 @@ impl TargetConnection {
     /// Aborts the commands that fit and came before the function; gives those the layer above still has.
     ///
     /// RFC 7143 4.2.3: the affected tasks are those with a CmdSN below that of the function.
-    fn abort(&mut self, request: &TaskManagementRequest, fits: impl Fn(&Task) -> bool) -> Vec<TaskId> {
+    fn abort(&mut self, request: &TaskManagementRequest, fits: impl Fn(&Task) -> bool) -> Vec<TargetTaskId> {
         let affected = self.tasks.select(|task| {
             // An immediate command has the CmdSN of the next command, so it may share it with the function.
             let earlier = before(task.cmd_sn, request.cmd_sn) || (task.immediate && task.cmd_sn == request.cmd_sn);
@@ -131,7 +132,7 @@ impl TargetConnection {
     }
 
     /// Aborts a command. It is gone when only we knew of it; else it is named, and stays until it is completed.
-    fn abort_one(&mut self, id: TaskId) -> Option<TaskId> {
+    fn abort_one(&mut self, id: TargetTaskId) -> Option<TargetTaskId> {
         let task = self.tasks.get_mut(id)?;
         task.aborted = true;
         if task.handed_up {
@@ -148,7 +149,7 @@ impl TargetConnection {
         None
     }
 
-    fn hand_up_function(&mut self, request: &TaskManagementRequest, tasks: Vec<TaskId>, events: &mut Vec<Event>) {
+    fn hand_up_function(&mut self, request: &TaskManagementRequest, tasks: Vec<TargetTaskId>, events: &mut Vec<Event>) {
         let id = RequestId(self.next_request);
         self.next_request = self.next_request.wrapping_add(1);
         let (initiator_task_tag, immediate) = (request.initiator_task_tag, request.immediate);

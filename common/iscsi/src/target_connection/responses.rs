@@ -1,8 +1,8 @@
 //! What a command ends with: Data-In, status, residuals (RFC 7143 11.4, 11.7).
 
-use super::{Completion, Phase, TargetConnection, TaskId, tasks::Task};
+use super::{CommandCompletion, Phase, TargetConnection, TargetTaskId, tasks::Task};
 use crate::{
-    payload::Payload,
+    payload::PayloadChain,
     pdu::{DataIn, Encode, NO_TAG, Residual, ScsiResponse},
 };
 
@@ -10,9 +10,9 @@ use crate::{
 const GOOD: u8 = 0x00;
 
 impl TargetConnection {
-    /// A command has ended. Each [`Command`](super::Command) is completed exactly once, also when it was aborted
+    /// A command has ended. Each [`TargetCommand`](super::TargetCommand) is completed exactly once, also when it was aborted
     /// meanwhile: its place in the window and its memory are free only then.
-    pub fn complete(&mut self, id: TaskId, completion: Completion) {
+    pub fn complete(&mut self, id: TargetTaskId, completion: CommandCompletion) {
         let Some(task) = self.tasks.remove(id) else { return };
         self.release(&task);
         if !task.aborted && self.phase == Phase::Open {
@@ -35,8 +35,8 @@ impl TargetConnection {
         }
     }
 
-    fn respond(&mut self, task: &Task, completion: Completion) {
-        let Completion { status, sense, mut data, wanted } = completion;
+    fn respond(&mut self, task: &Task, completion: CommandCompletion) {
+        let CommandCompletion { status, sense, mut data, wanted } = completion;
         let available = data.len() as u64;
         let expected_read = task.expected_read;
         let (residual, bidi_residual) = if task.write {
@@ -71,7 +71,7 @@ impl TargetConnection {
     ///
     /// RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a sequence. Input can
     /// be split into several sequences, each having its own F bit.
-    fn send_data(&mut self, task: &Task, mut data: Payload, status: Option<(u8, Residual)>) -> u32 {
+    fn send_data(&mut self, task: &Task, mut data: PayloadChain, status: Option<(u8, Residual)>) -> u32 {
         let segment = self.parameters.max_send_segment as usize;
         let burst = self.parameters.max_burst_length as usize;
         let (mut data_sn, mut offset, mut burst_left) = (0, 0u32, burst);

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::{inbound::Inbound, types::TaskId};
-use crate::pdu::{Lun, TaskAttribute};
+use super::{inbound::Inbound, types::TargetTaskId};
+use crate::pdu::{TaskAttribute, WireLun};
 
 /// One command, from its arrival until its response.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) initiator_task_tag: u32,
-    pub(super) lun: Lun,
+    pub(super) lun: WireLun,
     pub(super) cmd_sn: u32,
     pub(super) immediate: bool,
     pub(super) attribute: TaskAttribute,
@@ -45,41 +45,41 @@ pub(super) struct TaskTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// The initiator picks the tags, but the window bounds their number: collisions cost little.
-    by_tag: FxHashMap<u32, TaskId>,
+    by_tag: FxHashMap<u32, TargetTaskId>,
 }
 
 impl TaskTable {
-    pub(super) fn insert(&mut self, task: Task) -> TaskId {
+    pub(super) fn insert(&mut self, task: Task) -> TargetTaskId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        let id = TaskId(u64::from(slot.generation) << 32 | u64::from(index));
+        let id = TargetTaskId(u64::from(slot.generation) << 32 | u64::from(index));
         self.by_tag.insert(task.initiator_task_tag, id);
         slot.task = Some(task);
         id
     }
 
-    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+    pub(super) fn get_mut(&mut self, id: TargetTaskId) -> Option<&mut Task> {
         let slot = self.slots.get_mut(id.0 as u32 as usize)?;
         if u64::from(slot.generation) == id.0 >> 32 { slot.task.as_mut() } else { None }
     }
 
     /// The command that answers to this tag.
-    pub(super) fn by_tag(&self, initiator_task_tag: u32) -> Option<TaskId> {
+    pub(super) fn by_tag(&self, initiator_task_tag: u32) -> Option<TargetTaskId> {
         self.by_tag.get(&initiator_task_tag).copied()
     }
 
     /// The tag is free for another command.
-    pub(super) fn forget_tag(&mut self, id: TaskId, initiator_task_tag: u32) {
+    pub(super) fn forget_tag(&mut self, id: TargetTaskId, initiator_task_tag: u32) {
         if self.by_tag(initiator_task_tag) == Some(id) {
             self.by_tag.remove(&initiator_task_tag);
         }
     }
 
-    pub(super) fn remove(&mut self, id: TaskId) -> Option<Task> {
+    pub(super) fn remove(&mut self, id: TargetTaskId) -> Option<Task> {
         self.get_mut(id)?;
         let index = id.0 as u32;
         let task = self.slots[index as usize].task.take()?;
@@ -89,8 +89,8 @@ impl TaskTable {
     }
 
     /// All commands that are not aborted and fit, in the order of their arrival.
-    pub(super) fn select(&self, mut fits: impl FnMut(&Task) -> bool) -> Vec<TaskId> {
-        let mut found: Vec<(u32, TaskId)> = Vec::new();
+    pub(super) fn select(&self, mut fits: impl FnMut(&Task) -> bool) -> Vec<TargetTaskId> {
+        let mut found: Vec<(u32, TargetTaskId)> = Vec::new();
         for (&tag, &id) in &self.by_tag {
             let task = self.slots.get(id.0 as u32 as usize).and_then(|slot| slot.task.as_ref());
             if task.is_some_and(|task| task.initiator_task_tag == tag && !task.aborted && fits(task)) {

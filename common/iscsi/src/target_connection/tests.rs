@@ -30,11 +30,11 @@ fn small() -> Parameters {
 }
 
 fn peer() -> Peer {
-    Peer::new(small(), Limits::default())
+    Peer::new(small(), ConnectionLimits::default())
 }
 
 /// The one command among the events.
-fn one_command(mut events: Vec<Event>) -> Command {
+fn one_command(mut events: Vec<Event>) -> TargetCommand {
     assert_eq!(events.len(), 1, "{events:?}");
     match events.remove(0) {
         Event::Command(command) => command,
@@ -95,7 +95,7 @@ fn a_command_without_data_is_answered_with_a_response() {
     let events = peer.send(&command(5, 1));
     let ready = one_command(events);
     assert_eq!((ready.lun, ready.initiator_task_tag, ready.cmd_sn), (LUN, 5, 1));
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     let answer = response(peer.reply());
     assert_eq!((answer.status, answer.initiator_task_tag, answer.residual), (0, 5, Residual::None));
     assert_eq!(answer.sn, TargetSn { stat_sn: 100, exp_cmd_sn: 2, max_cmd_sn: 129 });
@@ -108,7 +108,7 @@ fn a_read_is_cut_into_segments_and_bursts_with_the_status_in_the_last() {
     let ready = one_command(peer.send(&read(5, 1, 5000)));
     assert_eq!((ready.expected_read, ready.expected_write), (5000, 0));
     let data = pattern(5000);
-    peer.target.complete(ready.id, Completion::read(data.clone()));
+    peer.target.complete(ready.id, CommandCompletion::read(data.clone()));
     let pdus = data_ins(peer.replies());
     let shape: Vec<_> = pdus.iter().map(|p| (p.data_sn, p.buffer_offset, p.data.len(), p.final_)).collect();
     let want = [
@@ -149,7 +149,7 @@ fn residuals_of_reads() {
     for (expected, length, wanted, sent, residual) in cases {
         let mut peer = peer();
         let ready = one_command(peer.send(&read(5, 1, expected)));
-        let completion = Completion { wanted, ..Completion::read(pattern(length)) };
+        let completion = CommandCompletion { wanted, ..CommandCompletion::read(pattern(length)) };
         peer.target.complete(ready.id, completion);
         let (got, data) = match peer.reply() {
             Pdu::DataIn(pdu) => (pdu.status.unwrap().1, pdu.data.len()),
@@ -171,7 +171,7 @@ fn residuals_of_writes() {
         let mut peer = peer();
         let ready = one_command(peer.send(&write(5, 1, expected, &pattern(expected as usize))));
         assert_eq!(ready.data.len(), expected as usize);
-        peer.target.complete(ready.id, Completion { wanted, ..Completion::good() });
+        peer.target.complete(ready.id, CommandCompletion { wanted, ..CommandCompletion::good() });
         assert_eq!(response(peer.reply()).residual, residual);
     }
 }
@@ -181,7 +181,7 @@ fn a_write_that_expects_nothing_but_wants_data_overflows() {
     let mut peer = peer();
     let ready = one_command(peer.send(&write(5, 1, 0, &[])));
     assert!(ready.data.is_empty());
-    peer.target.complete(ready.id, Completion::good().wanting(512));
+    peer.target.complete(ready.id, CommandCompletion::good().wanting(512));
     assert_eq!(response(peer.reply()).residual, Residual::Overflow(512));
 }
 
@@ -191,7 +191,8 @@ fn sense_data_comes_in_a_response_after_the_data() {
     let ready = one_command(peer.send(&read(5, 1, 1024)));
     let sense = Bytes::from_static(&[0x70, 0, 3]);
     let completion =
-        Completion { data: pattern(512).into(), ..Completion::check_condition(sense.clone()) }.wanting(1024);
+        CommandCompletion { data: pattern(512).into(), ..CommandCompletion::check_condition(sense.clone()) }
+            .wanting(1024);
     peer.target.complete(ready.id, completion);
     let mut replies = peer.replies();
     let answer = response(replies.pop().unwrap());
@@ -220,13 +221,13 @@ fn r2ts_follow_each_other_as_far_as_may_be_outstanding() {
     let three = r2t(&third).target_transfer_tag;
     let ready = one_command(peer.send(&data_out(5, three, 0, 5096, &data[5096..], true)));
     assert_eq!(ready.data, data);
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     assert_eq!(response(peer.reply()).exp_data_sn, 0, "no Data-In was sent");
 }
 
 #[test]
 fn unsolicited_data_needs_no_r2t_up_to_the_first_burst() {
-    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, Limits::default());
+    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, ConnectionLimits::default());
     let data = pattern(1500);
     let opening = ScsiCommand { final_: false, ..write(5, 1, 1500, &data[..100]) };
     assert!(peer.send(&opening).is_empty());

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Event, Phase, RequestId, SendTargets, TargetConnection, TargetRecord};
 use crate::{
-    pdu::{Lun, NO_TAG, RejectReason, TextRequest, TextResponse},
+    pdu::{NO_TAG, RejectReason, TextRequest, TextResponse, WireLun},
     text::{self, Assembler, NOT_UNDERSTOOD, Pairs, REJECT, is_operational, name, parse_segment_length},
 };
 
@@ -132,7 +132,7 @@ impl TargetConnection {
         let response = TextResponse {
             final_,
             continued,
-            lun: Lun::default(),
+            lun: WireLun::default(),
             initiator_task_tag: self.text.initiator_task_tag,
             target_transfer_tag: tag.unwrap_or(NO_TAG),
             sn: self.take_sn(),

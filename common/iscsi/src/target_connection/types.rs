@@ -4,13 +4,13 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
-    payload::Payload,
-    pdu::{DecodeError, LogoutReason, Lun, TaskAttribute, TaskFunction},
+    payload::PayloadChain,
+    pdu::{DecodeError, LogoutReason, TaskAttribute, TaskFunction, WireLun},
 };
 
 /// Names a command that was handed up; never used twice on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(pub(super) u64);
+pub struct TargetTaskId(pub(super) u64);
 
 /// Names a request other than a command that was handed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub struct RequestId(pub(super) u32);
 /// `command_window + immediate_requests` requests that can be there at once. Data that came in one piece is a view of the
 /// receive buffer, and keeps that buffer alive as long as the command lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Commands that may be outstanding: the width of the CmdSN window.
     pub command_window: u32,
     /// Immediate requests that may be outstanding beside them; more are rejected (RFC 7143 11.17.1, reason 6).
@@ -37,7 +37,7 @@ pub struct Limits {
     pub max_text_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             command_window: 128,
@@ -53,7 +53,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub enum Event {
     /// Execute a command and call [`complete`](super::TargetConnection::complete).
-    Command(Command),
+    Command(TargetCommand),
     /// Manage tasks and call [`complete_task_management`](super::TargetConnection::complete_task_management).
     TaskManagement(TaskManagement),
     /// Say which targets there are: call [`complete_send_targets`](super::TargetConnection::complete_send_targets).
@@ -78,11 +78,11 @@ pub enum Event {
 
 /// A command with all its write data.
 #[derive(Debug)]
-pub struct Command {
+pub struct TargetCommand {
     /// Names the command.
-    pub id: TaskId,
+    pub id: TargetTaskId,
     /// Logical unit.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The first sixteen bytes of the CDB.
     pub cdb: [u8; 16],
     /// The CDB's further bytes, for variable-length CDBs.
@@ -95,7 +95,7 @@ pub struct Command {
     pub expected_read: u32,
     /// How many bytes the initiator expects to write: zero without the W bit.
     pub expected_write: u32,
-    /// The data to write: `expected_write` bytes, or [`Limits::max_write_bytes`] when that is less.
+    /// The data to write: `expected_write` bytes, or [`ConnectionLimits::max_write_bytes`] when that is less.
     pub data: Bytes,
     /// The initiator's tag, for logs.
     pub initiator_task_tag: u32,
@@ -105,26 +105,26 @@ pub struct Command {
 
 /// How a command ended.
 #[derive(Clone, Debug, Default)]
-pub struct Completion {
+pub struct CommandCompletion {
     /// SCSI status.
     pub status: u8,
     /// Sense data, or nothing.
     pub sense: Bytes,
     /// Data for the initiator. What is more than it expects is not sent.
-    pub data: Payload,
+    pub data: PayloadChain,
     /// How many bytes the command wanted to move, whatever was expected: the residual is computed from it. None means:
     /// as many as `data` has for a command that reads, as many as were expected for a command that writes.
     pub wanted: Option<u64>,
 }
 
-impl Completion {
+impl CommandCompletion {
     /// GOOD, without data for the initiator.
     pub fn good() -> Self {
         Self::default()
     }
 
     /// GOOD, with data for the initiator.
-    pub fn read(data: impl Into<Payload>) -> Self {
+    pub fn read(data: impl Into<PayloadChain>) -> Self {
         Self { data: data.into(), ..Self::default() }
     }
 
@@ -155,10 +155,10 @@ pub struct TaskManagement {
     /// What to do.
     pub function: TaskFunction,
     /// Logical unit.
-    pub lun: Lun,
+    pub lun: WireLun,
     /// The commands of *this* connection that the function ends and that were handed up. They are not answered any
     /// more, but each still has to be completed once its outcome is certain, and the function before that must not be.
-    pub tasks: Vec<TaskId>,
+    pub tasks: Vec<TargetTaskId>,
 }
 
 /// Which targets a SendTargets asks for (RFC 7143 appendix C).

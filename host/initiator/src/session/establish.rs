@@ -6,7 +6,7 @@ use crate::error::{ConnectError, SessionError};
 use crate::url::Portal;
 use bytes::{Buf, BytesMut};
 use iscsi::Output;
-use iscsi::initiator_connection::{InitiatorConnection, InitiatorLogin, LoginError, LoginProgress};
+use iscsi::initiator_connection::{InitiatorConnection, InitiatorLogin, InitiatorLoginProgress, LoginError};
 use iscsi::target_connection::{SendTargets, TargetRecord};
 use platform::net::Stream;
 use rustc_hash::FxHashMap;
@@ -78,9 +78,11 @@ impl Session {
                 return Err(lost(ErrorKind::UnexpectedEof.into()));
             }
             match login.receive(&mut input, &mut output) {
-                LoginProgress::Pending => {}
-                LoginProgress::Failed(error) => return Err(ConnectError::Login { portal: portal.clone(), error }),
-                LoginProgress::Established(established) => {
+                InitiatorLoginProgress::Pending => {}
+                InitiatorLoginProgress::Failed(error) => {
+                    return Err(ConnectError::Login { portal: portal.clone(), error });
+                }
+                InitiatorLoginProgress::Established(established) => {
                     return Ok(Self {
                         stream,
                         connection: InitiatorConnection::new(&established, output),

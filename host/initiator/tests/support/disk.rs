@@ -1,6 +1,6 @@
 //! A disk in memory that does what SBC-4 says, as plainly as it can be said.
 
-use iscsi::target_connection::{Command as Task, Completion};
+use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use scsi::copy::parse_copy_list;
 use scsi::inquiry::vpd::BlockLimits;
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
@@ -30,7 +30,7 @@ impl Disk {
     }
 
     /// Does a command.
-    pub fn execute(&mut self, task: &Task) -> Completion {
+    pub fn execute(&mut self, task: &TargetCommand) -> CommandCompletion {
         let command = match Cdb::parse(&task.cdb) {
             Ok(command) => command,
             Err(sense) => return check(sense),
@@ -40,7 +40,7 @@ impl Disk {
     }
 
     /// Writes the first half of the blocks of a WRITE.
-    pub fn write_half(&mut self, task: &Task) {
+    pub fn write_half(&mut self, task: &TargetCommand) {
         let Ok(Command::Write(transfer)) = Cdb::parse(&task.cdb) else { panic!("only a WRITE has halves") };
         let half = u64::from(transfer.blocks / 2);
         self.range(transfer.lba, half).unwrap().copy_from_slice(&task.data[..half as usize * LBA_LEN]);
@@ -51,9 +51,9 @@ impl Disk {
         self.data.get_mut(from..from + blocks as usize * LBA_LEN).ok_or(Sense::lba_out_of_range(lba.0))
     }
 
-    fn perform(&mut self, command: &Command, data: &[u8]) -> Result<Completion, Sense> {
+    fn perform(&mut self, command: &Command, data: &[u8]) -> Result<CommandCompletion, Sense> {
         match *command {
-            Command::Read(t) => return Ok(Completion::read(self.range(t.lba, t.blocks.into())?.to_vec())),
+            Command::Read(t) => return Ok(CommandCompletion::read(self.range(t.lba, t.blocks.into())?.to_vec())),
             Command::Write(t) => self.range(t.lba, t.blocks.into())?.copy_from_slice(data),
             Command::WriteSame(s) => {
                 self.range(s.lba, s.blocks.into())?.chunks_mut(LBA_LEN).for_each(|block| block.copy_from_slice(data));
@@ -79,28 +79,30 @@ impl Disk {
             }
             _ => return self.tell(command),
         }
-        Ok(Completion::good())
+        Ok(CommandCompletion::good())
     }
 
-    fn tell(&self, command: &Command) -> Result<Completion, Sense> {
+    fn tell(&self, command: &Command) -> Result<CommandCompletion, Sense> {
         let blocks = (self.data.len() / LBA_LEN) as u64;
         Ok(match *command {
             Command::Inquiry { page: None, .. } => {
                 let mut data = [b' '; 36];
                 data[..8].copy_from_slice(&[0, 0, 6, 2, 31, 8, 0, 2]);
-                Completion::read(data.to_vec())
+                CommandCompletion::read(data.to_vec())
             }
-            Command::Inquiry { page: Some(page), .. } => Completion::read(vpd(page)?),
-            Command::ReadCapacity16 { .. } => Completion::read(Capacity::of_volume(blocks).to_bytes_16().to_vec()),
-            Command::ReportLuns { .. } => Completion::read(report_luns_data([Lun::default()])),
+            Command::Inquiry { page: Some(page), .. } => CommandCompletion::read(vpd(page)?),
+            Command::ReadCapacity16 { .. } => {
+                CommandCompletion::read(Capacity::of_volume(blocks).to_bytes_16().to_vec())
+            }
+            Command::ReportLuns { .. } => CommandCompletion::read(report_luns_data([Lun::default()])),
             Command::GetLbaStatus { lba, .. } => {
                 let run = StatusRun { lba, blocks: (blocks - lba.0) as u32, status: Provisioning::Mapped };
-                Completion::read(build_lba_status(&[run]))
+                CommandCompletion::read(build_lba_status(&[run]))
             }
             Command::TestUnitReady
             | Command::SynchronizeCache(_)
             | Command::Reserve { .. }
-            | Command::Release { .. } => Completion::good(),
+            | Command::Release { .. } => CommandCompletion::good(),
             _ => return Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
         })
     }
@@ -117,11 +119,11 @@ fn vpd(page: u8) -> Result<Vec<u8>, Sense> {
     Ok([&[0, page, 0, body.len() as u8][..], &body].concat())
 }
 
-fn check(sense: Sense) -> Completion {
-    Completion::check_condition(sense.to_bytes(SenseFormat::Fixed))
+fn check(sense: Sense) -> CommandCompletion {
+    CommandCompletion::check_condition(sense.to_bytes(SenseFormat::Fixed))
 }
 
 /// A status without data.
-pub fn status(status: Status) -> Completion {
-    Completion::status(status.code())
+pub fn status(status: Status) -> CommandCompletion {
+    CommandCompletion::status(status.code())
 }

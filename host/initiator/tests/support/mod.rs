@@ -8,10 +8,12 @@ pub use disk::{Disk, LBA_LEN, LIMITS, status};
 
 use bytes::{Buf, BytesMut};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi::target_connection::{Command, Completion, Event, Limits, TargetConnection, TargetRecord};
+use iscsi::target_connection::{
+    CommandCompletion, ConnectionLimits, Event, TargetCommand, TargetConnection, TargetRecord,
+};
 use iscsi::{
-    Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus, Output,
-    Parameters, Secret, SessionKind, SessionRequest, TargetLogin,
+    Authentication, ChapAccount, ChapSecret, Established, LoginAuthority, LoginConfig, LoginProgress, LoginStatus,
+    Output, Parameters, SessionKind, SessionRequest, TargetLogin,
 };
 use platform::net::{Listener, Stream};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +27,7 @@ pub enum Reply {
     /// The disk shall answer.
     Disk,
     /// This is the answer.
-    Answer(Completion),
+    Answer(CommandCompletion),
     /// No answer, until task management ends the command.
     Hold,
     /// No answer, not even to task management.
@@ -43,7 +45,7 @@ pub struct Target {
     /// The disk.
     pub disk: Disk,
     /// Asked before the disk.
-    pub script: Box<dyn FnMut(&Command) -> Reply + Send>,
+    pub script: Box<dyn FnMut(&TargetCommand) -> Reply + Send>,
     /// The initiator's name and secret for CHAP.
     pub account: Option<(String, String)>,
     /// The target's own.
@@ -80,7 +82,7 @@ impl Target {
     }
 
     /// The same with a script.
-    pub fn scripted(blocks: u64, script: impl FnMut(&Command) -> Reply + Send + 'static) -> Self {
+    pub fn scripted(blocks: u64, script: impl FnMut(&TargetCommand) -> Reply + Send + 'static) -> Self {
         Self { script: Box::new(script), ..Self::new(blocks) }
     }
 
@@ -128,8 +130,8 @@ impl LoginAuthority for Target {
             None => Authentication::None,
             Some((user, secret)) => Authentication::Chap(ChapAccount {
                 user: user.clone(),
-                secret: Secret::new(secret.clone()),
-                mutual: self.own_account.as_ref().map(|(user, secret)| (user.clone(), Secret::new(secret.clone()))),
+                secret: ChapSecret::new(secret.clone()),
+                mutual: self.own_account.as_ref().map(|(user, secret)| (user.clone(), ChapSecret::new(secret.clone()))),
             }),
         })
     }
@@ -184,7 +186,7 @@ async fn log_in(stream: &mut Stream, input: &mut BytesMut, target: &Mutex<Target
 async fn connection(mut stream: Stream, target: Arc<Mutex<Target>>) {
     let mut input = BytesMut::new();
     let Some((established, output)) = log_in(&mut stream, &mut input, &target).await else { return };
-    let limits = Limits { command_window: target.lock().unwrap().window, ..Limits::default() };
+    let limits = ConnectionLimits { command_window: target.lock().unwrap().window, ..ConnectionLimits::default() };
     let mut connection = TargetConnection::new(&established, limits, output);
     let mut events = Vec::new();
     while flush(&mut stream, connection.output()).await && receive(&mut stream, &mut input).await {
@@ -222,7 +224,7 @@ fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, 
         }
         Event::TaskManagement(management) => {
             target.functions.push(management.function);
-            management.tasks.iter().for_each(|task| connection.complete(*task, Completion::good()));
+            management.tasks.iter().for_each(|task| connection.complete(*task, CommandCompletion::good()));
             connection.complete_task_management(management.id, TaskOutcome::Complete);
         }
         Event::SendTargets { id, .. } => {

@@ -42,7 +42,7 @@ fn aborting_a_running_command_suppresses_its_response() {
     let ready = one_command(peer.send(&read(1, 1, 512)));
     let management = handed_up(peer.send(&abort(9, 2, 1, 1)));
     assert_eq!((management.function, &management.tasks[..]), (TaskFunction::AbortTask, &[ready.id][..]));
-    peer.target.complete(ready.id, Completion::read(pattern(512)));
+    peer.target.complete(ready.id, CommandCompletion::read(pattern(512)));
     assert!(peer.replies().is_empty());
     peer.target.complete_task_management(management.id, TaskOutcome::Complete);
     assert_eq!(outcome(peer.reply()), TaskOutcome::Complete);
@@ -65,7 +65,7 @@ fn aborting_a_write_whose_data_is_missing_needs_nobody_above() {
 fn aborting_what_ended_or_never_was_finds_no_task() {
     let mut peer = peer();
     let ready = one_command(peer.send(&command(1, 1)));
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     peer.replies();
     assert!(peer.send(&abort(9, 2, 1, 1)).is_empty());
     assert_eq!(outcome(peer.reply()), TaskOutcome::NoSuchTask);
@@ -88,7 +88,7 @@ fn aborting_a_command_that_was_lost_fills_its_gap() {
 fn sets_are_those_of_the_unit_that_came_before() {
     let mut peer = peer();
     let one = one_command(peer.send(&command(1, 1)));
-    let other = ScsiCommand { lun: Lun(2 << 48), ..command(2, 2) };
+    let other = ScsiCommand { lun: WireLun(2 << 48), ..command(2, 2) };
     let two = one_command(peer.send(&other));
     assert!(peer.send(&write(3, 3, 1024, &[])).is_empty());
     peer.replies();
@@ -115,7 +115,7 @@ fn functions_nobody_offers_are_answered_here() {
 
 #[test]
 fn immediate_functions_are_limited() {
-    let mut peer = Peer::new(small(), Limits { immediate_requests: 1, ..Limits::default() });
+    let mut peer = Peer::new(small(), ConnectionLimits { immediate_requests: 1, ..ConnectionLimits::default() });
     let first = handed_up(peer.send(&function(TaskFunction::LogicalUnitReset, 1, 1)));
     assert!(peer.send(&function(TaskFunction::LogicalUnitReset, 2, 1)).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::TooManyImmediateCommands);
@@ -126,11 +126,11 @@ fn immediate_functions_are_limited() {
 
 #[test]
 fn an_aborted_command_keeps_its_place_until_it_has_ended() {
-    let mut peer = Peer::new(small(), Limits { command_window: 1, ..Limits::default() });
+    let mut peer = Peer::new(small(), ConnectionLimits { command_window: 1, ..ConnectionLimits::default() });
     let ready = one_command(peer.send(&command(1, 1)));
     let management = handed_up(peer.send(&abort(9, 2, 1, 1)));
     assert!(peer.send(&command(2, 2)).is_empty(), "the window is closed");
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     let Pdu::NopIn(nop) = peer.reply() else { panic!("the initiator is not told that the window is open") };
     assert_eq!((nop.initiator_task_tag, nop.target_transfer_tag), (NO_TAG, NO_TAG));
     assert_eq!((nop.sn.exp_cmd_sn, nop.sn.max_cmd_sn, nop.sn.stat_sn), (2, 2, 100));
@@ -197,8 +197,11 @@ fn scope_of(events: &[Event]) -> (RequestId, SendTargets) {
 
 #[test]
 fn send_targets_is_answered_in_as_many_parts_as_it_takes() {
-    let mut peer =
-        Peer::of_kind(Parameters { max_send_segment: 512, ..small() }, Limits::default(), SessionKind::Discovery);
+    let mut peer = Peer::of_kind(
+        Parameters { max_send_segment: 512, ..small() },
+        ConnectionLimits::default(),
+        SessionKind::Discovery,
+    );
     let (id, scope) = scope_of(&peer.send(&text(1, 1, NO_TAG, b"SendTargets=All\0")));
     assert_eq!(scope, SendTargets::All);
     let targets: Vec<TargetRecord> = (0..20)
@@ -236,7 +239,7 @@ fn a_normal_session_learns_of_its_own_target_only() {
 
 #[test]
 fn texts_in_parts_are_put_together_and_limited() {
-    let mut peer = Peer::new(small(), Limits { max_text_bytes: 64, ..Limits::default() });
+    let mut peer = Peer::new(small(), ConnectionLimits { max_text_bytes: 64, ..ConnectionLimits::default() });
     let open = |cmd_sn, tag, data: &[u8]| TextRequest { final_: false, continued: true, ..text(1, cmd_sn, tag, data) };
     assert!(peer.send(&open(1, NO_TAG, b"Send")).is_empty());
     let more = text_response(peer.reply());
@@ -255,7 +258,7 @@ fn the_initiator_may_declare_another_segment_length() {
     assert!(peer.send(&text(1, 1, NO_TAG, b"MaxRecvDataSegmentLength=512\0")).is_empty());
     assert!(text_response(peer.reply()).final_);
     let ready = one_command(peer.send(&read(5, 2, 1024)));
-    peer.target.complete(ready.id, Completion::read(pattern(1024)));
+    peer.target.complete(ready.id, CommandCompletion::read(pattern(1024)));
     assert_eq!(data_ins(peer.replies()).len(), 2);
 }
 
@@ -280,7 +283,7 @@ fn a_logout_waits_for_the_commands_above_and_drops_the_others() {
     assert!(matches!(events[..], [Event::Logout { reason: LogoutReason::CloseSession }]));
     assert_eq!(peer.target.outstanding(), 1);
     assert!(peer.send(&command(3, 3)).is_empty(), "nothing is taken any more");
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     assert!(peer.replies().is_empty());
     let mut events = Vec::new();
     peer.target.complete_logout(&mut events);
@@ -312,7 +315,7 @@ fn what_does_not_belong_here_is_rejected() {
     assert_eq!((reject.reason, &reject.header[..]), (RejectReason::CommandNotSupported, &unknown[..]));
     assert!(peer.send(&R2t::default()).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::ProtocolError);
-    let mut discovery = Peer::of_kind(small(), Limits::default(), SessionKind::Discovery);
+    let mut discovery = Peer::of_kind(small(), ConnectionLimits::default(), SessionKind::Discovery);
     assert!(discovery.send(&command(1, 1)).is_empty());
     assert_eq!(reject_reason(discovery.reply()), RejectReason::ProtocolError);
 }
@@ -320,7 +323,7 @@ fn what_does_not_belong_here_is_rejected() {
 #[test]
 fn asynchronous_messages_use_up_a_stat_sn() {
     let mut peer = peer();
-    peer.target.send_async(Lun(0), AsyncEvent::LogoutRequest { time_3: 5 });
+    peer.target.send_async(WireLun(0), AsyncEvent::LogoutRequest { time_3: 5 });
     peer.target.send_async(LUN, AsyncEvent::Scsi { sense: Bytes::from_static(&[0x70]) });
     let replies = peer.replies();
     let [Pdu::AsyncMessage(one), Pdu::AsyncMessage(two)] = &replies[..] else { panic!("{replies:?}") };

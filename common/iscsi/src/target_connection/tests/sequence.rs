@@ -8,13 +8,13 @@ use crate::{
 
 #[test]
 fn commands_outside_the_window_are_ignored() {
-    let mut peer = Peer::new(small(), Limits { command_window: 4, ..Limits::default() });
+    let mut peer = Peer::new(small(), ConnectionLimits { command_window: 4, ..ConnectionLimits::default() });
     for cmd_sn in [0, 5, 1000, u32::MAX] {
         assert!(peer.send(&command(cmd_sn, cmd_sn)).is_empty());
         assert!(peer.replies().is_empty());
     }
     let ready = one_command(peer.send(&command(7, 1)));
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2);
 }
 
@@ -37,7 +37,7 @@ fn early_commands_wait_for_their_turn_and_duplicates_are_ignored() {
 
 #[test]
 fn the_data_of_an_early_write_comes_before_its_turn() {
-    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, Limits::default());
+    let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, ConnectionLimits::default());
     let opening = ScsiCommand { final_: false, ..write(2, 2, 600, &pattern(100)) };
     assert!(peer.send(&opening).is_empty());
     assert!(peer.send(&data_out(2, NO_TAG, 0, 100, &pattern(600)[100..], true)).is_empty());
@@ -49,25 +49,28 @@ fn the_data_of_an_early_write_comes_before_its_turn() {
 
 #[test]
 fn outstanding_commands_close_the_window() {
-    let mut peer = Peer::new(small(), Limits { command_window: 2, ..Limits::default() });
+    let mut peer = Peer::new(small(), ConnectionLimits { command_window: 2, ..ConnectionLimits::default() });
     let first = one_command(peer.send(&command(1, 1)));
     one_command(peer.send(&command(2, 2)));
     assert!(peer.send(&command(3, 3)).is_empty(), "beyond MaxCmdSN");
-    peer.target.complete(first.id, Completion::good());
+    peer.target.complete(first.id, CommandCompletion::good());
     assert_eq!(response(peer.reply()).sn, TargetSn { stat_sn: 100, exp_cmd_sn: 3, max_cmd_sn: 3 });
     one_command(peer.send(&command(3, 3)));
 }
 
 #[test]
 fn immediate_commands_pass_the_window_up_to_their_limit() {
-    let mut peer = Peer::new(small(), Limits { command_window: 1, immediate_requests: 2, ..Limits::default() });
+    let mut peer = Peer::new(
+        small(),
+        ConnectionLimits { command_window: 1, immediate_requests: 2, ..ConnectionLimits::default() },
+    );
     one_command(peer.send(&command(1, 1)));
     let immediate = |tag| ScsiCommand { immediate: true, ..command(tag, 2) };
     let first = one_command(peer.send(&immediate(2)));
     one_command(peer.send(&immediate(3)));
     assert!(peer.send(&immediate(4)).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::TooManyImmediateCommands);
-    peer.target.complete(first.id, Completion::good());
+    peer.target.complete(first.id, CommandCompletion::good());
     assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2, "immediate commands use up no CmdSN");
     one_command(peer.send(&immediate(5)));
 }
@@ -118,7 +121,7 @@ fn data_nobody_asked_for_is_dropped() {
 
 #[test]
 fn immediate_data_against_the_agreement_ends_the_command() {
-    let mut strict = Peer::new(Parameters { immediate_data: false, ..small() }, Limits::default());
+    let mut strict = Peer::new(Parameters { immediate_data: false, ..small() }, ConnectionLimits::default());
     assert!(strict.send(&write(5, 1, 512, &pattern(512))).is_empty());
     let answer = response(strict.reply());
     assert_eq!((answer.sense[12], answer.sense[13]), (0x0c, 0x0c));
@@ -145,7 +148,7 @@ fn impossible_commands_are_rejected() {
 
 #[test]
 fn writes_above_the_budget_get_their_r2t_later() {
-    let limits = Limits { write_budget: 3000, ..Limits::default() };
+    let limits = ConnectionLimits { write_budget: 3000, ..ConnectionLimits::default() };
     let mut peer = Peer::new(small(), limits);
     assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
@@ -154,7 +157,7 @@ fn writes_above_the_budget_get_their_r2t_later() {
     assert!(peer.replies().is_empty(), "the third fits, but the second was first");
     let ready = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(2000), true)));
     assert!(peer.replies().is_empty(), "the data is still held above");
-    peer.target.complete(ready.id, Completion::good());
+    peer.target.complete(ready.id, CommandCompletion::good());
     let replies = peer.replies();
     assert_eq!(replies.len(), 3);
     assert_eq!(r2t(&replies[1]).initiator_task_tag, 2);
@@ -164,7 +167,7 @@ fn writes_above_the_budget_get_their_r2t_later() {
 /// Such a write needs no R2T in the end, so it must not stand in the queue for one.
 #[test]
 fn a_write_whose_unsolicited_data_is_on_its_way_does_not_wait_for_the_budget() {
-    let limits = Limits { write_budget: 2000, ..Limits::default() };
+    let limits = ConnectionLimits { write_budget: 2000, ..ConnectionLimits::default() };
     let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, limits);
     assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
@@ -172,14 +175,14 @@ fn a_write_whose_unsolicited_data_is_on_its_way_does_not_wait_for_the_budget() {
     let small = one_command(peer.send(&data_out(2, NO_TAG, 0, 0, &pattern(600), true)));
     let large = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(2000), true)));
     assert_eq!((small.data.len(), large.data.len()), (600, 2000));
-    peer.target.complete(large.id, Completion::good());
-    peer.target.complete(small.id, Completion::good());
+    peer.target.complete(large.id, CommandCompletion::good());
+    peer.target.complete(small.id, CommandCompletion::good());
     assert_eq!(peer.replies().into_iter().map(|pdu| response(pdu).status).collect::<Vec<_>>(), [0, 0]);
 }
 
 #[test]
 fn no_more_is_collected_than_the_limit() {
-    let limits = Limits { max_write_bytes: 1500, ..Limits::default() };
+    let limits = ConnectionLimits { max_write_bytes: 1500, ..ConnectionLimits::default() };
     let mut peer = Peer::new(small(), limits);
     assert!(peer.send(&write(1, 1, 1 << 30, &[])).is_empty());
     let asked = peer.reply();
@@ -187,12 +190,12 @@ fn no_more_is_collected_than_the_limit() {
     let tag = r2t(&asked).target_transfer_tag;
     let ready = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(1500), true)));
     assert_eq!((ready.expected_write, ready.data.len()), (1 << 30, 1500));
-    peer.target.complete(ready.id, Completion::good().wanting(512));
+    peer.target.complete(ready.id, CommandCompletion::good().wanting(512));
     assert_eq!(response(peer.reply()).residual, Residual::Underflow((1 << 30) - 512));
 }
 
 fn with_digests() -> Peer {
-    Peer::new(Parameters { digests: Digests { header: true, data: true }, ..small() }, Limits::default())
+    Peer::new(Parameters { digests: Digests { header: true, data: true }, ..small() }, ConnectionLimits::default())
 }
 
 /// The bytes of a PDU with one bit of its data wrong.
