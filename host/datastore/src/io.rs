@@ -341,7 +341,9 @@ fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
 /// Whether the same command may succeed when it is sent again.
 pub(crate) fn is_passing(error: &DeviceError) -> bool {
     match error {
-        DeviceError::ReservationConflict | DeviceError::PathsDown | DeviceError::TimedOut | DeviceError::Status(_) => true,
+        DeviceError::ReservationConflict | DeviceError::PathsDown | DeviceError::TimedOut | DeviceError::Status(_) => {
+            true
+        }
         // Not ready, unit attentions and aborted commands (SPC-4 4.5.6).
         DeviceError::Check(sense) => {
             matches!(sense.key, SenseKey::NotReady | SenseKey::UnitAttention | SenseKey::AbortedCommand)

@@ -1,6 +1,8 @@
 use super::*;
 use crate::{BlockFill, Cursor, ExtentState, FS_BLOCK_BYTES, FileExtent, TokioRuntime};
-use multipath::{AtsOutcome, DeviceError, InjectedOutcome, FaultHook, MemoryArray, MemoryHostDisk, Operation, Primitive, Injection};
+use multipath::{
+    AtsOutcome, DeviceError, FaultHook, InjectedOutcome, Injection, MemoryArray, MemoryHostDisk, Operation, Primitive,
+};
 use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
@@ -453,7 +455,11 @@ impl FaultHook for Manager {
             self.seen.lock().push(operation.clone());
         }
         let unknown = DeviceError::Check(scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE));
-        let outcome = if *operation == Operation::Clear && !self.knows { InjectedOutcome::Failed(unknown) } else { InjectedOutcome::Done };
+        let outcome = if *operation == Operation::Clear && !self.knows {
+            InjectedOutcome::Failed(unknown)
+        } else {
+            InjectedOutcome::Done
+        };
         Injection { outcome, ..Injection::default() }
     }
 }
