@@ -2,8 +2,8 @@
 
 use crate::draft::Draft;
 use crate::lun::LunMap;
-use crate::record::{Array, Chap, Founding, stored_reservations};
-use crate::state::State;
+use crate::record::{Array, ArrayInit, Chap, stored_reservations};
+use crate::state::CatalogState;
 use crate::{CatalogError, check_name};
 use engine::{Change, Op, Service, call};
 use parking_lot::{Mutex, RwLock};
@@ -21,22 +21,22 @@ pub struct Catalog {
     service: Arc<dyn Service>,
     /// Held by the one that changes, across the engine's answer; readers never wait for it.
     changing: Mutex<()>,
-    current: RwLock<(u64, Arc<State>)>,
+    current: RwLock<(u64, Arc<CatalogState>)>,
     watchers: RwLock<Vec<Watcher>>,
 }
 
 impl Catalog {
     /// Reads the catalogue from the engine, or founds the array when the engine holds none. Blocks the thread, as
     /// [`Self::change`] does: not for use on a runtime's own threads.
-    pub fn open(service: Arc<dyn Service>, founding: &Founding) -> Result<Self, CatalogError> {
-        let state = match State::load(&*service)? {
+    pub fn open(service: Arc<dyn Service>, init: &ArrayInit) -> Result<Self, CatalogError> {
+        let state = match CatalogState::load(&*service)? {
             Some(state) => {
-                forget_reservations_of_the_gone(&*service, &state)?;
+                remove_orphaned_reservations(&*service, &state)?;
                 state
             }
             None => {
-                check_name(&founding.name)?;
-                let draft = Draft::founding(Array::found(founding))?;
+                check_name(&init.name)?;
+                let draft = Draft::for_new_array(Array::init(init))?;
                 let (state, changes) = draft.finish();
                 call(&*service, Op::Change(changes)).map_err(CatalogError::Engine)?;
                 state
@@ -51,7 +51,7 @@ impl Catalog {
     }
 
     /// The state as it is now. It stays as it is for as long as it is held.
-    pub fn state(&self) -> Arc<State> {
+    pub fn state(&self) -> Arc<CatalogState> {
         self.current.read().1.clone()
     }
 
@@ -123,8 +123,10 @@ impl Catalog {
 }
 
 /// A session may have stored a reservation in the moment in which the volume was eradicated.
-fn forget_reservations_of_the_gone(service: &dyn Service, state: &State) -> Result<(), CatalogError> {
-    let gone = stored_reservations(service).into_iter().filter(|(_, volume)| state.unit_by_id(*volume).is_none());
+fn remove_orphaned_reservations(service: &dyn Service, state: &CatalogState) -> Result<(), CatalogError> {
+    let gone = stored_reservations(service)
+        .into_iter()
+        .filter(|(_, volume)| state.volume_or_snapshot_by_id(*volume).is_none());
     let changes: Vec<Change> = gone.map(|(key, _)| Change::Remove { key }).collect();
     if changes.is_empty() {
         return Ok(());

@@ -11,34 +11,34 @@ pub use settings::{ArrayEdit, VolumeEdit};
 
 use crate::name::check_name;
 use crate::record::{Admin, Array, Record, encode, reservations_key};
-use crate::state::State;
+use crate::state::CatalogState;
 use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
 use types::VolumeId;
 
 /// Changes in the making. See [`crate::Catalog::change`].
 pub struct Draft {
-    state: State,
+    state: CatalogState,
     changes: Vec<Change>,
 }
 
 impl Draft {
-    pub(crate) fn new(state: &State) -> Self {
+    pub(crate) fn new(state: &CatalogState) -> Self {
         Self { state: state.clone(), changes: Vec::new() }
     }
 
-    pub(crate) fn founding(array: Array) -> Result<Self, CatalogError> {
-        let mut draft = Self { state: State::new(array.clone()), changes: Vec::new() };
+    pub(crate) fn for_new_array(array: Array) -> Result<Self, CatalogError> {
+        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new() };
         draft.put(&array)?;
         Ok(draft)
     }
 
-    pub(crate) fn finish(self) -> (State, Vec<Change>) {
+    pub(crate) fn finish(self) -> (CatalogState, Vec<Change>) {
         (self.state, self.changes)
     }
 
     /// The state with what was changed so far.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &CatalogState {
         &self.state
     }
 
@@ -51,7 +51,7 @@ impl Draft {
     }
 
     /// A number that no volume or snapshot has had, and the serial number that is made of it.
-    fn next_unit(&mut self) -> Result<(VolumeId, String), CatalogError> {
+    fn next_volume_id(&mut self) -> Result<(VolumeId, String), CatalogError> {
         let number = self.state.array().next_volume;
         // The serial number has 8 digits for it.
         if number > u64::from(u32::MAX) {

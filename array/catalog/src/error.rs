@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// What kind of object an error speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A volume.
     Volume,
     /// A snapshot of a volume.
@@ -19,7 +19,7 @@ pub enum Kind {
     Admin,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Volume => "Volume",
@@ -39,7 +39,7 @@ pub enum CatalogError {
     #[error("{kind} does not exist.")]
     NoSuch {
         /// What was looked for.
-        kind: Kind,
+        kind: ObjectKind,
         /// Under which name.
         name: String,
     },
@@ -47,7 +47,7 @@ pub enum CatalogError {
     #[error("{kind} already exists.")]
     AlreadyExists {
         /// What was to be made.
-        kind: Kind,
+        kind: ObjectKind,
         /// Under which name.
         name: String,
     },
@@ -75,7 +75,7 @@ pub enum CatalogError {
     #[error("{kind} has been destroyed.")]
     Destroyed {
         /// What it is.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: String,
     },
@@ -83,7 +83,7 @@ pub enum CatalogError {
     #[error("{kind} is not destroyed.")]
     NotDestroyed {
         /// What it is.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: String,
     },
@@ -103,7 +103,7 @@ pub enum CatalogError {
     #[error("{kind} cannot be deleted due to existing connections.")]
     Connected {
         /// What was to go.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: String,
     },

@@ -1,9 +1,9 @@
 //! The catalogue: what the array's administrators have made, and who may see it.
 //!
 //! It holds the array's identity and settings, volumes, snapshots, hosts, connections and administrators. Host groups, protection
-//! groups, pods and policies get a record type, a key prefix and a map in [`State`] of their own when they come.
+//! groups, pods and policies get a record type, a key prefix and a map in [`CatalogState`] of their own when they come.
 //!
-//! * Readers take a [`State`]: an immutable value behind an `Arc`, the same for as long as they hold it.
+//! * Readers take a [`CatalogState`]: an immutable value behind an `Arc`, the same for as long as they hold it.
 //! * Writers go through [`Catalog::change`]: a [`Draft`] is a copy of the state on which any number of changes are
 //!   made; all of them are stored by the engine as one change, atomically, and then become the state. When one is
 //!   refused, or the engine cannot store them, nothing has happened.
@@ -23,14 +23,14 @@ mod state;
 
 pub use catalog::{Catalog, Watcher};
 pub use draft::{ArrayEdit, Draft, HostEdit, VolumeEdit};
-pub use error::{CatalogError, Kind};
+pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
-    Admin, Array, Chap, Connection, Founding, Host, HostId, Qos, Secret, Settings, Snapshot, Unit, Volume,
-    reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, Chap, Connection, Host, HostId, Qos, Secret, Snapshot, Volume,
+    VolumeOrSnapshot, reservations_key,
 };
-pub use state::State;
+pub use state::CatalogState;
 
 /// The smallest volume: 1 MiB.
 pub const MIN_VOLUME_BYTES: u64 = 1 << 20;

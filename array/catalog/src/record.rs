@@ -31,7 +31,7 @@ pub(crate) fn stored_reservations(service: &dyn Service) -> Vec<(Vec<u8>, Volume
 
 /// What an array is made of at its first start.
 #[derive(Clone, Debug)]
-pub struct Founding {
+pub struct ArrayInit {
     /// Its name.
     pub name: String,
     /// Random bytes: its identity for ever.
@@ -62,20 +62,20 @@ pub struct Array {
     pub snapshots_numbered: u64,
     /// What its administrators have set.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub settings: Settings,
+    pub settings: ArraySettings,
 }
 
 /// What the administrators of an array have set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct ArraySettings {
     /// How long destroyed volumes and snapshots can be recovered, in milliseconds.
     pub eradication_delay_ms: u64,
     /// Hosts are told, once, when this percentage of the pool comes into use; `None`: they are not.
     pub threshold_percent: Option<u8>,
 }
 
-impl Default for Settings {
+impl Default for ArraySettings {
     fn default() -> Self {
         Self { eradication_delay_ms: crate::ERADICATION_DELAY_MS, threshold_percent: None }
     }
@@ -97,23 +97,23 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Array {
     /// A new array.
-    pub(crate) fn found(founding: &Founding) -> Self {
-        let mut uuid = founding.identity;
+    pub(crate) fn init(init: &ArrayInit) -> Self {
+        let mut uuid = init.identity;
         // RFC 9562 5.4: a version 4 UUID, variant 10.
         uuid[6] = uuid[6] & 0x0f | 0x40;
         uuid[8] = uuid[8] & 0x3f | 0x80;
         let hex: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
         let id = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
         Self {
-            name: founding.name.clone(),
+            name: init.name.clone(),
             id,
             iqn: format!("iqn.2026-11.org.ibid:{}", &hex[..12]),
             serial_prefix: hex[16..].to_ascii_uppercase(),
-            created_ms: founding.now_ms,
+            created_ms: init.now_ms,
             next_volume: 1,
             next_host: 1,
             snapshots_numbered: 0,
-            settings: Settings::default(),
+            settings: ArraySettings::default(),
         }
     }
 }
@@ -177,14 +177,14 @@ pub struct Snapshot {
 
 /// What holds data and can be copied and shown to hosts: a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum VolumeOrSnapshot {
     /// A volume.
     Volume(Arc<Volume>),
     /// A snapshot: for reading only.
     Snapshot(Arc<Snapshot>),
 }
 
-impl Unit {
+impl VolumeOrSnapshot {
     /// The engine's name for it.
     pub fn id(&self) -> VolumeId {
         match self {

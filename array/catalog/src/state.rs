@@ -2,9 +2,9 @@
 
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
-use crate::record::{Admin, Array, Connection, Host, HostId, Qos, Record, Snapshot, Unit, Volume, decode};
+use crate::record::{Admin, Array, Connection, Host, HostId, Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode};
 use crate::shared_map::SharedMap;
-use crate::{CatalogError, Kind};
+use crate::{CatalogError, ObjectKind};
 use engine::Service;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
@@ -14,7 +14,7 @@ use types::{LBA_BYTES, VolumeId};
 /// Each map beside the records is an index over them and is rebuilt from them at start; `put` and `remove` are the only
 /// ways to change either, and keep them in step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct CatalogState {
     array: Arc<Array>,
     volumes: SharedMap<VolumeId, Arc<Volume>>,
     snapshots: SharedMap<VolumeId, Arc<Snapshot>>,
@@ -31,7 +31,7 @@ pub struct State {
     destroyed: SharedMap<(u64, VolumeId), ()>,
 }
 
-impl State {
+impl CatalogState {
     /// An array with nothing in it.
     pub(crate) fn new(array: Array) -> Self {
         Self {
@@ -68,7 +68,9 @@ impl State {
         scan::<Admin>(service)?.into_iter().for_each(|admin| state.put_admin(admin));
         for connection in scan::<Connection>(service)? {
             // A dangling connection would show a host nothing; better to refuse to start than to guess.
-            if state.unit_by_id(connection.volume).is_none() || !state.hosts.contains_key(&connection.host) {
+            if state.volume_or_snapshot_by_id(connection.volume).is_none()
+                || !state.hosts.contains_key(&connection.host)
+            {
                 let reason = "its volume or host is missing".to_owned();
                 return Err(CatalogError::Damaged { key: connection.key(), reason });
             }
@@ -126,7 +128,7 @@ impl State {
     /// The volume of that name, destroyed or not.
     pub fn volume(&self, name: &str) -> Result<&Arc<Volume>, CatalogError> {
         let found = self.volume_names.get(&folded(name)).and_then(|id| self.volumes.get(id));
-        found.ok_or_else(|| CatalogError::NoSuch { kind: Kind::Volume, name: name.to_owned() })
+        found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Volume, name: name.to_owned() })
     }
 
     /// The volume that the engine knows by that number.
@@ -140,7 +142,7 @@ impl State {
             let volume = self.volume_names.get(&folded(volume))?;
             self.snapshot_with(*volume, suffix)
         });
-        found.ok_or_else(|| CatalogError::NoSuch { kind: Kind::Snapshot, name: name.to_owned() })
+        found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Snapshot, name: name.to_owned() })
     }
 
     /// The snapshot of a volume with that suffix.
@@ -169,25 +171,25 @@ impl State {
     }
 
     /// The volume, or where the name has a point the snapshot, of that name; destroyed or not.
-    pub fn unit(&self, name: &str) -> Result<Unit, CatalogError> {
+    pub fn volume_or_snapshot(&self, name: &str) -> Result<VolumeOrSnapshot, CatalogError> {
         if name.contains('.') {
-            self.snapshot(name).map(|snapshot| Unit::Snapshot(snapshot.clone()))
+            self.snapshot(name).map(|snapshot| VolumeOrSnapshot::Snapshot(snapshot.clone()))
         } else {
-            self.volume(name).map(|volume| Unit::Volume(volume.clone()))
+            self.volume(name).map(|volume| VolumeOrSnapshot::Volume(volume.clone()))
         }
     }
 
     /// The volume or snapshot that the engine knows by that number.
-    pub fn unit_by_id(&self, id: VolumeId) -> Option<Unit> {
-        let snapshot = || self.snapshots.get(&id).cloned().map(Unit::Snapshot);
-        self.volumes.get(&id).cloned().map(Unit::Volume).or_else(snapshot)
+    pub fn volume_or_snapshot_by_id(&self, id: VolumeId) -> Option<VolumeOrSnapshot> {
+        let snapshot = || self.snapshots.get(&id).cloned().map(VolumeOrSnapshot::Snapshot);
+        self.volumes.get(&id).cloned().map(VolumeOrSnapshot::Volume).or_else(snapshot)
     }
 
     /// The name of a volume or snapshot.
-    pub fn unit_name(&self, unit: &Unit) -> String {
+    pub fn volume_or_snapshot_name(&self, unit: &VolumeOrSnapshot) -> String {
         match unit {
-            Unit::Volume(volume) => volume.name.clone(),
-            Unit::Snapshot(snapshot) => self.snapshot_name(snapshot),
+            VolumeOrSnapshot::Volume(volume) => volume.name.clone(),
+            VolumeOrSnapshot::Snapshot(snapshot) => self.snapshot_name(snapshot),
         }
     }
 
@@ -198,16 +200,16 @@ impl State {
     }
 
     /// The first volume or snapshot whose delay is over.
-    pub(crate) fn next_due(&self, now_ms: u64) -> Option<Unit> {
+    pub(crate) fn next_due(&self, now_ms: u64) -> Option<VolumeOrSnapshot> {
         self.next_eradication_ms().filter(|due| *due <= now_ms)?;
         let ((_, id), ()) = self.destroyed.iter().next()?;
-        self.unit_by_id(*id)
+        self.volume_or_snapshot_by_id(*id)
     }
 
     /// The host of that name.
     pub fn host(&self, name: &str) -> Result<&Arc<Host>, CatalogError> {
         let found = self.host_names.get(&folded(name)).and_then(|id| self.hosts.get(id));
-        found.ok_or_else(|| CatalogError::NoSuch { kind: Kind::Host, name: name.to_owned() })
+        found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Host, name: name.to_owned() })
     }
 
     /// The host with that number.
@@ -236,9 +238,11 @@ impl State {
     }
 
     /// The volumes and snapshots of a host, with their LUNs.
-    pub fn units_of(&self, host: HostId) -> impl Iterator<Item = (u16, Unit)> + '_ {
+    pub fn luns_of(&self, host: HostId) -> impl Iterator<Item = (u16, VolumeOrSnapshot)> + '_ {
         let all = (host, VolumeId(0))..=(host, VolumeId(u64::MAX));
-        self.connections.range(all).filter_map(|((_, unit), lun)| self.unit_by_id(*unit).map(|unit| (*lun, unit)))
+        self.connections
+            .range(all)
+            .filter_map(|((_, unit), lun)| self.volume_or_snapshot_by_id(*unit).map(|unit| (*lun, unit)))
     }
 
     /// The hosts of a volume or snapshot.
@@ -250,23 +254,23 @@ impl State {
     /// What an initiator sees; `None` when it belongs to no host.
     pub fn lun_map(&self, initiator_iqn: &str) -> Option<LunMap> {
         let host = self.host_of_initiator(initiator_iqn)?;
-        let entry = |(lun, unit): (u16, Unit)| {
+        let entry = |(lun, unit): (u16, VolumeOrSnapshot)| {
             let (qos, threshold_percent) = match &unit {
-                Unit::Volume(volume) => (volume.qos, volume.threshold_percent),
-                Unit::Snapshot(_) => (Qos::default(), None),
+                VolumeOrSnapshot::Volume(volume) => (volume.qos, volume.threshold_percent),
+                VolumeOrSnapshot::Snapshot(_) => (Qos::default(), None),
             };
             let entry = LunEntry {
                 volume: unit.id(),
-                name: self.unit_name(&unit),
+                name: self.volume_or_snapshot_name(&unit),
                 blocks: unit.bytes() / LBA_BYTES,
                 serial: unit.serial().to_owned(),
-                read_only: matches!(unit, Unit::Snapshot(_)),
+                read_only: matches!(unit, VolumeOrSnapshot::Snapshot(_)),
                 qos,
                 threshold_percent,
             };
             (lun, entry)
         };
-        Some(LunMap { host: host.name.clone(), entries: self.units_of(host.id).map(entry).collect() })
+        Some(LunMap { host: host.name.clone(), entries: self.luns_of(host.id).map(entry).collect() })
     }
 
     pub(crate) fn put_array(&mut self, array: Array) {

@@ -5,7 +5,7 @@ mod rules;
 mod snapshots;
 mod storage;
 
-use crate::{Catalog, CatalogError, Founding, HostEdit};
+use crate::{ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::model::ModelEngine;
 use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ pub(crate) const GIB: u64 = 1 << 30;
 pub(crate) const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
 pub(crate) const ESX2: &str = "iqn.1998-01.com.vmware:esx2";
 
-pub(crate) fn founding() -> Founding {
-    Founding { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 }
+pub(crate) fn founding() -> ArrayInit {
+    ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 }
 }
 
 pub(crate) fn open(service: &Arc<dyn Service>) -> Result<Catalog, CatalogError> {

@@ -6,14 +6,14 @@ mod common;
 use bytes::Bytes;
 use common::{Memory, create, data, run, settle};
 use engine::{Change, Core, Op};
-use fsck::{Options, Region, Report, Severity, Structure, check, layout};
+use fsck::{FsckOptions, FsckReport, Region, Severity, Structure, check, layout};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeSet;
 use types::{BlockRange, Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
-const READ_ONLY: Options = Options { is_mending: false, has_data: true, threads: 2 };
-const MENDING: Options = Options { is_mending: true, ..READ_ONLY };
+const READ_ONLY: FsckOptions = FsckOptions { repair: false, check_data: true, threads: 2 };
+const MENDING: FsckOptions = FsckOptions { repair: true, ..READ_ONLY };
 
 fn write(volume: u64, lba: u64, data: Bytes) -> Op {
     Op::Write { volume: VolumeId(volume), lba: Lba(lba), data, fua: false }
@@ -70,7 +70,7 @@ fn flip(disk: &Memory, byte: u64, bit: u32) {
     disk.0.lock()[byte as usize] ^= 1 << bit;
 }
 
-fn tell(report: &Report) -> String {
+fn tell(report: &FsckReport) -> String {
     report.findings.iter().map(|finding| format!("{:?} {finding}\n", finding.severity)).collect()
 }
 
@@ -84,9 +84,9 @@ fn a_sound_array_is_clean_and_counted() {
     let (disk, _) = filled();
     let report = check(&disk, READ_ONLY);
     assert!(report.is_clean() && report.findings.is_empty(), "{}", tell(&report));
-    assert_eq!((report.volumes, report.logged.groups, report.logged.records), (3, 3, 3));
-    assert!(report.marked.pages > 4 && report.marked.references > report.marked.blocks);
-    assert!(report.checked.units > 0 && report.checked.data > 0 && report.checked.summaries > 1);
+    assert_eq!((report.volumes, report.log_totals.groups, report.log_totals.records), (3, 3, 3));
+    assert!(report.mark_totals.pages > 4 && report.mark_totals.references > report.mark_totals.blocks);
+    assert!(report.read_totals.groups > 0 && report.read_totals.data > 0 && report.read_totals.summaries > 1);
     let (empty, _) = create(GEOMETRY);
     assert_clean(&empty);
 }
@@ -154,7 +154,7 @@ fn a_bad_copy_is_written_again_from_the_good_one() {
         }
         assert_eq!(report.worst(), Some(Severity::Redundancy), "{region:?}: {}", tell(&report));
         let report = check(&disk, MENDING);
-        assert!(report.findings.iter().all(|finding| finding.is_mended), "{}", tell(&report));
+        assert!(report.findings.iter().all(|finding| finding.is_repaired), "{}", tell(&report));
         assert!(disk.image() == sound, "{region:?} was not restored");
     }
     assert_clean(&disk);
@@ -169,8 +169,8 @@ fn lost_data_are_told_by_volume_and_block() {
         flip(&disk, region.span.offset, 0);
         let report = check(&disk, READ_ONLY);
         assert_eq!(report.worst(), Some(Severity::Damage));
-        assert!(!report.hurt.is_empty(), "{}", tell(&report));
-        let (volume, hurt) = report.hurt.iter().next().unwrap();
+        assert!(!report.unreadable.is_empty(), "{}", tell(&report));
+        let (volume, hurt) = report.unreadable.iter().next().unwrap();
         let (start, blocks) = hurt.runs[0];
         let (mut core, _) = Core::recover(&disk, None).unwrap();
         if volume.0 != 2 {
@@ -192,7 +192,7 @@ fn a_group_that_was_acknowledged_is_told_from_one_that_a_crash_cut_short() {
         flip(&disk, group.span.offset + 100, 2);
         let report = check(&disk, READ_ONLY);
         flip(&disk, group.span.offset + 100, 2);
-        (report.worst(), report.logged.groups)
+        (report.worst(), report.log_totals.groups)
     });
     let verdicts: Vec<_> = verdicts.collect();
     assert_eq!(verdicts, [(Some(Severity::Damage), 0), (Some(Severity::Damage), 1), (Some(Severity::Note), 2)]);
@@ -273,7 +273,7 @@ fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
         let (core, _) = Core::recover(&disk, None).unwrap();
         assert!(core.audit(&disk).is_err(), "{from} to {to}");
         // And the one that reads a checkpoint of an array that is running.
-        let findings = fsck::Findings::default();
+        let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(&disk, core.newest_superblock().clone(), &findings).unwrap();
         fsck::audit(&checkpoint, &findings);
         assert_eq!(findings.take().0.len(), 1);

@@ -38,7 +38,7 @@ fn fill(core: &mut Core, disk: &Memory, from: u64) -> u64 {
 }
 
 fn is_sound(disk: &Memory) -> bool {
-    fsck::check(disk, fsck::Options { is_mending: false, has_data: true, threads: 1 }).is_clean()
+    fsck::check(disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 }).is_clean()
 }
 
 #[test]

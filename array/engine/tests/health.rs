@@ -322,6 +322,6 @@ fn one_bad_copy_of_a_page_is_stored_anew() {
     first_copies.for_each(|(_, region)| flip(&disk, region.span.offset));
     assert_eq!(scrub(&engine).damage, []);
     engine.close().unwrap();
-    let report = fsck::check(&*disk, fsck::Options { is_mending: false, has_data: true, threads: 1 });
+    let report = fsck::check(&*disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 });
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }

@@ -1,11 +1,11 @@
 //! The accounts of all segments, from the slots alone: what the auditor of a running array compares.
 
 use crate::checkpoint::{Checkpoint, run_at};
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use ondisk::SECTOR_BYTES;
 
 /// Compares the live sectors of every segment with the sum of what slots, directory and runs name in it.
-pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &Findings) {
+pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
     let segments = &checkpoint.manifest.segments;
     let mut found = vec![0_u64; segments.len()];
     let mut is_whole = true;

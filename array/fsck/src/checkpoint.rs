@@ -1,7 +1,7 @@
 //! A checkpoint: the manifest, the slot directory, and the slots, which are read page by page as often as they are needed.
 
 use crate::drive::{At, Drive};
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::{self, Kind, LOCATIONS, Manifest, PAGE_BYTES, decode_location};
 use blockmap::{SLOTS_PER_PAGE, Slot, SlotBytes};
 use ondisk::{ManifestRun, SECTOR_BYTES, Superblock};
@@ -12,7 +12,7 @@ use zerocopy::FromBytes;
 /// Why a checkpoint cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Unreadable(pub String);
+pub struct CheckpointError(pub String);
 
 /// A checkpoint of an array. Nobody overwrites it in place; in an array that is running, a pin keeps its segments.
 pub struct Checkpoint<'d> {
@@ -30,15 +30,15 @@ pub(crate) fn run_at(run: &ManifestRun) -> At {
 
 impl<'d> Checkpoint<'d> {
     /// Reads what a superblock names, from the first copy that is good.
-    pub fn open(disk: &'d dyn Disk, superblock: Superblock, findings: &Findings) -> Result<Self, Unreadable> {
+    pub fn open(disk: &'d dyn Disk, superblock: Superblock, findings: &FsckFindings) -> Result<Self, CheckpointError> {
         let drive = Drive { disk, geometry: superblock.geometry };
         if disk.size() < superblock.geometry.capacity {
             let (needed, found) = (superblock.geometry.capacity, disk.size());
-            return Err(Unreadable(format!("the array takes {needed} bytes, and the drive has {found}")));
+            return Err(CheckpointError(format!("the array takes {needed} bytes, and the drive has {found}")));
         }
         let mut manifest = read_manifest(&drive, &superblock)?;
         if manifest.segments.len() != superblock.geometry.segments() as usize {
-            return Err(Unreadable("the manifest lists another number of segments than the drive has".to_owned()));
+            return Err(CheckpointError("the manifest lists another number of segments than the drive has".to_owned()));
         }
         // The manifest describes the pool as it was before the manifest itself was stored.
         for run in &superblock.manifest {
@@ -55,7 +55,7 @@ impl<'d> Checkpoint<'d> {
         Ok(checkpoint)
     }
 
-    fn read_directory(&mut self, findings: &Findings) {
+    fn read_directory(&mut self, findings: &FsckFindings) {
         for (number, at) in self.manifest.directory.clone().into_iter().enumerate() {
             let bytes = at.and_then(|at| self.drive.read_metadata(&at));
             if bytes.is_none() {
@@ -122,13 +122,13 @@ fn decode_slot(bytes: &[u8]) -> Option<Slot> {
     ((slot.count == 0) == slot.place.is_none()).then_some(slot)
 }
 
-fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest, Unreadable> {
+fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest, CheckpointError> {
     let mut bytes = Vec::new();
     for (number, run) in superblock.manifest.iter().enumerate() {
         let part = drive.read_metadata(&run_at(run));
         bytes.extend(
-            part.ok_or_else(|| Unreadable(format!("neither copy of run {number} of the manifest can be read")))?,
+            part.ok_or_else(|| CheckpointError(format!("neither copy of run {number} of the manifest can be read")))?,
         );
     }
-    manifest::decode(&bytes).map_err(|what| Unreadable(format!("the manifest makes no sense: {what}")))
+    manifest::decode(&bytes).map_err(|what| CheckpointError(format!("the manifest makes no sense: {what}")))
 }

@@ -93,7 +93,7 @@ pub struct Finding {
     /// What to do.
     pub advice: String,
     /// It was written again from a good copy.
-    pub is_mended: bool,
+    pub is_repaired: bool,
 }
 
 impl fmt::Display for Finding {
@@ -103,7 +103,7 @@ impl fmt::Display for Finding {
             write!(f, " ({bytes} bytes at {offset} of the drive)")?;
         }
         write!(f, ": {}. {}", self.what, self.meaning)?;
-        if self.is_mended {
+        if self.is_repaired {
             return write!(f, " It was written again from a good copy.");
         }
         if self.advice.is_empty() { Ok(()) } else { write!(f, " {}", self.advice) }
@@ -121,7 +121,7 @@ impl Finding {
             what: String::new(),
             meaning: String::new(),
             advice: String::new(),
-            is_mended: false,
+            is_repaired: false,
         }
     }
 
@@ -148,7 +148,7 @@ impl Finding {
 
 /// Takes findings from several threads.
 #[derive(Default)]
-pub struct Findings {
+pub struct FsckFindings {
     inner: Mutex<Counted>,
 }
 
@@ -158,7 +158,7 @@ struct Counted {
     others: u64,
 }
 
-impl Findings {
+impl FsckFindings {
     /// Takes one.
     pub fn add(&self, finding: Finding) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

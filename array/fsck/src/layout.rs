@@ -1,7 +1,7 @@
 //! What stands where on the drive: the regions of which every single bit is checked.
 
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Findings, Span, Structure};
+use crate::finding::{FsckFindings, Span, Structure};
 use crate::manifest::Kind;
 use crate::{log, stored, summaries, superblocks};
 use ondisk::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
@@ -20,7 +20,7 @@ pub struct Region {
 
 /// All regions of a sound array; `None` when it is not sound. What lies between them is free, and may hold anything.
 pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
-    let findings = Findings::default();
+    let findings = FsckFindings::default();
     let superblock = superblocks::check(disk, false, &findings).ok()?;
     let checkpoint = Checkpoint::open(disk, superblock.clone(), &findings).ok()?;
     let geometry = superblock.geometry;

@@ -2,11 +2,10 @@
 //!
 //! It shares the formats with the engine (`store`, `map`, `journal`), and none of its code: what the engine believes of
 //! itself is what is to be found out. It reads a *checkpoint*, which nobody overwrites in place: `ibid fsck` takes the one of
-//! an array that is not running, and the engine has its own audited, and counted by [`census`], while it serves.
+//! an array that is not running, and the engine has its own audited, and counted by [`account_space`], while it serves.
 #![forbid(unsafe_code)]
 
 mod accounts;
-mod census;
 mod checkpoint;
 mod drive;
 mod finding;
@@ -15,19 +14,20 @@ mod locate;
 mod log;
 mod manifest;
 mod pages;
+mod space_accounting;
 mod stored;
 mod summaries;
 mod superblocks;
 mod walk;
 
-pub use census::{Share, Shares, census};
-pub use checkpoint::{Checkpoint, Unreadable};
-pub use finding::{Finding, Findings, MAX_FINDINGS, Severity, Span, Structure};
+pub use checkpoint::{Checkpoint, CheckpointError};
+pub use finding::{Finding, FsckFindings, MAX_FINDINGS, Severity, Span, Structure};
 pub use layout::{Region, layout};
-pub use locate::{Hurt, locate};
-pub use log::Logged;
-pub use stored::Checked;
-pub use walk::Marked;
+pub use locate::{UnreadableRanges, locate};
+pub use log::LogTotals;
+pub use space_accounting::{FamilyBytes, SpaceBreakdown, account_space};
+pub use stored::ReadTotals;
+pub use walk::MarkTotals;
 
 use platform::Disk;
 use std::collections::BTreeMap;
@@ -35,40 +35,40 @@ use types::VolumeId;
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct FsckOptions {
     /// Write bad copies of superblock and metadata again from good ones. Nothing else is ever written.
-    pub is_mending: bool,
+    pub repair: bool,
     /// Read and check data, and not only metadata.
-    pub has_data: bool,
+    pub check_data: bool,
     /// Threads that read.
     pub threads: usize,
 }
 
 /// What came of a check.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct FsckReport {
     /// Everything that was found, the worst first.
     pub findings: Vec<Finding>,
-    /// Findings beyond those, which were too many to keep.
+    /// FsckFindings beyond those, which were too many to keep.
     pub others: u64,
     /// Number of the checkpoint, when one could be read.
     pub checkpoint: Option<u64>,
     /// Volumes in it.
     pub volumes: u64,
     /// What the mark pass found.
-    pub marked: Marked,
+    pub mark_totals: MarkTotals,
     /// What was read.
-    pub checked: Checked,
+    pub read_totals: ReadTotals,
     /// What the log holds.
-    pub logged: Logged,
+    pub log_totals: LogTotals,
     /// Blocks that cannot be read, by volume.
-    pub hurt: BTreeMap<VolumeId, Hurt>,
+    pub unreadable: BTreeMap<VolumeId, UnreadableRanges>,
 }
 
-impl Report {
+impl FsckReport {
     /// The worst that was found and not mended.
     pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().filter(|finding| !finding.is_mended).map(|finding| finding.severity).max()
+        self.findings.iter().filter(|finding| !finding.is_repaired).map(|finding| finding.severity).max()
     }
 
     /// True when nothing is wrong: what a crash leaves behind is nothing wrong.
@@ -78,10 +78,10 @@ impl Report {
 }
 
 /// Checks an array that is not running.
-pub fn check(disk: &dyn Disk, options: Options) -> Report {
-    let findings = Findings::default();
-    let mut report = Report::default();
-    match superblocks::check(disk, options.is_mending, &findings) {
+pub fn check(disk: &dyn Disk, options: FsckOptions) -> FsckReport {
+    let findings = FsckFindings::default();
+    let mut report = FsckReport::default();
+    match superblocks::check(disk, options.repair, &findings) {
         Ok(superblock) => check_checkpoint(disk, superblock, options, &findings, &mut report),
         Err(error) => findings.add(
             Finding::new(Severity::Damage, Structure::Superblock, "the superblock")
@@ -90,7 +90,7 @@ pub fn check(disk: &dyn Disk, options: Options) -> Report {
                 .advice("Make sure that this is the file or device of an array. If it is, restore it from a copy."),
         ),
     }
-    if options.is_mending
+    if options.repair
         && let Err(error) = disk.flush()
     {
         findings.add(
@@ -107,15 +107,15 @@ pub fn check(disk: &dyn Disk, options: Options) -> Report {
 fn check_checkpoint(
     disk: &dyn Disk,
     superblock: ondisk::Superblock,
-    options: Options,
-    findings: &Findings,
-    report: &mut Report,
+    options: FsckOptions,
+    findings: &FsckFindings,
+    report: &mut FsckReport,
 ) {
     let checkpoint = Checkpoint::open(disk, superblock.clone(), findings);
-    report.logged = log::check(disk, &superblock, checkpoint.as_ref().ok(), findings);
+    report.log_totals = log::check(disk, &superblock, checkpoint.as_ref().ok(), findings);
     let checkpoint = match checkpoint {
         Ok(checkpoint) => checkpoint,
-        Err(Unreadable(what)) => {
+        Err(CheckpointError(what)) => {
             return findings.add(
                 Finding::new(Severity::Damage, Structure::Manifest, "the manifest")
                     .what(what)
@@ -126,17 +126,17 @@ fn check_checkpoint(
     };
     report.checkpoint = Some(checkpoint.sequence());
     report.volumes = checkpoint.manifest.volumes.len() as u64;
-    report.marked = walk::check(&checkpoint, findings);
+    report.mark_totals = walk::check(&checkpoint, findings);
     let stored = stored::check(&checkpoint, options, findings);
-    report.checked = stored.checked;
+    report.read_totals = stored.checked;
     if !stored.bad.is_empty() {
-        report.hurt = locate::locate(&checkpoint, &stored.bad);
+        report.unreadable = locate::locate(&checkpoint, &stored.bad);
     }
 }
 
 /// Audits a checkpoint of an array that is running: every count equals the mark pass, every segment's account the sum of what
 /// stands in it. Reads metadata only.
-pub fn audit(checkpoint: &Checkpoint<'_>, findings: &Findings) -> Marked {
+pub fn audit(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> MarkTotals {
     accounts::check(checkpoint, findings);
     walk::check(checkpoint, findings)
 }

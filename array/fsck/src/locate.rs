@@ -12,7 +12,7 @@ const MOST_RUNS: usize = 20;
 
 /// Blocks of a volume that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Hurt {
+pub struct UnreadableRanges {
     /// First block (512 bytes) and length of each run, ascending; the first ones.
     pub runs: Vec<(u64, u64)>,
     /// How many blocks they are, those of further runs included.
@@ -20,7 +20,7 @@ pub struct Hurt {
 }
 
 /// What hangs below the slots `bad`, by volume.
-pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, Hurt> {
+pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, UnreadableRanges> {
     let mut slots = PageSlots::default();
     let each = |number, slot: blockmap::Slot| {
         if let Some(place) = slot.place.filter(|place| checkpoint.is_metadata(place.segment)) {
@@ -31,7 +31,7 @@ pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<Vol
     let mut search = Search { checkpoint, slots, bad, sound: FxHashSet::default() };
     let mut hurt = BTreeMap::new();
     for (id, volume) in &checkpoint.manifest.volumes {
-        let mut found = Hurt::default();
+        let mut found = UnreadableRanges::default();
         search.below(volume.root.reference, volume.root.height, 0, volume.blocks, &mut found);
         if found.blocks > 0 {
             hurt.insert(*id, found);
@@ -50,7 +50,7 @@ struct Search<'c, 'd> {
 
 impl Search<'_, '_> {
     /// Adds what is bad below a reference at that level, whose first block of 4 KiB is `start`. True when something is.
-    fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, hurt: &mut Hurt) -> bool {
+    fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, hurt: &mut UnreadableRanges) -> bool {
         let name = match node.target() {
             RefTarget::Data(name) if self.bad.contains(&name.slot) => return note(hurt, start, 1, size),
             RefTarget::Page(name) if self.sound.contains(&name.slot) => return false,
@@ -72,7 +72,7 @@ impl Search<'_, '_> {
     }
 }
 
-fn note(hurt: &mut Hurt, start: u64, blocks: u64, size: u64) -> bool {
+fn note(hurt: &mut UnreadableRanges, start: u64, blocks: u64, size: u64) -> bool {
     let from = (start * LBAS_PER_BLOCK).min(size);
     let blocks = ((start + blocks) * LBAS_PER_BLOCK).min(size) - from;
     hurt.blocks += blocks;

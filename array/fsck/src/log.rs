@@ -1,7 +1,7 @@
 //! The log behind the checkpoint: its chain of groups, and whether their records fit what they are applied to.
 
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Finding, Findings, Severity, Span, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Span, Structure};
 use bytes::Bytes;
 use ondisk::Superblock;
 use platform::Disk;
@@ -16,7 +16,7 @@ const PIECE: usize = 4 << 20;
 
 /// What the log holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Logged {
+pub struct LogTotals {
     /// Groups behind the checkpoint.
     pub groups: u64,
     /// Records in them.
@@ -35,8 +35,8 @@ pub(crate) fn check(
     disk: &dyn Disk,
     superblock: &Superblock,
     checkpoint: Option<&Checkpoint<'_>>,
-    findings: &Findings,
-) -> Logged {
+    findings: &FsckFindings,
+) -> LogTotals {
     let start = superblock.geometry.log_start();
     let position = &superblock.log;
     let chain = Chain {
@@ -53,7 +53,7 @@ pub(crate) fn check(
     };
     let mut volumes: Option<BTreeMap<VolumeId, u64>> = checkpoint
         .map(|checkpoint| checkpoint.manifest.volumes.iter().map(|(name, volume)| (*name, volume.blocks)).collect());
-    let mut logged = Logged::default();
+    let mut logged = LogTotals::default();
     loop {
         let group = match replay.next(&mut read) {
             Ok(Some(group)) => group,
@@ -93,7 +93,7 @@ fn misfit(lsn: Lsn, what: &'static str) -> Finding {
 
 /// What stands where the next group would: nothing, the rest of one that a crash cut short, or one that was acknowledged and is
 /// damaged now, which those behind it show.
-fn look_behind(disk: &dyn Disk, superblock: &Superblock, end: &Chain, head: u64, findings: &Findings) {
+fn look_behind(disk: &dyn Disk, superblock: &Superblock, end: &Chain, head: u64, findings: &FsckFindings) {
     let start = superblock.geometry.log_start();
     let later = later_group(disk, superblock, end);
     if let Some((offset, sequence)) = later {

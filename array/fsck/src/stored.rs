@@ -1,10 +1,10 @@
 //! The pass over what is stored: each segment is read from front to back, once, and everything in it that counts is held
 //! against its checksum. Metadata are read from both places where they stand.
 
-use crate::Options;
+use crate::FsckOptions;
 use crate::checkpoint::{Checkpoint, run_at};
 use crate::drive::At;
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::{Kind, Segment};
 use crate::summaries::{self, Listed};
 use blockmap::{GENERATION_MASK, Ref, SlotId, SlotPlace};
@@ -22,11 +22,11 @@ const SECTOR: usize = SECTOR_BYTES as usize;
 
 /// What was read and checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct ReadTotals {
     /// Bytes that were read.
     pub read: u64,
     /// Units of data.
-    pub units: u64,
+    pub groups: u64,
     /// Bytes of live data in them, as stored.
     pub data: u64,
     /// Pages of all kinds, and runs of the manifest.
@@ -38,7 +38,7 @@ pub struct Checked {
 /// What came of the pass.
 #[derive(Default)]
 pub(crate) struct Stored {
-    pub(crate) checked: Checked,
+    pub(crate) checked: ReadTotals,
     /// Slots whose blocks, or whose page, cannot be read.
     pub(crate) bad: FxHashSet<u64>,
 }
@@ -122,7 +122,7 @@ impl Thing {
 }
 
 /// Reads all segments that hold something.
-pub(crate) fn check(checkpoint: &Checkpoint<'_>, options: Options, findings: &Findings) -> Stored {
+pub(crate) fn check(checkpoint: &Checkpoint<'_>, options: FsckOptions, findings: &FsckFindings) -> Stored {
     let pass = Pass { checkpoint, findings, options, bad_pages: Mutex::default(), stored: Mutex::default() };
     let segments = &checkpoint.manifest.segments;
     let mut from = 0;
@@ -144,8 +144,8 @@ fn most_things(segment: &Segment) -> u64 {
 }
 
 /// What stands in segments: everything but the summaries and what nobody names.
-pub(crate) fn things(checkpoint: &Checkpoint<'_>, findings: &Findings) -> Vec<Thing> {
-    let options = Options { is_mending: false, has_data: true, threads: 1 };
+pub(crate) fn things(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> Vec<Thing> {
+    let options = FsckOptions { repair: false, check_data: true, threads: 1 };
     let pass = Pass { checkpoint, findings, options, bad_pages: Mutex::default(), stored: Mutex::default() };
     let mut things = Vec::new();
     pass.gather(0..checkpoint.manifest.segments.len() as u32, &mut things);
@@ -154,8 +154,8 @@ pub(crate) fn things(checkpoint: &Checkpoint<'_>, findings: &Findings) -> Vec<Th
 
 struct Pass<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
-    findings: &'c Findings,
-    options: Options,
+    findings: &'c FsckFindings,
+    options: FsckOptions,
     /// Pages of the slot table that were told already.
     bad_pages: Mutex<BTreeSet<usize>>,
     stored: Mutex<Stored>,
@@ -251,7 +251,7 @@ impl Pass<'_, '_> {
     fn segment(&self, number: u32, things: &[Thing]) {
         let segment = self.checkpoint.manifest.segments[number as usize];
         self.account(number, &segment, things);
-        let is_left_out = segment.kind == Kind::Data && !self.options.has_data;
+        let is_left_out = segment.kind == Kind::Data && !self.options.check_data;
         if is_left_out || segment.kind == Kind::Free || (things.is_empty() && segment.live == 0) {
             return;
         }
@@ -263,8 +263,8 @@ impl Pass<'_, '_> {
         let first = self.read(start, filled);
         let twin = is_metadata.then(|| self.read(geometry.mirror_offset(start), filled));
         let copies = [Some(&first), twin.as_ref()];
-        let listed = summaries::read(self.checkpoint, number, &segment, copies, self.options.is_mending, self.findings);
-        let (mut checked, mut before) = (Checked::default(), None::<&Thing>);
+        let listed = summaries::read(self.checkpoint, number, &segment, copies, self.options.repair, self.findings);
+        let (mut checked, mut before) = (ReadTotals::default(), None::<&Thing>);
         checked.read = u64::from(filled) * SECTOR_BYTES * if is_metadata { 2 } else { 1 };
         checked.summaries = listed.summaries;
         for thing in things {
@@ -278,7 +278,7 @@ impl Pass<'_, '_> {
             self.is_listed(thing, &listed);
             match thing.what {
                 What::Block { place, .. } => {
-                    checked.units += u64::from(!is_same_unit);
+                    checked.groups += u64::from(!is_same_unit);
                     checked.data += u64::from(place.share()) * SECTOR_BYTES;
                 }
                 _ => checked.pages += 1,
@@ -288,11 +288,11 @@ impl Pass<'_, '_> {
         self.add(checked);
     }
 
-    fn add(&self, other: Checked) {
+    fn add(&self, other: ReadTotals) {
         let sum = &mut self.stored.lock().unwrap_or_else(PoisonError::into_inner).checked;
-        let Checked { read, units, data, pages, summaries } = other;
+        let ReadTotals { read, groups, data, pages, summaries } = other;
         sum.read += read;
-        sum.units += units;
+        sum.groups += groups;
         sum.data += data;
         sum.pages += pages;
         sum.summaries += summaries;
@@ -359,7 +359,7 @@ impl Pass<'_, '_> {
                     .meaning("The other copy is good, so that nothing is lost.")
                     .advice("--repair writes it again; the scrubber of a running array does, too.");
                 let good = copies[1 - copy].and_then(|buffer| buffer.get(range));
-                finding.is_mended = self.options.is_mending && good.is_some_and(|good| self.mend(place, good));
+                finding.is_repaired = self.options.repair && good.is_some_and(|good| self.mend(place, good));
                 self.findings.add(finding);
             }
             [None, None] => {}

@@ -1,7 +1,7 @@
 //! The summaries of a segment, from the last to the first.
 
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::{Kind, Segment};
 use crate::stored::{Buffer, Thing, What};
 use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
@@ -40,8 +40,8 @@ pub(crate) fn read(
     number: u32,
     segment: &Segment,
     copies: [Option<&Buffer>; 2],
-    is_mending: bool,
-    findings: &Findings,
+    repair: bool,
+    findings: &FsckFindings,
 ) -> Listed {
     let id = SummaryId { array: checkpoint.superblock.array, segment: number, usage: segment.usage };
     let mut listed = Listed { is_complete: true, ..Listed::default() };
@@ -55,14 +55,7 @@ pub(crate) fn read(
         let good = found.iter().flatten().flatten().next().cloned();
         for (copy, found) in found.iter().enumerate().filter(|(_, found)| **found == Some(None)) {
             let place = if copy == 0 { start } else { geometry.mirror_offset(start) };
-            findings.add(bad_summary(
-                checkpoint,
-                copy,
-                &name,
-                place,
-                (id, good.as_ref()),
-                is_mending && found.is_some(),
-            ));
+            findings.add(bad_summary(checkpoint, copy, &name, place, (id, good.as_ref()), repair && found.is_some()));
         }
         let Some((entries, previous)) = good else {
             listed.is_complete = false;
@@ -108,7 +101,7 @@ fn bad_summary(
     name: &str,
     offset: u64,
     good: (SummaryId, Option<&Summary>),
-    is_mending: bool,
+    repair: bool,
 ) -> Finding {
     let what = "it is not the one that the segment's account names, or a byte of it has changed";
     match good {
@@ -119,8 +112,8 @@ fn bad_summary(
                 .what(what)
                 .meaning("The other copy is good, so that nothing is lost.")
                 .advice("--repair writes it again.");
-            finding.is_mended =
-                is_mending && checkpoint.drive.disk.write_at(offset, &[&written], Durability::Volatile).is_ok();
+            finding.is_repaired =
+                repair && checkpoint.drive.disk.write_at(offset, &[&written], Durability::Volatile).is_ok();
             finding
         }
         (_, None) => Finding::new(Severity::Damage, Structure::Summary, name)

@@ -1,6 +1,6 @@
 //! The four copies of the superblock.
 
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use ondisk::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset};
 use platform::{Disk, Durability};
 
@@ -17,7 +17,7 @@ fn read(disk: &dyn Disk) -> [Result<Vec<u8>, String>; SUPERBLOCK_COPIES] {
 
 /// The superblock that counts; what is wrong with the copies that do not hold it is told, and they are written again when that is
 /// wanted.
-pub(crate) fn check(disk: &dyn Disk, is_mending: bool, findings: &Findings) -> Result<Superblock, SuperblockError> {
+pub(crate) fn check(disk: &dyn Disk, repair: bool, findings: &FsckFindings) -> Result<Superblock, SuperblockError> {
     let read = read(disk);
     let copies = std::array::from_fn(|copy| read[copy].clone().unwrap_or_else(|_| vec![0; SUPERBLOCK_BYTES]));
     let chosen = Superblock::choose(&copies);
@@ -39,7 +39,7 @@ pub(crate) fn check(disk: &dyn Disk, is_mending: bool, findings: &Findings) -> R
             .meaning(meaning);
         if let Ok(superblock) = &chosen {
             finding = finding.advice("The next start of the array writes it again, and so does --repair.");
-            finding.is_mended = is_mending
+            finding.is_repaired = repair
                 && disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable).is_ok();
         }
         findings.add(finding);

@@ -3,7 +3,7 @@
 //! Level by level from the top, each page once, in the order in which the pages stand on the drive. It takes six bytes a slot.
 
 use crate::checkpoint::Checkpoint;
-use crate::finding::{Finding, Findings, Severity, Structure};
+use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
 use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
@@ -23,7 +23,7 @@ const MOST_COUNTS: u64 = 100;
 
 /// What the mark pass found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marked {
+pub struct MarkTotals {
     /// Pages of the map.
     pub pages: u64,
     /// Slots of data in use.
@@ -52,7 +52,7 @@ struct Todo {
 
 struct Walk<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
-    findings: &'c Findings,
+    findings: &'c FsckFindings,
     /// What each slot counts, less the references that were found: 0 at the end.
     left: Vec<u32>,
     tags: Vec<u16>,
@@ -60,13 +60,13 @@ struct Walk<'c, 'd> {
     /// What is said of each page by those that name it.
     said: FxHashMap<u64, Said>,
     todo: Todo,
-    marked: Marked,
+    marked: MarkTotals,
     /// Something could not be read, so that references are missing.
     is_partial: bool,
 }
 
 /// Counts every reference anew.
-pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &Findings) -> Marked {
+pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> MarkTotals {
     let slots = checkpoint.slots() as usize;
     let mut walk = Walk {
         checkpoint,
@@ -76,7 +76,7 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &Findings) -> Marked 
         pages: PageSlots::default(),
         said: FxHashMap::default(),
         todo: Todo::default(),
-        marked: Marked::default(),
+        marked: MarkTotals::default(),
         is_partial: checkpoint.slot_pages.iter().any(Option::is_none),
     };
     walk.take_slots();

@@ -2,7 +2,7 @@
 
 use crate::output;
 use crate::problem::Problem;
-use ::fsck::{Options, Report, Severity};
+use ::fsck::{FsckOptions, FsckReport, Severity};
 use clap::Args;
 use platform::lock::{Lock, LockError};
 use platform::{FileDisk, clock};
@@ -74,7 +74,7 @@ struct Json<'r> {
 struct Lost<'r> {
     volume: u64,
     #[serde(flatten)]
-    hurt: &'r ::fsck::Hurt,
+    hurt: &'r ::fsck::UnreadableRanges,
 }
 
 /// Runs the check, and says what came of it in words and by its exit status.
@@ -96,7 +96,7 @@ fn check(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> Result<u8, Pr
     let failed = |error: &dyn std::fmt::Display| Problem::new(format!("{}: {error}", file.display()));
     let disk = if args.repair { FileDisk::open(&file, 0) } else { FileDisk::open_read_only(&file) };
     let disk = disk.map_err(|error| failed(&error))?;
-    let options = Options { is_mending: args.repair, has_data: !args.metadata_only, threads: THREADS };
+    let options = FsckOptions { repair: args.repair, check_data: !args.metadata_only, threads: THREADS };
     let started = clock::now();
     let report = ::fsck::check(&disk, options);
     let seconds = started.elapsed().as_secs_f64();
@@ -126,8 +126,8 @@ fn place(path: &Path) -> Result<(PathBuf, Lock), Problem> {
     Ok((file, lock))
 }
 
-fn status(report: &Report) -> u8 {
-    let has_mended = report.findings.iter().any(|finding| finding.is_mended);
+fn status(report: &FsckReport) -> u8 {
+    let has_mended = report.findings.iter().any(|finding| finding.is_repaired);
     match (report.is_clean(), has_mended) {
         (true, false) => CLEAN,
         (true, true) => MENDED,
@@ -143,33 +143,33 @@ fn verdict(status: u8) -> &'static str {
     }
 }
 
-fn json(report: &Report, status: u8, seconds: f64) -> Json<'_> {
+fn json(report: &FsckReport, status: u8, seconds: f64) -> Json<'_> {
     Json {
         status: verdict(status),
         checkpoint: report.checkpoint,
         volumes: report.volumes,
-        map_pages: report.marked.pages,
-        references: report.marked.references,
-        slots_of_data: report.marked.blocks,
-        data_bytes: report.checked.data,
-        bytes_read: report.checked.read,
-        log_groups: report.logged.groups,
-        log_records: report.logged.records,
+        map_pages: report.mark_totals.pages,
+        references: report.mark_totals.references,
+        slots_of_data: report.mark_totals.blocks,
+        data_bytes: report.read_totals.data,
+        bytes_read: report.read_totals.read,
+        log_groups: report.log_totals.groups,
+        log_records: report.log_totals.records,
         seconds,
         findings: &report.findings,
         findings_not_shown: report.others,
-        lost: report.hurt.iter().map(|(volume, hurt)| Lost { volume: volume.0, hurt }).collect(),
+        lost: report.unreadable.iter().map(|(volume, hurt)| Lost { volume: volume.0, hurt }).collect(),
     }
 }
 
-fn text(file: &Path, report: &Report, status: u8, seconds: f64) -> String {
+fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
     let mut out = String::new();
     let mut say = |line: String| {
         // Writing to a string does not fail.
         let _ = writeln!(out, "{line}");
     };
     for finding in &report.findings {
-        let word = match (finding.is_mended, finding.severity) {
+        let word = match (finding.is_repaired, finding.severity) {
             (true, _) => "mended",
             (false, Severity::Note) => "note",
             (false, Severity::Redundancy) => "copy lost",
@@ -180,7 +180,7 @@ fn text(file: &Path, report: &Report, status: u8, seconds: f64) -> String {
     if report.others > 0 {
         say(format!("and {} more", report.others));
     }
-    for (volume, hurt) in &report.hurt {
+    for (volume, hurt) in &report.unreadable {
         let runs: Vec<String> = hurt.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
         let blocks = hurt.blocks;
         say(format!(
@@ -193,14 +193,14 @@ fn text(file: &Path, report: &Report, status: u8, seconds: f64) -> String {
         say(format!(
             "checkpoint {checkpoint}: {} volumes, {} map pages, {} references to {} blocks, {} of data stored",
             report.volumes,
-            report.marked.pages,
-            report.marked.references,
-            report.marked.blocks,
-            format_capacity(report.checked.data)
+            report.mark_totals.pages,
+            report.mark_totals.references,
+            report.mark_totals.blocks,
+            format_capacity(report.read_totals.data)
         ));
-        say(format!("log: {} groups, {} records behind it", report.logged.groups, report.logged.records));
+        say(format!("log: {} groups, {} records behind it", report.log_totals.groups, report.log_totals.records));
     }
-    let read = format_capacity(report.checked.read);
+    let read = format_capacity(report.read_totals.read);
     say(format!("{}: {} ({read} read in {seconds:.1} s)", file.display(), verdict(status)));
     out
 }
@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn what_a_crash_leaves_behind_is_clean() {
-        assert_eq!(status(&Report::default()), CLEAN);
-        assert_eq!(status(&Report { others: 1, ..Report::default() }), DAMAGED);
+        assert_eq!(status(&FsckReport::default()), CLEAN);
+        assert_eq!(status(&FsckReport { others: 1, ..FsckReport::default() }), DAMAGED);
     }
 
     #[test]

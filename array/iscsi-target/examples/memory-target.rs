@@ -3,7 +3,7 @@
 //! `cargo run --release -p ibid-iscsi-target --example memory-target [ADDRESS:PORT [SIZE [VOLUMES]]]`: any initiator sees the
 //! volumes as LUN 1 and up. Everything is forgotten at the end.
 
-use catalog::{ANY_INITIATOR, Catalog, CatalogError, Founding, HostEdit};
+use catalog::{ANY_INITIATOR, ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::Service;
 use engine::model::ModelEngine;
 use iscsi_target::{Config, Target};
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let volumes: u16 = arguments.next().as_deref().unwrap_or("1").parse()?;
 
     let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
-    let founding = Founding { name: "memory".to_owned(), identity: *b"memory-target-01", now_ms: 0 };
+    let founding = ArrayInit { name: "memory".to_owned(), identity: *b"memory-target-01", now_ms: 0 };
     let catalog = Arc::new(Catalog::open(service.clone(), &founding)?);
     catalog.change(|draft| {
         let iqns = Some(vec![ANY_INITIATOR.to_owned()]);

@@ -5,7 +5,7 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use api::{Alert, Scrub, ScrubPost};
-use catalog::Unit;
+use catalog::VolumeOrSnapshot;
 use engine::Space;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -102,9 +102,9 @@ impl App {
         let state = self.catalog.state();
         self.engine.health().damage.into_iter().filter_map(move |damage| match damage.volume {
             Some(id) => {
-                let unit = state.unit_by_id(id)?;
-                let name = state.unit_name(&unit);
-                let kind = if matches!(unit, Unit::Volume(_)) { "volume" } else { "snapshot" };
+                let unit = state.volume_or_snapshot_by_id(id)?;
+                let name = state.volume_or_snapshot_name(&unit);
+                let kind = if matches!(unit, VolumeOrSnapshot::Volume(_)) { "volume" } else { "snapshot" };
                 let what = format!("{kind} {name}: {}", damage.what);
                 Some((Some(name), what))
             }

@@ -5,19 +5,19 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use crate::volumes::identity;
 use api::{ConnectionPost, Reference};
-use catalog::{CatalogError, Connection, HostId, State};
+use catalog::{CatalogError, CatalogState, Connection, HostId};
 use std::collections::BTreeSet;
 use types::VolumeId;
 
-fn show(state: &State, connection: &Connection) -> Option<api::Connection> {
-    let (host, unit) = (state.host_by_id(connection.host)?, state.unit_by_id(connection.volume)?);
+fn show(state: &CatalogState, connection: &Connection) -> Option<api::Connection> {
+    let (host, unit) = (state.host_by_id(connection.host)?, state.volume_or_snapshot_by_id(connection.volume)?);
     Some(api::Connection {
         host: Reference::named(&host.name),
         host_group: Reference::default(),
         lun: connection.lun,
         nsid: None,
         protocol_endpoint: Reference::default(),
-        volume: Reference { id: Some(identity(&unit)), name: Some(state.unit_name(&unit)) },
+        volume: Reference { id: Some(identity(&unit)), name: Some(state.volume_or_snapshot_name(&unit)) },
     })
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["host_names", "volume_names"]])?;
     let state = call.app.catalog.state();
     let host = |name: &str| Ok(state.host(name)?.id);
-    let unit = |name: &str| Ok(state.unit(name)?.id());
+    let unit = |name: &str| Ok(state.volume_or_snapshot(name)?.id());
     let hosts = select(&call.query, "host_names", state.hosts().map(|host| host.id), host)?;
     let all = state.connections().map(|connection| connection.volume);
     let volumes = select(&call.query, "volume_names", all, unit)?;

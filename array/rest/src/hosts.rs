@@ -6,13 +6,13 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use crate::space;
 use api::{HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
-use catalog::{CatalogError, Chap, Host, HostEdit, HostId, Secret, State, Unit};
+use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
 
 /// The kinds of host that clients set. None of them needs special treatment here.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
-fn show(app: &App, state: &State, host: &Host) -> api::Host {
-    let units: Vec<Unit> = state.units_of(host.id).map(|(_, unit)| unit).collect();
+fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
+    let units: Vec<VolumeOrSnapshot> = state.luns_of(host.id).map(|(_, unit)| unit).collect();
     let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
     let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
     api::Host {

@@ -6,15 +6,18 @@ use crate::listing::{LIST_PARAMETERS, page_named, select};
 use crate::space;
 use crate::volumes::{check_destroyed, identity, time_remaining, unit_by_identity};
 use api::{Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
-use catalog::{CatalogError, Draft, Kind, Snapshot, State, Unit};
+use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
 use std::sync::Arc;
 use types::VolumeId;
 
-fn show(call: &Call, state: &State, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
-    let unit = Unit::Snapshot(snapshot.clone());
+fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
+    let unit = VolumeOrSnapshot::Snapshot(snapshot.clone());
     let destroyed_ms = state.snapshot_destroyed_ms(snapshot);
-    let source = state.volume_by_id(snapshot.volume).map(|volume| Unit::Volume(volume.clone()));
-    let reference = |unit: Unit| Reference { id: Some(identity(&unit)), name: Some(state.unit_name(&unit)) };
+    let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
+    let reference = |unit: VolumeOrSnapshot| Reference {
+        id: Some(identity(&unit)),
+        name: Some(state.volume_or_snapshot_name(&unit)),
+    };
     VolumeSnapshot {
         id: identity(&unit),
         name: state.snapshot_name(snapshot),
@@ -38,10 +41,10 @@ fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, now_ms)).collect())
 }
 
-fn by_identity(state: &State, id: &str) -> Result<Arc<Snapshot>, RestError> {
+fn by_identity(state: &CatalogState, id: &str) -> Result<Arc<Snapshot>, RestError> {
     match unit_by_identity(state, id) {
-        Some(Unit::Snapshot(snapshot)) => Ok(snapshot),
-        _ => Err(CatalogError::NoSuch { kind: Kind::Snapshot, name: id.to_owned() }.into()),
+        Some(VolumeOrSnapshot::Snapshot(snapshot)) => Ok(snapshot),
+        _ => Err(CatalogError::NoSuch { kind: ObjectKind::Snapshot, name: id.to_owned() }.into()),
     }
 }
 
@@ -60,18 +63,18 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
         of_sources(call, &state)?
     };
     let destroyed_ms = |snapshot: &Arc<Snapshot>| state.snapshot_destroyed_ms(snapshot);
-    let error = |snapshot: &Arc<Snapshot>| (Kind::Snapshot, state.snapshot_name(snapshot));
+    let error = |snapshot: &Arc<Snapshot>| (ObjectKind::Snapshot, state.snapshot_name(snapshot));
     check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
     let name = |snapshot: &Arc<Snapshot>| state.snapshot_name(snapshot);
     page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, now_ms))
 }
 
 /// The snapshots of the volumes that `source_names` or `source_ids` name, or all.
-fn of_sources(call: &Call, state: &State) -> Result<Vec<Arc<Snapshot>>, RestError> {
+fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, RestError> {
     let volumes: Vec<VolumeId> = if call.query.text("source_ids").is_some() {
         let by_id = |id: &str| match unit_by_identity(state, id) {
-            Some(Unit::Volume(volume)) => Ok(volume.id),
-            _ => Err(CatalogError::NoSuch { kind: Kind::Volume, name: id.to_owned() }.into()),
+            Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume.id),
+            _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.to_owned() }.into()),
         };
         select(&call.query, "source_ids", std::iter::empty(), by_id)?
     } else if call.query.text("source_names").is_some() {
@@ -91,8 +94,8 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     let names = if call.query.text("source_ids").is_some() {
         let state = call.app.catalog.state();
         let name = |id: &String| match unit_by_identity(&state, id) {
-            Some(Unit::Volume(volume)) => Ok(volume.name.clone()),
-            _ => Err(CatalogError::NoSuch { kind: Kind::Volume, name: id.clone() }.into()),
+            Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume.name.clone()),
+            _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.clone() }.into()),
         };
         call.query.required("source_ids")?.iter().map(name).collect::<Result<Vec<_>, RestError>>()?
     } else {

@@ -7,7 +7,7 @@
 
 use crate::app::App;
 use api::Space;
-use catalog::{State, Unit, Volume};
+use catalog::{CatalogState, Volume, VolumeOrSnapshot};
 use engine::{Census, FamilySpace, Owner};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use platform::clock;
@@ -136,7 +136,7 @@ impl App {
 
 /// The space of the array, and its capacity. `system + unique + shared + snapshots` is `total_physical`, at any moment: what
 /// was written since the last count is added to what is unique.
-pub(crate) fn of_array(app: &App, state: &State) -> (u64, Space) {
+pub(crate) fn of_array(app: &App, state: &CatalogState) -> (u64, Space) {
     let pool = app.engine.space();
     let counted = app.counted();
     // A count is of its time, and the pool of now: no part may be more than what is left of the whole.
@@ -214,22 +214,22 @@ fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
 }
 
 /// The space of what a host sees: its volumes with their snapshots. Snapshots that it sees for themselves count by their size only.
-pub(crate) fn of_units(app: &App, units: &[Unit]) -> Space {
+pub(crate) fn of_units(app: &App, units: &[VolumeOrSnapshot]) -> Space {
     let volumes: Vec<&Volume> = units
         .iter()
         .filter_map(|unit| match unit {
-            Unit::Volume(volume) => Some(volume.as_ref()),
-            Unit::Snapshot(_) => None,
+            VolumeOrSnapshot::Volume(volume) => Some(volume.as_ref()),
+            VolumeOrSnapshot::Snapshot(_) => None,
         })
         .collect();
-    Space { total_provisioned: units.iter().map(Unit::bytes).sum(), ..of_volumes(app, &volumes) }
+    Space { total_provisioned: units.iter().map(VolumeOrSnapshot::bytes).sum(), ..of_volumes(app, &volumes) }
 }
 
 /// The space of a volume or snapshot. What one snapshot alone holds is not counted: it changes with each that is taken or goes.
-pub(crate) fn of_unit(app: &App, unit: &Unit) -> Space {
+pub(crate) fn of_unit(app: &App, unit: &VolumeOrSnapshot) -> Space {
     match unit {
-        Unit::Volume(volume) => of_volume(app, volume),
-        Unit::Snapshot(snapshot) => {
+        VolumeOrSnapshot::Volume(volume) => of_volume(app, volume),
+        VolumeOrSnapshot::Snapshot(snapshot) => {
             let written = app.engine.volume_space(snapshot.id).unwrap_or_default().written;
             Space {
                 thin_provisioning: thin(written, snapshot.bytes),

@@ -15,7 +15,7 @@ use api::{API_TOKEN_HEADER, AUTH_TOKEN_HEADER};
 use axum::body::Body;
 use axum::http::Request;
 use axum::{Extension, Router};
-use catalog::{Catalog, Founding};
+use catalog::{ArrayInit, Catalog};
 use engine::Service;
 use engine::model::ModelEngine;
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(crate) const TOKEN: &str = "11111111-2222-4333-8444-555555555555";
 /// An array with an administrator and nothing else.
 pub(crate) fn app() -> Arc<App> {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
-    let founding = Founding { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
+    let founding = ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
     let grown = engine.clone();

@@ -5,25 +5,28 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
 use crate::space;
 use api::{Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
-use catalog::{CatalogError, Draft, Kind, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, State, Unit, Volume, VolumeEdit};
+use catalog::{
+    CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
+    VolumeOrSnapshot,
+};
 use std::sync::Arc;
 use types::VolumeId;
 
 /// What a volume or snapshot is called by `ids`: 32 hexadecimal digits in the form of a UUID, from its serial number.
-pub(crate) fn identity(unit: &Unit) -> String {
+pub(crate) fn identity(unit: &VolumeOrSnapshot) -> String {
     let naa = unit.naa();
     [&naa[..8], &naa[8..12], &naa[12..16], &naa[16..20], &naa[20..]].join("-")
 }
 
 /// The volume or snapshot that is called that by `ids`. The last 8 digits of its serial number are the engine's number.
-pub(crate) fn unit_by_identity(state: &State, id: &str) -> Option<Unit> {
+pub(crate) fn unit_by_identity(state: &CatalogState, id: &str) -> Option<VolumeOrSnapshot> {
     let number =
         id.len().checked_sub(8).and_then(|at| id.get(at..)).and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
-    state.unit_by_id(VolumeId(number)).filter(|unit| identity(unit).eq_ignore_ascii_case(id))
+    state.volume_or_snapshot_by_id(VolumeId(number)).filter(|unit| identity(unit).eq_ignore_ascii_case(id))
 }
 
 /// How long something that was destroyed at that time can be recovered.
-pub(crate) fn time_remaining(state: &State, destroyed_ms: Option<u64>, now_ms: u64) -> Option<u64> {
+pub(crate) fn time_remaining(state: &CatalogState, destroyed_ms: Option<u64>, now_ms: u64) -> Option<u64> {
     let delay = state.array().settings.eradication_delay_ms;
     destroyed_ms.map(|destroyed| delay.saturating_sub(now_ms.saturating_sub(destroyed)))
 }
@@ -35,7 +38,7 @@ pub(crate) fn check_destroyed<T>(
     is_named: bool,
     items: &mut Vec<T>,
     destroyed_ms: impl Fn(&T) -> Option<u64>,
-    who: impl Fn(&T) -> (Kind, String),
+    who: impl Fn(&T) -> (ObjectKind, String),
 ) -> Result<(), RestError> {
     let Some(wanted) = call.query.flag("destroyed")? else {
         return Ok(());
@@ -50,10 +53,13 @@ pub(crate) fn check_destroyed<T>(
     }
 }
 
-fn show(call: &Call, state: &State, volume: &Arc<Volume>, now_ms: u64) -> api::Volume {
-    let reference = |unit: Unit| Reference { id: Some(identity(&unit)), name: Some(state.unit_name(&unit)) };
+fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) -> api::Volume {
+    let reference = |unit: VolumeOrSnapshot| Reference {
+        id: Some(identity(&unit)),
+        name: Some(state.volume_or_snapshot_name(&unit)),
+    };
     api::Volume {
-        id: identity(&Unit::Volume(volume.clone())),
+        id: identity(&VolumeOrSnapshot::Volume(volume.clone())),
         name: volume.name.clone(),
         connection_count: state.hosts_of(volume.id).count() as u64,
         created: volume.created_ms,
@@ -62,7 +68,11 @@ fn show(call: &Call, state: &State, volume: &Arc<Volume>, now_ms: u64) -> api::V
         provisioned: volume.bytes,
         qos: Qos { bandwidth_limit: volume.qos.bandwidth_limit, iops_limit: volume.qos.iops_limit },
         serial: volume.serial.clone(),
-        source: volume.source.and_then(|source| state.unit_by_id(source)).map(reference).unwrap_or_default(),
+        source: volume
+            .source
+            .and_then(|source| state.volume_or_snapshot_by_id(source))
+            .map(reference)
+            .unwrap_or_default(),
         space: space::of_volume(&call.app, volume),
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
@@ -77,15 +87,15 @@ fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     Answer::all(volumes.map(|volume| show(call, &state, volume, now_ms)).collect())
 }
 
-fn by_identity(state: &State, id: &str) -> Result<Arc<Volume>, RestError> {
+fn by_identity(state: &CatalogState, id: &str) -> Result<Arc<Volume>, RestError> {
     match unit_by_identity(state, id) {
-        Some(Unit::Volume(volume)) => Ok(volume),
-        _ => Err(CatalogError::NoSuch { kind: Kind::Volume, name: id.to_owned() }.into()),
+        Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume),
+        _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.to_owned() }.into()),
     }
 }
 
 /// The volumes that a list is asked for.
-fn asked(call: &Call, state: &State) -> Result<Vec<Arc<Volume>>, RestError> {
+fn asked(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Volume>>, RestError> {
     let is_named = call.query.text("names").is_some() || call.query.text("ids").is_some();
     let mut volumes = if call.query.text("ids").is_some() {
         select(&call.query, "ids", std::iter::empty(), |id| by_identity(state, id))?
@@ -93,7 +103,7 @@ fn asked(call: &Call, state: &State) -> Result<Vec<Arc<Volume>>, RestError> {
         select(&call.query, "names", state.volumes().cloned(), |name| Ok(state.volume(name)?.clone()))?
     };
     let destroyed_ms = |volume: &Arc<Volume>| volume.destroyed_ms;
-    check_destroyed(call, is_named, &mut volumes, destroyed_ms, |volume| (Kind::Volume, volume.name.clone()))?;
+    check_destroyed(call, is_named, &mut volumes, destroyed_ms, |volume| (ObjectKind::Volume, volume.name.clone()))?;
     Ok(volumes)
 }
 
@@ -113,7 +123,7 @@ pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
     let name = |volume: &Arc<Volume>| volume.name.clone();
     page_named(asked(call, &state)?, &call.query, name, |volume| VolumeSpace {
-        id: identity(&Unit::Volume(volume.clone())),
+        id: identity(&VolumeOrSnapshot::Volume(volume.clone())),
         name: volume.name.clone(),
         space: space::of_volume(&call.app, volume),
         time,
@@ -168,8 +178,8 @@ fn source_of(call: &Call, source: Option<&Reference>) -> Result<Option<String>, 
         Some(Reference { id: Some(id), name: None }) => {
             let state = call.app.catalog.state();
             let unit = unit_by_identity(&state, id);
-            let error = || CatalogError::NoSuch { kind: Kind::Volume, name: id.clone() };
-            Ok(Some(state.unit_name(&unit.ok_or_else(error)?)))
+            let error = || CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.clone() };
+            Ok(Some(state.volume_or_snapshot_name(&unit.ok_or_else(error)?)))
         }
         _ => Ok(None),
     }

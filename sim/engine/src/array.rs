@@ -152,7 +152,7 @@ impl Subject for Array {
     }
 
     fn fsck(disk: &dyn Disk) -> Result<(), String> {
-        let report = fsck::check(disk, fsck::Options { is_mending: false, has_data: true, threads: 1 });
+        let report = fsck::check(disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 });
         // A copy of the superblock that a crash has torn looks like one that has rotted.
         let is_expected =
             |finding: &&Finding| finding.severity == Severity::Note || finding.structure == Structure::Superblock;
@@ -169,11 +169,11 @@ impl Subject for Array {
     }
 
     fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String> {
-        let findings = fsck::Findings::default();
+        let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);
         let checkpoint = checkpoint.map_err(|error| error.to_string())?;
         let owner = |volume: VolumeId| (VolumeId(volume.0 % (odd % 7 + 1)), (odd >> 8 >> (volume.0 % 32)) & 1 == 1);
-        let shares = fsck::census(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
+        let shares = fsck::account_space(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
         let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
         let (sum, space) = (families.sum::<u64>() + shares.released, self.core.space());
         let is_exact = sum == checkpoint.data_bytes()

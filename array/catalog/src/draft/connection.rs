@@ -2,16 +2,19 @@
 
 use super::Draft;
 use crate::record::{Connection, Host};
-use crate::{CatalogError, Kind, MAX_LUN};
+use crate::{CatalogError, MAX_LUN, ObjectKind};
 use std::collections::BTreeSet;
 
 impl Draft {
     /// Shows a volume, or for reading a snapshot, to a host: under the LUN asked for or else the lowest free one from 1 on.
     pub fn connect(&mut self, host: &str, unit: &str, lun: Option<u16>) -> Result<Connection, CatalogError> {
-        let unit = self.live_unit(unit)?;
+        let unit = self.live_volume_or_snapshot(unit)?;
         let host = self.state.host(host)?.clone();
         if self.state.lun(host.id, unit.id()).is_some() {
-            return Err(CatalogError::AlreadyExists { kind: Kind::Connection, name: self.state.unit_name(&unit) });
+            return Err(CatalogError::AlreadyExists {
+                kind: ObjectKind::Connection,
+                name: self.state.volume_or_snapshot_name(&unit),
+            });
         }
         let lun = self.free_lun(&host, lun)?;
         let connection = Connection { host: host.id, volume: unit.id(), lun };
@@ -22,12 +25,12 @@ impl Draft {
 
     /// Takes a volume or snapshot from a host.
     pub fn disconnect(&mut self, host: &str, unit: &str) -> Result<Connection, CatalogError> {
-        let unit = self.state.unit(unit)?;
+        let unit = self.state.volume_or_snapshot(unit)?;
         let host = self.state.host(host)?.clone();
-        let lun = self
-            .state
-            .lun(host.id, unit.id())
-            .ok_or_else(|| CatalogError::NoSuch { kind: Kind::Connection, name: self.state.unit_name(&unit) })?;
+        let lun = self.state.lun(host.id, unit.id()).ok_or_else(|| CatalogError::NoSuch {
+            kind: ObjectKind::Connection,
+            name: self.state.volume_or_snapshot_name(&unit),
+        })?;
         let connection = Connection { host: host.id, volume: unit.id(), lun };
         self.remove(&connection);
         self.state.remove_connection(host.id, unit.id());
@@ -35,7 +38,7 @@ impl Draft {
     }
 
     fn free_lun(&self, host: &Host, lun: Option<u16>) -> Result<u16, CatalogError> {
-        let used: BTreeSet<u16> = self.state.units_of(host.id).map(|(lun, _)| lun).collect();
+        let used: BTreeSet<u16> = self.state.luns_of(host.id).map(|(lun, _)| lun).collect();
         match lun {
             Some(lun) if lun > MAX_LUN => Err(CatalogError::BadLun { lun: u64::from(lun) }),
             Some(lun) if used.contains(&lun) => Err(CatalogError::LunInUse { host: host.name.clone(), lun }),

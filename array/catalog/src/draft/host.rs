@@ -3,7 +3,7 @@
 use super::Draft;
 use crate::name::{check_iqn, check_name};
 use crate::record::{Chap, Host, HostId};
-use crate::{CatalogError, Kind, MAX_HOST_IQNS, MAX_HOSTS};
+use crate::{CatalogError, MAX_HOST_IQNS, MAX_HOSTS, ObjectKind};
 use std::sync::Arc;
 
 /// RFC 7143 9.2.1: CHAP secrets have at least 96 bits.
@@ -28,7 +28,7 @@ impl Draft {
     pub fn create_host(&mut self, name: &str, edit: &HostEdit, now_ms: u64) -> Result<Arc<Host>, CatalogError> {
         check_name(name)?;
         if self.state.host(name).is_ok() {
-            return Err(CatalogError::AlreadyExists { kind: Kind::Host, name: name.to_owned() });
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Host, name: name.to_owned() });
         }
         if self.state.hosts().count() >= MAX_HOSTS {
             return Err(CatalogError::LimitReached { what: "Host", limit: MAX_HOSTS });
@@ -55,8 +55,8 @@ impl Draft {
     /// Removes a host that no volume is connected to.
     pub fn delete_host(&mut self, name: &str) -> Result<Arc<Host>, CatalogError> {
         let host = self.state.host(name)?.clone();
-        if self.state.units_of(host.id).next().is_some() {
-            return Err(CatalogError::Connected { kind: Kind::Host, name: host.name.clone() });
+        if self.state.luns_of(host.id).next().is_some() {
+            return Err(CatalogError::Connected { kind: ObjectKind::Host, name: host.name.clone() });
         }
         self.remove(&*host);
         self.state.remove_host(host.id);
@@ -67,7 +67,7 @@ impl Draft {
         if let Some(name) = &edit.name {
             check_name(name)?;
             if self.state.host(name).is_ok_and(|other| other.id != host.id) {
-                return Err(CatalogError::AlreadyExists { kind: Kind::Host, name: name.clone() });
+                return Err(CatalogError::AlreadyExists { kind: ObjectKind::Host, name: name.clone() });
             }
             host.name = name.clone();
         }

@@ -1,4 +1,4 @@
-//! Settings of the array and of volumes.
+//! ArraySettings of the array and of volumes.
 
 use super::Draft;
 use crate::name::check_name;

@@ -5,8 +5,8 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{Snapshot, Unit, Volume};
-use crate::{CatalogError, Kind, MAX_SNAPSHOTS};
+use crate::record::{Snapshot, Volume, VolumeOrSnapshot};
+use crate::{CatalogError, MAX_SNAPSHOTS, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Draft {
         if taken.is_some_and(|other| other.id != snapshot.id) {
             let snapshot = Snapshot { suffix: suffix.to_owned(), ..snapshot };
             return Err(CatalogError::AlreadyExists {
-                kind: Kind::Snapshot,
+                kind: ObjectKind::Snapshot,
                 name: self.state.snapshot_name(&snapshot),
             });
         }
@@ -53,7 +53,7 @@ impl Draft {
     pub fn destroy_snapshot(&mut self, name: &str, now_ms: u64) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = self.live_snapshot(name)?;
         if self.state.hosts_of(snapshot.id).next().is_some() {
-            return Err(CatalogError::Connected { kind: Kind::Snapshot, name: name.to_owned() });
+            return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         snapshot.destroyed_ms = Some(now_ms);
         self.store_snapshot(snapshot)
@@ -63,10 +63,10 @@ impl Draft {
     pub fn recover_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = Snapshot::clone(self.state.snapshot(name)?);
         if let Some(volume) = self.state.volume_by_id(snapshot.volume).filter(|volume| volume.destroyed_ms.is_some()) {
-            return Err(CatalogError::Destroyed { kind: Kind::Volume, name: volume.name.clone() });
+            return Err(CatalogError::Destroyed { kind: ObjectKind::Volume, name: volume.name.clone() });
         }
         if snapshot.destroyed_ms.take().is_none() {
-            return Err(CatalogError::NotDestroyed { kind: Kind::Snapshot, name: name.to_owned() });
+            return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         self.store_snapshot(snapshot)
     }
@@ -75,7 +75,7 @@ impl Draft {
     pub fn eradicate_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let snapshot = self.state.snapshot(name)?.clone();
         if self.state.snapshot_destroyed_ms(&snapshot).is_none() {
-            return Err(CatalogError::NotDestroyed { kind: Kind::Snapshot, name: name.to_owned() });
+            return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         self.drop_snapshot(&snapshot);
         Ok(snapshot)
@@ -91,11 +91,11 @@ impl Draft {
         overwrite: bool,
         now_ms: u64,
     ) -> Result<Arc<Volume>, CatalogError> {
-        let source = self.live_unit(source)?;
+        let source = self.live_volume_or_snapshot(source)?;
         let mut volume = match self.state.volume(name) {
             Err(_) => self.new_volume(name, source.bytes(), now_ms)?,
             Ok(_) if !overwrite => {
-                return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: name.to_owned() });
+                return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: name.to_owned() });
             }
             Ok(_) => {
                 let volume = self.live_volume(name)?;
@@ -139,12 +139,12 @@ impl Draft {
     ) -> Result<Arc<Snapshot>, CatalogError> {
         if self.state.snapshot_with(volume.id, &suffix).is_some() {
             let name = format!("{}.{suffix}", volume.name);
-            return Err(CatalogError::AlreadyExists { kind: Kind::Snapshot, name });
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, name });
         }
         if self.state.snapshot_count() >= MAX_SNAPSHOTS {
             return Err(CatalogError::LimitReached { what: "Snapshot", limit: MAX_SNAPSHOTS });
         }
-        let (id, serial) = self.next_unit()?;
+        let (id, serial) = self.next_volume_id()?;
         let (bytes, created_ms) = (volume.bytes, now_ms);
         self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
         self.store_snapshot(Snapshot { id, volume: volume.id, suffix, bytes, serial, created_ms, destroyed_ms })
@@ -156,10 +156,14 @@ impl Draft {
     }
 
     /// The volume or snapshot of that name, which is not destroyed.
-    pub(super) fn live_unit(&self, name: &str) -> Result<Unit, CatalogError> {
-        match self.state.unit(name)? {
-            Unit::Volume(_) => self.live_volume(name).map(|volume| Unit::Volume(Arc::new(volume))),
-            Unit::Snapshot(_) => self.live_snapshot(name).map(|snapshot| Unit::Snapshot(Arc::new(snapshot))),
+    pub(super) fn live_volume_or_snapshot(&self, name: &str) -> Result<VolumeOrSnapshot, CatalogError> {
+        match self.state.volume_or_snapshot(name)? {
+            VolumeOrSnapshot::Volume(_) => {
+                self.live_volume(name).map(|volume| VolumeOrSnapshot::Volume(Arc::new(volume)))
+            }
+            VolumeOrSnapshot::Snapshot(_) => {
+                self.live_snapshot(name).map(|snapshot| VolumeOrSnapshot::Snapshot(Arc::new(snapshot)))
+            }
         }
     }
 
@@ -167,7 +171,7 @@ impl Draft {
         let snapshot = self.state.snapshot(name)?;
         match self.state.snapshot_destroyed_ms(snapshot) {
             None => Ok(Snapshot::clone(snapshot)),
-            Some(_) => Err(CatalogError::Destroyed { kind: Kind::Snapshot, name: name.to_owned() }),
+            Some(_) => Err(CatalogError::Destroyed { kind: ObjectKind::Snapshot, name: name.to_owned() }),
         }
     }
 

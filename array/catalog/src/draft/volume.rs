@@ -2,8 +2,8 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{Qos, Snapshot, Unit, Volume};
-use crate::{CatalogError, Kind, MAX_VOLUMES, MIN_VOLUME_BYTES};
+use crate::record::{Qos, Snapshot, Volume, VolumeOrSnapshot};
+use crate::{CatalogError, MAX_VOLUMES, MIN_VOLUME_BYTES, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
 use types::{BLOCK_BYTES, LBA_BYTES, MAX_VOLUME_BYTES, VolumeId};
@@ -20,13 +20,13 @@ impl Draft {
     pub(super) fn new_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Volume, CatalogError> {
         check_name(name)?;
         if self.state.volume(name).is_ok() {
-            return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: name.to_owned() });
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: name.to_owned() });
         }
         let bytes = whole_size(name, bytes)?;
         if self.state.volume_count() >= MAX_VOLUMES {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
-        let (id, serial) = self.next_unit()?;
+        let (id, serial) = self.next_volume_id()?;
         Ok(Volume {
             id,
             name: name.to_owned(),
@@ -70,7 +70,7 @@ impl Draft {
         check_name(new_name)?;
         let mut volume = self.live_volume(name)?;
         if self.state.volume(new_name).is_ok_and(|other| other.id != volume.id) {
-            return Err(CatalogError::AlreadyExists { kind: Kind::Volume, name: new_name.to_owned() });
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: new_name.to_owned() });
         }
         volume.name = new_name.to_owned();
         self.store_volume(volume)
@@ -81,11 +81,11 @@ impl Draft {
         let mut volume = self.live_volume(name)?;
         let is_connected = |unit: VolumeId| self.state.hosts_of(unit).next().is_some();
         if is_connected(volume.id) {
-            return Err(CatalogError::Connected { kind: Kind::Volume, name: volume.name });
+            return Err(CatalogError::Connected { kind: ObjectKind::Volume, name: volume.name });
         }
         if let Some(snapshot) = self.state.snapshots_of(volume.id).find(|snapshot| is_connected(snapshot.id)) {
             let name = self.state.snapshot_name(snapshot);
-            return Err(CatalogError::Connected { kind: Kind::Snapshot, name });
+            return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name });
         }
         volume.destroyed_ms = Some(now_ms);
         self.store_volume(volume)
@@ -116,14 +116,16 @@ impl Draft {
         while let Some(unit) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
             // The snapshots of a volume may be many: they go first, and it goes when there is room for it.
             let snapshots: Vec<Arc<Snapshot>> = match &unit {
-                Unit::Volume(volume) => self.state.snapshots_of(volume.id).take(most - gone.len()).cloned().collect(),
-                Unit::Snapshot(snapshot) => vec![snapshot.clone()],
+                VolumeOrSnapshot::Volume(volume) => {
+                    self.state.snapshots_of(volume.id).take(most - gone.len()).cloned().collect()
+                }
+                VolumeOrSnapshot::Snapshot(snapshot) => vec![snapshot.clone()],
             };
             for snapshot in &snapshots {
                 gone.push(self.state.snapshot_name(snapshot));
                 self.drop_snapshot(snapshot);
             }
-            if let Unit::Volume(volume) = &unit
+            if let VolumeOrSnapshot::Volume(volume) = &unit
                 && gone.len() < most
             {
                 gone.push(volume.name.clone());
@@ -137,7 +139,7 @@ impl Draft {
         let volume = self.state.volume(name)?;
         match volume.destroyed_ms {
             None => Ok(Volume::clone(volume)),
-            Some(_) => Err(CatalogError::Destroyed { kind: Kind::Volume, name: volume.name.clone() }),
+            Some(_) => Err(CatalogError::Destroyed { kind: ObjectKind::Volume, name: volume.name.clone() }),
         }
     }
 
@@ -145,7 +147,7 @@ impl Draft {
         let volume = self.state.volume(name)?;
         match volume.destroyed_ms {
             Some(_) => Ok(Volume::clone(volume)),
-            None => Err(CatalogError::NotDestroyed { kind: Kind::Volume, name: volume.name.clone() }),
+            None => Err(CatalogError::NotDestroyed { kind: ObjectKind::Volume, name: volume.name.clone() }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Random changes: the rules hold after each, and what was stored is what is held.
 
 use super::*;
-use crate::{Draft, State, Unit};
+use crate::{CatalogState, Draft, VolumeOrSnapshot};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
 }
 
 /// What must be true of every state, found by looking at the records alone.
-fn check(state: &State, service: &dyn Service) {
+fn check(state: &CatalogState, service: &dyn Service) {
     let unique = |names: Vec<String>| {
         let count = names.len();
         assert_eq!(names.into_iter().collect::<BTreeSet<_>>().len(), count);
@@ -127,9 +127,9 @@ fn check(state: &State, service: &dyn Service) {
     unique(state.connections().map(|c| format!("{:?} {}", c.host, c.lun)).collect());
     for connection in state.connections() {
         assert!(state.host_by_id(connection.host).is_some());
-        let destroyed_ms = match state.unit_by_id(connection.volume).unwrap() {
-            Unit::Volume(volume) => volume.destroyed_ms,
-            Unit::Snapshot(snapshot) => state.snapshot_destroyed_ms(&snapshot),
+        let destroyed_ms = match state.volume_or_snapshot_by_id(connection.volume).unwrap() {
+            VolumeOrSnapshot::Volume(volume) => volume.destroyed_ms,
+            VolumeOrSnapshot::Snapshot(snapshot) => state.snapshot_destroyed_ms(&snapshot),
         };
         assert_eq!(destroyed_ms, None);
     }

@@ -1,7 +1,7 @@
 //! What may be changed, and what is answered where it may not.
 
 use super::*;
-use crate::{Chap, ERADICATION_DELAY_MS, Kind, MAX_LUN, Secret, check_iqn, check_name};
+use crate::{Chap, ERADICATION_DELAY_MS, MAX_LUN, ObjectKind, Secret, check_iqn, check_name};
 
 /// The message of a refused change; the state must be as it was before.
 fn refused<T: std::fmt::Debug>(
@@ -118,7 +118,7 @@ fn destroyed_volumes_are_eradicated_when_their_day_is_over() {
     assert!(service.volume_space(id).is_some());
     assert_eq!(catalog.eradicate_due(due).unwrap(), ["v2"]);
     assert_eq!(service.volume_space(id), None);
-    assert_eq!(catalog.state().volume("v2"), Err(CatalogError::NoSuch { kind: Kind::Volume, name: "v2".into() }));
+    assert_eq!(catalog.state().volume("v2"), Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: "v2".into() }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Snapshots, copies, and what becomes of them.
 
 use super::*;
-use crate::{ArrayEdit, ERADICATION_DELAY_MS, Kind, VolumeEdit};
+use crate::{ArrayEdit, ERADICATION_DELAY_MS, ObjectKind, VolumeEdit};
 use bytes::Bytes;
 use engine::Reply;
 use types::{BlockRange, Lba, VolumeId};
@@ -22,7 +22,7 @@ fn read(service: &Arc<dyn Service>, volume: VolumeId) -> u8 {
 }
 
 fn id(catalog: &Catalog, name: &str) -> VolumeId {
-    catalog.state().unit(name).unwrap().id()
+    catalog.state().volume_or_snapshot(name).unwrap().id()
 }
 
 fn take(catalog: &Catalog, volumes: &[&str], suffix: Option<&str>, now_ms: u64) -> Vec<String> {
@@ -209,7 +209,7 @@ fn a_volume_of_many_snapshots_is_eradicated_in_parts() {
     assert_eq!(catalog.version() - version, 4);
     assert_eq!(
         catalog.state().volume("v2").unwrap_err(),
-        CatalogError::NoSuch { kind: Kind::Volume, name: "v2".into() }
+        CatalogError::NoSuch { kind: ObjectKind::Volume, name: "v2".into() }
     );
 }
 

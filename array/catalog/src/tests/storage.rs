@@ -124,7 +124,7 @@ fn what_was_stored_comes_back() {
 #[test]
 fn a_second_start_keeps_the_identity() {
     let (service, catalog) = new();
-    let other = Founding { name: "other".into(), identity: [7; 16], now_ms: 9 };
+    let other = ArrayInit { name: "other".into(), identity: [7; 16], now_ms: 9 };
     let again = Catalog::open(service, &other).unwrap();
     assert_eq!(again.array(), catalog.array());
 }

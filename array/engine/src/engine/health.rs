@@ -8,7 +8,7 @@ use super::Shared;
 use super::lost::{Lost, unreadable};
 use crate::core::{Core, Frozen, Scrubbed, read_located};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
-use fsck::{Checkpoint, Findings};
+use fsck::{Checkpoint, FsckFindings};
 use ondisk::{
     SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryEntry, SummaryId, SummaryItem, decode_summary,
     superblock_offset,
@@ -152,11 +152,11 @@ impl Shared {
             let Owner { family, is_snapshot } = owner(volume);
             (family, is_snapshot)
         };
-        let counted = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &Findings::default())
-            .and_then(|checkpoint| fsck::census(&checkpoint, &family, &has_time));
+        let counted = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &FsckFindings::default())
+            .and_then(|checkpoint| fsck::account_space(&checkpoint, &family, &has_time));
         match counted {
             Ok(shares) => {
-                let space = |share: fsck::Share| FamilySpace {
+                let space = |share: fsck::FamilyBytes| FamilySpace {
                     written: share.written,
                     unique: share.volume,
                     snapshots: share.snapshots,
@@ -252,7 +252,7 @@ impl Shared {
     /// The auditor: every count of the checkpoint equals what a walk finds, and every account what is stored.
     fn audit(&self) -> Option<Vec<Damage>> {
         let frozen = self.checkpoint()?;
-        let findings = Findings::default();
+        let findings = FsckFindings::default();
         match Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) {
             Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings)),
             Err(error) => return Some(vec![Damage { volume: None, what: error.to_string() }]),
@@ -364,7 +364,7 @@ impl Shared {
         if lost.is_empty() {
             return;
         }
-        let findings = Findings::default();
+        let findings = FsckFindings::default();
         let Ok(checkpoint) = Checkpoint::open(&*self.disk, frozen.superblock.clone(), &findings) else { return };
         for (volume, hurt) in fsck::locate(&checkpoint, lost) {
             damage.push(unreadable(volume, hurt.blocks, &hurt.runs));

@@ -8,7 +8,7 @@ use crate::cli::ServeArgs;
 use crate::endpoints::{Endpoints, local_url};
 use crate::output;
 use crate::problem::Problem;
-use catalog::{Catalog, Founding};
+use catalog::{ArrayInit, Catalog};
 use engine::Service;
 use iscsi_target::Target;
 use platform::lock::{Lock, LockError};
@@ -73,7 +73,7 @@ fn lock(directory: &Path) -> Result<Lock, Problem> {
 fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalog, Problem> {
     let now_ms = platform::clock::unix_millis();
     let identity = platform::random::bytes()?;
-    let catalog = Catalog::open(service, &Founding { name: settings.name.clone(), identity, now_ms })?;
+    let catalog = Catalog::open(service, &ArrayInit { name: settings.name.clone(), identity, now_ms })?;
     if settings.new_token {
         rest::new_admin_token(&catalog, &settings.data, now_ms)?;
     } else {

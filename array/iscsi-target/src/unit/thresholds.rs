@@ -7,7 +7,7 @@
 use crate::command::outcome::Outcome;
 use crate::shared::Shared;
 use crate::unit::logical_unit::LogicalUnit;
-use catalog::State;
+use catalog::CatalogState;
 use engine::{Service, Space};
 use scsi::asc;
 use scsi::provisioning::{Resource, Thresholds, threshold_sets};
@@ -117,7 +117,7 @@ fn look(shared: &Shared) {
 
 impl LogicalUnit {
     /// Takes up what administrators have set, and how full the pool is.
-    pub(crate) fn follow(&self, state: &State, service: &dyn Service, pool: Space) {
+    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
         let volume = state.volume_by_id(self.volume);
         self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default());
         self.observe_space(state, service, pool);
@@ -125,7 +125,7 @@ impl LogicalUnit {
 
     /// Compares what is used with the thresholds, and tells every nexus what it has to know: that the thresholds are
     /// others now, and that one was reached.
-    fn observe_space(&self, state: &State, service: &dyn Service, pool: Space) {
+    fn observe_space(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
         let volume = service.volume_space(self.volume).unwrap_or_default();
         let pool_percent = state.array().settings.threshold_percent;
         let volume_percent = state.volume_by_id(self.volume).and_then(|volume| volume.threshold_percent);

@@ -8,7 +8,7 @@ mod host;
 pub use gate::Gate;
 pub use host::{Ended, Host};
 
-use catalog::{Catalog, CatalogError, Founding, HostEdit};
+use catalog::{ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::Service;
 use engine::model::ModelEngine;
 use iscsi_target::{Config, Target};
@@ -41,7 +41,7 @@ impl Array {
     pub async fn start_on(engine: Arc<dyn Service>, config: Config) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
-        let founding = Founding { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let founding = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
             let catalog = Catalog::open(opened, &founding).expect("the catalogue opens");

@@ -1,7 +1,7 @@
 //! The walk of the census.
 
 use super::sets::{Holder, NOBODY, RELEASED, Sets, Tag, single};
-use crate::checkpoint::{Checkpoint, Unreadable};
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::manifest::Kind;
 use crate::pages::{self, MapPage, PageSlot, PageSlots};
 use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId};
@@ -47,7 +47,7 @@ pub(super) struct Count<'c, 'd> {
 }
 
 impl<'c, 'd> Count<'c, 'd> {
-    pub(super) fn new(checkpoint: &'c Checkpoint<'d>, families: usize) -> Result<Self, Unreadable> {
+    pub(super) fn new(checkpoint: &'c Checkpoint<'d>, families: usize) -> Result<Self, CheckpointError> {
         let mut slots = PageSlots::default();
         let mut is_whole = true;
         let each = |number, slot: blockmap::Slot| {
@@ -57,14 +57,14 @@ impl<'c, 'd> Count<'c, 'd> {
         };
         checkpoint.each_slot(each, |_| is_whole = false);
         if !is_whole {
-            return Err(Unreadable("a page of the slot table cannot be read".to_owned()));
+            return Err(CheckpointError("a page of the slot table cannot be read".to_owned()));
         }
         let tags = vec![NOBODY; checkpoint.slots() as usize];
         Ok(Self { checkpoint, slots, sets: Sets::new(families), tags, todo: Default::default() })
     }
 
     /// Goes through all trees, from the top, and then through what waits to be dropped and nobody else holds.
-    pub(super) fn walk(&mut self, roots: &[Root], go_on: &dyn Fn() -> bool) -> Result<(), Unreadable> {
+    pub(super) fn walk(&mut self, roots: &[Root], go_on: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
         for root in roots {
             self.mark(root.reference, root.height, single(root.family, root.is_snapshot))?;
         }
@@ -74,7 +74,7 @@ impl<'c, 'd> Count<'c, 'd> {
             for name in names {
                 let page = self.read(name, go_on)?;
                 if page.level != level {
-                    return Err(Unreadable(format!("map page {name:?} is of level {}, not {level}", page.level)));
+                    return Err(CheckpointError(format!("map page {name:?} is of level {}, not {level}", page.level)));
                 }
                 let tag = self.tags[name.slot as usize];
                 for entry in &page.entries {
@@ -85,7 +85,7 @@ impl<'c, 'd> Count<'c, 'd> {
         self.release(go_on)
     }
 
-    fn release(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Unreadable> {
+    fn release(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
         let mut todo: Vec<Ref> = self.checkpoint.manifest.drops.iter().copied().map(Ref::page).collect();
         while let Some(reference) = todo.pop() {
             let (RefTarget::Data(name) | RefTarget::Page(name)) = reference.target() else { continue };
@@ -102,21 +102,21 @@ impl<'c, 'd> Count<'c, 'd> {
         Ok(())
     }
 
-    fn held(&mut self, name: SlotId) -> Result<&mut Tag, Unreadable> {
+    fn held(&mut self, name: SlotId) -> Result<&mut Tag, CheckpointError> {
         let held = self.tags.get_mut(name.slot as usize);
-        held.ok_or_else(|| Unreadable(format!("a reference names slot {name:?}, which is none")))
+        held.ok_or_else(|| CheckpointError(format!("a reference names slot {name:?}, which is none")))
     }
 
-    fn read(&self, name: SlotId, go_on: &dyn Fn() -> bool) -> Result<MapPage, Unreadable> {
+    fn read(&self, name: SlotId, go_on: &dyn Fn() -> bool) -> Result<MapPage, CheckpointError> {
         if !go_on() {
-            return Err(Unreadable("the count was ended".to_owned()));
+            return Err(CheckpointError("the count was ended".to_owned()));
         }
         let page = pages::read(self.checkpoint, &self.slots, name);
-        page.map_err(|what| Unreadable(format!("map page {name:?}: {what}")))
+        page.map_err(|what| CheckpointError(format!("map page {name:?}: {what}")))
     }
 
     /// Notes that a slot is held; a page is to be entered when all of the level above have been.
-    fn mark(&mut self, reference: Ref, level: u8, tag: Tag) -> Result<(), Unreadable> {
+    fn mark(&mut self, reference: Ref, level: u8, tag: Tag) -> Result<(), CheckpointError> {
         let (RefTarget::Data(name) | RefTarget::Page(name)) = reference.target() else { return Ok(()) };
         let before = *self.held(name)?;
         if before != NOBODY {
@@ -131,7 +131,7 @@ impl<'c, 'd> Count<'c, 'd> {
     }
 
     /// Adds up what is stored, by who holds it.
-    pub(super) fn sums(&self, families: usize) -> Result<Sums, Unreadable> {
+    pub(super) fn sums(&self, families: usize) -> Result<Sums, CheckpointError> {
         let mut bytes = vec![0_u64; usize::from(Tag::MAX) + 1];
         let mut unclaimed = 0_u64;
         let segments = &self.checkpoint.manifest.segments;
@@ -144,7 +144,7 @@ impl<'c, 'd> Count<'c, 'd> {
         };
         self.checkpoint.each_slot(each, |_| {});
         if unclaimed > 0 {
-            return Err(Unreadable(format!("{unclaimed} slots hold data that nobody references")));
+            return Err(CheckpointError(format!("{unclaimed} slots hold data that nobody references")));
         }
         let mut sums = Sums { families: vec![Held::default(); families], ..Sums::default() };
         for (tag, bytes) in (0..=Tag::MAX).zip(bytes).filter(|(_, bytes)| *bytes > 0) {

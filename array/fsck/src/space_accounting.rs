@@ -9,14 +9,14 @@ mod count;
 mod divide;
 mod sets;
 
-use crate::checkpoint::{Checkpoint, Unreadable};
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use count::Count;
 use std::collections::BTreeMap;
 use types::{BLOCK_BYTES, VolumeId};
 
 /// Bytes of one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct FamilyBytes {
     /// What its volume has mapped, before reduction.
     pub written: u64,
     /// As stored: held by its volume, and by no other family.
@@ -29,23 +29,23 @@ pub struct Share {
 
 /// The data of an array, by who holds them. All stored bytes together are [`Checkpoint::data_bytes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shares {
+pub struct SpaceBreakdown {
     /// By family.
-    pub families: BTreeMap<VolumeId, Share>,
+    pub families: BTreeMap<VolumeId, FamilyBytes>,
     /// Held by nobody any more, and not given back yet.
     pub released: u64,
 }
 
 /// Counts the data of a checkpoint. `owner` tells the family of a volume, and whether it is a snapshot in it. `go_on` is asked
 /// now and then, and ends the count.
-pub fn census(
+pub fn account_space(
     checkpoint: &Checkpoint<'_>,
     owner: &dyn Fn(VolumeId) -> (VolumeId, bool),
     go_on: &dyn Fn() -> bool,
-) -> Result<Shares, Unreadable> {
+) -> Result<SpaceBreakdown, CheckpointError> {
     let volumes = &checkpoint.manifest.volumes;
     let owned: Vec<_> = volumes.iter().map(|(name, volume)| (owner(*name), volume.root)).collect();
-    let mut shares = Shares::default();
+    let mut shares = SpaceBreakdown::default();
     for ((family, is_snapshot), root) in &owned {
         let share = shares.families.entry(*family).or_default();
         if !is_snapshot {
@@ -54,7 +54,7 @@ pub fn census(
     }
     let families: Vec<VolumeId> = shares.families.keys().copied().collect();
     if families.len() > sets::MOST_FAMILIES {
-        return Err(Unreadable(format!("more than {} families cannot be told apart", sets::MOST_FAMILIES)));
+        return Err(CheckpointError(format!("more than {} families cannot be told apart", sets::MOST_FAMILIES)));
     }
     let roots: Vec<count::Root> = owned
         .into_iter()
