@@ -15,7 +15,7 @@ mod health;
 mod lost;
 mod streams;
 
-use crate::core::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
+use crate::machine::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
 use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
 use health::Watch;
 use parking_lot::{Condvar, Mutex};

@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::lost::{Lost, unreadable};
-use crate::core::{Core, Frozen, Scrubbed, read_located};
+use crate::machine::{Core, Frozen, Scrubbed, read_located};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, FsckFindings};
 use ondisk::{

@@ -1,6 +1,7 @@
 //! The core against the reference model on a drive in memory, with everything done at once or in a random order.
 
 use super::*;
+use crate::machine::io::perform;
 use crate::model::Model;
 use crate::service::{Change, Op};
 use parking_lot::Mutex;
@@ -81,7 +82,7 @@ impl Bench {
                     Action::Read(_) => {}
                     Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
                     Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
-                    Action::Io { id, io } => self.core.io_done(id, recover::perform(&self.disk, &io)),
+                    Action::Io { id, io } => self.core.io_done(id, perform(&self.disk, &io)),
                 }
             }
         }

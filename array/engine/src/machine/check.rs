@@ -1,8 +1,9 @@
 //! What must hold of a checkpoint and of the log beside their checksums, so that nothing that stands on a drive, be it forged, makes
 //! the core look outside of the drive or count below zero.
 
-use super::recover::RecoverError;
-use super::{Core, Volume};
+use super::core::Core;
+use super::error::RecoverError;
+use super::volume::Volume;
 use crate::service::OpError;
 use blockmap::{Absent, RefTarget, Root, SLOTS_PER_PAGE, SlotId, height_for, page_bytes};
 use ondisk::{SECTOR_BYTES, Superblock};

@@ -1,14 +1,14 @@
 //! Actions and the I/O among them: what the core asks of the world, and what becomes of the answers.
 
-use super::Core;
-use super::checkpoint::Located;
+use super::core::Core;
+use super::located::Located;
 use super::plan::ReadPlan;
 use super::unit::StoredUnit;
 use super::work::{Work, WorkId};
 use crate::service::{OpError, Reply, Tag};
 use blockmap::{SlotId, SlotPlace};
 use bytes::Bytes;
-use platform::{DiskError, Durability};
+use platform::{Disk, DiskError, Durability};
 use std::sync::Arc;
 use types::Lsn;
 
@@ -81,6 +81,22 @@ pub enum Io {
         /// Length.
         bytes: u64,
     },
+}
+
+/// Does one I/O, waiting for it.
+pub(crate) fn perform(disk: &dyn Disk, io: &Io) -> Result<Bytes, DiskError> {
+    match io {
+        Io::Read { offset, bytes } => {
+            let mut buffer = vec![0; *bytes];
+            disk.read_at(*offset, &mut buffer).map(|()| Bytes::from(buffer))
+        }
+        Io::Write { offset, data, durability } => {
+            let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
+            disk.write_at(*offset, &parts, *durability).map(|()| Bytes::new())
+        }
+        Io::Flush => disk.flush().map(|()| Bytes::new()),
+        Io::Allocate { offset, bytes } => disk.allocate(*offset, *bytes).map(|()| Bytes::new()),
+    }
 }
 
 /// Why an I/O was started.

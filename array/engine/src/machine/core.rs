@@ -1,159 +1,92 @@
-//! The engine as a deterministic state machine: requests and completions of I/O go in, actions come out. No I/O, no clock, no
-//! threads, no chance: the same inputs in the same order give the same actions, so that a seed replays a failure exactly.
-//!
-//! The way of a change: [`task`] claims its range ([`locks`]), has the map pages loaded that it touches, fetches bytes that it
-//! depends on, waits for room, and is then *sequenced*: it goes into the log's open group and, in the same step, into the map
-//! ([`apply`]). It is answered when the group is on stable storage. [`destage`] gives dirty blocks a place, [`checkpoint`]
-//! stores the map, [`recover`] reads it all back.
+//! The state machine as one value.
 
-mod apply;
-mod audit;
-mod check;
-mod checkpoint;
-mod clean;
-mod dedup;
-mod destage;
-mod dirty;
-mod grow;
-mod io;
-mod load;
-mod locks;
-mod manifest;
-mod options;
 #[cfg(test)]
 mod paging_tests;
-mod plan;
-mod pool;
-mod recover;
-mod room;
-mod scrub;
-mod span;
-mod steps;
-mod task;
 #[cfg(test)]
 mod tests;
-mod unit;
-mod validate;
-mod volumes;
-mod work;
 
-pub use audit::{AuditError, Usage};
-pub use io::{Action, Io, IoId, TaskId};
-pub(crate) use load::read_located;
-pub use options::Options;
-pub use plan::ReadPlan;
-pub(crate) use recover::perform;
-pub use recover::{CreateError, RecoverError, Recovery};
-pub(crate) use scrub::{Frozen, Scrubbed};
-pub use work::{Work, WorkDone, WorkId};
-
+use super::checkpoint::Checkpoint;
+use super::clean::Cleaner;
+use super::dedup::Dedup;
+use super::dirty::DirtyBlocks;
+use super::io::{Action, Io, IoId, Purpose, TaskId};
+use super::load::Waiter;
+use super::located::Located;
+use super::locks::Locks;
+use super::log::Log;
+use super::options::Options;
+use super::pool::Pool;
+use super::room::{Pressure, ReplayRoom};
+use super::task::Task;
+use super::unit::UnitCache;
+use super::volume::Volumes;
+use super::work::{WorkId, WorkPurpose};
 use crate::service::{OpError, Reply, Space, Tag, VolumeSpace};
-use blockmap::{Absent, Freed, Map, Root};
+use blockmap::{Absent, Freed, Map};
 use bytes::Bytes;
-use checkpoint::{Checkpoint, Located};
-use clean::Cleaner;
-use dedup::Dedup;
-use dirty::DirtyBlocks;
-use io::Purpose;
-use load::Waiter;
-use locks::Locks;
 use ondisk::{ArrayGeometry, ManifestRun, SECTOR_BYTES, SegmentWriter, Superblock};
-use pool::Pool;
-use room::{Pressure, ReplayRoom};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use task::Task;
 use types::{BLOCK_BYTES, LBA_BYTES, Lsn, VolumeId};
-use unit::UnitCache;
-use volumes::Volumes;
-use wal::{Chain, GroupBuilder, Ring};
-use work::WorkPurpose;
-
-/// A volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Volume {
-    /// Size in 512-byte blocks.
-    blocks: u64,
-    root: Root,
-}
-
-/// The log as far as the core knows it.
-struct Log {
-    builder: GroupBuilder,
-    /// Records in the builder.
-    gathered: u64,
-    chain: Chain,
-    ring: Ring,
-    in_flight: bool,
-    /// Everything up to here is on stable storage.
-    durable: Lsn,
-}
-
-impl Log {
-    /// The LSN of the last record that was sequenced.
-    fn last(&self) -> Lsn {
-        Lsn(self.chain.lsn.0 + self.gathered - 1)
-    }
-}
 
 /// The state of the array. See the module's description.
 pub struct Core {
-    options: Options,
-    geometry: ArrayGeometry,
-    array: [u8; 16],
-    volumes: Volumes,
-    values: BTreeMap<Bytes, Bytes>,
+    pub(super) options: Options,
+    pub(super) geometry: ArrayGeometry,
+    pub(super) array: [u8; 16],
+    pub(super) volumes: Volumes,
+    pub(super) values: BTreeMap<Bytes, Bytes>,
     /// Bytes that the values take in the manifest.
-    values_bytes: u64,
-    map: Map,
-    freed: Vec<Freed>,
-    dirty: DirtyBlocks,
-    dedup: Dedup,
+    pub(super) values_bytes: u64,
+    pub(super) map: Map,
+    pub(super) freed: Vec<Freed>,
+    pub(super) dirty: DirtyBlocks,
+    pub(super) dedup: Dedup,
     /// Units that were decompressed.
-    units: Arc<UnitCache>,
+    pub(super) units: Arc<UnitCache>,
     /// Writes, and units taken up by the cleaner, since the array was opened.
-    next_write: u64,
-    pool: Pool,
-    data_writer: Option<SegmentWriter>,
-    metadata_writer: Option<SegmentWriter>,
+    pub(super) next_write: u64,
+    pub(super) pool: Pool,
+    pub(super) data_writer: Option<SegmentWriter>,
+    pub(super) metadata_writer: Option<SegmentWriter>,
     /// Where each page of the slot table is stored, and each page of this directory.
-    slot_directory: Vec<Located>,
-    directory_pages: Vec<Located>,
-    dirty_directory: BTreeSet<usize>,
-    manifest_runs: Vec<ManifestRun>,
-    log: Log,
-    locks: Locks,
-    tasks: FxHashMap<TaskId, Task>,
-    next_task: TaskId,
-    lock_waiters: VecDeque<TaskId>,
-    room_waiters: VecDeque<TaskId>,
-    load_waiters: VecDeque<TaskId>,
-    commit_waiters: VecDeque<(Lsn, TaskId)>,
-    runnable: VecDeque<TaskId>,
+    pub(super) slot_directory: Vec<Located>,
+    pub(super) directory_pages: Vec<Located>,
+    pub(super) dirty_directory: BTreeSet<usize>,
+    pub(super) manifest_runs: Vec<ManifestRun>,
+    pub(super) log: Log,
+    pub(super) locks: Locks,
+    pub(super) tasks: FxHashMap<TaskId, Task>,
+    pub(super) next_task: TaskId,
+    pub(super) lock_waiters: VecDeque<TaskId>,
+    pub(super) room_waiters: VecDeque<TaskId>,
+    pub(super) load_waiters: VecDeque<TaskId>,
+    pub(super) commit_waiters: VecDeque<(Lsn, TaskId)>,
+    pub(super) runnable: VecDeque<TaskId>,
     /// Pages that are being read, and who waits for them.
-    loading: FxHashMap<Absent, Vec<Waiter>>,
+    pub(super) loading: FxHashMap<Absent, Vec<Waiter>>,
     /// Pages that the drop queue waits for.
-    drop_loads: usize,
+    pub(super) drop_loads: usize,
     /// What the next page of the drop queue needs could not be read: dropping goes on when the slow timer says so.
-    is_drop_stuck: bool,
-    ios: FxHashMap<IoId, Purpose>,
-    next_io: IoId,
-    works: FxHashMap<WorkId, WorkPurpose>,
+    pub(super) is_drop_stuck: bool,
+    pub(super) ios: FxHashMap<IoId, Purpose>,
+    pub(super) next_io: IoId,
+    pub(super) works: FxHashMap<WorkId, WorkPurpose>,
     /// Batches of blocks that are being reduced.
-    batches: usize,
-    chunk_writes: u32,
-    actions: Vec<Action>,
-    checkpoint: Checkpoint,
-    cleaner: Cleaner,
-    pressure: Pressure,
-    replay_room: ReplayRoom,
-    data_stored: u64,
+    pub(super) batches: usize,
+    pub(super) chunk_writes: u32,
+    pub(super) actions: Vec<Action>,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) cleaner: Cleaner,
+    pub(super) pressure: Pressure,
+    pub(super) replay_room: ReplayRoom,
+    pub(super) data_stored: u64,
     /// What the next checkpoint makes of the geometry.
-    grow_to: Option<ArrayGeometry>,
+    pub(super) grow_to: Option<ArrayGeometry>,
     /// The newest superblock that every copy holds.
-    newest: Superblock,
-    stopped: Option<Arc<str>>,
+    pub(super) newest: Superblock,
+    pub(super) stopped: Option<Arc<str>>,
 }
 
 impl Core {
@@ -294,7 +227,7 @@ impl Core {
     }
 
     /// Nothing that was acknowledged can be at risk after this: the engine stops, and answers so to everyone who waits.
-    fn stop(&mut self, reason: &str) {
+    pub(super) fn stop(&mut self, reason: &str) {
         if self.stopped.is_some() {
             return;
         }
@@ -313,12 +246,12 @@ impl Core {
         self.loading.clear();
     }
 
-    fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
+    pub(super) fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
         self.actions.push(Action::Complete { tag, result });
     }
 
     /// True while the drop queue gives space back.
-    fn is_dropping(&self) -> bool {
+    pub(super) fn is_dropping(&self) -> bool {
         self.map.drops_len() > 0 && !self.is_drop_stuck
     }
 
@@ -346,7 +279,7 @@ impl Core {
     }
 
     /// Something that the next page of the drop queue needs is there, or cannot be read.
-    fn drop_loaded(&mut self, is_sound: bool) {
+    pub(super) fn drop_loaded(&mut self, is_sound: bool) {
         self.drop_loads -= 1;
         if !is_sound && !self.is_drop_stuck {
             self.is_drop_stuck = true;

@@ -1,7 +1,8 @@
 //! Destage: dirty blocks get a place in the open data segment. In batches: fingerprints, a look for equal blocks ([`dedup`](super::dedup)),
 //! comparison and compression, and then a unit of up to eight blocks of one write goes to a place.
 
-use super::Core;
+use super::batch::{Batch, Pair};
+use super::core::Core;
 use super::dirty::{ALL_SECTORS, DirtyBlock, Stage};
 use super::io::{Io, Purpose};
 use super::pool::Kind;
@@ -20,23 +21,6 @@ const MAX_CHUNK_WRITES: u32 = 4;
 const BATCH_BLOCKS: usize = 256;
 /// Batches under way at the same time.
 const MAX_BATCHES: usize = 3;
-
-/// A block that may be equal to a stored one.
-pub(crate) struct Pair {
-    pub(crate) name: SlotId,
-    pub(crate) fingerprint: u128,
-    pub(crate) candidate: SlotId,
-    /// Where the candidate stood when it was compared.
-    pub(crate) compared: (StoredUnit, u8),
-}
-
-/// A batch whose comparisons and units are being worked out.
-pub(crate) struct Batch {
-    /// The blocks that may be equal to stored ones.
-    pub(crate) pairs: Vec<Pair>,
-    /// The units: name and fingerprint of each block.
-    units: Vec<SmallVec<[(SlotId, u128); 1]>>,
-}
 
 impl Core {
     /// Dirty bytes at which destage begins; it ends at half of it.

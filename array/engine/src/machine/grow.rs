@@ -3,7 +3,7 @@
 //! They come with the instant of a checkpoint and are used once it counts: after a crash before that, the old superblock finds the
 //! old array, and nothing that it needs stands behind its end.
 
-use super::Core;
+use super::core::Core;
 use crate::service::OpError;
 use ondisk::{ArrayGeometry, MAX_MANIFEST_RUNS};
 

@@ -1,7 +1,7 @@
 //! Work: what takes time on a processor, or reads the drive, and needs nothing of the core. The core asks for it as an
-//! [`Action`](super::Action); whoever has a thread to spare carries it out.
+//! [`Action`](super::io::Action); whoever has a thread to spare carries it out.
 
-use super::Core;
+use super::core::Core;
 use super::unit::{StoredUnit, UnitCache, block};
 use blockmap::SlotId;
 use bytes::Bytes;
@@ -186,7 +186,7 @@ pub(crate) enum WorkPurpose {
     /// The fingerprints of these blocks.
     Fingerprint(Vec<SlotId>),
     /// The reduction of a batch.
-    Reduce(super::destage::Batch),
+    Reduce(super::batch::Batch),
     /// What a segment holds, for the index.
     Rebuild,
     /// What stands near a block that was found, for the neighbours.
@@ -198,7 +198,7 @@ impl Core {
         let id = self.next_io;
         self.next_io += 1;
         self.works.insert(id, purpose);
-        self.actions.push(super::Action::Work { id, work });
+        self.actions.push(super::io::Action::Work { id, work });
     }
 
     /// Work has ended. Unknown names are ignored (the core has stopped meanwhile).

@@ -1,12 +1,12 @@
 //! Pages of the map and of the slot table that were stored and have left memory: read again for those who need them.
 
-use super::Core;
-use super::checkpoint::Located;
+use super::core::Core;
 use super::io::{Io, Purpose, TaskId};
-use super::recover::read_metadata;
+use super::located::Located;
+use super::read::{read_located, read_metadata};
 use blockmap::{Absent, Page, SLOT_PAGE_BYTES, SlotId, SlotPlace};
 use bytes::Bytes;
-use ondisk::{ArrayGeometry, SECTOR_BYTES};
+use ondisk::SECTOR_BYTES;
 use platform::Disk;
 use types::BLOCK_BYTES;
 
@@ -210,13 +210,4 @@ impl Core {
         self.slot_directory.get(page as usize) == Some(&located)
             && (self.bring_in(page, bytes) || self.away(page).is_some())
     }
-}
-
-/// Reads a page of the slot table or of its directory, and checks it.
-pub(crate) fn read_located(disk: &dyn Disk, geometry: &ArrayGeometry, located: Located) -> Option<Bytes> {
-    if located.segment >= geometry.segments() || located.sector >= geometry.segment_sectors() {
-        return None;
-    }
-    let offset = geometry.sector_start(located.segment, located.sector);
-    read_metadata(disk, geometry, offset, SLOT_PAGE_BYTES, located.crc)
 }

@@ -1,43 +1,11 @@
 //! The auditor: every count and every byte of the pool's accounting, made anew and compared.
 
-use super::Core;
-use super::load::read_located;
-use blockmap::{AuditReport, AuditViolation, Ref, Root, SlotTable};
+use super::core::Core;
+use super::error::AuditError;
+use super::read::read_located;
+use blockmap::{AuditReport, Ref, Root, SlotTable};
 use platform::Disk;
-use thiserror::Error;
 use types::Lsn;
-
-/// What is wrong with the state of the core.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AuditError {
-    /// The map and the slot table do not agree.
-    #[error(transparent)]
-    Map(#[from] AuditViolation),
-    /// The live sectors of a segment are not those that are stored in it.
-    #[error("segment {segment} counts {counted} live sectors, {found} were found")]
-    WrongLive {
-        /// The segment.
-        segment: u32,
-        /// What the pool says.
-        counted: u32,
-        /// What the walk found.
-        found: u32,
-    },
-    /// The sum of what is mapped in all volumes is wrong.
-    #[error("{counted} blocks are counted as mapped in all volumes, {found} are")]
-    WrongMapped {
-        /// What the core says.
-        counted: u64,
-        /// What the volumes add up to.
-        found: u64,
-    },
-    /// A page of the slot table cannot be read.
-    #[error("page {0} of the slot table cannot be read")]
-    UnreadableSlots(u32),
-    /// A segment that is free holds something.
-    #[error("a free segment holds something that is referenced")]
-    LiveInFree,
-}
 
 /// How far the log and the checkpoints have come, for tests and reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

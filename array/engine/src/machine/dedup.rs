@@ -3,8 +3,8 @@
 //! The index is a hint. It is not stored: after a start it is filled from the summaries of the segments, in the background. What
 //! it names may have been freed meanwhile, or be another block; nothing is shared before its bytes were compared.
 
-use super::Core;
-use super::destage::{Batch, Pair};
+use super::batch::{Batch, Pair};
+use super::core::Core;
 use super::dirty::{ALL_SECTORS, Origin};
 use super::load::Waiter;
 use super::pool::{Kind, Phase};

@@ -6,12 +6,12 @@
 //!      ─▶ Writing (all writes of the checkpoint) ─▶ Flushing ─▶ superblock 0, 1 (counts from here on), 2, 3 ─▶ Idle
 //! ```
 
-use super::Core;
+use super::core::Core;
 use super::io::{Io, Purpose};
-use super::manifest::get_u32;
+use super::located::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, Located, sectors_of};
 use super::pool::Kind;
 use blockmap::{Ref, SLOT_PAGE_BYTES, SlotPlace};
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use ondisk::{
     Chunk, LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SECTOR_BYTES, SUPERBLOCK_COPIES, SegmentWriter, SummaryItem,
     Superblock, superblock_offset,
@@ -19,32 +19,6 @@ use ondisk::{
 use platform::Durability;
 use std::collections::BTreeSet;
 use types::BLOCK_BYTES;
-
-/// Pages of the slot table in one page of its directory.
-pub(crate) const LOCATIONS_PER_PAGE: usize = 256;
-/// Bytes of a directory page.
-pub(crate) const DIRECTORY_PAGE_BYTES: usize = LOCATIONS_PER_PAGE * LOCATED_BYTES;
-const LOCATED_BYTES: usize = 16;
-
-/// Where a page of the slot table, or of its directory, is stored. 16 bytes: segment, sector, sectors, CRC32C, each 32 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Located {
-    pub(crate) segment: u32,
-    pub(crate) sector: u32,
-    /// 0: never stored.
-    pub(crate) sectors: u32,
-    pub(crate) crc: u32,
-}
-
-impl Located {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        [self.segment, self.sector, self.sectors, self.crc].into_iter().for_each(|word| out.put_u32_le(word));
-    }
-
-    pub(crate) fn decode(input: &mut Bytes) -> Option<Self> {
-        Some(Self { segment: get_u32(input)?, sector: get_u32(input)?, sectors: get_u32(input)?, crc: get_u32(input)? })
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -381,8 +355,4 @@ impl Core {
     pub(crate) fn manifest_sectors(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.manifest_runs.iter().map(|run| (run.segment(), sectors_of(run.bytes())))
     }
-}
-
-pub(crate) fn sectors_of(bytes: u32) -> u32 {
-    bytes.div_ceil(SECTOR_BYTES as u32)
 }

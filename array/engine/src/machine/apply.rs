@@ -1,10 +1,11 @@
 //! What a log record does to the map. The same code runs when a record is sequenced and when it is replayed.
 
+use super::core::Core;
 use super::dirty::{ALL_SECTORS, DirtyBlock, Origin, Stage};
 use super::manifest::value_bytes;
 use super::plan::{Part, ReadPlan, Run, patch};
 use super::steps::unmap_step;
-use super::{Core, Volume};
+use super::volume::Volume;
 use crate::service::{Change, Op, OpError, Tag};
 use blockmap::{Absent, Need, Ref, RefTarget, Root, SlotId, shares, span};
 use bytes::{Bytes, BytesMut};

@@ -1,6 +1,6 @@
 //! Room: whether a record may be sequenced now, later, or never. What was admitted here never fails afterwards.
 
-use super::Core;
+use super::core::Core;
 use super::io::{Io, Purpose};
 use super::pool::{Kind, Phase};
 use blockmap::SLOT_PAGE_BYTES;

@@ -1,11 +1,12 @@
 //! The manifest: everything of a checkpoint that is not a page. `docs/format.md` describes it byte by byte.
 
-use super::checkpoint::Located;
+use super::codec::{get_bytes, get_u32, get_u64, put_bytes, take};
+use super::core::Core;
+use super::located::Located;
 use super::pool::{Kind, Phase, Pool, Segment};
-use super::volumes::Volumes;
-use super::{Core, Volume};
+use super::volume::{Volume, Volumes};
 use blockmap::{Ref, RefTarget, Root, SlotId};
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{BufMut, Bytes};
 use std::collections::BTreeMap;
 use types::VolumeId;
 
@@ -18,7 +19,7 @@ const NO_SUMMARY: u32 = u32::MAX;
 
 /// A manifest as values.
 pub(crate) struct Manifest {
-    pub(super) volumes: Volumes,
+    pub(crate) volumes: Volumes,
     pub(crate) values: BTreeMap<Bytes, Bytes>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_usage: u64,
@@ -83,11 +84,6 @@ pub(crate) fn value_bytes(key: &[u8], value: &[u8]) -> u64 {
     (2 * size_of::<u32>() + key.len() + value.len()) as u64
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.put_u32_le(bytes.len() as u32);
-    out.put_slice(bytes);
-}
-
 /// Reads a manifest. `None` when the bytes, whose checksum is right, are not one.
 pub(crate) fn decode(mut bytes: Bytes) -> Option<Manifest> {
     let input = &mut bytes;
@@ -142,22 +138,4 @@ fn decode_segment(input: &mut Bytes) -> Option<Segment> {
         sectors,
         summary: (summary != NO_SUMMARY).then_some(summary),
     })
-}
-
-fn take(input: &mut Bytes, length: usize) -> Option<Bytes> {
-    (input.len() >= length).then(|| input.split_to(length))
-}
-
-pub(crate) fn get_u32(input: &mut Bytes) -> Option<u32> {
-    take(input, 4).map(|mut bytes| bytes.get_u32_le())
-}
-
-fn get_u64(input: &mut Bytes) -> Option<u64> {
-    take(input, 8).map(|mut bytes| bytes.get_u64_le())
-}
-
-fn get_bytes(input: &mut Bytes) -> Option<Bytes> {
-    let length = get_u32(input)?;
-    // Copied, so that a small value does not keep the whole manifest in memory.
-    take(input, length as usize).map(|bytes| Bytes::copy_from_slice(&bytes))
 }

@@ -2,6 +2,7 @@
 
 use super::tests::Memory;
 use super::*;
+use crate::machine::{io::perform, pool};
 use crate::service::{Change, Op};
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -86,7 +87,7 @@ impl Rig {
             Some(Action::Work { id, work }) => self.core.worked(id, work.perform(&self.disk)),
             Some(Action::Io { id, io }) => {
                 self.reads += u64::from(matches!(&io, Io::Read { bytes, .. } if *bytes == blockmap::SLOT_PAGE_BYTES));
-                self.core.io_done(id, recover::perform(&self.disk, &io));
+                self.core.io_done(id, perform(&self.disk, &io));
             }
         }
         self.most = self.most.max(self.core.map.pages.bytes() + self.core.map.slots.loaded_page_bytes());

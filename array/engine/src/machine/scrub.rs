@@ -1,8 +1,8 @@
 //! What the scrubber and the auditor ask of the core: a checkpoint that stays as it is, and, segment by segment, what is
 //! stored in it. They read the drive themselves, without the core.
 
-use super::Core;
-use super::checkpoint::Located;
+use super::core::Core;
+use super::located::Located;
 use super::pool::{Kind, Phase};
 use blockmap::{Page, Ref, RefTarget, SlotId};
 use ondisk::{SummaryEntry, SummaryItem, Superblock};

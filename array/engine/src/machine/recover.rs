@@ -1,65 +1,27 @@
 //! Making an array, and reading one back: superblock, manifest, slot table, then the log.
 
 use super::check::check_superblock;
-use super::checkpoint::{LOCATIONS_PER_PAGE, Located, sectors_of};
-use super::load::read_located;
+use super::checkpoint::Checkpoint;
+use super::core::Core;
+use super::dedup::Dedup;
+use super::error::{CreateError, RecoverError};
+use super::io::{Action, Io, perform};
+use super::located::{LOCATIONS_PER_PAGE, Located, sectors_of};
+use super::log::Log;
 use super::manifest::{self, Manifest};
+use super::options::Options;
 use super::pool::{Kind, Phase, Pool};
+use super::read::{read_located, read_manifest, read_superblocks};
 use super::room::ReplayRoom;
-use super::{Action, Checkpoint, Core, Dedup, Io, Log, Options, UnitCache};
+use super::unit::UnitCache;
 use blockmap::Map;
 use bytes::Bytes;
-use ondisk::{
-    ArrayGeometry, LogPosition, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError, superblock_offset,
-};
+use ondisk::{ArrayGeometry, LogPosition, Superblock, superblock_offset};
 use platform::{Disk, DiskError, Durability};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use thiserror::Error;
 use types::Lsn;
 use wal::{Chain, LogOp, Replay, ReplayError};
-
-/// Why an array could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum CreateError {
-    /// The drive failed or is full.
-    #[error("the array cannot be written: {0}")]
-    Disk(#[from] DiskError),
-    /// The drive holds an array already.
-    #[error("there is an array already")]
-    Exists,
-    /// The first checkpoint did not come about.
-    #[error("the new array has no room for its first checkpoint")]
-    NoRoom,
-}
-
-/// Why an array could not be read back.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RecoverError {
-    /// The drive failed.
-    #[error("the array cannot be read: {0}")]
-    Disk(#[from] DiskError),
-    /// No superblock counts.
-    #[error(transparent)]
-    Superblock(#[from] SuperblockError),
-    /// The drive is shorter than the array.
-    #[error("the array takes {needed} bytes, the drive has {found}")]
-    TooShort {
-        /// What the superblock says.
-        needed: u64,
-        /// What there is.
-        found: u64,
-    },
-    /// A structure did not pass its checksum or makes no sense.
-    #[error("{0} is damaged")]
-    Damaged(&'static str),
-    /// The log holds a group that this program did not write.
-    #[error("the log is damaged: {0}")]
-    Log(String),
-    /// The log could not be applied.
-    #[error("replaying the log stopped: {0}")]
-    Replay(String),
-}
 
 /// What a recovery has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -320,22 +282,6 @@ impl Core {
     }
 }
 
-/// Does one I/O, waiting for it.
-pub(crate) fn perform(disk: &dyn Disk, io: &Io) -> Result<Bytes, DiskError> {
-    match io {
-        Io::Read { offset, bytes } => {
-            let mut buffer = vec![0; *bytes];
-            disk.read_at(*offset, &mut buffer).map(|()| Bytes::from(buffer))
-        }
-        Io::Write { offset, data, durability } => {
-            let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
-            disk.write_at(*offset, &parts, *durability).map(|()| Bytes::new())
-        }
-        Io::Flush => disk.flush().map(|()| Bytes::new()),
-        Io::Allocate { offset, bytes } => disk.allocate(*offset, *bytes).map(|()| Bytes::new()),
-    }
-}
-
 fn chain_at(superblock: &Superblock) -> Chain {
     let log = &superblock.log;
     Chain {
@@ -361,43 +307,4 @@ fn clear_log(disk: &dyn Disk, geometry: &ArrayGeometry) -> Result<(), DiskError>
         at += length as u64;
     }
     disk.flush()
-}
-
-fn read_superblocks(disk: &dyn Disk) -> Result<[Vec<u8>; SUPERBLOCK_COPIES], DiskError> {
-    let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
-    for (copy, bytes) in copies.iter_mut().enumerate() {
-        bytes.resize(SUPERBLOCK_BYTES, 0);
-        // A copy that cannot be read is one that does not count; the quorum decides.
-        if disk.read_at(superblock_offset(copy), bytes).is_err() {
-            bytes.fill(0);
-        }
-    }
-    Ok(copies)
-}
-
-fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, RecoverError> {
-    let damaged = RecoverError::Damaged("the manifest");
-    let mut all = Vec::new();
-    for run in &superblock.manifest {
-        let offset = superblock.geometry.sector_start(run.segment(), run.sector());
-        let bytes = read_metadata(disk, &superblock.geometry, offset, run.bytes() as usize, run.crc());
-        all.extend_from_slice(&bytes.ok_or(damaged.clone())?);
-    }
-    let manifest = manifest::decode(all.into()).ok_or(damaged.clone())?;
-    if manifest.segments.len() == superblock.geometry.segments() as usize { Ok(manifest) } else { Err(damaged) }
-}
-
-/// Metadata with that checksum, from the one of its two copies that is sound.
-pub(crate) fn read_metadata(
-    disk: &dyn Disk,
-    geometry: &ArrayGeometry,
-    offset: u64,
-    length: usize,
-    crc: u32,
-) -> Option<Bytes> {
-    [offset, geometry.mirror_offset(offset)].into_iter().find_map(|offset| {
-        let mut bytes = vec![0; length];
-        disk.read_at(offset, &mut bytes).ok()?;
-        (crc_fast::crc32_iscsi(&bytes) == crc).then(|| bytes.into())
-    })
 }

@@ -1,7 +1,7 @@
 //! The cleaner: makes free segments out of those that are mostly dead. Live data becomes dirty blocks again, and live pages
 //! become changed pages, so that destage and the next checkpoint give them another place; nothing else knows of cleaning.
 
-use super::Core;
+use super::core::Core;
 use super::dirty::{ALL_SECTORS, Origin};
 use super::io::{Io, Purpose};
 use super::load::Waiter;
@@ -402,7 +402,7 @@ impl Core {
     pub(crate) fn is_live(&self, segment: u32, entry: &SummaryEntry) -> Option<bool> {
         let SummaryEntry { sector, sectors, index, blocks, .. } = *entry;
         let place = SlotPlace { segment, sector, sectors, index, blocks };
-        let is_located = |located: Option<&super::checkpoint::Located>| {
+        let is_located = |located: Option<&super::located::Located>| {
             located.is_some_and(|at| {
                 (at.segment, at.sector) == (segment, u32::from(entry.sector)) && at.sectors > 0 && at.crc == entry.crc
             })

@@ -1,6 +1,6 @@
 //! What is wrong with a request before anything is done for it.
 
-use super::Core;
+use super::core::Core;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};

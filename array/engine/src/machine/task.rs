@@ -1,8 +1,8 @@
 //! Requests on their way: claim, load, fetch, room, sequence, commit. A task that cannot go on waits in exactly one place and
 //! is run again from the top when that has changed; nothing is done for it before it is sequenced.
 
-use super::Core;
 use super::apply::{fill_of, touched_blocks};
+use super::core::Core;
 use super::io::{Action, TaskId};
 use super::load::Waiter;
 use super::locks::{Claim, Claims, add_claim};
