@@ -130,11 +130,11 @@ pub(crate) fn decode_binary(value: &str) -> Option<Vec<u8>> {
 }
 
 fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
-    let nibble = |c: &u8| (*c as char).to_digit(16);
+    let nibble = |c: &u8| (*c as char).to_digit(16).and_then(|value| u8::try_from(value).ok());
     // An odd number of digits lacks a leading zero.
     let (head, pairs) = digits.split_at(digits.len() % 2);
-    let head = head.iter().map(|c| nibble(c).map(|v| v as u8));
-    let tail = pairs.chunks_exact(2).map(|pair| Some((nibble(&pair[0])? << 4 | nibble(&pair[1])?) as u8));
+    let head = head.iter().map(nibble);
+    let tail = pairs.chunks_exact(2).map(|pair| Some(nibble(&pair[0])? << 4 | nibble(&pair[1])?));
     head.chain(tail).collect()
 }
 
@@ -159,7 +159,8 @@ fn decode_base64(digits: &[u8]) -> Option<Vec<u8>> {
         count += 6;
         if count >= 8 {
             count -= 8;
-            out.push((bits >> count) as u8);
+            let [.., byte] = (bits >> count).to_be_bytes();
+            out.push(byte);
             bits &= (1 << count) - 1;
         }
     }

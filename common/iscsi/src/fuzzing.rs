@@ -182,7 +182,7 @@ fn answer(connection: &mut TargetConnection, above: &mut Vec<Event>) {
         match event {
             Event::Command(command) => {
                 assert!(command.data.len() <= LIMITS.max_write_bytes as usize);
-                assert_eq!(command.data.len() as u32, command.expected_write.min(LIMITS.max_write_bytes));
+                assert_eq!(command.data.len(), command.expected_write.min(LIMITS.max_write_bytes) as usize);
                 let completion = match command.cdb[0] % 4 {
                     0 => CommandCompletion::good(),
                     1 => CommandCompletion::read(vec![0xa5; usize::from(command.cdb[1]) * 64]),

@@ -28,6 +28,7 @@
 //! recovery level 0 (SNACK is rejected, a wrong header digest closes the connection), data in order (DataPDUInOrder and
 //! DataSequenceInOrder are settled at Yes), CHAP as the only proof of identity.
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
 
 mod chap;
 mod digest;
@@ -35,6 +36,7 @@ mod digest;
 pub mod fuzzing;
 mod gather;
 pub mod initiator_connection;
+mod length;
 mod login;
 #[cfg(test)]
 mod loopback;

@@ -1,4 +1,5 @@
 //! Both state machines against each other, in memory: whatever is negotiated, the data arrives.
+#![expect(clippy::cast_possible_truncation, reason = "the bytes of test patterns wrap around")]
 
 use std::collections::HashMap;
 

@@ -2,6 +2,9 @@
 
 use crate::digest::Digests;
 
+/// Commands that an initiator may have outstanding unless the target is configured otherwise.
+pub(crate) const DEFAULT_COMMAND_WINDOW: u32 = 128;
+
 /// What both ends have agreed on, or what one of them is ready to agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {

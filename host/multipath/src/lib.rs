@@ -9,7 +9,7 @@ mod counters;
 mod disk;
 mod error;
 mod identity;
-mod iscsi;
+mod iscsi_disk;
 mod memory;
 mod vaai;
 
@@ -18,7 +18,7 @@ pub use disk::{AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningE
 pub use error::DeviceError;
 pub use identity::DiskIdentity;
 pub use initiator::CopyRun;
-pub use iscsi::{
+pub use iscsi_disk::{
     BEST_IO_LIMIT, DiskOptions, IscsiDisk, OpenError, PathConfig, PathPolicy, PathState, PathStatus, RetryRules,
     UnknownPolicy,
 };

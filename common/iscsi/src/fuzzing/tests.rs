@@ -14,7 +14,7 @@ fn almost_pdu() -> impl Strategy<Value = Vec<u8>> {
     (head, any::<[u8; 16]>(), prop::collection::vec(any::<u8>(), 0..600), 0u8..4).prop_map(
         |((opcode, immediate, flags, words), cdb, data, ahs)| {
             let mut pdu = vec![opcode | if immediate { 0x40 } else { 0 }, flags, 0, 0, ahs / 3];
-            pdu.extend_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
+            pdu.extend_from_slice(&u32::try_from(data.len()).unwrap().to_be_bytes()[1..]);
             words.iter().take(6).for_each(|word| pdu.extend_from_slice(&word.to_be_bytes()));
             match opcode {
                 5 => [0, words[6], words[7] % 3 * 512, 0].iter().for_each(|w| pdu.extend_from_slice(&w.to_be_bytes())),

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{CloseReason, CommandId, InitiatorCommand, Response};
+use super::types::{CloseReason, CommandId, InitiatorCommand, Response};
 use crate::{
     gather::Gather,
+    length::len_u32,
     output::Output,
     parameters::Parameters,
     payload::PayloadChain,
@@ -29,7 +30,7 @@ pub(super) struct Outstanding {
 
 impl Outstanding {
     pub(super) fn new(id: CommandId, tag: u32, cmd_sn: u32, request: InitiatorCommand) -> Self {
-        let length = u32::try_from(request.data.len()).unwrap_or(u32::MAX);
+        let length = len_u32(request.data.len());
         let expected_write = request.expected_write.unwrap_or(length);
         Self { id, tag, cmd_sn, request, expected_write, sent: 0, received: Gather::default(), next_sn: 0 }
     }
@@ -50,7 +51,7 @@ impl Outstanding {
     pub(super) fn send(&mut self, parameters: &Parameters, exp_stat_sn: u32, output: &mut Output) {
         let write = self.expected_write > 0;
         let (read, bidirectional) = (self.request.expected_read > 0, write && self.request.expected_read > 0);
-        let may = self.expected_write.min(self.request.data.len() as u32).min(parameters.first_burst_length);
+        let may = self.expected_write.min(len_u32(self.request.data.len())).min(parameters.first_burst_length);
         let immediate = if parameters.immediate_data { may.min(parameters.max_send_segment) } else { 0 };
         let unsolicited = if parameters.initial_r2t { immediate } else { may };
         let head = self.request.cdb.len().min(16);

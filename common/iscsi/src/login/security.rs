@@ -1,6 +1,6 @@
 //! The security negotiation of the target (RFC 7143 12.1): AuthMethod and CHAP.
 
-use super::{Authentication, ChapAccount, LoginAuthority, LoginStatus};
+use super::types::{Authentication, ChapAccount, LoginAuthority, LoginStatus};
 use crate::{
     chap::{self, Algorithm, key},
     text::{Pairs, REJECT, name, split_list},

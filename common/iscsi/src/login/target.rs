@@ -2,13 +2,14 @@
 
 use bytes::BytesMut;
 
-use super::{
+use super::security::Security;
+use super::types::{
     Authentication, Established, LoginAuthority, LoginProgress, LoginRefusal, LoginStatus, SessionKind, SessionRequest,
-    VERSION, security::Security,
+    VERSION,
 };
 use crate::{
     output::Output,
-    parameters::Parameters,
+    parameters::{DEFAULT_COMMAND_WINDOW, Parameters},
     pdu::{DecodeLimits, Decoder, Frame, LoginRequest, LoginResponse, Opcode, Stage, TargetSn},
     text::{self, Assembler, Negotiation, Pairs, name},
 };
@@ -35,8 +36,12 @@ pub struct LoginConfig {
 
 impl Default for LoginConfig {
     fn default() -> Self {
-        let command_window = crate::target_connection::ConnectionLimits::default().command_window;
-        Self { portal_group_tag: 1, target_alias: None, offer: Parameters::offer_of_target(), command_window }
+        Self {
+            portal_group_tag: 1,
+            target_alias: None,
+            offer: Parameters::offer_of_target(),
+            command_window: DEFAULT_COMMAND_WINDOW,
+        }
     }
 }
 

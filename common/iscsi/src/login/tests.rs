@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::*;
 use crate::{
-    chap,
+    chap::{self, ChapSecret},
     initiator_connection::{ChapIdentity, LoginError, MutualChap},
     output::Output,
     pdu::{Decoder, Encode, LoginRequest, LoginResponse, NopOut, Pdu, Stage},

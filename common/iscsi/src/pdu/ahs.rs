@@ -3,15 +3,14 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{PduError, padding};
+use super::wire::{AFTER_BHS, PduError, padding};
+use crate::length::len_u16;
 
 /// Longest CDB accepted: SPC-5 variable-length CDBs end at 260 bytes.
 pub const MAX_CDB_LEN: usize = 260;
 
 const EXTENDED_CDB: u8 = 0x01;
 const BIDIRECTIONAL_READ_LENGTH: u8 = 0x02;
-/// The AHS list starts right behind the basic header segment.
-const FIRST_BYTE: u16 = 48;
 
 /// What a SCSI Command may carry in its additional header segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(super) fn load(ahs: &Bytes) -> Result<Additional, PduError> {
     let mut additional = Additional::default();
     let mut at = 0usize;
     while at < ahs.len() {
-        let here = PduError::Field { byte: FIRST_BYTE + at as u16 };
+        let here = PduError::Field { byte: AFTER_BHS.saturating_add(len_u16(at)) };
         // TotalAHSLength counts words, so a segment header is never cut.
         let header = ahs.get(at..at + 4).ok_or(here)?;
         let length = usize::from(u16::from_be_bytes([header[0], header[1]]));
@@ -56,7 +55,7 @@ pub(super) fn load(ahs: &Bytes) -> Result<Additional, PduError> {
 pub fn encode_ahs(extended_cdb: &[u8], expected_read: Option<u32>) -> Bytes {
     let mut out = BytesMut::new();
     if !extended_cdb.is_empty() {
-        out.put_u16(extended_cdb.len() as u16 + 1);
+        out.put_u16(len_u16(extended_cdb.len() + 1));
         out.put_u8(EXTENDED_CDB);
         out.put_u8(0);
         out.put_slice(extended_cdb);

@@ -7,7 +7,10 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, PduError, TargetSn, WireLun};
+use super::wire::{
+    AFTER_BHS, BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, PduError, TargetSn, TargetSnWire, WireLun,
+};
+use crate::length::len_u16;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -19,9 +22,7 @@ struct AsyncMessageBhs {
     lun: U64,
     all_ones: U32,
     reserved_20: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     async_event: u8,
     async_vcode: u8,
     parameter_1: U16,
@@ -103,15 +104,7 @@ impl AsyncMessage {
             255 => AsyncEvent::Vendor { code: wire.async_vcode },
             _ => return Err(PduError::Field { byte: 36 }),
         };
-        Ok(Self {
-            lun: WireLun(wire.lun.get()),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
-            event,
-        })
+        Ok(Self { lun: WireLun(wire.lun.get()), sn: wire.sn.load(), event })
     }
 }
 
@@ -136,9 +129,7 @@ impl Encode for AsyncMessage {
             lun: self.lun.0.into(),
             all_ones: NO_TAG.into(),
             reserved_20: 0.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             async_event: event,
             async_vcode: vcode,
             parameter_1: p1.into(),
@@ -151,7 +142,7 @@ impl Encode for AsyncMessage {
     fn data(&self) -> Bytes {
         let AsyncEvent::Scsi { sense } = &self.event else { return Bytes::new() };
         let mut out = BytesMut::with_capacity(2 + sense.len());
-        out.put_u16(sense.len() as u16);
+        out.put_u16(len_u16(sense.len()));
         out.put_slice(sense);
         out.freeze()
     }
@@ -159,7 +150,7 @@ impl Encode for AsyncMessage {
 
 /// RFC 7143 11.9.4: the data segment is SenseLength (2 bytes), sense data, and iSCSI event data.
 fn sense_of(data: &Bytes) -> Result<Bytes, PduError> {
-    let misfit = PduError::Field { byte: BHS_LEN as u16 };
+    let misfit = PduError::Field { byte: AFTER_BHS };
     let head = data.first_chunk::<2>().ok_or(misfit)?;
     let end = 2 + usize::from(u16::from_be_bytes(*head));
     if end > data.len() {

@@ -7,7 +7,8 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, Residual, TargetSn, WireLun};
+use super::scsi::Residual;
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, TargetSn, TargetSnWire, WireLun};
 
 const ACKNOWLEDGE: u8 = 0x40;
 const STATUS: u8 = 0x01;
@@ -42,9 +43,7 @@ struct DataInBhs {
     lun: U64,
     initiator_task_tag: U32,
     target_transfer_tag: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     data_sn: U32,
     buffer_offset: U32,
     residual_count: U32,
@@ -168,11 +167,7 @@ impl DataIn {
             lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             data_sn: wire.data_sn.get(),
             buffer_offset: wire.buffer_offset.get(),
             data: frame.data,
@@ -185,6 +180,8 @@ impl Encode for DataIn {
         let bit = |on: bool, mask: u8| if on { mask } else { 0 };
         let (status, residual) = self.status.unwrap_or_default();
         let status_flag = bit(self.status.is_some(), STATUS);
+        let stat_sn = if self.status.is_some() { self.sn.stat_sn } else { 0 };
+        let sn = TargetSn { stat_sn, ..self.sn };
         transmute!(DataInBhs {
             opcode: Opcode::DataIn as u8,
             flags: bit(self.final_, FINAL) | bit(self.acknowledge, ACKNOWLEDGE) | status_flag | residual.flags(),
@@ -194,9 +191,7 @@ impl Encode for DataIn {
             lun: self.lun.0.into(),
             initiator_task_tag: self.initiator_task_tag.into(),
             target_transfer_tag: self.target_transfer_tag.into(),
-            stat_sn: if self.status.is_some() { self.sn.stat_sn } else { 0 }.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: sn.into(),
             data_sn: self.data_sn.into(),
             buffer_offset: self.buffer_offset.into(),
             residual_count: residual.count().into(),

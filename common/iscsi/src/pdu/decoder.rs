@@ -4,7 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
-use super::{BHS_LEN, Bhs, Frame, padding};
+use super::wire::{BHS_LEN, Bhs, Frame, padding};
 use crate::digest::{self, DIGEST_LEN, Digests};
 
 /// What a peer may send; both limits are declared by us, so a longer PDU breaks the protocol.

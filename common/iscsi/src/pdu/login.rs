@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, Frame, IMMEDIATE, Opcode, PduError, TargetSn};
+use super::wire::{BHS_LEN, Bhs, Encode, Frame, IMMEDIATE, Opcode, PduError, TargetSn, TargetSnWire};
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -43,9 +43,7 @@ struct LoginResponseBhs {
     tsih: U16,
     initiator_task_tag: U32,
     reserved_20: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     status_class: u8,
     status_detail: u8,
     reserved_38: [u8; 10],
@@ -206,11 +204,7 @@ impl LoginResponse {
             isid: wire.isid,
             tsih: wire.tsih.get(),
             initiator_task_tag: wire.initiator_task_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             status,
             data: frame.data,
         })
@@ -230,9 +224,7 @@ impl Encode for LoginResponse {
             tsih: self.tsih.into(),
             initiator_task_tag: self.initiator_task_tag.into(),
             reserved_20: 0.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             status_class,
             status_detail,
             reserved_38: [0; 10],

@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, TargetSnWire};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -36,9 +36,7 @@ struct LogoutResponseBhs {
     reserved_8: [u8; 8],
     initiator_task_tag: U32,
     reserved_20: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     reserved_36: U32,
     time_to_wait: U16,
     time_to_retain: U16,
@@ -169,11 +167,7 @@ impl LogoutResponse {
         Ok(Self {
             result,
             initiator_task_tag: wire.initiator_task_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             time_to_wait: wire.time_to_wait.get(),
             time_to_retain: wire.time_to_retain.get(),
         })
@@ -191,9 +185,7 @@ impl Encode for LogoutResponse {
             reserved_8: [0; 8],
             initiator_task_tag: self.initiator_task_tag.into(),
             reserved_20: 0.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             reserved_36: 0.into(),
             time_to_wait: self.time_to_wait.into(),
             time_to_retain: self.time_to_retain.into(),

@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, TargetSn, WireLun};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, TargetSn, TargetSnWire, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -18,9 +18,7 @@ struct R2tBhs {
     lun: U64,
     initiator_task_tag: U32,
     target_transfer_tag: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     r2t_sn: U32,
     buffer_offset: U32,
     desired_data_transfer_length: U32,
@@ -54,11 +52,7 @@ impl R2t {
             lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             r2t_sn: wire.r2t_sn.get(),
             buffer_offset: wire.buffer_offset.get(),
             desired_length: wire.desired_data_transfer_length.get(),
@@ -76,9 +70,7 @@ impl Encode for R2t {
             lun: self.lun.0.into(),
             initiator_task_tag: self.initiator_task_tag.into(),
             target_transfer_tag: self.target_transfer_tag.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             r2t_sn: self.r2t_sn.into(),
             buffer_offset: self.buffer_offset.into(),
             desired_data_transfer_length: self.desired_length.into(),

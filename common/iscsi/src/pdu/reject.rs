@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian::U32, transmute, transmute_ref};
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, PduError, TargetSn};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, NO_TAG, Opcode, PduError, TargetSn, TargetSnWire};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -16,9 +16,7 @@ struct RejectBhs {
     reserved_8: [u8; 8],
     all_ones: U32,
     reserved_20: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     data_sn: U32,
     reserved_40: [u8; 8],
 }
@@ -80,16 +78,7 @@ impl Reject {
             0x0c => RejectReason::WaitingForLogout,
             _ => return Err(PduError::Field { byte: 2 }),
         };
-        Ok(Self {
-            reason,
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
-            data_sn: wire.data_sn.get(),
-            header: frame.data,
-        })
+        Ok(Self { reason, sn: wire.sn.load(), data_sn: wire.data_sn.get(), header: frame.data })
     }
 }
 
@@ -104,9 +93,7 @@ impl Encode for Reject {
             reserved_8: [0; 8],
             all_ones: NO_TAG.into(),
             reserved_20: 0.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             data_sn: self.data_sn.into(),
             reserved_40: [0; 8],
         })

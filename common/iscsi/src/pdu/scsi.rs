@@ -7,7 +7,11 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, WireLun, ahs};
+use super::ahs;
+use super::wire::{
+    AFTER_BHS, BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, TargetSnWire, WireLun,
+};
+use crate::length::len_u16;
 
 const READ: u8 = 0x40;
 const WRITE: u8 = 0x20;
@@ -45,9 +49,7 @@ struct ScsiResponseBhs {
     reserved_8: [u8; 8],
     initiator_task_tag: U32,
     snack_tag: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     exp_data_sn: U32,
     bidi_residual_count: U32,
     residual_count: U32,
@@ -250,11 +252,7 @@ impl ScsiResponse {
             status: wire.status,
             initiator_task_tag: wire.initiator_task_tag.get(),
             snack_tag: wire.snack_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             exp_data_sn: wire.exp_data_sn.get(),
             bidi_residual: Residual::load(wire.flags >> 2, wire.bidi_residual_count.get()),
             residual: Residual::load(wire.flags, wire.residual_count.get()),
@@ -280,9 +278,7 @@ impl Encode for ScsiResponse {
             reserved_8: [0; 8],
             initiator_task_tag: self.initiator_task_tag.into(),
             snack_tag: self.snack_tag.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             exp_data_sn: self.exp_data_sn.into(),
             bidi_residual_count: self.bidi_residual.count().into(),
             residual_count: self.residual.count().into(),
@@ -294,7 +290,7 @@ impl Encode for ScsiResponse {
             return Bytes::new();
         }
         let mut out = BytesMut::with_capacity(2 + self.sense.len() + self.response_data.len());
-        out.put_u16(self.sense.len() as u16);
+        out.put_u16(len_u16(self.sense.len()));
         out.put_slice(&self.sense);
         out.put_slice(&self.response_data);
         out.freeze()
@@ -306,7 +302,7 @@ fn split_sense(data: &Bytes) -> Result<(Bytes, Bytes), PduError> {
     if data.is_empty() {
         return Ok((Bytes::new(), Bytes::new()));
     }
-    let misfit = PduError::Field { byte: BHS_LEN as u16 };
+    let misfit = PduError::Field { byte: AFTER_BHS };
     let head = data.first_chunk::<2>().ok_or(misfit)?;
     let end = 2 + usize::from(u16::from_be_bytes(*head));
     if end > data.len() {

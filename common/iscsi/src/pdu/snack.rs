@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, WireLun};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, Opcode, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

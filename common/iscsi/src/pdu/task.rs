@@ -6,7 +6,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, WireLun};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, PduError, TargetSn, TargetSnWire, WireLun};
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -37,9 +37,7 @@ struct ResponseBhs {
     reserved_8: [u8; 8],
     initiator_task_tag: U32,
     reserved_20: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     reserved_36: [u8; 12],
 }
 const _: () = assert!(size_of::<ResponseBhs>() == BHS_LEN);
@@ -216,11 +214,7 @@ impl TaskManagementResponse {
         Ok(Self {
             outcome: TaskOutcome::from_code(wire.response).ok_or(PduError::Field { byte: 2 })?,
             initiator_task_tag: wire.initiator_task_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
         })
     }
 }
@@ -236,9 +230,7 @@ impl Encode for TaskManagementResponse {
             reserved_8: [0; 8],
             initiator_task_tag: self.initiator_task_tag.into(),
             reserved_20: 0.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             reserved_36: [0; 12],
         })
     }

@@ -1,3 +1,5 @@
+#![expect(clippy::cast_possible_truncation, reason = "the bytes of test patterns wrap around")]
+
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 

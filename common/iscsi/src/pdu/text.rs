@@ -7,7 +7,7 @@ use zerocopy::{
     transmute, transmute_ref,
 };
 
-use super::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, TargetSn, WireLun};
+use super::wire::{BHS_LEN, Bhs, Encode, FINAL, Frame, IMMEDIATE, Opcode, TargetSn, TargetSnWire, WireLun};
 
 const CONTINUE: u8 = 0x40;
 
@@ -37,9 +37,7 @@ struct TextResponseBhs {
     lun: U64,
     initiator_task_tag: U32,
     target_transfer_tag: U32,
-    stat_sn: U32,
-    exp_cmd_sn: U32,
-    max_cmd_sn: U32,
+    sn: TargetSnWire,
     reserved_36: [u8; 12],
 }
 const _: () = assert!(size_of::<TextResponseBhs>() == BHS_LEN);
@@ -139,11 +137,7 @@ impl TextResponse {
             lun: WireLun(wire.lun.get()),
             initiator_task_tag: wire.initiator_task_tag.get(),
             target_transfer_tag: wire.target_transfer_tag.get(),
-            sn: TargetSn {
-                stat_sn: wire.stat_sn.get(),
-                exp_cmd_sn: wire.exp_cmd_sn.get(),
-                max_cmd_sn: wire.max_cmd_sn.get(),
-            },
+            sn: wire.sn.load(),
             data: frame.data,
         }
     }
@@ -159,9 +153,7 @@ impl Encode for TextResponse {
             lun: self.lun.0.into(),
             initiator_task_tag: self.initiator_task_tag.into(),
             target_transfer_tag: self.target_transfer_tag.into(),
-            stat_sn: self.sn.stat_sn.into(),
-            exp_cmd_sn: self.sn.exp_cmd_sn.into(),
-            max_cmd_sn: self.sn.max_cmd_sn.into(),
+            sn: self.sn.into(),
             reserved_36: [0; 12],
         })
     }

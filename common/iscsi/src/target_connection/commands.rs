@@ -9,6 +9,7 @@ use super::{
     types::TargetCommand,
     window::Place,
 };
+use crate::length::len_u32;
 use crate::pdu::{DataOut, Frame, NO_TAG, R2t, RejectReason, ScsiCommand, WireLun};
 
 impl TargetConnection {
@@ -94,7 +95,7 @@ impl TargetConnection {
         let first_burst = self.parameters.first_burst_length;
         let collected = expected_write.min(self.limits.max_write_bytes.max(first_burst));
         let end = expected_write.min(first_burst);
-        let length = immediate.len() as u32;
+        let length = len_u32(immediate.len());
         let fault = if length > 0 && !self.parameters.immediate_data {
             Some(Spoil::Unexpected)
         } else if length > end {

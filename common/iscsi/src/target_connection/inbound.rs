@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::types::CommandCompletion;
 use crate::{
     gather::Gather,
+    length::len_u32,
     pdu::{DataOut, NO_TAG},
 };
 
@@ -81,7 +82,7 @@ impl Inbound {
     /// PDUs follow up to the offset `unsolicited_end`, when there is one.
     pub(super) fn new(expected: u32, immediate: Bytes, unsolicited_end: Option<u32>) -> Self {
         let mut inbound = Self { expected, ..Self::default() };
-        let have = immediate.len() as u32;
+        let have = len_u32(immediate.len());
         inbound.store(immediate);
         inbound.unsolicited = unsolicited_end.map(|end| Sequence {
             transfer_tag: NO_TAG,
@@ -129,7 +130,7 @@ impl Inbound {
     }
 
     fn received(&self) -> u32 {
-        self.data.len() as u32
+        len_u32(self.data.len())
     }
 
     /// The next R2T to send: none when enough are outstanding, or all data was asked for.
@@ -166,7 +167,7 @@ impl Inbound {
             None => None,
         };
         let Some(sequence) = sequence else { return false };
-        let length = pdu.data.len() as u32;
+        let length = len_u32(pdu.data.len());
         let fault = sequence.fault(&pdu, length, digest_ok).or_else(|| {
             // RFC 7143 13.19: If DataSequenceInOrder is Yes, data sequences are transferred using continuously
             // non-decreasing sequence offsets.

@@ -30,14 +30,14 @@ mod commands;
 mod inbound;
 mod requests;
 mod responses;
+mod state;
 mod tasks;
 mod text;
 mod types;
 mod window;
 
-use requests::Pending;
+use state::{Held, PendingFunction, Phase, TextExchange};
 use tasks::TaskTable;
-use text::TextExchange;
 pub use types::{
     CloseReason, CommandCompletion, ConnectionLimits, Event, RequestId, SendTargets, TargetCommand, TargetRecord,
     TargetTaskId, TaskManagement,
@@ -46,26 +46,6 @@ use window::CommandWindow;
 
 /// Longest list of additional header segments: an extended CDB and a read length.
 const MAX_AHS_LEN: u32 = 264;
-
-/// What waits for its turn by CmdSN.
-#[derive(Debug)]
-enum Held {
-    /// A command: it is in the task table already, so that its data can come.
-    Task(TargetTaskId),
-    /// Any other request.
-    Request(Frame),
-}
-
-/// Whether the connection still takes requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Open,
-    /// A logout with this tag waits for the commands to end.
-    Leaving {
-        initiator_task_tag: u32,
-    },
-    Closed,
-}
 
 /// A connection in the full feature phase: bytes in, [`Event`]s out; completions in, bytes out.
 #[derive(Debug)]
@@ -86,7 +66,7 @@ pub struct TargetConnection {
     next_transfer_tag: u32,
     /// Immediate requests that are outstanding.
     immediates: u32,
-    pending: Vec<Pending>,
+    pending: Vec<PendingFunction>,
     next_request: u32,
     text: TextExchange,
     /// The transfer tag of a ping that is not answered yet.

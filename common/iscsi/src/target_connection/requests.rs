@@ -1,9 +1,10 @@
 //! Requests that are no commands: NOP-Out, task management, logout; texts are in [`super::text`].
 
-use super::{
-    CloseReason, Event, Held, Phase, RequestId, TargetConnection, TargetTaskId, TaskManagement, tasks::Task,
-    window::Place,
-};
+use super::TargetConnection;
+use super::state::{Held, PendingFunction, Phase};
+use super::tasks::Task;
+use super::types::{CloseReason, Event, RequestId, TargetTaskId, TaskManagement};
+use super::window::Place;
 use crate::{
     pdu::{
         Frame, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, NO_TAG, NopIn, NopOut, Opcode, RejectReason,
@@ -11,14 +12,6 @@ use crate::{
     },
     serial::before,
 };
-
-/// A task management function that the layer above works on.
-#[derive(Debug)]
-pub(super) struct Pending {
-    id: RequestId,
-    initiator_task_tag: u32,
-    immediate: bool,
-}
 
 impl TargetConnection {
     /// Puts a request into the order of CmdSN.
@@ -158,7 +151,7 @@ impl TargetConnection {
         } else {
             self.window.occupy();
         }
-        self.pending.push(Pending { id, initiator_task_tag, immediate });
+        self.pending.push(PendingFunction { id, initiator_task_tag, immediate });
         let (function, lun) = (request.function, request.lun);
         events.push(Event::TaskManagement(TaskManagement { id, function, lun, tasks }));
     }

@@ -2,6 +2,7 @@
 
 use super::{CommandCompletion, Phase, TargetConnection, TargetTaskId, tasks::Task};
 use crate::{
+    length::len_u32,
     payload::PayloadChain,
     pdu::{DataIn, Encode, NO_TAG, Residual, ScsiResponse},
 };
@@ -98,7 +99,7 @@ impl TargetConnection {
                 burst_left = burst;
             }
             data_sn += 1;
-            offset += length as u32;
+            offset += len_u32(length);
         }
         data_sn
     }

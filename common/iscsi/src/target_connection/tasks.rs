@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use super::{inbound::Inbound, types::TargetTaskId};
+use crate::length::len_u32;
 use crate::pdu::{TaskAttribute, WireLun};
 
 /// One command, from its arrival until its response.
@@ -52,19 +53,19 @@ impl TaskTable {
     pub(super) fn insert(&mut self, task: Task) -> TargetTaskId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
-            (self.slots.len() - 1) as u32
+            len_u32(self.slots.len() - 1)
         });
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        let id = TargetTaskId(u64::from(slot.generation) << 32 | u64::from(index));
+        let id = TargetTaskId { generation: slot.generation, index };
         self.by_tag.insert(task.initiator_task_tag, id);
         slot.task = Some(task);
         id
     }
 
     pub(super) fn get_mut(&mut self, id: TargetTaskId) -> Option<&mut Task> {
-        let slot = self.slots.get_mut(id.0 as u32 as usize)?;
-        if u64::from(slot.generation) == id.0 >> 32 { slot.task.as_mut() } else { None }
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation == id.generation { slot.task.as_mut() } else { None }
     }
 
     /// The command that answers to this tag.
@@ -81,9 +82,8 @@ impl TaskTable {
 
     pub(super) fn remove(&mut self, id: TargetTaskId) -> Option<Task> {
         self.get_mut(id)?;
-        let index = id.0 as u32;
-        let task = self.slots[index as usize].task.take()?;
-        self.free.push(index);
+        let task = self.slots[id.index as usize].task.take()?;
+        self.free.push(id.index);
         self.forget_tag(id, task.initiator_task_tag);
         Some(task)
     }
@@ -92,7 +92,7 @@ impl TaskTable {
     pub(super) fn select(&self, mut fits: impl FnMut(&Task) -> bool) -> Vec<TargetTaskId> {
         let mut found: Vec<(u32, TargetTaskId)> = Vec::new();
         for (&tag, &id) in &self.by_tag {
-            let task = self.slots.get(id.0 as u32 as usize).and_then(|slot| slot.task.as_ref());
+            let task = self.slots.get(id.index as usize).and_then(|slot| slot.task.as_ref());
             if task.is_some_and(|task| task.initiator_task_tag == tag && !task.aborted && fits(task)) {
                 found.push((task.map_or(0, |task| task.cmd_sn), id));
             }

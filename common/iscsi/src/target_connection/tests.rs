@@ -1,4 +1,5 @@
 //! Dialogues between a scripted initiator and a target connection.
+#![expect(clippy::cast_possible_truncation, reason = "the bytes of test patterns wrap around")]
 
 use bytes::Bytes;
 

@@ -1,42 +1,12 @@
 //! Texts in the full feature phase (RFC 7143 11.10): SendTargets, and keys that may still change.
 
-use bytes::Bytes;
-
-use super::{Event, Phase, RequestId, SendTargets, TargetConnection, TargetRecord};
+use super::TargetConnection;
+use super::state::{Phase, TextExchange};
+use super::types::{Event, RequestId, SendTargets, TargetRecord};
 use crate::{
     pdu::{NO_TAG, RejectReason, TextRequest, TextResponse, WireLun},
-    text::{self, Assembler, NOT_UNDERSTOOD, Pairs, REJECT, is_operational, name, parse_segment_length},
+    text::{self, NOT_UNDERSTOOD, Pairs, REJECT, is_operational, name, parse_segment_length},
 };
-
-/// The one exchange a connection can have.
-#[derive(Debug)]
-pub(super) struct TextExchange {
-    incoming: Assembler,
-    limit: usize,
-    initiator_task_tag: u32,
-    /// The tag by which the initiator goes on; none when no exchange is open.
-    transfer_tag: Option<u32>,
-    /// What the layer above is asked, and what else is to be said when it answers.
-    asked: Option<(RequestId, Pairs)>,
-    /// What has to go out in further responses.
-    outgoing: Bytes,
-    /// The initiator has said all it wants to.
-    final_: bool,
-}
-
-impl TextExchange {
-    pub(super) fn new(limit: usize) -> Self {
-        Self {
-            incoming: Assembler::new(limit),
-            limit,
-            initiator_task_tag: NO_TAG,
-            transfer_tag: None,
-            asked: None,
-            outgoing: Bytes::new(),
-            final_: false,
-        }
-    }
-}
 
 impl TargetConnection {
     pub(super) fn text_request(&mut self, request: TextRequest, events: &mut Vec<Event>) -> Result<(), RejectReason> {

@@ -4,13 +4,19 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
+    parameters::DEFAULT_COMMAND_WINDOW,
     payload::PayloadChain,
     pdu::{DecodeError, LogoutReason, TaskAttribute, TaskFunction, WireLun},
 };
 
 /// Names a command that was handed up; never used twice on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TargetTaskId(pub(super) u64);
+pub struct TargetTaskId {
+    /// How often the slot was used.
+    pub(super) generation: u32,
+    /// The slot in the connection's task table.
+    pub(super) index: u32,
+}
 
 /// Names a request other than a command that was handed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +46,7 @@ pub struct ConnectionLimits {
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
-            command_window: 128,
+            command_window: DEFAULT_COMMAND_WINDOW,
             immediate_requests: 16,
             max_write_bytes: 16 << 20,
             write_budget: 64 << 20,

@@ -127,21 +127,23 @@ impl Key {
 
     /// Stores a number that the key's rule has found to be in range, so that no cast below loses anything.
     pub(super) fn set_number(self, p: &mut Parameters, value: u32) {
+        let short = u16::try_from(value).unwrap_or(u16::MAX);
+        let byte = u8::try_from(value).unwrap_or(u8::MAX);
         match self {
-            Self::MaxConnections => p.max_connections = value as u16,
+            Self::MaxConnections => p.max_connections = short,
             Self::InitialR2T => p.initial_r2t = value != 0,
             Self::ImmediateData => p.immediate_data = value != 0,
             // What the *peer* declares is what we may send.
             Self::MaxRecvDataSegmentLength => p.max_send_segment = value,
             Self::MaxBurstLength => p.max_burst_length = value,
             Self::FirstBurstLength => p.first_burst_length = value,
-            Self::DefaultTime2Wait => p.time_to_wait = value as u16,
-            Self::DefaultTime2Retain => p.time_to_retain = value as u16,
-            Self::MaxOutstandingR2T => p.max_outstanding_r2t = value as u16,
+            Self::DefaultTime2Wait => p.time_to_wait = short,
+            Self::DefaultTime2Retain => p.time_to_retain = short,
+            Self::MaxOutstandingR2T => p.max_outstanding_r2t = short,
             Self::DataPduInOrder => p.data_pdu_in_order = value != 0,
             Self::DataSequenceInOrder => p.data_sequence_in_order = value != 0,
-            Self::ErrorRecoveryLevel => p.error_recovery_level = value as u8,
-            Self::ProtocolLevel => p.protocol_level = value as u8,
+            Self::ErrorRecoveryLevel => p.error_recovery_level = byte,
+            Self::ProtocolLevel => p.protocol_level = byte,
             Self::HeaderDigest | Self::DataDigest | Self::TaskReporting => {}
         }
     }

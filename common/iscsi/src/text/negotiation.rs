@@ -1,9 +1,7 @@
 //! Settling the operational keys, as the end that asks and as the end that answers.
 
-use super::{
-    Pairs, TextError,
-    key::{Key, Rule, TABLE},
-};
+use super::key::{Key, Rule, TABLE};
+use super::pairs::{Pairs, TextError};
 use crate::parameters::Parameters;
 
 /// Answer to a key that is not known (RFC 7143 6.2).

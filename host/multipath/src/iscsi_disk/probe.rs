@@ -1,6 +1,6 @@
 //! What is asked of a logical unit before it is used.
 
-use super::path::PathConfig;
+use super::path_config::PathConfig;
 use super::policy::PathState;
 use crate::disk::DeviceLimits;
 use crate::identity::{DiskIdentity, esxi_name};

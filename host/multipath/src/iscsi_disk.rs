@@ -11,11 +11,13 @@
 //! way there.
 
 mod path;
+mod path_config;
 mod policy;
 mod probe;
 mod retry;
 
-pub use path::{PathConfig, PathStatus};
+pub use path::PathStatus;
+pub use path_config::PathConfig;
 pub use policy::{BEST_IO_LIMIT, PathPolicy, PathState, UnknownPolicy};
 pub use probe::OpenError;
 pub use retry::RetryRules;

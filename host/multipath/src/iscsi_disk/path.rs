@@ -1,10 +1,11 @@
 //! One path: a session with one target port, owned by a task of its own, which logs in again when it is lost.
 
+use super::path_config::PathConfig;
 use super::policy::PathState;
 use super::probe::{Probe, probe};
 use super::retry::RetryRules;
 use crate::error::DeviceError;
-use initiator::{Completion, InitiatorConfig, Portal, Request, Session, SessionError};
+use initiator::{Completion, Portal, Request, Session, SessionError};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use parking_lot::Mutex;
 use platform::clock;
@@ -18,15 +19,6 @@ use tokio::time::MissedTickBehavior;
 
 /// How often a path looks whether something takes too long.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Where a path leads.
-#[derive(Clone, Debug)]
-pub struct PathConfig {
-    /// How to log in.
-    pub config: InitiatorConfig,
-    /// The logical unit behind the port.
-    pub lun: Lun,
-}
 
 /// A path as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]

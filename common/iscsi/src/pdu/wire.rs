@@ -1,0 +1,216 @@
+//! The parts that all PDUs share: the basic header segment, opcodes, frames and sequence numbers.
+
+use bytes::Bytes;
+use thiserror::Error;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian::U32};
+
+use crate::length::{len_u8, len_u32};
+
+/// Length of a basic header segment (RFC 7143 11.2.1).
+pub const BHS_LEN: usize = 48;
+
+/// Offset of the first byte after the basic header segment, as [`PduError::Field`] reports it.
+pub(super) const AFTER_BHS: u16 = 48;
+const _: () = assert!(AFTER_BHS as usize == BHS_LEN);
+
+/// A basic header segment as it is on the wire.
+pub type Bhs = [u8; BHS_LEN];
+
+/// "No tag": the reserved value of initiator and target task tags (RFC 7143 11.2.1.8).
+pub const NO_TAG: u32 = 0xffff_ffff;
+
+/// Bit 0x80 of byte 1 in most PDUs: final, or a fixed one.
+pub(super) const FINAL: u8 = 0x80;
+/// Bit 0x40 of byte 0: the command is for immediate delivery (RFC 7143 11.2.1.1).
+pub(super) const IMMEDIATE: u8 = 0x40;
+
+/// A logical unit number in its eight-byte form (SAM-5 4.7), as iSCSI carries it; its inside is the business of the
+/// SCSI layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WireLun(pub u64);
+
+/// Opcodes (RFC 7143 11.2.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Opcode {
+    /// NOP-Out.
+    NopOut = 0x00,
+    /// SCSI Command.
+    ScsiCommand = 0x01,
+    /// SCSI Task Management Function Request.
+    TaskManagementRequest = 0x02,
+    /// Login Request.
+    LoginRequest = 0x03,
+    /// Text Request.
+    TextRequest = 0x04,
+    /// SCSI Data-Out.
+    DataOut = 0x05,
+    /// Logout Request.
+    LogoutRequest = 0x06,
+    /// SNACK Request.
+    Snack = 0x10,
+    /// NOP-In.
+    NopIn = 0x20,
+    /// SCSI Response.
+    ScsiResponse = 0x21,
+    /// SCSI Task Management Function Response.
+    TaskManagementResponse = 0x22,
+    /// Login Response.
+    LoginResponse = 0x23,
+    /// Text Response.
+    TextResponse = 0x24,
+    /// SCSI Data-In.
+    DataIn = 0x25,
+    /// Logout Response.
+    LogoutResponse = 0x26,
+    /// Ready To Transfer.
+    R2t = 0x31,
+    /// Asynchronous Message.
+    AsyncMessage = 0x32,
+    /// Reject.
+    Reject = 0x3f,
+}
+
+impl Opcode {
+    /// The opcode in byte 0 of a header, or none when it is reserved or vendor specific.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte & 0x3f {
+            0x00 => Self::NopOut,
+            0x01 => Self::ScsiCommand,
+            0x02 => Self::TaskManagementRequest,
+            0x03 => Self::LoginRequest,
+            0x04 => Self::TextRequest,
+            0x05 => Self::DataOut,
+            0x06 => Self::LogoutRequest,
+            0x10 => Self::Snack,
+            0x20 => Self::NopIn,
+            0x21 => Self::ScsiResponse,
+            0x22 => Self::TaskManagementResponse,
+            0x23 => Self::LoginResponse,
+            0x24 => Self::TextResponse,
+            0x25 => Self::DataIn,
+            0x26 => Self::LogoutResponse,
+            0x31 => Self::R2t,
+            0x32 => Self::AsyncMessage,
+            0x3f => Self::Reject,
+            _ => return None,
+        })
+    }
+}
+
+/// Why a complete PDU has no meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PduError {
+    /// The opcode is none of RFC 7143's.
+    #[error("unknown opcode {0:#04x}")]
+    UnknownOpcode(u8),
+    /// A field of the header has a value the RFC reserves.
+    #[error("header byte {byte} holds a reserved or impossible value")]
+    Field {
+        /// Offset of the field in the header segments.
+        byte: u16,
+    },
+}
+
+/// One PDU cut out of the stream: checked for length and digests, not yet for meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The basic header segment.
+    pub bhs: Bhs,
+    /// The additional header segments, with their padding.
+    pub ahs: Bytes,
+    /// The data segment, without its padding; a view into the receive buffer.
+    pub data: Bytes,
+    /// False when a data digest was negotiated and did not match: the header can be trusted, the data cannot.
+    pub data_digest_ok: bool,
+}
+
+impl Frame {
+    /// The opcode, when RFC 7143 defines it.
+    pub fn opcode(&self) -> Option<Opcode> {
+        Opcode::from_byte(self.bhs[0])
+    }
+
+    /// Whether the immediate-delivery bit is set.
+    pub fn is_immediate(&self) -> bool {
+        self.bhs[0] & IMMEDIATE != 0
+    }
+
+    /// Whether the F bit is set.
+    pub fn is_final(&self) -> bool {
+        self.bhs[1] & FINAL != 0
+    }
+
+    /// The initiator task tag: the same place in every PDU (RFC 7143 11.2.1.8).
+    pub fn initiator_task_tag(&self) -> u32 {
+        u32::from_be_bytes([self.bhs[16], self.bhs[17], self.bhs[18], self.bhs[19]])
+    }
+
+    /// A frame that holds what `pdu` would put on the wire: for tests and for relaying.
+    pub fn of(pdu: &impl Encode) -> Self {
+        let (mut bhs, ahs, data) = (pdu.bhs(), pdu.ahs(), pdu.data());
+        set_lengths(&mut bhs, ahs.len(), data.len());
+        Self { bhs, ahs, data, data_digest_ok: true }
+    }
+}
+
+/// A typed PDU that can be put on the wire.
+pub trait Encode {
+    /// The basic header segment; TotalAHSLength and DataSegmentLength are filled in by the sender.
+    fn bhs(&self) -> Bhs;
+
+    /// Additional header segments, padded to words.
+    fn ahs(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    /// The data segment, without padding.
+    fn data(&self) -> Bytes {
+        Bytes::new()
+    }
+}
+
+/// Writes TotalAHSLength (in words, RFC 7143 11.2.1.5) and DataSegmentLength (24 bits, 11.2.1.6).
+pub(crate) fn set_lengths(bhs: &mut Bhs, ahs_len: usize, data_len: usize) {
+    debug_assert!(ahs_len.is_multiple_of(4) && ahs_len / 4 <= 0xff && data_len < 1 << 24);
+    bhs[4] = len_u8(ahs_len / 4);
+    bhs[5..8].copy_from_slice(&len_u32(data_len).to_be_bytes()[1..]);
+}
+
+/// Bytes of padding after `len` bytes (RFC 7143 11.1: segments are padded to words of four bytes).
+pub(crate) const fn padding(len: usize) -> usize {
+    len.wrapping_neg() & 3
+}
+
+/// StatSN, ExpCmdSN and MaxCmdSN: what every PDU of a target says about the sequences (RFC 7143 4.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetSn {
+    /// StatSN: numbers the responses of the connection.
+    pub stat_sn: u32,
+    /// ExpCmdSN: the next CmdSN the target expects.
+    pub exp_cmd_sn: u32,
+    /// MaxCmdSN: the highest CmdSN the target accepts.
+    pub max_cmd_sn: u32,
+}
+
+/// The wire form of [`TargetSn`]: bytes 24 to 35 of the header of every target PDU.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct TargetSnWire {
+    stat_sn: U32,
+    exp_cmd_sn: U32,
+    max_cmd_sn: U32,
+}
+const _: () = assert!(size_of::<TargetSnWire>() == 12);
+
+impl TargetSnWire {
+    pub(super) fn load(&self) -> TargetSn {
+        TargetSn { stat_sn: self.stat_sn.get(), exp_cmd_sn: self.exp_cmd_sn.get(), max_cmd_sn: self.max_cmd_sn.get() }
+    }
+}
+
+impl From<TargetSn> for TargetSnWire {
+    fn from(sn: TargetSn) -> Self {
+        Self { stat_sn: sn.stat_sn.into(), exp_cmd_sn: sn.exp_cmd_sn.into(), max_cmd_sn: sn.max_cmd_sn.into() }
+    }
+}
