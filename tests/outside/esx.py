@@ -102,11 +102,11 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
         found = json.loads(esx.run("check", "--json", code=1))
         wrong = [finding for finding in found if not finding["ok"]]
         assert [finding["practice"] for finding in wrong] == ["UNMAP of guests reaches the array"], wrong
-        mend = wrong[0]["mend"].split()
-        assert mend[0] == "ibid-host", mend
-        esx.run(*mend[1:])
+        fix = wrong[0]["fix"].split()
+        assert fix[0] == "ibid-host", fix
+        esx.run(*fix[1:])
         esx.run("check")
-        return f"{len(found)} practices, one mended by the command that it names"
+        return f"{len(found)} practices, one fixed by the command that it names"
 
     def disabled() -> None:
         one = f"-d {names[1]}"
@@ -153,7 +153,7 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
         ("esxcli storage core device and path list", lists),
         ("esxcli storage nmp: policies", policies),
         ("advanced settings in both languages", settings),
-        ("check, and the command that mends", check),
+        ("check, and the command that fixes", check),
         ("one offload off for one device", disabled),
         ("esxtop in batch mode", captured),
         ("an array that goes away", array_away),

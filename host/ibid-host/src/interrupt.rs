@@ -3,7 +3,7 @@
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Returns when the program is told to stop: by Ctrl-C, or by whoever ends it (SIGTERM), or when its terminal goes away (SIGHUP).
-pub(crate) async fn told_to_stop() -> std::io::Result<()> {
+pub(crate) async fn stop_requested() -> std::io::Result<()> {
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted,

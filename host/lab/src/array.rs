@@ -42,7 +42,7 @@ impl OwnArray {
         // A Ctrl-C on the terminal is for the lab, which stops the array itself.
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let failed = |said: String| LabError::Array { what: format!("{} serve", program.display()), said };
+        let failed = |said: String| LabError::Array { what: format!("{} serve", program.display()), output: said };
         let mut process = command.spawn().map_err(|error| failed(error.to_string()))?;
         let stdout = process.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
         let mut lines = BufReader::new(stdout).lines();
@@ -75,7 +75,7 @@ impl OwnArray {
 
     async fn admin(&self, words: &[&str]) -> Result<(), LabError> {
         let data = [OsStr::new("--data"), self.directory.path().as_os_str(), OsStr::new("--json")];
-        let failed = |said: String| LabError::Array { what: format!("ibid {}", words.join(" ")), said };
+        let failed = |said: String| LabError::Array { what: format!("ibid {}", words.join(" ")), output: said };
         let command = Command::new(&self.program).args(words).args(data).stdin(Stdio::null()).output();
         let output = command.await.map_err(|error| failed(error.to_string()))?;
         if output.status.success() {

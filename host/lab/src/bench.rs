@@ -1,7 +1,7 @@
 //! What an experiment is given: the target's disks, how large to go, how often, and where to say how far it is.
 
 use crate::error::LabError;
-use crate::site::Site;
+use crate::site::LabTarget;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::fmt;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// How large everything is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub enum LabScale {
     /// Fits a small machine: all experiments in minutes.
     Small,
     /// The documents' sizes.
     Paper,
 }
 
-impl Scale {
+impl LabScale {
     /// The value for this scale.
     pub fn pick<T>(self, small: T, paper: T) -> T {
         match self {
@@ -27,7 +27,7 @@ impl Scale {
     }
 }
 
-impl FromStr for Scale {
+impl FromStr for LabScale {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -39,18 +39,18 @@ impl FromStr for Scale {
     }
 }
 
-impl fmt::Display for Scale {
+impl fmt::Display for LabScale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pick("small", "paper"))
     }
 }
 
 /// The bench that experiments are done on.
-pub struct Bench {
+pub struct LabBench {
     /// The target and its disks.
-    pub site: Site,
+    pub target: LabTarget,
     /// How large everything is.
-    pub scale: Scale,
+    pub scale: LabScale,
     /// How often everything is repeated, at least once.
     pub repetitions: u32,
     /// What the experiment that runs is called.
@@ -59,16 +59,16 @@ pub struct Bench {
     serial: Cell<u32>,
 }
 
-impl Bench {
+impl LabBench {
     /// A bench; `quiet` draws no progress bar.
-    pub fn new(site: Site, scale: Scale, repetitions: u32, quiet: bool) -> Self {
+    pub fn new(target: LabTarget, scale: LabScale, repetitions: u32, quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let template = "{prefix:>4} {bar:28} {pos:>3}/{len:3} {elapsed_precise} {wide_msg}";
         // The template is a constant; were it wrong, the default style is as good.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { site, scale, repetitions: repetitions.max(1), bar, serial: Cell::new(0) }
+        Self { target, scale, repetitions: repetitions.max(1), bar, serial: Cell::new(0) }
     }
 
     /// An experiment begins.
@@ -119,7 +119,7 @@ impl Bench {
 
     /// The first `most` sizes, in bytes, that fit on the `at`th disk with a tenth to spare.
     pub(crate) fn fitting(&self, at: usize, sizes: &[u64]) -> Result<Vec<u64>, LabError> {
-        let room = self.site.place(at)?.bytes / 10 * 9;
+        let room = self.target.disk(at)?.bytes / 10 * 9;
         Ok(sizes.iter().copied().filter(|size| *size <= room).collect())
     }
 }
@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_scale_is_read_as_it_is_written() {
-        for scale in [Scale::Small, Scale::Paper] {
+        for scale in [LabScale::Small, LabScale::Paper] {
             assert_eq!(scale.to_string().parse(), Ok(scale));
         }
-        assert!("large".parse::<Scale>().unwrap_err().contains("small and paper"));
+        assert!("large".parse::<LabScale>().unwrap_err().contains("small and paper"));
     }
 }

@@ -16,12 +16,12 @@ pub enum LabError {
         hint: String,
     },
     /// The array that the lab starts for itself did not start, or did not do as it was told.
-    #[error("{what}: {said}")]
+    #[error("{what}: {output}")]
     Array {
         /// What was asked of it.
         what: String,
-        /// What it said.
-        said: String,
+        /// What it output.
+        output: String,
     },
     /// No session with the target.
     #[error(transparent)]

@@ -7,6 +7,7 @@
 
 pub mod array;
 mod bench;
+pub mod display;
 mod error;
 pub mod experiments;
 pub mod load;
@@ -20,8 +21,7 @@ pub mod site;
 pub mod stats;
 mod store;
 mod trial;
-pub mod words;
 
-pub use bench::{Bench, Scale};
+pub use bench::{LabBench, LabScale};
 pub use error::LabError;
-pub use run::{Plan, run};
+pub use run::{LabPlan, run};

@@ -19,7 +19,7 @@ const MAX_NS: u64 = 60_000_000_000;
 pub const TICK: Duration = Duration::from_millis(250);
 
 /// What a load runs on: a virtual disk, as its guest sees it.
-pub trait Guest {
+pub trait GuestDisk {
     /// Reads `bytes` at `offset`.
     fn read(&self, offset: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>>;
     /// Writes `data` at `offset`.
@@ -28,7 +28,7 @@ pub trait Guest {
 
 /// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Profile {
+pub struct LoadProfile {
     /// Bytes of an operation.
     pub bytes: u32,
     /// Operations of a hundred that go to a random place; the others follow one another.
@@ -42,7 +42,7 @@ pub struct Profile {
     pub pace: Duration,
 }
 
-impl Profile {
+impl LoadProfile {
     /// First writes: 32 KB, one after the other ([W]: 32 outstanding).
     pub const SEQUENTIAL: Self =
         Self { bytes: 32 << 10, random_percent: 0, write_percent: 100, outstanding: 32, pace: Duration::ZERO };
@@ -59,7 +59,7 @@ impl Profile {
 
 /// When a load ends.
 #[derive(Clone, Copy)]
-pub enum End<'a> {
+pub enum LoadEnd<'a> {
     /// After this time.
     After(Duration),
     /// After so many operations.
@@ -70,7 +70,7 @@ pub enum End<'a> {
 
 /// What a load saw.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct LoadResult {
     /// Operations that were done.
     pub operations: u64,
     /// How long it ran.
@@ -85,7 +85,7 @@ pub struct Seen {
     waited: Vec<u64>,
 }
 
-impl Seen {
+impl LoadResult {
     fn new(bytes: u32) -> Result<Self, LabError> {
         let latencies = Histogram::new_with_bounds(1, MAX_NS, 3).map_err(|error| LabError::Wrong(error.to_string()))?;
         Ok(Self { operations: 0, time: Duration::ZERO, bytes, latencies, ticks: Vec::new(), waited: Vec::new() })
@@ -145,55 +145,55 @@ impl Seen {
 }
 
 /// What the open operations of one load share.
-struct Shared<'a> {
-    profile: Profile,
+struct LoadState<'a> {
+    profile: LoadProfile,
     span: Range<u64>,
-    end: End<'a>,
+    end: LoadEnd<'a>,
     begun: Instant,
     started: u64,
-    follows: u64,
-    seen: Seen,
+    sequential: u64,
+    seen: LoadResult,
 }
 
-impl Shared<'_> {
+impl LoadState<'_> {
     /// The next operation: where, and whether it writes. Nothing when it is over.
     fn next(&mut self) -> Option<(u64, bool)> {
         let over = match self.end {
-            End::After(time) => clock::now().duration_since(self.begun) >= time,
-            End::Operations(most) => self.started >= most,
-            End::When(stop) => stop(),
+            LoadEnd::After(time) => clock::now().duration_since(self.begun) >= time,
+            LoadEnd::Operations(most) => self.started >= most,
+            LoadEnd::When(stop) => stop(),
         };
         if over {
             return None;
         }
-        let chance = mix(self.started.wrapping_add(0x1ab));
+        let random = mix(self.started.wrapping_add(0x1ab));
         self.started += 1;
         let step = u64::from(self.profile.bytes);
         let places = ((self.span.end - self.span.start) / step).max(1);
-        let place = if chance % 100 < u64::from(self.profile.random_percent) {
-            (chance >> 20) % places
+        let place = if random % 100 < u64::from(self.profile.random_percent) {
+            (random >> 20) % places
         } else {
-            self.follows += 1;
-            (self.follows - 1) % places
+            self.sequential += 1;
+            (self.sequential - 1) % places
         };
-        Some((self.span.start + place * step, (chance >> 8) % 100 < u64::from(self.profile.write_percent)))
+        Some((self.span.start + place * step, (random >> 8) % 100 < u64::from(self.profile.write_percent)))
     }
 }
 
 /// Runs a load on `span` of a guest's disk, writing the data of `pattern`.
 pub async fn run(
-    guest: &dyn Guest,
-    profile: Profile,
+    guest: &dyn GuestDisk,
+    profile: LoadProfile,
     span: Range<u64>,
     pattern: &Pattern,
-    end: End<'_>,
-) -> Result<Seen, LabError> {
+    end: LoadEnd<'_>,
+) -> Result<LoadResult, LabError> {
     let begun = clock::now();
-    let seen = Seen::new(profile.bytes)?;
-    let shared = RefCell::new(Shared { profile, span, end, begun, started: 0, follows: 0, seen });
+    let seen = LoadResult::new(profile.bytes)?;
+    let state = RefCell::new(LoadState { profile, span, end, begun, started: 0, sequential: 0, seen });
     let slot = || async {
         loop {
-            let next = shared.borrow_mut().next();
+            let next = state.borrow_mut().next();
             let Some((offset, writes)) = next else { return Ok::<(), LabError>(()) };
             let operation = clock::now();
             if writes {
@@ -202,7 +202,7 @@ pub async fn run(
                 guest.read(offset, profile.bytes).await?;
             }
             let now = clock::now();
-            shared.borrow_mut().seen.note(begun, operation, now);
+            state.borrow_mut().seen.note(begun, operation, now);
             let rest = profile.pace.saturating_sub(now.duration_since(operation));
             if !rest.is_zero() {
                 tokio::time::sleep(rest).await;
@@ -210,7 +210,7 @@ pub async fn run(
         }
     };
     try_join_all((0..profile.outstanding.max(1)).map(|_| slot())).await?;
-    let mut seen = shared.into_inner().seen;
+    let mut seen = state.into_inner().seen;
     seen.time = clock::now().duration_since(begun);
     Ok(seen)
 }
@@ -218,7 +218,7 @@ pub async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::Recipe;
+    use crate::pattern::Reducibility;
     use std::cell::Cell;
 
     /// Takes note of what it is asked.
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    impl Guest for Notes {
+    impl GuestDisk for Notes {
         fn read(&self, _: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>> {
             Box::pin(async move {
                 self.reads.set(self.reads.get() + 1);
@@ -263,14 +263,15 @@ mod tests {
     }
 
     fn pattern() -> Pattern {
-        Pattern::new(Recipe::NOISE, 1)
+        Pattern::new(Reducibility::INCOMPRESSIBLE, 1)
     }
 
     #[tokio::test]
     async fn sequential_writes_cover_the_span_once_in_order() {
         let notes = Notes::default();
-        let seen =
-            run(&notes, Profile::SEQUENTIAL, 65_536..65_536 * 17, &pattern(), End::Operations(32)).await.unwrap();
+        let seen = run(&notes, LoadProfile::SEQUENTIAL, 65_536..65_536 * 17, &pattern(), LoadEnd::Operations(32))
+            .await
+            .unwrap();
         let expected: Vec<u64> = (0..32).map(|n| 65_536 + n * 32_768).collect();
         assert_eq!(*notes.writes.borrow(), expected);
         assert_eq!((seen.operations, notes.reads.get(), notes.most.get()), (32, 0, 32));
@@ -280,28 +281,28 @@ mod tests {
     #[tokio::test]
     async fn a_busy_machine_writes_more_than_it_reads_and_all_over_its_disk() {
         let notes = Notes::default();
-        let seen = run(&notes, Profile::BUSY, 0..1 << 30, &pattern(), End::Operations(2000)).await.unwrap();
+        let seen = run(&notes, LoadProfile::BUSY, 0..1 << 30, &pattern(), LoadEnd::Operations(2000)).await.unwrap();
         let writes = notes.writes.borrow();
         assert_eq!(seen.operations, 2000);
         assert!((1300..1500).contains(&writes.len()), "{} of 2000 write", writes.len());
         assert!(writes.iter().any(|offset| *offset > 900 << 20));
         assert!(writes.iter().all(|offset| offset % 32_768 == 0 && *offset < 1 << 30));
-        assert_eq!(notes.most.get(), Profile::BUSY.outstanding);
+        assert_eq!(notes.most.get(), LoadProfile::BUSY.outstanding);
     }
 
     #[tokio::test]
     async fn a_load_ends_when_it_is_told() {
         let notes = Notes::default();
         let stop = || notes.reads.get() >= 100;
-        let seen = run(&notes, Profile::READS, 0..1 << 20, &pattern(), End::When(&stop)).await.unwrap();
+        let seen = run(&notes, LoadProfile::READS, 0..1 << 20, &pattern(), LoadEnd::When(&stop)).await.unwrap();
         assert!((100..=108).contains(&seen.operations), "{}", seen.operations);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_paced_load_does_no_more_than_its_pace_and_makes_up_for_nothing() {
         let notes = Notes { slow: Cell::new(true), ..Notes::default() };
-        let profile = Profile { pace: Duration::from_millis(5), outstanding: 2, ..Profile::READS };
-        let end = End::After(Duration::from_secs(1));
+        let profile = LoadProfile { pace: Duration::from_millis(5), outstanding: 2, ..LoadProfile::READS };
+        let end = LoadEnd::After(Duration::from_secs(1));
         let seen = run(&notes, profile, 0..1 << 20, &pattern(), end).await.unwrap();
         // Two at a time, each first one 100 ms late.
         assert_eq!(seen.operations, 2 * (1 + 900 / 5));
@@ -309,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_curve_leaves_out_the_tick_that_ended_early() {
-        let mut seen = Seen::new(4096).unwrap();
+        let mut seen = LoadResult::new(4096).unwrap();
         let begun = clock::now();
         for tick in [0u32, 0, 1, 3] {
             let now = begun + TICK * tick;

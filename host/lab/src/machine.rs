@@ -8,7 +8,7 @@ const PROC_BYTES: u64 = 1 << 20;
 
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Processors that this process may use.
     pub cpus: usize,
     /// The processor's name; empty where the system does not tell.
@@ -19,9 +19,9 @@ pub struct Machine {
     pub memory: u64,
 }
 
-impl Machine {
+impl MachineInfo {
     /// Asks the system.
-    pub fn here() -> Self {
+    pub fn current() -> Self {
         let processor = field(&proc("cpuinfo"), "model name").unwrap_or_default();
         let memory = field(&proc("meminfo"), "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
         Self {
@@ -35,8 +35,8 @@ impl Machine {
 
 /// How busy the machine was while an experiment ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Load {
-    /// Load average of the last minute when it began.
+pub struct MachineLoad {
+    /// MachineLoad average of the last minute when it began.
     pub before: f64,
     /// And when it ended.
     pub after: f64,
@@ -48,28 +48,28 @@ pub struct Load {
 
 /// A measurement of the load that has begun.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch {
+pub struct LoadMeter {
     average: f64,
     ticks: Ticks,
 }
 
-impl Watch {
+impl LoadMeter {
     /// Begins.
     pub fn begin() -> Self {
         Self { average: average(&proc("loadavg")), ticks: Ticks::parse(&proc("stat")) }
     }
 
     /// What the load was since the beginning.
-    pub fn end(&self) -> Load {
+    pub fn end(&self) -> MachineLoad {
         load(self, average(&proc("loadavg")), Ticks::parse(&proc("stat")))
     }
 }
 
-fn load(begin: &Watch, after: f64, ticks: Ticks) -> Load {
+fn load(begin: &LoadMeter, after: f64, ticks: Ticks) -> MachineLoad {
     let all = ticks.all.saturating_sub(begin.ticks.all);
     let percent = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / all.max(1) as f64;
     let busy = if all == 0 { 0.0 } else { 100.0 - percent(ticks.idle, begin.ticks.idle) };
-    Load { before: begin.average, after, busy, steal: percent(ticks.steal, begin.ticks.steal) }
+    MachineLoad { before: begin.average, after, busy, steal: percent(ticks.steal, begin.ticks.steal) }
 }
 
 /// Time of all processors since boot, in the kernel's ticks (proc_stat(5)).
@@ -91,13 +91,13 @@ impl Ticks {
 }
 
 /// Processor time that this process has used, in seconds; 0 where the system does not tell.
-pub fn own_seconds() -> f64 {
+pub fn process_cpu_seconds() -> f64 {
     // The kernel counts these in hundredths of a second on every architecture (proc_pid_stat(5), USER_HZ).
-    own_ticks(&proc("self/stat")) as f64 / 100.0
+    process_cpu_ticks(&proc("self/stat")) as f64 / 100.0
 }
 
 /// utime and stime, the 14th and 15th field. The second is the program's name in brackets, which may hold anything.
-fn own_ticks(stat: &str) -> u64 {
+fn process_cpu_ticks(stat: &str) -> u64 {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
@@ -124,7 +124,7 @@ mod tests {
         let before = Ticks::parse("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
         assert_eq!(before, Ticks { all: 1000, idle: 800, steal: 0 });
         let after = Ticks::parse("cpu  140 0 130 900 100 0 0 30 0 0\n");
-        let seen = load(&Watch { average: 0.5, ticks: before }, 1.5, after);
+        let seen = load(&LoadMeter { average: 0.5, ticks: before }, 1.5, after);
         assert_eq!(after.all - before.all, 300);
         assert!((seen.busy - 100.0 / 3.0).abs() < 1e-9 && (seen.steal - 10.0).abs() < 1e-9, "{seen:?}");
         assert_eq!((seen.before, seen.after), (0.5, 1.5));
@@ -134,14 +134,14 @@ mod tests {
     fn a_system_without_proc_tells_nothing() {
         assert_eq!(Ticks::parse(""), Ticks::default());
         assert_eq!(average(""), 0.0);
-        assert_eq!(load(&Watch { average: 0.0, ticks: Ticks::default() }, 0.0, Ticks::default()).busy, 0.0);
+        assert_eq!(load(&LoadMeter { average: 0.0, ticks: Ticks::default() }, 0.0, Ticks::default()).busy, 0.0);
     }
 
     #[test]
     fn a_name_with_brackets_does_not_move_the_fields() {
         let stat = "42 (a) b) c) S 1 42 42 0 -1 4194304 100 0 0 0 120 30 0 0 20 0 1 0 100 0 0";
-        assert_eq!(own_ticks(stat), 150);
-        assert_eq!(own_ticks(""), 0);
+        assert_eq!(process_cpu_ticks(stat), 150);
+        assert_eq!(process_cpu_ticks(""), 0);
     }
 
     #[test]

@@ -10,37 +10,37 @@ const REPEATED: u64 = 64;
 
 /// How far data can be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct Reducibility {
     /// Blocks of a hundred that are one of a few.
     pub repeated_percent: u8,
     /// Bytes of a hundred, of each block, that are zeros at its end.
     pub zero_percent: u8,
 }
 
-impl Recipe {
+impl Reducibility {
     /// What virtual machines hold, as the documents' vendor promises for them: 5 to 10 times less. Five blocks of six
     /// are known already, and half of the rest are zeros.
     pub const VIRTUAL_MACHINE: Self = Self { repeated_percent: 83, zero_percent: 50 };
     /// Nothing to gain.
-    pub const NOISE: Self = Self { repeated_percent: 0, zero_percent: 0 };
+    pub const INCOMPRESSIBLE: Self = Self { repeated_percent: 0, zero_percent: 0 };
 }
 
 /// Data that an offset determines.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    recipe: Recipe,
+    reducibility: Reducibility,
     seed: u64,
     repeated: Bytes,
 }
 
 impl Pattern {
     /// The data of `seed`. The blocks that repeat are the same for every seed.
-    pub fn new(recipe: Recipe, seed: u64) -> Self {
+    pub fn new(reducibility: Reducibility, seed: u64) -> Self {
         let mut repeated = vec![0; REPEATED as usize * BLOCK_LEN];
         for (id, block) in repeated.chunks_exact_mut(BLOCK_LEN).enumerate() {
-            fill(block, mix(id as u64 ^ 0x5eed_0fb1), recipe.zero_percent);
+            fill(block, mix(id as u64 ^ 0x5eed_0fb1), reducibility.zero_percent);
         }
-        Self { recipe, seed, repeated: repeated.into() }
+        Self { reducibility, seed, repeated: repeated.into() }
     }
 
     /// `length` bytes from `offset` on. Both are multiples of [`BLOCK_LEN`]; what is over is left out.
@@ -48,12 +48,12 @@ impl Pattern {
         let first = offset / BLOCK_LEN as u64;
         let mut data = vec![0; length / BLOCK_LEN * BLOCK_LEN];
         for (index, block) in data.chunks_exact_mut(BLOCK_LEN).enumerate() {
-            let chance = mix(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(first + index as u64));
-            if chance % 100 < u64::from(self.recipe.repeated_percent) {
-                let at = ((chance >> 32) % REPEATED) as usize * BLOCK_LEN;
+            let random = mix(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(first + index as u64));
+            if random % 100 < u64::from(self.reducibility.repeated_percent) {
+                let at = ((random >> 32) % REPEATED) as usize * BLOCK_LEN;
                 block.copy_from_slice(&self.repeated[at..at + BLOCK_LEN]);
             } else {
-                fill(block, chance, self.recipe.zero_percent);
+                fill(block, random, self.reducibility.zero_percent);
             }
         }
         data.into()
@@ -85,15 +85,15 @@ mod tests {
 
     #[test]
     fn data_are_those_of_their_offset() {
-        let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 7);
+        let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 7);
         let whole = pattern.data(0, 64 * BLOCK_LEN);
         assert_eq!(pattern.data(40 * BLOCK_LEN as u64, 8 * BLOCK_LEN), whole.slice(40 * BLOCK_LEN..48 * BLOCK_LEN));
-        assert_ne!(Pattern::new(Recipe::VIRTUAL_MACHINE, 8).data(0, 64 * BLOCK_LEN), whole);
+        assert_ne!(Pattern::new(Reducibility::VIRTUAL_MACHINE, 8).data(0, 64 * BLOCK_LEN), whole);
     }
 
     #[test]
     fn so_many_blocks_repeat_and_so_much_is_zeros() {
-        let data = Pattern::new(Recipe { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_LEN);
+        let data = Pattern::new(Reducibility { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_LEN);
         let blocks: Vec<&[u8]> = data.chunks_exact(BLOCK_LEN).collect();
         let unique = blocks.iter().collect::<HashSet<_>>().len();
         // 17 % of 4096, and the 64 that repeat.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn noise_has_nothing_to_gain() {
-        let data = Pattern::new(Recipe::NOISE, 1).data(0, 512 * BLOCK_LEN);
+        let data = Pattern::new(Reducibility::INCOMPRESSIBLE, 1).data(0, 512 * BLOCK_LEN);
         assert_eq!(data.chunks_exact(BLOCK_LEN).collect::<HashSet<_>>().len(), 512);
         assert!(data.chunks_exact(BLOCK_LEN).all(|block| block[BLOCK_LEN - 8..].iter().any(|byte| *byte != 0)));
     }

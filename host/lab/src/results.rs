@@ -1,7 +1,7 @@
 //! What was measured, as values: samples, the plots drawn from them, and the judgement of a figure. The JSON of a report
 //! is these types.
 
-use crate::machine::{Load, Machine};
+use crate::machine::{MachineInfo, MachineLoad};
 use crate::published::Published;
 use crate::stats::Spread;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum MeasureUnit {
     /// Seconds.
     Seconds,
     /// Milliseconds.
@@ -26,7 +26,7 @@ pub enum Unit {
     Percent,
 }
 
-impl Unit {
+impl MeasureUnit {
     /// As it stands behind a number; empty for a plain number.
     pub fn sign(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct Sample {
     /// What was measured: `time`, `iops`.
     pub measure: String,
     /// What the value counts.
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// The value.
     pub value: f64,
 }
@@ -68,7 +68,7 @@ pub struct Summary {
     /// As in [`Sample`].
     pub measure: String,
     /// As in [`Sample`].
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// Median and ends.
     pub spread: Spread,
 }
@@ -80,7 +80,7 @@ pub struct Samples(pub Vec<Sample>);
 
 impl Samples {
     /// Takes note of one.
-    pub fn push(&mut self, key: Key<'_>, repetition: u32, unit: Unit, value: f64) {
+    pub fn push(&mut self, key: Key<'_>, repetition: u32, unit: MeasureUnit, value: f64) {
         let Key { case, setting, measure } = key;
         let [case, setting, measure] = [case, setting, measure].map(str::to_owned);
         self.0.push(Sample { case, setting, repetition, measure, unit, value });
@@ -153,19 +153,19 @@ pub struct Axis {
     /// What it shows.
     pub label: String,
     /// What its numbers count.
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// Logarithmic.
     pub log: bool,
 }
 
 impl Axis {
     /// A linear axis.
-    pub fn linear(label: impl Into<String>, unit: Unit) -> Self {
+    pub fn linear(label: impl Into<String>, unit: MeasureUnit) -> Self {
         Self { label: label.into(), unit, log: false }
     }
 
     /// A logarithmic axis.
-    pub fn log(label: impl Into<String>, unit: Unit) -> Self {
+    pub fn log(label: impl Into<String>, unit: MeasureUnit) -> Self {
         Self { label: label.into(), unit, log: true }
     }
 }
@@ -279,7 +279,7 @@ pub struct Figure {
     /// What it says.
     pub name: String,
     /// What it counts.
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// What was seen; nothing where it could not be measured.
     pub measured: Option<f64>,
     /// What the documents say; nothing where they give no number.
@@ -298,27 +298,27 @@ impl Figure {
 /// What a reader must know before the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
-pub enum Note {
+pub enum ReportNote {
     /// The target lacks a primitive: what was measured is the host's fall-back.
     Unsupported(String),
     /// Something was measured in part and reckoned to the whole.
-    Reckoned(String),
+    Extrapolated(String),
     /// A part was left out, and why.
     LeftOut(String),
 }
 
-impl Note {
+impl ReportNote {
     /// The words.
     pub fn text(&self) -> &str {
         match self {
-            Self::Unsupported(text) | Self::Reckoned(text) | Self::LeftOut(text) => text,
+            Self::Unsupported(text) | Self::Extrapolated(text) | Self::LeftOut(text) => text,
         }
     }
 }
 
 /// What an experiment found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Findings {
+pub struct ExperimentFindings {
     /// What this run did: sizes, numbers of disks.
     pub setup: String,
     /// Every number.
@@ -328,7 +328,7 @@ pub struct Findings {
     /// The figures it is judged by; the first stands in the overview.
     pub figures: Vec<Figure>,
     /// What must be known first.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ReportNote>,
     /// What the documents let one expect here.
     pub expected: String,
     /// What was seen, in words made of the numbers.
@@ -351,7 +351,7 @@ pub enum Ending {
 
 /// One experiment of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct ExperimentOutcome {
     /// `L1` to `L11`.
     pub id: String,
     /// Its name on the command line.
@@ -365,16 +365,16 @@ pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
     /// What it found.
-    pub findings: Findings,
+    pub findings: ExperimentFindings,
     /// The machine's load meanwhile.
-    pub load: Load,
+    pub load: MachineLoad,
     /// How long it took, in seconds.
     pub secs: f64,
 }
 
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Subject {
+pub struct TargetInfo {
     /// VENDOR, PRODUCT and REVISION of its first disk.
     pub identity: String,
     /// Its iSCSI name.
@@ -389,7 +389,7 @@ pub struct Subject {
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct LabReport {
     /// The version of the lab.
     pub version: String,
     /// `small` or `paper`.
@@ -401,11 +401,11 @@ pub struct Report {
     /// How often everything was repeated, where an experiment does not say otherwise.
     pub repetitions: u32,
     /// What was measured.
-    pub subject: Subject,
+    pub subject: TargetInfo,
     /// On what machine.
-    pub machine: Machine,
+    pub machine: MachineInfo,
     /// The experiments, in the documents' order.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ExperimentOutcome>,
 }
 
 #[cfg(test)]
@@ -416,8 +416,8 @@ mod tests {
     fn samples_are_summed_up_by_key_in_the_order_they_came() {
         let mut samples = Samples::default();
         for (repetition, (off, on)) in [(8.0, 2.0), (10.0, 1.0), (9.0, 3.0)].into_iter().enumerate() {
-            samples.push(key("", "off", "time"), repetition as u32, Unit::Seconds, off);
-            samples.push(key("", "on", "time"), repetition as u32, Unit::Seconds, on);
+            samples.push(key("", "off", "time"), repetition as u32, MeasureUnit::Seconds, off);
+            samples.push(key("", "on", "time"), repetition as u32, MeasureUnit::Seconds, on);
         }
         let summaries = samples.summaries();
         assert_eq!(summaries.iter().map(|s| s.setting.as_str()).collect::<Vec<_>>(), ["off", "on"]);
@@ -430,7 +430,8 @@ mod tests {
     fn a_goal_is_met_at_its_limit() {
         assert!(Goal::AtLeast(8.0).is_met_by(8.0) && !Goal::AtLeast(8.0).is_met_by(7.9));
         assert!(Goal::AtMost(1.6).is_met_by(1.6) && !Goal::AtMost(1.6).is_met_by(1.7));
-        let figure = Figure { name: String::new(), unit: Unit::Times, measured: None, published: None, goal: None };
+        let figure =
+            Figure { name: String::new(), unit: MeasureUnit::Times, measured: None, published: None, goal: None };
         assert_eq!(figure.is_met(), None);
     }
 

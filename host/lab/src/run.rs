@@ -1,16 +1,16 @@
 //! A run of the lab: the array or the target, one experiment after the other, and what came of each.
 
 use crate::array::{self, OwnArray};
-use crate::bench::{Bench, Scale};
+use crate::bench::{LabBench, LabScale};
+use crate::display;
 use crate::error::LabError;
 use crate::experiments::{self, Experiment};
-use crate::machine::{Machine, Watch};
+use crate::machine::{LoadMeter, MachineInfo};
 use crate::published;
 use crate::report::WriteError;
-use crate::results::{Ending, Figure, Findings, Outcome, Report};
-use crate::site::{self, Site};
+use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, LabReport};
+use crate::site::{self, LabTarget};
 use crate::store;
-use crate::words;
 use platform::clock;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const OWN_SIZE: &str = "10TiB";
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LabPlan {
     /// Names of experiments, or `all`.
     pub names: Vec<String>,
     /// URLs of the target; without any, the lab starts an array for itself.
@@ -32,7 +32,7 @@ pub struct Plan {
     /// Disks of the target that hold something may be overwritten.
     pub erase: bool,
     /// How large everything is.
-    pub scale: Scale,
+    pub scale: LabScale,
     /// How often everything is repeated.
     pub repetitions: u32,
     /// No progress bar.
@@ -41,27 +41,30 @@ pub struct Plan {
 
 /// Does what the plan says. An experiment that fails is in the report, and the next one follows. `so_far` is given the
 /// report after every experiment: a run that is interrupted has what it had done.
-pub async fn run(plan: &Plan, so_far: &mut dyn FnMut(&Report) -> Result<(), WriteError>) -> Result<Report, LabError> {
+pub async fn run(
+    plan: &LabPlan,
+    so_far: &mut dyn FnMut(&LabReport) -> Result<(), WriteError>,
+) -> Result<LabReport, LabError> {
     let unknown = |name: String| {
         let names: Vec<&str> = experiments::ALL.iter().map(|e| e.name).collect();
         LabError::usage(format!("there is no experiment '{name}'"), format!("there are: {}, and all", names.join(", ")))
     };
-    let experiments = experiments::named(&plan.names).map_err(unknown)?;
+    let experiments = experiments::select(&plan.names).map_err(unknown)?;
     let (begun, since) = (clock::unix_millis(), clock::now());
     let site = open_site(plan).await?;
-    let bench = Bench::new(site, plan.scale, plan.repetitions, plan.quiet);
-    let mut report = Report {
+    let bench = LabBench::new(site, plan.scale, plan.repetitions, plan.quiet);
+    let mut report = LabReport {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scale: plan.scale.to_string(),
         begun,
         secs: 0.0,
         repetitions: bench.repetitions,
-        subject: bench.site.subject.clone(),
-        machine: Machine::here(),
+        subject: bench.target.subject.clone(),
+        machine: MachineInfo::current(),
         outcomes: Vec::new(),
     };
     for experiment in &experiments {
-        report.outcomes.push(one(&bench, experiment).await);
+        report.outcomes.push(run_experiment(&bench, experiment).await);
         report.secs = clock::now().duration_since(since).as_secs_f64();
         so_far(&report)?;
     }
@@ -70,38 +73,38 @@ pub async fn run(plan: &Plan, so_far: &mut dyn FnMut(&Report) -> Result<(), Writ
 }
 
 /// The target that was named, or an array of the lab's own.
-async fn open_site(plan: &Plan) -> Result<Site, LabError> {
+async fn open_site(plan: &LabPlan) -> Result<LabTarget, LabError> {
     if plan.targets.is_empty() {
         let program = array::find_program(plan.ibid.as_deref())?;
         return own_site(&program, plan.scratch.as_deref(), plan.scale).await;
     }
-    let site = Site::survey(&plan.targets, None).await?;
+    let site = LabTarget::survey(&plan.targets, None).await?;
     if !plan.erase {
-        guard(&site).await?;
+        check_disks_are_reusable(&site).await?;
     }
     Ok(site)
 }
 
-async fn own_site(program: &Path, scratch: Option<&Path>, scale: Scale) -> Result<Site, LabError> {
+async fn own_site(program: &Path, scratch: Option<&Path>, scale: LabScale) -> Result<LabTarget, LabError> {
     let array = OwnArray::start(program, scratch, scale.pick("64GiB", "256GiB")).await?;
     array.admit().await?;
     for lun in 1..=OWN_DISKS {
         array.volume(&format!("lab{lun}"), OWN_SIZE, lun).await?;
     }
     let portals: Vec<String> = array.portals.iter().map(|portal| site::portal_url(portal)).collect();
-    Site::survey(&portals, Some(array)).await
+    LabTarget::survey(&portals, Some(array)).await
 }
 
 /// Refuses disks that hold something which the lab has not made: a target's name is easily mistaken.
-async fn guard(site: &Site) -> Result<(), LabError> {
-    for at in 0..site.places.len().min(OWN_DISKS.into()) {
+async fn check_disks_are_reusable(site: &LabTarget) -> Result<(), LabError> {
+    for at in 0..site.disks.len().min(OWN_DISKS.into()) {
         let disk = site.open(at, "survey", &multipath::Statistics::default()).await?;
-        let ours = store::is_free(disk.clone()).await;
+        let ours = store::is_reusable(disk.clone()).await;
         disk.close().await;
         if !ours? {
             let message = format!(
                 "LUN {} of {} is not empty, and the lab did not make what it holds",
-                site.places[at].lun, site.subject.target
+                site.disks[at].lun, site.subject.target
             );
             return Err(LabError::usage(
                 message,
@@ -112,15 +115,15 @@ async fn guard(site: &Site) -> Result<(), LabError> {
     Ok(())
 }
 
-async fn one(bench: &Bench, experiment: &Experiment) -> Outcome {
+async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> ExperimentOutcome {
     bench.begin(experiment.id);
-    let (watch, begun) = (Watch::begin(), clock::now());
+    let (meter, begun) = (LoadMeter::begin(), clock::now());
     let (ending, findings) = match experiment.run(bench).await {
         Ok(findings) => (Ending::Done, findings),
-        Err(LabError::NotPossible(reason)) => (Ending::NotPossible(reason), Findings::default()),
-        Err(error) => (Ending::Failed(error.to_string()), Findings::default()),
+        Err(LabError::NotPossible(reason)) => (Ending::NotPossible(reason), ExperimentFindings::default()),
+        Err(error) => (Ending::Failed(error.to_string()), ExperimentFindings::default()),
     };
-    let outcome = Outcome {
+    let outcome = ExperimentOutcome {
         id: experiment.id.to_owned(),
         name: experiment.name.to_owned(),
         title: experiment.title.to_owned(),
@@ -128,7 +131,7 @@ async fn one(bench: &Bench, experiment: &Experiment) -> Outcome {
         published: published::about(experiment.id),
         ending,
         findings,
-        load: watch.end(),
+        load: meter.end(),
         secs: clock::now().duration_since(begun).as_secs_f64(),
     };
     bench.end(&line(&outcome));
@@ -136,19 +139,19 @@ async fn one(bench: &Bench, experiment: &Experiment) -> Outcome {
 }
 
 /// One experiment on one line of the terminal.
-pub fn line(outcome: &Outcome) -> String {
+pub fn line(outcome: &ExperimentOutcome) -> String {
     let said = match (&outcome.ending, outcome.findings.figures.first()) {
         (Ending::Failed(reason), _) => format!("failed: {reason}"),
         (Ending::NotPossible(reason), _) => format!("not possible: {reason}"),
-        (Ending::Done, Some(figure)) => told(figure),
+        (Ending::Done, Some(figure)) => describe_figure(figure),
         (Ending::Done, None) => "done".to_owned(),
     };
-    format!("{:>4} {:32} {:>9}  {said}", outcome.id, outcome.title, words::seconds(outcome.secs))
+    format!("{:>4} {:32} {:>9}  {said}", outcome.id, outcome.title, display::seconds(outcome.secs))
 }
 
 /// A figure in words.
-fn told(figure: &Figure) -> String {
-    let number = |value: f64| words::show(value, figure.unit);
+fn describe_figure(figure: &Figure) -> String {
+    let number = |value: f64| display::with_unit(value, figure.unit);
     let mut text = format!("{} {}", figure.measured.map_or_else(|| "–".to_owned(), number), figure.name);
     if let Some(published) = figure.published {
         text += &format!(" (documents: {})", number(published));

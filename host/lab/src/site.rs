@@ -1,9 +1,9 @@
 //! What is measured: a target, its portals, and the disks that the lab may use.
 
 use crate::array::OwnArray;
+use crate::display;
 use crate::error::LabError;
-use crate::results::Subject;
-use crate::words;
+use crate::results::TargetInfo;
 use initiator::{InitiatorConfig, Inquiry, Session, Url};
 use multipath::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use scsi::Lun;
@@ -16,7 +16,7 @@ fn initiator(host: &str) -> String {
 
 /// A disk of the target.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct TargetDisk {
     /// Its number.
     pub lun: Lun,
     /// Its size in bytes.
@@ -24,17 +24,17 @@ pub struct Place {
 }
 
 /// A target and its disks.
-pub struct Site {
+pub struct LabTarget {
     urls: Vec<Url>,
     /// The disks, in the order in which experiments take them.
-    pub places: Vec<Place>,
+    pub disks: Vec<TargetDisk>,
     /// What a report says of it.
-    pub subject: Subject,
+    pub subject: TargetInfo,
     /// The array, when the lab started it.
-    _own: Option<OwnArray>,
+    _own_array: Option<OwnArray>,
 }
 
-impl Site {
+impl LabTarget {
     /// Looks at a target. A URL with a LUN means that disk; one without means all disks of the target, by REPORT LUNS; one
     /// without a target means the first target that the portal tells of. Several URLs must lead to one target.
     pub async fn survey(targets: &[String], own: Option<OwnArray>) -> Result<Self, LabError> {
@@ -56,7 +56,7 @@ impl Site {
         let mut session = Session::connect(&InitiatorConfig::new(&initiator("survey"), &first)).await?;
         let named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
         let luns = if named.is_empty() { ask("REPORT LUNS", session.report_luns().await)? } else { named };
-        let (mut places, mut identity) = (Vec::new(), String::new());
+        let (mut disks, mut identity) = (Vec::new(), String::new());
         for lun in luns {
             let inquiry = ask(&format!("INQUIRY of LUN {lun}"), session.inquiry(lun).await)?;
             // 0: a disk, and it is there. tgt, for one, has a controller at LUN 0.
@@ -67,9 +67,9 @@ impl Site {
             if identity.is_empty() {
                 identity = name_of(&inquiry);
             }
-            places.push(Place { lun, bytes: unit.blocks.saturating_mul(u64::from(unit.block_bytes)) });
+            disks.push(TargetDisk { lun, bytes: unit.blocks.saturating_mul(u64::from(unit.block_bytes)) });
         }
-        if places.is_empty() {
+        if disks.is_empty() {
             let message = format!("{} shows no disk to {}", first.target, initiator("survey"));
             return Err(LabError::usage(message, "connect volumes to this initiator, or to any (--iqn '*')"));
         }
@@ -79,32 +79,32 @@ impl Site {
                 ports.push(url);
             }
         }
-        let subject = Subject {
+        let subject = TargetInfo {
             identity,
             target: first.target,
             portals: ports.iter().map(|url| url.portal.to_string()).collect(),
-            disks: places.iter().map(|place| format!("LUN {}: {}", place.lun, words::bytes(place.bytes))).collect(),
+            disks: disks.iter().map(|disk| format!("LUN {}: {}", disk.lun, display::bytes(disk.bytes))).collect(),
             own: own.is_some(),
         };
-        Ok(Self { urls: ports, places, subject, _own: own })
+        Ok(Self { urls: ports, disks, subject, _own_array: own })
     }
 
     /// Opens the disk that is the `at`th, for a host of this name, with a path through every portal.
     pub async fn open(&self, at: usize, host: &str, statistics: &Statistics) -> Result<Arc<IscsiDisk>, LabError> {
-        let place = self.place(at)?;
+        let disk = self.disk(at)?;
         let path = |url: &Url| {
-            let url = Url { lun: place.lun, ..url.clone() };
-            PathConfig { config: InitiatorConfig::new(&initiator(host), &url), lun: place.lun }
+            let url = Url { lun: disk.lun, ..url.clone() };
+            PathConfig { config: InitiatorConfig::new(&initiator(host), &url), lun: disk.lun }
         };
         let options = DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() };
         Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
     }
 
     /// The `at`th disk; an experiment that needs more than there are is not possible.
-    pub fn place(&self, at: usize) -> Result<&Place, LabError> {
+    pub fn disk(&self, at: usize) -> Result<&TargetDisk, LabError> {
         let short =
-            || LabError::NotPossible(format!("it needs {} disks, and the target shows {}", at + 1, self.places.len()));
-        self.places.get(at).ok_or_else(short)
+            || LabError::NotPossible(format!("it needs {} disks, and the target shows {}", at + 1, self.disks.len()));
+        self.disks.get(at).ok_or_else(short)
     }
 }
 

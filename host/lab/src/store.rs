@@ -1,8 +1,8 @@
 //! A datastore as one host has it mounted, and the virtual disks and machines on it: what experiments work with.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
 use crate::error::LabError;
-use crate::load::Guest;
+use crate::load::GuestDisk;
 use crate::pattern::Pattern;
 use crate::site;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ const FILL_BYTES: u64 = 1 << 20;
 const FILL_OPEN: usize = 8;
 
 /// A mounted datastore.
-pub(crate) struct Store {
+pub(crate) struct LabDatastore {
     device: Arc<IscsiDisk>,
     datastore: Datastore,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Disk(VirtualDisk);
 
 /// What an UNMAP of free space took.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Returned {
+pub(crate) struct UnmapResult {
     /// From its begin to its end.
     pub(crate) time: Duration,
     /// Iterations.
@@ -54,7 +54,7 @@ fn runtime() -> Arc<dyn Runtime> {
 }
 
 /// True when a device is empty, or carries a datastore that the lab has made.
-pub(crate) async fn is_free(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
+pub(crate) async fn is_reusable(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
     let shared: Arc<dyn SharedDisk> = device;
     if let Some(found) = Datastore::probe(&shared, &runtime()).await? {
         return Ok(found.label == LABEL);
@@ -62,10 +62,10 @@ pub(crate) async fn is_free(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
     site::is_empty(shared.as_ref(), HEAD_BYTES).await
 }
 
-impl Store {
+impl LabDatastore {
     /// A new datastore on the `at`th disk, which is emptied first, with room for `bytes` (all of the disk, without).
-    pub(crate) async fn fresh(bench: &Bench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
-        let device = bench.site.open(at, host, &Statistics::default()).await?;
+    pub(crate) async fn format(bench: &LabBench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
+        let device = bench.target.open(at, host, &Statistics::default()).await?;
         site::clear(device.as_ref(), HEAD_BYTES).await?;
         let shared: Arc<dyn SharedDisk> = device.clone();
         // All of a disk that is smaller.
@@ -76,13 +76,13 @@ impl Store {
     }
 
     /// The datastore of the `at`th disk, mounted by another host.
-    pub(crate) async fn join(bench: &Bench, at: usize, host: &str) -> Result<Self, LabError> {
+    pub(crate) async fn join(bench: &LabBench, at: usize, host: &str) -> Result<Self, LabError> {
         Self::join_with(bench, at, host, true).await
     }
 
     /// The same, with locks by ATS or by reservations.
-    pub(crate) async fn join_with(bench: &Bench, at: usize, host: &str, ats: bool) -> Result<Self, LabError> {
-        let device = bench.site.open(at, host, &Statistics::default()).await?;
+    pub(crate) async fn join_with(bench: &LabBench, at: usize, host: &str, ats: bool) -> Result<Self, LabError> {
+        let device = bench.target.open(at, host, &Statistics::default()).await?;
         Self::mount(device, host, ats).await
     }
 
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Gives the free space back, `blocks` in an iteration.
-    pub(crate) async fn unmap(&self, blocks: u64) -> Result<Returned, LabError> {
+    pub(crate) async fn unmap(&self, blocks: u64) -> Result<UnmapResult, LabError> {
         let begun = clock::now();
         let settings = MoverSettings::default();
         let (summary, supported) =
@@ -155,7 +155,7 @@ impl Store {
                 Err(error) => return Err(error.into()),
             };
         let (iterations, commands) = (summary.iterations, summary.work.unmap.commands);
-        Ok(Returned { time: clock::now().duration_since(begun), iterations, commands, supported })
+        Ok(UnmapResult { time: clock::now().duration_since(begun), iterations, commands, supported })
     }
 }
 
@@ -185,13 +185,13 @@ impl Disk {
     }
 
     /// Copies the disk to `store`, in its own format. The copy is open.
-    pub(crate) async fn copy_to(&self, store: &Store, name: &str) -> Result<(Self, Report), LabError> {
+    pub(crate) async fn copy_to(&self, store: &LabDatastore, name: &str) -> Result<(Self, Report), LabError> {
         let (copy, report) = self.0.clone_to(&Target::new(&store.datastore, &path(name)), &|_| ()).await?;
         Ok((Self(copy), report))
     }
 
     /// Moves the disk to `store`, while its guest goes on.
-    pub(crate) async fn migrate(&self, store: &Store, name: &str) -> Result<Report, LabError> {
+    pub(crate) async fn migrate(&self, store: &LabDatastore, name: &str) -> Result<Report, LabError> {
         Ok(self.0.migrate(&Target::new(&store.datastore, &path(name)), &|_| ()).await?)
     }
 
@@ -201,7 +201,7 @@ impl Disk {
     }
 }
 
-impl Guest for Disk {
+impl GuestDisk for Disk {
     fn read(&self, offset: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>> {
         Box::pin(self.read_at(offset, bytes.into()))
     }

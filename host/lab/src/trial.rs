@@ -1,7 +1,9 @@
 //! What all experiments share: two settings in turn, and the words, plots and figures that are made of their numbers.
 
-use crate::results::{Axis, Figure, Findings, Goal, Key, Plot, Point, Role, Samples, Series, Shape, Unit, key};
-use crate::words;
+use crate::display;
+use crate::results::{
+    Axis, ExperimentFindings, Figure, Goal, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key,
+};
 
 /// A setting that an experiment switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,20 +17,20 @@ pub(crate) struct Setting {
 }
 
 /// An offload, off and on.
-pub(crate) const fn switched(off: &'static str, on: &'static str) -> [Setting; 2] {
+pub(crate) const fn off_and_on(off: &'static str, on: &'static str) -> [Setting; 2] {
     [Setting { name: off, role: Role::Without, on: false }, Setting { name: on, role: Role::With, on: true }]
 }
 
 /// EXTENDED COPY.
-pub(crate) const XCOPY: [Setting; 2] = switched("XCOPY off", "XCOPY on");
+pub(crate) const XCOPY: [Setting; 2] = off_and_on("XCOPY off", "XCOPY on");
 /// WRITE SAME.
-pub(crate) const WRITE_SAME: [Setting; 2] = switched("WRITE SAME off", "WRITE SAME on");
+pub(crate) const WRITE_SAME: [Setting; 2] = off_and_on("WRITE SAME off", "WRITE SAME on");
 /// COMPARE AND WRITE.
-pub(crate) const ATS: [Setting; 2] = switched("ATS off", "ATS on");
+pub(crate) const ATS: [Setting; 2] = off_and_on("ATS off", "ATS on");
 
 /// The settings in the order of one repetition: every other one begins with the last, so that what grows with time (a
 /// fuller array, a warmer cache) falls on all of them.
-pub(crate) fn in_turn<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
+pub(crate) fn alternating<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
     let mut order = settings.to_vec();
     if repetition % 2 == 1 {
         order.reverse();
@@ -38,7 +40,7 @@ pub(crate) fn in_turn<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
 
 /// What of the samples a plot shows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PlotSpec<'a> {
     /// The title.
     pub(crate) title: &'a str,
     /// The measure.
@@ -46,11 +48,11 @@ pub(crate) struct Shown<'a> {
     /// The vertical axis.
     pub(crate) label: &'a str,
     /// What the measure counts.
-    pub(crate) unit: Unit,
+    pub(crate) unit: MeasureUnit,
 }
 
 /// Bars: a group for each case, a bar for each setting.
-pub(crate) fn bars(samples: &Samples, shown: Shown<'_>, cases: &[String], settings: &[Setting]) -> Plot {
+pub(crate) fn bars(samples: &Samples, shown: PlotSpec<'_>, cases: &[String], settings: &[Setting]) -> Plot {
     let points = |setting: &Setting| {
         let spread = |case: &String| samples.spread(key(case, setting.name, shown.measure));
         cases.iter().enumerate().filter_map(|(at, case)| Some(Point::spread(at as f64, spread(case)?))).collect()
@@ -59,7 +61,7 @@ pub(crate) fn bars(samples: &Samples, shown: Shown<'_>, cases: &[String], settin
     Plot {
         title: shown.title.to_owned(),
         shape: Shape::Bars,
-        x: Axis::linear("", Unit::Count),
+        x: Axis::linear("", MeasureUnit::Count),
         y: Axis::linear(shown.label, shown.unit),
         places: places.collect(),
         series: settings
@@ -73,7 +75,7 @@ pub(crate) fn bars(samples: &Samples, shown: Shown<'_>, cases: &[String], settin
 /// Lines: a point for each case, whose number is `x`, and a line for each setting.
 pub(crate) fn lines(
     samples: &Samples,
-    shown: Shown<'_>,
+    shown: PlotSpec<'_>,
     cases: &[(f64, String)],
     settings: &[Setting],
     x: Axis,
@@ -108,7 +110,7 @@ pub(crate) fn faster(samples: &Samples, case: &str, settings: &[Setting; 2]) -> 
 }
 
 /// A figure without a number of the documents and without a goal.
-pub(crate) fn figure(name: impl Into<String>, unit: Unit, measured: Option<f64>) -> Figure {
+pub(crate) fn figure(name: impl Into<String>, unit: MeasureUnit, measured: Option<f64>) -> Figure {
     Figure { name: name.into(), unit, measured, published: None, goal: None }
 }
 
@@ -130,29 +132,31 @@ impl Figure {
 pub(crate) fn times(samples: &Samples, case: &str, settings: &[Setting]) -> String {
     let one = |setting: &Setting| {
         let spread = samples.spread(key(case, setting.name, "time"))?;
-        Some(format!("{} {}", setting.name, words::spread(spread, Unit::Seconds)))
+        Some(format!("{} {}", setting.name, display::spread(spread, MeasureUnit::Seconds)))
     };
     settings.iter().filter_map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// How a ratio compares with a published one, in words.
-pub(crate) fn beside(measured: f64, published: f64) -> String {
-    let documents = words::show(published, Unit::Times);
+pub(crate) fn compare_with_published(measured: f64, published: f64) -> String {
+    let documents = display::with_unit(published, MeasureUnit::Times);
     match measured / published {
-        r if r > 1.25 => format!("{} times that of the documents ({documents})", words::number(r)),
-        r if r < 0.8 => format!("{} of that of the documents ({documents})", words::show(100.0 * r, Unit::Percent)),
+        r if r > 1.25 => format!("{} times that of the documents ({documents})", display::number(r)),
+        r if r < 0.8 => {
+            format!("{} of that of the documents ({documents})", display::with_unit(100.0 * r, MeasureUnit::Percent))
+        }
         _ => format!("much like the documents ({documents})"),
     }
 }
 
-impl Findings {
+impl ExperimentFindings {
     /// Adds a sentence to what was seen, where there is one.
-    pub(crate) fn see(&mut self, text: Option<String>) {
+    pub(crate) fn add_seen(&mut self, text: Option<String>) {
         self.seen.extend(text);
     }
 
     /// Adds a reason, where there is one.
-    pub(crate) fn because(&mut self, text: Option<String>) {
+    pub(crate) fn add_reason(&mut self, text: Option<String>) {
         self.why.extend(text);
     }
 }
@@ -164,16 +168,16 @@ mod tests {
     fn samples() -> Samples {
         let mut samples = Samples::default();
         for (repetition, (off, on)) in [(40.0, 2.0), (42.0, 1.0)].into_iter().enumerate() {
-            samples.push(key("16", "XCOPY off", "time"), repetition as u32, Unit::Seconds, off);
-            samples.push(key("16", "XCOPY on", "time"), repetition as u32, Unit::Seconds, on);
+            samples.push(key("16", "XCOPY off", "time"), repetition as u32, MeasureUnit::Seconds, off);
+            samples.push(key("16", "XCOPY on", "time"), repetition as u32, MeasureUnit::Seconds, on);
         }
         samples
     }
 
     #[test]
     fn settings_take_turns() {
-        assert_eq!(in_turn(&["off", "on"], 0), ["off", "on"]);
-        assert_eq!(in_turn(&["off", "on"], 1), ["on", "off"]);
+        assert_eq!(alternating(&["off", "on"], 0), ["off", "on"]);
+        assert_eq!(alternating(&["off", "on"], 1), ["on", "off"]);
     }
 
     #[test]
@@ -181,14 +185,14 @@ mod tests {
         let mut samples = samples();
         assert!((faster(&samples, "16", &XCOPY).unwrap() - 41.0 / 1.5).abs() < 1e-9);
         assert_eq!(faster(&samples, "8", &XCOPY), None);
-        samples.push(key("8", "XCOPY off", "time"), 0, Unit::Seconds, 1.0);
-        samples.push(key("8", "XCOPY on", "time"), 0, Unit::Seconds, 0.0);
+        samples.push(key("8", "XCOPY off", "time"), 0, MeasureUnit::Seconds, 1.0);
+        samples.push(key("8", "XCOPY on", "time"), 0, MeasureUnit::Seconds, 0.0);
         assert_eq!(faster(&samples, "8", &XCOPY), None);
     }
 
     #[test]
     fn plots_leave_out_what_was_not_measured() {
-        let shown = Shown { title: "t", measure: "time", label: "duration", unit: Unit::Seconds };
+        let shown = PlotSpec { title: "t", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
         let plot = bars(&samples(), shown, &["8".to_owned(), "16".to_owned()], &XCOPY);
         assert_eq!(plot.places, ["8", "16"]);
         assert_eq!(plot.series[0].points, [Point { x: 1.0, y: 41.0, ends: Some((40.0, 42.0)) }]);
@@ -197,8 +201,8 @@ mod tests {
     #[test]
     fn words_are_made_of_the_numbers() {
         assert_eq!(times(&samples(), "16", &XCOPY), "XCOPY off 41 s (40 s to 42 s); XCOPY on 1.5 s (1 s to 2 s)");
-        assert_eq!(beside(8.0, 8.2), "much like the documents (8.2×)");
-        assert_eq!(beside(16.0, 8.0), "2 times that of the documents (8×)");
-        assert_eq!(beside(4.0, 8.0), "50 % of that of the documents (8×)");
+        assert_eq!(compare_with_published(8.0, 8.2), "much like the documents (8.2×)");
+        assert_eq!(compare_with_published(16.0, 8.0), "2 times that of the documents (8×)");
+        assert_eq!(compare_with_published(4.0, 8.0), "50 % of that of the documents (8×)");
     }
 }

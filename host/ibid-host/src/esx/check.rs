@@ -1,5 +1,5 @@
 //! `ibid-host check`: the array's best practices for ESXi, compared with what the host really does. Each finding names the
-//! command that mends it.
+//! command that fixes it.
 
 use super::view::DeviceView;
 use super::{HostArgs, filesystem};
@@ -33,14 +33,14 @@ struct Finding {
     ok: bool,
     /// What was found.
     found: String,
-    /// The command that mends it, or what to look at where there is no such command.
+    /// The command that fixes it, or what to look at where there is no such command.
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 impl Finding {
-    fn new(subject: &str, practice: &'static str, ok: bool, found: String, mend: impl FnOnce() -> String) -> Self {
-        Self { subject: subject.to_owned(), practice, ok, found, mend: (!ok).then(mend) }
+    fn new(subject: &str, practice: &'static str, ok: bool, found: String, fix: impl FnOnce() -> String) -> Self {
+        Self { subject: subject.to_owned(), practice, ok, found, fix: (!ok).then(fix) }
     }
 }
 
@@ -71,10 +71,10 @@ fn json(findings: &[Finding]) -> String {
 fn text(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.subject.len()).max().unwrap_or(0);
     let mut out = String::new();
-    for Finding { subject, practice, ok, found, mend } in findings {
+    for Finding { subject, practice, ok, found, fix } in findings {
         out += &format!("{:5}  {subject:width$}  {practice}: {found}\n", if *ok { "ok" } else { "WRONG" });
-        if let Some(mend) = mend {
-            out += &format!("       {:width$}  mend: {mend}\n", "");
+        if let Some(fix) = fix {
+            out += &format!("       {:width$}  fix: {fix}\n", "");
         }
     }
     out
@@ -200,9 +200,9 @@ mod tests {
         host.set(Setting::HardwareAcceleratedLocking, 0).unwrap();
         host.set_adapters(1).unwrap();
         let findings = host_findings(&host);
-        let mends: Vec<_> = findings.iter().filter_map(|finding| finding.mend.as_deref()).collect();
+        let fixes: Vec<_> = findings.iter().filter_map(|finding| finding.fix.as_deref()).collect();
         assert_eq!(
-            mends,
+            fixes,
             [
                 "ibid-host esxcli iscsi adapter set --ports 2",
                 "ibid-host claim iscsi://PORTAL",
@@ -222,8 +222,8 @@ mod tests {
         let finding = unmap_finding(&volume(500_000), &log(5000));
         assert_eq!((finding.ok, finding.found.as_str()), (true, "5000 of 5000 blocks"));
         let finding = unmap_finding(&volume(500_000), &log(5001));
-        let mend = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
-        assert_eq!((finding.ok, finding.mend.as_deref()), (false, Some(mend)));
+        let fix = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
+        assert_eq!((finding.ok, finding.fix.as_deref()), (false, Some(fix)));
         // What ESXi takes anyway is not wrong, nor what another datastore saw, nor nothing.
         assert!(unmap_finding(&volume(100), &log(200)).ok);
         let other = vec![virtual_disk::reclaim::log_line(9999, "another")];
@@ -249,17 +249,17 @@ mod tests {
         let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
         let expected = [
             format!("WRONG  {name}  at least four ports: 2\n"),
-            format!("{indent}mend: give the array more portals (ibid serve --iscsi ADDRESS, once for each), then "),
+            format!("{indent}fix: give the array more portals (ibid serve --iscsi ADDRESS, once for each), then "),
             "ibid-host claim iscsi://PORTAL\n".to_owned(),
             format!("WRONG  {name}  every path is alive: dead: vmhba64:C1:T0:L7\n"),
-            format!("{indent}mend: ibid-host esxcli storage core path list --device {name} tells why\n"),
+            format!("{indent}fix: ibid-host esxcli storage core path list --device {name} tells why\n"),
             format!("WRONG  {name}  an I/O operation limit of 1: 1000\n"),
-            format!("{indent}mend: ibid-host esxcli storage nmp psp roundrobin deviceconfig set --device {name} "),
+            format!("{indent}fix: ibid-host esxcli storage nmp psp roundrobin deviceconfig set --device {name} "),
             "--type iops --iops 1\n".to_owned(),
             format!("WRONG  {name}  XCOPY is usable: disabled for this device\n"),
-            format!("{indent}mend: {set} --clone enable\n"),
+            format!("{indent}fix: {set} --clone enable\n"),
             format!("WRONG  {name}  WRITE SAME is usable: unsupported\n"),
-            format!("{indent}mend: {set} --forget, where the array can do it now\n"),
+            format!("{indent}fix: {set} --forget, where the array can do it now\n"),
         ];
         assert_eq!(wrong, expected.concat());
     }

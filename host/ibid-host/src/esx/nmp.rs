@@ -229,11 +229,12 @@ fn array_type(view: &DeviceView) -> (&'static str, String) {
         multipath::PathState::Standby => "STBY",
         multipath::PathState::Dead => "UNAVAIL",
     };
-    let tell = |(group, state): (&u16, &multipath::PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
-    let told: String = groups.iter().map(tell).collect();
+    let format_group =
+        |(group, state): (&u16, &multipath::PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
+    let group_states: String = groups.iter().map(format_group).collect();
     let config = "implicit_support=on; explicit_support=off; explicit_allow=on; alua_followover=on; \
                   action_OnRetryErrors=off;";
-    ("VMW_SATP_ALUA", format!("{{{config} {told}}}"))
+    ("VMW_SATP_ALUA", format!("{{{config} {group_states}}}"))
 }
 
 fn policy_config(view: &DeviceView) -> String {

@@ -118,23 +118,23 @@ async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
         terminal.draw(&screen).map_err(failed)?;
         let pause = Duration::from_secs_f64(screen.delay);
         let key = tokio::time::timeout(pause, terminal.key()).await;
-        let todo = match key {
-            Err(_) => screen::Todo::Refresh,
-            Ok(None) => screen::Todo::Quit,
+        let action = match key {
+            Err(_) => screen::Action::Refresh,
+            Ok(None) => screen::Action::Quit,
             Ok(Some(key)) => screen.press(key),
         };
-        match todo {
-            screen::Todo::Nothing => {}
-            screen::Todo::Refresh => refresh(host, &mut screen, &mut before)?,
-            screen::Todo::Save => {
+        match action {
+            screen::Action::Nothing => {}
+            screen::Action::Refresh => refresh(host, &mut screen, &mut before)?,
+            screen::Action::Save => {
                 let path = configuration_path(host);
                 let text = screen.selection.notation() + "\n";
                 match files::replace(&path, text.as_bytes(), Access::Everybody) {
-                    Ok(()) => screen.say(format!("saved in {}", path.display())),
-                    Err(error) => screen.say(format!("{}: {error}", path.display())),
+                    Ok(()) => screen.set_message(format!("saved in {}", path.display())),
+                    Err(error) => screen.set_message(format!("{}: {error}", path.display())),
                 }
             }
-            screen::Todo::Quit => return Ok(()),
+            screen::Action::Quit => return Ok(()),
         }
     }
 }

@@ -16,9 +16,9 @@ pub(crate) struct Row {
     pub(crate) block_bytes: u32,
     pub(crate) queue_depth: u64,
     /// Since the host began.
-    pub(crate) now: CountersSnapshot,
+    pub(crate) total: CountersSnapshot,
     /// Since the last look.
-    pub(crate) step: CountersSnapshot,
+    pub(crate) delta: CountersSnapshot,
     /// Time between the two, in seconds.
     pub(crate) seconds: f64,
 }
@@ -42,28 +42,28 @@ impl Row {
     }
 
     pub(crate) fn read_ms(&self) -> f64 {
-        Self::ms(self.step.read_ns, self.step.reads)
+        Self::ms(self.delta.read_ns, self.delta.reads)
     }
 
     pub(crate) fn write_ms(&self) -> f64 {
-        Self::ms(self.step.write_ns, self.step.writes)
+        Self::ms(self.delta.write_ns, self.delta.writes)
     }
 
     pub(crate) fn read_queue_ms(&self) -> f64 {
-        Self::ms(self.step.read_queue_ns, self.step.reads)
+        Self::ms(self.delta.read_queue_ns, self.delta.reads)
     }
 
     pub(crate) fn write_queue_ms(&self) -> f64 {
-        Self::ms(self.step.write_queue_ns, self.step.writes)
+        Self::ms(self.delta.write_queue_ns, self.delta.writes)
     }
 
     /// What a guest waits for a read or write.
     pub(crate) fn guest_ms(&self) -> f64 {
-        Self::ms(self.step.read_ns + self.step.write_ns, self.step.reads + self.step.writes)
+        Self::ms(self.delta.read_ns + self.delta.write_ns, self.delta.reads + self.delta.writes)
     }
 
     pub(crate) fn queue_ms(&self) -> f64 {
-        Self::ms(self.step.read_queue_ns + self.step.write_queue_ns, self.step.reads + self.step.writes)
+        Self::ms(self.delta.read_queue_ns + self.delta.write_queue_ns, self.delta.reads + self.delta.writes)
     }
 }
 
@@ -102,8 +102,8 @@ impl Sample {
                 worlds,
                 block_bytes: record.map_or(512, |device| device.block_bytes),
                 queue_depth: record.map_or(0, |device| device.queue_depth as u64),
-                now,
-                step: now.since(&before),
+                total: now,
+                delta: now.since(&before),
                 seconds,
             }
         };

@@ -45,7 +45,7 @@ pub(crate) enum Key {
 
 /// What the program has to do because of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Todo {
+pub(crate) enum Action {
     Nothing,
     /// Look at the counters now.
     Refresh,
@@ -62,7 +62,7 @@ pub(crate) struct Screen {
     pub(crate) selection: Selection,
     /// Seconds between two looks.
     pub(crate) delay: f64,
-    most_rows: Option<usize>,
+    max_rows: Option<usize>,
     /// The first line: time, load.
     pub(crate) banner: String,
     pub(crate) rows: Vec<Row>,
@@ -91,7 +91,7 @@ impl Screen {
             order: Order::Name,
             selection,
             delay,
-            most_rows: None,
+            max_rows: None,
             banner: String::new(),
             rows: Vec::new(),
             message: String::new(),
@@ -99,76 +99,76 @@ impl Screen {
     }
 
     /// A line below the banner, until the next key.
-    pub(crate) fn say(&mut self, message: impl Into<String>) {
+    pub(crate) fn set_message(&mut self, message: impl Into<String>) {
         self.message = message.into();
     }
 
     /// Takes a key.
-    pub(crate) fn press(&mut self, key: Key) -> Todo {
+    pub(crate) fn press(&mut self, key: Key) -> Action {
         self.message.clear();
         if key == Key::Interrupt {
-            return Todo::Quit;
+            return Action::Quit;
         }
         match std::mem::replace(&mut self.mode, Mode::Table) {
             Mode::Table => self.command(key),
-            Mode::Help => Todo::Nothing,
+            Mode::Help => Action::Nothing,
             Mode::Fields => {
                 if let Key::Char(letter) = key
                     && self.selection.toggle(letter)
                 {
                     self.mode = Mode::Fields;
                 }
-                Todo::Nothing
+                Action::Nothing
             }
             Mode::Delay(typed) => match type_number(typed, key) {
-                Typed::More(text) => self.turn_to(Mode::Delay(text)),
+                Typed::More(text) => self.set_mode(Mode::Delay(text)),
                 Typed::Done(text) => {
                     match text.parse() {
                         Ok(delay) if (MIN_DELAY..=86_400.0).contains(&delay) => self.delay = delay,
-                        _ => self.say(format!("{MIN_DELAY} to 86400 seconds are possible")),
+                        _ => self.set_message(format!("{MIN_DELAY} to 86400 seconds are possible")),
                     }
-                    Todo::Nothing
+                    Action::Nothing
                 }
-                Typed::Left => Todo::Nothing,
+                Typed::Cancelled => Action::Nothing,
             },
             Mode::Rows(typed) => match type_number(typed, key) {
-                Typed::More(text) => self.turn_to(Mode::Rows(text)),
+                Typed::More(text) => self.set_mode(Mode::Rows(text)),
                 Typed::Done(text) => {
-                    self.most_rows = text.parse().ok().filter(|rows| *rows > 0);
-                    Todo::Nothing
+                    self.max_rows = text.parse().ok().filter(|rows| *rows > 0);
+                    Action::Nothing
                 }
-                Typed::Left => Todo::Nothing,
+                Typed::Cancelled => Action::Nothing,
             },
         }
     }
 
-    fn turn_to(&mut self, mode: Mode) -> Todo {
+    fn set_mode(&mut self, mode: Mode) -> Action {
         self.mode = mode;
-        Todo::Nothing
+        Action::Nothing
     }
 
-    fn command(&mut self, key: Key) -> Todo {
+    fn command(&mut self, key: Key) -> Action {
         let order = match key {
-            Key::Char('q') => return Todo::Quit,
-            Key::Char('f' | 'F') => return self.turn_to(Mode::Fields),
-            Key::Char('h' | '?') => return self.turn_to(Mode::Help),
-            Key::Char('s') => return self.turn_to(Mode::Delay(String::new())),
-            Key::Char('#') => return self.turn_to(Mode::Rows(String::new())),
-            Key::Char('W') => return Todo::Save,
-            Key::Char(' ' | 'u') | Key::Enter => return Todo::Refresh,
+            Key::Char('q') => return Action::Quit,
+            Key::Char('f' | 'F') => return self.set_mode(Mode::Fields),
+            Key::Char('h' | '?') => return self.set_mode(Mode::Help),
+            Key::Char('s') => return self.set_mode(Mode::Delay(String::new())),
+            Key::Char('#') => return self.set_mode(Mode::Rows(String::new())),
+            Key::Char('W') => return Action::Save,
+            Key::Char(' ' | 'u') | Key::Enter => return Action::Refresh,
             Key::Char('r') => Order::Reads,
             Key::Char('w') => Order::Writes,
             Key::Char('R') => Order::MbRead,
             Key::Char('T') => Order::MbWritten,
             Key::Char('N') => Order::Name,
             Key::Char('c' | 'm' | 'd' | 'v' | 'n' | 'i' | 'p') => {
-                self.say("this host has disks alone: u is its screen, h helps");
-                return Todo::Nothing;
+                self.set_message("this host has disks alone: u is its screen, h helps");
+                return Action::Nothing;
             }
-            _ => return Todo::Nothing,
+            _ => return Action::Nothing,
         };
         self.order = order;
-        Todo::Nothing
+        Action::Nothing
     }
 
     /// The rows as they are shown.
@@ -177,12 +177,12 @@ impl Screen {
         let by = |value: fn(&Row) -> u64| move |a: &&Row, b: &&Row| value(b).cmp(&value(a));
         match self.order {
             Order::Name => {}
-            Order::Reads => rows.sort_by(by(|row| row.step.reads)),
-            Order::Writes => rows.sort_by(by(|row| row.step.writes)),
-            Order::MbRead => rows.sort_by(by(|row| row.step.read_bytes)),
-            Order::MbWritten => rows.sort_by(by(|row| row.step.write_bytes)),
+            Order::Reads => rows.sort_by(by(|row| row.delta.reads)),
+            Order::Writes => rows.sort_by(by(|row| row.delta.writes)),
+            Order::MbRead => rows.sort_by(by(|row| row.delta.read_bytes)),
+            Order::MbWritten => rows.sort_by(by(|row| row.delta.write_bytes)),
         }
-        rows.truncate(self.most_rows.unwrap_or(usize::MAX));
+        rows.truncate(self.max_rows.unwrap_or(usize::MAX));
         rows
     }
 
@@ -239,7 +239,7 @@ fn help_lines() -> Vec<Line<'static>> {
 enum Typed {
     More(String),
     Done(String),
-    Left,
+    Cancelled,
 }
 
 fn type_number(mut text: String, key: Key) -> Typed {
@@ -247,7 +247,7 @@ fn type_number(mut text: String, key: Key) -> Typed {
         Key::Char(c) if (c.is_ascii_digit() || c == '.') && text.len() < 8 => text.push(c),
         Key::Backspace => drop(text.pop()),
         Key::Enter => return Typed::Done(text),
-        Key::Escape => return Typed::Left,
+        Key::Escape => return Typed::Cancelled,
         _ => {}
     }
     Typed::More(text)

@@ -35,7 +35,7 @@ pub(super) fn rows() -> Vec<super::sample::Row> {
         active: 32,
         queued: 96,
     };
-    let device = esxhost_record();
+    let device = device_record();
     let name = device.name.clone();
     let at = clock::now();
     let sample = |at: Instant, counters| Sample::of(at, [(name.clone(), counters)].into());
@@ -43,7 +43,7 @@ pub(super) fn rows() -> Vec<super::sample::Row> {
     second.rows(&first, &[device], 3)
 }
 
-fn esxhost_record() -> esxi_host::DeviceRecord {
+fn device_record() -> esxi_host::DeviceRecord {
     crate::esx::example_device(NAA)
 }
 

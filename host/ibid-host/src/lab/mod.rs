@@ -1,10 +1,10 @@
 //! `ibid-host lab`: the experiments of the documents, against any target.
 
 use crate::failure::Failure;
-use crate::interrupt::told_to_stop;
+use crate::interrupt::stop_requested;
 use crate::out::outln;
-use ::lab::results::{Ending, Report};
-use ::lab::{LabError, Plan, Scale, experiments, report};
+use ::lab::results::{Ending, LabReport};
+use ::lab::{LabError, LabPlan, LabScale, experiments, report};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -43,8 +43,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "target")]
     scratch: Option<PathBuf>,
     /// How large everything is: small, or paper for the documents' sizes
-    #[arg(long, default_value_t = Scale::Small)]
-    scale: Scale,
+    #[arg(long, default_value_t = LabScale::Small)]
+    scale: LabScale,
     /// How often everything is repeated
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
@@ -63,7 +63,7 @@ pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
         LabVerb::Run(args) => tokio::select! {
             result = measure(args) => result,
             // What the lab has started goes with the values that are dropped here.
-            Ok(()) = told_to_stop() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
+            Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
         },
     }
 }
@@ -84,7 +84,7 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 async fn measure(args: &RunArgs) -> Result<(), Failure> {
-    let plan = Plan {
+    let plan = LabPlan {
         names: args.names.clone(),
         targets: args.target.clone(),
         ibid: args.ibid.clone(),
@@ -94,7 +94,7 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
         repetitions: args.repeat,
         quiet: args.quiet,
     };
-    let mut so_far = |found: &Report| report::write(found, &args.out).map(drop);
+    let mut so_far = |found: &LabReport| report::write(found, &args.out).map(drop);
     let found = ::lab::run(&plan, &mut so_far).await.map_err(begin_failed)?;
     outln!("{}", args.out.join(report::PAGE).display());
     verdict(&found)
@@ -112,7 +112,7 @@ fn begin_failed(error: LabError) -> Failure {
 }
 
 /// A goal that was missed is in the report; an experiment that failed is an error.
-fn verdict(report: &Report) -> Result<(), Failure> {
+fn verdict(report: &LabReport) -> Result<(), Failure> {
     let failed = report.outcomes.iter().filter(|outcome| matches!(outcome.ending, Ending::Failed(_)));
     let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(format!("failed: {}", failed.join(", ")))) }

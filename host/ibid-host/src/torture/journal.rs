@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     /// WRITE of a stamp of its own to each block.
     Write,
     /// WRITE SAME of one stamp to all blocks.
-    Repeat,
+    WriteSame,
     /// WRITE SAME of zeros.
     Zero,
     /// WRITE SAME of zeros with the UNMAP bit.
@@ -159,7 +159,7 @@ impl Kind {
     fn code(self) -> u8 {
         match self {
             Self::Write => 1,
-            Self::Repeat => 2,
+            Self::WriteSame => 2,
             Self::Zero => 3,
             Self::ZeroUnmap => 4,
             Self::Unmap => 5,
@@ -171,7 +171,7 @@ impl Kind {
     fn decode(code: u8, source: u64) -> Option<Self> {
         Some(match code {
             1 => Self::Write,
-            2 => Self::Repeat,
+            2 => Self::WriteSame,
             3 => Self::Zero,
             4 => Self::ZeroUnmap,
             5 => Self::Unmap,

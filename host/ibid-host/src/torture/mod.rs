@@ -4,8 +4,8 @@
 mod journal;
 mod model;
 mod planner;
+mod resolve;
 mod run;
-mod settle;
 mod stamp;
 mod verify;
 

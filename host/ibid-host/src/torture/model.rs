@@ -98,7 +98,7 @@ impl Model {
     }
 
     /// True when no open operation reads or changes any of these blocks.
-    pub(crate) fn is_quiet(&self, lba: u64, blocks: u32) -> bool {
+    pub(crate) fn is_idle(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
         !self.open.values().any(|operation| operation.touches(lba, end))
     }
@@ -117,7 +117,7 @@ impl Model {
             Kind::Write | Kind::CompareAndWrite => {
                 (lba..operation.end()).map(|lba| Stamp::Written { sequence, lba }).collect()
             }
-            Kind::Repeat => vec![Stamp::Written { sequence, lba }; blocks as usize],
+            Kind::WriteSame => vec![Stamp::Written { sequence, lba }; blocks as usize],
             Kind::Zero | Kind::ZeroUnmap | Kind::Unmap => vec![Stamp::Zero; blocks as usize],
             Kind::Copy { source } => self.stamps(source, blocks)?.to_vec(),
         })
@@ -128,8 +128,8 @@ impl Model {
     #[must_use]
     pub(crate) fn start(&mut self, operation: Operation) -> Option<()> {
         self.effect(&operation)?;
-        let quiet = self.is_quiet(operation.lba, operation.blocks)
-            && operation.source().is_none_or(|source| self.is_quiet(source, operation.blocks));
+        let quiet = self.is_idle(operation.lba, operation.blocks)
+            && operation.source().is_none_or(|source| self.is_idle(source, operation.blocks));
         if operation.sequence <= self.last || operation.blocks == 0 || !quiet {
             return None;
         }
@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// Decides from the blocks of an open operation whether it happened.
-    pub(crate) fn judge(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
+    pub(crate) fn classify(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
         let before = self.stamps(operation.lba, operation.blocks)?;
         let after = self.effect(operation)?;
         let (mut applied, mut untouched) = (true, true);

@@ -65,11 +65,11 @@ impl Planner {
     }
 
     /// The target does not know the command after all, whatever it says of itself: no more of that kind.
-    pub(crate) fn forget(&mut self, kind: Kind) {
+    pub(crate) fn disable(&mut self, kind: Kind) {
         let abilities = &mut self.abilities;
         match kind {
             Kind::Write => {}
-            Kind::Repeat | Kind::Zero => abilities.write_same = false,
+            Kind::WriteSame | Kind::Zero => abilities.write_same = false,
             Kind::ZeroUnmap => abilities.write_same_unmap = false,
             Kind::Unmap => abilities.unmap = false,
             Kind::Copy { .. } => abilities.copy = false,
@@ -87,7 +87,7 @@ impl Planner {
         let abilities = self.abilities;
         match roll {
             0..40 => self.change(model, Kind::Write, MAX_WRITE),
-            40..46 if abilities.write_same => self.change(model, Kind::Repeat, MAX_OFFLOAD),
+            40..46 if abilities.write_same => self.change(model, Kind::WriteSame, MAX_OFFLOAD),
             46..52 if abilities.write_same => self.change(model, Kind::Zero, MAX_OFFLOAD),
             52..56 if abilities.write_same_unmap => self.change(model, Kind::ZeroUnmap, MAX_OFFLOAD),
             56..62 if abilities.unmap => self.change(model, Kind::Unmap, MAX_OFFLOAD),
@@ -98,7 +98,7 @@ impl Planner {
             84..86 if abilities.compare_and_write > 0 => self.miscompare(model),
             86..98 => {
                 let (lba, blocks) = self.place(model, MAX_WRITE)?;
-                model.is_quiet(lba, blocks).then_some(Step::Read { lba, blocks })
+                model.is_idle(lba, blocks).then_some(Step::Read { lba, blocks })
             }
             98.. => Some(Step::Flush),
             _ => None,
@@ -118,7 +118,7 @@ impl Planner {
         if kind == Kind::CompareAndWrite && model.stamps(lba, blocks)?.contains(&Stamp::Unknown) {
             return None;
         }
-        model.is_quiet(lba, blocks).then(|| Step::Change(self.operation(model, kind, lba, blocks)))
+        model.is_idle(lba, blocks).then(|| Step::Change(self.operation(model, kind, lba, blocks)))
     }
 
     fn copy(&mut self, model: &Model) -> Option<Step> {
@@ -131,14 +131,14 @@ impl Planner {
         }
         model.stamps(source, blocks)?;
         let apart = source + u64::from(blocks) <= lba || lba + u64::from(blocks) <= source;
-        let free = apart && model.is_quiet(lba, blocks) && model.is_quiet(source, blocks);
+        let free = apart && model.is_idle(lba, blocks) && model.is_idle(source, blocks);
         free.then(|| Step::Change(self.operation(model, Kind::Copy { source }, lba, blocks)))
     }
 
     fn miscompare(&mut self, model: &Model) -> Option<Step> {
         let (lba, _) = self.place(model, 1)?;
         let known = *model.stamps(lba, 1)?.first()? != Stamp::Unknown;
-        (known && model.is_quiet(lba, 1)).then_some(Step::Miscompare { lba })
+        (known && model.is_idle(lba, 1)).then_some(Step::Miscompare { lba })
     }
 
     fn operation(&self, model: &Model, kind: Kind, lba: u64, blocks: u32) -> Operation {

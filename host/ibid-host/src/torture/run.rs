@@ -3,7 +3,7 @@
 use super::journal::{self, Header, Kind, Operation, Outcome, Record};
 use super::model::{MAX_BLOCKS, Model, Verdict};
 use super::planner::{Abilities, Planner, Step};
-use super::settle::{describe, settle};
+use super::resolve::{describe, resolve};
 use super::stamp::{BLOCK, Stamp};
 use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal_error};
 use crate::cli::{ConnectionArgs, Region, size};
@@ -79,7 +79,7 @@ struct Torture {
     slots: Vec<Option<Step>>,
     end: Option<Instant>,
     /// The journal could not be written: nothing may be sent any more.
-    broken: Option<Failure>,
+    journal_failure: Option<Failure>,
     counts: Counts,
 }
 
@@ -88,7 +88,7 @@ const MAX_ERRORS: u64 = 100;
 /// Draws before a slot waits: steps are dropped that touch blocks being read.
 const ATTEMPTS: u32 = 8;
 /// Blocks of one operation of the beginning, which zeroes the region.
-const BASELINE: u64 = 8192;
+const ZERO_BLOCKS: u64 = 8192;
 
 impl Torture {
     fn note(&mut self, record: Record) -> Result<(), Failure> {
@@ -106,7 +106,7 @@ impl Torture {
         let zeros = || Bytes::from_static(&[0; BLOCK]);
         Ok(match kind {
             Kind::Write => self.unit.write(lba, self.render(&after), false),
-            Kind::Repeat => self.unit.write_same(lba, blocks, self.render(&after[..1]), false),
+            Kind::WriteSame => self.unit.write_same(lba, blocks, self.render(&after[..1]), false),
             Kind::Zero => self.unit.write_same(lba, blocks, zeros(), false),
             Kind::ZeroUnmap => self.unit.write_same(lba, blocks, zeros(), true),
             Kind::Unmap => self.unit.unmap(&[(lba, blocks)]),
@@ -132,7 +132,7 @@ impl Torture {
     }
 
     /// Blocks that an open command reads or compares keep still until its answer has been looked at.
-    fn is_free_of_readers(&self, operation: &Operation) -> bool {
+    fn overlaps_no_open_read(&self, operation: &Operation) -> bool {
         self.slots.iter().flatten().all(|step| match *step {
             Step::Read { lba, blocks } => operation.end() <= lba || lba + u64::from(blocks) <= operation.lba,
             Step::Miscompare { lba } => operation.end() <= lba || lba < operation.lba,
@@ -140,9 +140,9 @@ impl Torture {
         })
     }
 
-    fn draw(&mut self) -> Option<Step> {
+    fn next_step(&mut self) -> Option<Step> {
         (0..ATTEMPTS).find_map(|_| match self.planner.next(&self.model)? {
-            Step::Change(operation) if !self.is_free_of_readers(&operation) => None,
+            Step::Change(operation) if !self.overlaps_no_open_read(&operation) => None,
             step => Some(step),
         })
     }
@@ -160,7 +160,7 @@ impl Torture {
         known.ok_or_else(|| Failure::Wrong(format!("operation {} was answered twice", operation.sequence)))?;
         match result {
             Ok(_) => self.counts.acknowledged += 1,
-            Err(refusal) if refusal.is_unknown_command() => self.planner.forget(operation.kind),
+            Err(refusal) if refusal.is_unknown_command() => self.planner.disable(operation.kind),
             Err(refusal) if refusal.is_full() => self.counts.full += 1,
             Err(refusal) => {
                 let Operation { kind, lba, blocks, .. } = operation;
@@ -185,17 +185,17 @@ impl Torture {
     }
 
     /// Decides the operations that an earlier run left open.
-    async fn settle_open(&mut self, session: &mut Session) -> Result<(), Failure> {
-        for settled in settle(session, &self.unit, &self.model).await? {
-            if settled.is_wrong() {
-                return Err(Failure::Wrong(settled.to_string()));
+    async fn resolve_open(&mut self, session: &mut Session) -> Result<(), Failure> {
+        for resolved in resolve(session, &self.unit, &self.model).await? {
+            if resolved.is_wrong() {
+                return Err(Failure::Wrong(resolved.to_string()));
             }
-            let outcome = match settled.verdict {
+            let outcome = match resolved.verdict {
                 Verdict::Applied => Outcome::Applied,
                 Verdict::NotApplied => Outcome::NotApplied,
                 Verdict::Torn | Verdict::Foreign { .. } => Outcome::Unknown,
             };
-            let sequence = settled.operation.sequence;
+            let sequence = resolved.operation.sequence;
             self.note(Record::Answered(sequence, outcome))?;
             self.model
                 .finish(sequence, outcome)
@@ -205,11 +205,11 @@ impl Torture {
     }
 
     /// Zeroes what is not known yet, by operations like all others.
-    async fn baseline(&mut self, session: &mut Session) -> Result<(), Failure> {
+    async fn zero_unknown_blocks(&mut self, session: &mut Session) -> Result<(), Failure> {
         let Header { first, blocks: all, .. } = *self.model.header();
         let mut lba = first;
         while lba < first + all {
-            let blocks = (first + all - lba).min(BASELINE) as u32;
+            let blocks = (first + all - lba).min(ZERO_BLOCKS) as u32;
             if self.model.stamps(lba, blocks).is_some_and(|stamps| stamps.contains(&Stamp::Unknown)) {
                 let operation = Operation { sequence: self.model.last_sequence() + 1, kind: Kind::Zero, lba, blocks };
                 let request = self.start(operation)?;
@@ -225,15 +225,15 @@ impl Torture {
 impl Work for Torture {
     fn next(&mut self, slot: usize) -> Option<(Route, Request)> {
         let late = self.end.is_some_and(|end| clock::now() >= end);
-        if late || self.broken.is_some() || self.counts.errors >= MAX_ERRORS {
+        if late || self.journal_failure.is_some() || self.counts.errors >= MAX_ERRORS {
             return None;
         }
-        let step = self.draw()?;
+        let step = self.next_step()?;
         let request = match step {
             Step::Change(operation) => match self.start(operation) {
                 Ok(request) => request,
                 Err(failure) => {
-                    self.broken = Some(failure);
+                    self.journal_failure = Some(failure);
                     return None;
                 }
             },
@@ -255,7 +255,7 @@ impl Work for Torture {
             }
             (Step::Miscompare { .. }, Err(refusal)) if refusal.is_miscompare() => {}
             (Step::Miscompare { .. }, Err(refusal)) if refusal.is_unknown_command() => {
-                self.planner.forget(Kind::CompareAndWrite);
+                self.planner.disable(Kind::CompareAndWrite);
             }
             (Step::Flush, Ok(_)) => {}
             (step, Err(refusal)) => self.refused(format!("{step:?}: {refusal}")),
@@ -284,11 +284,11 @@ pub(crate) async fn run(args: &TortureArgs) -> Result<(), Failure> {
     let planner = Planner::new(args.seed ^ model.last_sequence(), abilities(&unit));
     let counts = Counts { verb: "torture", ..Counts::default() };
     let slots = vec![None; usize::from(args.qd)];
-    let (path, end, broken) = (args.journal.clone(), None, None);
-    let mut torture = Torture { unit, model, planner, journal, path, slots, end, broken, counts };
-    let mut result = torture.settle_open(&mut session).await;
+    let (path, end, journal_failure) = (args.journal.clone(), None, None);
+    let mut torture = Torture { unit, model, planner, journal, path, slots, end, journal_failure, counts };
+    let mut result = torture.resolve_open(&mut session).await;
     if result.is_ok() {
-        result = torture.baseline(&mut session).await;
+        result = torture.zero_unknown_blocks(&mut session).await;
     }
     torture.end = (!args.until_killed).then(|| clock::now() + Duration::from_secs_f64(args.secs));
     if result.is_ok() {
@@ -299,7 +299,7 @@ pub(crate) async fn run(args: &TortureArgs) -> Result<(), Failure> {
 
 /// A target that went away is what this load is for: no failure.
 fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> Result<(), Failure> {
-    let Torture { mut counts, model, broken, .. } = torture;
+    let Torture { mut counts, model, journal_failure, .. } = torture;
     counts.open = model.open().count() as u64;
     let result = match result {
         Err(Failure::Session(SessionError::Closed | SessionError::Io(_) | SessionError::Dismissed(_))) => {
@@ -318,7 +318,7 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
         );
     }
     result?;
-    match (broken, counts.first_error) {
+    match (journal_failure, counts.first_error) {
         (Some(failure), _) => Err(failure),
         (None, Some(error)) => Err(Failure::Wrong(format!("{} commands failed: {error}", counts.errors))),
         (None, None) => Ok(()),

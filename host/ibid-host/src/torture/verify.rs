@@ -1,7 +1,7 @@
 //! The check after a restart: every block against the journal.
 
 use super::model::{Model, Verdict};
-use super::settle::{describe, settle};
+use super::resolve::{describe, resolve};
 use super::stamp::{BLOCK, Stamp};
 use super::{MAX_JOURNAL_BYTES, check_unit, file_error, journal, journal_error};
 use crate::cli::{ConnectionArgs, Region};
@@ -67,16 +67,16 @@ pub(crate) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let (mut session, unit) = args.connection.open(&args.url).await?;
     check_unit(&unit, &header)?;
     let mut report = Report { verb: "torture-verify", operations: model.last_sequence(), ..Report::default() };
-    for settled in settle(&mut session, &unit, &model).await? {
+    for resolved in resolve(&mut session, &unit, &model).await? {
         report.open += 1;
-        match settled.verdict {
+        match resolved.verdict {
             Verdict::Applied => report.applied += 1,
             Verdict::NotApplied => report.not_applied += 1,
             Verdict::Torn => report.in_pieces += 1,
             Verdict::Foreign { .. } => {}
         }
-        if settled.is_wrong() {
-            report.wrong(settled.to_string());
+        if resolved.is_wrong() {
+            report.wrong(resolved.to_string());
         }
     }
     sweep(args, session, &unit, &model, &mut report).await?;

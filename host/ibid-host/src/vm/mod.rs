@@ -85,7 +85,7 @@ async fn size(machine: &Machine) -> Result<u64, Failure> {
 }
 
 /// Where the data of a copy went: for people who ask why it took so long.
-fn way(report: &Report) -> String {
+fn describe_transfer(report: &Report) -> String {
     match report.by_host {
         None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
         Some(why) => format!("Not offloaded: {why}"),
@@ -106,7 +106,7 @@ async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<()
     let copied = source.clone_to(&datastore, &args.name, args.format, &|done| meter.advance(done)).await;
     let (_, report) = copied.map_err(failed(&args.name))?;
     meter.end();
-    outln!("{}", way(&report));
+    outln!("{}", describe_transfer(&report));
     Ok(())
 }
 
@@ -125,7 +125,7 @@ async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failur
     };
     let report = report.map_err(failed(&args.name))?;
     meter.end();
-    outln!("{}", way(&report));
+    outln!("{}", describe_transfer(&report));
     Ok(())
 }
 
@@ -151,7 +151,7 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
                 tokio::time::sleep(Duration::from_secs(secs)).await;
                 Ok(())
             }
-            None => crate::interrupt::told_to_stop().await,
+            None => crate::interrupt::stop_requested().await,
         };
         stop.store(true, Ordering::Relaxed);
         ended.map_err(|error| Failure::File { path: "signals".to_owned(), error })

@@ -22,7 +22,7 @@ pub(crate) struct Volumes {
 
 /// A file on a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DatastorePath {
     /// Label or UUID of the datastore.
     pub(crate) volume: String,
     /// Path on it; empty for the datastore itself.
@@ -30,7 +30,7 @@ pub(crate) struct Place {
 }
 
 /// Reads `/vmfs/volumes/DATASTORE/vm/disk.vmdk` or `[DATASTORE] vm/disk.vmdk`.
-pub(crate) fn place(path: &str) -> Result<Place, Failure> {
+pub(crate) fn parse_path(path: &str) -> Result<DatastorePath, Failure> {
     let (volume, file) = match (path.strip_prefix(VOLUMES), path.strip_prefix('[')) {
         (Some(rest), _) => rest.split_once('/').unwrap_or((rest, "")),
         (None, Some(rest)) => rest.split_once(']').map_or(("", ""), |(volume, file)| (volume, file.trim_start())),
@@ -40,7 +40,7 @@ pub(crate) fn place(path: &str) -> Result<Place, Failure> {
         let hint = "write /vmfs/volumes/DATASTORE/FILE or '[DATASTORE] FILE'";
         return Err(Failure::usage(format!("'{path}' names no datastore"), hint));
     }
-    Ok(Place { volume: volume.to_owned(), file: file.trim_matches('/').to_owned() })
+    Ok(DatastorePath { volume: volume.to_owned(), file: file.trim_matches('/').to_owned() })
 }
 
 impl Volumes {
@@ -108,8 +108,8 @@ impl Volumes {
 
     /// The datastore of a path, and the file on it.
     pub(crate) async fn open(&mut self, path: &str) -> Result<(Datastore, String), Failure> {
-        let place = place(path)?;
-        Ok((self.mount(&place.volume).await?, place.file))
+        let path = parse_path(path)?;
+        Ok((self.mount(&path.volume).await?, path.file))
     }
 
     /// All datastores on the host's devices.
@@ -150,12 +150,15 @@ mod tests {
 
     #[test]
     fn paths_are_esxis() {
-        let both = Place { volume: "ds 1".into(), file: "vm/a.vmdk".into() };
-        assert_eq!(place("/vmfs/volumes/ds 1/vm/a.vmdk").unwrap(), both);
-        assert_eq!(place("[ds 1] vm/a.vmdk").unwrap(), both);
-        assert_eq!(place("/vmfs/volumes/ds1").unwrap(), Place { volume: "ds1".into(), file: String::new() });
+        let both = DatastorePath { volume: "ds 1".into(), file: "vm/a.vmdk".into() };
+        assert_eq!(parse_path("/vmfs/volumes/ds 1/vm/a.vmdk").unwrap(), both);
+        assert_eq!(parse_path("[ds 1] vm/a.vmdk").unwrap(), both);
+        assert_eq!(
+            parse_path("/vmfs/volumes/ds1").unwrap(),
+            DatastorePath { volume: "ds1".into(), file: String::new() }
+        );
         for wrong in ["a.vmdk", "/vmfs/volumes/", "[]", "", "[ds1"] {
-            assert!(matches!(place(wrong), Err(Failure::Usage { .. })), "{wrong}");
+            assert!(matches!(parse_path(wrong), Err(Failure::Usage { .. })), "{wrong}");
         }
     }
 }

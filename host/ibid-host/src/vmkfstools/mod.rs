@@ -1,7 +1,7 @@
 //! `vmkfstools`: datastores and virtual disks, in ESXi's words.
 
 mod args;
-mod words;
+mod output;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     let settings = volumes.settings(&datastore);
     if let Some(bytes) = args.create {
         let format = args.format.unwrap_or(Format::ZeroedThick);
-        if let Some(line) = words::creating(&args.path, format) {
+        if let Some(line) = output::creating(&args.path, format) {
             outln!("{line}");
         }
         let meter = Meter::new("Create", bytes);
@@ -75,7 +75,7 @@ async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure>
         meter.end();
         return grown.close().await.map_err(failed(&args.path));
     }
-    outln!("{}", words::in_place());
+    outln!("{}", output::in_place());
     let verb = match (args.write_zeros, args.inflate, args.eager_zero) {
         (true, ..) => "Zeroing",
         (_, true, _) => "Inflate",
@@ -107,7 +107,7 @@ async fn clone(
     let disk = VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await.map_err(failed(source))?;
     // Without -d ESXi makes what it makes by default, whatever the source is.
     let format = args.format.unwrap_or(Format::ZeroedThick);
-    outln!("{}", words::cloning(source, format));
+    outln!("{}", output::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
     let target = Target { format: Some(format), ..Target::new(datastore, file) };
     let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
@@ -129,12 +129,12 @@ async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> R
     let device = name.strip_suffix(":1").unwrap_or(name);
     let disk = volumes.host().disk(device).await?;
     let label = args.label.clone().unwrap_or_else(|| "datastore".to_owned());
-    out!("{}", words::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
+    out!("{}", output::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
     let options = FormatOptions { partition_lba: args.partition_lba, ..FormatOptions::new(&label, mode) };
     let made = Datastore::format(&disk, &options, volumes.runtime()).await;
     let info = made.map_err(failed("Failed to create VMFS"))?;
     let uuid = info.uuid.to_string();
-    outln!("{}", words::created_volume(&uuid));
+    outln!("{}", output::created_volume(&uuid));
     for old in volumes.host().mounts().into_iter().filter(|mount| mount.device == device) {
         volumes.host().remove_mount(&old.uuid)?;
     }
@@ -150,13 +150,13 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
     let space = datastore.space().await.map_err(failed(&info.label))?;
     let random: [u8; 6] =
         platform::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
-    let name = words::balloon_name(random);
-    let tell = |blocks: u64| {
+    let name = output::balloon_name(random);
+    let print_start = |blocks: u64| {
         let free = space.free * datastore::FS_BLOCK_BYTES;
-        let text = words::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::FS_BLOCK_BYTES);
+        let text = output::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::FS_BLOCK_BYTES);
         outln!("{text}");
     };
-    let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &tell).await;
+    let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &print_start).await;
     summary.map_err(failed("Failed to reclaim free blocks"))?;
     outln!("Done.");
     Ok(())
@@ -176,6 +176,6 @@ async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
         }
         Err(_) => 0,
     };
-    outln!("{}", words::lock_info(&stat, to_be_zeroed));
+    outln!("{}", output::lock_info(&stat, to_be_zeroed));
     Ok(())
 }

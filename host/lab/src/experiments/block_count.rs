@@ -1,12 +1,14 @@
 //! L10: how long UNMAP takes, by the number of blocks in each iteration.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::results::{Axis, Band, Figure, Findings, Note, Plot, Point, Role, Samples, Series, Shape, Unit, key};
+use crate::results::{
+    Axis, Band, ExperimentFindings, Figure, MeasureUnit, Plot, Point, ReportNote, Role, Samples, Series, Shape, key,
+};
 use crate::stats;
-use crate::store::{Returned, Store};
+use crate::store::{LabDatastore, UnmapResult};
 use crate::trial::figure;
-use crate::words;
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -18,36 +20,36 @@ const FEW: [u64; 8] = [200, 400, 1000, 5000, 20_000, 60_000, 100_000, 256_000];
 /// Where the documents see no more gain.
 const FLAT: (u64, u64) = (40_000, 60_000);
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let sizes = bench.scale.pick([32 * GIB, 128 * GIB, 256 * GIB], [TIB, 4 * TIB, 8 * TIB]);
     let counts: &[u64] = bench.scale.pick(&FEW, &COUNTS);
     let fitting = bench.fitting(0, &sizes)?;
-    let fitting = if fitting.is_empty() { vec![bench.site.place(0)?.bytes / GIB * GIB / 10 * 9] } else { fitting };
+    let fitting = if fitting.is_empty() { vec![bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9] } else { fitting };
     bench.plan(fitting.len() * (1 + counts.len() * bench.repetitions as usize));
-    let mut findings = Findings {
+    let mut findings = ExperimentFindings {
         setup: format!(
             "free space of {}",
-            fitting.iter().map(|size| words::bytes(*size)).collect::<Vec<_>>().join(", ")
+            fitting.iter().map(|size| display::bytes(*size)).collect::<Vec<_>>().join(", ")
         ),
         expected:
             "Long at 200 blocks, less the more blocks there are in an iteration, and flat from 40 000 to 60 000 on."
                 .into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     if fitting.len() < sizes.len() {
-        findings.notes.push(Note::LeftOut("the disk has no room for the larger sizes of this scale.".into()));
+        findings.notes.push(ReportNote::LeftOut("the disk has no room for the larger sizes of this scale.".into()));
     }
     let mut last = None;
     for size in &fitting {
-        bench.step(format!("a datastore of {}", words::bytes(*size)));
-        let store = Store::fresh(bench, 0, "esx01", Some(*size)).await?;
+        bench.step(format!("a datastore of {}", display::bytes(*size)));
+        let store = LabDatastore::format(bench, 0, "esx01", Some(*size)).await?;
         for repetition in 0..bench.repetitions {
             for count in counts {
-                bench.step(format!("{}, {count} blocks, run {}", words::bytes(*size), repetition + 1));
+                bench.step(format!("{}, {count} blocks, run {}", display::bytes(*size), repetition + 1));
                 let returned = store.unmap(*count).await?;
                 if !returned.supported {
                     let text = "the target does not know UNMAP: nothing can be given back, and no time be measured.";
-                    findings.notes.push(Note::Unsupported(text.into()));
+                    findings.notes.push(ReportNote::Unsupported(text.into()));
                     return Ok(findings);
                 }
                 note(&mut findings.samples, *size, *count, &returned, repetition);
@@ -61,18 +63,18 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
 }
 
 fn case(size: u64) -> String {
-    format!("{} free", words::bytes(size))
+    format!("{} free", display::bytes(size))
 }
 
-fn note(samples: &mut Samples, size: u64, count: u64, returned: &Returned, repetition: u32) {
+fn note(samples: &mut Samples, size: u64, count: u64, returned: &UnmapResult, repetition: u32) {
     let (case, count) = (case(size), count.to_string());
     let mut push = |measure, unit, value| samples.push(key(&case, &count, measure), repetition, unit, value);
-    push("time", Unit::Seconds, returned.time.as_secs_f64());
-    push("iterations", Unit::Count, returned.iterations as f64);
-    push("commands", Unit::Count, returned.commands as f64);
+    push("time", MeasureUnit::Seconds, returned.time.as_secs_f64());
+    push("iterations", MeasureUnit::Count, returned.iterations as f64);
+    push("commands", MeasureUnit::Count, returned.commands as f64);
 }
 
-fn judge(findings: &mut Findings, sizes: &[u64], counts: &[u64]) {
+fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
     let samples = &findings.samples;
     let series = |(index, size): (usize, &u64)| {
         let point = |count: &u64| {
@@ -87,11 +89,15 @@ fn judge(findings: &mut Findings, sizes: &[u64], counts: &[u64]) {
     };
     let flat = Band { from: FLAT.0 as f64, to: FLAT.1 as f64, name: "documents: no more gain".to_owned() };
     let curve = |title: &str, log: bool| {
-        let y = if log { Axis::log("duration", Unit::Seconds) } else { Axis::linear("duration", Unit::Seconds) };
+        let y = if log {
+            Axis::log("duration", MeasureUnit::Seconds)
+        } else {
+            Axis::linear("duration", MeasureUnit::Seconds)
+        };
         Plot {
             title: title.to_owned(),
             shape: Shape::Lines,
-            x: Axis::log("blocks in an iteration", Unit::Count),
+            x: Axis::log("blocks in an iteration", MeasureUnit::Count),
             y,
             places: Vec::new(),
             series: sizes.iter().enumerate().map(series).collect(),
@@ -101,7 +107,7 @@ fn judge(findings: &mut Findings, sizes: &[u64], counts: &[u64]) {
     let plots = vec![curve("How long UNMAP takes", false), curve("The same, both scales logarithmic", true)];
     let figures: Vec<Figure> = sizes.iter().flat_map(|size| shape(samples, *size)).collect();
     let seen = sizes.iter().filter_map(|size| {
-        let at = |count: u64| samples.median(key(&case(*size), &count.to_string(), "time")).map(words::seconds);
+        let at = |count: u64| samples.median(key(&case(*size), &count.to_string(), "time")).map(display::seconds);
         Some(format!(
             "{}: {} at 200 blocks, {} at 60 000, {} at 256 000.",
             case(*size),
@@ -121,13 +127,17 @@ fn shape(samples: &Samples, size: u64) -> [Figure; 2] {
     let at = |count: u64| samples.median(key(&case(size), &count.to_string(), "time"));
     let over = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
     [
-        figure(format!("{}: 200 blocks over 60 000", case(size)), Unit::Times, over(at(200), at(60_000))),
-        figure(format!("{}: 60 000 blocks over 256 000", case(size)), Unit::Times, over(at(60_000), at(256_000))),
+        figure(format!("{}: 200 blocks over 60 000", case(size)), MeasureUnit::Times, over(at(200), at(60_000))),
+        figure(
+            format!("{}: 60 000 blocks over 256 000", case(size)),
+            MeasureUnit::Times,
+            over(at(60_000), at(256_000)),
+        ),
     ]
 }
 
 /// A time is so much for each iteration, and so much for each block.
-fn explain(findings: &mut Findings, sizes: &[u64], counts: &[u64], last: Option<(u64, Returned)>) {
+fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], last: Option<(u64, UnmapResult)>) {
     let Some(size) = sizes.last() else { return };
     let samples = &findings.samples;
     let point = |count: &u64| {
@@ -139,30 +149,30 @@ fn explain(findings: &mut Findings, sizes: &[u64], counts: &[u64], last: Option<
     let per_iteration = stats::slope(&points);
     let least = points.iter().map(|point| point.1).reduce(f64::min);
     let flat = shape(samples, *size)[1].measured;
-    findings.because(per_iteration.zip(least).map(|(each, least)| {
+    findings.add_reason(per_iteration.zip(least).map(|(each, least)| {
         format!(
             "On the largest, an iteration costs {} whatever it gives back (the datastore takes the blocks into a file, sends UNMAP, and \
              gives them free again), and the shortest run took {}: with few blocks in each, the iterations are the time.",
-            words::seconds(each.max(0.0)),
-            words::seconds(least)
+            display::seconds(each.max(0.0)),
+            display::seconds(least)
         )
     }));
-    findings.because(flat.map(|flat| {
+    findings.add_reason(flat.map(|flat| {
         if (0.8..1.6).contains(&flat) {
             "From 60 000 blocks on, what is left is the same work for the same space, and the curve is flat, as in the documents.".to_owned()
         } else if flat >= 1.6 {
-            format!("It still falls beyond 60 000 blocks, by {}: here the iterations cost more beside the rest.", words::show(flat, Unit::Times))
+            format!("It still falls beyond 60 000 blocks, by {}: here the iterations cost more beside the rest.", display::with_unit(flat, MeasureUnit::Times))
         } else {
             "Beyond 60 000 blocks it rises again: the spread of the runs (the machine’s load is below) is larger than what is left to gain.".to_owned()
         }
     }));
-    findings.because(last.map(|(count, returned)| {
+    findings.add_reason(last.map(|(count, returned)| {
         format!(
             "At {} blocks an iteration the host sent {} UNMAP commands in {} iterations. The space held no data when it was given back, \
              as the documents’ held only what was deduplicated.",
-            words::number(count as f64),
-            words::number(returned.commands as f64),
-            words::number(returned.iterations as f64)
+            display::number(count as f64),
+            display::number(returned.commands as f64),
+            display::number(returned.iterations as f64)
         )
     }));
 }

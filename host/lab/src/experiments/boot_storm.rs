@@ -1,14 +1,16 @@
 //! L1: many machines power on while a workload runs on the same datastore.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::load::{self, End, Profile, Seen, TICK};
-use crate::pattern::{Pattern, Recipe};
-use crate::results::{Axis, Band, Findings, Goal, Note, Plot, Point, Samples, Series, Shape, Unit, key};
+use crate::load::{self, LoadEnd, LoadProfile, LoadResult, TICK};
+use crate::pattern::{Pattern, Reducibility};
+use crate::results::{
+    Axis, Band, ExperimentFindings, Goal, MeasureUnit, Plot, Point, ReportNote, Samples, Series, Shape, key,
+};
 use crate::stats;
-use crate::store::{Disk, Store};
-use crate::trial::{self, ATS, Setting, Shown, figure};
-use crate::words;
+use crate::store::{Disk, LabDatastore};
+use crate::trial::{self, ATS, PlotSpec, Setting, figure};
 use futures_util::future::try_join_all;
 use multipath::CountersSnapshot;
 use std::cell::Cell;
@@ -21,7 +23,7 @@ const GIB: u64 = 1 << 30;
 const DISKS: usize = 5;
 /// What the workload asks for: an application that has a certain work to do, some 2000 operations a second on all disks
 /// together, and not the most that array and machine can do. Its own share of them is not what the storm is to change.
-const WORKLOAD: Profile = Profile { outstanding: 2, pace: Duration::from_millis(5), ..Profile::BUSY };
+const WORKLOAD: LoadProfile = LoadProfile { outstanding: 2, pace: Duration::from_millis(5), ..LoadProfile::BUSY };
 /// What a guest does to boot, between the host's changes of the datastore: small reads, and a few writes.
 const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
 /// Disk and memory of a machine: the memory is a swap file that is made when it powers on.
@@ -30,7 +32,7 @@ const BOOT_MEMORY_MIB: u32 = 16;
 /// From a machine's power-off to its next power-on: a guest that starts also thinks.
 const THINK: Duration = Duration::from_millis(100);
 /// The workload alone, before the storm and behind it.
-const CALM: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(2);
 
 /// How large the storm is.
 #[derive(Clone, Copy)]
@@ -40,8 +42,8 @@ struct Storm {
     time: Duration,
 }
 
-/// One storm, as the workload felt it.
-struct Felt {
+/// One storm, as the workload result it.
+struct StormResult {
     /// The workload's operations in a second, over time.
     curve: Vec<Point>,
     /// Those in the storm.
@@ -55,33 +57,33 @@ struct Felt {
     own: CountersSnapshot,
 }
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let storm = bench.scale.pick(
         Storm { machines: 24, hosts: 4, time: Duration::from_secs(5) },
         Storm { machines: 150, hosts: 8, time: Duration::from_secs(30) },
     );
-    let mut findings = Findings {
+    let mut findings = ExperimentFindings {
         setup: format!(
             "{} machines on {} hosts power on again and again for {}; the workload has {DISKS} disks on the same datastore and asks for \
              {} operations a second",
             storm.machines,
             storm.hosts,
-            words::seconds(storm.time.as_secs_f64()),
-            words::number(DISKS as f64 * WORKLOAD.outstanding as f64 / WORKLOAD.pace.as_secs_f64())
+            display::seconds(storm.time.as_secs_f64()),
+            display::number(DISKS as f64 * WORKLOAD.outstanding as f64 / WORKLOAD.pace.as_secs_f64())
         ),
         expected: "With reservations the workload’s IOPS vary wildly; with ATS it hardly notices.".into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     bench.plan(1 + 2 * bench.repetitions as usize);
     bench.step("a datastore, five disks and the machines");
     prepare(bench, storm).await?;
-    let mut last: [Option<Felt>; 2] = [None, None];
+    let mut last: [Option<StormResult>; 2] = [None, None];
     for repetition in 0..bench.repetitions {
-        for setting in trial::in_turn(&ATS, repetition) {
+        for setting in trial::alternating(&ATS, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
-            let felt = weather(bench, storm, setting).await?;
-            note(&mut findings.samples, &felt, setting, repetition);
-            last[usize::from(setting.on)] = Some(felt);
+            let result = run_storm(bench, storm, setting).await?;
+            note(&mut findings.samples, &result, setting, repetition);
+            last[usize::from(setting.on)] = Some(result);
         }
     }
     if let [Some(off), Some(on)] = &last {
@@ -100,8 +102,8 @@ fn machine_name(index: u32) -> String {
 
 /// The datastore with the workload's disks, eagerly zeroed so that their writes change no metadata, and a small disk for each
 /// machine to boot from.
-async fn prepare(bench: &Bench, storm: Storm) -> Result<(), LabError> {
-    let store = Store::fresh(bench, 0, "esx01", Some(64 * GIB)).await?;
+async fn prepare(bench: &LabBench, storm: Storm) -> Result<(), LabError> {
+    let store = LabDatastore::format(bench, 0, "esx01", Some(64 * GIB)).await?;
     let settings = MoverSettings::default();
     for index in 0..DISKS {
         let (disk, _) = store.create(&disk_name(index), 256 * MIB, Format::EagerZeroedThick, settings).await?;
@@ -114,11 +116,11 @@ async fn prepare(bench: &Bench, storm: Storm) -> Result<(), LabError> {
 }
 
 /// Calm, storm, calm, with the workload all the while.
-async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, LabError> {
-    let own = Store::join_with(bench, 0, "esx01", setting.on).await?;
+async fn run_storm(bench: &LabBench, storm: Storm, setting: Setting) -> Result<StormResult, LabError> {
+    let own = LabDatastore::join_with(bench, 0, "esx01", setting.on).await?;
     let mut hosts = Vec::new();
     for index in 0..storm.hosts {
-        hosts.push(Store::join_with(bench, 0, &format!("esx{:02}", index + 2), setting.on).await?);
+        hosts.push(LabDatastore::join_with(bench, 0, &format!("esx{:02}", index + 2), setting.on).await?);
     }
     let mut disks = Vec::new();
     for index in 0..DISKS {
@@ -128,15 +130,15 @@ async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, 
     let own_before = own.device().counters();
     let (over, booted) = (Cell::new(false), Cell::new(0));
     let workload = workload(&disks, &over);
-    let weather = async {
-        tokio::time::sleep(CALM).await;
-        let result = blow(&hosts, storm, &booted).await;
-        tokio::time::sleep(CALM).await;
+    let storm_phases = async {
+        tokio::time::sleep(QUIET).await;
+        let result = boot_machines(&hosts, storm, &booted).await;
+        tokio::time::sleep(QUIET).await;
         over.set(true);
         result
     };
-    let (seen, blown) = tokio::join!(workload, weather);
-    let (seen, (from, to)) = (seen?, blown?);
+    let (seen, storm_times) = tokio::join!(workload, storm_phases);
+    let (seen, (from, to)) = (seen?, storm_times?);
     let mut done = CountersSnapshot::default();
     for (host, before) in hosts.iter().zip(&before) {
         done = done.plus(&host.device().counters().since(before));
@@ -148,19 +150,23 @@ async fn weather(bench: &Bench, storm: Storm, setting: Setting) -> Result<Felt, 
     for store in hosts.into_iter().chain([own]) {
         store.unmount().await?;
     }
-    Ok(felt(&seen, (from, to), booted.get(), (done, own_done)))
+    Ok(storm_result(&seen, (from, to), booted.get(), (done, own_done)))
 }
 
 /// The workload on all disks.
-async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<Seen>, LabError> {
-    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 5);
+async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<LoadResult>, LabError> {
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 5);
     let stop = || over.get();
-    let loads = disks.iter().map(|disk| load::run(disk, WORKLOAD, 0..256 * MIB, &pattern, End::When(&stop)));
+    let loads = disks.iter().map(|disk| load::run(disk, WORKLOAD, 0..256 * MIB, &pattern, LoadEnd::When(&stop)));
     try_join_all(loads).await
 }
 
 /// All machines power on at once, boot, and power off, again and again. From when to when, since the calm began.
-async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Duration, Duration), LabError> {
+async fn boot_machines(
+    hosts: &[LabDatastore],
+    storm: Storm,
+    booted: &Cell<u64>,
+) -> Result<(Duration, Duration), LabError> {
     let begun = platform::clock::now();
     let machine = |index: u32| async move {
         let host = &hosts[index as usize % hosts.len()];
@@ -172,16 +178,16 @@ async fn blow(hosts: &[Store], storm: Storm, booted: &Cell<u64>) -> Result<(Dura
         Ok::<(), LabError>(())
     };
     try_join_all((0..storm.machines).map(machine)).await?;
-    Ok((CALM, CALM + platform::clock::now().duration_since(begun)))
+    Ok((QUIET, QUIET + platform::clock::now().duration_since(begun)))
 }
 
 /// Puts the disks' curves together and cuts the storm out.
-fn felt(
-    seen: &[Seen],
+fn storm_result(
+    seen: &[LoadResult],
     (from, to): (Duration, Duration),
     booted: u64,
     counters: (CountersSnapshot, CountersSnapshot),
-) -> Felt {
+) -> StormResult {
     let ticks = seen.iter().map(|seen| seen.ticks.len()).max().unwrap_or(0);
     let rate = |tick: usize| {
         let operations: u64 = seen.iter().filter_map(|seen| seen.ticks.get(tick)).sum();
@@ -191,7 +197,7 @@ fn felt(
     let tick = |time: Duration| (time.as_millis() / TICK.as_millis()) as usize;
     // The first tick finds nothing in any cache, and belongs to neither.
     let cut = |from: usize, to: usize| rates.get(from..to.min(rates.len())).unwrap_or_default().to_vec();
-    Felt {
+    StormResult {
         curve: rates.iter().enumerate().map(|(at, rate)| Point::plain(at as f64 * TICK.as_secs_f64(), *rate)).collect(),
         rates: cut(tick(from), tick(to)),
         before: cut(1, tick(from)),
@@ -201,33 +207,33 @@ fn felt(
     }
 }
 
-fn note(samples: &mut Samples, felt: &Felt, setting: Setting, repetition: u32) {
+fn note(samples: &mut Samples, result: &StormResult, setting: Setting, repetition: u32) {
     let mut push = |measure, unit, value: Option<f64>| {
         if let Some(value) = value {
             samples.push(key("", setting.name, measure), repetition, unit, value);
         }
     };
-    push("IOPS before", Unit::PerSecond, stats::mean(&felt.before));
-    push("IOPS in the storm", Unit::PerSecond, stats::mean(&felt.rates));
-    push("variation before", Unit::Percent, stats::variation(&felt.before).map(|v| 100.0 * v));
-    push("variation in the storm", Unit::Percent, stats::variation(&felt.rates).map(|v| 100.0 * v));
-    push("machines booted", Unit::Count, Some(felt.booted as f64));
-    push("reservations", Unit::Count, Some((felt.hosts.reservations + felt.own.reservations) as f64));
-    push("conflicts of the workload", Unit::Count, Some(felt.own.conflicts as f64));
-    push("ATS commands", Unit::Count, Some((felt.hosts.ats.done + felt.hosts.ats.failed) as f64));
+    push("IOPS before", MeasureUnit::PerSecond, stats::mean(&result.before));
+    push("IOPS in the storm", MeasureUnit::PerSecond, stats::mean(&result.rates));
+    push("variation before", MeasureUnit::Percent, stats::variation(&result.before).map(|v| 100.0 * v));
+    push("variation in the storm", MeasureUnit::Percent, stats::variation(&result.rates).map(|v| 100.0 * v));
+    push("machines booted", MeasureUnit::Count, Some(result.booted as f64));
+    push("reservations", MeasureUnit::Count, Some((result.hosts.reservations + result.own.reservations) as f64));
+    push("conflicts of the workload", MeasureUnit::Count, Some(result.own.conflicts as f64));
+    push("ATS commands", MeasureUnit::Count, Some((result.hosts.ats.done + result.hosts.ats.failed) as f64));
 }
 
-fn judge(findings: &mut Findings, off: &Felt, on: &Felt) {
+fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult) {
     let samples = &findings.samples;
-    let highest = [off, on].iter().flat_map(|felt| &felt.curve).map(|point| point.y).fold(0.0, f64::max);
-    let plot = |felt: &Felt, setting: &Setting| Plot {
+    let highest = [off, on].iter().flat_map(|result| &result.curve).map(|point| point.y).fold(0.0, f64::max);
+    let plot = |result: &StormResult, setting: &Setting| Plot {
         title: format!("IOPS of the workload, {}", setting.name),
         shape: Shape::Time,
-        x: Axis::linear("time", Unit::Seconds),
-        y: Axis::linear("IOPS", Unit::PerSecond),
+        x: Axis::linear("time", MeasureUnit::Seconds),
+        y: Axis::linear("IOPS", MeasureUnit::PerSecond),
         places: Vec::new(),
-        series: vec![Series { name: setting.name.to_owned(), role: setting.role, points: felt.curve.clone() }],
-        bands: vec![storm_band(felt)],
+        series: vec![Series { name: setting.name.to_owned(), role: setting.role, points: result.curve.clone() }],
+        bands: vec![storm_band(result)],
     };
     let variation = |setting: &str| samples.median(key("", setting, "variation in the storm"));
     let (wild, calm) = (variation("ATS off"), variation("ATS on"));
@@ -237,61 +243,61 @@ fn judge(findings: &mut Findings, off: &Felt, on: &Felt) {
         ratio.map(|ratio| 100.0 * ratio)
     };
     let (kept_off, kept_on) = (kept("ATS off"), kept("ATS on"));
-    let bars = Shown {
+    let bars = PlotSpec {
         title: "Coefficient of variation in the storm",
         measure: "variation in the storm",
         label: "variation",
-        unit: Unit::Percent,
+        unit: MeasureUnit::Percent,
     };
     let plots = vec![plot(off, &ATS[0]), plot(on, &ATS[1]), trial::bars(samples, bars, &[String::new()], &ATS)];
     let supported = on.hosts.ats.done > 0;
-    let mut figure_less = figure("less variation of the workload’s IOPS with ATS", Unit::Times, less);
+    let mut figure_less = figure("less variation of the workload’s IOPS with ATS", MeasureUnit::Times, less);
     if supported {
         figure_less = figure_less.goal(Goal::AtLeast(3.0));
     } else {
-        findings.notes.push(Note::Unsupported(
+        findings.notes.push(ReportNote::Unsupported(
             "ATS was asked for and the target does not know COMPARE AND WRITE: “on” shows the host’s reservations, as “off” does.".into(),
         ));
     }
     findings.figures = vec![
         figure_less,
-        figure("IOPS kept in the storm, ATS off", Unit::Percent, kept_off),
-        figure("IOPS kept in the storm, ATS on", Unit::Percent, kept_on),
+        figure("IOPS kept in the storm, ATS off", MeasureUnit::Percent, kept_off),
+        figure("IOPS kept in the storm, ATS on", MeasureUnit::Percent, kept_on),
     ];
     findings.plots = plots;
-    findings.see(wild.zip(calm).map(|(wild, calm)| {
+    findings.add_seen(wild.zip(calm).map(|(wild, calm)| {
         format!(
             "The workload’s IOPS vary by {} in the storm without ATS and by {} with it.",
-            words::show(wild, Unit::Percent),
-            words::show(calm, Unit::Percent)
+            display::with_unit(wild, MeasureUnit::Percent),
+            display::with_unit(calm, MeasureUnit::Percent)
         )
     }));
-    findings.see(kept_off.zip(kept_on).map(|(off, on)| {
+    findings.add_seen(kept_off.zip(kept_on).map(|(off, on)| {
         format!(
             "Of what it did before, it keeps {} without ATS and {} with it.",
-            words::show(off, Unit::Percent),
-            words::show(on, Unit::Percent)
+            display::with_unit(off, MeasureUnit::Percent),
+            display::with_unit(on, MeasureUnit::Percent)
         )
     }));
-    findings.because(Some(reason(off, on, supported)));
+    findings.add_reason(Some(reason(off, on, supported)));
     findings
-        .because((highest > 0.0).then(|| {
+        .add_reason((highest > 0.0).then(|| {
             format!("Machines that came up in the storm: {} without ATS, {} with it.", off.booted, on.booted)
         }));
 }
 
 /// Where the storm was, on the curve's time.
-fn storm_band(felt: &Felt) -> Band {
-    let from = CALM.as_secs_f64();
-    Band { from, to: from + felt.rates.len() as f64 * TICK.as_secs_f64(), name: "boot storm".to_owned() }
+fn storm_band(result: &StormResult) -> Band {
+    let from = QUIET.as_secs_f64();
+    Band { from, to: from + result.rates.len() as f64 * TICK.as_secs_f64(), name: "boot storm".to_owned() }
 }
 
-fn reason(off: &Felt, on: &Felt, supported: bool) -> String {
+fn reason(off: &StormResult, on: &StormResult, supported: bool) -> String {
     let without = format!(
         "Without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands met a reservation and had to be sent \
          again.",
-        words::number((off.hosts.reservations + off.own.reservations) as f64),
-        words::number(off.own.conflicts as f64)
+        display::number((off.hosts.reservations + off.own.reservations) as f64),
+        display::number(off.own.conflicts as f64)
     );
     if !supported {
         return without;
@@ -299,8 +305,8 @@ fn reason(off: &Felt, on: &Felt, supported: bool) -> String {
     format!(
         "{without} With ATS they sent {} COMPARE AND WRITE of single sectors and {} reservations, and the workload met {} conflicts. What \
          it loses then is its share of an array and a machine that also serve the storm.",
-        words::number((on.hosts.ats.done + on.hosts.ats.failed) as f64),
-        words::number((on.hosts.reservations + on.own.reservations) as f64),
-        words::number(on.own.conflicts as f64)
+        display::number((on.hosts.ats.done + on.hosts.ats.failed) as f64),
+        display::number((on.hosts.reservations + on.own.reservations) as f64),
+        display::number(on.own.conflicts as f64)
     )
 }

@@ -1,12 +1,12 @@
 //! What the experiments about copies share: two datastores, a template with data, deployments, and the reasons.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::pattern::{Pattern, Recipe};
-use crate::results::{Findings, Note, Samples, Unit, key};
-use crate::store::{Disk, Store};
+use crate::pattern::{Pattern, Reducibility};
+use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
+use crate::store::{Disk, LabDatastore};
 use crate::trial::Setting;
-use crate::words;
 use futures_util::future::try_join_all;
 use platform::clock;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const CHECKED_BYTES: u64 = 8 << 20;
 
 /// A template to be made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Template {
+pub(super) struct TemplateSpec {
     /// Size of its disk.
     pub(super) bytes: u64,
     /// How much of it, from the beginning, holds data.
@@ -29,22 +29,22 @@ pub(super) struct Template {
 }
 
 /// Where copies are made: from one datastore to another, or within one where the target shows only one disk.
-pub(super) struct Stage<'a> {
-    bench: &'a Bench,
-    source: Store,
-    destination: Option<Store>,
+pub(super) struct CopyDatastores<'a> {
+    bench: &'a LabBench,
+    source: LabDatastore,
+    destination: Option<LabDatastore>,
     pattern: Pattern,
 }
 
 /// A template that is there.
-pub(super) struct Made {
+pub(super) struct PreparedTemplate {
     name: String,
-    what: Template,
+    what: TemplateSpec,
 }
 
 /// What deployments took.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Copied {
+pub(super) struct CopyResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
     /// What was sent.
@@ -54,41 +54,41 @@ pub(super) struct Copied {
 }
 
 /// Fresh datastores.
-pub(super) async fn stage(bench: &Bench) -> Result<Stage<'_>, LabError> {
+pub(super) async fn format_datastores(bench: &LabBench) -> Result<CopyDatastores<'_>, LabError> {
     bench.say("making datastores");
-    let source = Store::fresh(bench, 0, "esx01", None).await?;
+    let source = LabDatastore::format(bench, 0, "esx01", None).await?;
     let destination =
-        if bench.site.places.len() > 1 { Some(Store::fresh(bench, 1, "esx01", None).await?) } else { None };
-    Ok(Stage { bench, source, destination, pattern: Pattern::new(Recipe::VIRTUAL_MACHINE, SEED) })
+        if bench.target.disks.len() > 1 { Some(LabDatastore::format(bench, 1, "esx01", None).await?) } else { None };
+    Ok(CopyDatastores { bench, source, destination, pattern: Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED) })
 }
 
-impl Stage<'_> {
+impl CopyDatastores<'_> {
     /// Where copies go, in words.
     pub(super) fn places(&self) -> &'static str {
         if self.destination.is_some() { "from one datastore to another" } else { "within one datastore" }
     }
 
     /// The datastore that copies go to.
-    pub(super) fn destination(&self) -> &Store {
+    pub(super) fn destination(&self) -> &LabDatastore {
         self.destination.as_ref().unwrap_or(&self.source)
     }
 
     /// Makes a disk and fills its beginning as a guest would have, but a megabyte at a time.
-    pub(super) async fn template(&self, name: &str, what: Template) -> Result<Made, LabError> {
+    pub(super) async fn template(&self, name: &str, what: TemplateSpec) -> Result<PreparedTemplate, LabError> {
         let settings = MoverSettings::default();
         let (disk, _) = self.source.create(name, what.bytes, what.format, settings).await?;
         disk.fill(what.data, &self.pattern).await?;
         disk.close().await?;
-        Ok(Made { name: name.to_owned(), what })
+        Ok(PreparedTemplate { name: name.to_owned(), what })
     }
 
     /// Deploys `count` machines at once, checks what they hold, and removes them again.
     pub(super) async fn deploy(
         &self,
-        template: &Made,
+        template: &PreparedTemplate,
         count: u32,
         settings: MoverSettings,
-    ) -> Result<Copied, LabError> {
+    ) -> Result<CopyResult, LabError> {
         let to = self.destination();
         let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
         let source = self.source.open(&template.name, FileAccess::Read, settings).await?;
@@ -96,7 +96,7 @@ impl Stage<'_> {
         let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
         let time = clock::now().duration_since(begun);
         source.close().await?;
-        let mut copied = Copied { time, work: Work::default(), refused: None };
+        let mut copied = CopyResult { time, work: Work::default(), refused: None };
         for ((copy, report), name) in copies.into_iter().zip(&names) {
             copied.add(&report, settings);
             self.check(&copy, template.what).await?;
@@ -107,7 +107,12 @@ impl Stage<'_> {
     }
 
     /// A copy of a template on the same datastore, open for its guest with these settings.
-    pub(super) async fn machine(&self, template: &Made, name: &str, settings: MoverSettings) -> Result<Disk, LabError> {
+    pub(super) async fn machine(
+        &self,
+        template: &PreparedTemplate,
+        name: &str,
+        settings: MoverSettings,
+    ) -> Result<Disk, LabError> {
         let source = self.source.open(&template.name, FileAccess::Read, MoverSettings::default()).await?;
         let (copy, _) = source.copy_to(&self.source, name).await?;
         copy.close().await?;
@@ -124,7 +129,7 @@ impl Stage<'_> {
     }
 
     /// Reads a few places of a copy: a fast copy of the wrong blocks is no copy.
-    pub(super) async fn check(&self, copy: &Disk, what: Template) -> Result<(), LabError> {
+    pub(super) async fn check(&self, copy: &Disk, what: TemplateSpec) -> Result<(), LabError> {
         const PIECE: u64 = 1 << 20;
         let pieces = (CHECKED_BYTES / PIECE).min(what.data / PIECE).max(1);
         for piece in 0..pieces {
@@ -165,7 +170,7 @@ pub(super) fn commands(work: &Work) -> u64 {
     [work.xcopy, work.write_same, work.unmap, work.read, work.write].iter().map(|sent| sent.commands).sum()
 }
 
-impl Copied {
+impl CopyResult {
     /// Adds what one copy took, made with `settings`.
     pub(super) fn add(&mut self, report: &Report, settings: MoverSettings) {
         self.work = add(self.work, report.work);
@@ -175,7 +180,7 @@ impl Copied {
     }
 
     /// Bytes that went over the wire.
-    pub(super) fn carried(&self) -> u64 {
+    pub(super) fn wire_bytes(&self) -> u64 {
         self.work.read.bytes + self.work.write.bytes
     }
 
@@ -184,43 +189,47 @@ impl Copied {
         let seconds = self.time.as_secs_f64();
         let commands = commands(&self.work) as f64;
         let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
-        push("time", Unit::Seconds, seconds);
-        push("commands", Unit::Count, commands);
-        push("iops", Unit::PerSecond, commands / seconds.max(1e-9));
-        push("throughput", Unit::MibPerSecond, self.carried() as f64 / f64::from(1 << 20) / seconds.max(1e-9));
+        push("time", MeasureUnit::Seconds, seconds);
+        push("commands", MeasureUnit::Count, commands);
+        push("iops", MeasureUnit::PerSecond, commands / seconds.max(1e-9));
+        push(
+            "throughput",
+            MeasureUnit::MibPerSecond,
+            self.wire_bytes() as f64 / f64::from(1 << 20) / seconds.max(1e-9),
+        );
     }
 }
 
 /// The reasons, from what was sent: the rate of the commands with the offload, the rate of the bytes without.
-pub(super) fn explain(findings: &mut Findings, off: &Copied, on: &Copied) {
+pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     if let Some(reason) = on.refused {
-        findings.notes.push(Note::Unsupported(fallback(reason)));
-        findings.because(Some(format!(
+        findings.notes.push(ReportNote::Unsupported(fallback(reason)));
+        findings.add_reason(Some(format!(
             "Both settings moved the data through the host ({} carried without, {} with), so there is nothing to gain.",
-            words::bytes(off.carried()),
-            words::bytes(on.carried())
+            display::bytes(off.wire_bytes()),
+            display::bytes(on.wire_bytes())
         )));
         return;
     }
     let xcopy = on.work.xcopy;
     if xcopy.commands > 0 {
-        findings.because(Some(format!(
+        findings.add_reason(Some(format!(
             "With XCOPY the host sent {} commands of {} on average, {} of them a second, and carried {} of data itself. The \
              array edits references, so the time is that of the commands and of the datastore’s own bookkeeping.",
-            words::number(xcopy.commands as f64),
-            words::bytes(xcopy.bytes / xcopy.commands),
-            words::number(xcopy.commands as f64 / on.time.as_secs_f64().max(1e-9)),
-            words::bytes(on.carried())
+            display::number(xcopy.commands as f64),
+            display::bytes(xcopy.bytes / xcopy.commands),
+            display::number(xcopy.commands as f64 / on.time.as_secs_f64().max(1e-9)),
+            display::bytes(on.wire_bytes())
         )));
     }
-    let rate = off.carried() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
+    let rate = off.wire_bytes() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
     // The documents: 50 GB in "over two minutes".
     let theirs = 50.0 * 1024.0 / 120.0;
-    findings.because(Some(format!(
+    findings.add_reason(Some(format!(
         "Without it {} were read and written again, at {}. The documents’ host, over Fibre Channel, made at most {}: {}.",
-        words::bytes(off.carried() / 2),
-        words::show(rate, Unit::MibPerSecond),
-        words::show(theirs, Unit::MibPerSecond),
+        display::bytes(off.wire_bytes() / 2),
+        display::with_unit(rate, MeasureUnit::MibPerSecond),
+        display::with_unit(theirs, MeasureUnit::MibPerSecond),
         if rate > theirs { "the loopback here is faster, which makes the gain smaller" } else { "it is slower here, which makes the gain larger" }
     )));
 }

@@ -1,11 +1,11 @@
 //! L5: the format of the source disk, and how long a copy takes.
 
-use super::copies::{self, Copied, Template};
-use crate::bench::Bench;
+use super::copies::{self, CopyResult, TemplateSpec};
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::results::{Findings, Unit, key};
-use crate::trial::{self, Shown, XCOPY, figure};
-use crate::words;
+use crate::results::{ExperimentFindings, MeasureUnit, key};
+use crate::trial::{self, PlotSpec, XCOPY, figure};
 use virtual_disk::transfer::Release;
 use virtual_disk::{Format, MoverSettings};
 
@@ -26,29 +26,29 @@ const KINDS: [Kind; 4] = [
     Kind { name: "thin (ESXi 6.0)", format: Format::Thin, release: Release::Esxi6 },
 ];
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let data = bench.scale.pick(768 * MIB, 75 * GIB);
-    let stage = copies::stage(bench).await?;
+    let datastores = copies::format_datastores(bench).await?;
     bench.plan(3 + 2 * KINDS.len() * bench.repetitions as usize);
     let mut templates = Vec::new();
     for format in Format::ALL {
         bench.step(format!("a template, {format}"));
-        let what = Template { bytes: data, data, format };
-        templates.push((format, stage.template(&format!("template-{format}"), what).await?));
+        let what = TemplateSpec { bytes: data, data, format };
+        templates.push((format, datastores.template(&format!("template-{format}"), what).await?));
     }
-    let mut findings = Findings {
-        setup: format!("{} of data in one disk, {}, transfers of 16 MB", words::bytes(data), stage.places()),
+    let mut findings = ExperimentFindings {
+        setup: format!("{} of data in one disk, {}, transfers of 16 MB", display::bytes(data), datastores.places()),
         expected: "With XCOPY all formats are fast but the thin disk of ESXi 5.x, whose copies are cut into pieces of 1 MB; on 6.0 \
                    the difference is gone."
             .into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
-    let mut last: Vec<(&str, Copied, Copied)> = Vec::new();
+    let mut last: Vec<(&str, CopyResult, CopyResult)> = Vec::new();
     for repetition in 0..bench.repetitions {
         for kind in &KINDS {
             let Some((_, template)) = templates.iter().find(|(format, _)| *format == kind.format) else { continue };
             let mut both = [None, None];
-            for setting in trial::in_turn(&XCOPY, repetition) {
+            for setting in trial::alternating(&XCOPY, repetition) {
                 bench.step(format!("{}, {}, run {}", kind.name, setting.name, repetition + 1));
                 let settings = MoverSettings {
                     hardware_move: setting.on,
@@ -56,7 +56,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
                     release: kind.release,
                     ..MoverSettings::default()
                 };
-                let copied = stage.deploy(template, 1, settings).await?;
+                let copied = datastores.deploy(template, 1, settings).await?;
                 copied.note(&mut findings.samples, kind.name, setting, repetition);
                 both[usize::from(setting.on)] = Some(copied);
             }
@@ -66,25 +66,35 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
         }
     }
     judge(&mut findings, &last);
-    stage.close().await?;
+    datastores.close().await?;
     Ok(findings)
 }
 
-fn judge(findings: &mut Findings, last: &[(&str, Copied, Copied)]) {
+fn judge(findings: &mut ExperimentFindings, last: &[(&str, CopyResult, CopyResult)]) {
     let cases = KINDS.map(|kind| kind.name.to_owned());
     let samples = &findings.samples;
-    let shown = |title, measure, label, unit| Shown { title, measure, label, unit };
+    let shown = |title, measure, label, unit| PlotSpec { title, measure, label, unit };
     findings.plots = vec![
-        trial::bars(samples, shown("How long a deployment took", "time", "duration", Unit::Seconds), &cases, &XCOPY),
-        trial::bars(samples, shown("Commands that it took", "commands", "commands", Unit::Count), &cases, &XCOPY),
+        trial::bars(
+            samples,
+            shown("How long a deployment took", "time", "duration", MeasureUnit::Seconds),
+            &cases,
+            &XCOPY,
+        ),
+        trial::bars(
+            samples,
+            shown("Commands that it took", "commands", "commands", MeasureUnit::Count),
+            &cases,
+            &XCOPY,
+        ),
     ];
     let on = |kind: usize, measure| samples.median(key(KINDS[kind].name, "XCOPY on", measure));
     let over = |measure| Some(on(2, measure)? / on(1, measure)?);
     let gone = on(3, "time").zip(on(1, "time")).map(|(thin, thick)| thin / thick);
     let figures = vec![
-        figure("thin of ESXi 5.x over zeroedthick, time with XCOPY", Unit::Times, over("time")),
-        figure("the same, in commands", Unit::Times, over("commands")),
-        figure("thin of ESXi 6.0 over zeroedthick, time with XCOPY", Unit::Times, gone).published(1.0),
+        figure("thin of ESXi 5.x over zeroedthick, time with XCOPY", MeasureUnit::Times, over("time")),
+        figure("the same, in commands", MeasureUnit::Times, over("commands")),
+        figure("thin of ESXi 6.0 over zeroedthick, time with XCOPY", MeasureUnit::Times, gone).published(1.0),
     ];
     let seen: Vec<String> =
         KINDS.iter().map(|kind| format!("{}: {}.", kind.name, trial::times(samples, kind.name, &XCOPY))).collect();
@@ -93,14 +103,14 @@ fn judge(findings: &mut Findings, last: &[(&str, Copied, Copied)]) {
         format!(
             "The thin disk of 5.x took {} times the commands. A command took {} of the whole time there and {} for the thick disk: \
              what a command costs besides the data that it describes decides how much the small pieces are felt.",
-            words::number(more),
-            words::seconds(thin),
-            words::seconds(thick)
+            display::number(more),
+            display::seconds(thin),
+            display::seconds(thick)
         )
     });
     findings.figures = figures;
     findings.seen = seen;
-    findings.because(reason);
+    findings.add_reason(reason);
     if let Some((_, off, on)) = last.last() {
         copies::explain(findings, off, on);
     }

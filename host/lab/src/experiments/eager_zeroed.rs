@@ -1,13 +1,13 @@
 //! L7: eagerzeroedthick disks of four sizes, and four of them at once.
 
-use super::zeros::{self, Zeroed};
-use crate::bench::Bench;
+use super::zeros::{self, ZeroResult};
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::results::{Axis, Figure, Findings, Goal, Plot, Point, Series, Shape, Unit, key};
+use crate::results::{Axis, ExperimentFindings, Figure, Goal, MeasureUnit, Plot, Point, Series, Shape, key};
 use crate::stats;
-use crate::store::Store;
-use crate::trial::{self, Shown, WRITE_SAME, figure};
-use crate::words;
+use crate::store::LabDatastore;
+use crate::trial::{self, PlotSpec, WRITE_SAME, figure};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -16,32 +16,32 @@ const TOGETHER: usize = 4;
 const FOUR: &str = "four at once";
 const ONE: &str = "one of them alone";
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let sizes = bench.scale.pick([256 * MIB, 512 * MIB, GIB, 2 * GIB], [20 * GIB, 40 * GIB, 80 * GIB, 100 * GIB]);
     // Without WRITE SAME every byte of zeros crosses the wire: four of a smaller size are enough. With it, they are large
     // enough that zeroing them, and not the changes of the datastore, is what takes time; smaller where the target writes them.
-    let room = bench.site.place(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
+    let room = bench.target.disk(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
     let [small, medium, large] =
         bench.scale.pick([GIB / 2, 16 * GIB, 48 * GIB], [20 * GIB, 100 * GIB, 100 * GIB]).map(|size| size.min(room));
     let mut together = [small, large];
     let sizes: Vec<u64> = bench.fitting(0, &sizes)?;
     bench.say("making a datastore");
-    let store = Store::fresh(bench, 0, "esx01", None).await?;
+    let store = LabDatastore::format(bench, 0, "esx01", None).await?;
     bench.plan(2 * (sizes.len() + 2) * bench.repetitions as usize);
-    let mut findings = Findings {
+    let mut findings = ExperimentFindings {
         setup: setup(together, true),
         expected: "About 6 times faster at any size. Four at once take 3.5 times as long as one without WRITE SAME, and 1.6 times \
                    with it."
             .into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
-    let mut last: [Option<Zeroed>; 2] = [None, None];
+    let mut last: [Option<ZeroResult>; 2] = [None, None];
     for repetition in 0..bench.repetitions {
         for size in &sizes {
-            for setting in trial::in_turn(&WRITE_SAME, repetition) {
-                bench.step(format!("{}, {}, run {}", words::bytes(*size), setting.name, repetition + 1));
+            for setting in trial::alternating(&WRITE_SAME, repetition) {
+                bench.step(format!("{}, {}, run {}", display::bytes(*size), setting.name, repetition + 1));
                 let zeroed = zeros::make(bench, &store, 1, *size, setting.on).await?;
-                zeroed.note(&mut findings.samples, &words::bytes(*size), setting, repetition);
+                zeroed.note(&mut findings.samples, &display::bytes(*size), setting, repetition);
                 last[usize::from(setting.on)] = Some(zeroed);
             }
         }
@@ -49,7 +49,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
             together = [small, medium];
             findings.setup = setup(together, true);
         }
-        for setting in trial::in_turn(&WRITE_SAME, repetition) {
+        for setting in trial::alternating(&WRITE_SAME, repetition) {
             for (case, disks) in [(ONE, 1), (FOUR, TOGETHER)] {
                 bench.step(format!("{case}, {}, run {}", setting.name, repetition + 1));
                 let usable = !zeros::is_fallback(&last) && setting.on;
@@ -70,7 +70,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
 
 /// What is compared. `together`: bytes of each of the four without WRITE SAME, and with it where the target takes it.
 fn setup(together: [u64; 2], is_supported: bool) -> String {
-    let [small, large] = together.map(words::bytes);
+    let [small, large] = together.map(display::bytes);
     let sizes = match is_supported {
         true => format!("of {large} with WRITE SAME, of {small} without"),
         false => format!("of {small}, also where WRITE SAME is on, which the target refuses"),
@@ -78,10 +78,11 @@ fn setup(together: [u64; 2], is_supported: bool) -> String {
     format!("one disk of each size; and four at once, of one host through its one queue for the device: {sizes}")
 }
 
-fn judge(findings: &mut Findings, sizes: &[u64], (off, on): (&Zeroed, &Zeroed)) {
+fn judge(findings: &mut ExperimentFindings, sizes: &[u64], (off, on): (&ZeroResult, &ZeroResult)) {
     let samples = &findings.samples;
-    let cases: Vec<String> = sizes.iter().map(|size| words::bytes(*size)).collect();
-    let shown = Shown { title: "How long one disk took", measure: "time", label: "duration", unit: Unit::Seconds };
+    let cases: Vec<String> = sizes.iter().map(|size| display::bytes(*size)).collect();
+    let shown =
+        PlotSpec { title: "How long one disk took", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
     let single = trial::bars(samples, shown, &cases, &WRITE_SAME);
     let over = |setting: &str| trial::ratio(samples, key(FOUR, setting, "time"), key(ONE, setting, "time"));
     let (four_off, four_on) = (over("WRITE SAME off"), over("WRITE SAME on"));
@@ -89,27 +90,30 @@ fn judge(findings: &mut Findings, sizes: &[u64], (off, on): (&Zeroed, &Zeroed)) 
     let gain = stats::mean(&gains);
     let ends = gains.iter().copied().reduce(f64::min).zip(gains.iter().copied().reduce(f64::max));
     let seen = trial::times(samples, cases.last().map_or("", String::as_str), &WRITE_SAME);
-    let mut at_once = figure("four at once over one, with WRITE SAME", Unit::Times, four_on).published(1.6);
+    let mut at_once = figure("four at once over one, with WRITE SAME", MeasureUnit::Times, four_on).published(1.6);
     if on.supported {
         at_once = at_once.goal(Goal::AtMost(1.6));
     }
-    let without = figure("four at once over one, without", Unit::Times, four_off).published(3.5);
-    findings.figures =
-        vec![figure("faster with WRITE SAME, mean of the sizes", Unit::Times, gain).published(6.0), at_once, without];
+    let without = figure("four at once over one, without", MeasureUnit::Times, four_off).published(3.5);
+    findings.figures = vec![
+        figure("faster with WRITE SAME, mean of the sizes", MeasureUnit::Times, gain).published(6.0),
+        at_once,
+        without,
+    ];
     findings.plots = vec![single, together_plot(&findings.figures[1..])];
-    findings.see(cases.last().map(|size| format!("{size}: {seen}.")));
-    findings.see(ends.map(|(low, high)| {
+    findings.add_seen(cases.last().map(|size| format!("{size}: {seen}.")));
+    findings.add_seen(ends.map(|(low, high)| {
         format!(
             "The gain lies between {} and {} over the sizes.",
-            words::show(low, Unit::Times),
-            words::show(high, Unit::Times)
+            display::with_unit(low, MeasureUnit::Times),
+            display::with_unit(high, MeasureUnit::Times)
         )
     }));
-    findings.see(four_off.zip(four_on).map(|(off, on)| {
+    findings.add_seen(four_off.zip(four_on).map(|(off, on)| {
         format!(
             "Four at once take {} times as long as one without WRITE SAME, {} times with it.",
-            words::number(off),
-            words::number(on)
+            display::number(off),
+            display::number(on)
         )
     }));
     zeros::explain(findings, off, on);
@@ -126,8 +130,8 @@ fn together_plot(figures: &[Figure]) -> Plot {
     Plot {
         title: "Four at once: time over that of one".to_owned(),
         shape: Shape::Bars,
-        x: Axis::linear("", Unit::Count),
-        y: Axis::linear("times longer than one", Unit::Times),
+        x: Axis::linear("", MeasureUnit::Count),
+        y: Axis::linear("times longer than one", MeasureUnit::Times),
         places: vec![FOUR.to_owned()],
         series: series.to_vec(),
         bands: Vec::new(),
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_plot_of_ratios_names_settings_and_no_sizes() {
-        let figures = [1.5, 3.0].map(|value| figure("any", Unit::Times, Some(value)));
+        let figures = [1.5, 3.0].map(|value| figure("any", MeasureUnit::Times, Some(value)));
         let names: Vec<String> = together_plot(&figures).series.into_iter().map(|series| series.name).collect();
         assert_eq!(names, WRITE_SAME.map(|setting| setting.name));
     }

@@ -1,13 +1,15 @@
 //! L9: what zeroing before the first write costs a guest, and a thin disk that is filled until there is nothing new.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::load::{self, End, Profile, Seen};
-use crate::pattern::{Pattern, Recipe};
-use crate::results::{Axis, Findings, Note, Plot, Point, Role, Samples, Series, Shape, Unit, key};
-use crate::store::Store;
-use crate::trial::{self, Shown, figure};
-use crate::words;
+use crate::load::{self, LoadEnd, LoadProfile, LoadResult};
+use crate::pattern::{Pattern, Reducibility};
+use crate::results::{
+    Axis, ExperimentFindings, MeasureUnit, Plot, Point, ReportNote, Role, Samples, Series, Shape, key,
+};
+use crate::store::LabDatastore;
+use crate::trial::{self, PlotSpec, figure};
 use multipath::Primitive;
 use virtual_disk::{Format, MoverSettings};
 
@@ -32,29 +34,29 @@ const KINDS: [Kind; 5] = [
     Kind { name: "eagerzeroedthick", format: Format::EagerZeroedThick, write_same: true, role: Role::Nth(2) },
 ];
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let size = bench.scale.pick(192 * MIB, 4 * GIB);
     let filled = bench.scale.pick(512 * MIB, 20 * GIB);
     bench.say("making a datastore");
-    let store = Store::fresh(bench, 0, "esx01", None).await?;
-    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 9);
+    let store = LabDatastore::format(bench, 0, "esx01", None).await?;
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 9);
     bench.plan((KINDS.len() + 2) * bench.repetitions as usize);
-    let mut findings = Findings {
-        setup: format!("sequential writes of 32 KB, 32 outstanding, {} each; then a thin disk of {}", words::bytes(size), words::bytes(filled)),
+    let mut findings = ExperimentFindings {
+        setup: format!("sequential writes of 32 KB, 32 outstanding, {} each; then a thin disk of {}", display::bytes(size), display::bytes(filled)),
         expected: "eagerzeroedthick is best; the others lose 23 % of their IOPS without WRITE SAME and 17 % with it, and answer 30 % and \
                    20 % later. A thin disk answers faster once it is full."
             .into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     let mut curves = [None, None];
     for repetition in 0..bench.repetitions {
-        for kind in trial::in_turn(&[0, 1, 2, 3, 4], repetition) {
+        for kind in trial::alternating(&[0, 1, 2, 3, 4], repetition) {
             let kind = &KINDS[kind];
             bench.step(format!("{}, run {}", kind.name, repetition + 1));
             let seen = first_writes(bench, &store, kind, size, &pattern).await?;
             note(&mut findings.samples, kind.name, &seen, repetition);
         }
-        for on in trial::in_turn(&[false, true], repetition) {
+        for on in trial::alternating(&[false, true], repetition) {
             let name = if on { "on" } else { "off" };
             bench.step(format!("a thin disk until it is full, WRITE SAME {name}, run {}", repetition + 1));
             let curve = fill(bench, &store, filled, on, &pattern, (&mut findings.samples, repetition)).await?;
@@ -63,7 +65,7 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     }
     judge(&mut findings, curves);
     if !store.device().vaai().is_usable(Primitive::Zero) {
-        findings.notes.push(Note::Unsupported(
+        findings.notes.push(ReportNote::Unsupported(
             "the target does not know WRITE SAME: “on” shows the host’s own zeros, as “off” does.".into(),
         ));
     }
@@ -73,17 +75,17 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
 
 /// Writes all of a new disk, once.
 async fn first_writes(
-    bench: &Bench,
-    store: &Store,
+    bench: &LabBench,
+    store: &LabDatastore,
     kind: &Kind,
     size: u64,
     pattern: &Pattern,
-) -> Result<Seen, LabError> {
+) -> Result<LoadResult, LabError> {
     let settings = MoverSettings { hardware_init: kind.write_same, ..MoverSettings::default() };
     let name = format!("first{:04}", bench.serial());
     let (disk, _) = store.create(&name, size, kind.format, settings).await?;
-    let operations = size / u64::from(Profile::SEQUENTIAL.bytes);
-    let seen = load::run(&disk, Profile::SEQUENTIAL, 0..size, pattern, End::Operations(operations)).await?;
+    let operations = size / u64::from(LoadProfile::SEQUENTIAL.bytes);
+    let seen = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
     disk.close().await?;
     store.remove(&name).await?;
     Ok(seen)
@@ -91,8 +93,8 @@ async fn first_writes(
 
 /// Fills a thin disk, and goes on for as long again; the latency over time.
 async fn fill(
-    bench: &Bench,
-    store: &Store,
+    bench: &LabBench,
+    store: &LabDatastore,
     size: u64,
     write_same: bool,
     pattern: &Pattern,
@@ -101,28 +103,28 @@ async fn fill(
     let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
     let name = format!("fill{:04}", bench.serial());
     let (disk, _) = store.create(&name, size, Format::Thin, settings).await?;
-    let operations = size / u64::from(Profile::SEQUENTIAL.bytes);
-    let filling = load::run(&disk, Profile::SEQUENTIAL, 0..size, pattern, End::Operations(operations)).await?;
-    let full = load::run(&disk, Profile::SEQUENTIAL, 0..size, pattern, End::Operations(operations)).await?;
+    let operations = size / u64::from(LoadProfile::SEQUENTIAL.bytes);
+    let filling = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
+    let full = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
     disk.close().await?;
     store.remove(&name).await?;
     let setting = if write_same { "WRITE SAME on" } else { "WRITE SAME off" };
     let mut push =
         |measure, unit, value| samples.push(key("thin until full", setting, measure), repetition, unit, value);
-    push("latency while it fills", Unit::Milliseconds, filling.mean_ms());
-    push("latency once it is full", Unit::Milliseconds, full.mean_ms());
-    push("time to fill", Unit::Seconds, filling.time.as_secs_f64());
+    push("latency while it fills", MeasureUnit::Milliseconds, filling.mean_ms());
+    push("latency once it is full", MeasureUnit::Milliseconds, full.mean_ms());
+    push("time to fill", MeasureUnit::Seconds, filling.time.as_secs_f64());
     let shifted =
         full.latency_curve().into_iter().map(|point| Point { x: point.x + filling.time.as_secs_f64(), ..point });
     Ok(filling.latency_curve().into_iter().chain(shifted).collect())
 }
 
-fn note(samples: &mut Samples, kind: &str, seen: &Seen, repetition: u32) {
+fn note(samples: &mut Samples, kind: &str, seen: &LoadResult, repetition: u32) {
     let mut push = |measure, unit, value| samples.push(key("", kind, measure), repetition, unit, value);
-    push("iops", Unit::PerSecond, seen.iops());
-    push("throughput", Unit::MibPerSecond, seen.mib_s());
-    push("latency", Unit::Milliseconds, seen.mean_ms());
-    push("latency p99", Unit::Milliseconds, seen.quantile_ms(0.99));
+    push("iops", MeasureUnit::PerSecond, seen.iops());
+    push("throughput", MeasureUnit::MibPerSecond, seen.mib_s());
+    push("latency", MeasureUnit::Milliseconds, seen.mean_ms());
+    push("latency p99", MeasureUnit::Milliseconds, seen.quantile_ms(0.99));
 }
 
 /// By how much a measure of one kind is worse than the control's, in percent.
@@ -138,17 +140,17 @@ fn both(samples: &Samples, kinds: [usize; 2], measure: &str) -> Option<f64> {
     Some(f64::midpoint(worse(samples, kinds[0], measure)?, worse(samples, kinds[1], measure)?))
 }
 
-fn judge(findings: &mut Findings, curves: [Option<Vec<Point>>; 2]) {
+fn judge(findings: &mut ExperimentFindings, curves: [Option<Vec<Point>>; 2]) {
     let samples = &findings.samples;
     let settings =
         KINDS.each_ref().map(|kind| trial::Setting { name: kind.name, role: kind.role, on: kind.write_same });
-    let shown = |title, measure, label, unit| Shown { title, measure, label, unit };
+    let shown = |title, measure, label, unit| PlotSpec { title, measure, label, unit };
     let cases = [String::new()];
     let mut plots = vec![
-        trial::bars(samples, shown("IOPS of first writes", "iops", "IOPS", Unit::PerSecond), &cases, &settings),
+        trial::bars(samples, shown("IOPS of first writes", "iops", "IOPS", MeasureUnit::PerSecond), &cases, &settings),
         trial::bars(
             samples,
-            shown("Latency of first writes", "latency", "mean latency", Unit::Milliseconds),
+            shown("Latency of first writes", "latency", "mean latency", MeasureUnit::Milliseconds),
             &cases,
             &settings,
         ),
@@ -159,8 +161,8 @@ fn judge(findings: &mut Findings, curves: [Option<Vec<Point>>; 2]) {
     plots.push(Plot {
         title: "A thin disk until it is full, and again".to_owned(),
         shape: Shape::Time,
-        x: Axis::linear("time", Unit::Seconds),
-        y: Axis::linear("mean latency", Unit::Milliseconds),
+        x: Axis::linear("time", MeasureUnit::Seconds),
+        y: Axis::linear("mean latency", MeasureUnit::Milliseconds),
         places: Vec::new(),
         series: curves.into_iter().zip(&trial::WRITE_SAME).filter_map(series).collect(),
         bands: Vec::new(),
@@ -173,7 +175,7 @@ fn judge(findings: &mut Findings, curves: [Option<Vec<Point>>; 2]) {
     ];
     let figures: Vec<_> = figures
         .map(|(name, kinds, measure, theirs)| {
-            figure(name, Unit::Percent, both(samples, kinds, measure)).published(theirs)
+            figure(name, MeasureUnit::Percent, both(samples, kinds, measure)).published(theirs)
         })
         .into();
     let best = KINDS.iter().filter_map(|kind| Some((kind.name, samples.median(key("", kind.name, "iops"))?)));
@@ -184,24 +186,26 @@ fn judge(findings: &mut Findings, curves: [Option<Vec<Point>>; 2]) {
         let (full, time) = (until(setting, "latency once it is full")?, until(setting, "time to fill")?);
         Some(format!(
             "A thin disk, {setting}: {} while it fills, which takes {}, then {}.",
-            words::show(filling, Unit::Milliseconds),
-            words::seconds(time),
-            words::show(full, Unit::Milliseconds)
+            display::with_unit(filling, MeasureUnit::Milliseconds),
+            display::seconds(time),
+            display::with_unit(full, MeasureUnit::Milliseconds)
         ))
     });
     let reason = reason(samples);
     findings.plots = plots;
     findings.figures = figures;
-    findings.see(best.map(|(name, iops)| format!("Most IOPS: {name}, {}.", words::show(iops, Unit::PerSecond))));
-    filled.into_iter().for_each(|text| findings.see(text));
-    findings.because(reason);
+    findings.add_seen(
+        best.map(|(name, iops)| format!("Most IOPS: {name}, {}.", display::with_unit(iops, MeasureUnit::PerSecond))),
+    );
+    filled.into_iter().for_each(|text| findings.add_seen(text));
+    findings.add_reason(reason);
 }
 
 /// One block of the datastore takes 32 writes of 32 KB: what its preparation costs is spread over them.
 fn reason(samples: &Samples) -> Option<String> {
     let latency = |kind: usize| samples.median(key("", KINDS[kind].name, "latency"));
     let (off, on, eager) = (latency(0)?, latency(1)?, latency(EAGER)?);
-    let added = |with: f64| words::show((with - eager) * 32.0, Unit::Milliseconds);
+    let added = |with: f64| display::with_unit((with - eager) * 32.0, MeasureUnit::Milliseconds);
     Some(format!(
         "32 writes of 32 KB share one block of 1 MB, and 32 are open at a time: about one block is prepared while the rest of the writes \
          wait. Against eagerzeroedthick, preparing a block of a thin disk (finding it, zeroing it, noting it) adds {} of waiting, \

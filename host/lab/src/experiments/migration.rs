@@ -1,14 +1,14 @@
 //! L4: Storage vMotion of a machine that is off, idle, or busy.
 
-use super::copies::{self, Copied, Template};
-use crate::bench::Bench;
+use super::copies::{self, CopyResult, TemplateSpec};
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::load::{self, End, Profile};
-use crate::pattern::{Pattern, Recipe};
-use crate::results::{Findings, Unit, key};
+use crate::load::{self, LoadEnd, LoadProfile};
+use crate::pattern::{Pattern, Reducibility};
+use crate::results::{ExperimentFindings, MeasureUnit, key};
 use crate::store::Disk;
-use crate::trial::{self, Shown, XCOPY, figure};
-use crate::words;
+use crate::trial::{self, PlotSpec, XCOPY, figure};
 use std::cell::Cell;
 use std::time::Duration;
 use virtual_disk::{Format, MoverSettings, Work};
@@ -20,37 +20,47 @@ const STATES: [&str; 3] = ["powered off", "idle", "busy"];
 /// An idle machine still writes its logs: an operation in so long.
 const IDLE: Duration = Duration::from_millis(50);
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let data = bench.scale.pick(512 * MIB, 50 * GIB);
     let size = bench.scale.pick(GIB, 100 * GIB);
-    let stage = copies::stage(bench).await?;
+    let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * STATES.len() * bench.repetitions as usize);
     bench.step("a virtual machine");
-    let what = Template { bytes: size, data, format: Format::ZeroedThick };
-    let made = stage.template("machine", what).await?;
-    let mut findings = Findings {
-        setup: format!("zeroedthick, {} with {} of data, {}", words::bytes(size), words::bytes(data), stage.places()),
+    let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
+    let made = datastores.template("machine", what).await?;
+    let mut findings = ExperimentFindings {
+        setup: format!(
+            "zeroedthick, {} with {} of data, {}",
+            display::bytes(size),
+            display::bytes(data),
+            datastores.places()
+        ),
         expected: "XCOPY helps in every state; a workload slows the migration down somewhat.".into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     let mut last = [None, None];
     for repetition in 0..bench.repetitions {
         for state in STATES {
-            for setting in trial::in_turn(&XCOPY, repetition) {
+            for setting in trial::alternating(&XCOPY, repetition) {
                 bench.step(format!("{state}, {}, run {}", setting.name, repetition + 1));
                 let settings =
                     MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..MoverSettings::default() };
                 // Each run moves a copy of its own, so that all begin alike.
                 let name = format!("svm{:04}", bench.serial());
-                let disk = stage.machine(&made, &name, settings).await?;
-                let (copied, operations) = moved(&disk, &stage, &name, state, what, settings).await?;
+                let disk = datastores.machine(&made, &name, settings).await?;
+                let (copied, operations) = moved(&disk, &datastores, &name, state, what, settings).await?;
                 copied.note(&mut findings.samples, state, setting, repetition);
                 if state == "busy" {
                     let rate = operations as f64 / copied.time.as_secs_f64().max(1e-9);
-                    findings.samples.push(key(state, setting.name, "guest IOPS"), repetition, Unit::PerSecond, rate);
+                    findings.samples.push(
+                        key(state, setting.name, "guest IOPS"),
+                        repetition,
+                        MeasureUnit::PerSecond,
+                        rate,
+                    );
                 }
                 disk.close().await?;
-                stage.destination().remove(&format!("{name}-moved")).await?;
+                datastores.destination().remove(&format!("{name}-moved")).await?;
                 last[usize::from(setting.on)] = Some(copied);
             }
         }
@@ -58,35 +68,37 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     if let [Some(off), Some(on)] = last {
         judge(&mut findings, &off, &on);
     }
-    stage.close().await?;
+    datastores.close().await?;
     Ok(findings)
 }
 
 /// Moves a disk while its guest does what the state says. Also gives the number of the guest's operations.
 async fn moved(
     disk: &Disk,
-    stage: &copies::Stage<'_>,
+    datastores: &copies::CopyDatastores<'_>,
     name: &str,
     state: &str,
-    what: Template,
+    what: TemplateSpec,
     settings: MoverSettings,
-) -> Result<(Copied, u64), LabError> {
+) -> Result<(CopyResult, u64), LabError> {
     let over = Cell::new(false);
     let target = format!("{name}-moved");
     let migration = async {
         let begun = platform::clock::now();
-        let result = disk.migrate(stage.destination(), &target).await;
+        let result = disk.migrate(datastores.destination(), &target).await;
         over.set(true);
         let mut copied =
-            Copied { time: platform::clock::now().duration_since(begun), work: Work::default(), refused: None };
+            CopyResult { time: platform::clock::now().duration_since(begun), work: Work::default(), refused: None };
         copied.add(&result?, settings);
-        Ok::<Copied, LabError>(copied)
+        Ok::<CopyResult, LabError>(copied)
     };
-    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 4);
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 4);
     let guest = async {
         let stop = || over.get();
         match state {
-            "busy" => Ok(load::run(disk, Profile::BUSY, 0..what.data, &pattern, End::When(&stop)).await?.operations),
+            "busy" => {
+                Ok(load::run(disk, LoadProfile::BUSY, 0..what.data, &pattern, LoadEnd::When(&stop)).await?.operations)
+            }
             "idle" => {
                 let mut operations = 0;
                 while !over.get() {
@@ -102,35 +114,45 @@ async fn moved(
     let (copied, operations) = tokio::join!(migration, guest);
     let (copied, operations) = (copied?, operations?);
     if operations == 0 {
-        stage.check(disk, what).await?;
+        datastores.check(disk, what).await?;
     }
     Ok((copied, operations))
 }
 
-fn judge(findings: &mut Findings, off: &Copied, on: &Copied) {
+fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     let samples = &findings.samples;
     let cases = STATES.map(str::to_owned);
-    let shown = Shown { title: "How long the migration took", measure: "time", label: "duration", unit: Unit::Seconds };
+    let shown = PlotSpec {
+        title: "How long the migration took",
+        measure: "time",
+        label: "duration",
+        unit: MeasureUnit::Seconds,
+    };
     let plot = trial::bars(samples, shown, &cases, &XCOPY);
-    let rate = Shown { title: "The busy guest meanwhile", measure: "guest IOPS", label: "IOPS", unit: Unit::PerSecond };
+    let rate = PlotSpec {
+        title: "The busy guest meanwhile",
+        measure: "guest IOPS",
+        label: "IOPS",
+        unit: MeasureUnit::PerSecond,
+    };
     let guest = trial::bars(samples, rate, &[STATES[2].to_owned()], &XCOPY);
     let gains = STATES.map(|state| trial::faster(samples, state, &XCOPY));
     let slower = trial::ratio(samples, key("busy", "XCOPY on", "time"), key("powered off", "XCOPY on", "time"));
     findings.figures = STATES
         .iter()
         .zip(gains)
-        .map(|(state, gain)| figure(format!("faster with XCOPY, {state}"), Unit::Times, gain))
-        .chain([figure("busy over powered off, with XCOPY", Unit::Times, slower)])
+        .map(|(state, gain)| figure(format!("faster with XCOPY, {state}"), MeasureUnit::Times, gain))
+        .chain([figure("busy over powered off, with XCOPY", MeasureUnit::Times, slower)])
         .collect();
     let seen = STATES.iter().map(|state| format!("{state}: {}.", trial::times(samples, state, &XCOPY))).collect();
     findings.plots = vec![plot, guest];
     findings.seen = seen;
-    findings.because(slower.map(|slower| {
+    findings.add_reason(slower.map(|slower| {
         if slower > 1.15 {
             format!(
                 "A busy guest makes the migration {} times as long: its writes to what is copied already go to both ends, and those to \
                  the region that is being copied wait for it.",
-                words::number(slower)
+                display::number(slower)
             )
         } else {
             "The busy guest hardly makes a difference here: the copy is short, and few of its writes meet it.".to_owned()

@@ -14,14 +14,14 @@ mod transfer_size;
 mod unmap_load;
 mod zeros;
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
 use crate::error::LabError;
-use crate::results::Findings;
+use crate::results::ExperimentFindings;
 use std::future::Future;
 use std::pin::Pin;
 
 /// An experiment's findings, when they are there.
-type Work<'a> = Pin<Box<dyn Future<Output = Result<Findings, LabError>> + 'a>>;
+type Work<'a> = Pin<Box<dyn Future<Output = Result<ExperimentFindings, LabError>> + 'a>>;
 
 /// One experiment.
 #[derive(Clone, Copy)]
@@ -34,17 +34,17 @@ pub struct Experiment {
     pub title: &'static str,
     /// What it asks.
     pub question: &'static str,
-    run: for<'a> fn(&'a Bench) -> Work<'a>,
+    run: for<'a> fn(&'a LabBench) -> Work<'a>,
 }
 
 impl Experiment {
     /// Does it.
-    pub(crate) fn run<'a>(&self, bench: &'a Bench) -> Work<'a> {
+    pub(crate) fn run<'a>(&self, bench: &'a LabBench) -> Work<'a> {
         (self.run)(bench)
     }
 
     /// True when `word`, of a command line, means this one: its id or its name, in any case.
-    pub fn is_called(&self, word: &str) -> bool {
+    pub fn matches(&self, word: &str) -> bool {
         self.id.eq_ignore_ascii_case(word) || self.name.eq_ignore_ascii_case(word)
     }
 }
@@ -132,12 +132,12 @@ pub const ALL: [Experiment; 11] = [
 ];
 
 /// The experiments that the words of a command line name; `all` names all. The word that names none is the error.
-pub fn named(words: &[String]) -> Result<Vec<Experiment>, String> {
-    if let Some(stranger) = words.iter().find(|word| *word != "all" && !ALL.iter().any(|e| e.is_called(word))) {
-        return Err(stranger.clone());
+pub fn select(words: &[String]) -> Result<Vec<Experiment>, String> {
+    if let Some(unknown) = words.iter().find(|word| *word != "all" && !ALL.iter().any(|e| e.matches(word))) {
+        return Err(unknown.clone());
     }
     let all = words.iter().any(|word| word == "all");
-    Ok(ALL.into_iter().filter(|experiment| all || words.iter().any(|word| experiment.is_called(word))).collect())
+    Ok(ALL.into_iter().filter(|experiment| all || words.iter().any(|word| experiment.matches(word))).collect())
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     fn experiments_are_found_by_id_and_by_name_and_run_in_order() {
         let ids = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            named(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
+            select(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
         };
         assert_eq!(ids(&["terabyte", "l2", "L8"]), Ok(vec!["L2", "L8"]));
         assert_eq!(ids(&["all"]).unwrap().len(), 11);

@@ -1,42 +1,42 @@
 //! L3: one to sixteen deployments at once.
 
-use super::copies::{self, Copied, Template};
-use crate::bench::Bench;
+use super::copies::{self, CopyResult, TemplateSpec};
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::results::{Axis, Findings, Goal, Samples, Unit, key};
+use crate::results::{Axis, ExperimentFindings, Goal, MeasureUnit, Samples, key};
 use crate::stats;
-use crate::trial::{self, Shown, XCOPY, figure};
-use crate::words;
+use crate::trial::{self, PlotSpec, XCOPY, figure};
 use virtual_disk::{Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let size = bench.scale.pick(256 * MIB, 100 * GIB);
     // Sixteen deployments of 50 GB through the host would take an hour on a small machine; 4 GB each show the same.
     let data = bench.scale.pick(128 * MIB, 4 * GIB);
-    let stage = copies::stage(bench).await?;
+    let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * COUNTS.len() * bench.repetitions as usize);
     bench.step("a template");
-    let what = Template { bytes: size, data, format: Format::ZeroedThick };
-    let template = stage.template("template", what).await?;
-    let mut findings = Findings {
-        setup: format!("zeroedthick, {} with {} of data, {}", words::bytes(size), words::bytes(data), stage.places()),
+    let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
+    let template = datastores.template("template", what).await?;
+    let mut findings = ExperimentFindings {
+        setup: format!("zeroedthick, {} with {} of data, {}", display::bytes(size), display::bytes(data), datastores.places()),
         expected: "Without XCOPY the time grows with the number of machines. With it, it grows much more slowly: the gain becomes \
                    larger the more are deployed at once, 8 times at sixteen."
             .into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     let mut last = [None, None];
     for repetition in 0..bench.repetitions {
         for count in COUNTS {
-            for setting in trial::in_turn(&XCOPY, repetition) {
+            for setting in trial::alternating(&XCOPY, repetition) {
                 bench.step(format!("{count} at once, {}, run {}", setting.name, repetition + 1));
                 let settings =
                     MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..MoverSettings::default() };
-                let copied = stage.deploy(&template, count, settings).await?;
+                let copied = datastores.deploy(&template, count, settings).await?;
                 copied.note(&mut findings.samples, &count.to_string(), setting, repetition);
                 last[usize::from(setting.on)] = Some(copied);
             }
@@ -45,25 +45,25 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     if let [Some(off), Some(on)] = last {
         judge(&mut findings, &off, &on);
     }
-    stage.close().await?;
+    datastores.close().await?;
     Ok(findings)
 }
 
-fn judge(findings: &mut Findings, off: &Copied, on: &Copied) {
+fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     let samples = &findings.samples;
     let cases = COUNTS.map(|count| (f64::from(count), count.to_string()));
     let duration =
-        Shown { title: "How long all of them took", measure: "time", label: "duration", unit: Unit::Seconds };
-    let x = || Axis::linear("virtual machines at once", Unit::Count);
+        PlotSpec { title: "How long all of them took", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
+    let x = || Axis::linear("virtual machines at once", MeasureUnit::Count);
     findings.plots.push(trial::lines(samples, duration, &cases, &XCOPY, x()));
     let gains: Vec<(f64, f64)> =
         COUNTS.iter().filter_map(|n| Some((f64::from(*n), trial::faster(samples, &n.to_string(), &XCOPY)?))).collect();
     findings.plots.push(gain_plot(&gains, x()));
     let (one, sixteen) = (trial::faster(samples, "1", &XCOPY), trial::faster(samples, "16", &XCOPY));
     let growth = one.zip(sixteen).map(|(one, sixteen)| sixteen / one);
-    let mut gain = figure("faster with XCOPY, sixteen at once", Unit::Times, sixteen).published(270.0 / 35.0);
+    let mut gain = figure("faster with XCOPY, sixteen at once", MeasureUnit::Times, sixteen).published(270.0 / 35.0);
     // "A single VM deployment improvement was about 5x": 8 over 5.
-    let mut grows = figure("gain of sixteen over that of one", Unit::Times, growth).published(1.6);
+    let mut grows = figure("gain of sixteen over that of one", MeasureUnit::Times, growth).published(1.6);
     if on.refused.is_none() {
         gain = gain.goal(Goal::AtLeast(8.0));
         grows = grows.goal(Goal::AtLeast(1.0));
@@ -71,15 +71,17 @@ fn judge(findings: &mut Findings, off: &Copied, on: &Copied) {
     let slopes = [slope(samples, "XCOPY off"), slope(samples, "XCOPY on")];
     let seen = format!("Sixteen at once: {}.", trial::times(samples, "16", &XCOPY));
     findings.figures = vec![gain, grows];
-    findings.see(Some(seen));
+    findings.add_seen(Some(seen));
     if let [Some(off), Some(on)] = slopes {
-        findings.see(Some(format!(
+        findings.add_seen(Some(format!(
             "Each further machine adds {} without XCOPY and {} with it.",
-            words::seconds(off),
-            words::seconds(on)
+            display::seconds(off),
+            display::seconds(on)
         )));
     }
-    findings.see(sixteen.map(|gain| format!("At sixteen the gain is {}.", trial::beside(gain, 270.0 / 35.0))));
+    findings.add_seen(
+        sixteen.map(|gain| format!("At sixteen the gain is {}.", trial::compare_with_published(gain, 270.0 / 35.0))),
+    );
     copies::explain(findings, off, on);
 }
 
@@ -89,7 +91,7 @@ fn gain_plot(gains: &[(f64, f64)], x: Axis) -> crate::results::Plot {
         title: "How many times faster with XCOPY".to_owned(),
         shape: Shape::Lines,
         x,
-        y: Axis::linear("times faster", Unit::Times),
+        y: Axis::linear("times faster", MeasureUnit::Times),
         places: Vec::new(),
         series: vec![Series {
             name: "gain".to_owned(),

@@ -1,49 +1,49 @@
 //! L8: one terabyte.
 
-use super::zeros::{self, Zeroed};
-use crate::bench::{Bench, Scale};
+use super::zeros::{self, ZeroResult};
+use crate::bench::{LabBench, LabScale};
+use crate::display;
 use crate::error::LabError;
 use crate::published::{TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SECS};
-use crate::results::{Findings, Goal, Note, Samples, Unit, key};
-use crate::store::Store;
-use crate::trial::{self, Setting, Shown, WRITE_SAME, figure};
-use crate::words;
+use crate::results::{ExperimentFindings, Goal, MeasureUnit, ReportNote, Samples, key};
+use crate::store::LabDatastore;
+use crate::trial::{self, PlotSpec, Setting, WRITE_SAME, figure};
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     // On a smaller target, as much as it has room for.
     let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, TIB / 16, 4 * GIB], [TIB, TIB, 64 * GIB]))?;
     let least = sizes.last().copied().ok_or_else(|| LabError::NotPossible("its disk is too small".into()))?;
     // A whole terabyte of zeros takes most of an hour on a small machine: a part of it has the same rate.
     let part = least.min(bench.scale.pick(4 * GIB, 64 * GIB));
     bench.say("making a datastore");
-    let store = Store::fresh(bench, 0, "esx01", None).await?;
+    let store = LabDatastore::format(bench, 0, "esx01", None).await?;
     let size = match bench.scale {
-        Scale::Small => {
+        LabScale::Small => {
             bench.say("looking how large a disk it zeroes in a minute");
             let probe = zeros::make(bench, &store, 1, part, true).await?;
             sizes.into_iter().find(|size| probe.is_quick(*size)).unwrap_or(least)
         }
-        Scale::Paper => sizes.first().copied().unwrap_or(least),
+        LabScale::Paper => sizes.first().copied().unwrap_or(least),
     };
     bench.plan(2 * bench.repetitions as usize);
-    let mut findings = Findings {
-        setup: format!("one disk of {}, WRITE SAME of 1 MB", words::bytes(size)),
+    let mut findings = ExperimentFindings {
+        setup: format!("one disk of {}, WRITE SAME of 1 MB", display::bytes(size)),
         expected: "1 TB: 17 min 6 s without WRITE SAME, at 1 GB/s; 3 min 47 s with it, at 5 GB/s; tuned, 1 min 10 s at 15 GB/s.".into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     if part < size {
-        findings.notes.push(Note::Reckoned(format!(
+        findings.notes.push(ReportNote::Extrapolated(format!(
             "Without WRITE SAME, {} of the {} were zeroed and timed; the time shown is that of the whole at the same rate.",
-            words::bytes(part),
-            words::bytes(size)
+            display::bytes(part),
+            display::bytes(size)
         )));
     }
-    let mut last: [Option<Zeroed>; 2] = [None, None];
+    let mut last: [Option<ZeroResult>; 2] = [None, None];
     for repetition in 0..bench.repetitions {
-        for setting in trial::in_turn(&WRITE_SAME, repetition) {
+        for setting in trial::alternating(&WRITE_SAME, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
             let measured = if setting.on && !zeros::is_fallback(&last) { size } else { part };
             let zeroed = zeros::make(bench, &store, 1, measured, setting.on).await?;
@@ -58,48 +58,55 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
     Ok(findings)
 }
 
-fn note(samples: &mut Samples, zeroed: &Zeroed, size: u64, setting: Setting, repetition: u32) {
-    zeroed.note(samples, &words::bytes(zeroed.bytes), setting, repetition);
+fn note(samples: &mut Samples, zeroed: &ZeroResult, size: u64, setting: Setting, repetition: u32) {
+    zeroed.note(samples, &display::bytes(zeroed.bytes), setting, repetition);
     let reckoned = zeroed.time.as_secs_f64() * size as f64 / zeroed.bytes as f64;
-    samples.push(key("", setting.name, "time"), repetition, Unit::Seconds, reckoned);
-    samples.push(key("", setting.name, "zeroed"), repetition, Unit::MibPerSecond, zeroed.rate());
+    samples.push(key("", setting.name, "time"), repetition, MeasureUnit::Seconds, reckoned);
+    samples.push(key("", setting.name, "zeroed"), repetition, MeasureUnit::MibPerSecond, zeroed.rate());
 }
 
-fn judge(findings: &mut Findings, scale: Scale, size: u64, (off, on): (&Zeroed, &Zeroed)) {
+fn judge(findings: &mut ExperimentFindings, scale: LabScale, size: u64, (off, on): (&ZeroResult, &ZeroResult)) {
     let samples = &findings.samples;
     let cases = [String::new()];
-    let shown = |title, measure, label, unit| Shown { title, measure, label, unit };
+    let shown = |title, measure, label, unit| PlotSpec { title, measure, label, unit };
     findings.plots = vec![
-        trial::bars(samples, shown("How long it takes", "time", "duration", Unit::Seconds), &cases, &WRITE_SAME),
-        trial::bars(samples, shown("Zeroed in a second", "zeroed", "rate", Unit::MibPerSecond), &cases, &WRITE_SAME),
+        trial::bars(samples, shown("How long it takes", "time", "duration", MeasureUnit::Seconds), &cases, &WRITE_SAME),
+        trial::bars(
+            samples,
+            shown("ZeroResult in a second", "zeroed", "rate", MeasureUnit::MibPerSecond),
+            &cases,
+            &WRITE_SAME,
+        ),
     ];
     let time = samples.median(key("", "WRITE SAME on", "time"));
     let rate = samples.median(key("", "WRITE SAME on", "zeroed"));
     let terabyte = time.map(|time| time * TIB as f64 / size as f64);
     let gain = trial::faster(samples, "", &WRITE_SAME);
     let name = if size == TIB { "1 TB with WRITE SAME" } else { "1 TB with WRITE SAME, at the rate seen" };
-    let mut whole = figure(name, Unit::Seconds, terabyte).published(TERABYTE_TUNED_SECS);
-    if on.supported && scale == Scale::Paper && size == TIB {
+    let mut whole = figure(name, MeasureUnit::Seconds, terabyte).published(TERABYTE_TUNED_SECS);
+    if on.supported && scale == LabScale::Paper && size == TIB {
         whole = whole.goal(Goal::AtMost(20.0));
     }
     let seen = trial::times(samples, "", &WRITE_SAME);
     findings.figures = vec![
-        figure("faster with WRITE SAME", Unit::Times, gain).published(TERABYTE_OFF_SECS / TERABYTE_TUNED_SECS),
+        figure("faster with WRITE SAME", MeasureUnit::Times, gain).published(TERABYTE_OFF_SECS / TERABYTE_TUNED_SECS),
         whole,
-        figure("zeroed in a second with WRITE SAME", Unit::MibPerSecond, rate).published(15.0e9 / f64::from(1 << 20)),
+        figure("zeroed in a second with WRITE SAME", MeasureUnit::MibPerSecond, rate)
+            .published(15.0e9 / f64::from(1 << 20)),
     ];
     if size != TIB {
-        findings
-            .notes
-            .push(Note::Reckoned(format!("The disk has {}, and 1 TB is reckoned from it.", words::bytes(size))));
+        findings.notes.push(ReportNote::Extrapolated(format!(
+            "The disk has {}, and 1 TB is reckoned from it.",
+            display::bytes(size)
+        )));
     }
-    findings.see(Some(format!("{}: {seen}.", words::bytes(size))));
-    findings.see(terabyte.map(|seconds| {
+    findings.add_seen(Some(format!("{}: {seen}.", display::bytes(size))));
+    findings.add_seen(terabyte.map(|seconds| {
         format!(
             "1 TB with WRITE SAME: {}, where the documents saw {} and, tuned, {}.",
-            words::seconds(seconds),
-            words::seconds(TERABYTE_ON_SECS),
-            words::seconds(TERABYTE_TUNED_SECS)
+            display::seconds(seconds),
+            display::seconds(TERABYTE_ON_SECS),
+            display::seconds(TERABYTE_TUNED_SECS)
         )
     }));
     zeros::explain(findings, off, on);

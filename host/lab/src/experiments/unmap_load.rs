@@ -1,15 +1,17 @@
 //! L11: who notices UNMAP.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::load::{self, End, Profile, Seen};
+use crate::load::{self, LoadEnd, LoadProfile, LoadResult};
 use crate::machine;
-use crate::pattern::{Pattern, Recipe};
-use crate::results::{Axis, Findings, Note, Plot, Point, Role, Samples, Series, Shape, Unit, key};
+use crate::pattern::{Pattern, Reducibility};
+use crate::results::{
+    Axis, ExperimentFindings, MeasureUnit, Plot, Point, ReportNote, Role, Samples, Series, Shape, key,
+};
 use crate::stats;
-use crate::store::{Disk, Store};
+use crate::store::{Disk, LabDatastore};
 use crate::trial::figure;
-use crate::words;
 use std::cell::Cell;
 use std::time::Duration;
 use virtual_disk::{Format, MoverSettings};
@@ -92,54 +94,54 @@ const CASES: [Case; 6] = [
 ];
 
 /// The datastores as the workload's host and another have them mounted.
-struct Stage {
-    here: Store,
-    there: Store,
-    elsewhere: Option<Store>,
+struct UnmapDatastores {
+    same_host: LabDatastore,
+    other_host: LabDatastore,
+    other_store: Option<LabDatastore>,
 }
 
-pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
-    let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.site.place(0)?.bytes / GIB * GIB / 10 * 9);
+pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
+    let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9);
     let secs = bench.scale.pick(1.5, 10.0);
     bench.say("making datastores");
-    let here = Store::fresh(bench, 0, "esx01", Some(free)).await?;
-    let there = Store::join(bench, 0, "esx02").await?;
-    let elsewhere = if bench.site.places.len() > 1 {
-        Some(Store::fresh(bench, 1, "esx01", Some(free.min(bench.site.place(1)?.bytes / 10 * 9))).await?)
+    let same_host = LabDatastore::format(bench, 0, "esx01", Some(free)).await?;
+    let other_host = LabDatastore::join(bench, 0, "esx02").await?;
+    let other_store = if bench.target.disks.len() > 1 {
+        Some(LabDatastore::format(bench, 1, "esx01", Some(free.min(bench.target.disk(1)?.bytes / 10 * 9))).await?)
     } else {
         None
     };
-    let stage = Stage { here, there, elsewhere };
-    let pattern = Pattern::new(Recipe::VIRTUAL_MACHINE, 11);
-    let mut findings = Findings {
-        setup: format!("datastores of {}, UNMAP by {BLOCKS} blocks, writes of 32 KB", words::bytes(free)),
+    let stores = UnmapDatastores { same_host, other_host, other_store };
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 11);
+    let mut findings = ExperimentFindings {
+        setup: format!("datastores of {}, UNMAP by {BLOCKS} blocks, writes of 32 KB", display::bytes(free)),
         expected: "Only one case suffers: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
     bench.plan(CASES.len() * bench.repetitions as usize + 2);
     for repetition in 0..bench.repetitions {
         for case in &CASES {
             bench.step(format!("{}, run {}", case.name, repetition + 1));
-            if !case.same_store && stage.elsewhere.is_none() {
+            if !case.same_store && stores.other_store.is_none() {
                 continue;
             }
-            let (before, during) = measure(bench, &stage, case, &pattern, secs).await?;
+            let (before, during) = measure(bench, &stores, case, &pattern, secs).await?;
             if during.operations == 0 {
-                findings
-                    .notes
-                    .push(Note::Unsupported("the target does not know UNMAP: there is nothing to notice.".into()));
+                findings.notes.push(ReportNote::Unsupported(
+                    "the target does not know UNMAP: there is nothing to notice.".into(),
+                ));
                 return Ok(findings);
             }
             note(&mut findings.samples, case.name, &before, &during, repetition);
         }
     }
-    if stage.elsewhere.is_none() {
-        findings.notes.push(Note::LeftOut("the other datastore: the target shows one disk only.".into()));
+    if stores.other_store.is_none() {
+        findings.notes.push(ReportNote::LeftOut("the other datastore: the target shows one disk only.".into()));
     }
     for blocks in [200, 60_000] {
         bench.step(format!("the host’s CPU, {blocks} blocks"));
-        let cpu = processor(&stage.here, blocks).await?;
-        findings.samples.push(key("host CPU", &blocks.to_string(), "cpu"), 0, Unit::Percent, cpu);
+        let cpu = processor(&stores.same_host, blocks).await?;
+        findings.samples.push(key("host CPU", &blocks.to_string(), "cpu"), 0, MeasureUnit::Percent, cpu);
     }
     judge(&mut findings);
     Ok(findings)
@@ -147,54 +149,55 @@ pub(super) async fn run(bench: &Bench) -> Result<Findings, LabError> {
 
 /// The workload alone, then with UNMAP going on beside it. During is empty where there is no UNMAP.
 async fn measure(
-    bench: &Bench,
-    stage: &Stage,
+    bench: &LabBench,
+    stores: &UnmapDatastores,
     case: &Case,
     pattern: &Pattern,
     secs: f64,
-) -> Result<(Seen, Seen), LabError> {
+) -> Result<(LoadResult, LoadResult), LabError> {
     let time = Duration::from_secs_f64(secs);
     // New regions must last for both measurements; a machine of this size writes no more than 1.5 GiB/s.
     let region = (secs * 1.5) as u64 * GIB + GIB;
     let size = if case.initialised || !case.writes { GIB / 2 } else { 2 * region };
     let name = format!("load{:04}", bench.serial());
-    let (disk, _) = stage.here.create(&name, size, case.format, MoverSettings::default()).await?;
-    let profile = if case.writes { Profile { outstanding: 8, ..Profile::SEQUENTIAL } } else { Profile::READS };
+    let (disk, _) = stores.same_host.create(&name, size, case.format, MoverSettings::default()).await?;
+    let profile =
+        if case.writes { LoadProfile { outstanding: 8, ..LoadProfile::SEQUENTIAL } } else { LoadProfile::READS };
     let half = if case.initialised || !case.writes { size } else { region };
     if case.initialised {
         disk.fill(size, pattern).await?;
     }
     if !case.writes {
         // What is read for the first time comes from farther away than what is read again.
-        let once = Profile { random_percent: 0, ..profile };
-        load::run(&disk, once, 0..size, pattern, End::Operations(size / u64::from(profile.bytes))).await?;
+        let once = LoadProfile { random_percent: 0, ..profile };
+        load::run(&disk, once, 0..size, pattern, LoadEnd::Operations(size / u64::from(profile.bytes))).await?;
     }
-    let before = load::run(&disk, profile, 0..half, pattern, End::After(time)).await?;
-    let store = match (&stage.elsewhere, case.same_host, case.same_store) {
-        (Some(elsewhere), _, false) => elsewhere,
-        (_, true, _) => &stage.here,
-        (_, false, _) => &stage.there,
+    let before = load::run(&disk, profile, 0..half, pattern, LoadEnd::After(time)).await?;
+    let store = match (&stores.other_store, case.same_host, case.same_store) {
+        (Some(other_store), _, false) => other_store,
+        (_, true, _) => &stores.same_host,
+        (_, false, _) => &stores.other_host,
     };
     let during = beside_unmap(&disk, store, profile, size - half..size, pattern, time).await?;
     disk.close().await?;
-    stage.here.remove(&name).await?;
+    stores.same_host.remove(&name).await?;
     Ok((before, during))
 }
 
 /// The workload for `time`, with one UNMAP after another beside it.
 async fn beside_unmap(
     disk: &Disk,
-    store: &Store,
-    profile: Profile,
+    store: &LabDatastore,
+    profile: LoadProfile,
     span: std::ops::Range<u64>,
     pattern: &Pattern,
     time: Duration,
-) -> Result<Seen, LabError> {
+) -> Result<LoadResult, LabError> {
     let (supported, over) = (Cell::new(true), Cell::new(false));
     let begun = platform::clock::now();
     let stop = || !supported.get() || platform::clock::now().duration_since(begun) >= time;
     let workload = async {
-        let seen = load::run(disk, profile, span, pattern, End::When(&stop)).await;
+        let seen = load::run(disk, profile, span, pattern, LoadEnd::When(&stop)).await;
         over.set(true);
         seen
     };
@@ -217,24 +220,24 @@ async fn beside_unmap(
 }
 
 /// The share of the machine that the host's own process takes during one whole UNMAP, in percent.
-async fn processor(store: &Store, blocks: u64) -> Result<f64, LabError> {
-    let (begun, ticks) = (platform::clock::now(), machine::own_seconds());
+async fn processor(store: &LabDatastore, blocks: u64) -> Result<f64, LabError> {
+    let (begun, ticks) = (platform::clock::now(), machine::process_cpu_seconds());
     store.unmap(blocks).await?;
-    let (time, used) = (platform::clock::now().duration_since(begun), machine::own_seconds() - ticks);
+    let (time, used) = (platform::clock::now().duration_since(begun), machine::process_cpu_seconds() - ticks);
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     Ok(100.0 * used / time.as_secs_f64().max(1e-9) / processors)
 }
 
-fn note(samples: &mut Samples, case: &str, before: &Seen, during: &Seen, repetition: u32) {
+fn note(samples: &mut Samples, case: &str, before: &LoadResult, during: &LoadResult, repetition: u32) {
     for (setting, seen) in [("alone", before), ("with UNMAP", during)] {
-        samples.push(key(case, setting, "iops"), repetition, Unit::PerSecond, seen.iops());
-        samples.push(key(case, setting, "latency"), repetition, Unit::Milliseconds, seen.mean_ms());
+        samples.push(key(case, setting, "iops"), repetition, MeasureUnit::PerSecond, seen.iops());
+        samples.push(key(case, setting, "latency"), repetition, MeasureUnit::Milliseconds, seen.mean_ms());
     }
     let change = 100.0 * (1.0 - during.iops() / before.iops().max(1e-9));
-    samples.push(key(case, "with UNMAP", "IOPS lost"), repetition, Unit::Percent, change);
+    samples.push(key(case, "with UNMAP", "IOPS lost"), repetition, MeasureUnit::Percent, change);
 }
 
-fn judge(findings: &mut Findings) {
+fn judge(findings: &mut ExperimentFindings) {
     let samples = &findings.samples;
     let lost = |case: &Case| samples.median(key(case.name, "with UNMAP", "IOPS lost"));
     let point = |setting: &str| {
@@ -246,8 +249,8 @@ fn judge(findings: &mut Findings) {
     let plot = Plot {
         title: "IOPS of the workload".to_owned(),
         shape: Shape::Bars,
-        x: Axis::linear("", Unit::Count),
-        y: Axis::linear("IOPS", Unit::PerSecond),
+        x: Axis::linear("", MeasureUnit::Count),
+        y: Axis::linear("IOPS", MeasureUnit::PerSecond),
         places: CASES.iter().map(|case| case.name.to_owned()).collect(),
         series: vec![
             Series { name: "alone".to_owned(), role: Role::Nth(2), points: point("alone") },
@@ -259,24 +262,24 @@ fn judge(findings: &mut Findings) {
     let others: Vec<f64> = CASES.iter().filter(|case| !case.impact).filter_map(lost).collect();
     let cpu = |blocks: &str| samples.median(key("host CPU", blocks, "cpu"));
     let figures = vec![
-        figure("IOPS lost, new regions, same host and datastore", Unit::Percent, stats::mean(&touched)),
-        figure("IOPS lost, mean of the other cases", Unit::Percent, stats::mean(&others)).published(0.0),
-        figure("host CPU during UNMAP, 200 blocks", Unit::Percent, cpu("200")).published(0.5),
-        figure("host CPU during UNMAP, 60 000 blocks", Unit::Percent, cpu("60000")).published(2.5),
+        figure("IOPS lost, new regions, same host and datastore", MeasureUnit::Percent, stats::mean(&touched)),
+        figure("IOPS lost, mean of the other cases", MeasureUnit::Percent, stats::mean(&others)).published(0.0),
+        figure("host CPU during UNMAP, 200 blocks", MeasureUnit::Percent, cpu("200")).published(0.5),
+        figure("host CPU during UNMAP, 60 000 blocks", MeasureUnit::Percent, cpu("60000")).published(2.5),
     ];
     let seen: Vec<String> = CASES
         .iter()
         .filter_map(|case| {
             let lost = lost(case)?;
             let verb = if lost > 0.0 { "loses" } else { "gains" };
-            Some(format!("{}: {verb} {}.", case.name, words::show(lost.abs(), Unit::Percent)))
+            Some(format!("{}: {verb} {}.", case.name, display::with_unit(lost.abs(), MeasureUnit::Percent)))
         })
         .collect();
     let reason = reason(stats::mean(&touched), stats::mean(&others));
     findings.plots = vec![plot];
     findings.figures = figures;
     findings.seen = seen;
-    findings.because(reason);
+    findings.add_reason(reason);
 }
 
 fn reason(touched: Option<f64>, others: Option<f64>) -> Option<String> {
@@ -286,18 +289,18 @@ fn reason(touched: Option<f64>, others: Option<f64>) -> Option<String> {
         format!(
             "New regions suffer {} more than the rest: their writes need blocks of the datastore, and the UNMAP of the same host takes \
              blocks from the same free space, one change of the metadata at a time.",
-            words::show(touched - others, Unit::Percent)
+            display::with_unit(touched - others, MeasureUnit::Percent)
         )
     } else {
-        "The case that the documents single out does not stand out here: this host’s allocation and its UNMAP hardly wait for each \
+        "The case that the documents single out does not stand out same_host: this host’s allocation and its UNMAP hardly wait for each \
          other."
             .to_owned()
     };
     let second = if others > 5.0 {
         format!(
-            " The other cases lose {} as well: the host, the array and the UNMAP share {processors} processors and one loopback here, \
+            " The other cases lose {} as well: the host, the array and the UNMAP share {processors} processors and one loopback same_host, \
              where the documents had an array and hosts of their own.",
-            words::show(others, Unit::Percent)
+            display::with_unit(others, MeasureUnit::Percent)
         )
     } else {
         String::new()

@@ -1,11 +1,11 @@
 //! What the experiments about WRITE SAME share: making eagerzeroedthick disks, and the reasons.
 
-use crate::bench::Bench;
+use crate::bench::LabBench;
+use crate::display;
 use crate::error::LabError;
-use crate::results::{Findings, Note, Samples, Unit, key};
-use crate::store::Store;
+use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
+use crate::store::LabDatastore;
 use crate::trial::Setting;
-use crate::words;
 use futures_util::future::try_join_all;
 use multipath::Primitive;
 use platform::clock;
@@ -14,7 +14,7 @@ use virtual_disk::{Format, MoverSettings, Work};
 
 /// What making disks took.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Zeroed {
+pub(super) struct ZeroResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
     /// What was sent.
@@ -27,12 +27,12 @@ pub(super) struct Zeroed {
 
 /// Makes so many eagerzeroedthick disks at once, reads a place of each, and removes them.
 pub(super) async fn make(
-    bench: &Bench,
-    store: &Store,
+    bench: &LabBench,
+    store: &LabDatastore,
     disks: usize,
     bytes: u64,
     write_same: bool,
-) -> Result<Zeroed, LabError> {
+) -> Result<ZeroResult, LabError> {
     let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
     let names: Vec<String> = (0..disks).map(|_| format!("ezt{:04}", bench.serial())).collect();
     let begun = clock::now();
@@ -49,15 +49,15 @@ pub(super) async fn make(
         store.remove(name).await?;
     }
     let supported = !write_same || store.device().vaai().is_usable(Primitive::Zero);
-    Ok(Zeroed { time, work, bytes: bytes * disks as u64, supported })
+    Ok(ZeroResult { time, work, bytes: bytes * disks as u64, supported })
 }
 
 /// True once it is known that WRITE SAME is not there: then a part is enough for both settings. `last` are the last disks without it and with it.
-pub(super) fn is_fallback(last: &[Option<Zeroed>; 2]) -> bool {
+pub(super) fn is_fallback(last: &[Option<ZeroResult>; 2]) -> bool {
     last[1].is_some_and(|on| !on.supported)
 }
 
-impl Zeroed {
+impl ZeroResult {
     /// Bytes that became zeros, in MiB a second.
     pub(super) fn rate(&self) -> f64 {
         self.bytes as f64 / f64::from(1 << 20) / self.time.as_secs_f64().max(1e-9)
@@ -72,36 +72,36 @@ impl Zeroed {
     pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
         let seconds = self.time.as_secs_f64();
         let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
-        push("time", Unit::Seconds, seconds);
-        push("commands", Unit::Count, super::copies::commands(&self.work) as f64);
-        push("zeroed", Unit::MibPerSecond, self.rate());
+        push("time", MeasureUnit::Seconds, seconds);
+        push("commands", MeasureUnit::Count, super::copies::commands(&self.work) as f64);
+        push("zeroed", MeasureUnit::MibPerSecond, self.rate());
         let carried = self.work.write.bytes as f64 / f64::from(1 << 20);
-        push("throughput", Unit::MibPerSecond, carried / seconds.max(1e-9));
+        push("throughput", MeasureUnit::MibPerSecond, carried / seconds.max(1e-9));
     }
 }
 
 /// The reasons, from what was sent.
-pub(super) fn explain(findings: &mut Findings, off: &Zeroed, on: &Zeroed) {
+pub(super) fn explain(findings: &mut ExperimentFindings, off: &ZeroResult, on: &ZeroResult) {
     if !on.supported {
-        findings.notes.push(Note::Unsupported(
+        findings.notes.push(ReportNote::Unsupported(
             "WRITE SAME was asked for and the target does not know it: the host wrote zeros, which is what “on” shows here.".into(),
         ));
         return;
     }
     let same = on.work.write_same;
     if same.commands > 0 {
-        findings.because(Some(format!(
+        findings.add_reason(Some(format!(
             "With WRITE SAME the host sent {} commands of {}, {} of them a second: {} became zeros in a second, of which the wire \
              carried one block for each command. The array only notes that there is nothing.",
-            words::number(same.commands as f64),
-            words::bytes(same.bytes / same.commands),
-            words::number(same.commands as f64 / on.time.as_secs_f64().max(1e-9)),
-            words::show(on.rate(), Unit::MibPerSecond).trim_end_matches("/s")
+            display::number(same.commands as f64),
+            display::bytes(same.bytes / same.commands),
+            display::number(same.commands as f64 / on.time.as_secs_f64().max(1e-9)),
+            display::with_unit(on.rate(), MeasureUnit::MibPerSecond).trim_end_matches("/s")
         )));
     }
-    findings.because(Some(format!(
+    findings.add_reason(Some(format!(
         "Without it all {} crossed the wire, at {} (the documents’ host: about 1 GB/s over Fibre Channel).",
-        words::bytes(off.work.write.bytes),
-        words::show(off.rate(), Unit::MibPerSecond)
+        display::bytes(off.work.write.bytes),
+        display::with_unit(off.rate(), MeasureUnit::MibPerSecond)
     )));
 }

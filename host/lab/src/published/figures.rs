@@ -1,6 +1,6 @@
 //! The numbers that the documents give, as plots.
 
-use crate::results::{Axis, Plot, Point, Role, Series, Shape, Unit};
+use crate::results::{Axis, MeasureUnit, Plot, Point, Role, Series, Shape};
 
 /// 17 min 6 s: 1 TB without WRITE SAME.
 pub(crate) const TERABYTE_OFF_SECS: f64 = 1026.0;
@@ -28,7 +28,7 @@ fn bars(title: &str, y: Axis, places: &[&str], series: &[(&str, Role, &[f64])]) 
     Plot {
         title: title.to_owned(),
         shape: Shape::Bars,
-        x: Axis::linear("", Unit::Count),
+        x: Axis::linear("", MeasureUnit::Count),
         y,
         places: places.iter().map(|place| (*place).to_owned()).collect(),
         series: series
@@ -40,7 +40,7 @@ fn bars(title: &str, y: Axis, places: &[&str], series: &[(&str, Role, &[f64])]) 
 }
 
 fn seconds() -> Axis {
-    Axis::linear("duration", Unit::Seconds)
+    Axis::linear("duration", MeasureUnit::Seconds)
 }
 
 fn deploy() -> Plot {
@@ -64,7 +64,7 @@ fn simultaneous() -> Plot {
 fn four_at_once() -> Plot {
     bars(
         "Four 100 GB disks at once: time over that of one",
-        Axis::linear("times longer than one", Unit::Times),
+        Axis::linear("times longer than one", MeasureUnit::Times),
         &["four at once"],
         &[("WRITE SAME off", Role::Without, &[3.5]), ("WRITE SAME on", Role::With, &[1.6])],
     )
@@ -86,7 +86,7 @@ fn terabyte() -> Plot {
 fn overhead() -> Plot {
     bars(
         "First writes against eagerzeroedthick",
-        Axis::linear("worse by", Unit::Percent),
+        Axis::linear("worse by", MeasureUnit::Percent),
         &["latency overhead", "IOPS loss"],
         &[("WRITE SAME off", Role::Without, &[30.0, 23.0]), ("WRITE SAME on", Role::With, &[20.0, 17.0])],
     )
@@ -95,7 +95,7 @@ fn overhead() -> Plot {
 fn filling() -> Plot {
     bars(
         "Filling a 20 GB thin disk at 32 outstanding",
-        Axis::linear("latency", Unit::Milliseconds),
+        Axis::linear("latency", MeasureUnit::Milliseconds),
         &["Purity 5.0", "Purity 5.1"],
         &[("while it fills", Role::Without, &[2.25, 1.6]), ("once it is full (given for 5.0)", Role::With, &[0.7])],
     )
@@ -104,7 +104,7 @@ fn filling() -> Plot {
 fn processor() -> Plot {
     bars(
         "Host CPU that UNMAP adds",
-        Axis::linear("of the host’s processors", Unit::Percent),
+        Axis::linear("of the host’s processors", MeasureUnit::Percent),
         &["200 blocks", "60 000 blocks"],
         &[("CPU added", Role::Nth(2), &[0.5, 2.5])],
     )

@@ -103,20 +103,20 @@ const BOOT_STORM: [Quote; 2] = [
 const DEPLOY: [Quote; 2] = [
     guide("Full Copy", "One zeroedthick 100 GB virtual disk containing 50 GB of data."),
     guide(
-        "Deploy from Template",
+        "Deploy from TemplateSpec",
         "The deployment operation time was reduced from over two minutes down to seven seconds.",
     ),
 ];
 
 const SIMULTANEOUS: [Quote; 2] = [
     guide(
-        "Simultaneous Deploy from Template Operations",
+        "Simultaneous Deploy from TemplateSpec Operations",
         "It took 4.5 minutes for the deployment of 16 VMs with XCOPY disabled to complete and it only took 35 seconds \
          when XCOPY was enabled. For an improvement of about 8x. A single VM deployment improvement was about 5x so the \
          efficiency gains actually improve as deployment concurrency is scaled up.",
     ),
     guide(
-        "Simultaneous Deploy from Template Operations",
+        "Simultaneous Deploy from TemplateSpec Operations",
         "Non-XCOPY based deployment characteristics (throughput/IOPS/duration) increase in an almost linear fashion \
          along with an increased VM count, while XCOPY-based deployment characteristics increase at a much slower \
          comparative rate.",

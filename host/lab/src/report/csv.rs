@@ -1,8 +1,8 @@
 //! Every number on a line of its own (RFC 4180), for spreadsheets and scripts.
 
-use crate::results::Report;
+use crate::results::LabReport;
 
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &LabReport) -> String {
     let mut text = String::from("experiment,name,case,setting,repetition,measure,unit,value\r\n");
     for outcome in &report.outcomes {
         for sample in &outcome.findings.samples.0 {

@@ -1,8 +1,8 @@
 //! The page: its head, the overview and the foot. [`section`](super::section) makes what is between.
 
 use super::section;
-use crate::results::{Ending, Figure, Note, Outcome, Report, Unit};
-use crate::words;
+use crate::display;
+use crate::results::{Ending, ExperimentOutcome, Figure, LabReport, MeasureUnit, ReportNote};
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -16,7 +16,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// The report as one page that refers to nothing outside itself.
-pub(super) fn render(report: &Report) -> String {
+pub(super) fn render(report: &LabReport) -> String {
     let title = format!("Ibid lab: {}", report.subject.identity);
     let sections: String =
         report.outcomes.iter().enumerate().map(|(at, outcome)| section::render(at, outcome)).collect();
@@ -35,11 +35,11 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 /// The report as JSON that cannot end its script element.
-fn data(report: &Report) -> String {
+fn data(report: &LabReport) -> String {
     serde_json::to_string(report).unwrap_or_default().replace("</", "<\\/").replace("<!--", "<\\u0021--")
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &LabReport) -> String {
     let links: String = report
         .outcomes
         .iter()
@@ -51,7 +51,7 @@ fn head(report: &Report) -> String {
     )
 }
 
-fn overview(report: &Report) -> String {
+fn overview(report: &LabReport) -> String {
     let subject = &report.subject;
     let machine = &report.machine;
     let facts = [
@@ -59,7 +59,7 @@ fn overview(report: &Report) -> String {
         ("portals", subject.portals.join(", ")),
         ("disks", subject.disks.join(", ")),
         ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
-        ("memory, kernel", format!("{}, Linux {}", words::bytes(machine.memory), machine.kernel)),
+        ("memory, kernel", format!("{}, Linux {}", display::bytes(machine.memory), machine.kernel)),
         ("scale", scale(report)),
     ];
     let facts: String =
@@ -75,11 +75,11 @@ fn overview(report: &Report) -> String {
         identity = escape(&subject.identity),
         begun = report.begun,
         date = date(report.begun),
-        secs = words::seconds(report.secs),
+        secs = display::seconds(report.secs),
     )
 }
 
-fn scale(report: &Report) -> String {
+fn scale(report: &LabReport) -> String {
     let sizes = if report.scale == "paper" { "the documents’ sizes" } else { "sizes that fit a small machine" };
     let times =
         if report.repetitions == 1 { "each once".to_owned() } else { format!("each {} times", report.repetitions) };
@@ -88,13 +88,13 @@ fn scale(report: &Report) -> String {
 
 /// What a figure is as a ratio, when it is one.
 fn ratio(figure: &Figure) -> Option<f64> {
-    (figure.unit == Unit::Times).then_some(figure.measured?)
+    (figure.unit == MeasureUnit::Times).then_some(figure.measured?)
 }
 
-fn row(outcome: &Outcome, widest: f64) -> String {
+fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
     let figure = outcome.findings.figures.first();
-    let unit = figure.map_or(Unit::Count, |f| f.unit);
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| words::show(value, unit));
+    let unit = figure.map_or(MeasureUnit::Count, |f| f.unit);
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| display::with_unit(value, unit));
     let seen = figure.map_or_else(String::new, |f| {
         format!("<b>{}</b> <span class=\"dim\">{}</span>", number(f.measured), escape(&f.name))
     });
@@ -111,12 +111,12 @@ fn row(outcome: &Outcome, widest: f64) -> String {
 }
 
 /// The goals of an experiment, and which were met.
-fn goals(outcome: &Outcome) -> String {
+fn goals(outcome: &ExperimentOutcome) -> String {
     let told = |figure: &Figure| {
         let (goal, met) = (figure.goal?, figure.is_met()?);
-        let measured = words::show(figure.measured?, figure.unit);
+        let measured = display::with_unit(figure.measured?, figure.unit);
         let word = if met { "met" } else { "missed" };
-        Some(format!("{}: {measured}, goal {} {word}", figure.name, words::goal(goal, figure.unit)))
+        Some(format!("{}: {measured}, goal {} {word}", figure.name, display::goal(goal, figure.unit)))
     };
     outcome.findings.figures.iter().filter_map(told).collect::<Vec<_>>().join("; ")
 }
@@ -131,9 +131,9 @@ fn bar(figure: &Figure, widest: f64) -> String {
 }
 
 /// The judgement of an experiment: a class and a word.
-pub(super) fn verdict(outcome: &Outcome) -> (&'static str, &'static str) {
+pub(super) fn verdict(outcome: &ExperimentOutcome) -> (&'static str, &'static str) {
     let goals: Vec<bool> = outcome.findings.figures.iter().filter_map(Figure::is_met).collect();
-    let fallback = outcome.findings.notes.iter().any(|note| matches!(note, Note::Unsupported(_)));
+    let fallback = outcome.findings.notes.iter().any(|note| matches!(note, ReportNote::Unsupported(_)));
     match &outcome.ending {
         Ending::Failed(_) => ("bad", "failed"),
         Ending::NotPossible(_) => ("dull", "not possible"),
@@ -144,7 +144,7 @@ pub(super) fn verdict(outcome: &Outcome) -> (&'static str, &'static str) {
     }
 }
 
-fn foot(report: &Report) -> String {
+fn foot(report: &LabReport) -> String {
     format!(
         "<footer><p>Medians over the repetitions; whiskers and brackets show the least and the greatest. Settings are \
          measured in turn, within one run, so that what else the machine does falls on all of them. Blue is without the \

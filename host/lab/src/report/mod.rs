@@ -5,7 +5,7 @@ mod csv;
 mod html;
 mod section;
 
-use crate::results::Report;
+use crate::results::LabReport;
 use platform::files::{self, Access};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub const PAGE: &str = "report.html";
 pub const FILES: [&str; 3] = ["report.json", "samples.csv", PAGE];
 
 /// The contents of [`FILES`], in that order.
-pub fn render(report: &Report) -> [String; 3] {
+pub fn render(report: &LabReport) -> [String; 3] {
     // The types hold nothing that JSON cannot: no maps with keys that are no text.
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
     [json, csv::render(report), html::render(report)]
@@ -33,7 +33,7 @@ pub fn render(report: &Report) -> [String; 3] {
 
 /// Writes the files into `directory`, which is made where there is none; each takes the place of an older one. Returns the
 /// path of the HTML file.
-pub fn write(report: &Report, directory: &Path) -> Result<PathBuf, WriteError> {
+pub fn write(report: &LabReport, directory: &Path) -> Result<PathBuf, WriteError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error| WriteError { path, error }

@@ -1,13 +1,13 @@
 //! One experiment on the page: what was seen beside what was published, the reasons, and every number.
 
 use super::html::{escape, verdict};
+use crate::display;
 use crate::published::{Published, Quote};
-use crate::results::{Ending, Figure, Findings, Note, Outcome, Plot, Shape};
-use crate::words;
+use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, Plot, ReportNote, Shape};
 use std::fmt::Write;
 
 /// The section of the experiment that is the `at`th of the report.
-pub(super) fn render(at: usize, outcome: &Outcome) -> String {
+pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     let (class, word) = verdict(outcome);
     let findings = &outcome.findings;
     let ending = match &outcome.ending {
@@ -34,24 +34,24 @@ pub(super) fn render(at: usize, outcome: &Outcome) -> String {
 }
 
 /// What was seen; nothing of an experiment that saw nothing.
-fn seen(at: usize, findings: &Findings) -> String {
+fn seen(at: usize, findings: &ExperimentFindings) -> String {
     if findings.plots.is_empty() && findings.figures.is_empty() {
         return String::new();
     }
     let (plots, figures) = (plots(at, "findings", &findings.plots), figures(&findings.figures));
     let setup = escape(&findings.setup);
-    format!("<div class=\"seen\"><h3>Seen here <small>{setup}</small></h3>{plots}{figures}</div>")
+    format!("<div class=\"seen\"><h3>LoadResult here <small>{setup}</small></h3>{plots}{figures}</div>")
 }
 
 fn note(class: &str, title: &str, text: &str) -> String {
     format!("<p class=\"note {class}\"><b>{title}.</b> {}</p>", escape(text))
 }
 
-fn notes(notes: &[Note]) -> String {
-    let shown = |n: &Note| match n {
-        Note::Unsupported(text) => note("warn", "Not offered by this target", text),
-        Note::Reckoned(text) => note("dull", "Reckoned in part", text),
-        Note::LeftOut(text) => note("dull", "Left out", text),
+fn notes(notes: &[ReportNote]) -> String {
+    let shown = |n: &ReportNote| match n {
+        ReportNote::Unsupported(text) => note("warn", "Not offered by this target", text),
+        ReportNote::Extrapolated(text) => note("dull", "Extrapolated in part", text),
+        ReportNote::LeftOut(text) => note("dull", "Left out", text),
     };
     notes.iter().map(shown).collect()
 }
@@ -96,9 +96,9 @@ fn figures(figures: &[Figure]) -> String {
             Some(false) => "bad",
             None => "plain",
         };
-        let value = figure.measured.map_or_else(|| "–".to_owned(), |value| words::show(value, figure.unit));
-        let published = figure.published.map(|value| format!("documents {}", words::show(value, figure.unit)));
-        let goal = figure.goal.map(|goal| format!("goal {}", words::goal(goal, figure.unit)));
+        let value = figure.measured.map_or_else(|| "–".to_owned(), |value| display::with_unit(value, figure.unit));
+        let published = figure.published.map(|value| format!("documents {}", display::with_unit(value, figure.unit)));
+        let goal = figure.goal.map(|goal| format!("goal {}", display::goal(goal, figure.unit)));
         let beside = [published, goal].into_iter().flatten().collect::<Vec<_>>().join(" · ");
         // Writing to a String cannot fail.
         let _ = write!(
@@ -110,7 +110,7 @@ fn figures(figures: &[Figure]) -> String {
     html + "</div>\n"
 }
 
-fn prose(findings: &Findings) -> String {
+fn prose(findings: &ExperimentFindings) -> String {
     let paragraphs = |texts: &[String]| texts.iter().map(|text| format!("<p>{}</p>", escape(text))).collect::<String>();
     let part = |title: &str, body: String| {
         if body.is_empty() { body } else { format!("<div><h4>{title}</h4>{body}</div>") }
@@ -119,13 +119,13 @@ fn prose(findings: &Findings) -> String {
         if findings.expected.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&findings.expected)) };
     let parts = [
         part("Expected", expected),
-        part("Seen", paragraphs(&findings.seen)),
+        part("LoadResult", paragraphs(&findings.seen)),
         part("Why it differs", paragraphs(&findings.why)),
     ];
     format!("<div class=\"prose\">{}</div>\n", parts.concat())
 }
 
-fn table(outcome: &Outcome) -> String {
+fn table(outcome: &ExperimentOutcome) -> String {
     let summaries = outcome.findings.samples.summaries();
     if summaries.is_empty() {
         return String::new();
@@ -137,9 +137,9 @@ fn table(outcome: &Outcome) -> String {
             escape(&s.case),
             escape(&s.setting),
             escape(&s.measure),
-            words::show(s.spread.median, s.unit),
-            words::show(s.spread.low, s.unit),
-            words::show(s.spread.high, s.unit),
+            display::with_unit(s.spread.median, s.unit),
+            display::with_unit(s.spread.low, s.unit),
+            display::with_unit(s.spread.high, s.unit),
             s.spread.count,
         )
     };
@@ -152,14 +152,14 @@ fn table(outcome: &Outcome) -> String {
     )
 }
 
-fn load(outcome: &Outcome) -> String {
+fn load(outcome: &ExperimentOutcome) -> String {
     let load = outcome.load;
     format!(
-        "Took {}. Machine meanwhile: {} % busy, {} % taken by the hypervisor, load {} before and {} after.",
-        words::seconds(outcome.secs),
-        words::number(load.busy.round()),
-        words::number(load.steal),
-        words::number(load.before),
-        words::number(load.after)
+        "Took {}. MachineInfo meanwhile: {} % busy, {} % taken by the hypervisor, load {} before and {} after.",
+        display::seconds(outcome.secs),
+        display::number(load.busy.round()),
+        display::number(load.steal),
+        display::number(load.before),
+        display::number(load.after)
     )
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::machine::{Load, Machine};
+use crate::machine::{MachineInfo, MachineLoad};
 use crate::published;
 use crate::results::*;
 use crate::stats::Spread;
@@ -9,8 +9,8 @@ fn bars(title: &str, places: &[&str], series: &[(&str, Role, &[f64])]) -> Plot {
     Plot {
         title: title.to_owned(),
         shape: Shape::Bars,
-        x: Axis::linear("", Unit::Count),
-        y: Axis::linear("duration", Unit::Seconds),
+        x: Axis::linear("", MeasureUnit::Count),
+        y: Axis::linear("duration", MeasureUnit::Seconds),
         places: places.iter().map(|place| (*place).to_owned()).collect(),
         series: series
             .iter()
@@ -33,8 +33,8 @@ fn curve() -> Plot {
     Plot {
         title: "UNMAP duration against block count".to_owned(),
         shape: Shape::Lines,
-        x: Axis::log("blocks per iteration", Unit::Count),
-        y: Axis::log("duration", Unit::Seconds),
+        x: Axis::log("blocks per iteration", MeasureUnit::Count),
+        y: Axis::log("duration", MeasureUnit::Seconds),
         places: Vec::new(),
         series: series
             .iter()
@@ -63,8 +63,8 @@ fn storm() -> Plot {
     Plot {
         title: "IOPS of the workload during the boot storm".to_owned(),
         shape: Shape::Time,
-        x: Axis::linear("time", Unit::Seconds),
-        y: Axis::linear("IOPS", Unit::PerSecond),
+        x: Axis::linear("time", MeasureUnit::Seconds),
+        y: Axis::linear("IOPS", MeasureUnit::PerSecond),
         places: Vec::new(),
         series: vec![
             Series { name: "ATS off".into(), role: Role::Without, points: wave(true) },
@@ -74,8 +74,8 @@ fn storm() -> Plot {
     }
 }
 
-fn outcome(id: &str, name: &str, title: &str, findings: Findings) -> Outcome {
-    Outcome {
+fn outcome(id: &str, name: &str, title: &str, findings: ExperimentFindings) -> ExperimentOutcome {
+    ExperimentOutcome {
         id: id.to_owned(),
         name: name.to_owned(),
         title: title.to_owned(),
@@ -83,22 +83,22 @@ fn outcome(id: &str, name: &str, title: &str, findings: Findings) -> Outcome {
         published: published::about(id),
         ending: Ending::Done,
         findings,
-        load: Load { before: 0.4, after: 1.9, busy: 71.0, steal: 0.2 },
+        load: MachineLoad { before: 0.4, after: 1.9, busy: 71.0, steal: 0.2 },
         secs: 42.0,
     }
 }
 
 fn figure(name: &str, measured: f64, published: Option<f64>, goal: Option<Goal>) -> Figure {
-    Figure { name: name.to_owned(), unit: Unit::Times, measured: Some(measured), published, goal }
+    Figure { name: name.to_owned(), unit: MeasureUnit::Times, measured: Some(measured), published, goal }
 }
 
-fn deployed() -> Findings {
+fn deployed() -> ExperimentFindings {
     let mut samples = Samples::default();
     for (repetition, (off, on)) in [(41.0, 0.9), (38.5, 1.2), (43.0, 1.0)].into_iter().enumerate() {
-        samples.push(key("", "XCOPY off", "time"), repetition as u32, Unit::Seconds, off);
-        samples.push(key("", "XCOPY on", "time"), repetition as u32, Unit::Seconds, on);
+        samples.push(key("", "XCOPY off", "time"), repetition as u32, MeasureUnit::Seconds, off);
+        samples.push(key("", "XCOPY on", "time"), repetition as u32, MeasureUnit::Seconds, on);
     }
-    Findings {
+    ExperimentFindings {
         setup: "4 GiB disk, 2 GiB of data".to_owned(),
         samples,
         plots: vec![bars(
@@ -108,67 +108,73 @@ fn deployed() -> Findings {
         )],
         figures: vec![
             figure("faster with XCOPY", 41.0, Some(17.1), Some(Goal::AtLeast(20.0))),
-            Figure { unit: Unit::Seconds, ..figure("with XCOPY", 1.0, Some(7.0), Some(Goal::AtMost(0.5))) },
+            Figure { unit: MeasureUnit::Seconds, ..figure("with XCOPY", 1.0, Some(7.0), Some(Goal::AtMost(0.5))) },
         ],
         expected: "Seconds instead of minutes.".to_owned(),
         seen: vec!["41 s without, 1 s with: 41 times faster.".to_owned()],
         why: vec!["The 3 200 commands took 0.3 ms each; the documents’ host sent its own at a lower rate.".to_owned()],
-        ..Findings::default()
+        ..ExperimentFindings::default()
     }
 }
 
 /// A report of made-up numbers with everything that a report can hold.
-pub(crate) fn report() -> Report {
+pub(crate) fn report() -> LabReport {
     let disks: [&[f64]; 2] = [&[2.0, 4.1, 8.3, 16.5], &[0.3, 0.6, 1.3, 2.6]];
     let sizes = ["1 GiB", "2 GiB", "4 GiB", "8 GiB"];
-    let eager = Findings {
+    let eager = ExperimentFindings {
         plots: vec![bars(
             "Creation",
             &sizes,
             &[("WRITE SAME off", Role::Without, disks[0]), ("WRITE SAME on", Role::With, disks[1])],
         )],
         figures: vec![figure("four at once over one", 1.4, Some(1.6), Some(Goal::AtMost(1.6)))],
-        ..Findings::default()
+        ..ExperimentFindings::default()
     };
-    let unsupported = Note::Unsupported("EXTENDED COPY is not offered: the host copied by itself </script>".to_owned());
-    Report {
+    let unsupported =
+        ReportNote::Unsupported("EXTENDED COPY is not offered: the host copied by itself </script>".to_owned());
+    LabReport {
         version: "0.1.0".to_owned(),
         scale: "small".to_owned(),
         begun: 1_795_000_000_000,
         secs: 431.0,
         repetitions: 3,
-        subject: Subject {
+        subject: TargetInfo {
             identity: "IBID VIRTUAL-DISK 0001".to_owned(),
             target: "iqn.2026-11.org.example:array".to_owned(),
             portals: vec!["127.0.0.1:3260".to_owned()],
             disks: vec!["LUN 1, 2 TiB".to_owned()],
             own: true,
         },
-        machine: Machine { cpus: 2, processor: "Example 3000".into(), kernel: "6.1".into(), memory: 8 << 30 },
+        machine: MachineInfo { cpus: 2, processor: "Example 3000".into(), kernel: "6.1".into(), memory: 8 << 30 },
         outcomes: vec![
             outcome(
                 "L1",
                 "boot-storm",
                 "Boot storm",
-                Findings {
+                ExperimentFindings {
                     plots: vec![storm()],
                     figures: vec![figure("less variation with ATS", 6.2, None, Some(Goal::AtLeast(3.0)))],
-                    ..Findings::default()
+                    ..ExperimentFindings::default()
                 },
             ),
             outcome("L2", "deploy", "Deploy from template", deployed()),
-            outcome("L5", "disk-type", "Disk type", Findings { notes: vec![unsupported], ..Findings::default() }),
+            outcome(
+                "L5",
+                "disk-type",
+                "Disk type",
+                ExperimentFindings { notes: vec![unsupported], ..ExperimentFindings::default() },
+            ),
             outcome("L7", "eager-zeroed", "Eagerzeroedthick disks", eager),
-            outcome("L8", "terabyte", "One terabyte", Findings::default()),
+            outcome("L8", "terabyte", "One terabyte", ExperimentFindings::default()),
             outcome(
                 "L10",
                 "block-count",
                 "UNMAP block count",
-                Findings { plots: vec![curve()], ..Findings::default() },
+                ExperimentFindings { plots: vec![curve()], ..ExperimentFindings::default() },
             ),
-            Outcome {
+            ExperimentOutcome {
                 ending: Ending::NotPossible("it needs a second disk".to_owned()),
-                ..outcome("L11", "unmap-load", "UNMAP under load", Findings::default())
+                ..outcome("L11", "unmap-load", "UNMAP under load", ExperimentFindings::default())
             },
         ],
     }
@@ -196,11 +202,11 @@ fn data_cannot_end_the_script_they_stand_in() {
 fn every_plot_has_its_place() {
     let report = report();
     let [_, _, html] = render(&report);
-    let plots = |o: &Outcome| o.findings.plots.len() + o.published.plots.len();
+    let plots = |o: &ExperimentOutcome| o.findings.plots.len() + o.published.plots.len();
     assert_eq!(html.matches("data-plot=").count(), report.outcomes.iter().map(plots).sum::<usize>());
     // One that could not be done has seen nothing, and shows no empty card.
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
-    assert_eq!(html.matches("<h3>Seen here").count(), seen);
+    assert_eq!(html.matches("<h3>LoadResult here").count(), seen);
     assert!(seen < report.outcomes.len());
 }
 

@@ -11,7 +11,7 @@ fn screen() -> Screen {
     screen
 }
 
-fn press(screen: &mut Screen, keys: &str) -> Vec<Todo> {
+fn press(screen: &mut Screen, keys: &str) -> Vec<Action> {
     keys.chars().map(|key| screen.press(if key == '\n' { Key::Enter } else { Key::Char(key) })).collect()
 }
 
@@ -104,8 +104,8 @@ fn the_field_screen_lists_what_there_is() {
 #[test]
 fn keys_do_what_help_says() {
     let mut screen = screen();
-    assert_eq!(press(&mut screen, " u\nW"), [Todo::Refresh, Todo::Refresh, Todo::Refresh, Todo::Save]);
-    assert_eq!(press(&mut screen, "s2.5\n").last(), Some(&Todo::Nothing));
+    assert_eq!(press(&mut screen, " u\nW"), [Action::Refresh, Action::Refresh, Action::Refresh, Action::Save]);
+    assert_eq!(press(&mut screen, "s2.5\n").last(), Some(&Action::Nothing));
     assert_eq!(screen.delay, 2.5);
     press(&mut screen, "s0\n");
     assert_eq!((screen.delay, lines(&screen, 80)[1].as_str()), (2.5, "0.5 to 86400 seconds are possible"));
@@ -118,14 +118,14 @@ fn keys_do_what_help_says() {
     assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: the keys");
     press(&mut screen, "xn");
     assert_eq!(lines(&screen, 80)[1], "this host has disks alone: u is its screen, h helps");
-    assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Todo::Quit], Todo::Quit));
+    assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Action::Quit], Action::Quit));
 }
 
 #[test]
 fn rows_are_sorted_and_cut() {
     let mut screen = screen();
     let mut busy = screen.rows[0].clone();
-    (busy.device, busy.step.reads, busy.step.write_bytes) = ("naa.7".to_owned(), 9_999, 0);
+    (busy.device, busy.delta.reads, busy.delta.write_bytes) = ("naa.7".to_owned(), 9_999, 0);
     screen.rows.push(busy);
     let first = |screen: &Screen| lines(screen, 200)[3].split(' ').next().unwrap().to_owned();
     for (keys, name) in [

@@ -13,7 +13,7 @@ fn file(records: &[Record]) -> Vec<u8> {
 fn all_records() -> Vec<Record> {
     let kinds = [
         Kind::Write,
-        Kind::Repeat,
+        Kind::WriteSame,
         Kind::Zero,
         Kind::ZeroUnmap,
         Kind::Unmap,

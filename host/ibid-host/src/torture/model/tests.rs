@@ -27,7 +27,7 @@ fn render(stamps: &[Stamp]) -> Vec<u8> {
 fn each_operation_leaves_its_stamps() {
     let mut model = zeroed();
     apply(&mut model, operation(2, Kind::Write, 110, 2));
-    apply(&mut model, operation(3, Kind::Repeat, 112, 2));
+    apply(&mut model, operation(3, Kind::WriteSame, 112, 2));
     apply(&mut model, operation(4, Kind::Copy { source: 110 }, 120, 4));
     apply(&mut model, operation(5, Kind::Unmap, 110, 1));
     apply(&mut model, operation(6, Kind::CompareAndWrite, 111, 1));
@@ -41,9 +41,9 @@ fn each_operation_leaves_its_stamps() {
 fn open_operations_keep_others_off_their_blocks() {
     let mut model = zeroed();
     model.start(operation(2, Kind::Copy { source: 110 }, 120, 4)).unwrap();
-    assert!(!model.is_quiet(113, 1), "its source");
-    assert!(!model.is_quiet(118, 3), "its destination");
-    assert!(model.is_quiet(114, 6));
+    assert!(!model.is_idle(113, 1), "its source");
+    assert!(!model.is_idle(118, 3), "its destination");
+    assert!(model.is_idle(114, 6));
     assert_eq!(model.start(operation(3, Kind::Write, 111, 1)), None);
     assert_eq!(model.start(operation(2, Kind::Write, 140, 1)), None, "a sequence used before");
     assert_eq!(model.start(operation(4, Kind::Write, 160, 5)), None, "beyond the region");
@@ -70,13 +70,13 @@ fn an_open_operation_is_found_whole_absent_torn_or_foreign() {
     model.start(open).unwrap();
     let before = render(model.stamps(110, 3).unwrap());
     let after = render(&model.effect(&open).unwrap());
-    assert_eq!(model.judge(&open, &after), Some(Verdict::Applied));
-    assert_eq!(model.judge(&open, &before), Some(Verdict::NotApplied));
+    assert_eq!(model.classify(&open, &after), Some(Verdict::Applied));
+    assert_eq!(model.classify(&open, &before), Some(Verdict::NotApplied));
     let torn = [&after[..BLOCK], &before[BLOCK..]].concat();
-    assert_eq!(model.judge(&open, &torn), Some(Verdict::Torn));
+    assert_eq!(model.classify(&open, &torn), Some(Verdict::Torn));
     let mut foreign = after.clone();
     foreign[BLOCK + 40] ^= 0x10;
-    assert_eq!(model.judge(&open, &foreign), Some(Verdict::Foreign { lba: 111 }));
+    assert_eq!(model.classify(&open, &foreign), Some(Verdict::Foreign { lba: 111 }));
 }
 
 #[test]

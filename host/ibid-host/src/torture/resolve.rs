@@ -11,12 +11,12 @@ const PIECE: u64 = 2048;
 
 /// An open operation, and what its blocks were found to be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settled {
+pub(super) struct ResolvedOperation {
     pub(super) operation: Operation,
     pub(super) verdict: Verdict,
 }
 
-impl Settled {
+impl ResolvedOperation {
     /// Neither there as a whole nor absent as a whole, where that was promised; or something else altogether.
     pub(super) fn is_wrong(&self) -> bool {
         match self.verdict {
@@ -27,7 +27,7 @@ impl Settled {
     }
 }
 
-impl std::fmt::Display for Settled {
+impl std::fmt::Display for ResolvedOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Operation { sequence, kind, lba, blocks } = self.operation;
         write!(f, "operation {sequence}, {kind:?} of {blocks} blocks at LBA {lba}, not acknowledged: ")?;
@@ -41,8 +41,12 @@ impl std::fmt::Display for Settled {
 }
 
 /// Reads the blocks of every open operation and judges them.
-pub(super) async fn settle(session: &mut Session, unit: &LogicalUnit, model: &Model) -> Result<Vec<Settled>, Failure> {
-    let mut settled = Vec::new();
+pub(super) async fn resolve(
+    session: &mut Session,
+    unit: &LogicalUnit,
+    model: &Model,
+) -> Result<Vec<ResolvedOperation>, Failure> {
+    let mut resolved = Vec::new();
     for operation in model.open() {
         let mut data = Vec::with_capacity(operation.blocks as usize * BLOCK);
         let mut lba = operation.lba;
@@ -52,12 +56,12 @@ pub(super) async fn settle(session: &mut Session, unit: &LogicalUnit, model: &Mo
             data.extend_from_slice(&read.map_err(Failure::command(format!("READ at LBA {lba}")))?);
             lba += blocks;
         }
-        let judged = model.judge(operation, &data);
+        let judged = model.classify(operation, &data);
         let verdict = judged
             .ok_or_else(|| Failure::Wrong(format!("operation {} is outside of its region", operation.sequence)))?;
-        settled.push(Settled { operation: *operation, verdict });
+        resolved.push(ResolvedOperation { operation: *operation, verdict });
     }
-    Ok(settled)
+    Ok(resolved)
 }
 
 /// Words for a block that is not what it must be.

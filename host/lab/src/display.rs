@@ -1,18 +1,18 @@
 //! Numbers as people read them.
 
-use crate::results::{Goal, Unit};
+use crate::results::{Goal, MeasureUnit};
 use crate::stats::Spread;
 
 /// A value with its unit: `120 ms`, `3 min 47 s`, `5.4 GiB/s`, `12 300 /s`, `7.9×`.
-pub fn show(value: f64, unit: Unit) -> String {
+pub fn with_unit(value: f64, unit: MeasureUnit) -> String {
     match unit {
-        Unit::Seconds => seconds(value),
-        Unit::Milliseconds => seconds(value / 1000.0),
-        Unit::MibPerSecond if value.abs() >= 10_240.0 => format!("{} GiB/s", number(value / 1024.0)),
-        Unit::PerSecond | Unit::MibPerSecond => format!("{} {}", number(value), unit.sign()),
-        Unit::Percent => format!("{} %", number(value)),
-        Unit::Times => format!("{}×", number(value)),
-        Unit::Count => number(value),
+        MeasureUnit::Seconds => seconds(value),
+        MeasureUnit::Milliseconds => seconds(value / 1000.0),
+        MeasureUnit::MibPerSecond if value.abs() >= 10_240.0 => format!("{} GiB/s", number(value / 1024.0)),
+        MeasureUnit::PerSecond | MeasureUnit::MibPerSecond => format!("{} {}", number(value), unit.sign()),
+        MeasureUnit::Percent => format!("{} %", number(value)),
+        MeasureUnit::Times => format!("{}×", number(value)),
+        MeasureUnit::Count => number(value),
     }
 }
 
@@ -57,18 +57,18 @@ fn thousands(whole: &str) -> String {
 }
 
 /// A median with its ends: `2.1 s (1.9 s to 2.4 s)`.
-pub fn spread(spread: Spread, unit: Unit) -> String {
+pub fn spread(spread: Spread, unit: MeasureUnit) -> String {
     if spread.count < 2 {
-        return show(spread.median, unit);
+        return with_unit(spread.median, unit);
     }
-    format!("{} ({} to {})", show(spread.median, unit), show(spread.low, unit), show(spread.high, unit))
+    format!("{} ({} to {})", with_unit(spread.median, unit), with_unit(spread.low, unit), with_unit(spread.high, unit))
 }
 
 /// What a figure must be: `≥ 20×`.
-pub fn goal(goal: Goal, unit: Unit) -> String {
+pub fn goal(goal: Goal, unit: MeasureUnit) -> String {
     match goal {
-        Goal::AtLeast(limit) => format!("≥ {}", show(limit, unit)),
-        Goal::AtMost(limit) => format!("≤ {}", show(limit, unit)),
+        Goal::AtLeast(limit) => format!("≥ {}", with_unit(limit, unit)),
+        Goal::AtMost(limit) => format!("≤ {}", with_unit(limit, unit)),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_spread_of_one_is_a_value() {
-        assert_eq!(spread(Spread::of([2.0]).unwrap(), Unit::Seconds), "2 s");
-        assert_eq!(spread(Spread::of([2.0, 3.0, 1.0]).unwrap(), Unit::Seconds), "2 s (1 s to 3 s)");
+        assert_eq!(spread(Spread::of([2.0]).unwrap(), MeasureUnit::Seconds), "2 s");
+        assert_eq!(spread(Spread::of([2.0, 3.0, 1.0]).unwrap(), MeasureUnit::Seconds), "2 s (1 s to 3 s)");
     }
 }
