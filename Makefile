@@ -103,9 +103,9 @@ crash-campaign:
 
 datastore-soak:
 	@scripts/setup test
-	cargo build --release --package ibid --package ibid-host
-	$(BIN)/ibid-host datastore-sim --hosts 64 --operations 10000 --seed $(or $(SEED),1)
-	$(BIN)/ibid-host datastore-sim --hosts 16 --operations 1000 --seed $(or $(SEED),1) --no-ats --calm 4000
+	cargo build --release --package ibid --package ibid-host --package ibid-sim
+	$(BIN)/ibid-sim datastore --hosts 64 --operations 10000 --seed $(or $(SEED),1)
+	$(BIN)/ibid-sim datastore --hosts 16 --operations 1000 --seed $(or $(SEED),1) --no-ats --fault-interval 4000
 	tests/run datastore --bin $(BIN) --out $(OUT)/tests --full
 
 fuzz:

@@ -24,8 +24,9 @@ def run(lab: Lab) -> Iterator[Result]:
     with Array(lab.bin, base=lab.scratch("arrays")) as array:
         array.start()
 
-        def torture(url: str, calm: int, *more: str) -> str:
-            args = ["--url", url, "--hosts", str(hosts), "--seconds", str(secs), "--calm", str(calm), *more]
+        def torture(url: str, crash_interval: int, *more: str) -> str:
+            args = ["--url", url, "--hosts", str(hosts), "--seconds", str(secs), "--crash-interval", str(crash_interval),
+                    *more]
             # Dead hosts' locks are waited for when the time is over: a lease and what comes after it.
             said = host.verb("datastore-torture", *args, limit=secs + 240)
             assert said["operations"] > 0, "no host got a lock: nothing was tested"

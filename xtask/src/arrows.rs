@@ -52,6 +52,8 @@ const PARTS: &[Part] = &[
     part("initiator", &["types", "platform", "scsi", "iscsi"]),
     part("multipath", &["types", "platform", "scsi", "iscsi", "initiator"]),
     part("datastore", &["types", "platform", "scsi", "multipath"]),
+    // Simulates the datastore. `ibid-host` uses its workload and its oracle over real iSCSI.
+    part("datastore-sim", &["platform", "scsi", "multipath", "datastore"]),
     part("esxi-host", &["types", "platform", "scsi", "iscsi", "initiator", "multipath"]),
     part("virtual-disk", &["types", "platform", "multipath", "datastore", "esxi-host"]),
     part("lab", &["types", "platform", "scsi", "initiator", "multipath", "datastore", "virtual-disk"]),
@@ -65,13 +67,15 @@ const PARTS: &[Part] = &[
             "initiator",
             "multipath",
             "datastore",
+            "datastore-sim",
             "esxi-host",
             "virtual-disk",
             "lab",
         ],
     ),
     // Around them.
-    part("sim", &["types", "platform", "ondisk", "wal", "blockmap", "fsck", "engine"]),
+    // Only `sim/*` may use both wings: `array/*` and `host/*` never use each other.
+    part("sim", &["types", "platform", "ondisk", "wal", "blockmap", "fsck", "engine", "datastore-sim"]),
     part("bench", &["types", "platform", "reduction", "ondisk", "wal", "blockmap", "engine", "initiator"]),
     part("xtask", &[]),
 ];

@@ -4,7 +4,7 @@ use crate::allocate::scan;
 use crate::fenced::FencedDisk;
 use crate::file::{File, FileAccess};
 use crate::format::{self, volume_of};
-use crate::io::{Io, Omissions, Purpose};
+use crate::io::{DisabledSafeguards, Io, Purpose};
 use crate::layout::descriptor::{FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, LockOwner};
@@ -132,16 +132,22 @@ impl Datastore {
         if !options.timing.is_safe() {
             return Err(DatastoreError::Unfit("with these times two hosts could own a lock"));
         }
-        Self::mount_omitting(disk, options, runtime, Omissions::default()).await
+        Self::mount_without(disk, options, runtime, DisabledSafeguards::default()).await
     }
 
-    pub(crate) async fn mount_omitting(
+    /// Mounts like [`Datastore::mount`], but with some safeguards disabled and any times.
+    ///
+    /// For the simulator, which must detect their absence. Never use it elsewhere: two hosts could own one lock.
+    ///
+    /// # Errors
+    /// As [`Datastore::mount`].
+    pub async fn mount_without(
         disk: Arc<dyn SharedDisk>,
         options: &MountOptions,
         runtime: Arc<dyn Runtime>,
-        omit: Omissions,
+        disabled: DisabledSafeguards,
     ) -> Result<Self> {
-        let mounted = Mounted::mount(disk, options, runtime, omit).await?;
+        let mounted = Mounted::mount(disk, options, runtime, disabled).await?;
         let info = Arc::new(VolumeInfo::of(&mounted.superblock, mounted.io.partition));
         Ok(Self { mounted, info })
     }
@@ -180,7 +186,7 @@ impl Datastore {
     }
 
     /// Whether I/O may be issued now, or again when the path to the device is back: no other host has taken the slot.
-    pub(crate) fn may_live_again(&self) -> bool {
+    pub fn is_lease_recoverable(&self) -> bool {
         !self.mounted.io.lease.is_over()
     }
 

@@ -21,17 +21,17 @@ const TRANSFER_SECTORS: u64 = 2048;
 
 /// Steps that the simulator leaves out to see whether it notices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Omissions {
+pub struct DisabledSafeguards {
     /// A swap whose outcome is in doubt is taken for done.
-    pub(crate) verify: bool,
+    pub swap_verification: bool,
     /// What waits at the device is left there when a host is broken.
-    pub(crate) clear: bool,
+    pub task_set_clear: bool,
     /// A dead host's journal is not applied.
-    pub(crate) replay: bool,
+    pub journal_replay: bool,
     /// I/O is issued whether the heartbeat succeeds or not.
-    pub(crate) fence: bool,
+    pub lease_fence: bool,
     /// The device is not told how long a command may take.
-    pub(crate) bound: bool,
+    pub command_bound: bool,
 }
 
 /// How a swap ended.
@@ -60,7 +60,7 @@ pub(crate) struct Io {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) lease: Lease,
     pub(crate) timing: Timing,
-    pub(crate) omit: Omissions,
+    pub(crate) disabled: DisabledSafeguards,
     purpose: Purpose,
     ats: AtomicBool,
 }
@@ -112,7 +112,16 @@ impl Io {
         purpose: Purpose,
     ) -> Self {
         let ats = AtomicBool::new(true);
-        Self { disk, partition, runtime, lease: Lease::default(), timing, omit: Omissions::default(), purpose, ats }
+        Self {
+            disk,
+            partition,
+            runtime,
+            lease: Lease::default(),
+            timing,
+            disabled: DisabledSafeguards::default(),
+            purpose,
+            ats,
+        }
     }
 
     /// The same partition with a lease of its own.
@@ -121,8 +130,8 @@ impl Io {
         lease.extend(end);
         let ats = AtomicBool::new(self.ats.load(Ordering::Relaxed));
         let (disk, runtime) = (Arc::clone(&self.disk), Arc::clone(&self.runtime));
-        let Self { partition, timing, omit, purpose, .. } = *self;
-        Self { disk, partition, runtime, lease, timing, omit, purpose, ats }
+        let Self { partition, timing, disabled, purpose, .. } = *self;
+        Self { disk, partition, runtime, lease, timing, disabled, purpose, ats }
     }
 
     /// Chooses between ATS and reservations.
@@ -138,7 +147,7 @@ impl Io {
 
     /// The same, where it is known how late it is.
     pub(crate) fn check_at(&self, now: Duration) -> Result<()> {
-        if self.omit.fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(now) }
+        if self.disabled.lease_fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(now) }
     }
 
     pub(crate) fn backoff(&self) -> Backoff<'_> {
@@ -217,7 +226,7 @@ impl Io {
                 Err(error) if is_passing(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
-            if self.omit.verify {
+            if self.disabled.swap_verification {
                 return Ok(Swap::Done);
             }
             let found = self.read_image(sector).await?;

@@ -2,7 +2,7 @@
 
 use crate::format::volume_of;
 use crate::heartbeat::{self, Heartbeat, Watch, read_slots};
-use crate::io::{Io, Omissions, Purpose};
+use crate::io::{DisabledSafeguards, Io, Purpose};
 use crate::layout::Image;
 use crate::layout::descriptor::Reader;
 use crate::layout::geometry::Geometry;
@@ -38,15 +38,15 @@ impl Mounted {
         disk: Arc<dyn SharedDisk>,
         options: &MountOptions,
         runtime: Arc<dyn Runtime>,
-        omit: Omissions,
+        disabled: DisabledSafeguards,
     ) -> Result<Arc<Self>> {
         let found =
             volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(DatastoreError::NotADatastore)?;
-        if !omit.bound {
+        if !disabled.command_bound {
             disk.limit_command_time(options.timing.io_lifetime);
         }
         let mut io = Io::new(disk, found.partition, runtime, options.timing, Purpose::Mount).with_ats(options.ats);
-        io.omit = omit;
+        io.disabled = disabled;
         let superblock = found.superblock;
         let mut watch = Watch::default();
         let heartbeat = claim(&io, &superblock, options, &mut watch).await?;

@@ -45,10 +45,10 @@ pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me
     if swap_slot(&io, superblock.uuid, seen, &breaking).await? != Swap::Done {
         return Ok(false);
     }
-    if !io.omit.clear {
+    if !io.disabled.task_set_clear {
         io.clear().await?;
     }
-    if !io.omit.replay {
+    if !io.disabled.journal_replay {
         replay(&io, superblock, seen.owner()).await?;
     }
     let free = Slot { state: SlotState::Free, generation: seen.generation + 1, ..breaking.clone() };

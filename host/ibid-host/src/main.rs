@@ -62,8 +62,6 @@ enum Verb {
     Lab(lab::LabVerb),
     /// Check the datastore of a device (vSphere On-disk Metadata Analyzer)
     Voma(cluster::VomaArgs),
-    /// Run the datastore in a simulated world: many hosts, one LUN, crashes
-    DatastoreSim(cluster::SimArgs),
     /// Let many hosts fight for one datastore over real iSCSI, and die
     DatastoreTorture(cluster::DatastoreTortureArgs),
     /// Measure one kind of command in a closed loop
@@ -103,7 +101,6 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Verb::Unclaim(args) => esx::unclaim(host, args).await,
         Verb::Lab(verb) => lab::run(verb).await,
         Verb::Voma(args) => cluster::voma(host, args).await,
-        Verb::DatastoreSim(args) => cluster::simulate(args),
         Verb::DatastoreTorture(args) => cluster::torture(args).await,
         Verb::Bench(args) => bench::run(args).await,
         Verb::Targets(args) => targets::run(args).await,

@@ -6,7 +6,7 @@ use crate::history::Violation;
 use crate::journal::Journal;
 use crate::run::{Plant, RunPlan, Totals, run, shrink};
 use crate::subject::Subject;
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use platform::clock;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,83 +19,78 @@ const SHRINK_RUNS: u32 = 200;
 /// The last lines of a trace that are printed with a violation.
 const TRACE_LINES: usize = 120;
 
-/// Runs the array's engine on a drive that crashes, and checks that it keeps its word.
-#[derive(Parser)]
-#[command(name = "ibid-sim", version)]
-pub struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// The verbs of `ibid-sim` that simulate the engine.
 #[derive(Subcommand)]
-enum Command {
-    /// Random operations with random crashes, one seed after the other.
+pub enum EngineVerb {
+    /// Run random operations with random crashes, one run per seed
     Crash {
-        /// How many runs.
+        /// Number of runs
         #[arg(long, default_value_t = 1000)]
         runs: u64,
-        /// The first seed.
+        /// First seed
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Threads; the result is the same for any number.
+        /// Number of threads; does not change the result
         #[arg(long, default_value_t = 2)]
         jobs: usize,
-        /// Plant a bug, which is then to be found: the exit code is 0 when it is.
+        /// Inject a bug; exit with 0 only if the simulator finds it
         #[arg(long)]
         plant: Option<Plant>,
-        /// End after so many broken promises.
+        /// Stop after this many violations
         #[arg(long, default_value_t = 1)]
         violations: usize,
-        /// Note in this file what is done, and leave out what it says is done already: a campaign that is interrupted goes on.
-        /// It belongs to one program: remove it when the program has changed.
+        /// Record finished runs in this file and skip those it lists
+        ///
+        /// An interrupted campaign continues where it stopped. The file is valid for one build of the program only:
+        /// delete it after a change.
         #[arg(long, conflicts_with = "plant")]
         progress: Option<PathBuf>,
     },
-    /// All sequences of up to three operations, crashed at every access to the drive.
+    /// Crash all short sequences of operations at every drive access
     Exhaustive {
-        /// The longest sequence.
+        /// Maximum number of operations per sequence
         #[arg(long, default_value_t = 3)]
         longest: u32,
-        /// Only one sequence in so many.
+        /// Run only every Nth sequence
         #[arg(long, default_value_t = 1)]
         every: usize,
-        /// Threads; the result is the same for any number.
+        /// Number of threads; does not change the result
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
-    /// Prints all that happens in the run of one seed.
+    /// Print the full trace of one seed
     Replay {
-        /// The seed.
+        /// Seed of the run
         #[arg(long)]
         seed: u64,
-        /// Plant a bug.
+        /// Inject a bug
         #[arg(long)]
         plant: Option<Plant>,
-        /// Leave out the operations that are not needed to break the promise.
+        /// Omit operations that the violation does not need
         #[arg(long)]
         shrink: bool,
     },
 }
 
-/// Does what the command line says with the system `S`, of which `exhaustive` is the setup for the exhaustive search.
-pub fn main<S: Subject>(cli: Cli, exhaustive: S::Setup) -> ExitCode
+/// Runs a verb on the system under test `S`. `exhaustive` is the setup for the exhaustive search.
+pub fn run_verb<S: Subject>(verb: EngineVerb, exhaustive: S::Setup) -> ExitCode
 where
     S::Setup: Send + Sync,
 {
-    if !matches!(cli.command, Command::Replay { .. }) {
+    if !matches!(verb, EngineVerb::Replay { .. }) {
         // A panic of the engine is a finding, told with its seed; the hook would tell it without.
         std::panic::set_hook(Box::new(|_| {}));
     }
-    let is_good = match cli.command {
-        Command::Crash { runs, seed, jobs, plant, violations, progress } => {
+    let is_good = match verb {
+        EngineVerb::Crash { runs, seed, jobs, plant, violations, progress } => {
             let campaign = Campaign { seed, runs, jobs, plant, most_violations: violations };
             match progress {
                 None => crash::<S>(&campaign),
                 Some(path) => go_on::<S>(&campaign, &path),
             }
         }
-        Command::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
-        Command::Replay { seed, plant, shrink } => {
+        EngineVerb::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
+        EngineVerb::Replay { seed, plant, shrink } => {
             let plan = RunPlan { plant, ..RunPlan::new(seed) };
             replay::<S>(plan, shrink)
         }

@@ -1,10 +1,31 @@
-//! `ibid-sim`: see the library.
+//! `ibid-sim`: command line of the engine simulator and the datastore simulator.
 
-use clap::Parser;
+mod datastore;
+
+use clap::{Parser, Subcommand};
+use datastore::DatastoreArgs;
 use engine_sim::array::{Array, Setup};
-use engine_sim::cli::{self, Cli};
+use engine_sim::cli::{self, EngineVerb};
 use std::process::ExitCode;
 
+#[derive(Parser)]
+#[command(name = "ibid-sim", version, about = "Simulate the engine or the datastore, with crashes and other faults")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    #[command(flatten)]
+    Engine(EngineVerb),
+    /// Run many hosts on one simulated datastore, with random faults
+    Datastore(DatastoreArgs),
+}
+
 fn main() -> ExitCode {
-    cli::main::<Array>(Cli::parse(), Setup::plain())
+    match Cli::parse().verb {
+        Verb::Engine(verb) => cli::run_verb::<Array>(verb, Setup::plain()),
+        Verb::Datastore(args) => datastore::simulate(&args),
+    }
 }

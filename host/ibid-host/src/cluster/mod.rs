@@ -1,13 +1,11 @@
 //! The datastore's own verbs: its check in ESXi's word, and its long tests.
 
-mod sim;
 mod torture;
 mod voma;
 
 use crate::failure::Failure;
 use crate::out::outln;
 use serde::Serialize;
-pub(crate) use sim::{SimArgs, simulate};
 pub(crate) use torture::{DatastoreTortureArgs, torture};
 pub(crate) use voma::{VomaArgs, voma};
 

@@ -5,8 +5,8 @@ use crate::cli::ConnectionArgs;
 use crate::failure::Failure;
 use crate::out::outln;
 use clap::Args;
-use datastore::sim::{Connect, Torture, TortureOutcome};
 use datastore::{Datastore, Runtime, Timing, TokioRuntime};
+use datastore_sim::{Connect, Torture, TortureOutcome};
 use initiator::Url;
 use multipath::{DeviceError, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
 use serde::Serialize;
@@ -25,9 +25,9 @@ pub(crate) struct DatastoreTortureArgs {
     /// For how long
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Milliseconds from one crash of a host to the next, on average
+    /// Mean time between host crashes (ms)
     #[arg(long, value_name = "MS", default_value_t = 5000)]
-    calm: u64,
+    crash_interval: u64,
     /// Lock by reserving the whole LUN instead of by ATS
     #[arg(long)]
     no_ats: bool,
@@ -53,7 +53,7 @@ struct Line {
     operations_s: f64,
     refused: u64,
     crashes: u64,
-    lives: u64,
+    incarnations: u64,
     fsck_problems: usize,
     violation: Option<String>,
 }
@@ -74,7 +74,7 @@ pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> 
         seed: args.seed,
         hosts: args.hosts.into(),
         time: Duration::from_secs(args.seconds),
-        calm: Duration::from_millis(args.calm),
+        crash_interval: Duration::from_millis(args.crash_interval),
         ats: !args.no_ats,
         timing: Timing::default(),
     };
@@ -114,19 +114,19 @@ fn report(args: &DatastoreTortureArgs, outcome: &TortureOutcome) -> Result<(), F
             operations_s: rate,
             refused: outcome.refused,
             crashes: outcome.crashes,
-            lives: outcome.lives,
+            incarnations: outcome.incarnations,
             fsck_problems: problems,
             violation: outcome.violation.clone(),
         });
     }
     outln!(
-        "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} lives; fsck finds {problems} problems",
+        "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} incarnations; fsck finds {problems} problems",
         args.hosts,
         args.seconds,
         outcome.operations,
         outcome.refused,
         outcome.crashes,
-        outcome.lives
+        outcome.incarnations
     );
     Ok(())
 }

@@ -1,19 +1,19 @@
 //! Who knows everything: who may hold which file, what was acknowledged, and what must never be seen.
 
-use crate::Datastore;
+use datastore::Datastore;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// A life of a host, however it is run.
-pub(crate) type Process = u32;
+pub(crate) type ProcessId = u32;
 
 /// What is known of one shared file.
 #[derive(Default)]
 struct Shared {
     /// Who opened it last.
-    last: Process,
+    last: ProcessId,
     /// Who has it open, and its mount.
-    holder: Option<(Process, Datastore)>,
+    holder: Option<(ProcessId, Datastore)>,
     /// The stamp that was last acknowledged or seen by who had it alone.
     stamp: u64,
     /// Stamps that were sent after it, whose outcome is not known.
@@ -33,10 +33,11 @@ struct State {
 
 impl State {
     /// Whether a life that opened a file has it still. It may have lost it only with its right to do I/O.
-    fn has(&mut self, file: usize, process: Process, mount: &Datastore) -> bool {
+    fn has(&mut self, file: usize, process: ProcessId, mount: &Datastore) -> bool {
         let last = self.files[file].last;
         if last != process && mount.is_alive() {
-            let violation = format!("two owners: life {last} got file {file} while life {process} has it and lives");
+            let violation =
+                format!("two owners: life {last} got file {file} while life {process} has it and incarnations");
             self.violation.get_or_insert(violation);
         }
         last == process
@@ -49,7 +50,7 @@ pub(crate) struct Oracle(Mutex<State>);
 
 impl Oracle {
     /// Notes a promise that was broken. The first one counts.
-    pub(crate) fn accuse(&self, violation: String) {
+    pub(crate) fn record_violation(&self, violation: String) {
         self.0.lock().violation.get_or_insert(violation);
     }
 
@@ -72,7 +73,7 @@ impl Oracle {
     }
 
     /// A life has opened a file for writing: nobody else that may still write has it.
-    pub(crate) fn acquired(&self, file: usize, process: Process, datastore: &Datastore) {
+    pub(crate) fn acquired(&self, file: usize, process: ProcessId, datastore: &Datastore) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
         let other = shared.holder.replace((process, datastore.clone()));
@@ -81,13 +82,14 @@ impl Oracle {
             && other != process
             && mount.is_alive()
         {
-            let violation = format!("two owners: life {process} got file {file} while life {other} has it and lives");
+            let violation =
+                format!("two owners: life {process} got file {file} while life {other} has it and incarnations");
             state.violation.get_or_insert(violation);
         }
     }
 
     /// A life is about to close a file.
-    pub(crate) fn releasing(&self, file: usize, process: Process) {
+    pub(crate) fn releasing(&self, file: usize, process: ProcessId) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
         if shared.holder.as_ref().is_some_and(|(holder, _)| *holder == process) {
@@ -96,7 +98,7 @@ impl Oracle {
     }
 
     /// A life was killed: it holds nothing any more.
-    pub(crate) fn killed(&self, process: Process) {
+    pub(crate) fn killed(&self, process: ProcessId) {
         let mut state = self.0.lock();
         let of_dead = |shared: &&mut Shared| shared.holder.as_ref().is_some_and(|(holder, _)| *holder == process);
         let mounts: Vec<_> = state.files.iter_mut().filter(of_dead).map(|shared| shared.holder.take()).collect();
@@ -105,7 +107,7 @@ impl Oracle {
     }
 
     /// Data came to a sector of the disk.
-    pub(crate) fn landed(&self, process: Process, lba: u64) {
+    pub(crate) fn landed(&self, process: ProcessId, lba: u64) {
         let mut state = self.0.lock();
         let Some(file) = state.places.get(&lba).copied() else { return };
         let last = state.files[file].last;
@@ -117,7 +119,7 @@ impl Oracle {
 
     /// What a life found in a file that it got alone. That of one which was stopped after its read, until another had got
     /// the file, tells of the past.
-    pub(crate) fn found(&self, file: usize, process: Process, mount: &Datastore, stamp: u64) {
+    pub(crate) fn found(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
         if !state.has(file, process, mount) {
             return;
@@ -134,7 +136,7 @@ impl Oracle {
     }
 
     /// A new stamp that a life is about to write to a file. One that has lost the file writes in vain.
-    pub(crate) fn sending(&self, file: usize, process: Process, mount: &Datastore) -> u64 {
+    pub(crate) fn sending(&self, file: usize, process: ProcessId, mount: &Datastore) -> u64 {
         let mut state = self.0.lock();
         state.stamps += 1;
         let stamp = state.stamps;
@@ -145,7 +147,7 @@ impl Oracle {
     }
 
     /// A stamp was acknowledged: to a life that may have been stopped meanwhile, as above.
-    pub(crate) fn acknowledged(&self, file: usize, process: Process, mount: &Datastore, stamp: u64) {
+    pub(crate) fn acknowledged(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
         if state.has(file, process, mount) {
             let shared = &mut state.files[file];
@@ -175,7 +177,7 @@ impl Oracle {
         for (name, there) in names {
             if found.contains(&name) != there {
                 let verb = if there { "is gone" } else { "is back" };
-                self.accuse(format!("lost: '{name}' {verb}, although its change was acknowledged"));
+                self.record_violation(format!("lost: '{name}' {verb}, although its change was acknowledged"));
             }
         }
     }
@@ -184,7 +186,7 @@ impl Oracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
+    use datastore::{FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
     use multipath::{MemoryArray, SharedDisk};
     use std::sync::Arc;
 

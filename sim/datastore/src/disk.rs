@@ -1,7 +1,7 @@
 //! A LUN whose commands take time, get lost, lose their answers, and outlive the host that sent them.
 
-use super::oracle::Oracle;
-use super::world::{Process, World};
+use crate::oracle::Oracle;
+use crate::simulation::{ProcessId, Simulation};
 use bytes::{Bytes, BytesMut};
 use multipath::{
     AtsOutcome, CopyRun, CountersSnapshot, DeviceError, DeviceLimits, DiskFuture, DiskIdentity, IoPermission,
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const SECTOR: usize = crate::SECTOR_BYTES;
+const SECTOR: usize = datastore::SECTOR_BYTES;
 /// How long a driver may take over a command that nobody has bounded.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// How often things go wrong, as once in so many commands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Troubles {
+pub(crate) struct FaultRates {
     /// A command is not done, and not answered in time.
     pub(crate) lost: u64,
     /// A command is done, but not answered in time.
@@ -37,25 +37,26 @@ pub(crate) struct Troubles {
 pub(crate) struct Media {
     identity: DiskIdentity,
     sectors: Mutex<BTreeMap<u64, [u8; SECTOR]>>,
-    reserved: Mutex<Option<Process>>,
+    reserved: Mutex<Option<ProcessId>>,
     /// Who is to be told of a reset: with its next command.
-    attention: Mutex<BTreeSet<Process>>,
-    known: Mutex<BTreeSet<Process>>,
+    attention: Mutex<BTreeSet<ProcessId>>,
+    known: Mutex<BTreeSet<ProcessId>>,
     /// How many sessions of each process have ended, as far as the target has noticed: with them, what waits of theirs.
-    ended: Mutex<BTreeMap<Process, u64>>,
+    ended: Mutex<BTreeMap<ProcessId, u64>>,
     clears: AtomicU64,
     oracle: Arc<Oracle>,
     commands: AtomicU64,
-    troubles: Troubles,
+    fault_rates: FaultRates,
     /// Whether anything goes wrong at present.
-    is_troubled: AtomicBool,
+    faults_enabled: AtomicBool,
 }
 
 impl Media {
-    pub(crate) fn new(blocks: u64, oracle: Arc<Oracle>, troubles: Troubles) -> Arc<Self> {
+    pub(crate) fn new(blocks: u64, oracle: Arc<Oracle>, fault_rates: FaultRates) -> Arc<Self> {
         // Who it is, is what a disk in memory says.
         let array = MemoryArray::new("iqn.2026-11.org.ibid:simulated");
-        let memory = array.open(&array.create(blocks), "world").unwrap_or_else(|| unreachable!("it was just made"));
+        let memory =
+            array.open(&array.create(blocks), "simulation").unwrap_or_else(|| unreachable!("it was just made"));
         let identity = memory.identity().clone();
         Arc::new(Self {
             identity,
@@ -67,14 +68,14 @@ impl Media {
             clears: AtomicU64::new(0),
             oracle,
             commands: AtomicU64::new(0),
-            troubles,
-            is_troubled: AtomicBool::new(false),
+            fault_rates,
+            faults_enabled: AtomicBool::new(false),
         })
     }
 
     /// From now on things go wrong, or do not.
-    pub(crate) fn trouble(&self, is_troubled: bool) {
-        self.is_troubled.store(is_troubled, Ordering::Relaxed);
+    pub(crate) fn enable_faults(&self, faults_enabled: bool) {
+        self.faults_enabled.store(faults_enabled, Ordering::Relaxed);
     }
 
     /// Commands that were sent.
@@ -84,16 +85,16 @@ impl Media {
 
     /// The target notices that a host's sessions are gone; or the host logs in again after its path was lost, under the same
     /// name, which ends the session before (RFC 7143 6.3.5).
-    pub(crate) fn end(&self, process: Process) {
+    pub(crate) fn end(&self, process: ProcessId) {
         *self.ended.lock().entry(process).or_default() += 1;
         self.release(process);
     }
 
-    fn ended(&self, process: Process) -> u64 {
+    fn ended(&self, process: ProcessId) -> u64 {
         self.ended.lock().get(&process).copied().unwrap_or_default()
     }
 
-    fn release(&self, process: Process) {
+    fn release(&self, process: ProcessId) {
         let mut reserved = self.reserved.lock();
         if *reserved == Some(process) {
             *reserved = None;
@@ -109,7 +110,7 @@ impl Media {
         data.freeze()
     }
 
-    fn write(&self, process: Process, lba: u64, data: &[u8]) {
+    fn write(&self, process: ProcessId, lba: u64, data: &[u8]) {
         let mut sectors = self.sectors.lock();
         for (at, bytes) in (lba..).zip(data.chunks_exact(SECTOR)) {
             let mut sector = [0; SECTOR];
@@ -126,9 +127,9 @@ impl Media {
 
 /// The LUN as one process sees it.
 pub(crate) struct SimDisk {
-    pub(crate) world: World,
+    pub(crate) simulation: Simulation,
     pub(crate) media: Arc<Media>,
-    pub(crate) process: Process,
+    pub(crate) process: ProcessId,
     /// Whether the path is there.
     pub(crate) link: Arc<AtomicBool>,
     /// The longest that a command takes until it is done or certainly never will be.
@@ -136,7 +137,7 @@ pub(crate) struct SimDisk {
 }
 
 /// What is to become of a command.
-struct Fate {
+struct CommandPlan {
     before: Duration,
     after: Duration,
     done: bool,
@@ -150,7 +151,7 @@ struct Fate {
 /// What a host hears of a command: the first answer.
 type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DeviceError>>>>>;
 
-fn tell<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
+fn send_answer<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
     if let Some(sender) = answering.lock().take() {
         // A host that died asks no more.
         let _ = sender.send(answer);
@@ -159,29 +160,29 @@ fn tell<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
 
 impl SimDisk {
     /// The LUN as a new process sees it, whose driver is as patient as drivers are.
-    pub(crate) fn new(world: &World, media: &Arc<Media>, process: Process, link: &Arc<AtomicBool>) -> Self {
-        let (world, media, link) = (world.clone(), Arc::clone(media), Arc::clone(link));
-        Self { world, media, process, link, lifetime: Mutex::new(PATIENCE) }
+    pub(crate) fn new(simulation: &Simulation, media: &Arc<Media>, process: ProcessId, link: &Arc<AtomicBool>) -> Self {
+        let (simulation, media, link) = (simulation.clone(), Arc::clone(media), Arc::clone(link));
+        Self { simulation, media, process, link, lifetime: Mutex::new(PATIENCE) }
     }
 
-    fn fate(&self) -> Fate {
-        let (troubles, lifetime) = (self.media.troubles, *self.lifetime.lock());
-        let is_troubled = self.media.is_troubled.load(Ordering::Relaxed);
-        self.world.random(|random| {
+    fn plan(&self) -> CommandPlan {
+        let (fault_rates, lifetime) = (self.media.fault_rates, *self.lifetime.lock());
+        let faults_enabled = self.media.faults_enabled.load(Ordering::Relaxed);
+        self.simulation.random(|random| {
             let mut micros = |most: u64| Duration::from_micros(20 + random.below(most));
             let (before, after) = (micros(250), micros(50));
             let long = lifetime.mul_f64(random.below(950) as f64 / 1000.0);
-            let mut happens = |one_in: u64| random.once_in(one_in) && is_troubled;
-            let (done, answered) = (!happens(troubles.lost), !happens(troubles.unanswered));
-            let before = if happens(troubles.slow) { long } else { before };
-            let is_stuck = happens(troubles.stuck);
+            let mut happens = |one_in: u64| random.once_in(one_in) && faults_enabled;
+            let (done, answered) = (!happens(fault_rates.lost), !happens(fault_rates.unanswered));
+            let before = if happens(fault_rates.slow) { long } else { before };
+            let is_stuck = happens(fault_rates.stuck);
             let outlives = random.once_in(2);
             let stuck = is_stuck.then(|| Duration::from_millis(random.below(40_000)));
-            Fate { before, after, done, answered: done && answered, outlives, stuck }
+            CommandPlan { before, after, done, answered: done && answered, outlives, stuck }
         })
     }
 
-    /// Sends a command. Its way is a task of the world: it ends when it ends, whatever becomes of the host.
+    /// Sends a command. Its way is a task of the simulation: it ends when it ends, whatever becomes of the host.
     fn send<T, F>(&self, command: F) -> DiskFuture<'_, T>
     where
         T: Send + 'static,
@@ -190,29 +191,29 @@ impl SimDisk {
         self.media.commands.fetch_add(1, Ordering::Relaxed);
         self.media.known.lock().insert(self.process);
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let fate = self.fate();
+        let plan = self.plan();
         if !self.link.load(Ordering::Relaxed) {
-            let world = self.world.clone();
+            let simulation = self.simulation.clone();
             return Box::pin(async move {
-                world.sleep(fate.before + Duration::from_millis(5)).await;
+                simulation.sleep(plan.before + Duration::from_millis(5)).await;
                 Err(DeviceError::PathsDown)
             });
         }
         let answering = Arc::new(Mutex::new(Some(sender)));
         let aborted = Arc::new(AtomicBool::new(false));
-        if fate.stuck.is_some() {
+        if plan.stuck.is_some() {
             self.watch_over(&answering, &aborted);
         }
-        let (world, media, process, link) =
-            (self.world.clone(), Arc::clone(&self.media), self.process, Arc::clone(&self.link));
+        let (simulation, media, process, link) =
+            (self.simulation.clone(), Arc::clone(&self.media), self.process, Arc::clone(&self.link));
         let way = async move {
-            world.sleep(fate.before).await;
-            let gone = world.is_dead(process) || !link.load(Ordering::Relaxed);
-            let mut arrives = fate.done && (!gone || fate.outlives);
-            if let Some(time) = fate.stuck {
+            simulation.sleep(plan.before).await;
+            let gone = simulation.is_dead(process) || !link.load(Ordering::Relaxed);
+            let mut arrives = plan.done && (!gone || plan.outlives);
+            if let Some(time) = plan.stuck {
                 let ended = media.ended(process);
                 let clears = media.clears.load(Ordering::Relaxed);
-                world.sleep(time).await;
+                simulation.sleep(time).await;
                 let is_ended = aborted.load(Ordering::Relaxed) || media.ended(process) != ended;
                 arrives &= !is_ended && clears == media.clears.load(Ordering::Relaxed);
             }
@@ -227,32 +228,32 @@ impl SimDisk {
                 true => command(&media),
                 false => Err(DeviceError::TimedOut),
             };
-            world.sleep(fate.after).await;
+            simulation.sleep(plan.after).await;
             let answer = if !link.load(Ordering::Relaxed) {
                 Err(DeviceError::PathsDown)
-            } else if !fate.answered {
-                world.sleep(Duration::from_millis(500)).await;
+            } else if !plan.answered {
+                simulation.sleep(Duration::from_millis(500)).await;
                 Err(DeviceError::TimedOut)
             } else {
                 result
             };
-            tell(&answering, answer);
+            send_answer(&answering, answer);
         };
-        self.world.spawn(0, Box::pin(way));
+        self.simulation.spawn(0, Box::pin(way));
         Box::pin(async move { receiver.await.unwrap_or(Err(DeviceError::TimedOut)) })
     }
 
     /// The host's driver: when the time of a command is nearly over it aborts it, if it can, and hears no more of it in any
     /// case. What has reached the LUN does not hear that the path is gone.
     fn watch_over<T: Send + 'static>(&self, answering: &Answering<T>, aborted: &Arc<AtomicBool>) {
-        let (world, link, lifetime) = (self.world.clone(), Arc::clone(&self.link), *self.lifetime.lock());
+        let (simulation, link, lifetime) = (self.simulation.clone(), Arc::clone(&self.link), *self.lifetime.lock());
         let (answering, aborted) = (Arc::clone(answering), Arc::clone(aborted));
         let watch = async move {
-            world.sleep(lifetime.mul_f64(0.9)).await;
+            simulation.sleep(lifetime.mul_f64(0.9)).await;
             aborted.store(link.load(Ordering::Relaxed), Ordering::Relaxed);
-            tell(&answering, Err(DeviceError::TimedOut));
+            send_answer(&answering, Err(DeviceError::TimedOut));
         };
-        self.world.spawn(self.process, Box::pin(watch));
+        self.simulation.spawn(self.process, Box::pin(watch));
     }
 }
 
@@ -268,11 +269,11 @@ impl SharedDisk for SimDisk {
     fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
         // Cut by a death, a write may have come half-way.
-        let torn = self.world.random(super::random::Random::number);
-        let world = self.world.clone();
+        let torn = self.simulation.random(crate::random::Random::number);
+        let simulation = self.simulation.clone();
         self.send(move |media| {
             let sectors = data.len() / SECTOR;
-            let whole = !world.is_dead(process) || sectors < 2;
+            let whole = !simulation.is_dead(process) || sectors < 2;
             let length = if whole { sectors } else { (torn % (sectors as u64 + 1)) as usize };
             media.write(process, lba, &data[..length * SECTOR]);
             Ok(())
@@ -329,7 +330,7 @@ impl SharedDisk for SimDisk {
     /// Not kept from anybody by a reservation.
     fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            self.world.sleep(Duration::from_millis(1)).await;
+            self.simulation.sleep(Duration::from_millis(1)).await;
             if !self.link.load(Ordering::Relaxed) {
                 return Err(DeviceError::PathsDown);
             }
@@ -342,7 +343,7 @@ impl SharedDisk for SimDisk {
     }
 
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
-        if self.media.troubles.knows_clear {
+        if self.media.fault_rates.knows_clear {
             self.send(|media| {
                 media.clears.fetch_add(1, Ordering::Relaxed);
                 Ok(true)

@@ -1,12 +1,10 @@
-//! The same hosts on a real LUN: each with its own sessions, in the world's own time. Crashes end a host's tasks and sessions
+//! The same hosts on a real LUN: each with its own sessions, in the simulation's own time. Crashes end a host's tasks and sessions
 //! between two of their steps.
 
-use super::oracle::{Oracle, Process};
-use super::random::Random;
-use super::workload::{Life, Workload, format};
-use crate::fsck::{self, CheckReport};
-use crate::runtime::{Runtime, Task, TokioRuntime};
-use crate::{Datastore, DatastoreError, MountOptions, Timing};
+use crate::oracle::{Oracle, ProcessId};
+use crate::random::Random;
+use crate::workload::{HostProcess, Workload, format};
+use datastore::{CheckReport, Datastore, DatastoreError, MountOptions, Runtime, Task, Timing, TokioRuntime, check};
 use multipath::{DeviceError, SharedDisk};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -30,7 +28,7 @@ pub struct Torture {
     /// For how long.
     pub time: Duration,
     /// The mean time from one crash to the next.
-    pub calm: Duration,
+    pub crash_interval: Duration,
     /// Locks by ATS; without, by reservation of the LUN.
     pub ats: bool,
     /// The hosts' times.
@@ -49,21 +47,21 @@ pub struct TortureOutcome {
     /// Hosts killed.
     pub crashes: u64,
     /// Lives in which hosts mounted the datastore.
-    pub lives: u64,
+    pub incarnations: u64,
     /// What fsck found in the end.
     pub report: CheckReport,
 }
 
-/// The world as it is, for tasks that can be killed together.
+/// The simulation as it is, for tasks that can be killed together.
 struct MortalRuntime {
-    world: TokioRuntime,
+    simulation: TokioRuntime,
     alive: AtomicBool,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl MortalRuntime {
     fn new() -> Arc<Self> {
-        Arc::new(Self { world: TokioRuntime::default(), alive: AtomicBool::new(true), tasks: Mutex::default() })
+        Arc::new(Self { simulation: TokioRuntime::default(), alive: AtomicBool::new(true), tasks: Mutex::default() })
     }
 
     fn kill(&self) {
@@ -75,11 +73,11 @@ impl MortalRuntime {
 
 impl Runtime for MortalRuntime {
     fn now(&self) -> Duration {
-        self.world.now()
+        self.simulation.now()
     }
 
     fn sleep(&self, time: Duration) -> Task<'static> {
-        self.world.sleep(time)
+        self.simulation.sleep(time)
     }
 
     fn spawn(&self, task: Task<'static>) {
@@ -92,11 +90,11 @@ impl Runtime for MortalRuntime {
     }
 
     fn unix_millis(&self) -> u64 {
-        self.world.unix_millis()
+        self.simulation.unix_millis()
     }
 
     fn random(&self) -> u64 {
-        self.world.random()
+        self.simulation.random()
     }
 }
 
@@ -114,7 +112,7 @@ impl Torture {
     /// Makes a datastore on the LUN (all that it held is lost), runs the hosts, and judges.
     pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, DatastoreError> {
         let oracle = Arc::new(Oracle::default());
-        let hosts = self.hosts.clamp(1, crate::MAX_HOSTS - 1);
+        let hosts = self.hosts.clamp(1, datastore::MAX_HOSTS - 1);
         let run = Arc::new(Run {
             torture: self.clone(),
             connect,
@@ -126,12 +124,12 @@ impl Torture {
         });
         run.prepare().await?;
         let hosts: Vec<_> = (0..hosts).map(|host| tokio::spawn(Arc::clone(&run).keep_running(host))).collect();
-        run.strike().await;
+        run.inject_faults().await;
         run.workload.stop();
         for host in hosts {
             // One that panicked is a promise broken.
             if host.await.is_err() {
-                run.oracle.accuse("a host's task panicked".into());
+                run.oracle.record_violation("a host's task panicked".into());
             }
         }
         let report = run.judge().await?;
@@ -140,7 +138,7 @@ impl Torture {
             operations: run.workload.done(),
             refused: run.workload.refused(),
             crashes: run.crashes.load(Ordering::Relaxed),
-            lives: u64::from(run.next.load(Ordering::Relaxed)) - 1,
+            incarnations: u64::from(run.next.load(Ordering::Relaxed)) - 1,
             report,
         })
     }
@@ -163,7 +161,7 @@ impl Run {
 
     async fn keep_running(self: Arc<Self>, host: usize) {
         while !self.workload.is_done(host) && self.oracle.violation().is_none() {
-            let process: Process = self.next.fetch_add(1, Ordering::Relaxed);
+            let process: ProcessId = self.next.fetch_add(1, Ordering::Relaxed);
             let runtime = MortalRuntime::new();
             *self.running[host].lock() = Some(Arc::clone(&runtime));
             let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -182,7 +180,7 @@ impl Run {
         }
     }
 
-    async fn live(self: Arc<Self>, host: usize, process: Process, runtime: Arc<MortalRuntime>) {
+    async fn live(self: Arc<Self>, host: usize, process: ProcessId, runtime: Arc<MortalRuntime>) {
         let Ok(disk) = (self.connect)(host).await else { return };
         let runtime: Arc<dyn Runtime> = runtime;
         let Ok(datastore) = Datastore::mount(disk, &self.options(&format!("host{host}")), Arc::clone(&runtime)).await
@@ -191,20 +189,20 @@ impl Run {
         };
         let random = Random::new(self.torture.seed ^ u64::from(process).rotate_left(32));
         let workload = Arc::clone(&self.workload);
-        let life = Life { workload, host, process, runtime, random, leisure: Duration::from_millis(2) };
+        let life = HostProcess { workload, host, process, runtime, random, think_time: Duration::from_millis(2) };
         // A life that ends in an error is followed by another.
         let _ = life.live(datastore).await;
     }
 
     /// Kills a host now and then, until time is over.
-    async fn strike(&self) {
-        let world = TokioRuntime::default();
+    async fn inject_faults(&self) {
+        let simulation = TokioRuntime::default();
         let mut random = Random::new(self.torture.seed);
-        while world.now() < self.torture.time && self.oracle.violation().is_none() {
-            let wait = Duration::from_millis(random.below(2 * self.torture.calm.as_millis() as u64 + 1));
-            world.sleep(wait.min(self.torture.time.saturating_sub(world.now()))).await;
+        while simulation.now() < self.torture.time && self.oracle.violation().is_none() {
+            let wait = Duration::from_millis(random.below(2 * self.torture.crash_interval.as_millis() as u64 + 1));
+            simulation.sleep(wait.min(self.torture.time.saturating_sub(simulation.now()))).await;
             let victim = &self.running[random.below(self.running.len() as u64) as usize];
-            if let Some(runtime) = victim.lock().as_ref().filter(|_| world.now() < self.torture.time) {
+            if let Some(runtime) = victim.lock().as_ref().filter(|_| simulation.now() < self.torture.time) {
                 self.crashes.fetch_add(1, Ordering::Relaxed);
                 runtime.kill();
             }
@@ -217,6 +215,6 @@ impl Run {
         let datastore = Datastore::mount(Arc::clone(&disk), &self.options("judge"), Arc::clone(&runtime)).await?;
         self.workload.judge(&datastore, &runtime).await?;
         datastore.unmount().await?;
-        fsck::check(&disk, &runtime).await
+        check(&disk, &runtime).await
     }
 }

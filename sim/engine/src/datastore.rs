@@ -1,39 +1,38 @@
-//! `datastore-sim`: the datastore's simulator, as long as one likes.
+//! `ibid-sim datastore`: runs many hosts on one simulated datastore.
 
-use super::print_json;
-use crate::failure::Failure;
-use crate::out::outln;
 use clap::Args;
-use datastore::sim::{Campaign, Outcome};
+use datastore_sim::{CampaignOutcome, DatastoreCampaign};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct SimArgs {
-    /// Hosts
+pub(crate) struct DatastoreArgs {
+    /// Number of hosts
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=64))]
     hosts: u16,
-    /// Lock operations of each host
+    /// Lock operations per host
     #[arg(long, default_value_t = 10_000)]
     operations: u64,
-    /// Decides everything: one seed, one history
+    /// Seed; one seed gives one history
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds, from --seed on
+    /// Number of runs, with consecutive seeds
     #[arg(long, default_value_t = 1)]
     runs: u64,
     /// Lock by reserving the whole LUN instead of by ATS
     #[arg(long)]
     no_ats: bool,
-    /// Beat by plain writes instead of by ATS
+    /// Write heartbeats with plain writes instead of ATS
     #[arg(long)]
     no_ats_heartbeat: bool,
-    /// Milliseconds of the simulated world from one blow (crash, lost path, stop) to the next, on average
+    /// Mean simulated time between faults (ms)
     #[arg(long, value_name = "MS", default_value_t = 500)]
-    calm: u64,
-    /// One JSON object a seed on stdout
+    fault_interval: u64,
+    /// Print one JSON object per seed on stdout
     #[arg(long)]
     json: bool,
 }
@@ -48,46 +47,52 @@ struct Line {
     commands: u64,
     crashes: u64,
     path_losses: u64,
-    stops: u64,
-    lives: u64,
+    pauses: u64,
+    incarnations: u64,
     simulated_secs: u64,
     secs: f64,
     violation: Option<String>,
 }
 
-/// Runs the verb.
-pub(crate) fn simulate(args: &SimArgs) -> Result<(), Failure> {
+/// Runs the verb. Fails at the first seed that violates an invariant.
+pub(crate) fn simulate(args: &DatastoreArgs) -> ExitCode {
     for seed in args.seed..args.seed.saturating_add(args.runs) {
-        let mut campaign = Campaign::new(seed, args.hosts.into(), args.operations);
+        let mut campaign = DatastoreCampaign::new(seed, args.hosts.into(), args.operations);
         campaign.ats = !args.no_ats;
         campaign.ats_heartbeat = !args.no_ats && !args.no_ats_heartbeat;
-        campaign.calm = Duration::from_millis(args.calm);
+        campaign.fault_interval = Duration::from_millis(args.fault_interval);
         let bar = bar(u64::from(args.hosts) * args.operations);
         let started = platform::clock::now();
         let outcome = campaign.run(&|done| bar.set_position(done));
         bar.finish_and_clear();
         let secs = platform::clock::now().duration_since(started).as_secs_f64();
-        report(args, seed, &outcome, secs)?;
+        print(&report(args, seed, &outcome, secs));
         if let Some(violation) = outcome.violation {
-            return Err(Failure::Wrong(format!("seed {seed}: {violation}")));
+            eprintln!("error: seed {seed}: {violation}");
+            return ExitCode::FAILURE;
         }
     }
-    Ok(())
+    ExitCode::SUCCESS
 }
 
 fn bar(operations: u64) -> ProgressBar {
     let bar = ProgressBar::new(operations);
-    // The template is a constant; were it wrong, the default style is as good.
+    // The template is a constant. If it were invalid, the default style would do.
     match ProgressStyle::with_template("locks        [{bar:30}] {human_pos}/{human_len} {per_sec} {eta}") {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,
     }
 }
 
-fn report(args: &SimArgs, seed: u64, outcome: &Outcome, secs: f64) -> Result<(), Failure> {
+/// Prints a line. A closed stdout is ignored, so that `| head` does not end in a panic.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn report(args: &DatastoreArgs, seed: u64, outcome: &CampaignOutcome, secs: f64) -> String {
     if args.json {
-        return print_json(&Line {
-            verb: "datastore-sim",
+        let line = Line {
+            verb: "datastore",
             seed,
             hosts: args.hosts,
             operations: outcome.operations,
@@ -95,29 +100,26 @@ fn report(args: &SimArgs, seed: u64, outcome: &Outcome, secs: f64) -> Result<(),
             commands: outcome.commands,
             crashes: outcome.crashes,
             path_losses: outcome.path_losses,
-            stops: outcome.stops,
-            lives: outcome.lives,
+            pauses: outcome.pauses,
+            incarnations: outcome.incarnations,
             simulated_secs: outcome.time.as_secs(),
             secs,
             violation: outcome.violation.clone(),
-        });
+        };
+        return serde_json::to_string(&line).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
     }
-    outln!(
-        "seed {seed}: {} hosts, {} lock operations, {} refused, {} commands; {} crashes, {} lost paths, {} stops, {} lives \
-         in {} simulated s ({secs:.1} s)",
+    format!(
+        "seed {seed}: {} hosts, {} lock operations, {} refused, {} commands; {} crashes, {} lost paths, {} pauses, \
+         {} incarnations in {} simulated s ({secs:.1} s)\n{}",
         args.hosts,
         outcome.operations,
         outcome.refused,
         outcome.commands,
         outcome.crashes,
         outcome.path_losses,
-        outcome.stops,
-        outcome.lives,
-        outcome.time.as_secs()
-    );
-    outln!(
-        "{}",
-        outcome.violation.as_deref().unwrap_or("never two owners, no lock lost, nothing acknowledged lost, fsck clean")
-    );
-    Ok(())
+        outcome.pauses,
+        outcome.incarnations,
+        outcome.time.as_secs(),
+        outcome.violation.as_deref().unwrap_or("no double owner, no lost lock, no lost write, fsck clean")
+    )
 }

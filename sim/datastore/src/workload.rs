@@ -1,13 +1,13 @@
 //! What hosts do in a run: open files alone, stamp them, look whether the stamp stays; make, rename and remove files; read
 //! beside others.
 
-use super::oracle::{Oracle, Process};
-use super::random::Random;
-use crate::{
-    BlockFill, Datastore, DatastoreError, ExtentState, FS_BLOCK_BYTES, File, FileAccess, FormatOptions, Mode, Result,
-    Runtime,
-};
+use crate::Result;
+use crate::oracle::{Oracle, ProcessId};
+use crate::random::Random;
 use bytes::Bytes;
+use datastore::{
+    BlockFill, Datastore, DatastoreError, ExtentState, FS_BLOCK_BYTES, File, FileAccess, FormatOptions, Mode, Runtime,
+};
 use multipath::SharedDisk;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const SHARED: &str = "/locks";
 const OWN: &str = "/work";
 /// The life that looks in the end what has become of everything.
-const JUDGE: Process = Process::MAX;
+const JUDGE: ProcessId = ProcessId::MAX;
 /// Own files that a host keeps at once, and as many under another name: with 64 hosts there are descriptors for no more.
 const OWN_FILES: u64 = 1;
 
@@ -35,14 +35,14 @@ pub(crate) struct Workload {
 }
 
 /// One life of a host.
-pub(crate) struct Life {
+pub(crate) struct HostProcess {
     pub(crate) workload: Arc<Workload>,
     pub(crate) host: usize,
-    pub(crate) process: Process,
+    pub(crate) process: ProcessId,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: Random,
     /// The longest time that the host does something else, with a file open or without.
-    pub(crate) leisure: Duration,
+    pub(crate) think_time: Duration,
 }
 
 impl Workload {
@@ -102,7 +102,7 @@ impl Workload {
                     self.oracle.releasing(file, JUDGE);
                     opened.close().await?;
                 }
-                Err(error) => self.oracle.accuse(format!("a lock is lost for ever: file {file}: {error}")),
+                Err(error) => self.oracle.record_violation(format!("a lock is lost for ever: file {file}: {error}")),
             }
         }
         let names: Vec<String> = datastore.list(OWN).await?.into_iter().map(|entry| entry.name).collect();
@@ -111,7 +111,7 @@ impl Workload {
             let path = format!("{OWN}/{name}");
             let removed = patiently(runtime, || Box::pin(datastore.remove(&path))).await;
             if let Err(error) = removed {
-                self.oracle.accuse(format!("a lock is lost for ever: '{path}': {error}"));
+                self.oracle.record_violation(format!("a lock is lost for ever: '{path}': {error}"));
             }
         }
         Ok(())
@@ -152,7 +152,7 @@ fn shared_name(file: usize) -> String {
 }
 
 fn sector_of(stamp: u64) -> Bytes {
-    stamp.to_le_bytes().repeat(crate::SECTOR_BYTES / 8).into()
+    stamp.to_le_bytes().repeat(datastore::SECTOR_BYTES / 8).into()
 }
 
 async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Result<u64> {
@@ -162,12 +162,12 @@ async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Resu
     first.copy_from_slice(&sector[..8]);
     let stamp = u64::from_le_bytes(first);
     if sector != sector_of(stamp) {
-        oracle.accuse(format!("file {file} holds a torn stamp"));
+        oracle.record_violation(format!("file {file} holds a torn stamp"));
     }
     Ok(stamp)
 }
 
-impl Life {
+impl HostProcess {
     /// Works until the host's part is done, or this life is over.
     pub(crate) async fn live(mut self, datastore: Datastore) -> Result<()> {
         let mut refusals = 0;
@@ -189,13 +189,13 @@ impl Life {
                     self.runtime.sleep(Duration::from_micros(self.random.below(1000 << refusals))).await;
                 }
                 // The path may come back, and the lease with it; if another has taken the slot, this life is over.
-                Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) if datastore.may_live_again() => {
+                Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) if datastore.is_lease_recoverable() => {
                     self.runtime.sleep(Duration::from_millis(500)).await;
                 }
                 Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) => return Ok(()),
                 Err(error) => {
                     let (host, process) = (self.host, self.process);
-                    self.workload.oracle.accuse(format!("host {host}, life {process}: {error}"));
+                    self.workload.oracle.record_violation(format!("host {host}, life {process}: {error}"));
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Life {
     /// Does something else for a while.
     async fn rest(&mut self) {
         if self.random.once_in(3) {
-            let time = self.random.below(self.leisure.as_micros() as u64 + 1);
+            let time = self.random.below(self.think_time.as_micros() as u64 + 1);
             self.runtime.sleep(Duration::from_micros(time)).await;
         }
     }
@@ -239,7 +239,7 @@ impl Life {
             self.rest().await;
             let seen = read_stamp(datastore, &oracle, file).await?;
             if seen != stamp {
-                oracle.accuse(format!("life {} wrote {stamp} to file {file} and read {seen}", self.process));
+                oracle.record_violation(format!("life {} wrote {stamp} to file {file} and read {seen}", self.process));
             }
         }
         Ok(())
@@ -255,7 +255,9 @@ impl Life {
         if let (Ok(first), Ok(second)) = (&first, &second)
             && first != second
         {
-            self.workload.oracle.accuse(format!("file {file} changed from {first} to {second} while it was read"));
+            self.workload
+                .oracle
+                .record_violation(format!("file {file} changed from {first} to {second} while it was read"));
         }
         let closed = opened.close().await;
         first.and(second).and(closed)

@@ -1,12 +1,12 @@
-//! One run in the simulated world.
+//! One run in the simulated simulation.
 
-use super::disk::{Media, SimDisk, Troubles};
-use super::oracle::Oracle;
-use super::random::Random;
-use super::workload::{Life, Workload, format};
-use super::world::{Process, ProcessRuntime, World};
-use crate::io::Omissions;
-use crate::{Datastore, MountOptions, Runtime, Timing, fsck};
+use crate::Result;
+use crate::disk::{FaultRates, Media, SimDisk};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::simulation::{ProcessId, ProcessRuntime, Simulation};
+use crate::workload::{HostProcess, Workload, format};
+use datastore::{Datastore, DisabledSafeguards, MountOptions, Runtime, Timing, check};
 use multipath::SharedDisk;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use std::time::Duration;
 const BLOCKS: u64 = 8 << 20;
 
 /// The longest that a host does something else between two accesses.
-const LEISURE: Duration = Duration::from_millis(300);
+const THINK_TIME: Duration = Duration::from_millis(300);
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Campaign {
+pub struct DatastoreCampaign {
     /// Decides everything that is left to chance.
     pub seed: u64,
     /// Hosts, 1 to 64.
@@ -33,34 +33,34 @@ pub struct Campaign {
     /// Heartbeats by ATS; without, by plain writes.
     pub ats_heartbeat: bool,
     /// The mean time from one blow (a crash, a path lost, a stop) to the next.
-    pub calm: Duration,
+    pub fault_interval: Duration,
     /// The hosts' times.
     pub timing: Timing,
     /// A command waits at the LUN for long, once in so many.
     pub(crate) stuck: u64,
-    pub(crate) omit: Omissions,
+    pub(crate) disabled: DisabledSafeguards,
 }
 
-impl Campaign {
+impl DatastoreCampaign {
     /// A run of so many hosts with so many operations each, with blows every few seconds.
     pub fn new(seed: u64, hosts: usize, operations: u64) -> Self {
         Self {
             seed,
-            hosts: hosts.clamp(1, crate::MAX_HOSTS),
+            hosts: hosts.clamp(1, datastore::MAX_HOSTS),
             operations,
             ats: true,
             ats_heartbeat: true,
-            calm: Duration::from_millis(500),
+            fault_interval: Duration::from_millis(500),
             timing: Timing::default(),
             stuck: 4000,
-            omit: Omissions::default(),
+            disabled: DisabledSafeguards::default(),
         }
     }
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CampaignOutcome {
     /// The first promise that was broken.
     pub violation: Option<String>,
     /// Lock operations done.
@@ -74,22 +74,22 @@ pub struct Outcome {
     /// Paths lost for a time.
     pub path_losses: u64,
     /// Hosts stopped for a time.
-    pub stops: u64,
+    pub pauses: u64,
     /// Lives in which hosts mounted the datastore.
-    pub lives: u64,
-    /// The world's time at the end.
+    pub incarnations: u64,
+    /// The simulation's time at the end.
     pub time: Duration,
 }
 
 /// What a running host is known by.
 struct Running {
-    process: Process,
+    process: ProcessId,
     link: Arc<AtomicBool>,
 }
 
 struct Run {
-    campaign: Campaign,
-    world: World,
+    campaign: DatastoreCampaign,
+    simulation: Simulation,
     media: Arc<Media>,
     workload: Arc<Workload>,
     oracle: Arc<Oracle>,
@@ -97,30 +97,31 @@ struct Run {
     next: AtomicU32,
     crashes: AtomicU64,
     path_losses: AtomicU64,
-    stops: AtomicU64,
+    pauses: AtomicU64,
 }
 
-impl Campaign {
+impl DatastoreCampaign {
     /// Runs it. `progress` is told now and then how many lock operations have been done.
-    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
-        let world = World::new(self.seed);
+    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> CampaignOutcome {
+        let simulation = Simulation::new(self.seed);
         let oracle = Arc::new(Oracle::default());
-        let troubles = Troubles { lost: 4000, unanswered: 4000, slow: 4000, stuck: self.stuck, knows_clear: self.ats };
+        let fault_rates =
+            FaultRates { lost: 4000, unanswered: 4000, slow: 4000, stuck: self.stuck, knows_clear: self.ats };
         let run = Arc::new(Run {
             campaign: self.clone(),
-            world: world.clone(),
-            media: Media::new(BLOCKS, Arc::clone(&oracle), troubles),
+            simulation: simulation.clone(),
+            media: Media::new(BLOCKS, Arc::clone(&oracle), fault_rates),
             workload: Arc::new(Workload::new(Arc::clone(&oracle), self.hosts, self.hosts, self.operations)),
             oracle: Arc::clone(&oracle),
             running: (0..self.hosts).map(|_| Mutex::new(None)).collect(),
             next: AtomicU32::new(1),
             crashes: AtomicU64::new(0),
             path_losses: AtomicU64::new(0),
-            stops: AtomicU64::new(0),
+            pauses: AtomicU64::new(0),
         });
         let whole = Arc::clone(&run);
         let told = Arc::new(AtomicU64::new(0));
-        let finished = world.run_telling(async move { whole.all().await }, &|| {
+        let finished = simulation.run(async move { whole.all().await }, &|| {
             let done = run.workload.done();
             if done >= told.load(Ordering::Relaxed) + 1000 {
                 told.store(done, Ordering::Relaxed);
@@ -128,8 +129,8 @@ impl Campaign {
             }
         });
         match finished {
-            None => oracle.accuse("everybody waits for ever".into()),
-            Some(Err(error)) => oracle.accuse(format!("the run could not be judged: {error}")),
+            None => oracle.record_violation("everybody waits for ever".into()),
+            Some(Err(error)) => oracle.record_violation(format!("the run could not be judged: {error}")),
             Some(Ok(())) => {}
         }
         run.outcome()
@@ -137,34 +138,34 @@ impl Campaign {
 }
 
 impl Run {
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> CampaignOutcome {
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Outcome {
+        CampaignOutcome {
             violation: self.oracle.violation(),
             operations: self.workload.done(),
             refused: self.workload.refused(),
             commands: self.media.commands(),
             crashes: number(&self.crashes),
             path_losses: number(&self.path_losses),
-            stops: number(&self.stops),
-            lives: u64::from(self.next.load(Ordering::Relaxed)) - 1,
-            time: self.world.now(),
+            pauses: number(&self.pauses),
+            incarnations: u64::from(self.next.load(Ordering::Relaxed)) - 1,
+            time: self.simulation.now(),
         }
     }
 
     /// Preparation, all hosts and blows, and the judgement. The first and the last are ours: nothing goes wrong there.
-    async fn all(self: Arc<Self>) -> crate::Result<()> {
+    async fn all(self: Arc<Self>) -> Result<()> {
         let (disk, runtime, _) = self.boot();
         format(&disk, &runtime).await?;
-        let datastore = self.mount(disk.clone(), Arc::clone(&runtime), "setup", Omissions::default()).await?;
+        let datastore = self.mount(disk.clone(), Arc::clone(&runtime), "setup", DisabledSafeguards::default()).await?;
         self.workload.prepare(disk, &datastore).await?;
         datastore.unmount().await?;
-        self.media.trouble(true);
+        self.media.enable_faults(true);
         let mut hosts = Vec::new();
         for host in 0..self.campaign.hosts {
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let run = Arc::clone(&self);
-            self.world.spawn(
+            self.simulation.spawn(
                 0,
                 Box::pin(async move {
                     run.keep_running(host).await;
@@ -176,13 +177,13 @@ impl Run {
         }
         let over = Arc::new(AtomicBool::new(false));
         let (run, stop) = (Arc::clone(&self), Arc::clone(&over));
-        self.world.spawn(0, Box::pin(async move { run.strike(&stop).await }));
+        self.simulation.spawn(0, Box::pin(async move { run.inject_faults(&stop).await }));
         for host in hosts {
             // A sender that is gone has sent before.
             let _ = host.await;
         }
         over.store(true, Ordering::Relaxed);
-        self.media.trouble(false);
+        self.media.enable_faults(false);
         if self.oracle.violation().is_none() {
             self.judge().await?;
         }
@@ -193,9 +194,9 @@ impl Run {
     fn boot(&self) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Running) {
         let process = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(AtomicBool::new(true));
-        let rate = 0.985 + self.world.random(|random| random.below(30)) as f64 / 1000.0;
-        let disk = SimDisk::new(&self.world, &self.media, process, &link);
-        let runtime = ProcessRuntime { world: self.world.clone(), process, rate };
+        let rate = 0.985 + self.simulation.random(|random| random.below(30)) as f64 / 1000.0;
+        let disk = SimDisk::new(&self.simulation, &self.media, process, &link);
+        let runtime = ProcessRuntime { simulation: self.simulation.clone(), process, rate };
         (Arc::new(disk), Arc::new(runtime), Running { process, link })
     }
 
@@ -204,11 +205,11 @@ impl Run {
         disk: Arc<dyn SharedDisk>,
         runtime: Arc<dyn Runtime>,
         name: &str,
-        omit: Omissions,
-    ) -> crate::Result<Datastore> {
-        let Campaign { ats, ats_heartbeat, timing, .. } = self.campaign;
+        disabled: DisabledSafeguards,
+    ) -> Result<Datastore> {
+        let DatastoreCampaign { ats, ats_heartbeat, timing, .. } = self.campaign;
         let options = MountOptions { ats, ats_heartbeat, timing, ..MountOptions::new(name) };
-        Datastore::mount_omitting(disk, &options, runtime, omit).await
+        Datastore::mount_without(disk, &options, runtime, disabled).await
     }
 
     /// Lets a host live, again and again, until its part is done.
@@ -220,42 +221,44 @@ impl Run {
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let run = Arc::clone(&self);
             let life = async move {
-                let mounted = run.mount(disk, Arc::clone(&runtime), &format!("host{host}"), run.campaign.omit).await;
-                let random = Random::new(run.world.random(Random::number));
+                let mounted =
+                    run.mount(disk, Arc::clone(&runtime), &format!("host{host}"), run.campaign.disabled).await;
+                let random = Random::new(run.simulation.random(Random::number));
                 let workload = Arc::clone(&run.workload);
-                let life = Life { workload, host, process, runtime, random, leisure: LEISURE };
+                let life = HostProcess { workload, host, process, runtime, random, think_time: THINK_TIME };
                 // A life that cannot mount, or ends in an error, is followed by another.
                 if let Ok(datastore) = mounted {
                     let _ = life.live(datastore).await;
                 }
                 let _ = sender.send(());
             };
-            self.world.spawn(process, Box::pin(life));
+            self.simulation.spawn(process, Box::pin(life));
             let killed = receiver.await.is_err();
             self.oracle.killed(process);
             *self.running[host].lock() = None;
-            self.world.kill(process);
+            self.simulation.kill(process);
             self.after_death(process, killed).await;
         }
     }
 
     /// The target notices that a host is gone, at once or after a while or never; the host starts again.
-    async fn after_death(&self, process: Process, killed: bool) {
-        let (noticed, rest) = self.world.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
+    async fn after_death(&self, process: ProcessId, killed: bool) {
+        let (noticed, rest) =
+            self.simulation.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
         if !killed || noticed > 0 {
-            self.world.sleep(rest / 4).await;
+            self.simulation.sleep(rest / 4).await;
             self.media.end(process);
         }
-        self.world.sleep(rest).await;
+        self.simulation.sleep(rest).await;
     }
 
     /// Blows: until the hosts are done.
-    async fn strike(&self, over: &AtomicBool) {
-        let calm = self.campaign.calm.as_micros() as u64;
+    async fn inject_faults(&self, over: &AtomicBool) {
+        let fault_interval = self.campaign.fault_interval.as_micros() as u64;
         while !over.load(Ordering::Relaxed) {
-            let wait = self.world.random(|random| Duration::from_micros(random.below(2 * calm + 1)));
-            self.world.sleep(wait).await;
-            let (host, blow, long) = self.world.random(|random| {
+            let wait = self.simulation.random(|random| Duration::from_micros(random.below(2 * fault_interval + 1)));
+            self.simulation.sleep(wait).await;
+            let (host, blow, long) = self.simulation.random(|random| {
                 (random.below(self.campaign.hosts as u64) as usize, random.below(4), random.below(20_000))
             });
             let Some((process, link)) = self.victim(host) else { continue };
@@ -263,40 +266,42 @@ impl Run {
             match blow {
                 0 | 1 => {
                     self.crashes.fetch_add(1, Ordering::Relaxed);
-                    self.world.kill(process);
+                    self.simulation.kill(process);
                 }
                 2 => {
                     self.path_losses.fetch_add(1, Ordering::Relaxed);
                     link.store(false, Ordering::Relaxed);
-                    let (world, media) = (self.world.clone(), Arc::clone(&self.media));
+                    let (simulation, media) = (self.simulation.clone(), Arc::clone(&self.media));
                     let back = async move {
-                        world.sleep(time).await;
+                        simulation.sleep(time).await;
                         media.end(process);
                         link.store(true, Ordering::Relaxed);
                     };
-                    self.world.spawn(0, Box::pin(back));
+                    self.simulation.spawn(0, Box::pin(back));
                 }
                 _ => {
-                    self.stops.fetch_add(1, Ordering::Relaxed);
-                    self.world.pause(process, time * 2);
+                    self.pauses.fetch_add(1, Ordering::Relaxed);
+                    self.simulation.pause(process, time * 2);
                 }
             }
         }
     }
 
-    fn victim(&self, host: usize) -> Option<(Process, Arc<AtomicBool>)> {
+    fn victim(&self, host: usize) -> Option<(ProcessId, Arc<AtomicBool>)> {
         self.running[host].lock().as_ref().map(|running| (running.process, Arc::clone(&running.link)))
     }
 
     /// Everything can be had, everything is there, everything fits together.
-    async fn judge(&self) -> crate::Result<()> {
+    async fn judge(&self) -> Result<()> {
         let (disk, runtime, _) = self.boot();
-        let datastore = self.mount(Arc::clone(&disk), Arc::clone(&runtime), "judge", Omissions::default()).await?;
+        let datastore =
+            self.mount(Arc::clone(&disk), Arc::clone(&runtime), "judge", DisabledSafeguards::default()).await?;
         self.workload.judge(&datastore, &runtime).await?;
         datastore.unmount().await?;
-        let report = fsck::check(&disk, &runtime).await?;
+        let report = check(&disk, &runtime).await?;
         if let Some(problem) = report.problems.first() {
-            self.oracle.accuse(format!("fsck finds {} problems, the first: {problem}", report.problems.len()));
+            self.oracle
+                .record_violation(format!("fsck finds {} problems, the first: {problem}", report.problems.len()));
         }
         Ok(())
     }

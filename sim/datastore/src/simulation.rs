@@ -1,8 +1,8 @@
-//! A world with its own time: tasks of many processes, run one at a time, in an order that a seed decides. When nobody can go
+//! A simulation with its own time: tasks of many processes, run one at a time, in an order that a seed decides. When nobody can go
 //! on, time jumps to the next moment at which somebody can.
 
-use super::random::Random;
-use crate::runtime::{Runtime, Task};
+use crate::random::Random;
+use datastore::{Runtime, Task};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A process: one life of a host. 0 is the world itself, which cannot be killed.
-pub(crate) type Process = u32;
+/// A process: one life of a host. 0 is the simulation itself, which cannot be killed.
+pub(crate) type ProcessId = u32;
 
 struct Slot {
-    process: Process,
+    process: ProcessId,
     task: Option<Task<'static>>,
     wake: Arc<TaskWaker>,
 }
@@ -26,8 +26,8 @@ struct State {
     next: u64,
     timers: BTreeMap<(Duration, u64), Waker>,
     tasks: BTreeMap<u64, Slot>,
-    paused: BTreeMap<Process, Duration>,
-    dead: BTreeSet<Process>,
+    paused: BTreeMap<ProcessId, Duration>,
+    dead: BTreeSet<ProcessId>,
     random: Random,
 }
 
@@ -36,9 +36,9 @@ struct Shared {
     ready: Arc<Mutex<Vec<u64>>>,
 }
 
-/// A handle of the world.
+/// A handle of the simulation.
 #[derive(Clone)]
-pub(crate) struct World(Arc<Shared>);
+pub(crate) struct Simulation(Arc<Shared>);
 
 struct TaskWaker {
     id: u64,
@@ -54,9 +54,9 @@ impl Wake for TaskWaker {
     }
 }
 
-/// A wait until a moment of the world's time.
+/// A wait until a moment of the simulation's time.
 struct Sleep {
-    world: World,
+    simulation: Simulation,
     until: Duration,
     waits: bool,
 }
@@ -65,7 +65,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.world.0.state.lock();
+        let mut state = self.simulation.0.state.lock();
         if state.now >= self.until {
             return Poll::Ready(());
         }
@@ -80,7 +80,7 @@ impl Future for Sleep {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(seed: u64) -> Self {
         let state = State {
             now: Duration::ZERO,
@@ -94,7 +94,7 @@ impl World {
         Self(Arc::new(Shared { state: Mutex::new(state), ready: Arc::default() }))
     }
 
-    /// The world's time.
+    /// The simulation's time.
     pub(crate) fn now(&self) -> Duration {
         self.0.state.lock().now
     }
@@ -107,11 +107,11 @@ impl World {
     /// Waits.
     pub(crate) fn sleep(&self, time: Duration) -> Task<'static> {
         let until = self.now() + time;
-        Box::pin(Sleep { world: self.clone(), until, waits: false })
+        Box::pin(Sleep { simulation: self.clone(), until, waits: false })
     }
 
     /// Begins a task of a process; of one that is dead it is forgotten.
-    pub(crate) fn spawn(&self, process: Process, task: Task<'static>) {
+    pub(crate) fn spawn(&self, process: ProcessId, task: Task<'static>) {
         let mut state = self.0.state.lock();
         if state.dead.contains(&process) {
             drop(state);
@@ -120,15 +120,15 @@ impl World {
         state.next += 1;
         let id = state.next;
         let wake = Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.0.ready) });
-        // Where a world is run within a task of tokio, that task's budget is not to hold up what happens in the world: tokio
-        // would wake it when its own runtime goes on, which waits for the world.
+        // Where a simulation is run within a task of tokio, that task's budget is not to hold up what happens in the simulation: tokio
+        // would wake it when its own runtime goes on, which waits for the simulation.
         let task = Some(Box::pin(tokio::task::unconstrained(task)) as Task<'static>);
         state.tasks.insert(id, Slot { process, task, wake });
         self.0.ready.lock().push(id);
     }
 
     /// Ends all tasks of a process between two of their steps.
-    pub(crate) fn kill(&self, process: Process) {
+    pub(crate) fn kill(&self, process: ProcessId) {
         let mut gone = Vec::new();
         let mut state = self.0.state.lock();
         state.dead.insert(process);
@@ -140,19 +140,19 @@ impl World {
     }
 
     /// Whether a process was killed.
-    pub(crate) fn is_dead(&self, process: Process) -> bool {
+    pub(crate) fn is_dead(&self, process: ProcessId) -> bool {
         self.0.state.lock().dead.contains(&process)
     }
 
     /// Stops all tasks of a process for a time; I/O that is under way goes on.
-    pub(crate) fn pause(&self, process: Process, time: Duration) {
+    pub(crate) fn pause(&self, process: ProcessId, time: Duration) {
         let mut state = self.0.state.lock();
         let until = state.now + time;
         state.paused.insert(process, until);
     }
 
     /// Runs until `root` has ended, and tells that it does. `None` when everybody waits for ever.
-    pub(crate) fn run_telling<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         root: impl Future<Output = T> + Send + 'static,
         tell: &dyn Fn(),
@@ -240,32 +240,32 @@ impl World {
     }
 }
 
-/// What one process sees of the world: a clock of its own rate, tasks that die with it.
+/// What one process sees of the simulation: a clock of its own rate, tasks that die with it.
 pub(crate) struct ProcessRuntime {
-    pub(crate) world: World,
-    pub(crate) process: Process,
-    /// How fast its clock runs: 1.0 as the world's.
+    pub(crate) simulation: Simulation,
+    pub(crate) process: ProcessId,
+    /// How fast its clock runs: 1.0 as the simulation's.
     pub(crate) rate: f64,
 }
 
 impl Runtime for ProcessRuntime {
     fn now(&self) -> Duration {
-        self.world.now().mul_f64(self.rate)
+        self.simulation.now().mul_f64(self.rate)
     }
 
     fn sleep(&self, time: Duration) -> Task<'static> {
-        self.world.sleep(time.div_f64(self.rate))
+        self.simulation.sleep(time.div_f64(self.rate))
     }
 
     fn spawn(&self, task: Task<'static>) {
-        self.world.spawn(self.process, task);
+        self.simulation.spawn(self.process, task);
     }
 
     fn unix_millis(&self) -> u64 {
-        1_700_000_000_000 + self.world.now().as_millis() as u64
+        1_700_000_000_000 + self.simulation.now().as_millis() as u64
     }
 
     fn random(&self) -> u64 {
-        self.world.random(Random::number)
+        self.simulation.random(Random::number)
     }
 }

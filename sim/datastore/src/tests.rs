@@ -1,15 +1,15 @@
 use super::*;
-use crate::io::Omissions;
+use datastore::DisabledSafeguards;
 use std::time::Duration;
 
 fn quiet(_: u64) {}
 
 /// Few hosts, few files, many blows: a short run that meets what a long one does.
-fn short(seed: u64) -> Campaign {
-    Campaign { calm: Duration::from_millis(500), ..Campaign::new(seed, 8, 120) }
+fn short(seed: u64) -> DatastoreCampaign {
+    DatastoreCampaign { fault_interval: Duration::from_millis(500), ..DatastoreCampaign::new(seed, 8, 120) }
 }
 
-fn holds(campaign: Campaign) -> Outcome {
+fn holds(campaign: DatastoreCampaign) -> CampaignOutcome {
     let outcome = campaign.run(&quiet);
     assert_eq!(outcome.violation, None, "seed {}: {outcome:?}", campaign.seed);
     assert!(outcome.operations >= campaign.hosts as u64 * campaign.operations, "{outcome:?}");
@@ -18,18 +18,25 @@ fn holds(campaign: Campaign) -> Outcome {
 
 #[test]
 fn locks_have_one_owner_and_nothing_is_lost() {
-    let outcomes: Vec<Outcome> = (0..5).map(|seed| holds(short(seed))).collect();
-    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
+    let outcomes: Vec<CampaignOutcome> = (0..5).map(|seed| holds(short(seed))).collect();
+    let sum = |count: fn(&CampaignOutcome) -> u64| outcomes.iter().map(count).sum::<u64>();
     // A run in which nothing happens shows nothing.
-    assert!(sum(|o| o.crashes) > 5 && sum(|o| o.path_losses) > 2 && sum(|o| o.stops) > 2, "{outcomes:?}");
+    assert!(sum(|o| o.crashes) > 5 && sum(|o| o.path_losses) > 2 && sum(|o| o.pauses) > 2, "{outcomes:?}");
 }
 
 #[test]
 fn the_same_holds_under_reservations() {
     for seed in 0..2 {
         // Everything takes longer there: with blows as frequent as elsewhere, hosts die before they have mounted.
-        let calm = Duration::from_secs(4);
-        holds(Campaign { ats: false, ats_heartbeat: false, hosts: 4, operations: 60, calm, ..short(seed) });
+        let fault_interval = Duration::from_secs(4);
+        holds(DatastoreCampaign {
+            ats: false,
+            ats_heartbeat: false,
+            hosts: 4,
+            operations: 60,
+            fault_interval,
+            ..short(seed)
+        });
     }
 }
 
@@ -38,35 +45,42 @@ fn the_same_holds_under_reservations() {
 #[test]
 fn a_reservation_of_which_its_holder_does_not_know_is_taken_away() {
     for seed in [307, 311] {
-        let calm = Duration::from_secs(4);
-        holds(Campaign { ats: false, ats_heartbeat: false, hosts: 4, operations: 200, calm, ..short(seed) });
+        let fault_interval = Duration::from_secs(4);
+        holds(DatastoreCampaign {
+            ats: false,
+            ats_heartbeat: false,
+            hosts: 4,
+            operations: 200,
+            fault_interval,
+            ..short(seed)
+        });
     }
 }
 
 #[test]
 fn the_same_holds_with_heartbeats_by_plain_writes() {
     for seed in 0..2 {
-        holds(Campaign { ats_heartbeat: false, ..short(seed) });
+        holds(DatastoreCampaign { ats_heartbeat: false, ..short(seed) });
     }
 }
 
 #[test]
 fn the_same_holds_while_commands_wait_at_the_device() {
     for seed in 0..2 {
-        holds(Campaign { stuck: 400, ..short(seed) });
+        holds(DatastoreCampaign { stuck: 400, ..short(seed) });
     }
 }
 
 #[tokio::test]
 async fn a_world_is_run_within_a_task_as_well() {
-    holds(Campaign { operations: 20, ..short(1) });
+    holds(DatastoreCampaign { operations: 20, ..short(1) });
 }
 
 /// Nothing goes wrong while the datastore is made and while it is judged: every run comes to its end.
 #[test]
 fn many_hosts_make_and_judge_their_datastore_in_every_run() {
     for seed in 1..=20 {
-        holds(Campaign { hosts: 64, operations: 2, ..short(seed) });
+        holds(DatastoreCampaign { hosts: 64, operations: 2, ..short(seed) });
     }
 }
 
@@ -76,9 +90,9 @@ fn a_seed_is_one_history() {
 }
 
 /// A datastore that breaks its promises, in one way, is found out within a few seeds.
-fn is_found(change: impl Fn(&mut Campaign)) -> String {
+fn is_found(change: impl Fn(&mut DatastoreCampaign)) -> String {
     let run = |seed| {
-        let mut campaign = Campaign { operations: 300, ..short(seed) };
+        let mut campaign = DatastoreCampaign { operations: 300, ..short(seed) };
         change(&mut campaign);
         campaign.run(&quiet).violation
     };
@@ -87,24 +101,29 @@ fn is_found(change: impl Fn(&mut Campaign)) -> String {
 
 #[test]
 fn a_swap_that_is_not_verified_is_found() {
-    is_found(|campaign| campaign.omit = Omissions { verify: true, ..Omissions::default() });
+    is_found(|campaign| {
+        campaign.disabled = DisabledSafeguards { swap_verification: true, ..DisabledSafeguards::default() }
+    });
 }
 
 #[test]
 fn a_journal_that_is_not_replayed_is_found() {
-    is_found(|campaign| campaign.omit = Omissions { replay: true, ..Omissions::default() });
+    is_found(|campaign| {
+        campaign.disabled = DisabledSafeguards { journal_replay: true, ..DisabledSafeguards::default() }
+    });
 }
 
 #[test]
 fn a_host_that_writes_without_a_heartbeat_is_found() {
-    is_found(|campaign| campaign.omit = Omissions { fence: true, ..Omissions::default() });
+    is_found(|campaign| campaign.disabled = DisabledSafeguards { lease_fence: true, ..DisabledSafeguards::default() });
 }
 
 /// Its time is bounded, and the device ends what waits there: each of the two walls holds alone in these worlds.
 #[test]
 fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
     is_found(|campaign| {
-        campaign.omit = Omissions { bound: true, clear: true, ..Omissions::default() };
+        campaign.disabled =
+            DisabledSafeguards { command_bound: true, task_set_clear: true, ..DisabledSafeguards::default() };
         campaign.stuck = 400;
     });
 }
@@ -112,7 +131,7 @@ fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
 #[test]
 fn what_waits_at_the_device_when_its_host_has_been_given_up_is_found() {
     is_found(|campaign| {
-        campaign.omit = Omissions { clear: true, ..Omissions::default() };
+        campaign.disabled = DisabledSafeguards { task_set_clear: true, ..DisabledSafeguards::default() };
         campaign.stuck = 400;
     });
 }
@@ -128,13 +147,12 @@ fn a_lease_that_is_too_short_is_found() {
 mod death {
     //! A host dies after each of its commands in turn.
 
-    use crate::sim::disk::{Media, SimDisk, Troubles};
-    use crate::sim::oracle::Oracle;
-    use crate::sim::workload::format;
-    use crate::sim::world::{ProcessRuntime, World};
-    use crate::{
-        BlockFill, Datastore, DatastoreError, FS_BLOCK_BYTES, FileAccess, MountOptions, Result, Runtime, check,
-    };
+    use crate::Result;
+    use crate::disk::{FaultRates, Media, SimDisk};
+    use crate::oracle::Oracle;
+    use crate::simulation::{ProcessRuntime, Simulation};
+    use crate::workload::format;
+    use datastore::{BlockFill, Datastore, DatastoreError, FS_BLOCK_BYTES, FileAccess, MountOptions, Runtime, check};
     use multipath::SharedDisk;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -142,21 +160,21 @@ mod death {
 
     const NEVER: u64 = u64::MAX;
 
-    fn host(world: &World, media: &Arc<Media>, process: u32) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>) {
+    fn host(simulation: &Simulation, media: &Arc<Media>, process: u32) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>) {
         let link = Arc::new(AtomicBool::new(true));
-        let disk = SimDisk::new(world, media, process, &link);
-        (Arc::new(disk), Arc::new(ProcessRuntime { world: world.clone(), process, rate: 1.0 }))
+        let disk = SimDisk::new(simulation, media, process, &link);
+        (Arc::new(disk), Arc::new(ProcessRuntime { simulation: simulation.clone(), process, rate: 1.0 }))
     }
 
-    async fn mount(world: &World, media: &Arc<Media>, process: u32) -> Result<Datastore> {
-        let (disk, runtime) = host(world, media, process);
+    async fn mount(simulation: &Simulation, media: &Arc<Media>, process: u32) -> Result<Datastore> {
+        let (disk, runtime) = host(simulation, media, process);
         Datastore::mount(disk, &MountOptions::new("host"), runtime).await
     }
 
-    fn quiet_media(world: &World) -> Arc<Media> {
-        let _ = world;
-        let troubles = Troubles { lost: NEVER, unanswered: NEVER, slow: NEVER, stuck: NEVER, knows_clear: true };
-        Media::new(1 << 20, Arc::new(Oracle::default()), troubles)
+    fn quiet_media(simulation: &Simulation) -> Arc<Media> {
+        let _ = simulation;
+        let fault_rates = FaultRates { lost: NEVER, unanswered: NEVER, slow: NEVER, stuck: NEVER, knows_clear: true };
+        Media::new(1 << 20, Arc::new(Oracle::default()), fault_rates)
     }
 
     /// What the victim does: a change of directories, descriptors, pages and blocks.
@@ -173,21 +191,21 @@ mod death {
 
     /// Lets the victim die when the LUN has got `deadly` commands from it; whether it came to its end before that.
     fn dies_after(deadly: u64, seed: u64) -> bool {
-        let world = World::new(deadly + (seed << 32));
-        let media = quiet_media(&world);
-        let (in_world, in_media) = (world.clone(), Arc::clone(&media));
+        let simulation = Simulation::new(deadly + (seed << 32));
+        let media = quiet_media(&simulation);
+        let (in_simulation, in_media) = (simulation.clone(), Arc::clone(&media));
         let story = async move {
-            let (world, media) = (in_world, in_media);
-            let (disk, runtime) = host(&world, &media, 1);
+            let (simulation, media) = (in_simulation, in_media);
+            let (disk, runtime) = host(&simulation, &media, 1);
             format(&disk, &runtime).await?;
-            let setup = mount(&world, &media, 1).await?;
+            let setup = mount(&simulation, &media, 1).await?;
             setup.create_directory("/dir").await?;
             setup.write_file("/dir/old", &[5; 1000]).await?;
             setup.unmount().await?;
-            let victim = mount(&world, &media, 2).await?;
+            let victim = mount(&simulation, &media, 2).await?;
             let last = media.commands() + deadly;
             let (sender, mut receiver) = tokio::sync::oneshot::channel();
-            world.spawn(2, Box::pin(async move { drop(sender.send(change(victim).await)) }));
+            simulation.spawn(2, Box::pin(async move { drop(sender.send(change(victim).await)) }));
             let finished = loop {
                 match receiver.try_recv() {
                     Ok(done) => {
@@ -195,20 +213,20 @@ mod death {
                         break true;
                     }
                     Err(_) if media.commands() >= last => break false,
-                    Err(_) => world.sleep(Duration::from_micros(5)).await,
+                    Err(_) => simulation.sleep(Duration::from_micros(5)).await,
                 }
             };
-            world.kill(2);
-            judge(&world, &media).await?;
+            simulation.kill(2);
+            judge(&simulation, &media).await?;
             Ok::<bool, DatastoreError>(finished)
         };
-        world.run_telling(story, &|| {}).expect("everybody waits for ever").unwrap()
+        simulation.run(story, &|| {}).expect("everybody waits for ever").unwrap()
     }
 
     /// Each step is there or is not, in order, and everything can be had.
-    async fn judge(world: &World, media: &Arc<Media>) -> Result<()> {
-        let heir = mount(world, media, 3).await?;
-        let (disk, runtime) = host(world, media, 3);
+    async fn judge(simulation: &Simulation, media: &Arc<Media>) -> Result<()> {
+        let heir = mount(simulation, media, 3).await?;
+        let (disk, runtime) = host(simulation, media, 3);
         let has = async |path: &str| match heir.stat(path).await {
             Ok(_) => Ok(true),
             Err(DatastoreError::NotFound) => Ok(false),
@@ -259,28 +277,28 @@ mod death {
 
     #[test]
     fn a_dead_hosts_files_are_had_after_its_lease() {
-        let world = World::new(1);
-        let media = quiet_media(&world);
-        let (in_world, in_media) = (world.clone(), Arc::clone(&media));
+        let simulation = Simulation::new(1);
+        let media = quiet_media(&simulation);
+        let (in_simulation, in_media) = (simulation.clone(), Arc::clone(&media));
         let story = async move {
-            let (world, media) = (in_world, in_media);
-            let (disk, runtime) = host(&world, &media, 1);
+            let (simulation, media) = (in_simulation, in_media);
+            let (disk, runtime) = host(&simulation, &media, 1);
             format(&disk, &runtime).await?;
-            let (victim, heir) = (mount(&world, &media, 1).await?, mount(&world, &media, 2).await?);
+            let (victim, heir) = (mount(&simulation, &media, 1).await?, mount(&simulation, &media, 2).await?);
             let file = victim.create("/disk").await?;
-            let died = world.now();
-            world.kill(1);
+            let died = simulation.now();
+            simulation.kill(1);
             let tries = loop {
                 match heir.open("/disk", FileAccess::Write).await {
                     Err(DatastoreError::Locked { owner }) => assert_eq!(owner, Some(victim.owner())),
-                    opened => break opened.map(|_| world.now() - died),
+                    opened => break opened.map(|_| simulation.now() - died),
                 }
-                world.sleep(Duration::from_millis(100)).await;
+                simulation.sleep(Duration::from_millis(100)).await;
             };
             drop(file);
             tries
         };
-        let waited = world.run_telling(story, &|| {}).expect("everybody waits for ever").unwrap();
+        let waited = simulation.run(story, &|| {}).expect("everybody waits for ever").unwrap();
         let lease = MountOptions::new("any").timing.lease;
         assert!(waited >= lease && waited < lease + Duration::from_secs(4), "{waited:?}");
     }
