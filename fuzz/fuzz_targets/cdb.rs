@@ -1,4 +1,4 @@
-//! Command descriptor blocks from a host.
+//! Fuzzes command descriptor blocks sent by a host.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| scsi::fuzzing::fuzz_cdb(data));

@@ -1,4 +1,4 @@
-//! The text of a login request.
+//! Fuzzes the text segment of login requests.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| iscsi::fuzzing::fuzz_login_text(data));

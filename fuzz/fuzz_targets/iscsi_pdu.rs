@@ -1,4 +1,4 @@
-//! Streams of PDUs, either direction.
+//! Fuzzes streams of PDUs in both directions.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| iscsi::fuzzing::fuzz_pdu(data));

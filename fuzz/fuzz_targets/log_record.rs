@@ -1,4 +1,4 @@
-//! Records of the log, as they come from the drive.
+//! Fuzzes log records as read from the drive.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wal::fuzzing::fuzz_record(data));

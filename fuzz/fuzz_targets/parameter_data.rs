@@ -1,4 +1,4 @@
-//! Parameter data and sense data from a target.
+//! Fuzzes parameter data and sense data returned by a target.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| scsi::fuzzing::fuzz_parameter_data(data));

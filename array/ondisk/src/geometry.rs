@@ -1,4 +1,4 @@
-//! How the drive is divided: superblocks, log, segments.
+//! Division of the drive into superblocks, log and segments.
 //!
 //! ```text
 //! 0          64 KiB        64 KiB + log                                    capacity
@@ -9,7 +9,7 @@ use platform::DURABLE_ALIGNMENT;
 use thiserror::Error;
 use types::SECTOR_BYTES;
 
-/// Bytes before the log.
+/// Size of the superblock area in bytes. The log follows it.
 pub const SUPERBLOCK_AREA_BYTES: u64 = 64 << 10;
 
 const MIN_SEGMENT_BYTES: u64 = 64 << 10;
@@ -18,40 +18,44 @@ const MIN_LOG_BYTES: u64 = 64 << 10;
 const MIN_SEGMENTS: u64 = 16;
 const MAX_SEGMENTS: u64 = (1 << 22) - 1;
 
-/// The division of a drive. Fixed when the array is made.
+/// Division of a drive into regions. Log and segment sizes are fixed when the array is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayGeometry {
-    /// All bytes that the array may use.
+    /// Bytes that the array may use.
     pub capacity: u64,
-    /// Length of the log's ring.
+    /// Length of the log ring in bytes.
     pub log_bytes: u64,
-    /// Length of a segment.
+    /// Length of a segment in bytes.
     pub segment_bytes: u64,
 }
 
-/// Why a drive cannot be divided so.
+/// Reasons why a drive cannot be divided as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GeometryError {
-    /// The length of a segment is not a power of two in the range that the format knows.
-    #[error("a segment takes a power of two from 64 KiB to 32 MiB, not {0} bytes")]
+    /// The segment length is not a power of two within the supported range.
+    #[error("segment size of {0} bytes is not a power of two from 64 KiB to 32 MiB")]
     SegmentBytes(u64),
     /// The log is too short or not aligned.
-    #[error("the log takes a multiple of 4096 bytes, at least 64 KiB, not {0} bytes")]
+    #[error("log size of {0} bytes is not a multiple of 4096 of at least 64 KiB")]
     LogBytes(u64),
-    /// Too few or too many segments.
-    #[error("{0} segments: the array takes 16 to 4194303 of them")]
+    /// The drive has too few or too many segments.
+    #[error("{0} segments are outside the supported range of 16 to 4194303")]
     Segments(u64),
 }
 
 impl ArrayGeometry {
-    /// The division for an array of that capacity, in bytes.
+    /// Chooses the geometry for an array of `capacity` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the capacity is outside the range that the format supports.
     pub fn for_capacity(capacity: u64) -> Result<Self, GeometryError> {
         let segment_bytes = (capacity / 1024).next_power_of_two().clamp(1 << 20, 16 << 20);
         let log_bytes = (capacity / 128).clamp(64 << 20, 2 << 30).next_multiple_of(1 << 20);
         Self { capacity, log_bytes: log_bytes.min(capacity / 4 / 4096 * 4096), segment_bytes }.check()
     }
 
-    /// Itself, when the format can hold it.
+    /// Returns the geometry unchanged if the format supports it.
     pub fn check(self) -> Result<Self, GeometryError> {
         let bytes = self.segment_bytes;
         if !bytes.is_power_of_two() || !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&bytes) {
@@ -67,7 +71,7 @@ impl ArrayGeometry {
         Ok(self)
     }
 
-    /// First byte of the log.
+    /// Returns the byte offset of the log.
     pub fn log_start(&self) -> u64 {
         SUPERBLOCK_AREA_BYTES
     }
@@ -76,35 +80,38 @@ impl ArrayGeometry {
         SUPERBLOCK_AREA_BYTES.saturating_add(self.log_bytes)
     }
 
-    /// Number of segments.
+    /// Returns the number of segments.
+    #[expect(clippy::cast_possible_truncation, reason = "`check` limits the number of segments to 22 bits")]
     pub fn segments(&self) -> u32 {
         ((self.capacity - self.segments_start()) / self.segment_bytes) as u32
     }
 
-    /// Sectors of one segment.
+    /// Returns the number of sectors in one segment.
+    #[expect(clippy::cast_possible_truncation, reason = "`check` limits a segment to 65536 sectors")]
     pub fn segment_sectors(&self) -> u32 {
         (self.segment_bytes / SECTOR_BYTES) as u32
     }
 
-    /// First byte of a segment.
+    /// Returns the byte offset of a segment.
     pub fn segment_start(&self, segment: u32) -> u64 {
         assert!(segment < self.segments(), "segment {segment} does not exist");
         self.segments_start() + u64::from(segment) * self.segment_bytes
     }
 
-    /// Sectors of a segment of metadata that are filled; the upper half repeats them.
+    /// Returns the sectors of a metadata segment that are filled. The upper half mirrors the lower
+    /// half.
     pub fn metadata_sectors(&self) -> u32 {
         self.segment_sectors() / 2
     }
 
-    /// Where what a segment of metadata holds at byte `offset` of the drive stands a second time.
+    /// Returns the byte offset of the mirror copy of metadata stored at `offset`.
     pub fn mirror_offset(&self, offset: u64) -> u64 {
         offset + self.segment_bytes / 2
     }
 
-    /// First byte of a sector of a segment.
+    /// Returns the byte offset of a sector of a segment.
     pub fn sector_start(&self, segment: u32, sector: u32) -> u64 {
-        assert!(sector < self.segment_sectors(), "sector {sector} lies outside its segment");
+        assert!(sector < self.segment_sectors(), "sector {sector} is outside its segment");
         self.segment_start(segment) + u64::from(sector) * SECTOR_BYTES
     }
 }
@@ -114,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_drive_do_not_overlap() {
+    fn regions_of_a_drive_do_not_overlap() {
         for shift in 28..46 {
             let geometry = ArrayGeometry::for_capacity(1 << shift).unwrap();
             let last = geometry.segments() - 1;
@@ -125,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_divisions_are_refused() {
+    fn invalid_geometry_is_refused() {
         assert!(ArrayGeometry::for_capacity(1 << 20).is_err());
         assert!(ArrayGeometry { capacity: 1 << 30, log_bytes: 1 << 20, segment_bytes: 3 << 20 }.check().is_err());
         assert!(ArrayGeometry { capacity: 1 << 30, log_bytes: 4097, segment_bytes: 1 << 20 }.check().is_err());

@@ -1,7 +1,8 @@
-//! Where bytes live: the division of the drive, the superblock, segments and their summaries.
+//! On-disk format: drive geometry, superblock, segments and their summaries.
 //!
 //! `docs/format.md` describes every structure byte by byte.
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
 
 mod geometry;
 mod summary;
@@ -14,6 +15,6 @@ pub use superblock::{
     LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,
     SuperblockError, superblock_offset,
 };
-/// The unit in which a segment is filled.
+/// Unit in which a segment is filled.
 pub use types::SECTOR_BYTES;
 pub use writer::{CHUNK_BYTES, Chunk, SegmentFill, SegmentWriter};

@@ -1,4 +1,6 @@
-//! Summaries: what a segment holds. Every chunk written to a segment ends with one, linked to the one before.
+//! Segment summaries: lists of what a segment holds.
+//!
+//! Every chunk written to a segment ends with a summary, which links to the previous one.
 
 use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -6,14 +8,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const MAGIC: [u8; 8] = *b"IBIDSEG\0";
 const VERSION: u16 = 2;
 
-/// What an entry of a summary is about.
+/// Subject of a summary entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryItem {
-    /// A data block or a map page: the 64 bits of a reference to it.
+    /// A data block or a map page, as the 64 bits of a reference to it.
     Slot(u64),
-    /// A page of the slot table, by number.
+    /// A page of the slot table, by page number.
     SlotPage(u64),
-    /// A page of the slot directory, by number.
+    /// A page of the slot directory, by page number.
     DirectoryPage(u64),
 }
 
@@ -23,27 +25,27 @@ const KIND_DIRECTORY_PAGE: u8 = 2;
 const INDEX_SHIFT: u32 = 2;
 const BLOCKS_SHIFT: u32 = 5;
 
-/// One thing that a chunk holds.
+/// One item stored in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryEntry {
-    /// What it is.
+    /// Kind and id of the item.
     pub item: SummaryItem,
     /// First sector within the segment.
     pub sector: u16,
-    /// Length in sectors of what stands there: for a block, its whole unit.
+    /// Length in sectors. For a data block this is the length of its whole compression group.
     pub sectors: u8,
-    /// Which block of its unit, below `blocks`.
+    /// Index of the block within its compression group, below `blocks`.
     pub index: u8,
-    /// Blocks in the unit, 1 to 8; 1 for everything but blocks of data.
+    /// Blocks in the compression group, 1 to 8. Always 1 for pages.
     pub blocks: u8,
     /// CRC32C of the stored bytes.
     pub crc: u32,
-    /// xxh3-128 of a block's content; 0 for everything else.
+    /// XXH3-128 of the block content; 0 for pages.
     pub fingerprint: u128,
 }
 
 impl SummaryEntry {
-    /// What is stored for itself and has no fingerprint: a page.
+    /// Creates the entry of an item that is stored alone and has no fingerprint, such as a page.
     pub fn single(item: SummaryItem, sector: u16, sectors: u8, crc: u32) -> Self {
         Self { item, sector, sectors, index: 0, blocks: 1, crc, fingerprint: 0 }
     }
@@ -55,7 +57,8 @@ struct EntryBytes {
     item: U64,
     sector: U16,
     sectors: u8,
-    /// Bits 0-1: what it is; 2-4: index in the unit; 5-7: blocks in the unit, less one.
+    /// Bits 0-1: item kind; 2-4: index in the compression group; 5-7: blocks in the group, minus
+    /// one.
     kind: u8,
     crc: U32,
     fingerprint: U128,
@@ -69,10 +72,10 @@ struct HeaderBytes {
     reserved: U16,
     count: U32,
     array: [u8; 16],
-    /// Sector of the summary before in the same segment; 0xFFFFFFFF: none.
+    /// Sector of the previous summary of the same segment; 0xFFFFFFFF if there is none.
     previous: U32,
     segment: U32,
-    /// Number of the use of the segment: a summary left from an earlier use is not taken for one of this.
+    /// Use counter of the segment. It distinguishes this summary from those of an earlier use.
     usage: U64,
     entries_crc: U32,
     header_crc: U32,
@@ -85,23 +88,23 @@ const _: () = assert!(HEADER_BYTES == 64 && ENTRY_BYTES == 32);
 const NO_PREVIOUS: u32 = u32::MAX;
 const HEADER_CRC_AT: usize = std::mem::offset_of!(HeaderBytes, header_crc);
 
-/// Which summary it is.
+/// Identity of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryId {
-    /// The array.
+    /// Array id.
     pub array: [u8; 16],
-    /// The segment.
+    /// Segment number.
     pub segment: u32,
-    /// Which use of the segment.
+    /// Use counter of the segment.
     pub usage: u64,
 }
 
-/// Bytes of a summary of so many entries, a whole number of sectors.
+/// Returns the size in bytes of a summary with `entries` entries, a whole number of sectors.
 pub fn summary_bytes(entries: usize) -> usize {
-    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(types::SECTOR_BYTES as usize)
+    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(types::to_usize(types::SECTOR_BYTES))
 }
 
-/// The stored form.
+/// Encodes a summary.
 pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[SummaryEntry]) -> Vec<u8> {
     let mut out = vec![0; summary_bytes(entries.len())];
     for (entry, slot) in entries.iter().zip(out[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
@@ -120,7 +123,7 @@ pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[SummaryEn
         magic: MAGIC,
         version: VERSION.into(),
         reserved: U16::ZERO,
-        count: (entries.len() as u32).into(),
+        count: u32::try_from(entries.len()).unwrap_or(u32::MAX).into(),
         array: id.array,
         previous: previous.unwrap_or(NO_PREVIOUS).into(),
         segment: id.segment.into(),
@@ -134,17 +137,18 @@ pub fn encode_summary(id: SummaryId, previous: Option<u32>, entries: &[SummaryEn
     out
 }
 
-/// Reads a summary; gives its entries and the sector of the one before. `None` when it is not the one that was asked for.
+/// Decodes a summary and returns its entries and the sector of the previous summary. Returns `None`
+/// if the bytes are not the summary with this id.
 pub fn decode_summary(id: SummaryId, bytes: &[u8]) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
     let (header, rest) = HeaderBytes::read_from_prefix(bytes).ok()?;
-    let is_sound = header.magic == MAGIC
+    let is_valid = header.magic == MAGIC
         && header.version.get() == VERSION
         && header.header_crc.get() == crc_fast::crc32_iscsi(&bytes[..HEADER_CRC_AT])
         && header.array == id.array
         && header.segment.get() == id.segment
         && header.usage.get() == id.usage;
     let stored = rest.get(..(header.count.get() as usize).checked_mul(ENTRY_BYTES)?)?;
-    if !is_sound || crc_fast::crc32_iscsi(stored) != header.entries_crc.get() {
+    if !is_valid || crc_fast::crc32_iscsi(stored) != header.entries_crc.get() {
         return None;
     }
     let entries = stored.chunks_exact(ENTRY_BYTES).map(|bytes| {
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_summary_that_was_asked_for_is_read() {
+    fn decode_rejects_other_and_damaged_summaries() {
         let bytes = encode_summary(ID, Some(40), &entries());
         assert_eq!(decode_summary(ID, &bytes), Some((entries(), Some(40))));
         assert_eq!(decode_summary(SummaryId { usage: 8, ..ID }, &bytes), None);

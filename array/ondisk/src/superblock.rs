@@ -1,24 +1,26 @@
-//! The superblock: which checkpoint counts. Four copies, written one after the other; two that agree are a quorum.
+//! The superblock, which selects the current checkpoint.
+//!
+//! It has four copies, written one after the other. Two equal copies form a quorum.
 
 use crate::geometry::{ArrayGeometry, GeometryError};
 use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bytes of one copy.
+/// Size of one copy in bytes.
 pub const SUPERBLOCK_BYTES: usize = 4096;
-/// Number of copies; copy `n` begins at byte `n * 16384`.
+/// Number of copies. Copy `n` starts at byte `n * 16384`.
 pub const SUPERBLOCK_COPIES: usize = 4;
-/// Copies that must agree.
+/// Number of copies that must agree.
 pub const SUPERBLOCK_QUORUM: usize = 2;
-/// The most runs of sectors that a manifest may take.
+/// Maximum number of runs that a manifest may occupy.
 pub const MAX_MANIFEST_RUNS: usize = 240;
 
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
 const VERSION: u16 = 2;
 const COPY_STRIDE: u64 = 16384;
 
-/// A run of bytes within one segment, a part of the manifest.
+/// A run of bytes within one segment that holds a part of the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ManifestRun {
@@ -29,59 +31,60 @@ pub struct ManifestRun {
 }
 
 impl ManifestRun {
-    /// A run of `bytes` bytes from a sector of a segment on, with the CRC32C of those bytes.
+    /// Creates a run of `bytes` bytes that starts at `sector` of `segment`. `crc` is the CRC32C of
+    /// those bytes.
     pub fn new(segment: u32, sector: u32, bytes: u32, crc: u32) -> Self {
         Self { segment: segment.into(), sector: sector.into(), bytes: bytes.into(), crc: crc.into() }
     }
 
-    /// Its segment.
+    /// Returns the segment number.
     pub fn segment(&self) -> u32 {
         self.segment.get()
     }
 
-    /// Its first sector.
+    /// Returns the first sector.
     pub fn sector(&self) -> u32 {
         self.sector.get()
     }
 
-    /// Its length in bytes; the rest of its last sector means nothing.
+    /// Returns the length in bytes. The rest of the last sector is undefined.
     pub fn bytes(&self) -> u32 {
         self.bytes.get()
     }
 
-    /// CRC32C of its bytes.
+    /// Returns the CRC32C of the bytes.
     pub fn crc(&self) -> u32 {
         self.crc.get()
     }
 }
 
-/// Where the log is to be read from after this checkpoint.
+/// Position in the log at which replay starts after this checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
-    /// Where the next group begins in the ring, if it is not at its start.
+    /// Offset in the ring at which the next group starts, unless it wrapped to 0.
     pub head: u64,
-    /// Sequence of that group.
+    /// Sequence number of that group.
     pub sequence: u64,
-    /// LSN of the first record in it; all before are part of the checkpoint.
+    /// LSN of its first record. The checkpoint includes all earlier records.
     pub lsn: u64,
     /// Epoch of the log.
     pub epoch: u64,
-    /// Checksum of the group before.
+    /// Header checksum of the preceding group.
     pub previous: u32,
 }
 
-/// What a superblock says.
+/// Decoded content of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// The array's own name.
+    /// Array id.
     pub array: [u8; 16],
-    /// Number of the checkpoint; the highest that a quorum holds counts.
+    /// Checkpoint number. The highest one held by a quorum is current.
     pub sequence: u64,
-    /// How the drive is divided.
+    /// Division of the drive.
     pub geometry: ArrayGeometry,
-    /// Where the log goes on.
+    /// Position at which log replay starts.
     pub log: LogPosition,
-    /// The parts of the manifest, in order.
+    /// Parts of the manifest, in order.
     pub manifest: Vec<ManifestRun>,
 }
 
@@ -111,28 +114,28 @@ struct SuperblockBytes {
 const _: () = assert!(size_of::<SuperblockBytes>() == SUPERBLOCK_BYTES);
 const CRC_AT: usize = std::mem::offset_of!(SuperblockBytes, crc);
 
-/// Why no superblock could be chosen.
+/// Reasons why no superblock can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SuperblockError {
     /// No two copies agree.
-    #[error("no two copies of the superblock agree: this is not an array, or it is damaged")]
+    #[error("no two copies of the superblock agree: not an array, or damaged")]
     NoQuorum,
-    /// The format is of another version.
-    #[error("the array has format version {0}; this program reads version {VERSION}")]
+    /// The format version is not supported.
+    #[error("format version {0} is not supported; expected {VERSION}")]
     Version(u16),
-    /// The geometry is not one that this program makes.
-    #[error("the superblock is damaged: {0}")]
+    /// The geometry is not valid for this format.
+    #[error("invalid superblock: {0}")]
     Geometry(#[from] GeometryError),
 }
 
-/// First byte of a copy.
+/// Returns the byte offset of a copy.
 pub fn superblock_offset(copy: usize) -> u64 {
     assert!(copy < SUPERBLOCK_COPIES);
     copy as u64 * COPY_STRIDE
 }
 
 impl Superblock {
-    /// The stored form of one copy.
+    /// Encodes one copy.
     pub fn encode(&self, copy: usize) -> Vec<u8> {
         assert!(self.manifest.len() <= MAX_MANIFEST_RUNS);
         let mut manifest = [ManifestRun::new(0, 0, 0, 0); MAX_MANIFEST_RUNS];
@@ -140,8 +143,8 @@ impl Superblock {
         let mut bytes = SuperblockBytes {
             magic: MAGIC,
             version: VERSION.into(),
-            copy: (copy as u16).into(),
-            runs: (self.manifest.len() as u32).into(),
+            copy: u16::try_from(copy).unwrap_or(u16::MAX).into(),
+            runs: u32::try_from(self.manifest.len()).unwrap_or(u32::MAX).into(),
             array: self.array,
             sequence: self.sequence.into(),
             capacity: self.geometry.capacity.into(),
@@ -161,14 +164,14 @@ impl Superblock {
         bytes.as_bytes().to_vec()
     }
 
-    /// Reads one copy. `Ok(None)` when it is torn, or never was one.
+    /// Decodes one copy. Returns `Ok(None)` if the copy is torn or was never written.
     fn decode(bytes: &[u8], copy: usize) -> Result<Option<Self>, SuperblockError> {
         let Ok(stored) = SuperblockBytes::read_from_bytes(bytes) else { return Ok(None) };
-        let is_sound = stored.magic == MAGIC
+        let is_valid = stored.magic == MAGIC
             && stored.crc.get() == crc_fast::crc32_iscsi(&bytes[..CRC_AT])
             && stored.copy.get() as usize == copy
             && stored.runs.get() as usize <= MAX_MANIFEST_RUNS;
-        if !is_sound {
+        if !is_valid {
             return Ok(None);
         }
         if stored.version.get() != VERSION {
@@ -195,21 +198,27 @@ impl Superblock {
         }))
     }
 
-    /// The copies, as they were read, that do not hold this superblock. They are mended before a newer one is written: else two
-    /// crashes in a row could leave no two that agree.
+    /// Returns the copies that do not hold this superblock.
+    ///
+    /// They are rewritten before a newer superblock is written. Otherwise two crashes in a row
+    /// could leave no two equal copies.
     pub fn stale_copies(&self, copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Vec<usize> {
         (0..SUPERBLOCK_COPIES).filter(|copy| copies[*copy] != self.encode(*copy)).collect()
     }
 
-    /// Chooses among the copies as they were read: the newest that two of them hold.
+    /// Selects the newest superblock that two of the copies hold.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no quorum exists, or if the version or the geometry is not supported.
     pub fn choose(copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Result<Self, SuperblockError> {
-        let mut sound = Vec::new();
+        let mut valid = Vec::new();
         for (copy, bytes) in copies.iter().enumerate() {
-            sound.extend(Self::decode(bytes, copy)?);
+            valid.extend(Self::decode(bytes, copy)?);
         }
-        sound.sort_by_key(|superblock| std::cmp::Reverse(superblock.sequence));
+        valid.sort_by_key(|superblock| std::cmp::Reverse(superblock.sequence));
         let is_quorum = |pair: &&[Self]| pair.iter().all(|superblock| *superblock == pair[0]);
-        sound.windows(SUPERBLOCK_QUORUM).find(is_quorum).map(|pair| pair[0].clone()).ok_or(SuperblockError::NoQuorum)
+        valid.windows(SUPERBLOCK_QUORUM).find(is_quorum).map(|pair| pair[0].clone()).ok_or(SuperblockError::NoQuorum)
     }
 }
 
@@ -244,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_quorum_counts() {
+    fn newest_quorum_is_selected() {
         assert_eq!(Superblock::choose(&copies([9, 9, 9, 9])), Ok(superblock(9)));
         assert_eq!(Superblock::choose(&copies([9, 8, 8, 8])).unwrap().sequence, 8, "one copy is not enough");
         assert_eq!(Superblock::choose(&copies([9, 9, 8, 8])).unwrap().sequence, 9);

@@ -1,91 +1,94 @@
-//! The open segment: things are appended, and cut off in chunks that go to the drive in one write each.
+//! Segment writer: appends blocks and pages to the open segment and cuts it into chunks. Each chunk
+//! is one write.
 
 use crate::geometry::ArrayGeometry;
 use crate::summary::{SummaryEntry, SummaryId, SummaryItem, encode_summary, summary_bytes};
 use bytes::Bytes;
-use types::SECTOR_BYTES;
+use types::{SECTOR_BYTES, to_usize};
 
-/// A chunk is cut when it has grown to this.
+/// Size in bytes at which a chunk is cut.
 pub const CHUNK_BYTES: usize = 1 << 20;
-static ZEROS: [u8; SECTOR_BYTES as usize] = [0; SECTOR_BYTES as usize];
+const SECTOR: usize = to_usize(SECTOR_BYTES);
+static ZEROS: [u8; SECTOR] = [0; SECTOR];
 
-/// A chunk ready to be written.
+/// A chunk that is ready to be written.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// First byte on the drive.
+    /// Byte offset on the drive.
     pub offset: u64,
-    /// What goes there, one after the other.
+    /// Contents, in order.
     pub data: Vec<Bytes>,
-    /// What it holds.
+    /// Summary entries of the contents.
     pub entries: Vec<SummaryEntry>,
 }
 
-/// Where a segment that is being filled stands.
+/// Fill state of an open segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentFill {
-    /// The segment.
+    /// Segment number.
     pub segment: u32,
-    /// Number of this use of it.
+    /// Use counter of the segment.
     pub usage: u64,
-    /// Sectors that are taken.
+    /// Sectors written so far.
     pub sectors: u32,
     /// Sector of the last summary.
     pub summary: Option<u32>,
 }
 
-/// A segment that is being filled.
+/// An open segment.
 pub struct SegmentWriter {
     fill: SegmentFill,
     array: [u8; 16],
     geometry: ArrayGeometry,
-    /// Sectors that may be filled.
+    /// Number of sectors that may be filled.
     limit: u32,
-    /// The open chunk: what was appended is held, not copied.
+    /// Contents of the open chunk. They are shared, not copied.
     chunk: Vec<Bytes>,
     chunk_bytes: usize,
     entries: Vec<SummaryEntry>,
 }
 
 impl SegmentWriter {
-    /// Goes on, or begins, at `fill`, and fills the segment up to `limit` sectors.
+    /// Opens a segment at `fill` and fills it up to `limit` sectors.
     pub fn new(array: [u8; 16], geometry: ArrayGeometry, fill: SegmentFill, limit: u32) -> Self {
         assert!(limit <= geometry.segment_sectors());
         Self { fill, array, geometry, limit, chunk: Vec::new(), chunk_bytes: 0, entries: Vec::new() }
     }
 
-    /// Where it stands. Valid between chunks.
+    /// Returns the fill state. Panics if a chunk is open.
     pub fn fill(&self) -> SegmentFill {
-        assert!(self.chunk.is_empty(), "a segment stands nowhere while a chunk is open");
+        assert!(self.chunk.is_empty(), "the fill state is undefined while a chunk is open");
         self.fill
     }
 
-    /// The segment.
+    /// Returns the segment number.
     pub fn segment(&self) -> u32 {
         self.fill.segment
     }
 
-    /// Sectors that the segment still takes, the summary of the open chunk and that of one more entry deducted.
+    /// Returns the free sectors, after deducting the summary of the open chunk and one more entry.
     pub fn free_sectors(&self) -> u32 {
         self.free_sectors_with(1)
     }
 
     fn free_sectors_with(&self, entries: usize) -> u32 {
-        let summary = summary_bytes(self.entries.len() + entries) as u32 / SECTOR_BYTES as u32;
-        let open = (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
+        let summary = sectors_of(summary_bytes(self.entries.len() + entries));
+        let open = sectors_of(self.chunk_bytes);
         (self.limit - self.fill.sectors).saturating_sub(open + summary)
     }
 
-    /// Appends a page, padded to whole sectors. Gives the first sector and the number of sectors; `None` when there is no room.
+    /// Appends a page, padded to whole sectors. Returns its first sector and its length in sectors,
+    /// or `None` if it does not fit.
     pub fn append(&mut self, item: SummaryItem, bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
         let (sector, sectors) = self.append_bytes(bytes, 1)?;
         self.entries.push(SummaryEntry::single(item, sector, sectors, crc));
         Some((sector, sectors))
     }
 
-    /// Appends a unit of the blocks that `items` names, with their fingerprints.
+    /// Appends a compression group that holds the blocks `items`, each with its fingerprint.
     pub fn append_group(&mut self, items: &[(SummaryItem, u128)], bytes: &Bytes, crc: u32) -> Option<(u16, u8)> {
+        let blocks = u8::try_from(items.len()).ok()?;
         let (sector, sectors) = self.append_bytes(bytes, items.len())?;
-        let blocks = items.len() as u8;
         self.entries.extend(items.iter().zip(0..).map(|(&(item, fingerprint), index)| SummaryEntry {
             index,
             blocks,
@@ -96,13 +99,13 @@ impl SegmentWriter {
     }
 
     fn append_bytes(&mut self, bytes: &Bytes, entries: usize) -> Option<(u16, u8)> {
-        let sectors = bytes.len().div_ceil(SECTOR_BYTES as usize);
-        if sectors as u32 > self.free_sectors_with(entries) {
+        let sectors = sectors_of(bytes.len());
+        if sectors > self.free_sectors_with(entries) {
             return None;
         }
-        let sector = self.fill.sectors + (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
+        let sector = self.fill.sectors + sectors_of(self.chunk_bytes);
         let (sector, sectors) = (u16::try_from(sector).ok()?, u8::try_from(sectors).ok()?);
-        let padding = usize::from(sectors) * SECTOR_BYTES as usize - bytes.len();
+        let padding = usize::from(sectors) * SECTOR - bytes.len();
         self.push(bytes.clone());
         self.push(Bytes::from_static(&ZEROS[..padding]));
         Some((sector, sectors))
@@ -115,17 +118,17 @@ impl SegmentWriter {
         }
     }
 
-    /// True when the open chunk has reached its length.
+    /// Returns true if the open chunk has reached [`CHUNK_BYTES`].
     pub fn is_full(&self) -> bool {
         self.chunk_bytes >= CHUNK_BYTES
     }
 
-    /// True when something was appended since the last cut.
+    /// Returns true if anything was appended since the last cut.
     pub fn has_open_chunk(&self) -> bool {
         !self.chunk.is_empty()
     }
 
-    /// Ends the open chunk with its summary. `None` when nothing was appended.
+    /// Closes the open chunk with its summary. Returns `None` if the chunk is empty.
     pub fn cut(&mut self) -> Option<Chunk> {
         if self.chunk.is_empty() {
             return None;
@@ -133,20 +136,21 @@ impl SegmentWriter {
         let entries = std::mem::take(&mut self.entries);
         let id = SummaryId { array: self.array, segment: self.fill.segment, usage: self.fill.usage };
         let offset = self.geometry.sector_start(self.fill.segment, self.fill.sectors);
-        let summary = self.fill.sectors + (self.chunk_bytes as u64 / SECTOR_BYTES) as u32;
+        let summary = self.fill.sectors + sectors_of(self.chunk_bytes);
         self.push(encode_summary(id, self.fill.summary, &entries).into());
         let data = std::mem::take(&mut self.chunk);
         let bytes = std::mem::take(&mut self.chunk_bytes);
-        self.fill.sectors += (bytes as u64 / SECTOR_BYTES) as u32;
+        self.fill.sectors += sectors_of(bytes);
         self.fill.summary = Some(summary);
         assert!(self.fill.sectors <= self.limit);
         Some(Chunk { offset, data, entries })
     }
 
-    /// Takes `bytes` that no summary lists (a part of the manifest), between chunks. Gives the first sector.
+    /// Reserves `bytes` bytes that no summary lists, for a part of the manifest, and returns the
+    /// first sector. Panics if a chunk is open.
     pub fn append_unlisted(&mut self, bytes: usize) -> Option<u32> {
         assert!(self.chunk.is_empty());
-        let sectors = bytes.div_ceil(SECTOR_BYTES as usize) as u32;
+        let sectors = sectors_of(bytes);
         if sectors > self.free_sectors() {
             return None;
         }
@@ -156,13 +160,18 @@ impl SegmentWriter {
     }
 }
 
+/// Returns the number of sectors that `bytes` bytes take, which is far below 2^32 for a segment.
+fn sectors_of(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(SECTOR)).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::summary::decode_summary;
 
     #[test]
-    fn chunks_follow_each_other_and_are_linked() {
+    fn chunks_are_contiguous_and_linked() {
         let geometry =
             ArrayGeometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
         let fill = SegmentFill { segment: 2, usage: 5, sectors: 0, summary: None };

@@ -1,13 +1,14 @@
-//! Entry points for the fuzz targets; a seeded slice of them runs in the tests.
+//! Entry points for the fuzz targets. The unit tests run a short seeded slice of each.
 
 use crate::record;
 use crate::{Chain, GroupBuilder, LogOp, Replay, Ring};
 use bytes::{Bytes, BytesMut};
-use types::{Lba, Lsn, VolumeId};
+use types::{Lba, Lsn, VolumeId, to_usize};
 
 const CAPACITY: usize = 64 << 10;
 
-/// Feeds bytes from outside to the reader of records; it must neither panic nor reserve more than it was given.
+/// Decodes arbitrary bytes as a log record. The decoder must not panic or reserve more memory than
+/// the input justifies.
 pub fn fuzz_record(data: &[u8]) {
     let mut body = Bytes::copy_from_slice(data);
     if let Ok(record) = record::decode(&mut body) {
@@ -17,9 +18,11 @@ pub fn fuzz_record(data: &[u8]) {
     }
 }
 
-/// Writes a log, damages it as `data` says, and reads it back: what is read is a beginning of what was written, and nothing else.
+/// Writes a log, damages it as `data` specifies, and replays it. The replay must yield a prefix of
+/// the written records and nothing else.
 ///
-/// The first byte says how many groups there are; then come the damages, five bytes each: a place, and what to add to the byte there.
+/// The first byte of `data` sets the number of groups. Each following five bytes are one damage: an
+/// offset (32 bits) and a value to add to the byte there.
 pub fn fuzz_replay(data: &[u8]) {
     let Some((count, damages)) = data.split_first() else { return };
     let start = Chain { array: [3; 16], epoch: 1, sequence: 1, lsn: Lsn(1), previous: 0 };
@@ -30,16 +33,17 @@ pub fn fuzz_replay(data: &[u8]) {
     }
     let mut replay = Replay::new(start, CAPACITY as u64, 0);
     let mut read = |offset: u64, length: usize| {
-        let from = offset as usize;
+        let from = to_usize(offset);
         area.get(from..from + length).map(Bytes::copy_from_slice).ok_or("past the end of the ring")
     };
     let mut found = Vec::new();
-    while let Some(group) = replay.next(&mut read).expect("damage ends a log, it does not make nonsense of it") {
+    while let Some(group) = replay.next(&mut read).expect("damage ends the log and never yields malformed records") {
         found.extend(group);
     }
     assert_eq!(found, written[..found.len()]);
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "there are at most 11 groups of 3 records")]
 fn write_log(mut chain: Chain, groups: u64) -> (Vec<u8>, Vec<(Lsn, Vec<LogOp>)>) {
     let (mut area, mut ring, mut written) = (vec![0; CAPACITY], Ring::new(CAPACITY as u64, 0), Vec::new());
     for group in 0..groups {
@@ -53,7 +57,7 @@ fn write_log(mut chain: Chain, groups: u64) -> (Vec<u8>, Vec<(Lsn, Vec<LogOp>)>)
         let sequence = chain.sequence;
         let sealed = builder.seal(&mut chain);
         let Some(offset) = ring.reserve(sequence, sealed.bytes) else { break };
-        let mut at = offset as usize;
+        let mut at = to_usize(offset);
         for part in sealed.parts {
             area[at..at + part.len()].copy_from_slice(&part);
             at += part.len();

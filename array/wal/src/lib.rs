@@ -1,7 +1,10 @@
-//! The log: logical records, gathered into groups, written into a ring, read back after a crash.
+//! Write-ahead log: encodes logical records into groups, places the groups in a ring, and replays
+//! them after a crash.
 //!
-//! No I/O, no clock: the builder gives bytes to write, the reader asks for bytes.
+//! The crate performs no I/O and reads no clock. The builder returns bytes to write; the reader
+//! asks its caller for bytes.
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -1,103 +1,105 @@
-//! Records: what happened to volumes and to the catalogue, in logical terms. Nothing here tells where bytes are stored, so
-//! that the same log rebuilds this array after a crash and keeps another array in step.
+//! Log records: changes to volumes and to the catalog, in logical terms.
+//!
+//! A record never says where bytes are stored. The same log can therefore rebuild this array after
+//! a crash or replicate to another array.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
-use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId, to_usize};
 
-/// What a run of blocks becomes without data of its own.
+/// Content of a block range that carries no data of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillValue {
     /// Deallocated.
     Hole,
     /// Written zeros.
     Zero,
-    /// A 32-bit little-endian word, repeated.
+    /// A repeated 32-bit little-endian word.
     Word(u32),
 }
 
-/// One change of state. A record is a list of them, which happen together or not at all.
+/// One change of state. A record is a list of these and is applied atomically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogOp {
-    /// Data was written from `lba` on.
+    /// Writes data starting at `lba`.
     Write {
-        /// Where.
+        /// Volume to change.
         volume: VolumeId,
         /// First block.
         lba: Lba,
-        /// Whole blocks.
+        /// Data, in whole blocks.
         data: Bytes,
     },
-    /// A run was filled.
+    /// Fills a range.
     Fill {
-        /// Where.
+        /// Volume to change.
         volume: VolumeId,
-        /// Which blocks.
+        /// Range to fill.
         range: BlockRange,
-        /// With what.
+        /// New content.
         fill: FillValue,
     },
-    /// Every block of a run became the same 512 bytes.
+    /// Sets every block of a range to the same 512 bytes.
     Same {
-        /// Where.
+        /// Volume to change.
         volume: VolumeId,
-        /// Which blocks.
+        /// Range to write.
         range: BlockRange,
-        /// The block.
+        /// Content of each block.
         pattern: Bytes,
     },
-    /// A run was copied, as memmove does.
+    /// Copies a range. Source and destination may overlap, as in `memmove`.
     Copy {
-        /// From where.
+        /// Source volume.
         source: VolumeId,
-        /// Which blocks.
+        /// Source range.
         from: BlockRange,
-        /// To where.
+        /// Destination volume.
         destination: VolumeId,
-        /// First block there.
+        /// First block of the destination.
         to: Lba,
     },
-    /// A volume came into being.
+    /// Creates a volume.
     Create {
-        /// Its name.
+        /// Volume id.
         volume: VolumeId,
-        /// Its size in blocks.
+        /// Size in 512-byte blocks.
         blocks: u64,
     },
-    /// A volume went.
+    /// Deletes a volume.
     Delete {
-        /// Its name.
+        /// Volume id.
         volume: VolumeId,
     },
-    /// A volume got another size.
+    /// Resizes a volume.
     Resize {
-        /// Its name.
+        /// Volume id.
         volume: VolumeId,
-        /// Its size in blocks.
+        /// New size in 512-byte blocks.
         blocks: u64,
     },
-    /// A volume came to hold exactly what another one held, and came into being where there was none.
+    /// Makes a volume an exact copy of another one. Creates the destination if it does not exist.
     CopyVolume {
-        /// Whose content.
+        /// Volume to copy.
         source: VolumeId,
-        /// Who got it.
+        /// Volume to create or overwrite.
         destination: VolumeId,
     },
-    /// A value of the catalogue was stored.
+    /// Stores a value of the catalog.
     Put {
-        /// Its key.
+        /// Key.
         key: Bytes,
-        /// The value.
+        /// Value.
         value: Bytes,
     },
-    /// A value of the catalogue was removed.
+    /// Removes a value of the catalog.
     Remove {
-        /// Its key.
+        /// Key.
         key: Bytes,
     },
 }
 
-/// Bytes that are not a record, although their checksum is right.
+/// Bytes that are not a record although their checksum is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed log record: {0}")]
 pub struct MalformedRecord(&'static str);
@@ -117,11 +119,13 @@ const FILL_HOLE: u8 = 0;
 const FILL_ZERO: u8 = 1;
 const FILL_WORD: u8 = 2;
 
-/// Appends the stored form of a record to `parts`; payloads are passed on, not copied. What stands between them is cut off `head`, which is
-/// empty before and after. Gives the length in bytes.
+/// Appends the encoded record to `parts` and returns its length in bytes.
+///
+/// Payloads are shared, not copied. The bytes between them are split off `head`, which is empty
+/// before and after the call.
 pub(crate) fn encode(record: &[LogOp], head: &mut BytesMut, parts: &mut Vec<Bytes>) -> usize {
     let mut length = 4;
-    head.put_u32_le(record.len() as u32);
+    head.put_u32_le(len_u32(record.len()));
     for op in record {
         let start = head.len();
         let payload = encode_op(op, head);
@@ -144,7 +148,7 @@ fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
             out.put_u8(WRITE);
             out.put_u64_le(volume.0);
             out.put_u64_le(lba.0);
-            out.put_u32_le(data.len() as u32);
+            out.put_u32_le(len_u32(data.len()));
             return Some(data.clone());
         }
         LogOp::Fill { volume, range, fill } => {
@@ -176,7 +180,7 @@ fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
         LogOp::Put { key, value } => {
             out.put_u8(PUT);
             put_bytes(out, key);
-            out.put_u32_le(value.len() as u32);
+            out.put_u32_le(len_u32(value.len()));
             return Some(value.clone());
         }
         LogOp::Remove { key } => {
@@ -193,7 +197,7 @@ fn put_range(out: &mut BytesMut, volume: VolumeId, range: BlockRange) {
     out.put_u64_le(range.blocks());
 }
 
-/// An operation on a volume, with a size, or with another volume.
+/// Encodes an operation on a volume, with an optional second field: a size or another volume id.
 fn put_volume(out: &mut BytesMut, code: u8, volume: VolumeId, second: Option<u64>) {
     out.put_u8(code);
     out.put_u64_le(volume.0);
@@ -202,17 +206,23 @@ fn put_volume(out: &mut BytesMut, code: u8, volume: VolumeId, second: Option<u64
     }
 }
 
+/// Converts a length for its 32-bit field. Records and groups are far below 4 GiB.
+pub(crate) fn len_u32(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
 fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
-    out.put_u32_le(bytes.len() as u32);
+    out.put_u32_le(len_u32(bytes.len()));
     out.put_slice(bytes);
 }
 
-/// Takes one record off the front of `body`.
+/// Decodes one record from the front of `body`.
 pub(crate) fn decode(body: &mut Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
     let count = take_u32(body)?;
-    // An operation takes at least five bytes: a count that promises more is not believed before it is reserved for.
+    // An operation takes at least five bytes. A larger count is rejected before memory is reserved
+    // for it.
     if count as usize > body.len() / 5 {
-        return Err(MalformedRecord("more operations than bytes"));
+        return Err(MalformedRecord("operation count exceeds the record length"));
     }
     (0..count).map(|_| decode_op(body)).collect()
 }
@@ -223,7 +233,7 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
             let (volume, lba) = (VolumeId(take_u64(body)?), Lba(take_u64(body)?));
             let data = take_bytes(body)?;
             if data.is_empty() || !(data.len() as u64).is_multiple_of(LBA_BYTES) {
-                return Err(MalformedRecord("a write of no whole blocks"));
+                return Err(MalformedRecord("write length is not a multiple of the block size"));
             }
             LogOp::Write { volume, lba, data }
         }
@@ -233,13 +243,13 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
                 (FILL_HOLE, 0) => FillValue::Hole,
                 (FILL_ZERO, 0) => FillValue::Zero,
                 (FILL_WORD, word) => FillValue::Word(word),
-                _ => return Err(MalformedRecord("an unknown fill")),
+                _ => return Err(MalformedRecord("unknown fill value")),
             };
             LogOp::Fill { volume, range, fill }
         }
         SAME => {
             let (volume, range) = take_range(body)?;
-            LogOp::Same { volume, range, pattern: take(body, LBA_BYTES as usize)? }
+            LogOp::Same { volume, range, pattern: take(body, to_usize(LBA_BYTES))? }
         }
         COPY => {
             let (source, from) = take_range(body)?;
@@ -251,12 +261,12 @@ fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
         COPY_VOLUME => LogOp::CopyVolume { source: VolumeId(take_u64(body)?), destination: VolumeId(take_u64(body)?) },
         PUT => LogOp::Put { key: take_bytes(body)?, value: take_bytes(body)? },
         REMOVE => LogOp::Remove { key: take_bytes(body)? },
-        _ => return Err(MalformedRecord("an unknown operation")),
+        _ => return Err(MalformedRecord("unknown operation")),
     })
 }
 
 fn take(body: &mut Bytes, length: usize) -> Result<Bytes, MalformedRecord> {
-    if body.len() < length { Err(MalformedRecord("it ends too early")) } else { Ok(body.split_to(length)) }
+    if body.len() < length { Err(MalformedRecord("record is truncated")) } else { Ok(body.split_to(length)) }
 }
 
 fn take_u8(body: &mut Bytes) -> Result<u8, MalformedRecord> {
@@ -278,6 +288,6 @@ fn take_bytes(body: &mut Bytes) -> Result<Bytes, MalformedRecord> {
 
 fn take_range(body: &mut Bytes) -> Result<(VolumeId, BlockRange), MalformedRecord> {
     let (volume, start, blocks) = (take_u64(body)?, take_u64(body)?, take_u64(body)?);
-    let range = BlockRange::new(Lba(start), blocks).map_err(|_| MalformedRecord("a range without an end"))?;
+    let range = BlockRange::new(Lba(start), blocks).map_err(|_| MalformedRecord("range exceeds the address space"))?;
     Ok((VolumeId(volume), range))
 }

@@ -1,41 +1,44 @@
-//! Reading the log back, group by group, until the first that is not there.
+//! Log replay: reads group after group until the first one that is missing or damaged.
 
 use crate::group::{Chain, GROUP_ALIGNMENT, GroupHeader};
 use crate::record::{LogOp, MalformedRecord};
 use crate::ring::Ring;
 use bytes::Bytes;
 use thiserror::Error;
-use types::Lsn;
+use types::{Lsn, to_usize};
 
-/// Why replay stopped before the end of the log.
+/// Reasons why replay stops before the end of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplayError<E> {
-    /// The drive could not be read.
-    #[error("the log cannot be read: {0}")]
+    /// The log could not be read from the drive.
+    #[error("cannot read log: {0}")]
     Read(E),
-    /// A group passed its checksums and holds nonsense: it was written by something else than this program.
+    /// A group has correct checksums but malformed records, so this program did not write it.
     #[error("log group {sequence}: {cause}")]
     Malformed {
-        /// Which group.
+        /// Sequence number of the group.
         sequence: u64,
-        /// What was found.
+        /// Why the record is malformed.
         cause: MalformedRecord,
     },
 }
 
-/// A place in the log from which to read on.
+/// Replay position in the log.
 pub struct Replay {
     chain: Chain,
     ring: Ring,
 }
 
 impl Replay {
-    /// Begins at the group that `chain` expects at offset `head` of a ring of `capacity` bytes, or at its start.
+    /// Starts at the group that `chain` expects, at offset `head` of a ring of `capacity` bytes or
+    /// at offset 0.
     pub fn new(chain: Chain, capacity: u64, head: u64) -> Self {
         Self { chain, ring: Ring::new(capacity, head) }
     }
 
-    /// The next group's records with their LSNs; `None` at the end of the log. `read(offset, length)` reads from the ring.
+    /// Returns the records of the next group with their LSNs, or `None` at the end of the log.
+    ///
+    /// `read(offset, length)` must return `length` bytes at `offset` of the ring.
     pub fn next<E>(
         &mut self,
         mut read: impl FnMut(u64, usize) -> Result<Bytes, E>,
@@ -45,21 +48,22 @@ impl Replay {
             if at + GROUP_ALIGNMENT > self.ring.capacity() {
                 continue;
             }
-            let first = read(at, GROUP_ALIGNMENT as usize).map_err(ReplayError::Read)?;
+            let first = read(at, to_usize(GROUP_ALIGNMENT)).map_err(ReplayError::Read)?;
             let Some(header) = GroupHeader::expect(&first, &self.chain) else { continue };
             let bytes = header.ring_bytes();
-            // Where the writer would not have put it, it is not the next group.
+            // The writer would not have placed the next group here, so this is a stale group.
             if self.ring.offset_for(bytes) != Some(at) {
                 continue;
             }
             let group =
-                if bytes > GROUP_ALIGNMENT { read(at, bytes as usize).map_err(ReplayError::Read)? } else { first };
+                if bytes > GROUP_ALIGNMENT { read(at, to_usize(bytes)).map_err(ReplayError::Read)? } else { first };
             let Some(records) = header.records(&group) else { continue };
             let sequence = self.chain.sequence;
             let records = records.map_err(|cause| ReplayError::Malformed { sequence, cause })?;
             let lsn = self.chain.lsn;
             header.advance(&mut self.chain);
-            // The ring of a reader holds what it has read, so that a writer that goes on does not run over it.
+            // The reader reserves the ring space of every group it replays. A writer that continues
+            // from here cannot overwrite them.
             self.ring.reserve(sequence, bytes);
             return Ok(Some(
                 records.into_iter().enumerate().map(|(index, ops)| (Lsn(lsn.0 + index as u64), ops)).collect(),
@@ -68,7 +72,7 @@ impl Replay {
         Ok(None)
     }
 
-    /// What is needed to write on after the last group that was read.
+    /// Returns the chain and ring with which a writer can append after the last replayed group.
     pub fn finish(self) -> (Chain, Ring) {
         (self.chain, self.ring)
     }

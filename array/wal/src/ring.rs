@@ -1,4 +1,6 @@
-//! The ring: where the groups stand in the log's fixed area. A group is never broken at the end; it begins anew at 0.
+//! Space allocation in the log ring.
+//!
+//! A group is never split at the end of the ring. If it does not fit there, it starts at offset 0.
 
 use std::collections::VecDeque;
 
@@ -9,7 +11,8 @@ struct Span {
     bytes: u64,
 }
 
-/// The places of the groups that are still needed. Offsets count from the start of the log's area.
+/// Positions of the groups that are still needed. Offsets are relative to the start of the log
+/// area.
 #[derive(Debug)]
 pub struct Ring {
     capacity: u64,
@@ -18,17 +21,18 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of `capacity` bytes whose next group begins at `head`.
+    /// Creates a ring of `capacity` bytes whose next group starts at `head`.
     pub fn new(capacity: u64, head: u64) -> Self {
         Self { capacity, head, live: VecDeque::new() }
     }
 
-    /// Where the next group begins, if it fits there.
+    /// Returns the offset at which the next group starts if it fits there.
     pub fn head(&self) -> u64 {
         self.head
     }
 
-    /// Where a group of that length can go: after the last one, or at 0. `None` when it must wait for room.
+    /// Returns the offset for a group of `bytes` bytes: after the last group, or 0. Returns `None`
+    /// if no space is free.
     pub(crate) fn offset_for(&self, bytes: u64) -> Option<u64> {
         let fits = |from: u64, to: u64| (bytes <= to.saturating_sub(from)).then_some(from);
         match self.live.front() {
@@ -38,12 +42,12 @@ impl Ring {
         }
     }
 
-    /// True when a group of that length has room.
+    /// Returns true if a group of `bytes` bytes fits now.
     pub fn fits(&self, bytes: u64) -> bool {
         self.offset_for(bytes).is_some()
     }
 
-    /// Takes room for a group. `None` when it must wait.
+    /// Reserves space for a group and returns its offset. Returns `None` if no space is free.
     pub fn reserve(&mut self, sequence: u64, bytes: u64) -> Option<u64> {
         let offset = self.offset_for(bytes)?;
         self.live.push_back(Span { sequence, offset, bytes });
@@ -51,14 +55,14 @@ impl Ring {
         Some(offset)
     }
 
-    /// Gives back the room of all groups before that sequence.
+    /// Releases the space of all groups with lower sequence numbers.
     pub fn release_before(&mut self, sequence: u64) {
         while self.live.front().is_some_and(|span| span.sequence < sequence) {
             self.live.pop_front();
         }
     }
 
-    /// Bytes of the ring that cannot be written now, the waste at its end included.
+    /// Returns the bytes of the ring that are not writable now, including unused space at its end.
     pub fn used(&self) -> u64 {
         match (self.live.front(), self.live.back()) {
             (Some(tail), Some(last)) if tail.offset <= last.offset => last.offset + last.bytes - tail.offset,
@@ -67,7 +71,7 @@ impl Ring {
         }
     }
 
-    /// Length of the ring in bytes.
+    /// Returns the length of the ring in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -78,19 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_go_round_and_never_over_each_other() {
+    fn ring_wraps_without_overwriting_live_groups() {
         let mut ring = Ring::new(100, 0);
         assert_eq!(ring.reserve(1, 40), Some(0));
         assert_eq!(ring.reserve(2, 40), Some(40));
-        assert_eq!(ring.reserve(3, 30), None, "20 at the end, none at the start");
+        assert_eq!(ring.reserve(3, 30), None, "20 bytes are free at the end, none at the start");
         ring.release_before(2);
         assert_eq!(ring.reserve(3, 30), Some(0));
-        assert_eq!(ring.reserve(4, 11), None, "the second group begins at 40");
+        assert_eq!(ring.reserve(4, 11), None, "the second group starts at 40");
         assert_eq!(ring.reserve(4, 10), Some(30));
         assert!(!ring.fits(1));
         assert_eq!(ring.used(), 100);
         ring.release_before(5);
         assert_eq!((ring.used(), ring.head()), (0, 40));
-        assert_eq!(ring.reserve(5, 70), Some(0), "an empty ring begins anew where the end is too short");
+        assert_eq!(ring.reserve(5, 70), Some(0), "an empty ring wraps to 0 when the end is too short");
     }
 }

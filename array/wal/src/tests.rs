@@ -1,4 +1,5 @@
-//! A log in memory: written, torn, read back.
+//! Tests of a log in memory: written, damaged and replayed.
+#![expect(clippy::cast_possible_truncation, reason = "test values are small")]
 
 use crate::*;
 use bytes::Bytes;
@@ -34,7 +35,7 @@ fn read_all(area: &[u8], replay: &mut Replay) -> Vec<(Lsn, Vec<LogOp>)> {
     all
 }
 
-/// Writes one group per record, releasing what is older than `keep` groups.
+/// Writes one group per record and releases groups older than the last `keep`.
 fn log(records: &[Vec<LogOp>], keep: u64) -> (Vec<u8>, Chain, u64, usize) {
     let (mut area, mut chain, mut ring) = (vec![0xEE; CAPACITY as usize], chain(), Ring::new(CAPACITY, 8192));
     let mut starts = Vec::new();
@@ -69,7 +70,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn the_log_goes_round_and_is_read_from_any_group() {
+fn replay_from_any_group_survives_ring_wrap() {
     let records: Vec<_> = (0..100u64).map(|n| write(n, n as u8, 1 + (n as usize * 7) % 20)).collect();
     for keep in 1..4 {
         let (area, chain, head, first) = log(&records, keep);
@@ -83,19 +84,19 @@ fn the_log_goes_round_and_is_read_from_any_group() {
 }
 
 #[test]
-fn a_flipped_bit_ends_the_log_before_its_group() {
+fn flipped_bit_ends_replay_before_its_group() {
     let records: Vec<_> = (0..4).map(|n| write(n, 9, 3)).collect();
     let (area, chain, head, _) = log(&records, 4);
     for at in [head as usize + 8192 + 1, head as usize + 8192 + 70, head as usize + 8192 + 500] {
         let mut damaged = area.clone();
         damaged[at] ^= 4;
-        // Each group takes 4096 bytes here: the damage is in the third.
+        // Each group takes 4096 bytes here, so the damage is in the third.
         assert_eq!(read_all(&damaged, &mut Replay::new(chain, CAPACITY, head)).len(), 2);
     }
 }
 
 #[test]
-fn another_array_s_log_is_not_read() {
+fn log_of_another_array_is_not_replayed() {
     let (area, mut chain, head, _) = log(&[write(0, 1, 1)], 1);
     chain.array[0] ^= 1;
     assert!(read_all(&area, &mut Replay::new(chain, CAPACITY, head)).is_empty());
@@ -139,7 +140,7 @@ fn any_op() -> impl Strategy<Value = LogOp> {
 
 proptest! {
     #[test]
-    fn records_survive_the_round_trip(records in proptest::collection::vec(proptest::collection::vec(any_op(), 1..5), 1..8)) {
+    fn records_round_trip(records in proptest::collection::vec(proptest::collection::vec(any_op(), 1..5), 1..8)) {
         let (mut chain, start) = (chain(), chain());
         let mut builder = GroupBuilder::default();
         records.iter().for_each(|record| builder.push(record));
@@ -150,12 +151,12 @@ proptest! {
     }
 
     #[test]
-    fn bytes_from_anywhere_do_no_harm(data in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_record_bytes_do_not_panic(data in proptest::collection::vec(any::<u8>(), 0..400)) {
         fuzzing::fuzz_record(&data);
     }
 
     #[test]
-    fn a_damaged_log_gives_a_beginning_of_itself(data in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn damaged_log_replays_a_prefix(data in proptest::collection::vec(any::<u8>(), 0..60)) {
         fuzzing::fuzz_replay(&data);
     }
 }

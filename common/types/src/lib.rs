@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod cast;
 mod range;
 
 pub use capacity::{CapacityError, format_capacity, parse_capacity};
+pub use cast::to_usize;
 pub use range::{BlockRange, RangeError};
 
 use serde::{Deserialize, Serialize};
