@@ -1,52 +1,61 @@
-//! What has to be read before a range of a tree can be walked or edited: pages of the map, and pages of the slot table.
+//! Finds the pages that must be loaded before a range of a tree can be walked or edited: pages of
+//! the map and of the slot table.
 
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::tree::{Map, Root, touched};
 
-/// What is not in memory, and is needed.
+/// A page that is needed but not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Absent {
-    /// A page of the map. Its slot, which says where it is, is in memory.
+    /// A page of the map. Its slot, which holds its location, is in memory.
     Page(SlotId),
     /// A page of the slot table.
     Slots(u32),
 }
 
-/// What a walk is for, and with that, which slots it needs beside the pages of the map.
+/// Purpose of a walk. It determines the slots that are needed in addition to the map pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// To see the references: none.
+    /// Inspecting references. No slots are needed.
     References,
-    /// To read: those of the blocks.
+    /// Reading. The slots of the blocks are needed.
     Places,
-    /// To count up what [`Map::collect`] takes: those of the blocks, and of the pages that are taken as a whole.
+    /// Counting up the references that [`Map::collect`] takes. The slots of the blocks, and of the
+    /// pages taken as a whole, are needed.
     Sharing,
-    /// To replace what is there: those of every page on the way and of every block, and of whatever a shared page names, since that is
-    /// counted up when the page is copied.
+    /// Replacing blocks. The slots of all blocks and of every page on the path are needed. So are
+    /// the slots of everything that a shared page references, because copying the page counts these
+    /// references up.
     Edit {
-        /// Blocks of which what is done before, in the same step, may share the pages that lie wholly among them.
+        /// Blocks that an earlier operation of the same step may copy. Pages that are entirely
+        /// within this range may become shared.
         may_be_shared: Option<(u64, u64)>,
     },
 }
 
-/// A walk over the range, and what it has found.
+/// State of one walk over a range, with its results.
 struct Walk<'a, F> {
     map: &'a Map,
     range: (u64, u64),
     need: Need,
     is_whole: &'a F,
-    /// Every slot is in memory.
+    /// True if every page of the slot table is in memory.
     has_all_slots: bool,
     out: &'a mut Vec<Absent>,
 }
 
 impl Map {
-    /// Lists what is not in memory and without which the blocks `first..end` cannot be walked as `need` says. `is_whole` tells, for a page
-    /// that lies wholly in the range (its level and first block), that it will not be entered. A page that is in memory but belongs to
-    /// another level is listed too: whoever comes to load it finds that it is there, and knows that the map is damaged.
+    /// Lists the absent pages that are needed to walk blocks `first..end` for the purpose `need`.
     ///
-    /// What is below something that is listed is not known yet: ask again when all of it is there.
+    /// `is_whole` is called with the level and the first block of a page that is entirely within
+    /// the range. It returns true if the caller will not enter that page.
+    ///
+    /// A page that is in memory but belongs to another level is listed too. Loading it then finds
+    /// it in memory, which reveals that the map is damaged.
+    ///
+    /// Pages below a listed page are not known yet. Call this again once all listed pages are
+    /// loaded.
     pub fn missing(
         &self,
         root: &Root,
@@ -61,21 +70,21 @@ impl Map {
         walk.enter(root.reference, root.height, 0, false);
     }
 
-    /// Lists the slot of a reference if it has to be read before the reference can be counted.
+    /// Lists the slot page of a reference if it must be loaded before the reference can be counted.
     pub fn missing_slot(&self, reference: Ref, out: &mut Vec<Absent>) {
-        if let RefTarget::Page(name) | RefTarget::Data(name) = reference.target() {
-            out.extend(self.slots.absent(name.slot).map(Absent::Slots));
+        if let RefTarget::Page(id) | RefTarget::Data(id) = reference.target() {
+            out.extend(self.slots.absent(id.slot).map(Absent::Slots));
         }
     }
 
-    /// What has to be read before a page of the drop queue can be dropped.
-    pub(crate) fn missing_for_drop(&self, name: SlotId) -> Vec<Absent> {
+    /// Returns the pages that must be loaded before a page of the drop queue can be dropped.
+    pub(crate) fn missing_for_drop(&self, id: SlotId) -> Vec<Absent> {
         let mut absent = Vec::new();
         if self.slots.absent_pages() == 0 {
             return absent;
         }
-        self.missing_slot(Ref::page(name), &mut absent);
-        if let (true, Some(page)) = (absent.is_empty(), self.pages.get(name)) {
+        self.missing_slot(Ref::page(id), &mut absent);
+        if let (true, Some(page)) = (absent.is_empty(), self.pages.get(id)) {
             page.refs.iter().for_each(|reference| self.missing_slot(*reference, &mut absent));
         }
         absent.sort_unstable();
@@ -86,7 +95,7 @@ impl Map {
 
 impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
     fn enter(&mut self, node: Ref, level: u8, start: u64, is_shared: bool) {
-        let RefTarget::Page(name) = node.target() else { return };
+        let RefTarget::Page(id) = node.target() else { return };
         let is_covered = self.range.0 <= start && start + span(level) <= self.range.1;
         let is_whole = is_covered && (self.is_whole)(level, start);
         let is_counted = match self.need {
@@ -94,12 +103,12 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
             Need::Sharing => is_whole,
             Need::Edit { .. } => true,
         };
-        if (is_counted && !self.has_slot(name)) || is_whole {
+        if (is_counted && !self.has_slot(id)) || is_whole {
             return;
         }
-        let Some(page) = self.map.pages.get(name).filter(|page| page.level() == level) else {
-            if self.has_slot(name) {
-                self.out.push(Absent::Page(name));
+        let Some(page) = self.map.pages.get(id).filter(|page| page.level() == level) else {
+            if self.has_slot(id) {
+                self.out.push(Absent::Page(id));
             }
             return;
         };
@@ -109,10 +118,10 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
             _ => false,
         };
         let is_shared =
-            is_shared || will_be_shared || (is_counted && !self.has_all_slots && self.map.slots.count(name) > 1);
+            is_shared || will_be_shared || (is_counted && !self.has_all_slots && self.map.slots.count(id) > 1);
         let named = match is_shared {
             _ if self.has_all_slots => &[],
-            // It will be copied, and all that it names counted up.
+            // The page will be copied, which counts up everything it references.
             true => &page.refs[..],
             false if level == 0 && self.need != Need::References => &page.refs[entries.clone()],
             false => &[],
@@ -125,9 +134,9 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
         }
     }
 
-    /// Whether the slot of a page is in memory; it is listed if not.
-    fn has_slot(&mut self, name: SlotId) -> bool {
-        let absent = if self.has_all_slots { None } else { self.map.slots.absent(name.slot) };
+    /// Returns true if the slot of a page is in memory. Otherwise lists its slot page.
+    fn has_slot(&mut self, id: SlotId) -> bool {
+        let absent = if self.has_all_slots { None } else { self.map.slots.absent(id.slot) };
         self.out.extend(absent.map(Absent::Slots));
         absent.is_none()
     }

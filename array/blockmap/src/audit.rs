@@ -1,6 +1,6 @@
-//! The auditor: counts every reference anew and compares with the slot table.
+//! Map audit: recounts every reference and compares the result with the slot table.
 
-use crate::page::{Below, Page, entry_span, span};
+use crate::page::{Page, Subtree, entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::table::SlotTable;
 use crate::tree::{Map, Root};
@@ -8,80 +8,87 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// What a sound map holds.
+/// Size of a map without violations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Map pages.
+    /// Number of map pages.
     pub pages: u64,
-    /// Data blocks.
+    /// Number of data blocks.
     pub blocks: u64,
 }
 
-/// What is wrong with a map.
+/// An inconsistency in a map.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AuditViolation {
-    /// A count differs from the number of references.
-    #[error("slot {slot} counts {counted} references, {found} were found")]
+    /// The reference count of a slot differs from the number of references.
+    #[error("slot {slot} has reference count {counted}, but {found} references were found")]
     WrongCount {
-        /// The slot.
+        /// Slot number.
         slot: u64,
-        /// What the table says.
+        /// Count in the slot table.
         counted: u32,
-        /// What the walk found.
+        /// Number of references found.
         found: u32,
     },
-    /// A reference names a slot that is free or of another generation.
-    #[error("a reference names slot {0:?}, which is not in use under that name")]
+    /// A reference names a slot that is free or has another generation.
+    #[error("a reference names slot {0:?}, which is free or has another generation")]
     Dangling(SlotId),
     /// A page could not be read.
-    #[error("map page {0:?} cannot be read")]
+    #[error("cannot read map page {0:?}")]
     Unreadable(SlotId),
-    /// Two different kinds of reference name one slot.
-    #[error("slot {0} is named as a page and as data")]
+    /// A slot is referenced both as a page and as data.
+    #[error("slot {0} is referenced both as a page and as data")]
     MixedKinds(u64),
-    /// A page stands at another level than the one that it was made for.
-    #[error("map page {0:?} stands at the wrong level")]
+    /// A page is at a level other than the one it was created for.
+    #[error("map page {0:?} is at the wrong level")]
     WrongLevel(SlotId),
-    /// A root or an entry gives another number of blocks mapped than there are below it.
-    #[error("{counted} blocks are said to be mapped below {reference:?}, {found} are")]
+    /// A root or an entry states a wrong number of mapped blocks.
+    #[error("{counted} blocks are recorded as mapped below {reference:?}, but {found} were found")]
     WrongMapped {
-        /// What the root or the entry names.
+        /// Reference in the root or entry.
         reference: Ref,
-        /// What it says.
+        /// Number of mapped blocks that it states.
         counted: u64,
-        /// What is there.
+        /// Number of mapped blocks found.
         found: u64,
     },
-    /// The table's sum of shared data is wrong.
-    #[error("{counted} sectors of data are counted as shared, {found} are")]
+    /// The slot table's total of shared data is wrong.
+    #[error("{counted} data sectors are recorded as shared, but {found} were found")]
     WrongShared {
-        /// What the table says.
+        /// Total in the slot table.
         counted: u64,
-        /// What the walk found.
+        /// Total found.
         found: u64,
     },
 }
 
-/// What the walk knows of a slot.
+/// Facts collected about a slot.
 struct Found {
     references: u32,
     /// Level of a page; `None` for data.
     level: Option<u8>,
-    /// Blocks mapped below a page, as its own entries have it.
+    /// Blocks mapped below a page, according to its own entries.
     mapped: u64,
 }
 
-/// A reference that the walk has to follow, and what was said of it where it stood.
-struct Step {
+/// A reference to follow, with the facts that its holder states about it.
+struct Visit {
     reference: Ref,
-    /// Level of the subtree; `None` for a page of the drop queue, which may be of any, and for a block.
+    /// Level of the subtree. `None` for a block, and for a page of the drop queue, whose level is
+    /// unknown.
     level: Option<u8>,
     mapped: Option<u64>,
 }
 
 impl Map {
-    /// Walks everything below `roots`, below the drop queue, and the blocks that `held` names (one entry per counted reference from
-    /// outside the map). Pages that are not in memory are read by `load`; `slots` is the slot table with all of its pages.
+    /// Walks the trees below `roots`, the pages of the drop queue and the blocks in `held`.
+    ///
+    /// `held` has one entry for each counted reference from outside the map. `load` reads pages
+    /// that are not in memory. `slots` is the slot table with all of its pages loaded.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first violation found.
     pub fn audit(
         &self,
         slots: &SlotTable,
@@ -90,58 +97,58 @@ impl Map {
         load: &mut dyn FnMut(SlotId) -> Option<Page>,
     ) -> Result<AuditReport, AuditViolation> {
         let mut found: FxHashMap<u64, Found> = FxHashMap::default();
-        let mut said: Vec<(SlotId, u64)> = Vec::new();
+        let mut stated: Vec<(SlotId, u64)> = Vec::new();
         let mut report = AuditReport::default();
         let outside = held.iter().copied().chain(self.drops().map(Ref::page));
-        let mut todo: Vec<Step> = outside.map(|reference| Step { reference, level: None, mapped: None }).collect();
+        let mut queue: Vec<Visit> = outside.map(|reference| Visit { reference, level: None, mapped: None }).collect();
         for root in roots {
             let Root { reference, height, mapped } = *root;
-            step(&mut todo, Below { reference, mapped }, height, span(height))?;
+            enqueue(&mut queue, Subtree { reference, mapped }, height, span(height))?;
         }
-        while let Some(Step { reference, level, mapped }) = todo.pop() {
-            let (name, is_page) = match reference.target() {
-                RefTarget::Data(name) => (name, false),
-                RefTarget::Page(name) => (name, true),
+        while let Some(Visit { reference, level, mapped }) = queue.pop() {
+            let (id, is_page) = match reference.target() {
+                RefTarget::Data(id) => (id, false),
+                RefTarget::Page(id) => (id, true),
                 _ => continue,
             };
-            if slots.get(name).is_none() {
-                return Err(AuditViolation::Dangling(name));
+            if slots.get(id).is_none() {
+                return Err(AuditViolation::Dangling(id));
             }
-            said.extend(mapped.filter(|_| is_page).map(|mapped| (name, mapped)));
-            if let Some(known) = found.get_mut(&name.slot) {
+            stated.extend(mapped.filter(|_| is_page).map(|mapped| (id, mapped)));
+            if let Some(known) = found.get_mut(&id.slot) {
                 known.references += 1;
                 if known.level.is_some() != is_page {
-                    return Err(AuditViolation::MixedKinds(name.slot));
+                    return Err(AuditViolation::MixedKinds(id.slot));
                 }
                 if is_page && level.is_some() && level != known.level {
-                    return Err(AuditViolation::WrongLevel(name));
+                    return Err(AuditViolation::WrongLevel(id));
                 }
                 continue;
             }
             let mut new = Found { references: 1, level: None, mapped: 0 };
             if is_page {
                 report.pages += 1;
-                let page = match self.pages.get(name) {
+                let page = match self.pages.get(id) {
                     Some(page) => Cow::Borrowed(page),
-                    None => Cow::Owned(load(name).ok_or(AuditViolation::Unreadable(name))?),
+                    None => Cow::Owned(load(id).ok_or(AuditViolation::Unreadable(id))?),
                 };
                 if level.is_some_and(|level| level != page.level()) {
-                    return Err(AuditViolation::WrongLevel(name));
+                    return Err(AuditViolation::WrongLevel(id));
                 }
                 (new.level, new.mapped) = (Some(page.level()), page.mapped());
-                enter(&mut todo, &page)?;
+                enqueue_children(&mut queue, &page)?;
             } else {
                 report.blocks += 1;
             }
-            found.insert(name.slot, new);
+            found.insert(id.slot, new);
         }
-        compare(slots, &found, &said)?;
+        compare(slots, &found, &stated)?;
         Ok(report)
     }
 }
 
-/// What the slots count and what was said to be mapped, against what the walk found.
-fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotId, u64)]) -> Result<(), AuditViolation> {
+/// Compares the counts in the slots, and the stated numbers of mapped blocks, with the facts found.
+fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, stated: &[(SlotId, u64)]) -> Result<(), AuditViolation> {
     let mut shared = 0;
     for number in 0..slots.len() {
         let (slot, found) = (slots.number(number), found.get(&number));
@@ -156,33 +163,33 @@ fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, said: &[(SlotId, u6
     if shared != slots.shared_sectors() {
         return Err(AuditViolation::WrongShared { counted: slots.shared_sectors(), found: shared });
     }
-    said.iter().try_for_each(|(name, counted)| {
-        let there = found.get(&name.slot).map_or(0, |found| found.mapped);
-        compare_mapped(Ref::page(*name), *counted, there)
+    stated.iter().try_for_each(|(id, counted)| {
+        let actual = found.get(&id.slot).map_or(0, |found| found.mapped);
+        compare_mapped(Ref::page(*id), *counted, actual)
     })
 }
 
-/// The steps that lead on from a page.
-fn enter(todo: &mut Vec<Step>, page: &Page) -> Result<(), AuditViolation> {
+/// Queues everything that a page references.
+fn enqueue_children(queue: &mut Vec<Visit>, page: &Page) -> Result<(), AuditViolation> {
     match page.level().checked_sub(1) {
-        Some(below) => {
-            (0..page.refs.len()).try_for_each(|index| step(todo, page.entry(index), below, entry_span(page.level())))
-        }
+        Some(below) => (0..page.refs.len())
+            .try_for_each(|index| enqueue(queue, page.entry(index), below, entry_span(page.level()))),
         None => {
-            todo.extend(page.refs.iter().map(|reference| Step { reference: *reference, level: None, mapped: None }));
+            queue.extend(page.refs.iter().map(|reference| Visit { reference: *reference, level: None, mapped: None }));
             Ok(())
         }
     }
 }
 
-/// The step to what stands below a root or an interior entry; what names no page is judged at once.
-fn step(todo: &mut Vec<Step>, below: Below, level: u8, blocks: u64) -> Result<(), AuditViolation> {
-    let Below { reference, mapped } = below;
+/// Queues the subtree below a root or an interior entry. A reference that names no page is checked
+/// immediately.
+fn enqueue(queue: &mut Vec<Visit>, below: Subtree, level: u8, blocks: u64) -> Result<(), AuditViolation> {
+    let Subtree { reference, mapped } = below;
     if reference.is_named() {
-        todo.push(Step { reference, level: Some(level), mapped: Some(mapped) });
+        queue.push(Visit { reference, level: Some(level), mapped: Some(mapped) });
         return Ok(());
     }
-    compare_mapped(reference, mapped, Below::whole(reference, blocks).mapped)
+    compare_mapped(reference, mapped, Subtree::whole(reference, blocks).mapped)
 }
 
 fn compare_mapped(reference: Ref, counted: u64, found: u64) -> Result<(), AuditViolation> {

@@ -1,4 +1,7 @@
-//! Counts have an end. What makes references on purpose stops short of it; what copies pages on write needs the rest.
+//! Limits of reference counts.
+//!
+//! Counts saturate. Operations that share references on purpose stop below the limit; the headroom
+//! is reserved for copy-on-write.
 
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget};
@@ -6,17 +9,21 @@ use crate::table::{is_at_limit, is_near_limit};
 use crate::tree::{Map, Root, touched};
 
 impl Map {
-    /// True when one more reference can be counted, with the headroom that copy-on-write needs left.
+    /// Returns true if one more reference can be counted while leaving the headroom for
+    /// copy-on-write.
     pub fn is_shareable(&self, reference: Ref) -> bool {
         match reference.target() {
-            RefTarget::Data(name) | RefTarget::Page(name) => !is_near_limit(self.slots.count(name)),
+            RefTarget::Data(id) | RefTarget::Page(id) => !is_near_limit(self.slots.count(id)),
             _ => true,
         }
     }
 
-    /// True when blocks `first..end` can be edited: pages that are shared are copied then, and each reference in them is counted once
-    /// more. `whole` are the blocks of which nothing old is left. False only where a block has some four thousand million references
-    /// already. The pages are in memory.
+    /// Returns true if blocks `first..end` can be edited. The pages must be in memory.
+    ///
+    /// An edit copies shared pages, and each copy counts every reference in the page once more.
+    /// `whole` is the range whose old content is replaced entirely.
+    ///
+    /// Returns false only if a block already has about 2^32 references.
     pub fn can_edit(&self, root: &Root, range: (u64, u64), whole: (u64, u64)) -> bool {
         self.slots.near_limit() == 0 || self.can_copy(root.reference, root.height, 0, (range, whole), false)
     }
@@ -29,15 +36,15 @@ impl Map {
         (range, whole): ((u64, u64), (u64, u64)),
         is_shared: bool,
     ) -> bool {
-        let RefTarget::Page(name) = node.target() else { return true };
+        let RefTarget::Page(id) = node.target() else { return true };
         let is_replaced = whole.0 <= start && start + span(level) <= whole.1;
-        let Some(page) = self.pages.get(name).filter(|page| page.level() == level && !is_replaced) else { return true };
-        let is_shared = is_shared || self.slots.count(name) > 1;
-        let has_room = |child: &Ref| match child.target() {
-            RefTarget::Data(name) | RefTarget::Page(name) => !is_at_limit(self.slots.count(name)),
+        let Some(page) = self.pages.get(id).filter(|page| page.level() == level && !is_replaced) else { return true };
+        let is_shared = is_shared || self.slots.count(id) > 1;
+        let can_count = |child: &Ref| match child.target() {
+            RefTarget::Data(id) | RefTarget::Page(id) => !is_at_limit(self.slots.count(id)),
             _ => true,
         };
-        (!is_shared || page.refs.iter().all(has_room))
+        (!is_shared || page.refs.iter().all(can_count))
             && (level == 0
                 || touched(level, start, range).all(|index| {
                     let below = start + index as u64 * entry_span(level);
@@ -52,7 +59,7 @@ mod tests {
     use crate::table::SlotTable;
 
     #[test]
-    fn a_shared_leaf_of_a_block_at_its_end_is_not_copied() {
+    fn shared_leaf_at_count_limit_cannot_be_copied() {
         let mut map = Map::default();
         let block = map.slots.allocate();
         let reference = Ref::data(block);
@@ -63,11 +70,11 @@ mod tests {
         assert!(map.count_up(root.reference) && map.can_edit(&root, (0, 1), (0, 1)));
         assert!(map.slots.count_up_by(block, u32::MAX / 2 - (1 << 22)));
         assert!(!map.is_shareable(reference) && !map.can_edit(&root, (0, 1), (0, 1)));
-        assert!(map.can_edit(&root, (0, 256), (0, 256)), "a leaf that is replaced as a whole is not copied");
-        assert!(!map.can_edit(&root, (0, 256), (1, 256)), "one of which a part of a block is left is");
-        assert!(map.can_edit(&root, (256, 257), (256, 257)), "nor is one that is not there");
+        assert!(map.can_edit(&root, (0, 256), (0, 256)), "a leaf that is replaced entirely is not copied");
+        assert!(!map.can_edit(&root, (0, 256), (1, 256)), "a leaf that keeps part of a block is copied");
+        assert!(map.can_edit(&root, (256, 257), (256, 257)), "a leaf that does not exist is not copied");
         map.release(root.reference);
-        assert!(map.can_edit(&root, (0, 1), (0, 1)), "nor is one that nobody shares");
+        assert!(map.can_edit(&root, (0, 1), (0, 1)), "a leaf that is not shared is not copied");
         map.slots.count_down(block, 1 << 25);
         assert_eq!((map.slots.near_limit(), SlotTable::default().near_limit()), (0, 0));
     }

@@ -1,12 +1,15 @@
-//! Addresses to references: per volume a copy-on-write radix tree, and one slot table below all of them.
+//! Block map: translates volume addresses to stored blocks. Each volume has a copy-on-write radix
+//! tree; all trees share one slot table.
 //!
 //! ```text
-//! volume ─▶ Root ─▶ Page (1024 refs) ─▶ … ─▶ leaf Page (256 refs) ─▶ Ref ─▶ Slot ─▶ SlotPlace in a segment
+//! volume ─▶ Root ─▶ Page (1024 refs) ─▶ … ─▶ leaf Page (256 refs) ─▶ Ref ─▶ Slot ─▶ SlotPlace
 //! ```
 //!
-//! No I/O, no clock, no threads. Pages of the map and of the slot table may be on the drive only: whoever looks or edits asks
-//! [`Map::missing`] first and loads what it names.
+//! The crate performs no I/O, reads no clock and starts no threads. Pages of the map and of the
+//! slot table may be on the drive only. Callers must load the pages listed by [`Map::missing`]
+//! before they read or edit a range.
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
 
 mod absent;
 mod audit;

@@ -1,12 +1,13 @@
-//! A reference: what a map entry says about 4 KiB of a volume, or about the whole subtree below it.
+//! References: the content of a map entry, which describes 4 KiB of a volume or the whole subtree
+//! below the entry.
 
 use std::fmt;
 
-/// Bits of a slot number.
+/// Number of bits of a slot number.
 pub const SLOT_BITS: u32 = 40;
-/// Bits of a generation.
+/// Number of bits of a generation.
 pub const GENERATION_BITS: u32 = 14;
-/// The largest generation; the next one is 0 again.
+/// Highest generation. The next one is 0 again.
 pub const GENERATION_MASK: u16 = (1 << GENERATION_BITS) - 1;
 
 const KIND_SHIFT: u32 = 60;
@@ -19,10 +20,10 @@ const KIND_PATTERN: u64 = 2;
 const KIND_DATA: u64 = 3;
 const KIND_PAGE: u64 = 4;
 
-/// Names an entry of the slot table, at the generation it had when the name was made.
+/// Id of a slot: its number and its generation when the id was created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId {
-    /// Number of the slot, below 2^40.
+    /// Slot number, below 2^40.
     pub slot: u64,
     /// Generation, below 2^14.
     pub generation: u16,
@@ -34,80 +35,84 @@ impl fmt::Debug for SlotId {
     }
 }
 
-/// Eight bytes: kind (bits 60-63), then a 32-bit word (PATTERN: bits 0-31) or a generation (bits 40-53) and a slot (bits 0-39).
-/// All bits that a kind does not use are zero. The null value is a hole.
+/// Encoded reference of eight bytes.
+///
+/// Bits 60-63 hold the kind. PATTERN has a 32-bit word in bits 0-31. DATA and PAGE have a
+/// generation in bits 40-53 and a slot number in bits 0-39. All unused bits are zero, and the value
+/// 0 is a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ref(u64);
 
-/// What a reference means.
+/// Decoded meaning of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefTarget {
     /// Never written, or unmapped. Reads as zeros.
     Hole,
-    /// Zeros that were written.
+    /// Zeros that were written explicitly.
     Zero,
-    /// One 32-bit word, little-endian, repeated.
+    /// A repeated 32-bit little-endian word.
     Pattern(u32),
-    /// 4 KiB of data.
+    /// A data block of 4 KiB.
     Data(SlotId),
-    /// A page of the map, one level below.
+    /// A map page, one level below.
     Page(SlotId),
 }
 
 impl Ref {
-    /// Never written.
+    /// A block that was never written.
     pub const HOLE: Ref = Ref(0);
-    /// Written zeros.
+    /// Zeros that were written explicitly.
     pub const ZERO: Ref = Ref(KIND_ZERO << KIND_SHIFT);
 
-    /// A repeated word; the word 0 gives [`Ref::ZERO`].
+    /// Creates a reference to a repeated word. The word 0 yields [`Ref::ZERO`].
     pub fn pattern(word: u32) -> Ref {
         if word == 0 { Self::ZERO } else { Ref(KIND_PATTERN << KIND_SHIFT | u64::from(word)) }
     }
 
-    /// A data block.
-    pub fn data(name: SlotId) -> Ref {
-        Self::named(KIND_DATA, name)
+    /// Creates a reference to a data block.
+    pub fn data(id: SlotId) -> Ref {
+        Self::named(KIND_DATA, id)
     }
 
-    /// A map page.
-    pub fn page(name: SlotId) -> Ref {
-        Self::named(KIND_PAGE, name)
+    /// Creates a reference to a map page.
+    pub fn page(id: SlotId) -> Ref {
+        Self::named(KIND_PAGE, id)
     }
 
-    fn named(kind: u64, name: SlotId) -> Ref {
-        assert!(name.slot <= SLOT_MASK && name.generation <= GENERATION_MASK);
-        Ref(kind << KIND_SHIFT | u64::from(name.generation) << GENERATION_SHIFT | name.slot)
+    fn named(kind: u64, id: SlotId) -> Ref {
+        assert!(id.slot <= SLOT_MASK && id.generation <= GENERATION_MASK);
+        Ref(kind << KIND_SHIFT | u64::from(id.generation) << GENERATION_SHIFT | id.slot)
     }
 
-    /// The meaning. Panics on a value that [`Ref::from_bits`] would have refused: pages are checked when they are read.
+    /// Decodes the reference. Panics on a value that [`Ref::from_bits`] rejects; pages are checked
+    /// when they are read.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the fields are masked or shifted out of the word")]
     pub fn target(self) -> RefTarget {
-        let name =
-            SlotId { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
+        let id = SlotId { slot: self.0 & SLOT_MASK, generation: (self.0 >> GENERATION_SHIFT) as u16 & GENERATION_MASK };
         match self.0 >> KIND_SHIFT {
             KIND_HOLE => RefTarget::Hole,
             KIND_ZERO => RefTarget::Zero,
             KIND_PATTERN => RefTarget::Pattern(self.0 as u32),
-            KIND_DATA => RefTarget::Data(name),
-            KIND_PAGE => RefTarget::Page(name),
+            KIND_DATA => RefTarget::Data(id),
+            KIND_PAGE => RefTarget::Page(id),
             kind => unreachable!("reference of kind {kind} passed the check of its page"),
         }
     }
 
-    /// True for a reference that names a slot.
+    /// Returns true if the reference names a slot.
     #[inline]
     pub fn is_named(self) -> bool {
         matches!(self.0 >> KIND_SHIFT, KIND_DATA | KIND_PAGE)
     }
 
-    /// The stored form.
+    /// Returns the encoded form.
     #[inline]
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// Reads the stored form; `None` when it is not one.
+    /// Decodes a reference. Returns `None` if the bits are not valid.
     pub fn from_bits(bits: u64) -> Option<Ref> {
         let unused = match bits >> KIND_SHIFT {
             KIND_HOLE | KIND_ZERO => (1 << KIND_SHIFT) - 1,
@@ -133,24 +138,24 @@ mod tests {
 
     #[test]
     fn golden_bits() {
-        let name = SlotId { slot: 0x12_3456_789A, generation: 0x2BCD };
+        let id = SlotId { slot: 0x12_3456_789A, generation: 0x2BCD };
         assert_eq!(Ref::HOLE.to_bits(), 0);
         assert_eq!(Ref::ZERO.to_bits(), 0x1000_0000_0000_0000);
         assert_eq!(Ref::pattern(0xDEAD_BEEF).to_bits(), 0x2000_0000_DEAD_BEEF);
-        assert_eq!(Ref::data(name).to_bits(), 0x302B_CD12_3456_789A);
-        assert_eq!(Ref::page(name).to_bits(), 0x402B_CD12_3456_789A);
+        assert_eq!(Ref::data(id).to_bits(), 0x302B_CD12_3456_789A);
+        assert_eq!(Ref::page(id).to_bits(), 0x402B_CD12_3456_789A);
         assert_eq!(Ref::pattern(0), Ref::ZERO);
     }
 
     #[test]
-    fn meanings_survive_the_round_trip() {
-        let name = SlotId { slot: SLOT_MASK, generation: GENERATION_MASK };
+    fn reference_targets_round_trip() {
+        let id = SlotId { slot: SLOT_MASK, generation: GENERATION_MASK };
         for (reference, target) in [
             (Ref::HOLE, RefTarget::Hole),
             (Ref::ZERO, RefTarget::Zero),
             (Ref::pattern(1), RefTarget::Pattern(1)),
-            (Ref::data(name), RefTarget::Data(name)),
-            (Ref::page(name), RefTarget::Page(name)),
+            (Ref::data(id), RefTarget::Data(id)),
+            (Ref::page(id), RefTarget::Page(id)),
         ] {
             assert_eq!(reference.target(), target);
             assert_eq!(Ref::from_bits(reference.to_bits()), Some(reference));
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_bits_are_refused() {
+    fn from_bits_rejects_unused_bits() {
         for bits in [1, 1 << 60 | 1, 2 << 60 | 1 << 32, 3 << 60 | 1 << 54, 4 << 60 | 1 << 59, 5 << 60, u64::MAX] {
             assert_eq!(Ref::from_bits(bits), None, "{bits:#x}");
         }

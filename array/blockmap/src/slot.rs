@@ -1,10 +1,10 @@
-//! A slot: where a block of data or a page of the map is stored, and how many references name it.
+//! Slots: the location and the reference count of a data block or of a map page.
 
 use crate::reference::{GENERATION_BITS, GENERATION_MASK};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Bits of a segment number: 4 Mi segments.
+/// Number of bits of a segment number, enough for 4 Mi segments.
 pub const SEGMENT_BITS: u32 = 22;
 /// Slots in one page of the slot table.
 pub const SLOTS_PER_PAGE: usize = 256;
@@ -20,13 +20,15 @@ const INDEX_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
 const BLOCKS_SHIFT: u32 = INDEX_SHIFT + INDEX_BITS;
 const _: () = assert!(BLOCKS_SHIFT + BLOCKS_BITS == 64);
 
-/// The most sectors that a place can have: 32 KiB.
+/// Maximum length of a location in sectors: 32 KiB.
 pub const MAX_PLACE_SECTORS: usize = 1 << LENGTH_BITS;
-/// The most blocks of data in one unit.
+/// Maximum number of data blocks in a compression group.
 pub const MAX_GROUP_BLOCKS: usize = 1 << BLOCKS_BITS;
 
-/// The stored form of a slot, 16 bytes. `word`, from bit 0 up: segment 22, sector 16, sectors less one 6, generation 14, index 3,
-/// blocks less one 3.
+/// Encoded slot of 16 bytes.
+///
+/// `word` holds, from bit 0 up: segment (22 bits), sector (16), sectors minus one (6), generation
+/// (14), index (3), blocks minus one (3).
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug)]
 #[repr(C)]
 pub struct SlotBytes {
@@ -37,62 +39,65 @@ pub struct SlotBytes {
 
 const _: () = assert!(size_of::<SlotBytes>() == 16);
 
-/// Where something is stored: a page, or one block of a unit of data. A unit holds up to eight blocks, which were compressed
-/// together; one of a single block in eight sectors holds it as it is.
+/// Location of a map page, or of one block of a compression group.
+///
+/// A compression group holds up to eight data blocks that were compressed together. A group of a
+/// single block in eight sectors is stored uncompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotPlace {
-    /// Segment, below 2^22 - 1.
+    /// Segment number, below 2^22 - 1.
     pub segment: u32,
     /// First 512-byte sector within the segment.
     pub sector: u16,
-    /// Length of the page or unit in sectors, 1 to 64.
+    /// Length of the page or compression group in sectors, 1 to 64.
     pub sectors: u8,
-    /// Which block of the unit, below `blocks`.
+    /// Index of the block in the compression group, below `blocks`.
     pub index: u8,
-    /// Blocks in the unit, 1 to 8.
+    /// Blocks in the compression group, 1 to 8.
     pub blocks: u8,
 }
 
 impl SlotPlace {
-    /// The place of what is stored for itself: a page, or a unit of one block.
+    /// Creates the location of an item that is stored alone: a page, or a group of one block.
     pub fn single(segment: u32, sector: u16, sectors: u8) -> Self {
         Self { segment, sector, sectors, index: 0, blocks: 1 }
     }
 
-    /// The sectors that this block answers for. Those of all blocks of a unit are the sectors of the unit.
+    /// Returns the number of sectors attributed to this block. The shares of all blocks of a group
+    /// add up to the length of the group.
     #[inline]
     pub fn share(&self) -> u32 {
         let upto = |index: u32| index * u32::from(self.sectors) / u32::from(self.blocks);
         upto(u32::from(self.index) + 1) - upto(u32::from(self.index))
     }
 
-    /// True for a block of data that is stored as it is.
+    /// Returns true for a data block that is stored uncompressed.
     #[inline]
     pub fn is_raw(&self) -> bool {
         self.blocks == 1 && self.sectors == 8
     }
 }
 
-/// A slot as values.
+/// Decoded slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// References that name it; 0: free.
+    /// Number of references to the slot; 0 if it is free.
     pub count: u32,
-    /// Its present generation.
+    /// Current generation.
     pub generation: u16,
     /// CRC32C of the stored bytes.
     pub crc: u32,
-    /// Where they are; `None` while they are only in memory and in the log.
+    /// Location of the stored bytes. `None` while they are only in memory and in the log.
     pub place: Option<SlotPlace>,
 }
 
 impl SlotBytes {
-    /// A slot that was never used.
+    /// Creates a slot that was never used.
     pub fn unused() -> Self {
         Self::from(Slot { count: 0, generation: 0, crc: 0, place: None })
     }
 
-    /// References that name the slot.
+    /// Returns the number of references to the slot.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count.get()
@@ -103,26 +108,28 @@ impl SlotBytes {
         self.count = U32::new(count);
     }
 
-    /// The present generation.
+    /// Returns the current generation.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the field is masked")]
     pub fn generation(&self) -> u16 {
         (self.word.get() >> GENERATION_SHIFT) as u16 & GENERATION_MASK
     }
 
-    /// The slot as values; `None` when the bytes are not those of a slot.
+    /// Decodes and validates the slot. Returns `None` if the bytes are not a valid slot.
     pub fn check(&self) -> Option<Slot> {
         let slot = self.values();
-        let is_sound = match slot.place {
-            // Each block of a unit answers for a sector at least.
+        let is_valid = match slot.place {
+            // At least one sector must be attributable to each block of a group.
             Some(place) => place.index < place.blocks && place.blocks <= place.sectors,
             None => slot.crc == 0,
         };
-        // Bits without a meaning are zero.
-        (is_sound && Self::from(slot).word == self.word).then_some(slot)
+        // Unused bits must be zero.
+        (is_valid && Self::from(slot).word == self.word).then_some(slot)
     }
 
-    /// The slot as values.
+    /// Decodes the slot without validation.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the fields are masked, and the sector field has 16 bits")]
     pub fn values(&self) -> Slot {
         let word = self.word.get();
         let segment = word as u32 & NOWHERE;
@@ -180,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_a_place_keeps_its_generation() {
+    fn slot_without_location_keeps_generation() {
         let slot = Slot { count: 1, generation: GENERATION_MASK, crc: 0, place: None };
         assert_eq!(SlotBytes::from(slot).values(), slot);
         assert_eq!(SlotBytes::from(slot).check(), Some(slot));
     }
 
     #[test]
-    fn the_blocks_of_a_unit_share_its_sectors() {
+    fn block_shares_add_up_to_the_group() {
         for (sectors, blocks) in [(8, 1), (1, 8), (9, 8), (17, 5), (64, 8), (3, 2)] {
             let shares = (0..blocks).map(|index| SlotPlace { segment: 0, sector: 0, sectors, index, blocks }.share());
             assert_eq!(shares.sum::<u32>(), u32::from(sectors), "{sectors} sectors of {blocks} blocks");
@@ -195,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_beyond_its_unit_is_refused() {
+    fn check_rejects_block_index_beyond_group() {
         let mut bytes = SlotBytes::unused();
         bytes.word = U64::new(7 | 1 << INDEX_SHIFT);
         assert_eq!(bytes.check(), None);
         bytes.word = U64::new(u64::from(NOWHERE) | 1 << INDEX_SHIFT);
-        assert_eq!(bytes.check(), None, "nowhere has no index");
+        assert_eq!(bytes.check(), None, "a slot without a location has no index");
     }
 }

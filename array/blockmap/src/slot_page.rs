@@ -4,20 +4,20 @@ use crate::slot::{SLOTS_PER_PAGE, SlotBytes};
 use crate::table::is_near_limit;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of one stored page of the slot table.
+/// Size in bytes of a stored page of the slot table.
 pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
 
-/// 256 slots, and what is known of them beside what is stored.
+/// 256 slots, with facts derived from them that are not stored.
 #[derive(Clone)]
 pub(crate) struct SlotPage {
     pub(crate) slots: [SlotBytes; SLOTS_PER_PAGE],
-    /// No slot below this one is free.
+    /// No slot below this index is free.
     pub(crate) first_free: u16,
     /// One bit for each slot that holds a map page.
     holds_page: [u64; SLOTS_PER_PAGE / 64],
 }
 
-/// What a page of the slot table adds to the sums over all of them.
+/// Contribution of one page to the totals of the slot table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageSums {
     pub(crate) free: u16,
@@ -34,8 +34,9 @@ impl SlotPage {
         })
     }
 
-    /// Reads the stored form; `None` when the bytes are not those of a page. `is_metadata` tells, of a segment, that what is stored in it
-    /// are pages and not data.
+    /// Decodes a page. Returns `None` if the bytes are not valid.
+    ///
+    /// `is_metadata` returns true for a segment that holds map pages rather than data.
     pub(crate) fn decode(bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> Option<Box<Self>> {
         let slots = <[SlotBytes; SLOTS_PER_PAGE]>::read_from_bytes(bytes).ok()?;
         if slots.iter().any(|slot| slot.check().is_none_or(|slot| (slot.count == 0) != slot.place.is_none())) {
@@ -49,7 +50,7 @@ impl SlotPage {
         Some(page)
     }
 
-    /// The stored form.
+    /// Returns the encoded form.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.slots.as_bytes()
     }
@@ -74,7 +75,8 @@ impl SlotPage {
         *word = if holds_page { *word | bit } else { *word & !bit };
     }
 
-    /// Sectors that count as shared for one slot: those of data that several references name.
+    /// Returns the sectors that count as shared for one slot: its share of the data if several
+    /// references name it.
     #[inline]
     pub(crate) fn shared_sectors(&self, index: usize) -> u64 {
         let slot = &self.slots[index];
@@ -84,7 +86,14 @@ impl SlotPage {
         slot.values().place.map_or(0, |place| u64::from(place.share()))
     }
 
-    /// The free slot with the lowest number; the page has one.
+    /// Records that a slot became free.
+    #[expect(clippy::cast_possible_truncation, reason = "a page has 256 slots")]
+    pub(crate) fn note_free(&mut self, index: usize) {
+        self.first_free = self.first_free.min(index as u16);
+    }
+
+    /// Takes the free slot with the lowest index. The page must have one.
+    #[expect(clippy::cast_possible_truncation, reason = "a page has 256 slots")]
     pub(crate) fn take_free(&mut self) -> usize {
         let from = usize::from(self.first_free);
         let index = self.slots[from..].iter().position(|slot| slot.count() == 0);

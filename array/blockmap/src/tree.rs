@@ -1,65 +1,68 @@
-//! The tree of one volume: finding references, and replacing them copy-on-write.
+//! Volume trees: lookup of references, and their copy-on-write replacement.
 //!
-//! Two rules keep shared pages sound. *Top down*: a page is made private before anything below it is edited, and copying
-//! a page counts all its children up first. *No faults on the way*: whoever edits has asked [`Map::missing`] before, so that
-//! an edit finds every page and every slot it needs in memory and never stops half-way.
+//! Two rules protect shared pages. *Top down*: a page is made private before anything below it is
+//! edited, and copying a page first counts up all of its children. *No misses*: callers load the
+//! pages listed by [`Map::missing`] before an edit. The edit then finds every page and slot in
+//! memory and never stops half-way.
 
 use crate::absent::Absent;
-use crate::page::{Below, MAX_HEIGHT, Page, PageCache, entries, entry_span, height_for, span};
+use crate::page::{MAX_HEIGHT, Page, PageCache, Subtree, entries, entry_span, height_for, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::slot::SlotPlace;
 use crate::table::{SlotTable, is_near_limit};
 use std::collections::VecDeque;
+use types::to_usize;
 
-/// Where a volume begins.
+/// Root of a volume tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The page at the top, or what the whole volume is.
+    /// Top page, or the content of the whole volume if it is uniform.
     pub reference: Ref,
-    /// Level of that page; 0 is a leaf.
+    /// Level of the top page. Leaves are level 0.
     pub height: u8,
-    /// 4 KiB blocks of the volume that are not HOLE.
+    /// Number of 4 KiB blocks of the volume that are not HOLE.
     pub mapped: u64,
 }
 
 impl Root {
-    /// An empty volume of so many 4 KiB blocks.
+    /// Creates the root of an empty volume of `blocks` 4 KiB blocks.
     pub fn empty(blocks: u64) -> Self {
         Self { reference: Ref::HOLE, height: height_for(blocks), mapped: 0 }
     }
 
-    fn below(&self) -> Below {
-        Below { reference: self.reference, mapped: self.mapped }
+    fn subtree(&self) -> Subtree {
+        Subtree { reference: self.reference, mapped: self.mapped }
     }
 
-    fn put(&mut self, below: Below) {
+    fn put(&mut self, below: Subtree) {
         (self.reference, self.mapped) = (below.reference, below.mapped);
     }
 }
 
-/// A slot that nobody references any more, and where its bytes were.
+/// A slot that lost its last reference, with the location of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// Its name while it lived.
-    pub name: SlotId,
-    /// Where it was stored, if it was.
+    /// Id of the slot before it was freed.
+    pub id: SlotId,
+    /// Location of the bytes, if they were stored.
     pub place: Option<SlotPlace>,
 }
 
-/// A run of blocks with one reference, as [`Map::collect`] gives it.
+/// A run of blocks with one reference, as returned by [`Map::collect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Blocks from the start of the collected range.
+    /// Offset in blocks from the start of the collected range.
     pub offset: u64,
-    /// Length in blocks; for a page the span of its level.
+    /// Length in blocks. For a page this is the span of its level.
     pub blocks: u64,
-    /// One counted reference.
+    /// The reference, already counted.
     pub reference: Ref,
-    /// Of a page: the blocks below it that are not HOLE.
+    /// For a page, the number of blocks below it that are not HOLE.
     mapped: u64,
 }
 
-/// The private pages above a subtree, from the top, and the entry of each that leads on.
+/// The private pages above a subtree, from the top down, each with the index of the entry to
+/// follow.
 #[derive(Clone, Copy)]
 struct Path {
     steps: [(SlotId, usize); MAX_HEIGHT as usize],
@@ -71,8 +74,8 @@ impl Path {
         Self { steps: [(SlotId { slot: 0, generation: 0 }, 0); MAX_HEIGHT as usize], len: 0 }
     }
 
-    fn push(&mut self, name: SlotId, index: usize) {
-        self.steps[self.len] = (name, index);
+    fn push(&mut self, id: SlotId, index: usize) {
+        self.steps[self.len] = (id, index);
         self.len += 1;
     }
 }
@@ -85,26 +88,27 @@ impl std::ops::Deref for Path {
     }
 }
 
-/// A slot has as many references as can be counted.
+/// A slot has reached its reference limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a block is shared as often as can be counted")]
+#[error("reference count of a block is at its limit")]
 pub struct TooManyReferences;
 
-/// Slots and pages of all volumes.
+/// Slots and map pages of all volumes.
 #[derive(Default)]
 pub struct Map {
     /// The slot table.
     pub slots: SlotTable,
-    /// The pages in memory.
+    /// The map pages in memory.
     pub pages: PageCache,
-    /// Pages that lost their last reference; the one that came last is worked off first: of a tree of any size, there are only as many
-    /// here as its pages have references on one way down.
+    /// Pages that lost their last reference. The newest is dropped first, which bounds the queue to
+    /// the references of the pages on one path from root to leaf.
     drops: VecDeque<SlotId>,
     freed: Vec<Freed>,
 }
 
 impl Map {
-    /// Calls `visit(first block, blocks, reference)` for the runs of `first..end` in order; data references come one by one.
+    /// Calls `visit(first block, blocks, reference)` for the runs of `first..end`, in order. Data
+    /// references are reported one by one.
     pub fn visit(&mut self, root: &Root, first: u64, end: u64, visit: &mut impl FnMut(u64, u64, Ref)) {
         self.visit_below(root.reference, root.height, 0, (first, end), visit);
     }
@@ -117,303 +121,324 @@ impl Map {
         range: (u64, u64),
         visit: &mut impl FnMut(u64, u64, Ref),
     ) {
-        let RefTarget::Page(name) = node.target() else {
+        let RefTarget::Page(id) = node.target() else {
             let from = range.0.max(start);
             return visit(from, range.1.min(start + span(level)) - from, node);
         };
         if level == 0 {
-            let page = self.page(name);
+            let page = self.page(id);
             return touched(0, start, range).for_each(|index| visit(start + index as u64, 1, page.refs[index]));
         }
         for index in touched(level, start, range) {
-            let child = self.page(name).refs[index];
+            let child = self.page(id).refs[index];
             self.visit_below(child, level - 1, start + index as u64 * entry_span(level), range, visit);
         }
     }
 
-    fn page(&mut self, name: SlotId) -> &Page {
-        match self.pages.get(name) {
+    fn page(&mut self, id: SlotId) -> &Page {
+        match self.pages.get(id) {
             Some(page) => page,
-            None => panic!("page {name:?} is used while it is not in memory"),
+            None => panic!("page {id:?} is used while it is not in memory"),
         }
     }
 
-    /// Sets every block of `first..end` to `fill`, which names no slot. Whole subtrees are replaced by one reference.
+    /// Sets every block of `first..end` to `fill`, which must not name a slot. Whole subtrees are
+    /// replaced by one reference.
     pub fn fill(&mut self, root: &mut Root, first: u64, end: u64, fill: Ref) {
         assert!(!fill.is_named());
         if first < end {
-            root.put(self.fill_below(root.below(), root.height, 0, (first, end), fill));
+            root.put(self.fill_below(root.subtree(), root.height, 0, (first, end), fill));
         }
     }
 
-    fn fill_below(&mut self, node: Below, level: u8, start: u64, range: (u64, u64), fill: Ref) -> Below {
+    fn fill_below(&mut self, node: Subtree, level: u8, start: u64, range: (u64, u64), fill: Ref) -> Subtree {
         if range.0 <= start && start + span(level) <= range.1 {
             self.release(node.reference);
-            return Below::whole(fill, span(level));
+            return Subtree::whole(fill, span(level));
         }
         if node.reference == fill {
             return node;
         }
-        let name = self.own(node.reference, level);
-        let mut page = std::mem::take(self.pages.edit(name));
+        let id = self.own(node.reference, level);
+        let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = node.mapped;
         for index in touched(level, start, range) {
             let old = page.entry(index);
             let new = if level == 0 {
                 self.release(old.reference);
-                Below::whole(fill, 1)
+                Subtree::whole(fill, 1)
             } else {
                 self.fill_below(old, level - 1, start + index as u64 * entry_span(level), range, fill)
             };
             page.put(index, new);
             mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
         }
-        *self.pages.edit(name) = page;
-        Below { reference: Ref::page(name), mapped }
+        *self.pages.edit(id) = page;
+        Subtree { reference: Ref::page(id), mapped }
     }
 
-    /// Sets every block of `first..end` to the data block `block`, whose one counted reference is taken over. Pages that come out
-    /// alike are made once and shared, so that any length costs a few pages.
+    /// Sets every block of `first..end` to the data block `block` and takes over its one counted
+    /// reference.
+    ///
+    /// Identical pages are created once and shared, so a range of any length costs only a few
+    /// pages.
     pub fn fill_with_block(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
         let mut alike = vec![None; usize::from(root.height) + 1];
         if first < end {
-            root.put(self.fill_block_below(root.below(), root.height, 0, (first, end), block, &mut alike));
+            root.put(self.fill_block_below(root.subtree(), root.height, 0, (first, end), block, &mut alike));
         }
         alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
     }
 
     fn fill_block_below(
         &mut self,
-        node: Below,
+        node: Subtree,
         level: u8,
         start: u64,
         range: (u64, u64),
         block: Ref,
         alike: &mut Vec<Option<Ref>>,
-    ) -> Below {
+    ) -> Subtree {
         if range.0 <= start && start + span(level) <= range.1 {
             self.release(node.reference);
             let page = self.alike(level, block, alike);
             self.share(page);
-            return Below::whole(page, span(level));
+            return Subtree::whole(page, span(level));
         }
-        let name = self.own(node.reference, level);
-        let mut page = std::mem::take(self.pages.edit(name));
+        let id = self.own(node.reference, level);
+        let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = node.mapped;
         for index in touched(level, start, range) {
             let old = page.entry(index);
             let new = if level == 0 {
                 self.share(block);
                 self.release(old.reference);
-                Below::whole(block, 1)
+                Subtree::whole(block, 1)
             } else {
                 self.fill_block_below(old, level - 1, start + index as u64 * entry_span(level), range, block, alike)
             };
             page.put(index, new);
             mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
         }
-        *self.pages.edit(name) = page;
-        Below { reference: Ref::page(name), mapped }
+        *self.pages.edit(id) = page;
+        Subtree { reference: Ref::page(id), mapped }
     }
 
-    /// The page of that level below which everything is `block`; made at its first use.
+    /// Returns the page of `level` whose blocks are all `block`. Creates it on first use.
     fn alike(&mut self, level: u8, block: Ref, alike: &mut Vec<Option<Ref>>) -> Ref {
         if let Some(page) = alike[usize::from(level)] {
             return page;
         }
         let entry = if level == 0 { block } else { self.alike(level - 1, block, alike) };
         let page = Page::filled(level, entry);
-        if let RefTarget::Data(name) | RefTarget::Page(name) = entry.target() {
-            let is_counted = self.slots.count_up_by(name, page.refs.len() as u32);
-            assert!(is_counted, "a new block met the end of its count");
+        if let RefTarget::Data(id) | RefTarget::Page(id) = entry.target() {
+            let is_counted = self.slots.count_up_by(id, entry_count(&page.refs));
+            assert!(is_counted, "the reference count of a new block overflowed");
         }
-        let name = self.slots.allocate_page();
-        self.pages.insert_new(name, page);
-        alike[usize::from(level)] = Some(Ref::page(name));
-        Ref::page(name)
+        let id = self.slots.allocate_page();
+        self.pages.insert_new(id, page);
+        alike[usize::from(level)] = Some(Ref::page(id));
+        Ref::page(id)
     }
 
-    /// Counts up a reference that was made a moment ago and cannot be at the end of its count.
+    /// Counts up a reference that was created just now and therefore cannot be at its limit.
     fn share(&mut self, reference: Ref) {
         let is_counted = self.count_up(reference);
-        assert!(is_counted, "a new block met the end of its count");
+        assert!(is_counted, "the reference count of a new block overflowed");
     }
 
-    /// Puts `refs` (counted by the caller) at the blocks from `first` on, within one leaf, and releases what was there.
+    /// Stores `refs`, counted by the caller, at the blocks from `first` on, and releases the old
+    /// references. All blocks must be within one leaf.
     pub fn set(&mut self, root: &mut Root, first: u64, refs: &[Ref]) {
         let leaf = first - first % span(0);
         assert!(first + refs.len() as u64 <= leaf + span(0));
         if refs.len() as u64 == span(0) {
-            let (name, page) = (self.slots.allocate_page(), Page::leaf(refs));
-            let below = Below { reference: Ref::page(name), mapped: page.mapped() };
-            self.pages.insert_new(name, page);
+            let (id, page) = (self.slots.allocate_page(), Page::leaf(refs));
+            let below = Subtree { reference: Ref::page(id), mapped: page.mapped() };
+            self.pages.insert_new(id, page);
             return self.put_page(root, leaf, 0, below);
         }
         let path = self.own_path(root, leaf, 0);
         let old = self.end(root, &path);
-        let name = self.own(old.reference, 0);
-        let mut page = std::mem::take(self.pages.edit(name));
+        let id = self.own(old.reference, 0);
+        let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = old.mapped;
-        for (index, reference) in ((first - leaf) as usize..).zip(refs) {
-            let (before, after) = (page.entry(index), Below::whole(*reference, 1));
+        for (index, reference) in (to_usize(first - leaf)..).zip(refs) {
+            let (before, after) = (page.entry(index), Subtree::whole(*reference, 1));
             page.put(index, after);
             mapped = mapped.wrapping_add(after.mapped).wrapping_sub(before.mapped);
             self.release(before.reference);
         }
-        *self.pages.edit(name) = page;
-        self.put_end(root, &path, old, Below { reference: Ref::page(name), mapped });
+        *self.pages.edit(id) = page;
+        self.put_end(root, &path, old, Subtree { reference: Ref::page(id), mapped });
     }
 
-    /// Makes the pages above the subtree of that level that begins at block `first` private.
+    /// Makes the pages above a subtree private. The subtree has this level and starts at block
+    /// `first`.
     fn own_path(&mut self, root: &mut Root, first: u64, level: u8) -> Path {
         let mut path = Path::new();
         for at in (level + 1..=root.height).rev() {
             let old = self.end(root, &path);
-            let name = self.own(old.reference, at);
-            self.put_end(root, &path, old, Below { reference: Ref::page(name), ..old });
-            path.push(name, (first / entry_span(at)) as usize % entries(at));
+            let id = self.own(old.reference, at);
+            self.put_end(root, &path, old, Subtree { reference: Ref::page(id), ..old });
+            path.push(id, to_usize(first / entry_span(at)) % entries(at));
         }
         path
     }
 
-    /// What stands at the end of a path.
-    fn end(&mut self, root: &Root, path: &Path) -> Below {
-        path.last().map_or(root.below(), |(name, index)| self.page(*name).entry(*index))
+    /// Returns the subtree at the end of a path.
+    fn end(&mut self, root: &Root, path: &Path) -> Subtree {
+        path.last().map_or(root.subtree(), |(id, index)| self.page(*id).entry(*index))
     }
 
-    /// Replaces what stands at the end of a path, and counts what is mapped now, all the way up.
-    fn put_end(&mut self, root: &mut Root, path: &Path, old: Below, new: Below) {
+    /// Replaces the subtree at the end of a path and updates the mapped blocks of all levels above.
+    fn put_end(&mut self, root: &mut Root, path: &Path, old: Subtree, new: Subtree) {
         if new == old {
             return;
         }
-        let Some(((name, index), above)) = path.split_last() else { return root.put(new) };
-        self.pages.edit(*name).put(*index, new);
+        let Some(((id, index), above)) = path.split_last() else { return root.put(new) };
+        self.pages.edit(*id).put(*index, new);
         let difference = new.mapped.wrapping_sub(old.mapped);
         if difference != 0 {
-            above.iter().for_each(|(name, index)| self.pages.edit(*name).add_mapped(*index, difference));
+            above.iter().for_each(|(id, index)| self.pages.edit(*id).add_mapped(*index, difference));
             root.mapped = root.mapped.wrapping_add(difference);
         }
     }
 
-    /// Replaces the subtree of that level that begins at block `first` by `new`, one counted reference.
-    fn put_page(&mut self, root: &mut Root, first: u64, level: u8, new: Below) {
+    /// Replaces a subtree by `new`, which holds one counted reference. The subtree has this level
+    /// and starts at block `first`.
+    fn put_page(&mut self, root: &mut Root, first: u64, level: u8, new: Subtree) {
         let path = self.own_path(root, first, level);
         let old = self.end(root, &path);
         self.put_end(root, &path, old, new);
         self.release(old.reference);
     }
 
-    /// Has a page in memory stored anew by the next checkpoint, at another place.
-    pub fn rewrite_page(&mut self, name: SlotId) {
-        self.slots.touch_slot(name);
-        self.pages.edit(name);
+    /// Makes the next checkpoint rewrite a page in memory at another location.
+    pub fn rewrite_page(&mut self, id: SlotId) {
+        self.slots.touch_slot(id);
+        self.pages.edit(id);
     }
 
-    /// A private page in the place of `node`: itself when nobody shares it, else a copy, else a page filled with it.
-    /// The reference to `node` passes to the page that is given back.
+    /// Returns a private page in place of `node`. The reference to `node` moves to the returned
+    /// page.
+    ///
+    /// The result is `node` itself if it is not shared, a copy of it if it is, or a new page filled
+    /// with `node`.
     fn own(&mut self, node: Ref, level: u8) -> SlotId {
         let page = match node.target() {
-            RefTarget::Page(name) if self.slots.count(name) == 1 => {
-                self.slots.touch_slot(name);
-                return name;
+            RefTarget::Page(id) if self.slots.count(id) == 1 => {
+                self.slots.touch_slot(id);
+                return id;
             }
-            RefTarget::Page(name) => {
-                let page = self.page(name).clone();
+            RefTarget::Page(id) => {
+                let page = self.page(id).clone();
                 page.refs.iter().for_each(|child| {
                     let counted = self.count_up(*child);
-                    assert!(counted, "a count has met its end in spite of the headroom");
+                    assert!(counted, "a reference count overflowed despite the headroom");
                 });
-                self.slots.count_down(name, 1);
+                self.slots.count_down(id, 1);
                 page
             }
             _ => Page::filled(level, node),
         };
-        let name = self.slots.allocate_page();
-        self.pages.insert_new(name, page);
-        name
+        let id = self.slots.allocate_page();
+        self.pages.insert_new(id, page);
+        id
     }
 
-    /// Counts one more reference, where the reference names a slot.
+    /// Adds one reference if the reference names a slot.
     #[must_use]
     pub fn count_up(&mut self, reference: Ref) -> bool {
         match reference.target() {
-            RefTarget::Data(name) | RefTarget::Page(name) => self.slots.count_up(name),
+            RefTarget::Data(id) | RefTarget::Page(id) => self.slots.count_up(id),
             _ => true,
         }
     }
 
-    /// Drops one reference. A block that loses its last one is freed; a page waits in the queue of [`Map::drop_next`].
+    /// Releases one reference. A block that loses its last reference is freed. A page is queued for
+    /// [`Map::drop_next`].
     pub fn release(&mut self, reference: Ref) {
         match reference.target() {
-            RefTarget::Data(name) | RefTarget::Page(name) if self.slots.count(name) > 1 => {
-                self.slots.count_down(name, 1)
-            }
-            RefTarget::Data(name) => {
-                let place = self.slots.free(name);
-                self.freed.push(Freed { name, place });
+            RefTarget::Data(id) | RefTarget::Page(id) if self.slots.count(id) > 1 => self.slots.count_down(id, 1),
+            RefTarget::Data(id) => {
+                let place = self.slots.free(id);
+                self.freed.push(Freed { id, place });
             }
             // The queue takes over the last reference.
-            RefTarget::Page(name) => self.drops.push_back(name),
+            RefTarget::Page(id) => self.drops.push_back(id),
             _ => {}
         }
     }
 
-    /// Drops so many references of one kind.
+    /// Releases `references` equal references.
     fn release_run(&mut self, reference: Ref, references: u32) {
         match reference.target() {
-            RefTarget::Data(name) | RefTarget::Page(name) if self.slots.count(name) > references => {
-                self.slots.count_down(name, references);
+            RefTarget::Data(id) | RefTarget::Page(id) if self.slots.count(id) > references => {
+                self.slots.count_down(id, references);
             }
             RefTarget::Data(_) | RefTarget::Page(_) => (0..references).for_each(|_| self.release(reference)),
             _ => {}
         }
     }
 
-    /// Works off one page of the drop queue: releases what it references and frees it. `Ok(false)` when the queue is empty;
-    /// `Err` names what has to be read first.
+    /// Drops one page of the drop queue: releases its references and frees it.
+    ///
+    /// Returns `Ok(false)` if the queue is empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns the pages that must be loaded first.
     pub fn drop_next(&mut self) -> Result<bool, Vec<Absent>> {
-        let Some(name) = self.drops.back().copied() else { return Ok(false) };
-        let absent = self.missing_for_drop(name);
+        let Some(id) = self.drops.back().copied() else { return Ok(false) };
+        let absent = self.missing_for_drop(id);
         if !absent.is_empty() {
             return Err(absent);
         }
-        let Some(page) = self.pages.remove(name) else { return Err(vec![Absent::Page(name)]) };
+        let Some(page) = self.pages.remove(id) else { return Err(vec![Absent::Page(id)]) };
         self.drops.pop_back();
-        // Children that are alike go together: a filled leaf is one step.
-        page.refs.chunk_by(|a, b| a == b).for_each(|run| self.release_run(run[0], run.len() as u32));
-        let place = self.slots.free(name);
-        self.freed.push(Freed { name, place });
+        // Equal children are released together, so a filled leaf takes one step.
+        page.refs.chunk_by(|a, b| a == b).for_each(|run| self.release_run(run[0], entry_count(run)));
+        let place = self.slots.free(id);
+        self.freed.push(Freed { id, place });
         Ok(true)
     }
 
-    /// The pages that wait to be dropped. Each holds one reference to its slot.
+    /// Returns the pages waiting to be dropped. Each holds one reference to its slot.
     pub fn drops(&self) -> impl Iterator<Item = SlotId> + '_ {
         self.drops.iter().copied()
     }
 
-    /// Number of pages that wait to be dropped.
+    /// Returns the number of pages waiting to be dropped.
     pub fn drops_len(&self) -> usize {
         self.drops.len()
     }
 
-    /// Puts the next page of the drop queue behind the others: it cannot be read now.
+    /// Moves the next page of the drop queue to the end because it cannot be read now.
     pub fn defer_drop(&mut self) {
         let next = self.drops.pop_back();
-        next.into_iter().for_each(|name| self.drops.push_front(name));
+        next.into_iter().for_each(|id| self.drops.push_front(id));
     }
 
-    /// Puts a page in the drop queue, as it stood there before a restart.
-    pub fn restore_drop(&mut self, name: SlotId) {
-        self.drops.push_back(name);
+    /// Restores a page of the drop queue after a restart.
+    pub fn restore_drop(&mut self, id: SlotId) {
+        self.drops.push_back(id);
     }
 
-    /// The slots that were freed since the last call.
+    /// Appends the slots freed since the last call to `out`.
     pub fn take_freed(&mut self, out: &mut Vec<Freed>) {
         out.append(&mut self.freed);
     }
 
-    /// Collects counted references to the blocks `first..end`, to be stored from block `to` on of a tree of `to_height`: whole
-    /// pages where both ends have the same place in their page, else block by block. On an error nothing stays counted.
+    /// Collects references to the blocks `first..end`, to be stored at block `to` of a tree of
+    /// height `to_height`. Each collected reference is counted up.
+    ///
+    /// Whole pages are collected where both ranges have the same alignment, single blocks
+    /// elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a reference count would exceed its limit. No reference stays counted then.
     pub fn collect(
         &mut self,
         root: &Root,
@@ -424,7 +449,7 @@ impl Map {
     ) -> Result<Vec<Piece>, TooManyReferences> {
         let mut pieces = Vec::new();
         self.collect_below(
-            root.below(),
+            root.subtree(),
             root.height,
             0,
             (first, end),
@@ -433,8 +458,8 @@ impl Map {
         );
         for (done, piece) in pieces.iter().enumerate() {
             let is_countable = match piece.reference.target() {
-                RefTarget::Data(name) | RefTarget::Page(name) => {
-                    !is_near_limit(self.slots.count(name)) && self.slots.count_up(name)
+                RefTarget::Data(id) | RefTarget::Page(id) => {
+                    !is_near_limit(self.slots.count(id)) && self.slots.count_up(id)
                 }
                 _ => true,
             };
@@ -446,11 +471,11 @@ impl Map {
         Ok(pieces)
     }
 
-    /// True when [`Map::collect`] would succeed.
+    /// Returns true if [`Map::collect`] would succeed.
     pub fn can_collect(&self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> bool {
         let mut pieces = Vec::new();
         self.collect_below(
-            root.below(),
+            root.subtree(),
             root.height,
             0,
             (first, end),
@@ -462,7 +487,7 @@ impl Map {
 
     fn collect_below(
         &self,
-        node: Below,
+        node: Subtree,
         level: u8,
         start: u64,
         range: (u64, u64),
@@ -470,16 +495,16 @@ impl Map {
         out: &mut Vec<Piece>,
     ) {
         let is_covered = range.0 <= start && start + span(level) <= range.1;
-        let name = match node.reference.target() {
-            RefTarget::Page(name) if !(is_covered && is_shared(level, start)) => name,
+        let id = match node.reference.target() {
+            RefTarget::Page(id) if !(is_covered && is_shared(level, start)) => id,
             _ => {
                 let from = range.0.max(start);
                 let blocks = range.1.min(start + span(level)) - from;
-                let Below { reference, mapped } = node;
+                let Subtree { reference, mapped } = node;
                 return out.push(Piece { offset: from - range.0, blocks, reference, mapped });
             }
         };
-        let Some(page) = self.pages.get(name) else { panic!("page {name:?} is used while it is not in memory") };
+        let Some(page) = self.pages.get(id) else { panic!("page {id:?} is used while it is not in memory") };
         for index in touched(level, start, range) {
             let at = start + index as u64 * entry_span(level);
             let below = page.entry(index);
@@ -491,17 +516,17 @@ impl Map {
         }
     }
 
-    /// Stores collected pieces from block `to` on. Every piece passes its reference to the tree. A leaf that the pieces cover
-    /// wholly is replaced without being looked into.
+    /// Stores collected pieces from block `to` on. The tree takes over the reference of every
+    /// piece. A leaf that the pieces cover entirely is replaced without being read.
     pub fn store(&mut self, root: &mut Root, to: u64, pieces: &[Piece]) {
-        let mut run = Vec::with_capacity(span(0) as usize);
+        let mut run = Vec::with_capacity(to_usize(span(0)));
         let (mut rest, mut done) = (pieces, 0);
         while let Some(piece) = rest.first() {
             let (at, left) = (to + piece.offset + done, piece.blocks - done);
             if let RefTarget::Page(_) = piece.reference.target() {
                 let level = height_for(left);
                 assert!(span(level) == left && at.is_multiple_of(left));
-                self.put_page(root, at, level, Below { reference: piece.reference, mapped: piece.mapped });
+                self.put_page(root, at, level, Subtree { reference: piece.reference, mapped: piece.mapped });
                 rest = &rest[1..];
                 continue;
             }
@@ -512,34 +537,40 @@ impl Map {
                 continue;
             }
             run.clear();
-            let room = (span(0) - at % span(0)) as usize;
+            let room = to_usize(span(0) - at % span(0));
             while let Some(next) =
                 rest.first().filter(|next| run.len() < room && !matches!(next.reference.target(), RefTarget::Page(_)))
             {
                 let take = (next.blocks - done).min((room - run.len()) as u64);
-                run.extend(std::iter::repeat_n(next.reference, take as usize));
+                run.extend(std::iter::repeat_n(next.reference, to_usize(take)));
                 (rest, done) = advance(rest, done + take);
             }
             self.set(root, at, &run);
         }
     }
 
-    /// Raises the tree until it covers so many blocks.
+    /// Raises the tree until it covers `blocks` blocks.
     pub fn grow(&mut self, root: &mut Root, blocks: u64) {
         while span(root.height) < blocks {
             root.height += 1;
             if root.reference != Ref::HOLE {
-                let name = self.slots.allocate_page();
+                let id = self.slots.allocate_page();
                 let mut page = Page::filled(root.height, Ref::HOLE);
-                page.put(0, root.below());
-                self.pages.insert_new(name, page);
-                root.reference = Ref::page(name);
+                page.put(0, root.subtree());
+                self.pages.insert_new(id, page);
+                root.reference = Ref::page(id);
             }
         }
     }
 }
 
-/// What is left of a list of pieces when `done` blocks of the first one are dealt with.
+/// Returns the number of references in a page or in a part of one.
+#[expect(clippy::cast_possible_truncation, reason = "a page has at most 1024 entries")]
+fn entry_count(refs: &[Ref]) -> u32 {
+    refs.len() as u32
+}
+
+/// Returns the remaining pieces after `done` blocks of the first one were processed.
 fn advance(pieces: &[Piece], done: u64) -> (&[Piece], u64) {
     match pieces.first() {
         Some(piece) if piece.blocks == done => (&pieces[1..], 0),
@@ -547,14 +578,16 @@ fn advance(pieces: &[Piece], done: u64) -> (&[Piece], u64) {
     }
 }
 
-/// True when a whole page of `level` at block `start` of the source lands on a whole page of the destination.
+/// Returns true if a whole source page of `level` at block `start` maps to a whole destination
+/// page.
 pub fn shares(level: u8, start: u64, first: u64, to: u64, to_height: u8) -> bool {
     level <= to_height && (start - first + to).is_multiple_of(span(level))
 }
 
-/// Indices of the entries, of a page of that level that begins at block `start`, that the range touches.
+/// Returns the indices of the entries that the range touches, for a page of `level` that starts at
+/// block `start`.
 pub(crate) fn touched(level: u8, start: u64, range: (u64, u64)) -> std::ops::Range<usize> {
     let from = range.0.saturating_sub(start) / entry_span(level);
     let to = range.1.saturating_sub(start).div_ceil(entry_span(level));
-    from as usize..(to as usize).min(entries(level))
+    to_usize(from)..to_usize(to).min(entries(level))
 }

@@ -1,4 +1,5 @@
-//! Trees against a plain array of references.
+//! Compares trees with a plain array of references.
+#![expect(clippy::cast_possible_truncation, reason = "test values are small")]
 
 use crate::absent::{Absent, Need};
 use crate::audit::AuditViolation;
@@ -6,7 +7,7 @@ use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget};
 use crate::tree::{Map, Root};
 
-/// Two volumes of the same map, with what each block must hold: a tag of the data slot, or a fill.
+/// Two volumes of one map, with the expected reference of each block.
 struct Bench {
     map: Map,
     roots: Vec<Root>,
@@ -66,20 +67,20 @@ impl Bench {
 }
 
 #[test]
-fn an_aligned_copy_shares_leaves() {
+fn aligned_copy_shares_leaves() {
     let mut bench = Bench::new();
     (0..512).for_each(|block| bench.write(0, block));
     bench.check();
     let used = bench.map.slots.used();
     bench.copy(0, 0, 512, 1, 256);
     bench.check();
-    assert_eq!(bench.map.slots.used(), used + 1, "only the other volume's root page is new");
+    assert_eq!(bench.map.slots.used(), used + 1, "only the root page of the other volume is new");
     bench.write(1, 300);
     bench.check();
 }
 
 #[test]
-fn an_overlapping_copy_moves_as_memmove_does() {
+fn overlapping_copy_behaves_like_memmove() {
     for to in [1, 255, 256, 257] {
         let mut bench = Bench::new();
         (0..600).step_by(3).for_each(|block| bench.write(0, block));
@@ -101,11 +102,11 @@ fn dropping_everything_frees_every_slot() {
     let mut freed = Vec::new();
     bench.map.take_freed(&mut freed);
     assert!(freed.len() as u64 >= BLOCKS);
-    assert!(bench.map.slots.used() <= 4, "only the paths along the edge are left");
+    assert!(bench.map.slots.used() <= 4, "only the paths along the edge remain");
 }
 
 #[test]
-fn growing_keeps_what_is_there() {
+fn growing_a_tree_keeps_its_content() {
     let mut map = Map::default();
     let mut root = Root::empty(256);
     let reference = Ref::data(map.slots.allocate());
@@ -136,7 +137,7 @@ proptest::proptest! {
                 3 => bench.fill(volume, first, end, Ref::ZERO),
                 6 => bench.spread(volume, first, end),
                 _ => {
-                    // Every other copy has both ends at the same place of a leaf.
+                    // Every other copy has the same alignment at both ends.
                     let to = if kind == 4 { to - to % 256 + first % 256 } else { to };
                     let end = end.min(first + BLOCKS.saturating_sub(to));
                     if end > first {
@@ -149,7 +150,7 @@ proptest::proptest! {
     }
 }
 
-/// A map with a block in it, and the root of a tall tree.
+/// Creates an empty map and the root of a tall tree.
 fn tall() -> (Map, Root) {
     (Map::default(), Root::empty(3 * span(2)))
 }
@@ -160,7 +161,7 @@ fn audited(map: &mut Map, roots: &[Root]) -> Result<(), AuditViolation> {
 }
 
 #[test]
-fn what_is_mapped_is_counted_at_every_level() {
+fn mapped_blocks_are_counted_at_every_level() {
     let (mut map, mut root) = tall();
     assert_eq!(root.height, 3);
     map.fill(&mut root, 100, span(2) + 100, Ref::ZERO);
@@ -170,13 +171,13 @@ fn what_is_mapped_is_counted_at_every_level() {
     assert_eq!(root.mapped, 2 * span(2) + span(1) + 1 - 100);
     let pieces = map.collect(&root, 0, span(2), 2 * span(2), root.height).unwrap();
     map.store(&mut root, 2 * span(2), &pieces);
-    assert_eq!(root.mapped, 3 * span(2) - 200, "a page of a level is put over what was there");
+    assert_eq!(root.mapped, 3 * span(2) - 200, "a whole page replaces the old content");
     let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 99, &[block]);
-    assert_eq!(root.mapped, 3 * span(2) - 199, "it was a hole");
+    assert_eq!(root.mapped, 3 * span(2) - 199, "the block was a hole");
     let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 2 * span(2) + 5000, &[block]);
-    assert_eq!(root.mapped, 3 * span(2) - 199, "it was not");
+    assert_eq!(root.mapped, 3 * span(2) - 199, "the block was not a hole");
     map.fill(&mut root, 50, 3 * span(2) - span(1), Ref::HOLE);
     assert_eq!(root.mapped, span(1));
     audited(&mut map, &[root]).unwrap();
@@ -186,7 +187,7 @@ fn what_is_mapped_is_counted_at_every_level() {
 }
 
 #[test]
-fn a_wrong_count_of_blocks_is_found() {
+fn audit_finds_wrong_mapped_count() {
     let (mut map, mut root) = tall();
     let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 700, &[block]);
@@ -208,7 +209,7 @@ fn a_wrong_count_of_blocks_is_found() {
 }
 
 #[test]
-fn a_page_at_the_wrong_level_is_never_entered() {
+fn page_at_wrong_level_is_not_entered() {
     let (mut map, mut root) = tall();
     let block = Ref::data(map.slots.allocate());
     map.set(&mut root, 0, &[block]);
@@ -221,14 +222,14 @@ fn a_page_at_the_wrong_level_is_never_entered() {
 }
 
 proptest::proptest! {
-    /// The auditor compares every count of a tall tree after edits of every kind and length.
+    /// The auditor verifies every count of a tall tree after edits of every kind and length.
     #[test]
-    fn counts_stay_exact_in_tall_trees(ops in proptest::collection::vec((0..6u8, 0..12u64, 0..600u64, 0..4u8, 0..12u64), 1..30)) {
+    fn mapped_counts_stay_exact_in_tall_trees(ops in proptest::collection::vec((0..6u8, 0..12u64, 0..600u64, 0..4u8, 0..12u64), 1..30)) {
         let (mut map, empty) = tall();
         let mut roots = [empty; 2];
         let end = 3 * span(2);
         for (kind, big, small, length, to) in ops {
-            // Near the edges of pages of every level.
+            // Ranges start near the edges of pages of every level.
             let first = (big * span(2) / 4 + small).min(end - 1);
             let last = (first + [1, 255, span(1) + 3, span(2)][usize::from(length)]).min(end);
             let volume = usize::from(kind % 2);

@@ -15,6 +15,6 @@ pub use superblock::{
     LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,
     SuperblockError, superblock_offset,
 };
-/// Unit in which a segment is filled.
+/// Unit of space allocation within a segment.
 pub use types::SECTOR_BYTES;
 pub use writer::{CHUNK_BYTES, Chunk, SegmentFill, SegmentWriter};

@@ -1,5 +1,7 @@
-//! Which pages of the slot table are in memory. A page that was stored and has not changed since may leave; whoever needs one of its
-//! slots has it read again. What the pages add up to is kept beside them, so that a page that is away is missed by nobody else.
+//! Residency of slot table pages in memory.
+//!
+//! A page that is stored and unchanged may be evicted, and is read again when one of its slots is
+//! needed. The totals over all pages are kept separately, so evicting a page does not change them.
 
 use super::{MAX_PAGES, SlotTable, page_of};
 use crate::reference::SlotId;
@@ -7,10 +9,20 @@ use crate::slot::SLOTS_PER_PAGE;
 use crate::slot_page::SlotPage;
 use std::cell::Cell;
 
-/// A page with fewer free slots is not worth fetching for them, nor changing for them. So much of the table, a sixteenth, may lie idle.
-const WORTHWHILE_FREE_SLOTS: u16 = (SLOTS_PER_PAGE / 16) as u16;
-/// Pages that are looked at in one search for free slots.
-const PAGES_PER_HUNT: usize = 4096;
+/// Slots in a page.
+#[expect(clippy::cast_possible_truncation, reason = "256 fits in 16 bits")]
+const PAGE_SLOTS: u16 = SLOTS_PER_PAGE as u16;
+/// Minimum number of free slots that makes a page worth loading and changing. At most this share of
+/// the table, a sixteenth, may stay unused.
+const WORTHWHILE_FREE_SLOTS: u16 = PAGE_SLOTS / 16;
+/// Maximum number of pages examined in one search for free slots.
+const PAGES_PER_SEARCH: usize = 4096;
+
+/// Converts an index into the list of pages to a page number.
+#[expect(clippy::cast_possible_truncation, reason = "the table has at most 2^32 pages")]
+fn page_number(index: usize) -> u32 {
+    index as u32
+}
 
 /// A page of the table, in memory or only on the drive.
 #[derive(Default)]
@@ -19,35 +31,35 @@ pub(super) struct Frame {
     pub(super) free: u16,
     is_dirty: bool,
     is_writing: bool,
-    /// It stands in the list of pages with free slots.
+    /// True if the page is in the list of pages with free slots.
     is_listed: bool,
-    /// It could not be read when it was fetched for its free slots.
-    is_bad: bool,
+    /// True if reading the page for its free slots failed.
+    is_unreadable: bool,
     was_used: Cell<bool>,
 }
 
 impl SlotTable {
-    /// Bytes that the table takes in memory.
+    /// Returns the memory used by the table in bytes.
     pub fn bytes(&self) -> u64 {
         self.loaded_page_bytes() + (self.frames.len() * size_of::<Frame>()) as u64
     }
 
-    /// Bytes of those of its pages that are in memory.
+    /// Returns the memory used by the pages in memory, in bytes.
     pub fn loaded_page_bytes(&self) -> u64 {
-        self.here * size_of::<SlotPage>() as u64
+        self.loaded * size_of::<SlotPage>() as u64
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub fn pages(&self) -> u32 {
-        self.frames.len() as u32
+        page_number(self.frames.len())
     }
 
-    /// Pages that are not in memory.
+    /// Returns the number of pages that are not in memory.
     pub fn absent_pages(&self) -> u64 {
-        self.frames.len() as u64 - self.here
+        self.frames.len() as u64 - self.loaded
     }
 
-    /// True when a slot can be looked at: its page is in memory, or there is no such slot.
+    /// Returns true if the slot can be read: its page is in memory, or no such slot exists.
     #[inline]
     pub fn is_loaded(&self, slot: u64) -> bool {
         let frame = self.frames.get(page_of(slot) as usize);
@@ -57,7 +69,7 @@ impl SlotTable {
         })
     }
 
-    /// The page that a slot stands in, when it has to be brought in before the slot can be looked at.
+    /// Returns the page that must be loaded before the slot can be read, if any.
     pub fn absent(&self, slot: u64) -> Option<u32> {
         (!self.is_loaded(slot)).then(|| page_of(slot))
     }
@@ -80,53 +92,54 @@ impl SlotTable {
         }
     }
 
-    /// A page in memory with a free slot. Where there is none, the table grows.
+    /// Returns a page in memory with a free slot. Grows the table if no page has one.
     pub(super) fn page_with_free_slot(&mut self) -> u32 {
         while let Some(number) = self.with_free_slots.front().copied() {
             let frame = &mut self.frames[number as usize];
             if frame.free > 0 && frame.page.is_some() {
                 return number;
             }
-            // Of a page that has left, nothing was counted any more.
+            // An evicted page is already excluded from `free_loaded`.
             frame.is_listed = false;
             self.with_free_slots.pop_front();
         }
         assert!((self.frames.len() as u64) < MAX_PAGES, "the slot table is full");
-        self.append(SlotPage::empty(), SLOTS_PER_PAGE as u16)
+        self.append(SlotPage::empty(), PAGE_SLOTS)
     }
 
-    /// Lists a page in memory for those who take slots, and counts its free ones.
+    /// Adds a page in memory to the list of pages with free slots, and its free slots to the total.
     fn list_free_slots(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
-        self.free_here += u64::from(frame.free);
+        self.free_loaded += u64::from(frame.free);
         if !std::mem::replace(&mut frame.is_listed, true) {
             self.with_free_slots.push_back(number);
         }
     }
 
-    /// A slot of a page in memory has become free.
+    /// Records that a slot of a page in memory became free.
     pub(super) fn note_freed_slot(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
         frame.free += 1;
         self.free += 1;
         if frame.is_listed {
-            self.free_here += 1;
+            self.free_loaded += 1;
         } else {
             self.list_free_slots(number);
         }
     }
 
     fn append(&mut self, page: Box<SlotPage>, free: u16) -> u32 {
-        let number = self.frames.len() as u32;
+        let number = page_number(self.frames.len());
         self.frames.push(Frame { page: Some(page), free, ..Frame::default() });
-        self.here += 1;
+        self.loaded += 1;
         self.free += u64::from(free);
         self.list_free_slots(number);
         number
     }
 
-    /// Appends a stored page; false when the bytes are not those of one. `is_metadata` tells, of a segment, that what is stored in it are
-    /// pages and not data.
+    /// Appends a stored page. Returns false if the bytes are not valid.
+    ///
+    /// `is_metadata` returns true for a segment that holds map pages rather than data.
     pub fn append_stored(&mut self, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
         let Some(page) = SlotPage::decode(bytes, is_metadata) else { return false };
         let sums = page.sums();
@@ -136,8 +149,8 @@ impl SlotTable {
         true
     }
 
-    /// Brings in a page that was away, as it was stored last; one that is here stays as it is. False when the bytes are not those of that
-    /// page.
+    /// Loads an absent page from its stored bytes. A page that is in memory stays unchanged.
+    /// Returns false if the bytes are not valid for that page.
     pub fn load_page(&mut self, number: u32, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
         let Some(frame) = self.frames.get_mut(number as usize) else { return false };
         if frame.page.is_some() {
@@ -147,74 +160,77 @@ impl SlotTable {
             return false;
         };
         frame.page = Some(page);
-        frame.is_bad = false;
+        frame.is_unreadable = false;
         frame.was_used.set(true);
-        self.here += 1;
+        self.loaded += 1;
         if frame.is_listed || frame.free >= WORTHWHILE_FREE_SLOTS {
             self.list_free_slots(number);
         }
         true
     }
 
-    /// True when fewer than `few` free slots are in memory, others are away, and slots are being taken.
+    /// Returns true if fewer than `few` free slots are in memory, absent pages have more, and slots
+    /// are being allocated.
     pub fn needs_free_slots(&self, few: u64) -> bool {
-        self.free_here < few && self.free > self.free_here && self.taken >= u64::from(WORTHWHILE_FREE_SLOTS)
+        self.free_loaded < few && self.free > self.free_loaded && self.taken >= u64::from(WORTHWHILE_FREE_SLOTS)
     }
 
-    /// A page that is away and worth fetching for its free slots, where fewer than `few` are in memory. No more are asked for than what is
-    /// taken can use up.
+    /// Returns an absent page worth loading for its free slots, if fewer than `few` are in memory.
+    /// Requests no more free slots than recent allocations can use.
     pub fn next_page_to_load(&mut self, few: u64) -> Option<u32> {
         if !self.needs_free_slots(few) {
             return None;
         }
         self.taken = self.taken.min(few);
-        for _ in 0..PAGES_PER_HUNT.min(self.frames.len()) {
-            self.hunt = (self.hunt + 1) % self.frames.len();
-            let frame = &self.frames[self.hunt];
-            if frame.page.is_none() && frame.free >= WORTHWHILE_FREE_SLOTS && !frame.is_bad {
+        for _ in 0..PAGES_PER_SEARCH.min(self.frames.len()) {
+            self.search_position = (self.search_position + 1) % self.frames.len();
+            let frame = &self.frames[self.search_position];
+            if frame.page.is_none() && frame.free >= WORTHWHILE_FREE_SLOTS && !frame.is_unreadable {
                 self.taken -= u64::from(WORTHWHILE_FREE_SLOTS);
-                self.vain = 0;
-                return Some(self.hunt as u32);
+                self.search_misses = 0;
+                return Some(page_number(self.search_position));
             }
-            self.vain += 1;
+            self.search_misses += 1;
         }
-        if self.vain >= self.frames.len() {
-            // There is none: the table grows, and is looked through again when more have been taken.
-            (self.taken, self.vain) = (0, 0);
+        if self.search_misses >= self.frames.len() {
+            // No such page exists. The table grows instead, and is searched again after more
+            // allocations.
+            (self.taken, self.search_misses) = (0, 0);
         }
         None
     }
 
-    /// A page cannot be read: its free slots are not counted on until it can.
+    /// Marks a page as unreadable. Its free slots are ignored until it is loaded successfully.
     pub fn mark_unreadable(&mut self, number: u32) {
-        self.frames[number as usize].is_bad = true;
+        self.frames[number as usize].is_unreadable = true;
     }
 
-    /// Lets pages leave that are stored as they are, those first that were not used for longest, until those that are here take `budget`
-    /// bytes. Pages with so many free slots stay as are kept for those who take some.
+    /// Evicts unchanged pages, least recently used first, until the remaining ones take at most
+    /// `budget` bytes. Always leaves at least `free_slots` free slots in memory.
     pub fn shrink(&mut self, budget: u64, free_slots: u64) {
-        // Twice round: the first time, what was used of late is passed over.
+        // Two rounds, because the first one skips recently used pages.
         let mut looks = 2 * self.frames.len();
         while self.loaded_page_bytes() > budget && looks > 0 {
             looks -= 1;
-            self.hand = (self.hand + 1) % self.frames.len();
-            let frame = &mut self.frames[self.hand];
-            let is_kept = frame.is_listed && frame.free > 0 && self.free_here < free_slots + u64::from(frame.free);
+            self.evict_position = (self.evict_position + 1) % self.frames.len();
+            let frame = &mut self.frames[self.evict_position];
+            let is_kept = frame.is_listed && frame.free > 0 && self.free_loaded < free_slots + u64::from(frame.free);
             if frame.page.is_none() || frame.is_dirty || frame.is_writing || is_kept || frame.was_used.take() {
                 continue;
             }
             frame.page = None;
-            self.here -= 1;
-            self.free_here -= if frame.is_listed { u64::from(frame.free) } else { 0 };
+            self.loaded -= 1;
+            self.free_loaded -= if frame.is_listed { u64::from(frame.free) } else { 0 };
         }
     }
 
-    /// Pages changed since the last [`SlotTable::take_dirty`].
+    /// Returns the number of pages changed since the last [`SlotTable::take_dirty`].
     pub fn dirty_pages(&self) -> usize {
         self.dirty.len()
     }
 
-    /// Number of the pages changed since the last call, ascending. They count as clean, and as being written, from now on.
+    /// Takes the numbers of the pages changed since the last call, ascending. From now on they
+    /// count as clean and as being written.
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
@@ -227,14 +243,14 @@ impl SlotTable {
         dirty
     }
 
-    /// The writes of a checkpoint have arrived: what it stored may leave memory.
+    /// Marks the writes of a checkpoint as complete. The pages that it stored may be evicted again.
     pub fn finish_writes(&mut self) {
         for number in std::mem::take(&mut self.writing) {
             self.frames[number as usize].is_writing = false;
         }
     }
 
-    /// Counts a page, which is in memory, as changed: the next checkpoint stores it anew, and until then it stays.
+    /// Marks a page in memory as changed. It stays in memory until the next checkpoint stores it.
     #[inline]
     pub fn touch(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
@@ -245,18 +261,24 @@ impl SlotTable {
         }
     }
 
-    /// As [`SlotTable::touch`], for the page of a slot whose place will change.
+    /// Marks the page of a slot as changed, as [`SlotTable::touch`] does, because its location will
+    /// change.
     #[inline]
-    pub fn touch_slot(&mut self, name: SlotId) {
-        self.touch(page_of(name.slot));
+    pub fn touch_slot(&mut self, id: SlotId) {
+        self.touch(page_of(id.slot));
     }
 
-    /// The stored form of a page in memory.
+    /// Returns the encoded form of a page in memory.
     pub fn page_bytes(&self, number: u32) -> &[u8] {
         self.page(number).as_bytes()
     }
 
-    /// A copy with every page in memory, those that are away as `load` reads them; the number of the page that it cannot. For the auditor.
+    /// Returns a copy of the table with every page loaded, for the auditor. `load` reads the absent
+    /// pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the number of the page that could not be read.
     pub fn load_all(
         &self,
         is_metadata: impl Fn(u32) -> bool,
@@ -271,7 +293,7 @@ impl SlotTable {
             };
             whole.append(page, frame.free);
         }
-        // Not made anew: whether these are right is what the auditor wants to know.
+        // The totals are copied, not recomputed, because the auditor verifies them.
         (whole.shared_sectors, whole.near_limit) = (self.shared_sectors, self.near_limit);
         Ok(whole)
     }

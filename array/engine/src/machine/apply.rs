@@ -447,7 +447,7 @@ impl Core {
             self.map.take_freed(&mut freed);
             let Some(next) = freed.pop() else { break };
             self.pool.place_dead(next.place);
-            if let Some(DirtyBlock { base: Some(base), .. }) = self.dirty.remove(next.name) {
+            if let Some(DirtyBlock { base: Some(base), .. }) = self.dirty.remove(next.id) {
                 self.map.release(Ref::data(base));
             }
         }
