@@ -1,13 +1,14 @@
 //! The engine's budgets (ARCHITECTURE.md): the cost of each operation on one core, without drive and network.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads and writes its report")]
 
-use bench::{Bench, Random, database_like, noise};
+use bench::{Bench, database_like};
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput};
 use engine::{Change, Core, Op};
 use ondisk::ArrayGeometry;
 use std::hint::black_box;
 use std::time::Duration;
+use testing::{SplitMix64, noise};
 use types::{BlockRange, Lba, VolumeId};
 
 const GIB: u64 = 1 << 30;
@@ -32,7 +33,7 @@ fn copies(criterion: &mut Criterion) {
     let source = bench.create_volume(1, GIB);
     let target = bench.create_volume(2, 64 * GIB);
     bench.fill(source, GIB / 2);
-    let mut random = Random::new(1);
+    let mut random = SplitMix64::new(1);
     let blocks = 16 * MIB_BLOCKS;
     criterion.bench_function("xcopy-16MiB-aligned", |bencher| {
         bencher.iter(|| {
@@ -54,8 +55,8 @@ fn fills(criterion: &mut Criterion) {
     let mut bench = Bench::new(geometry());
     let volume = bench.create_volume(1, 1024 * GIB);
     let zeros = Bytes::from_static(&[0; 512]);
-    let block = noise(3, 512);
-    let mut random = Random::new(2);
+    let block = Bytes::from(noise(3, 512));
+    let mut random = SplitMix64::new(2);
     let mut at = move || range(random.below(1 << 20) * MIB_BLOCKS, MIB_BLOCKS);
     criterion.bench_function("write-same-1MiB-zero", |bencher| {
         bencher.iter(|| bench.run([Op::WriteSame { volume, range: at(), pattern: zeros.clone() }]));
@@ -85,22 +86,22 @@ fn reads_and_writes(criterion: &mut Criterion) {
     let volume = bench.create_volume(1, GIB);
     bench.fill(volume, GIB);
     let pages = database_like(1, 4096);
-    let noise_pool: Vec<Bytes> = (0..64).map(|seed| noise(seed, 32 << 10)).collect();
-    let mut random = Random::new(3);
+    let noise_pool: Vec<Bytes> = (0..64).map(|seed| noise(seed, 32 << 10).into()).collect();
+    let mut random = SplitMix64::new(3);
     let mut number = 0;
     let mut group = criterion.benchmark_group("4KiB");
     group.throughput(Throughput::Elements(BATCH));
     group.measurement_time(Duration::from_secs(10));
     // What is written is made beforehand: that is the host's work.
-    let mut writes = |bytes: u64, data: &mut dyn FnMut(&mut Random) -> Bytes| -> Vec<Op> {
-        let mut write = |random: &mut Random| {
+    let mut writes = |bytes: u64, data: &mut dyn FnMut(&mut SplitMix64) -> Bytes| -> Vec<Op> {
+        let mut write = |random: &mut SplitMix64| {
             let data = data(random);
             Op::Write { volume, lba: Lba(random.below(GIB / bytes) * (bytes / 512)), data, fua: false }
         };
         (0..BATCH).map(|_| write(&mut random)).collect()
     };
     group.bench_function("write-database", |bencher| {
-        let mut page = |random: &mut Random| {
+        let mut page = |random: &mut SplitMix64| {
             number += 1;
             stamped(&pages[random.below(4096) as usize], number)
         };
@@ -110,11 +111,11 @@ fn reads_and_writes(criterion: &mut Criterion) {
         bench.run([Op::Write { volume, lba: Lba(index * 8), data: page.clone(), fua: false }]);
     });
     group.bench_function("write-duplicate", |bencher| {
-        let mut page = |random: &mut Random| pages[random.below(4096) as usize].clone();
+        let mut page = |random: &mut SplitMix64| pages[random.below(4096) as usize].clone();
         bencher.iter_batched(|| writes(4096, &mut page), |ops| bench.run(ops), BatchSize::PerIteration);
     });
     group.bench_function("write-32KiB-incompressible", |bencher| {
-        let mut page = |random: &mut Random| {
+        let mut page = |random: &mut SplitMix64| {
             number += 1;
             stamped(&noise_pool[random.below(64) as usize], number)
         };
@@ -129,7 +130,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
     }
     bench.core.request_checkpoint();
     bench.settle();
-    let mut random = Random::new(5);
+    let mut random = SplitMix64::new(5);
     let mut read = |bench: &mut Bench, blocks: u64| {
         let ops: Vec<Op> = (0..BATCH).map(|_| Op::Read { volume, range: range(random.below(blocks) * 8, 8) }).collect();
         black_box(bench.run(ops))
@@ -166,13 +167,13 @@ fn recovery(criterion: &mut Criterion) {
         .expect("a sound geometry");
     let mut bench = Bench::new(geometry);
     let volume = bench.create_volume(1, 2 * GIB);
-    let mut random = Random::new(4);
+    let mut random = SplitMix64::new(4);
     while bench.core.usage().log_used < 2 * GIB - (64 << 20) {
         let ops: Vec<Op> = (0..64)
             .map(|_| Op::Write {
                 volume,
                 lba: Lba(random.below(GIB / 4096) * 8),
-                data: noise(random.draw(), 4096),
+                data: noise(random.next_u64(), 4096).into(),
                 fua: false,
             })
             .collect();

@@ -4,7 +4,7 @@
 //! (metadata) stands in a sparse file, so that what the process takes is what the array takes.
 #![allow(clippy::disallowed_methods, reason = "a benchmark tells the time and reads its own size")]
 
-use bench::{Bench, Random};
+use bench::Bench;
 use bytes::Bytes;
 use engine::{Op, Options};
 use ondisk::{ArrayGeometry, SECTOR_BYTES};
@@ -12,6 +12,7 @@ use platform::{Disk, DiskError, Durability, FileDisk, TemporaryDirectory};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+use testing::SplitMix64;
 use types::Lba;
 
 const GIB: u64 = 1 << 30;
@@ -68,13 +69,13 @@ impl Disk for ForgetfulDisk {
 }
 
 /// A mebibyte that nothing else equals and that does not compress.
-fn unique(random: &mut Random) -> Bytes {
+fn unique(random: &mut SplitMix64) -> Bytes {
     let mut data = Vec::with_capacity(1 << 20);
     while data.len() < 1 << 20 {
-        let second = random.draw();
+        let second = random.next_u64();
         data.extend_from_slice(&mark(second).to_le_bytes());
         data.extend_from_slice(&second.to_le_bytes());
-        (2..SECTOR / 8).for_each(|_| data.extend_from_slice(&random.draw().to_le_bytes()));
+        (2..SECTOR / 8).for_each(|_| data.extend_from_slice(&random.next_u64().to_le_bytes()));
     }
     data.into()
 }
@@ -94,7 +95,7 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
     let before = resident();
     let mut bench = Bench::on(disk, geometry, Options::for_memory(&geometry, memory, None));
     let volume = bench.create_volume(1, 2 * gib * GIB);
-    let mut random = Random::new(memory);
+    let mut random = SplitMix64::new(memory);
     let (start, mib) = (Instant::now(), |bytes: u64| bytes >> 20);
     println!("\nmemory {} MiB, array of {} GiB", mib(memory), geometry.capacity / GIB);
     println!(

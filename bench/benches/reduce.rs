@@ -1,11 +1,12 @@
 //! What reduction costs: fingerprint, index, probe, compression and back, for one block and for a full unit.
 
-use bench::{Random, database_like, noise};
+use bench::database_like;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use reduction::{Index, Scratch, fingerprint, looks_compressible, pack, pack_dense, unpack};
 use std::hint::black_box;
 use std::time::Duration;
+use testing::{SplitMix64, noise};
 
 const BLOCKS: usize = 1024;
 
@@ -20,7 +21,7 @@ fn rotate<'a>(blocks: &'a [Bytes], length: usize) -> impl FnMut() -> &'a [Bytes]
 
 fn units(criterion: &mut Criterion) {
     let database = database_like(1, BLOCKS);
-    let random: Vec<Bytes> = (0..BLOCKS as u64).map(|seed| noise(seed, 4096)).collect();
+    let random: Vec<Bytes> = (0..BLOCKS as u64).map(|seed| noise(seed, 4096).into()).collect();
     let mut scratch = Scratch::default();
     for (name, blocks) in [("database", &database), ("incompressible", &random)] {
         let mut group = criterion.benchmark_group(name);
@@ -46,10 +47,10 @@ fn units(criterion: &mut Criterion) {
 /// Random fingerprints against an index of 45 million entries: each look-up is a miss of the processor's caches.
 fn index(criterion: &mut Criterion) {
     const ENTRIES: u64 = 45_000_000;
-    let mut random = Random::new(1);
-    let block = noise(1, 4096);
+    let mut random = SplitMix64::new(1);
+    let block = Bytes::from(noise(1, 4096));
     criterion.bench_function("fingerprint", |bencher| bencher.iter(|| fingerprint(black_box(&block))));
-    let mut draw = move || u128::from(random.draw()) << 64 | u128::from(random.draw());
+    let mut draw = move || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
     let mut index = Index::new(ENTRIES * 8);
     (0..ENTRIES * 4 / 5).for_each(|slot| index.insert(draw(), slot));
     criterion.bench_function("index-lookup", |bencher| bencher.iter(|| index.lookup(draw())));

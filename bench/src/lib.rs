@@ -4,53 +4,11 @@
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
 use ondisk::ArrayGeometry;
-use parking_lot::Mutex;
-use platform::{Disk, DiskError, Durability};
+use platform::{Disk, DiskError};
+use testing::{MemoryDisk, SplitMix64, noise};
 use types::VolumeId;
 
 const PAGE_BYTES: usize = 4096;
-
-/// A drive in memory. It costs what moving the bytes costs, and nothing else.
-pub struct MemoryDisk(Mutex<Box<[u8]>>);
-
-impl MemoryDisk {
-    /// A drive of that many bytes. Each has its memory from the beginning, so that a benchmark does not measure the system handing it out.
-    pub fn new(size: u64) -> Self {
-        let mut bytes = vec![0; size as usize].into_boxed_slice();
-        bytes.fill(1);
-        Self(Mutex::new(bytes))
-    }
-}
-
-impl Disk for MemoryDisk {
-    fn size(&self) -> u64 {
-        self.0.lock().len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
-        let from = offset as usize;
-        buffer.copy_from_slice(&self.0.lock()[from..from + buffer.len()]);
-        Ok(())
-    }
-
-    fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
-        let mut bytes = self.0.lock();
-        let mut at = offset as usize;
-        for part in parts {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
-
-    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
-        Ok(())
-    }
-}
 
 /// An array, by default on a drive in memory.
 pub struct Bench<D: Disk = MemoryDisk> {
@@ -65,7 +23,7 @@ pub struct Bench<D: Disk = MemoryDisk> {
 impl Bench {
     /// A new array of that geometry, opened.
     pub fn new(geometry: ArrayGeometry) -> Self {
-        Self::on(MemoryDisk::new(geometry.capacity), geometry, Options::for_geometry(&geometry))
+        Self::on(MemoryDisk::filled(geometry.capacity, 1), geometry, Options::for_geometry(&geometry))
     }
 }
 
@@ -153,22 +111,11 @@ impl<D: Disk> Bench<D> {
     /// Fills the start of a volume with data that does not reduce.
     pub fn fill(&mut self, volume: VolumeId, bytes: u64) {
         for megabyte in 0..bytes >> 20 {
-            let data = noise(megabyte, 1 << 20);
+            let data = noise(megabyte, 1 << 20).into();
             self.run([Op::Write { volume, lba: types::Lba(megabyte << 11), data, fua: false }]);
         }
         self.settle();
     }
-}
-
-/// Bytes that look random, the same for the same seed.
-pub fn noise(seed: u64, length: usize) -> Bytes {
-    let mut rng = Random::new(seed);
-    let mut data = Vec::with_capacity(length);
-    while data.len() < length {
-        data.extend_from_slice(&rng.draw().to_le_bytes());
-    }
-    data.truncate(length);
-    data.into()
 }
 
 /// `pages` pages of 4 KiB as a database writes them: rows of growing keys, dates, amounts, names, words, and a part that is random. LZ4
@@ -193,11 +140,11 @@ pub fn database_like(seed: u64, pages: usize) -> Vec<Bytes> {
         "Priscilla",
     ];
     const WORDS: [&str; 8] = ["open", "paid", "shipped", "returned", "cancelled", "waiting", "refunded", "new"];
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let page = |number: usize| {
         let mut page = Vec::with_capacity(PAGE_BYTES + 128);
         page.extend_from_slice(&(number as u64).to_be_bytes());
-        page.extend_from_slice(&random.draw().to_le_bytes());
+        page.extend_from_slice(&random.next_u64().to_le_bytes());
         let mut key = seed << 32 | (number as u64) << 6;
         while page.len() < PAGE_BYTES {
             key += 1;
@@ -207,34 +154,10 @@ pub fn database_like(seed: u64, pages: usize) -> Vec<Bytes> {
             let (name, word) = (NAMES[random.below(16) as usize], WORDS[random.below(8) as usize]);
             let (month, day) = (1 + random.below(12), 1 + random.below(28));
             page.extend_from_slice(format!("{name:16}2026-{month:02}-{day:02} {word:10}").as_bytes());
-            page.extend_from_slice(&random.draw().to_le_bytes()[..4]);
+            page.extend_from_slice(&random.next_u64().to_le_bytes()[..4]);
         }
         page.truncate(PAGE_BYTES);
         Bytes::from(page)
     };
     (0..pages).map(page).collect()
-}
-
-/// A small generator of numbers for benchmarks (splitmix64).
-pub struct Random(u64);
-
-impl Random {
-    /// Begins at a seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// The next number below `limit`.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.draw() % limit
-    }
 }

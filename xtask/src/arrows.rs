@@ -19,6 +19,8 @@ const fn part(name: &'static str, may_use: &'static [&'static str]) -> Part {
 const PARTS: &[Part] = &[
     part("types", &[]),
     part("platform", &["types"]),
+    // The test kit: any crate may test with it, without being listed.
+    part("testing", &["platform"]),
     // The wire.
     part("scsi", &["types"]),
     part("iscsi", &["types", "scsi"]),
@@ -53,15 +55,16 @@ const PARTS: &[Part] = &[
     part("multipath", &["types", "platform", "scsi", "iscsi", "initiator"]),
     part("datastore", &["types", "platform", "scsi", "multipath"]),
     // Simulates the datastore. `ibid-host` uses its workload and its oracle over real iSCSI.
-    part("datastore-sim", &["platform", "scsi", "multipath", "datastore"]),
+    part("datastore-sim", &["platform", "testing", "scsi", "multipath", "datastore"]),
     part("esxi-host", &["types", "platform", "scsi", "iscsi", "initiator", "multipath"]),
-    part("virtual-disk", &["types", "platform", "multipath", "datastore", "esxi-host"]),
-    part("lab", &["types", "platform", "scsi", "initiator", "multipath", "datastore", "virtual-disk"]),
+    part("virtual-disk", &["types", "platform", "testing", "multipath", "datastore", "esxi-host"]),
+    part("lab", &["types", "platform", "testing", "scsi", "initiator", "multipath", "datastore", "virtual-disk"]),
     part(
         "ibid-host",
         &[
             "types",
             "platform",
+            "testing",
             "scsi",
             "iscsi",
             "initiator",
@@ -75,10 +78,13 @@ const PARTS: &[Part] = &[
     ),
     // Around them.
     // Only `sim/*` may use both wings: `array/*` and `host/*` never use each other.
-    part("sim", &["types", "platform", "ondisk", "wal", "blockmap", "fsck", "engine", "datastore-sim"]),
-    part("bench", &["types", "platform", "reduction", "ondisk", "wal", "blockmap", "engine", "initiator"]),
+    part("sim", &["types", "platform", "testing", "ondisk", "wal", "blockmap", "fsck", "engine", "datastore-sim"]),
+    part("bench", &["types", "platform", "testing", "reduction", "ondisk", "wal", "blockmap", "engine", "initiator"]),
     part("xtask", &[]),
 ];
+
+/// The crate that every other may use in its tests.
+const TEST_KIT: &str = "testing";
 
 /// Crates that are pure, and what they may not link for it.
 const PURE: &[&str] = &["types", "scsi", "iscsi", "reduction", "blockmap", "api"];
@@ -122,7 +128,8 @@ fn judge(package: &Package) -> Vec<String> {
         let in_tests = d.kind.as_deref() == Some("dev");
         let dep = short(&d.name);
         if d.path.is_some() {
-            let allowed = part.may_use.contains(&dep) || in_tests && part.may_test_with.contains(&dep);
+            let allowed =
+                part.may_use.contains(&dep) || in_tests && (dep == TEST_KIT || part.may_test_with.contains(&dep));
             (!allowed).then(|| format!("{name}: may not depend on {dep} (xtask/src/arrows.rs)"))
         } else {
             let outside = !in_tests && PURE.contains(&part.name) && OUTSIDE.contains(&dep);

@@ -6,6 +6,7 @@ mod common;
 use common::{create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Options, Usage};
 use ondisk::ArrayGeometry;
+use testing::Rng;
 use types::{Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 2 << 20, segment_bytes: 256 << 10 };
@@ -24,11 +25,10 @@ fn overwritten(percent_full: u64, times: u64, page_budget: u64) {
     for lba in (0..blocks).step_by(PIECE as usize) {
         run(&mut core, &disk, Op::Write { volume: OLD, lba: Lba(lba), data: data(lba, PIECE), fua: false }).unwrap();
     }
-    let (mut random, mut seed) = (1u64, blocks);
+    let (mut rng, mut seed) = (Rng::new(1), blocks);
     for round in 0..times * blocks / PIECE / 64 {
         for tag in 0..64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let lba = (random >> 33) % (blocks / PIECE) * PIECE;
+            let lba = rng.below(blocks / PIECE) * PIECE;
             seed += 1;
             core.submit(Op::Write { volume: OLD, lba: Lba(lba), data: data(seed, PIECE), fua: false }, tag);
         }

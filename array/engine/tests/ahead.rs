@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ARRAY, Memory, data};
+use common::{ARRAY, MemoryDisk, data};
 use engine::{Change, Core, Engine, Op, Owner, Service, call};
 use ondisk::ArrayGeometry;
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A drive that remembers what it was asked for ahead, and what it has read.
 struct Asked {
-    disk: Memory,
+    disk: MemoryDisk,
     asked: Mutex<Vec<(u64, u64)>>,
     changed: Condvar,
     read: Mutex<Vec<(u64, u64)>>,
@@ -56,7 +56,7 @@ impl Asked {
 /// 8 MiB that nothing repeats, written here and there, so that what follows in the volume is apart on the drive.
 fn filled() -> (Arc<Asked>, Engine) {
     let geometry = ArrayGeometry::for_capacity(1 << 30).unwrap();
-    let disk = Memory::new(geometry.capacity);
+    let disk = MemoryDisk::new(geometry.capacity);
     Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
     let disk = Arc::new(Asked { disk, asked: Mutex::default(), changed: Condvar::new(), read: Mutex::default() });
     let (core, _) = Core::recover(&*disk, None).unwrap();

@@ -4,25 +4,15 @@
 
 mod common;
 
-use common::{Memory, create, data, run, settle};
+use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op, OpError};
 use ondisk::ArrayGeometry;
-use parking_lot::Mutex;
 use std::ops::Range;
+use testing::Rng;
 use types::{BlockRange, Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 4 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const V: VolumeId = VolumeId(1);
-
-/// Numbers that look random and are the same in every run.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % below
-    }
-}
 
 fn range(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap()
@@ -138,7 +128,7 @@ fn seal_log(image: &mut [u8], groups: &[Range<usize>]) {
 
 /// Opens the image, and uses what is opened a little.
 fn open(image: Vec<u8>) -> bool {
-    let disk = Memory(Mutex::new(image));
+    let disk = MemoryDisk::from_image(image);
     let Ok((mut core, _)) = Core::recover(&disk, None) else { return false };
     for volume in core.volumes().into_keys() {
         let _ = run_any(&mut core, &disk, Op::Read { volume, range: range(0, 4096) });
@@ -150,7 +140,7 @@ fn open(image: Vec<u8>) -> bool {
     true
 }
 
-fn run_any(core: &mut Core, disk: &Memory, op: Op) -> bool {
+fn run_any(core: &mut Core, disk: &MemoryDisk, op: Op) -> bool {
     core.submit(op, 0);
     settle(core, disk).contains_key(&0)
 }
@@ -169,7 +159,7 @@ fn flip(image: &mut [u8], rng: &mut Rng, of: Range<usize>) {
 fn a_flipped_bit_is_found_or_harmless() {
     let sound = image();
     assert!(open(sound.clone()));
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     let mut opened = 0;
     for round in 0..400 {
         let is_log = round % 6 == 5;
@@ -213,7 +203,7 @@ fn fuzz(seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal: impl Fn(&mut [u8]))
 
 fn fuzz_rounds(rounds: u64, seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal: impl Fn(&mut [u8])) {
     let sound = image();
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     for round in 0..rounds {
         let mut image = sound.clone();
         for _ in 0..=rng.below(3) {
@@ -229,7 +219,7 @@ fn fuzz_rounds(rounds: u64, seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal:
 #[test]
 fn a_forged_superblock_never_panics() {
     let sound = image();
-    let mut rng = Rng(2);
+    let mut rng = Rng::new(2);
     for round in 0..400 {
         let mut image = sound.clone();
         let mut forged = image[..4096].to_vec();
@@ -310,7 +300,7 @@ fn a_deleted_volume_whose_pages_cannot_be_read_is_left_alone_until_the_slow_time
     for group in groups(&image) {
         image[group.start] = 0;
     }
-    let disk = Memory(Mutex::new(image));
+    let disk = MemoryDisk::from_image(image);
     let (mut core, _) = Core::recover(&disk, None).unwrap();
     assert_eq!(
         run(&mut core, &disk, Op::Read { volume: V, range: range(0, 8) }),

@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Memory, create, data, run, settle};
+use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op, Reply};
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
@@ -14,7 +14,7 @@ const VOLUME: VolumeId = VolumeId(1);
 const BLOCK: u64 = 8;
 
 struct Array {
-    disk: Memory,
+    disk: MemoryDisk,
     core: Core,
 }
 

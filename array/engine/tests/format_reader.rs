@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ARRAY, Memory, create, data, run};
+use common::{ARRAY, MemoryDisk, create, data, run};
 use engine::{Change, Op};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeMap;
@@ -288,7 +288,7 @@ fn golden_bytes_of_a_new_array() {
 }
 
 /// An array with something of everything, checkpointed.
-fn filled() -> (Memory, engine::Core) {
+fn filled() -> (MemoryDisk, engine::Core) {
     let (disk, mut core) = create(MEDIUM);
     for op in [
         change(Change::CreateVolume { volume: VolumeId(0x0102), blocks: 8192 }),

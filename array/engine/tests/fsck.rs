@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Memory, create, data, run, settle};
+use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op};
 use fsck::{FsckOptions, FsckReport, Region, Severity, Structure, check, layout};
 use ondisk::ArrayGeometry;
@@ -28,14 +28,14 @@ fn dense(seed: u64, blocks: u64) -> Bytes {
     data(seed, blocks).chunks(16).flat_map(|chunk| [chunk[0]; 16]).collect()
 }
 
-fn checkpoint(core: &mut Core, disk: &Memory) {
+fn checkpoint(core: &mut Core, disk: &MemoryDisk) {
     core.request_checkpoint();
     settle(core, disk);
 }
 
 /// An array with something of everything: shared and compressed blocks, a snapshot, a tree of two levels, what is deleted, and
 /// groups of the log that no checkpoint holds yet.
-fn filled() -> (Memory, Core) {
+fn filled() -> (MemoryDisk, Core) {
     let (disk, mut core) = create(GEOMETRY);
     let change = |changes: Vec<Change>| Op::Change(changes);
     for op in [
@@ -66,15 +66,15 @@ fn filled() -> (Memory, Core) {
     (disk, core)
 }
 
-fn flip(disk: &Memory, byte: u64, bit: u32) {
-    disk.0.lock()[byte as usize] ^= 1 << bit;
+fn flip(disk: &MemoryDisk, byte: u64, bit: u32) {
+    disk.lock()[byte as usize] ^= 1 << bit;
 }
 
 fn tell(report: &FsckReport) -> String {
     report.findings.iter().map(|finding| format!("{:?} {finding}\n", finding.severity)).collect()
 }
 
-fn assert_clean(disk: &Memory) {
+fn assert_clean(disk: &MemoryDisk) {
     let report = check(disk, READ_ONLY);
     assert_eq!(report.findings, [], "{}", tell(&report));
 }
@@ -200,7 +200,7 @@ fn a_group_that_was_acknowledged_is_told_from_one_that_a_crash_cut_short() {
 
 #[test]
 fn a_drive_that_is_no_array_is_told_so() {
-    let disk = Memory::new(1 << 20);
+    let disk = MemoryDisk::new(1 << 20);
     let report = check(&disk, READ_ONLY);
     assert_eq!(report.worst(), Some(Severity::Damage));
     assert!(report.checkpoint.is_none() && report.findings.iter().all(|f| f.structure == Structure::Superblock));
@@ -213,8 +213,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
 
 /// A forger: changes the count of the first slot that counts `from`, and makes every checksum above it right again. What no
 /// checksum tells, only counting does.
-fn forge_count(disk: &Memory, from: u32, to: u32) -> Option<u64> {
-    let mut image = disk.0.lock();
+fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
+    let mut image = disk.lock();
     let superblock = |image: &[u8], at: usize, length: usize| number(image, at, length);
     let [log_bytes, segment_bytes] = [48, 56].map(|at| superblock(&image, at, 8));
     let place = |location: &[u8]| {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Memory, create, data, run, settle};
+use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Reply};
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
@@ -15,14 +15,14 @@ fn range(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap()
 }
 
-fn volume_of(blocks: u64) -> (Memory, Core) {
+fn volume_of(blocks: u64) -> (MemoryDisk, Core) {
     let (disk, mut core) = create(GEOMETRY);
     run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: BIG, blocks }])).unwrap();
     (disk, core)
 }
 
 /// Writes from the start on until the pool is full; gives the number of blocks that it took.
-fn fill(core: &mut Core, disk: &Memory) -> u64 {
+fn fill(core: &mut Core, disk: &MemoryDisk) -> u64 {
     for lba in (0..).step_by(64) {
         match run(core, disk, Op::Write { volume: BIG, lba: Lba(lba), data: data(lba, 64), fua: false }) {
             Ok(_) => {}
@@ -36,7 +36,7 @@ fn fill(core: &mut Core, disk: &Memory) -> u64 {
 }
 
 /// The array is opened again, holds what it held, gives all space back, and takes data as before.
-fn survives(disk: &Memory, mut core: Core, expected: &[(u64, bytes::Bytes)]) {
+fn survives(disk: &MemoryDisk, mut core: Core, expected: &[(u64, bytes::Bytes)]) {
     core.request_checkpoint();
     settle(&mut core, disk);
     assert_eq!(core.stopped(), None);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{ARRAY, Memory, data, run, settle};
+use common::{ARRAY, MemoryDisk, data, run, settle};
 use engine::{Change, Core, Engine, Op, OpError, Reply, Service, call};
 use ondisk::ArrayGeometry;
 use platform::Disk;
@@ -18,8 +18,8 @@ const SMALL: ArrayGeometry = ArrayGeometry {
 const DRIVE: u64 = 16 << 20;
 
 /// An array on a drive that has room for more.
-fn small() -> (Memory, Core) {
-    let disk = Memory::new(DRIVE);
+fn small() -> (MemoryDisk, Core) {
+    let disk = MemoryDisk::new(DRIVE);
     Core::create(&disk, &SMALL.check().unwrap(), ARRAY).unwrap();
     let (mut core, _) = Core::recover(&disk, None).unwrap();
     let create = Change::CreateVolume { volume: VolumeId(1), blocks: 32768 };
@@ -32,12 +32,12 @@ fn write(block: u64) -> Op {
 }
 
 /// Writes what repeats nothing until no more fits; gives how many writes did.
-fn fill(core: &mut Core, disk: &Memory, from: u64) -> u64 {
+fn fill(core: &mut Core, disk: &MemoryDisk, from: u64) -> u64 {
     let is_done = |block: &u64| run(core, disk, write(*block)) == Ok(Reply::Done);
     (from..400).take_while(is_done).count() as u64
 }
 
-fn is_sound(disk: &Memory) -> bool {
+fn is_sound(disk: &MemoryDisk) -> bool {
     fsck::check(disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 }).is_clean()
 }
 

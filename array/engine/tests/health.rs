@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Memory, create, data};
+use common::{MemoryDisk, create, data};
 use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Owner, Reply, Service, call};
 use fsck::{Structure, layout};
 use ondisk::ArrayGeometry;
@@ -12,19 +12,20 @@ use platform::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use testing::Rng;
 use types::{BlockRange, Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 256 << 10, segment_bytes: 64 << 10 };
 const FAST: u64 = 1 << 40;
 
-fn open() -> (Arc<Memory>, Engine) {
+fn open() -> (Arc<MemoryDisk>, Engine) {
     let (disk, core) = create(GEOMETRY);
     drop(core);
     let disk = Arc::new(disk);
     start(disk)
 }
 
-fn start(disk: Arc<Memory>) -> (Arc<Memory>, Engine) {
+fn start(disk: Arc<MemoryDisk>) -> (Arc<MemoryDisk>, Engine) {
     let (core, _) = Core::recover(&*disk, None).unwrap();
     let engine = Engine::start(core, disk.clone() as Arc<dyn Disk>);
     (disk, engine)
@@ -60,12 +61,12 @@ fn scrub(engine: &Engine) -> Health {
     engine.health()
 }
 
-fn flip(disk: &Memory, byte: u64) {
-    disk.0.lock()[byte as usize] ^= 0x20;
+fn flip(disk: &MemoryDisk, byte: u64) {
+    disk.lock()[byte as usize] ^= 0x20;
 }
 
 /// Three volumes: a block of its own for each, one that the first two share, and a snapshot that keeps what was overwritten.
-fn filled() -> (Arc<Memory>, Engine) {
+fn filled() -> (Arc<MemoryDisk>, Engine) {
     let (disk, engine) = open();
     let create = |volume| Change::CreateVolume { volume: VolumeId(volume), blocks: 4096 };
     change(&engine, vec![create(1), create(2)]);
@@ -170,11 +171,8 @@ fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end(
         change(&engine, vec![Change::CreateVolume { volume: VolumeId(volume), blocks: blocks.next_multiple_of(8) }]);
         volumes.insert(volume, vec![None; BLOCKS]);
     }
-    let (mut chance, mut written) = (12345_u64, 0);
-    let mut pick = |below: u64| {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (chance >> 33) % below
-    };
+    let (mut rng, mut written) = (Rng::new(12345), 0);
+    let mut pick = |below: u64| rng.below(below);
     for round in 0..60_u64 {
         let names: Vec<u64> = volumes.keys().copied().collect();
         let any = names[pick(names.len() as u64) as usize];

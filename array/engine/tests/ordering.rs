@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Answers, Memory, carry_out, create, data, run, settle};
+use common::{Answers, MemoryDisk, carry_out, create, data, run, settle};
 use engine::{Action, Change, Core, Op, OpError, Reply};
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
@@ -12,7 +12,7 @@ use types::{BlockRange, Lba, VolumeId};
 const VOLUME: VolumeId = VolumeId(1);
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 16 << 20, segment_bytes: 256 << 10 };
 
-fn volume() -> (Memory, Core) {
+fn volume() -> (MemoryDisk, Core) {
     let (disk, mut core) = create(GEOMETRY);
     run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 20 }])).unwrap();
     (disk, core)

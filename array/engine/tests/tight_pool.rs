@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Answers, Memory, carry_out, create, data, run, settle};
+use common::{Answers, MemoryDisk, carry_out, create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Options, Reply};
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
@@ -20,7 +20,7 @@ fn options() -> Options {
 }
 
 /// An array with a volume, filled from the start on with `content` until it is full; and how many blocks it took.
-fn full(content: impl Fn(u64) -> Bytes) -> (Memory, Core, u64) {
+fn full(content: impl Fn(u64) -> Bytes) -> (MemoryDisk, Core, u64) {
     let (disk, core) = create(GEOMETRY);
     drop(core);
     let (mut core, _) = Core::recover(&disk, Some(options())).unwrap();
@@ -32,7 +32,7 @@ fn full(content: impl Fn(u64) -> Bytes) -> (Memory, Core, u64) {
     (disk, core, lba)
 }
 
-fn write(core: &mut Core, disk: &Memory, lba: u64, data: Bytes) -> Result<Reply, OpError> {
+fn write(core: &mut Core, disk: &MemoryDisk, lba: u64, data: Bytes) -> Result<Reply, OpError> {
     run(core, disk, Op::Write { volume: VOLUME, lba: Lba(lba), data, fua: false })
 }
 

@@ -81,12 +81,8 @@ async fn an_initiator_that_answers_pings_is_kept() {
 async fn no_cdb_ends_a_session_or_goes_unanswered() {
     let array = Array::start().await;
     let (mut host, mut other) = (array.host(ALPHA).await, array.host(BETA).await);
-    let mut seed = 0x1b1d_u64;
-    let mut random = move || {
-        // Knuth's MMIX generator: the high half is random enough for bytes.
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize
-    };
+    let mut rng = testing::Rng::new(0x1b1d);
+    let mut random = || rng.next_u64() as usize;
     for round in 0..40 {
         for definition in scsi::cdb::COMMANDS {
             let mut cdb = [0; 16];

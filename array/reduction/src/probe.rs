@@ -66,7 +66,7 @@ fn repeats_words<B: AsRef<[u8]>>(blocks: &[B]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::tests::noise;
+    use testing::noise;
 
     #[test]
     fn noise_shows_no_sign() {

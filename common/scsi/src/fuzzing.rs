@@ -146,25 +146,29 @@ mod tests {
     use crate::cdb::COMMANDS;
     use crate::copy::{CopyList, segments_of};
     use crate::inquiry::Naa;
+    use testing::Rng;
     use types::{BlockRange, Lba};
 
-    /// Pseudo-random bytes from a seed (splitmix64), so that a failure is found again.
-    struct Bytes(u64);
+    /// Random bytes from a seed, so that a failure can be reproduced.
+    struct Bytes(Rng);
 
     impl Bytes {
-        fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
+        fn new(seed: u64) -> Self {
+            Self(Rng::new(seed))
+        }
+
+        fn byte(&mut self) -> u8 {
+            self.0.next_u64() as u8
         }
 
         fn below(&mut self, limit: usize) -> usize {
-            (self.next() % limit as u64) as usize
+            self.0.index(limit)
         }
 
         fn fill(&mut self, length: usize) -> Vec<u8> {
-            (0..length).map(|_| self.next() as u8).collect()
+            let mut bytes = vec![0; length];
+            self.0.fill(&mut bytes);
+            bytes
         }
 
         /// `seed` with up to three bytes changed, sometimes cut.
@@ -172,7 +176,7 @@ mod tests {
             let mut bytes = seed.to_vec();
             for _ in 0..self.below(4) {
                 let at = self.below(bytes.len());
-                bytes[at] = self.next() as u8;
+                bytes[at] = self.byte();
             }
             if self.below(4) == 0 {
                 bytes.truncate(self.below(bytes.len() + 1));
@@ -185,7 +189,7 @@ mod tests {
 
     #[test]
     fn slice_of_cdbs() {
-        let mut random = Bytes(1);
+        let mut random = Bytes::new(1);
         for _ in 0..ROUNDS {
             let definition = &COMMANDS[random.below(COMMANDS.len())];
             let mut bytes = random.fill(16);
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn slice_of_parameter_lists() {
-        let mut random = Bytes(2);
+        let mut random = Bytes::new(2);
         let ranges: Vec<_> = (1..5).map(|n| BlockRange::new(Lba(n << 20), n).unwrap()).collect();
         let copy = CopyList::between(Naa([1; 16]), Naa([2; 16]), segments_of(Lba(0), Lba(9), 200_000));
         let control = [0, 0, 0, 0, 0x0a, 0x0a, 0x02, 0x10, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -221,11 +225,11 @@ mod tests {
 
     #[test]
     fn slice_of_reservations() {
-        let mut random = Bytes(3);
+        let mut random = Bytes::new(3);
         for _ in 0..ROUNDS / 40 {
             let mut row = Vec::new();
             for _ in 0..40 {
-                let (from, action) = (random.next() as u8, random.next() as u8);
+                let (from, action) = (random.byte(), random.byte());
                 row.extend([from, action, 1 + random.below(8) as u8, 24]);
                 let mut list = vec![0; 24];
                 list[7] = random.below(3) as u8;
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn slice_of_parameter_data() {
-        let mut random = Bytes(4);
+        let mut random = Bytes::new(4);
         let seeds = [
             Sense::lba_out_of_range(5).at_cdb(2, None).to_bytes(SenseFormat::Descriptor),
             Sense::miscompare(5).to_bytes(SenseFormat::Fixed),

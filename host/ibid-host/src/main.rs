@@ -16,7 +16,6 @@ mod meter;
 mod out;
 mod progress;
 mod pump;
-mod random;
 mod torture;
 mod verbs;
 mod vm;

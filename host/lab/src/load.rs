@@ -1,7 +1,7 @@
 //! Loads on a virtual disk, as the documents describe them: so many operations open at a time, each followed by the next.
 
 use crate::error::LabError;
-use crate::pattern::{Pattern, mix};
+use crate::pattern::Pattern;
 use crate::results::Point;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -12,6 +12,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
+use testing::mix;
 
 /// Longest latency that is told apart, in nanoseconds: a minute.
 const MAX_NS: u64 = 60_000_000_000;

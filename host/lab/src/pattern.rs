@@ -2,6 +2,7 @@
 //! much is zeros. The same seed gives the same data, so that what was copied can be checked.
 
 use bytes::Bytes;
+use testing::{SplitMix64, mix};
 
 /// Blocks are those of the arrays that deduplicate in 4 KiB; larger units find the same share of theirs less often.
 pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;
@@ -63,19 +64,7 @@ impl Pattern {
 /// Noise of a seed, and zeros behind it.
 fn fill(block: &mut [u8], seed: u64, zero_percent: u8) {
     let noise = block.len() * usize::from(100 - zero_percent.min(100)) / 100 / 8 * 8;
-    let mut state = seed;
-    for word in block[..noise].chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        word.copy_from_slice(&mix(state).to_le_bytes());
-    }
-}
-
-/// The mixing function of SplitMix64 (Steele, Lea, Flood 2014).
-#[inline]
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix64::new(seed).fill(&mut block[..noise]);
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use crate::Result;
 use crate::disk::{FaultRates, Media, SimDisk};
 use crate::oracle::Oracle;
-use crate::random::Random;
 use crate::simulation::{ProcessId, ProcessRuntime, Simulation};
 use crate::workload::{HostProcess, Workload, format};
 use datastore::{Datastore, DisabledSafeguards, MountOptions, Runtime, Timing, check};
@@ -12,6 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use testing::SplitMix64;
 
 /// Sectors of the LUN: 4 GiB.
 const BLOCKS: u64 = 8 << 20;
@@ -223,7 +223,7 @@ impl Run {
             let life = async move {
                 let mounted =
                     run.mount(disk, Arc::clone(&runtime), &format!("host{host}"), run.campaign.disabled).await;
-                let random = Random::new(run.simulation.random(Random::number));
+                let random = SplitMix64::new(run.simulation.random(SplitMix64::next_u64));
                 let workload = Arc::clone(&run.workload);
                 let life = HostProcess { workload, host, process, runtime, random, think_time: THINK_TIME };
                 // A life that cannot mount, or ends in an error, is followed by another.

@@ -269,7 +269,7 @@ impl SharedDisk for SimDisk {
     fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
         // Cut by a death, a write may have come half-way.
-        let torn = self.simulation.random(crate::random::Random::number);
+        let torn = self.simulation.random(testing::SplitMix64::next_u64);
         let simulation = self.simulation.clone();
         self.send(move |media| {
             let sectors = data.len() / SECTOR;

@@ -9,7 +9,6 @@
 mod campaign;
 mod disk;
 mod oracle;
-mod random;
 mod simulation;
 mod torture;
 mod workload;

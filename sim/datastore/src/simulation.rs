@@ -1,7 +1,6 @@
 //! A simulation with its own time: tasks of many processes, run one at a time, in an order that a seed decides. When nobody can go
 //! on, time jumps to the next moment at which somebody can.
 
-use crate::random::Random;
 use datastore::{Runtime, Task};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+use testing::SplitMix64;
 
 /// A process: one life of a host. 0 is the simulation itself, which cannot be killed.
 pub(crate) type ProcessId = u32;
@@ -28,7 +28,7 @@ struct State {
     tasks: BTreeMap<u64, Slot>,
     paused: BTreeMap<ProcessId, Duration>,
     dead: BTreeSet<ProcessId>,
-    random: Random,
+    random: SplitMix64,
 }
 
 struct Shared {
@@ -89,7 +89,7 @@ impl Simulation {
             tasks: BTreeMap::new(),
             paused: BTreeMap::new(),
             dead: BTreeSet::new(),
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
         };
         Self(Arc::new(Shared { state: Mutex::new(state), ready: Arc::default() }))
     }
@@ -100,7 +100,7 @@ impl Simulation {
     }
 
     /// Chance.
-    pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
+    pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut SplitMix64) -> T) -> T {
         draw(&mut self.0.state.lock().random)
     }
 
@@ -266,6 +266,6 @@ impl Runtime for ProcessRuntime {
     }
 
     fn random(&self) -> u64 {
-        self.simulation.random(Random::number)
+        self.simulation.random(SplitMix64::next_u64)
     }
 }

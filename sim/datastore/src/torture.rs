@@ -2,7 +2,6 @@
 //! between two of their steps.
 
 use crate::oracle::{Oracle, ProcessId};
-use crate::random::Random;
 use crate::workload::{HostProcess, Workload, format};
 use datastore::{CheckReport, Datastore, DatastoreError, MountOptions, Runtime, Task, Timing, TokioRuntime, check};
 use multipath::{DeviceError, SharedDisk};
@@ -12,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use testing::SplitMix64;
 use tokio::task::AbortHandle;
 
 /// Opens the LUN for a host, with sessions of its own that end when the disk is dropped.
@@ -187,7 +187,7 @@ impl Run {
         else {
             return;
         };
-        let random = Random::new(self.torture.seed ^ u64::from(process).rotate_left(32));
+        let random = SplitMix64::new(self.torture.seed ^ u64::from(process).rotate_left(32));
         let workload = Arc::clone(&self.workload);
         let life = HostProcess { workload, host, process, runtime, random, think_time: Duration::from_millis(2) };
         // A life that ends in an error is followed by another.
@@ -197,7 +197,7 @@ impl Run {
     /// Kills a host now and then, until time is over.
     async fn inject_faults(&self) {
         let simulation = TokioRuntime::default();
-        let mut random = Random::new(self.torture.seed);
+        let mut random = SplitMix64::new(self.torture.seed);
         while simulation.now() < self.torture.time && self.oracle.violation().is_none() {
             let wait = Duration::from_millis(random.below(2 * self.torture.crash_interval.as_millis() as u64 + 1));
             simulation.sleep(wait.min(self.torture.time.saturating_sub(simulation.now()))).await;

@@ -3,7 +3,6 @@
 
 use crate::Result;
 use crate::oracle::{Oracle, ProcessId};
-use crate::random::Random;
 use bytes::Bytes;
 use datastore::{
     BlockFill, Datastore, DatastoreError, ExtentState, FS_BLOCK_BYTES, File, FileAccess, FormatOptions, Mode, Runtime,
@@ -13,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use testing::SplitMix64;
 
 /// Directory of the shared files, and of each host's own.
 const SHARED: &str = "/locks";
@@ -40,7 +40,7 @@ pub(crate) struct HostProcess {
     pub(crate) host: usize,
     pub(crate) process: ProcessId,
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) random: Random,
+    pub(crate) random: SplitMix64,
     /// The longest time that the host does something else, with a file open or without.
     pub(crate) think_time: Duration,
 }

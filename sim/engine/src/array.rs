@@ -1,6 +1,5 @@
 //! The engine's core as the simulator's subject.
 
-use crate::rng::Rng;
 use crate::subject::{Action, Io, Scale, Subject};
 use bytes::Bytes;
 use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
@@ -8,6 +7,7 @@ use fsck::{Finding, Severity, Structure};
 use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError};
 use std::collections::BTreeMap;
+use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
 
 /// Segments by which an array may grow at a time, and room for more than one such step on its drive.

@@ -5,9 +5,9 @@
 //! ago. So new contents are made from those that the array holds as often as from nothing.
 
 use crate::content::{Contents, LBA_LEN};
-use crate::rng::Rng;
 use crate::state::{State, Volume, span};
 use bytes::Bytes;
+use testing::Rng;
 use types::LBAS_PER_BLOCK;
 
 /// Bytes of the unit in which an array looks for what repeats.
@@ -52,7 +52,7 @@ fn cheap(rng: &mut Rng, data: &mut [u8]) {
     match rng.below(4) {
         0 => {}
         1 => {
-            let word = (rng.bits() as u32).to_le_bytes();
+            let word = (rng.next_u64() as u32).to_le_bytes();
             data.chunks_exact_mut(4).for_each(|place| place.copy_from_slice(&word));
         }
         2 => data.fill(rng.pick(&[0x00, 0x55, 0xff])),

@@ -8,12 +8,12 @@
 mod image;
 mod pending;
 
-use crate::rng::Rng;
 use image::Image;
 use pending::Pending;
 use platform::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use testing::Rng;
 
 /// What a drive writes wholly or not at all.
 pub const SECTOR: usize = types::SECTOR_BYTES as usize;
@@ -84,7 +84,7 @@ impl SimDisk {
     /// A drive of `size` bytes on which nothing was ever written.
     pub fn new(size: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let garbage = if rng.percent(75) { rng.bits() | 1 } else { 0 };
+        let garbage = if rng.percent(75) { rng.next_u64() | 1 } else { 0 };
         Self(Mutex::new(Inner {
             size,
             visible: Image::new(garbage),

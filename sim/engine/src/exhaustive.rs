@@ -8,7 +8,6 @@ use crate::disk::{Faults, SimDisk};
 use crate::history::{History, Violation, describe};
 use crate::inspect::inspect;
 use crate::machine::{Answers, Machine};
-use crate::rng::Rng;
 use crate::state::{LEAF_BLOCKS, span};
 use crate::subject::Subject;
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use engine::{Change, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use testing::Rng;
 use types::{Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
@@ -131,7 +131,7 @@ impl<S: Subject> Start<S> {
     /// Executes a sequence once, up to the access `crash_at`, and checks what is there after it. Tells whether the
     /// sequence got so far.
     fn execute(&self, ops: &[Op], manner: Manner, case: u64, crash_at: u64) -> Result<bool, Violation> {
-        let disk = self.disk.fork(Rng::part(case, crash_at).bits());
+        let disk = self.disk.fork(Rng::part(case, crash_at).next_u64());
         let mut history = self.history.clone();
         let mut machine = Machine::new(open::<S>(&disk, &self.setup)?, &disk);
         disk.arm(Faults { crash_at: Some(crash_at), room: S::scale(&self.setup).room, ..Faults::default() });

@@ -34,7 +34,6 @@ pub mod journal;
 pub mod machine;
 pub mod ops;
 pub mod recovered;
-pub mod rng;
 pub mod run;
 pub mod state;
 pub mod subject;

@@ -4,11 +4,11 @@
 
 use crate::disk::{Flush, SimDisk, WriteId};
 use crate::history::Violation;
-use crate::rng::Rng;
 use crate::subject::{Action, Io, Subject};
 use bytes::Bytes;
 use engine::{Op, OpError, Reply, Tag};
 use platform::{Disk, DiskError};
+use testing::Rng;
 
 /// Steps without progress after which the array counts as hung.
 const PATIENCE: u32 = 4000;

@@ -2,10 +2,10 @@
 
 use crate::content::{Contents, LBA_LEN};
 use crate::data::Palette;
-use crate::rng::Rng;
 use crate::state::{LEAF_BLOCKS, State, Volume, span};
 use bytes::Bytes;
 use engine::{Change, MAX_COMPARE_BLOCKS, Op};
+use testing::Rng;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
 /// How the operations of one run are spread. Each run draws its own, so that some runs do hardly anything but copy, and

@@ -5,12 +5,12 @@ use crate::history::{History, Leniency, Violation, describe};
 use crate::inspect::inspect;
 use crate::machine::{Answers, Machine};
 use crate::ops::Mix;
-use crate::rng::Rng;
 use crate::state::brief;
 use crate::subject::{Scale, Subject};
 use engine::OpError;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use testing::Rng;
 
 /// Background work enough for a checkpoint of such small arrays.
 const TICKS_OF_A_CHECKPOINT: u32 = 40;
@@ -208,7 +208,7 @@ fn execute<S: Subject>(plan: &RunPlan, report: &mut Report) -> Result<(), Violat
     let scale = S::scale(&setup);
     let mut run: Run<'_, S> = Run {
         plan,
-        disk: SimDisk::new(scale.disk_bytes, rng.bits()),
+        disk: SimDisk::new(scale.disk_bytes, rng.next_u64()),
         history: History::default(),
         mix: Mix::draw(&mut rng, scale.max_write_blocks),
         rng,
@@ -380,7 +380,7 @@ impl<S: Subject> Run<'_, S> {
                 5 => disk.write_back(),
                 6 => machine.subject.checkpoint(),
                 7 => {
-                    let odd = self.rng.bits();
+                    let odd = self.rng.next_u64();
                     self.note(|| "-- grows".to_owned());
                     machine.subject.grow(odd);
                 }
@@ -486,7 +486,7 @@ impl<S: Subject> Run<'_, S> {
                 return Ok(());
             }
             if checkpoint > 1 {
-                let odd = *odd.get_or_insert_with(|| self.rng.bits());
+                let odd = *odd.get_or_insert_with(|| self.rng.next_u64());
                 compared = machine.subject.accounts(disk, odd);
                 if compared.is_ok() || machine.subject.is_settled() {
                     break;

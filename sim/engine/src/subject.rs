@@ -1,10 +1,10 @@
 //! What the simulator drives: a deterministic engine that does no I/O of its own.
 
-use crate::rng::Rng;
 use bytes::Bytes;
 use engine::{Op, OpError, Reply, Tag};
 use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
+use testing::Rng;
 
 /// An access to the drive that the subject wants.
 #[derive(Clone, Debug)]

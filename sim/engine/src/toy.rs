@@ -1,7 +1,6 @@
 //! A small array with a log and nothing else, to test the simulator itself: right as `Toy<SOUND>`, wrong in a known way as
 //! the others.
 
-use crate::rng::Rng;
 use crate::subject::{Action, Io, Scale, Subject};
 use bytes::Bytes;
 use engine::model::Model;
@@ -9,6 +8,7 @@ use engine::{Change, Op, OpError, Reply, Tag};
 use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testing::Rng;
 use types::{BlockRange, Lba, VolumeId};
 
 pub(crate) const SOUND: u8 = 0;

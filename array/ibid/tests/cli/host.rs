@@ -58,14 +58,7 @@ impl Host {
     }
 }
 
-/// So many bytes that cannot be reduced, the same for the same seed.
+/// Returns random bytes, which neither deduplicate nor compress.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Bytes {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 24) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
+    testing::noise(seed, bytes).into()
 }

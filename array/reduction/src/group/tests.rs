@@ -1,18 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-
-/// Bytes that look random, the same for the same seed (splitmix64).
-pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed;
-    let words = std::iter::repeat_with(move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    });
-    words.flat_map(u64::to_le_bytes).take(length).collect()
-}
+use testing::noise;
 
 /// A block of which so many bytes are random and the others one letter.
 fn block(seed: u64, random: usize) -> Bytes {

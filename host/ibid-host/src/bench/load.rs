@@ -5,11 +5,11 @@ use crate::cli::{Pattern, Region};
 use crate::failure::Failure;
 use crate::meter::Meter;
 use crate::pump::{Route, Work};
-use crate::random::Random;
 use bytes::Bytes;
 use initiator::{Completion, CopyRun, LogicalUnit, Request};
 use platform::clock;
 use std::time::{Duration, Instant};
+use testing::SplitMix64;
 
 /// After so many failed commands the load stops: the rest would fail too.
 const MAX_ERRORS: u64 = 1000;
@@ -27,7 +27,7 @@ pub(super) struct Load {
     seq: bool,
     mix: u8,
     fua: bool,
-    random: Random,
+    random: SplitMix64,
     position: u64,
     buffers: Vec<Buffers>,
     /// With [`Op::Caw`], which chunks hold the slot's data at present; the others hold zeros.
@@ -73,7 +73,7 @@ impl Load {
                 "raise --span or lower --size",
             ));
         }
-        let mut random = Random::new(args.seed);
+        let mut random = SplitMix64::new(args.seed);
         let buffers = (0..args.qd).map(|_| Buffers::new(args, &mut random, block as usize)).collect();
         let measure_from = clock::now() + Duration::from_secs_f64(args.warm);
         Ok(Self {
@@ -194,7 +194,7 @@ impl Work for Load {
 }
 
 impl Buffers {
-    fn new(args: &BenchArgs, random: &mut Random, block: usize) -> Self {
+    fn new(args: &BenchArgs, random: &mut SplitMix64, block: usize) -> Self {
         let bytes = match args.op {
             Op::Write | Op::Caw | Op::CawMiss => args.size as usize,
             Op::Read if args.mix > 0 => args.size as usize,
@@ -239,7 +239,7 @@ impl Stamps {
     }
 }
 
-fn render(pattern: Pattern, random: &mut Random, data: &mut [u8]) {
+fn render(pattern: Pattern, random: &mut SplitMix64, data: &mut [u8]) {
     match pattern {
         Pattern::Zero => {}
         Pattern::Random => random.fill(data),

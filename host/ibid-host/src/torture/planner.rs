@@ -4,7 +4,7 @@
 use super::journal::{Kind, Operation};
 use super::model::Model;
 use super::stamp::Stamp;
-use crate::random::Random;
+use testing::SplitMix64;
 
 /// Blocks in 256 KiB: the largest write.
 const MAX_WRITE: u32 = 512;
@@ -54,14 +54,14 @@ pub(crate) enum Step {
 /// The torturer's choices.
 #[derive(Debug)]
 pub(crate) struct Planner {
-    random: Random,
+    random: SplitMix64,
     abilities: Abilities,
 }
 
 impl Planner {
     /// Choices by `seed`, within what the target can do.
     pub(crate) fn new(seed: u64, abilities: Abilities) -> Self {
-        Self { random: Random::new(seed), abilities }
+        Self { random: SplitMix64::new(seed), abilities }
     }
 
     /// The target does not know the command after all, whatever it says of itself: no more of that kind.

@@ -1,7 +1,7 @@
 //! What a block holds under torture: a stamp that says which operation wrote it and where, so that a block found in the
 //! wrong place, or an old one found in place of a newer, names itself.
 
-use crate::random::Random;
+use testing::SplitMix64;
 
 /// Bytes of a logical block. The torture speaks of blocks of this size only; it refuses others at the start.
 pub(crate) const BLOCK: usize = 512;
@@ -35,7 +35,7 @@ impl Stamp {
         let body = &mut block[32..];
         // Three kinds of data, so that stored, compressed and nearly empty blocks all come to be.
         match sequence % 3 {
-            0 => Random::stream(seed ^ sequence, lba).fill(body),
+            0 => SplitMix64::stream(seed ^ sequence, lba).fill(body),
             1 => body.chunks_mut(8).for_each(|word| word.copy_from_slice(&sequence.to_le_bytes()[..word.len()])),
             _ => {}
         }

@@ -7,9 +7,9 @@ use crate::cli::Region;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::pump::pump;
-use crate::random::Random;
 use bytes::Bytes;
 use clap::Args;
+use testing::SplitMix64;
 
 /// Options of `fill`.
 #[derive(Args, Clone, Debug)]
@@ -41,7 +41,7 @@ const CELL: usize = 512;
 fn content(seed: u64, offset: u64, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     for (cell, address) in data.chunks_mut(CELL).zip(offset / CELL as u64..) {
-        Random::stream(seed, address).fill(cell);
+        SplitMix64::stream(seed, address).fill(cell);
     }
     data
 }

@@ -6,19 +6,17 @@ use multipath::{DeviceError, FaultHook, InjectedOutcome, Injection, MemoryArray,
 use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use testing::{Rng, SplitMix64};
 
 const BLOCKS: u64 = 24;
 const BYTES: u64 = BLOCKS * BLOCK;
 
 /// Delays that a seed chooses, so that commands overtake each other.
-struct Delays(AtomicU64);
+struct Delays(Mutex<SplitMix64>);
 
 impl FaultHook for Delays {
     fn inject(&self, _: &str, _: &str, _: &Operation) -> Injection {
-        // SplitMix64.
-        let z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let z = self.0.lock().unwrap().next_u64();
         Injection {
             before: Duration::from_micros(z % 50),
             after: Duration::from_micros((z >> 8) % 50),
@@ -28,13 +26,9 @@ impl FaultHook for Delays {
 }
 
 /// A guest that writes where a seed says until it is told to stop; gives what its disk must hold.
-async fn guest(live: Arc<Live>, mut seed: u64, mut model: Vec<u8>, stop: Arc<AtomicBool>, lane: u64) -> Vec<u8> {
-    let mut random = |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+async fn guest(live: Arc<Live>, seed: u64, mut model: Vec<u8>, stop: Arc<AtomicBool>, lane: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let mut random = |below: u64| rng.below(below);
     let mut after = 3;
     while after > 0 {
         // A few writes more when the migration has ended: they are at the new place.
@@ -74,7 +68,7 @@ async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u
     let settings = MoverSettings { hardware_move, ..MoverSettings::default() };
     // The destination of a copy begins as a thin one: the copier provides its blocks.
     let destination = content(&array, (BLOCKS, seed + 5), Format::Thin, settings).await;
-    array.set_hook(Some(Arc::new(Delays(AtomicU64::new(seed)))));
+    array.set_hook(Some(Arc::new(Delays(Mutex::new(SplitMix64::new(seed))))));
     let live = Arc::new(Live::new(Arc::clone(&source)));
     let stop = Arc::new(AtomicBool::new(false));
     let start =

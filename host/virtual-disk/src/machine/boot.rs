@@ -4,6 +4,7 @@ use crate::disk::VirtualDisk;
 use crate::error::Result;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use testing::SplitMix64;
 
 /// A guest's start. The same seed reads the same places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +26,9 @@ impl Default for Boot {
     }
 }
 
-/// SplitMix64 of a number.
-fn mixed(number: u64) -> u64 {
-    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// A random number that `number` determines.
+fn random(number: u64) -> u64 {
+    SplitMix64::new(number).next_u64()
 }
 
 /// Bytes of the disk to which a guest writes when it starts.
@@ -52,7 +50,7 @@ impl Boot {
         for index in 0..u64::from(self.writes) {
             let pages = WRITTEN_BYTES.min(size) / WRITE_BYTES;
             if pages > 0 {
-                disk.write(mixed(self.seed ^ index << 32) % pages * WRITE_BYTES, data.clone()).await?;
+                disk.write(random(self.seed ^ index << 32) % pages * WRITE_BYTES, data.clone()).await?;
                 total += WRITE_BYTES;
             }
         }
@@ -61,7 +59,7 @@ impl Boot {
 
     /// Offset and length of a read, within a disk of `size` bytes.
     fn read(&self, index: u64, size: u64) -> (u64, u64) {
-        let chance = mixed(self.seed.rotate_left(17) ^ index);
+        let chance = random(self.seed.rotate_left(17) ^ index);
         let bytes = (4096 << (chance % 5)).min(size);
         let places = (size - bytes) / 4096 + 1;
         ((chance >> 8) % places * 4096, bytes)

@@ -2,8 +2,8 @@
 
 use super::SECTOR;
 use super::image::Image;
-use crate::rng::Rng;
 use std::collections::HashMap;
+use testing::Rng;
 
 /// One write, whole sectors: first sector, and what they all held right after it.
 pub(super) struct Pending {

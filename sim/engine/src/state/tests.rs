@@ -1,8 +1,8 @@
 use super::*;
 use crate::ops::Mix;
-use crate::rng::Rng;
 use engine::model::Model;
 use proptest::prelude::*;
+use testing::Rng;
 
 const VOLUME: VolumeId = VolumeId(1);
 

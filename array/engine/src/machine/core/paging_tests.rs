@@ -1,11 +1,9 @@
 //! Map and slot table beyond the memory for them: everything is answered, nothing piles up.
 
-use super::tests::Memory;
 use super::*;
 use crate::machine::{io::perform, pool};
 use crate::service::{Change, Op};
-use parking_lot::Mutex;
-use std::sync::atomic::AtomicBool;
+use testing::MemoryDisk;
 use types::{BlockRange, Lba};
 
 const V: VolumeId = VolumeId(1);
@@ -32,7 +30,7 @@ fn range(lba: u64, blocks: u64) -> BlockRange {
 
 /// A core, its drive, and what it has asked for and is not done.
 struct Rig {
-    disk: Memory,
+    disk: MemoryDisk,
     core: Core,
     queue: VecDeque<Action>,
     answered: BTreeSet<Tag>,
@@ -44,7 +42,7 @@ struct Rig {
 
 impl Rig {
     fn new(geometry: ArrayGeometry, options: Options) -> Self {
-        let disk = Memory(Mutex::new(vec![0; geometry.capacity as usize]), AtomicBool::new(false));
+        let disk = MemoryDisk::new(geometry.capacity);
         Core::create(&disk, &geometry, [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, Some(options)).unwrap();
         let mut rig = Self { disk, core, queue: VecDeque::new(), answered: BTreeSet::new(), reads: 0, most: 0 };

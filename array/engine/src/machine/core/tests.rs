@@ -4,44 +4,16 @@ use super::*;
 use crate::machine::io::perform;
 use crate::model::Model;
 use crate::service::{Change, Op};
-use parking_lot::Mutex;
-use platform::{Disk, DiskError, Durability};
-use std::sync::atomic::{AtomicBool, Ordering};
+use platform::{Disk, Durability};
+use testing::{MemoryDisk, Rng};
 use types::{BlockRange, Lba};
-
-/// A drive in memory; the second part is true while there is no room for more.
-pub(crate) struct Memory(pub(crate) Mutex<Vec<u8>>, pub(crate) AtomicBool);
-
-impl Disk for Memory {
-    fn size(&self) -> u64 {
-        self.0.lock().len() as u64
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
-        buffer.copy_from_slice(&self.0.lock()[offset as usize..][..buffer.len()]);
-        Ok(())
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]], _: Durability) -> Result<(), DiskError> {
-        let mut at = offset as usize;
-        for part in parts {
-            self.0.lock()[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        Ok(())
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
-    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
-        if self.1.load(Ordering::Relaxed) { Err(DiskError::Full) } else { Ok(()) }
-    }
-}
 
 fn geometry() -> ArrayGeometry {
     ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 }.check().unwrap()
 }
 
 struct Bench {
-    disk: Memory,
+    disk: MemoryDisk,
     core: Core,
     model: Model,
     tag: u64,
@@ -52,7 +24,7 @@ const SIZE: u64 = 3 * 2048 + 800;
 
 impl Bench {
     fn new() -> Self {
-        let disk = Memory(Mutex::new(vec![0xA5; 16 << 20]), AtomicBool::new(false));
+        let disk = MemoryDisk::filled(16 << 20, 0xA5);
         Core::create(&disk, &geometry(), [9; 16]).unwrap();
         let (core, _) = Core::recover(&disk, None).unwrap();
         let mut bench =
@@ -115,15 +87,9 @@ impl Bench {
     }
 }
 
+/// Returns `blocks` logical blocks of random data.
 fn data(seed: u64, blocks: u64) -> Bytes {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..blocks * 512).map(|_| next()).collect()
+    testing::noise(seed, blocks as usize * 512).into()
 }
 
 fn range(start: u64, blocks: u64) -> BlockRange {
@@ -203,11 +169,9 @@ fn random_operations_match_the_model_while_no_page_stays_in_memory() {
     random_operations(777, 0);
 }
 
-fn random_operations(mut seed: u64, page_budget: u64) {
-    let mut next = move |below: u64| {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (seed >> 33) % below
-    };
+fn random_operations(seed: u64, page_budget: u64) {
+    let mut rng = Rng::new(seed);
+    let mut next = |below: u64| rng.below(below);
     let mut bench = Bench::new();
     bench.options.page_budget = page_budget;
     bench.restart();
@@ -325,7 +289,7 @@ fn a_full_pool_refuses_data_and_takes_everything_else() {
 #[test]
 fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
     let mut bench = Bench::new();
-    bench.disk.1.store(true, Ordering::Relaxed);
+    bench.disk.set_full(true);
     let write = |bench: &mut Bench, lba| {
         bench.tag += 1;
         bench.core.submit(Op::Write { volume: V1, lba: Lba(lba), data: data(lba, 64), fua: false }, bench.tag);
@@ -335,7 +299,7 @@ fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
     assert_eq!(refused, Some(OpError::NoSpace));
     let space = bench.core.space();
     assert!(space.is_refused_below && space.free() > space.capacity / 2, "{space:?}");
-    bench.disk.1.store(false, Ordering::Relaxed);
+    bench.disk.set_full(false);
     bench.core.retry_allocation();
     bench.settle(0);
     assert!(!bench.core.space().is_refused_below);
