@@ -153,7 +153,7 @@ mod tests {
         assert!(found("engine", r#"{"name":"ondisk","kind":null,"path":"array/ondisk"}"#).is_empty());
         assert_eq!(
             found("ondisk", r#"{"name":"engine","kind":null,"path":"array/engine"}"#),
-            ["store: may not depend on engine (xtask/src/arrows.rs)"]
+            ["ondisk: may not depend on engine (xtask/src/arrows.rs)"]
         );
     }
 
