@@ -17,12 +17,13 @@ mod out;
 mod progress;
 mod pump;
 mod torture;
+mod usage;
 mod verbs;
 mod vm;
 mod vmfs;
 mod vmkfstools;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 use verbs::{compare, deploy, fill, lock, reclaim, targets, zero};
@@ -30,37 +31,49 @@ use verbs::{compare, deploy, fill, lock, reclaim, targets, zero};
 #[derive(Parser)]
 #[command(name = "ibid-host", version, about = "A host's end of a block array: loads, offloads and checks over iSCSI")]
 struct Cli {
-    #[command(flatten)]
-    host: esx::HostArgs,
     #[command(subcommand)]
     verb: Verb,
+}
+
+/// A verb of the simulated host, with the options that choose the host.
+#[derive(Args)]
+struct OnHost<A: Args> {
+    #[command(flatten)]
+    host: esx::HostArgs,
+    #[command(flatten)]
+    args: A,
+}
+
+#[derive(Args)]
+struct VmArgs {
+    #[command(subcommand)]
+    verb: vm::VmVerb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
     /// ESXi's command line: storage, iscsi, system settings
-    Esxcli(esx::EsxcliArgs),
+    Esxcli(OnHost<esx::EsxcliArgs>),
     /// Show or change an advanced setting in ESXi's other language
     #[command(name = "esxcfg-advcfg")]
-    Advcfg(esx::AdvcfgArgs),
+    Advcfg(OnHost<esx::AdvcfgArgs>),
     /// Datastores and virtual disks, as ESXi's vmkfstools makes, copies and changes them
-    Vmkfstools(Box<vmkfstools::VmkfstoolsArgs>),
+    Vmkfstools(Box<OnHost<vmkfstools::VmkfstoolsArgs>>),
     /// Virtual machines on datastores
-    #[command(subcommand)]
-    Vm(vm::VmVerb),
+    Vm(OnHost<VmArgs>),
     /// Compare the simulated host with the array's best practices
-    Check(esx::check::CheckArgs),
+    Check(OnHost<esx::check::CheckArgs>),
     /// Watch what the simulated host does to its devices
-    Esxtop(esxtop::EsxtopArgs),
+    Esxtop(OnHost<esxtop::EsxtopArgs>),
     /// Claim devices for the simulated host
-    Claim(esx::ClaimArgs),
+    Claim(OnHost<esx::ClaimArgs>),
     /// Give devices of the simulated host up
-    Unclaim(esx::UnclaimArgs),
+    Unclaim(OnHost<esx::UnclaimArgs>),
     /// Repeat the experiments of the documents and write a report
     #[command(subcommand)]
     Lab(lab::LabVerb),
     /// Check the datastore of a device (vSphere On-disk Metadata Analyzer)
-    Voma(cluster::VomaArgs),
+    Voma(OnHost<cluster::VomaArgs>),
     /// Let many hosts fight for one datastore over real iSCSI, and die
     DatastoreTorture(cluster::DatastoreTortureArgs),
     /// Measure one kind of command in a closed loop
@@ -88,18 +101,17 @@ enum Verb {
 }
 
 async fn run(cli: &Cli) -> Result<(), Failure> {
-    let host = &cli.host;
     match &cli.verb {
-        Verb::Esxcli(args) => esx::esxcli(host, args).await,
-        Verb::Advcfg(args) => esx::advcfg(host, args).await,
-        Verb::Vmkfstools(args) => vmkfstools::run(host, args).await,
-        Verb::Vm(verb) => vm::run(host, verb).await,
-        Verb::Check(args) => esx::check::run(host, args).await,
-        Verb::Esxtop(args) => esxtop::run(host, args).await,
-        Verb::Claim(args) => esx::claim(host, args).await,
-        Verb::Unclaim(args) => esx::unclaim(host, args).await,
+        Verb::Esxcli(on) => esx::esxcli(&on.host, &on.args).await,
+        Verb::Advcfg(on) => esx::advcfg(&on.host, &on.args).await,
+        Verb::Vmkfstools(on) => vmkfstools::run(&on.host, &on.args).await,
+        Verb::Vm(on) => vm::run(&on.host, &on.args.verb).await,
+        Verb::Check(on) => esx::check::run(&on.host, &on.args).await,
+        Verb::Esxtop(on) => esxtop::run(&on.host, &on.args).await,
+        Verb::Claim(on) => esx::claim(&on.host, &on.args).await,
+        Verb::Unclaim(on) => esx::unclaim(&on.host, &on.args).await,
         Verb::Lab(verb) => lab::run(verb).await,
-        Verb::Voma(args) => cluster::voma(host, args).await,
+        Verb::Voma(on) => cluster::voma(&on.host, &on.args).await,
         Verb::DatastoreTorture(args) => cluster::torture(args).await,
         Verb::Bench(args) => bench::run(args).await,
         Verb::Targets(args) => targets::run(args).await,
@@ -116,7 +128,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli: Cli = usage::parse();
     // One thread: the load of one connection fits there, and the cores are the array's when both share a machine.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -31,6 +31,22 @@ fn with_disk<T>(served: &Served, look: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 #[test]
+fn host_options_are_refused_by_other_verbs() {
+    let url = "iscsi://127.0.0.1:1/iqn.2026-11.test:x/1";
+    for words in [
+        &["targets", url, "--host", "esx02"][..],
+        &["bench", url, "--op", "read", "--distance", "5"],
+        &["lab", "list", "--host", "esx02"],
+        &["--host", "esx02", "targets", url],
+    ] {
+        let text = fails(words, 2);
+        assert!(text.starts_with("error: unexpected argument '--"), "{text}");
+        assert!(text.contains("after one of these commands: ibid-host esxcli, ibid-host esxcfg-advcfg, "), "{text}");
+    }
+    assert!(fails(&["targets"], 2).contains("\nhint: run `ibid-host targets --help` for the usage\n"));
+}
+
+#[test]
 fn every_load_runs_without_errors() {
     let served = Target::new(65_536).serve();
     let url = served.url();
