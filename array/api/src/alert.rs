@@ -1,70 +1,70 @@
-//! Alerts, and the soundness of what is stored.
+//! Alerts and scrubs.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that an administrator should know of.
+/// A condition that needs an administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alert {
-    /// Its number as text.
+    /// Number of the alert, as text.
     pub id: String,
-    /// Its number as text: clients know alerts by it.
+    /// The same as `id`; clients select alerts by it.
     pub name: String,
-    /// What was found.
+    /// Measured value, if there is one.
     pub actual: Option<String>,
-    /// `array`: the part of things that it belongs to.
+    /// `array`.
     pub category: String,
-    /// When it was over.
+    /// Time of closing, in milliseconds since 1970.
     pub closed: Option<u64>,
-    /// The kind of alert, as a number.
+    /// Kind of alert.
     pub code: u64,
-    /// What it is about.
+    /// Name of the affected object.
     pub component_name: String,
     /// `array`, `volume` or `storage`.
     pub component_type: String,
-    /// When it was first seen.
+    /// Time of opening, in milliseconds since 1970.
     pub created: u64,
-    /// What to do.
+    /// Recommended action.
     pub description: String,
-    /// What should be.
+    /// Expected value, if there is one.
     pub expected: Option<String>,
-    /// True: nobody has taken notice yet.
+    /// True while the alert is open.
     pub flagged: bool,
     /// The same as `summary`.
     pub issue: String,
-    /// Null: there is no such page.
+    /// Always null.
     pub knowledge_base_url: Option<String>,
-    /// Null: nobody is notified.
+    /// Always null: the array sends no notifications.
     pub notified: Option<u64>,
     /// `info`, `warning` or `critical`.
     pub severity: String,
     /// `open` or `closed`.
     pub state: String,
-    /// What is the matter, in a line.
+    /// The condition, in one line.
     pub summary: String,
-    /// When it last changed.
+    /// Time of the last change, in milliseconds since 1970.
     pub updated: u64,
 }
 
-/// How far the checking of everything that is stored has come. (Ibid's own.)
+/// Progress and result of scrubs. (Ibid extension.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrub {
-    /// True while it is under way.
+    /// True while a scrub is running.
     pub running: bool,
-    /// Bytes that were checked, in the scrub that is under way or in the last one.
+    /// Bytes verified by the running scrub or the last one.
     pub checked: u64,
-    /// Bytes that are in use, hence to be checked.
+    /// Bytes in use, which a scrub verifies.
     pub used: u64,
-    /// Scrubs that were completed since the array was started.
+    /// Number of scrubs completed since the array started.
     pub completed: u64,
-    /// Damage that is known, newest last.
+    /// Known damage, newest last.
     pub damage: Vec<String>,
 }
 
-/// How to scrub.
+/// Request to start a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubPost {
-    /// The most bytes to check in a second; 100 MiB where it is not given.
+    /// Bytes to verify per second; the default is 100 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
 }

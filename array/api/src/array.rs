@@ -1,151 +1,152 @@
-//! The array and its parts.
+//! The array, its hardware and its administrators.
 
 use crate::Reference;
 use serde::{Deserialize, Serialize};
 
-/// The versions of the dialect, ascending.
+/// Supported API versions, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiVersions {
-    /// Such as `2.26`.
+    /// Versions such as `2.26`.
     pub version: Vec<String>,
 }
 
 /// The array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Array {
-    /// Its identity.
+    /// Unique id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it can hold.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// How long destroyed things can be recovered.
+    /// How long destroyed objects can be recovered.
     pub eradication_config: EradicationConfig,
     /// `Ibid`.
     pub os: String,
-    /// 1 when nothing is being rebuilt.
+    /// 1.0: no data is being rebuilt.
     pub parity: u64,
-    /// What is occupied.
+    /// Space usage.
     pub space: Space,
-    /// The percentage of the capacity at which hosts are told that the array fills; null where they are not. (Ibid's own.)
+    /// Percentage of the capacity at which hosts are warned; null for never. (Ibid extension.)
     pub threshold_percent: Option<u8>,
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
 }
 
-/// What to change of the array.
+/// A change of the array. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArrayPatch {
-    /// More capacity. A file is extended to it; a device has to have it already. (Ibid's own.)
+    /// Larger capacity in bytes. A file is extended; a device must have this size already.
+    /// (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
-    /// How long destroyed things can be recovered.
+    /// How long destroyed objects can be recovered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eradication_config: Option<EradicationPatch>,
-    /// A new name.
+    /// New name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The percentage of the capacity at which hosts are told that the array fills; 0 for none. (Ibid's own.)
+    /// Percentage of the capacity at which hosts are warned; 0 for never. (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<u8>,
 }
 
-/// A new eradication delay.
+/// A change of the eradication delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EradicationPatch {
-    /// The delay in milliseconds: one second to 30 days.
+    /// Delay in milliseconds, from one second to 30 days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eradication_delay: Option<u64>,
 }
 
-/// How long destroyed things can be recovered, in milliseconds.
+/// How long destroyed objects can be recovered, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EradicationConfig {
-    /// The delay for things that no policy protects.
+    /// Delay for objects that no policy protects.
     pub disabled_delay: u64,
-    /// The delay for things that a policy protects.
+    /// Delay for objects that a policy protects.
     pub enabled_delay: u64,
-    /// The delay.
+    /// Delay for all objects.
     pub eradication_delay: u64,
-    /// `all-enabled`: destroyed things may be eradicated before their time.
+    /// `all-enabled`: administrators may eradicate before the delay is over.
     pub manual_eradication: String,
 }
 
-/// What the array occupies.
+/// Space usage of the array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArraySpace {
-    /// The array's identity.
+    /// Unique id of the array.
     pub id: String,
-    /// The array's name.
+    /// Name of the array.
     pub name: String,
-    /// What it can hold.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// 1 when nothing is being rebuilt.
+    /// 1.0: no data is being rebuilt.
     pub parity: u64,
-    /// What is occupied.
+    /// Space usage.
     pub space: Space,
-    /// When that was measured.
+    /// Time of the measurement, in milliseconds since 1970.
     pub time: u64,
 }
 
-/// What something occupies, in bytes. What is not measured is null.
+/// Space usage of an object, in bytes. Figures that are not measured are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
-    /// When the figures that take a walk over the whole map were counted: `unique`, `shared` and `snapshots`, and a volume's
-    /// ratios; null before the first count. (Ibid's own.)
+    /// Time of the count of `unique`, `shared` and `snapshots`, and of a volume's ratios, in
+    /// milliseconds since 1970. Null before the first count. (Ibid extension.)
     pub as_of: Option<u64>,
-    /// Bytes written by hosts for each byte stored of them (`unique` and `shared`); 1 where it is not measured.
+    /// Bytes written by hosts per byte stored (`unique` and `shared`); 1 if not measured.
     pub data_reduction: f64,
-    /// What replication keeps.
+    /// Space used by replication.
     pub replication: u64,
-    /// What several volumes hold together; of a volume its part of that. Null where it is not measured.
+    /// Data shared by several volumes. For a volume, its portion of the shared data.
     pub shared: Option<u64>,
-    /// What only snapshots hold.
+    /// Data referenced only by snapshots.
     pub snapshots: u64,
-    /// What the array keeps for itself; null for anything but the array.
+    /// Metadata of the array; null for other objects.
     pub system: Option<u64>,
-    /// The part of the provisioned bytes that is not written.
+    /// Fraction of the provisioned bytes that is not written, 0 to 1.
     pub thin_provisioning: f64,
-    /// All that is stored of it; null where it is not measured.
+    /// All stored bytes.
     pub total_physical: Option<u64>,
-    /// The size that hosts see.
+    /// Size that hosts see.
     pub total_provisioned: u64,
-    /// Provisioned bytes for each byte stored (`unique` and `shared`); 1 where it is not measured.
+    /// Provisioned bytes per byte stored (`unique` and `shared`); 1 if not measured.
     pub total_reduction: f64,
-    /// What is stored for this alone; null where it is not measured.
+    /// Data referenced only by this object.
     pub unique: Option<u64>,
-    /// What hosts have written and not unmapped; null where it is not measured.
+    /// Bytes that hosts wrote and did not unmap.
     pub r#virtual: Option<u64>,
 }
 
-/// A controller. There is one.
+/// A controller. The array has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {
     /// `CT0`.
     pub name: String,
     /// `primary`.
     pub mode: String,
-    /// The kind of array.
+    /// Model of the array.
     pub model: String,
     /// `ready`.
     pub status: String,
     /// `array_controller`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
 }
 
-/// A piece of hardware; the controller is all there is.
+/// A hardware component. The array has one, the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
     /// `CT0`.
     pub name: String,
-    /// The kind of array.
+    /// Model of the array.
     pub model: String,
-    /// The array's identity.
+    /// Unique id of the array.
     pub serial: String,
     /// `ok`.
     pub status: String,
@@ -154,51 +155,51 @@ pub struct Hardware {
     pub kind: String,
 }
 
-/// A port by which hosts reach the array.
+/// A port through which hosts reach the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// Such as `CT0.ETH0`.
+    /// Name such as `CT0.ETH0`.
     pub name: String,
-    /// The iSCSI name of the array's target.
+    /// iSCSI name of the array's target.
     pub iqn: Option<String>,
-    /// The NVMe name: none.
+    /// NVMe name; always null.
     pub nqn: Option<String>,
-    /// The iSCSI portal: address and TCP port.
+    /// iSCSI portal: address and TCP port.
     pub portal: Option<String>,
-    /// The Fibre Channel name: none.
+    /// Fibre Channel name; always null.
     pub wwn: Option<String>,
 }
 
-/// A network interface: one for each portal.
+/// A network interface. The array lists one per portal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkInterface {
-    /// Such as `ct0.eth0`.
+    /// Name such as `ct0.eth0`.
     pub name: String,
-    /// True.
+    /// Always true.
     pub enabled: bool,
-    /// Its address.
+    /// Address.
     pub eth: Eth,
     /// `eth`.
     pub interface_type: String,
-    /// What it serves.
+    /// Services on the interface: `iscsi`.
     pub services: Vec<String>,
-    /// Bits per second; 0 where it is not known.
+    /// Speed in bits per second; 0 if unknown.
     pub speed: u64,
 }
 
 /// The address of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eth {
-    /// The IP address.
+    /// IP address.
     pub address: String,
     /// `physical`.
     pub subtype: String,
 }
 
-/// An administrator's new API token. It is told this once.
+/// A new API token of an administrator. Only the answer that creates it shows the token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdminApiToken {
-    /// Whose it is.
+    /// The administrator.
     pub admin: Reference,
     /// The token.
     pub api_token: ApiToken,
@@ -207,7 +208,7 @@ pub struct AdminApiToken {
 /// An API token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiToken {
-    /// When it was made.
+    /// Time of creation, in milliseconds since 1970.
     pub created_at: u64,
     /// The token, or `****`.
     pub token: String,

@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 pub struct Connection {
     /// The host.
     pub host: Reference,
-    /// The host group by which the host has it.
+    /// Host group of the connection; always null.
     pub host_group: Reference,
-    /// The number by which the host sees the volume.
+    /// LUN of the volume at the host.
     pub lun: u16,
-    /// The NVMe namespace: none.
+    /// NVMe namespace; always null.
     pub nsid: Option<u32>,
-    /// The volume's protocol endpoint: none.
+    /// Protocol endpoint; always null.
     pub protocol_endpoint: Reference,
-    /// The volume.
+    /// The volume or snapshot.
     pub volume: Reference,
 }
 
-/// How to connect.
+/// Request to connect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionPost {
-    /// The number to use; the lowest free one from 1 on where it is not given.
+    /// LUN to use; the default is the lowest free LUN from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lun: Option<u64>,
 }

@@ -1,56 +1,34 @@
-//! What every answer has around it.
+//! The envelope of list answers, and references between objects.
 
 use serde::{Deserialize, Serialize};
 
-/// A list of things: one page of it.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Items<T> {
-    /// What brings the next page, when there is one.
+    /// Token for the next page, if there is one.
     pub continuation_token: Option<String>,
-    /// The things.
+    /// The objects.
     pub items: Vec<T>,
-    /// True when there is a next page.
+    /// True if there is a next page.
     pub more_items_remaining: bool,
-    /// How many there are on all pages, when it was asked.
+    /// Number of objects on all pages, if requested.
     pub total_item_count: Option<u64>,
 }
 
 impl<T> Items<T> {
-    /// A list that is whole.
+    /// A complete list.
     pub fn all(items: Vec<T>) -> Self {
         Self { continuation_token: None, items, more_items_remaining: false, total_item_count: None }
     }
 }
 
-/// The body of an error answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// What was wrong, one entry for each object that is concerned.
-    pub errors: Vec<ApiError>,
-}
-
-/// One error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApiError {
-    /// The name of the object.
-    pub context: Option<String>,
-    /// What was wrong.
-    pub message: String,
-}
-
-/// The body of answers 403 and 429, which clients read in another form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GatewayError {
-    /// What was wrong.
-    pub message: String,
-}
-
-/// One object named by another. Both are null when there is none: clients read `.name` of it either way.
+/// A reference to another object. Both fields are null if there is none, because clients read `name`
+/// without checking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Its identity.
+    /// Unique id.
     pub id: Option<String>,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
 }
 

@@ -3,115 +3,115 @@
 use crate::{Reference, Space};
 use serde::{Deserialize, Serialize};
 
-/// What is shown in the place of a secret.
+/// Text shown in place of a secret.
 pub const MASKED_SECRET: &str = "****";
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it logs in with; secrets are shown as `****`.
+    /// CHAP settings; secrets are shown as `****`.
     pub chap: Chap,
-    /// How many volumes it sees.
+    /// Number of connected volumes and snapshots.
     pub connection_count: u64,
-    /// The host group it is in.
+    /// Host group; always null.
     pub host_group: Reference,
-    /// Its iSCSI initiators.
+    /// iSCSI initiator names.
     pub iqns: Vec<String>,
-    /// True: hosts of other arrays are not shown here.
+    /// Always true: hosts of other arrays are not listed.
     pub is_local: bool,
-    /// Its NVMe initiators: none.
+    /// NVMe initiator names; always empty.
     pub nqns: Vec<String>,
-    /// The kind of host, when it was set.
+    /// Kind of host, if set.
     pub personality: Option<String>,
-    /// Whether it is connected by all paths.
+    /// State of its paths; always null.
     pub port_connectivity: PortConnectivity,
-    /// The arrays it prefers: none.
+    /// Preferred arrays; always empty.
     pub preferred_arrays: Vec<Reference>,
-    /// What its volumes occupy.
+    /// Space usage of its volumes.
     pub space: Space,
-    /// Its Fibre Channel initiators: none.
+    /// Fibre Channel initiator names; always empty.
     pub wwns: Vec<String>,
 }
 
-/// Whether a host is connected by all paths.
+/// State of the paths of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortConnectivity {
-    /// In words.
+    /// Description.
     pub details: Option<String>,
-    /// In one.
+    /// State.
     pub status: Option<String>,
 }
 
-/// CHAP of a host: the host's own name and secret, and those by which the array answers.
+/// CHAP settings of a host, for both directions.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Chap {
-    /// The host's secret.
+    /// Secret of the host.
     pub host_password: Option<String>,
-    /// The host's user name.
+    /// User name of the host.
     pub host_user: Option<String>,
-    /// The array's secret.
+    /// Secret of the array (mutual CHAP).
     pub target_password: Option<String>,
-    /// The array's user name.
+    /// User name of the array (mutual CHAP).
     pub target_user: Option<String>,
 }
 
 impl std::fmt::Debug for Chap {
-    /// Secrets must not reach a log, not even those of a request that is refused.
+    /// Leaves out the secrets, so that they never reach a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Chap").field("host_user", &self.host_user).field("target_user", &self.target_user).finish()
     }
 }
 
-/// How to make a host.
+/// Request to create a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostPost {
-    /// What it logs in with.
+    /// CHAP settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chap: Option<Chap>,
-    /// Its iSCSI initiators.
+    /// iSCSI initiator names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iqns: Option<Vec<String>>,
-    /// Its NVMe initiators.
+    /// NVMe initiator names; not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nqns: Option<Vec<String>>,
-    /// The kind of host.
+    /// Kind of host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
-    /// Its Fibre Channel initiators.
+    /// Fibre Channel initiator names; not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwns: Option<Vec<String>>,
 }
 
-/// What to change of a host.
+/// A change of a host. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostPatch {
-    /// iSCSI initiators to add.
+    /// iSCSI initiator names to add.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add_iqns: Option<Vec<String>>,
-    /// What it logs in with. An empty user name takes that direction away.
+    /// CHAP settings. An empty user name turns its direction off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chap: Option<Chap>,
-    /// All its iSCSI initiators from now on.
+    /// New list of iSCSI initiator names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iqns: Option<Vec<String>>,
-    /// A new name.
+    /// New name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// NVMe initiators.
+    /// NVMe initiator names; not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nqns: Option<Vec<String>>,
-    /// The kind of host; empty for none.
+    /// Kind of host; empty for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
-    /// iSCSI initiators to take away.
+    /// iSCSI initiator names to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_iqns: Option<Vec<String>>,
-    /// Fibre Channel initiators.
+    /// Fibre Channel initiator names; not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwns: Option<Vec<String>>,
 }

@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 /// A snapshot of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeSnapshot {
-    /// Its identity.
+    /// Unique id.
     pub id: String,
-    /// Its name: that of the volume, a point, and the suffix.
+    /// Name, `VOLUME.SUFFIX`.
     pub name: String,
-    /// To how many hosts it is connected, for reading. (Ibid's own.)
+    /// Number of hosts that it is connected to, read-only. (Ibid extension.)
     pub connection_count: u64,
-    /// When it was taken.
+    /// Time of creation, in milliseconds since 1970.
     pub created: u64,
-    /// True when it waits for its eradication.
+    /// True if it is destroyed and waits for eradication.
     pub destroyed: bool,
-    /// The pod it is in.
+    /// Pod; always null.
     pub pod: Reference,
-    /// Its size: that of the volume when it was taken.
+    /// Size of the volume at the time of the snapshot, in bytes.
     pub provisioned: u64,
-    /// 24 hexadecimal digits, unique for ever.
+    /// Serial number: 24 hexadecimal digits, never reused.
     pub serial: String,
-    /// The volume that it was taken of.
+    /// The volume.
     pub source: Reference,
-    /// What it occupies.
+    /// Space usage.
     pub space: Space,
-    /// The last part of its name.
+    /// Last part of the name.
     pub suffix: String,
-    /// Milliseconds until its eradication, when it is destroyed.
+    /// Milliseconds until eradication, if it is destroyed.
     pub time_remaining: Option<u64>,
-    /// The volume group it is in.
+    /// Volume group; always null.
     pub volume_group: Reference,
 }
 
-/// How to take snapshots.
+/// Request to create snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeSnapshotPost {
-    /// The last part of their names; the next number of the array where it is not given.
+    /// Last part of their names; the default is the next number of the array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
 }
 
-/// What to change of a snapshot.
+/// A change of a snapshot. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeSnapshotPatch {
-    /// True destroys it, false recovers it.
+    /// True destroys the snapshot, false recovers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<bool>,
-    /// A new suffix, alone or after the volume's name and a point.
+    /// New suffix, alone or as `VOLUME.SUFFIX`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
-    /// Its identity.
+    /// Unique id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// To how many hosts it is connected.
+    /// Number of hosts that it is connected to.
     pub connection_count: u64,
-    /// When it was made.
+    /// Time of creation, in milliseconds since 1970.
     pub created: u64,
-    /// True when it waits for its eradication.
+    /// True if it is destroyed and waits for eradication.
     pub destroyed: bool,
-    /// The pod it is in.
+    /// Pod; always null.
     pub pod: Reference,
-    /// Its size.
+    /// Size in bytes.
     pub provisioned: u64,
-    /// Its limits.
+    /// QoS limits.
     pub qos: Qos,
-    /// 24 hexadecimal digits, unique for ever.
+    /// Serial number: 24 hexadecimal digits, never reused.
     pub serial: String,
-    /// What it was copied from.
+    /// Source of the copy, if it is one.
     pub source: Reference,
-    /// What it occupies.
+    /// Space usage.
     pub space: Space,
     /// `regular`.
     pub subtype: String,
-    /// The percentage of its size at which hosts are told that it fills; null where they are not. (Ibid's own.)
+    /// Percentage of the size at which hosts are warned; null for never. (Ibid extension.)
     pub threshold_percent: Option<u8>,
-    /// Milliseconds until its eradication, when it is destroyed.
+    /// Milliseconds until eradication, if it is destroyed.
     pub time_remaining: Option<u64>,
-    /// The volume group it is in.
+    /// Volume group; always null.
     pub volume_group: Reference,
 }
 
-/// Limits of a volume; null where there is none. In a request, the highest value (512 GiB per second, 100 million operations per
-/// second) takes a limit away, and null leaves it as it is.
+/// QoS limits of a volume; null if there is no limit. In a request, the highest value (512 GiB per
+/// second, 100 million operations per second) removes a limit, and null leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Qos {
@@ -51,17 +51,17 @@ pub struct Qos {
     pub iops_limit: Option<u64>,
 }
 
-/// How to make a volume.
+/// Request to create a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumePost {
-    /// Its size. A copy has that of its source.
+    /// Size in bytes. A copy has the size of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<u64>,
-    /// Its limits.
+    /// QoS limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
-    /// What to copy: a volume, or a snapshot.
+    /// Volume or snapshot to copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Reference>,
     /// `regular`.
@@ -69,36 +69,36 @@ pub struct VolumePost {
     pub subtype: Option<String>,
 }
 
-/// What to change of a volume.
+/// A change of a volume. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumePatch {
-    /// True destroys it, false recovers it.
+    /// True destroys the volume, false recovers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<bool>,
-    /// A new name.
+    /// New name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A new size.
+    /// New size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<u64>,
-    /// New limits.
+    /// New QoS limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
-    /// The percentage of its size at which hosts are told that it fills; 0 for none. (Ibid's own.)
+    /// Percentage of the size at which hosts are warned; 0 for never. (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<u8>,
 }
 
-/// What a volume occupies.
+/// Space usage of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeSpace {
-    /// Its identity.
+    /// Unique id.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it occupies.
+    /// Space usage.
     pub space: Space,
-    /// When that was asked.
+    /// Time of the answer, in milliseconds since 1970.
     pub time: u64,
 }

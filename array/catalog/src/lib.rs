@@ -15,6 +15,7 @@
 mod catalog;
 mod draft;
 mod error;
+mod identity;
 mod lun;
 mod name;
 mod record;

@@ -1,12 +1,13 @@
-//! The calls.
+//! The client and its calls.
 
 use crate::transport::TlsConnector;
 use crate::{ClientError, Trust, TrustError};
 use api::{
-    API_TOKEN_HEADER, AUTH_TOKEN_HEADER, AdminApiToken, Alert, Array, ArrayPatch, ArraySpace, Connection,
-    ConnectionPost, ErrorBody, GatewayError, Host, HostPatch, HostPost, Items, Port, Reference, Scrub, ScrubPost,
-    VERSION, Volume, VolumePatch, VolumePost, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost,
+    API_TOKEN_HEADER, AUTH_TOKEN_HEADER, AdminApiToken, Alert, ApiError, Array, ArrayPatch, ArraySpace, Connection,
+    ConnectionPost, ErrorBody, ErrorCode, GatewayError, Host, HostPatch, HostPost, Items, Port, Reference, Scrub,
+    ScrubPost, VERSION, Volume, VolumePatch, VolumePost, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost,
 };
+use rustls::CertificateError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -16,22 +17,22 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, TcpConnector};
 use ureq::{Agent, Body};
 
-/// How long a call may take.
+/// Maximum time for a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most bytes of an answer: more than the largest page needs.
+/// Maximum size of an answer in bytes, enough for the largest page.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// Parameters of a call.
+/// Query parameters of a call.
 type Parameters<'a> = &'a [(&'a str, &'a str)];
 
-/// Which things to list.
+/// Selects the objects of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing<'a> {
-    /// By name; all when there is none.
+    /// Names; all objects if empty.
     pub names: &'a [String],
-    /// By a condition in the filter language.
+    /// Filter expression.
     pub filter: Option<&'a str>,
-    /// Only destroyed ones, or only others.
+    /// Only destroyed objects, or only objects in use.
     pub destroyed: Option<bool>,
 }
 
@@ -43,7 +44,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Which hosts, and which volumes, a call is about; all where there is none.
+/// Selects connections by host and volume; an empty list selects all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostsAndVolumes<'a> {
     /// Names of hosts.
@@ -52,7 +53,8 @@ pub struct HostsAndVolumes<'a> {
     pub volumes: &'a [String],
 }
 
-/// A client of one array. Logs in with its first call, again when its session is over, and out when it is dropped.
+/// A client of one array. Logs in with the first call and after the session expired, and logs out when
+/// dropped.
 pub struct Client {
     agent: Agent,
     url: String,
@@ -61,14 +63,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the array at `url` (`https://HOST:PORT`, or `HOST:PORT`). Calls nothing yet.
+    /// Creates a client of the array at `url` (`https://HOST:PORT` or `HOST:PORT`). Does not connect.
     pub fn new(url: &str, token: &str, trust: &Trust) -> Result<Self, ClientError> {
         let address = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
         if address.is_empty() || address.contains(['/', '?', '#', '@', ' ']) {
             return Err(ClientError::BadUrl(url.to_owned()));
         }
         let url = format!("https://{address}");
-        let distrust = |error: TrustError| ClientError::Unreachable { url: url.clone(), reason: error.to_string() };
+        let distrust = |error: TrustError| ClientError::Untrusted { url: url.clone(), reason: error.to_string() };
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(CALL_TIMEOUT))
@@ -80,7 +82,7 @@ impl Client {
         Ok(Self { agent, url, token: token.trim().to_owned(), session: RefCell::new(None) })
     }
 
-    /// The array.
+    /// Returns the array.
     pub fn array(&self) -> Result<Array, ClientError> {
         self.one(Method::GET, "arrays", &[], None::<&()>)
     }
@@ -90,66 +92,67 @@ impl Client {
         self.one(Method::PATCH, "arrays", &[], Some(patch))
     }
 
-    /// What the array occupies. With `refresh` it is all counted first, which takes the longer the more there is.
+    /// Returns the space usage of the array. `refresh` counts it first, which takes time in proportion to
+    /// the stored data.
     pub fn array_space(&self, refresh: bool) -> Result<ArraySpace, ClientError> {
         let parameters: Parameters<'_> = if refresh { &[("refresh", "true")] } else { &[] };
         self.one(Method::GET, "arrays/space", parameters, None::<&()>)
     }
 
-    /// Alerts, those that are over included.
+    /// Lists alerts, including closed ones.
     pub fn alerts(&self, filter: Option<&str>) -> Result<Vec<Alert>, ClientError> {
         self.named("alerts", &Listing { filter, ..Listing::default() })
     }
 
-    /// How far the checking of everything that is stored has come.
+    /// Returns the progress of the scrub.
     pub fn scrub(&self) -> Result<Scrub, ClientError> {
         self.one(Method::GET, "arrays/scrub", &[], None::<&()>)
     }
 
-    /// Has everything that is stored checked.
+    /// Starts a scrub.
     pub fn start_scrub(&self, post: &ScrubPost) -> Result<Scrub, ClientError> {
         self.one(Method::POST, "arrays/scrub", &[], Some(post))
     }
 
-    /// The array's ports.
+    /// Lists the ports of the array.
     pub fn ports(&self) -> Result<Vec<Port>, ClientError> {
         self.list("ports", &[])
     }
 
-    /// Volumes.
+    /// Lists volumes.
     pub fn volumes(&self, listing: &Listing<'_>) -> Result<Vec<Volume>, ClientError> {
         self.named("volumes", listing)
     }
 
-    /// Makes a volume.
+    /// Creates a volume.
     pub fn create_volume(&self, name: &str, post: &VolumePost) -> Result<Volume, ClientError> {
         self.one(Method::POST, "volumes", &[("names", name)], Some(post))
     }
 
-    /// Makes a volume of what a volume or snapshot holds; with `overwrite`, in the place of one that is there.
+    /// Copies a volume or snapshot to a new volume; with `overwrite`, also to an existing one.
     pub fn copy_volume(&self, source: &str, name: &str, overwrite: bool) -> Result<Volume, ClientError> {
         let overwrite = if overwrite { "true" } else { "false" };
         let post = VolumePost { source: Some(Reference::named(source)), ..VolumePost::default() };
         self.one(Method::POST, "volumes", &[("names", name), ("overwrite", overwrite)], Some(&post))
     }
 
-    /// Changes a volume. To make it smaller takes `truncate`.
+    /// Changes a volume. A smaller size requires `truncate`.
     pub fn change_volume(&self, name: &str, patch: &VolumePatch, truncate: bool) -> Result<Volume, ClientError> {
         let truncate = if truncate { "true" } else { "false" };
         self.one(Method::PATCH, "volumes", &[("names", name), ("truncate", truncate)], Some(patch))
     }
 
-    /// Makes the same change to several volumes, or to none when one cannot be changed.
+    /// Makes the same change to several volumes: to all of them, or on error to none.
     pub fn change_volumes(&self, names: &[String], patch: &VolumePatch) -> Result<Vec<Volume>, ClientError> {
         self.all(Method::PATCH, "volumes", &[("names", &names.join(","))], Some(patch))
     }
 
-    /// Removes destroyed volumes for good: all of them, or none.
+    /// Removes destroyed volumes permanently: all of them, or on error none.
     pub fn eradicate_volumes(&self, names: &[String]) -> Result<(), ClientError> {
         self.call(Method::DELETE, "volumes", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
-    /// Snapshots; of `volumes` only, where there are any.
+    /// Lists snapshots; only those of `volumes` unless it is empty.
     pub fn snapshots(&self, listing: &Listing<'_>, volumes: &[String]) -> Result<Vec<VolumeSnapshot>, ClientError> {
         let sources = volumes.join(",");
         let (names, mut parameters) = (listing.names.join(","), Vec::new());
@@ -160,7 +163,7 @@ impl Client {
         self.list("volume-snapshots", &parameters)
     }
 
-    /// Takes snapshots of volumes, all at the same instant.
+    /// Creates snapshots of volumes, all at the same instant.
     pub fn create_snapshots(
         &self,
         volumes: &[String],
@@ -169,7 +172,7 @@ impl Client {
         self.all(Method::POST, "volume-snapshots", &[("source_names", &volumes.join(","))], Some(post))
     }
 
-    /// Makes the same change to several snapshots, or to none when one cannot be changed.
+    /// Makes the same change to several snapshots: to all of them, or on error to none.
     pub fn change_snapshots(
         &self,
         names: &[String],
@@ -178,17 +181,17 @@ impl Client {
         self.all(Method::PATCH, "volume-snapshots", &[("names", &names.join(","))], Some(patch))
     }
 
-    /// Removes destroyed snapshots for good: all of them, or none.
+    /// Removes destroyed snapshots permanently: all of them, or on error none.
     pub fn eradicate_snapshots(&self, names: &[String]) -> Result<(), ClientError> {
         self.call(Method::DELETE, "volume-snapshots", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
-    /// Hosts.
+    /// Lists hosts.
     pub fn hosts(&self, listing: &Listing<'_>) -> Result<Vec<Host>, ClientError> {
         self.named("hosts", listing)
     }
 
-    /// Makes a host.
+    /// Creates a host.
     pub fn create_host(&self, name: &str, post: &HostPost) -> Result<Host, ClientError> {
         self.one(Method::POST, "hosts", &[("names", name)], Some(post))
     }
@@ -198,31 +201,31 @@ impl Client {
         self.one(Method::PATCH, "hosts", &[("names", name)], Some(patch))
     }
 
-    /// Removes hosts: all of them, or none.
+    /// Deletes hosts: all of them, or on error none.
     pub fn delete_hosts(&self, names: &[String]) -> Result<(), ClientError> {
         self.call(Method::DELETE, "hosts", &[("names", &names.join(","))], None::<&()>).map(|_| ())
     }
 
-    /// Connections.
+    /// Lists connections.
     pub fn connections(&self, of: &HostsAndVolumes<'_>) -> Result<Vec<Connection>, ClientError> {
         let (hosts, volumes) = (of.hosts.join(","), of.volumes.join(","));
         let all = [("host_names", hosts.as_str()), ("volume_names", volumes.as_str())];
         self.list("connections", &all.into_iter().filter(|(_, names)| !names.is_empty()).collect::<Vec<_>>())
     }
 
-    /// Shows a volume to a host.
+    /// Connects a volume to a host.
     pub fn connect(&self, host: &str, volume: &str, lun: Option<u64>) -> Result<Connection, ClientError> {
         let parameters = [("host_names", host), ("volume_names", volume)];
         self.one(Method::POST, "connections", &parameters, Some(&ConnectionPost { lun }))
     }
 
-    /// Takes a volume from a host.
+    /// Disconnects a volume from a host.
     pub fn disconnect(&self, host: &str, volume: &str) -> Result<(), ClientError> {
         let parameters = [("host_names", host), ("volume_names", volume)];
         self.call(Method::DELETE, "connections", &parameters, None::<&()>).map(|_| ())
     }
 
-    /// Gives an administrator a new token in the place of the old one.
+    /// Replaces the API token of an administrator and returns the new one.
     pub fn new_token(&self, admin: &str) -> Result<String, ClientError> {
         let made: AdminApiToken = self.one(Method::POST, "admins/api-tokens", &[("names", admin)], None::<&()>)?;
         Ok(made.api_token.token)
@@ -234,14 +237,14 @@ impl Client {
         self.list(path, &parameters)
     }
 
-    /// All pages of a list.
+    /// Reads all pages of a list.
     fn list<T: DeserializeOwned>(&self, path: &str, parameters: Parameters<'_>) -> Result<Vec<T>, ClientError> {
         let mut all = Vec::new();
         let mut token: Option<String> = None;
         loop {
             let mut parameters = parameters.to_vec();
             parameters.extend(token.as_deref().map(|token| ("continuation_token", token)));
-            let mut page: Items<T> = understand(self.call(Method::GET, path, &parameters, None::<&()>)?)?;
+            let mut page: Items<T> = parse(self.call(Method::GET, path, &parameters, None::<&()>)?)?;
             all.append(&mut page.items);
             match page.continuation_token {
                 Some(next) if page.more_items_remaining => token = Some(next),
@@ -250,7 +253,7 @@ impl Client {
         }
     }
 
-    /// A call whose answer is a list on one page.
+    /// Makes a call whose answer is a complete list.
     fn all<T: DeserializeOwned, B: Serialize>(
         &self,
         method: Method,
@@ -258,11 +261,11 @@ impl Client {
         parameters: Parameters<'_>,
         body: Option<&B>,
     ) -> Result<Vec<T>, ClientError> {
-        let items: Items<T> = understand(self.call(method, path, parameters, body)?)?;
+        let items: Items<T> = parse(self.call(method, path, parameters, body)?)?;
         Ok(items.items)
     }
 
-    /// A call whose answer is one thing.
+    /// Makes a call whose answer is one object.
     fn one<T: DeserializeOwned, B: Serialize>(
         &self,
         method: Method,
@@ -270,14 +273,14 @@ impl Client {
         parameters: Parameters<'_>,
         body: Option<&B>,
     ) -> Result<T, ClientError> {
-        let reason = "it holds nothing".to_owned();
+        let reason = "no object in the answer".to_owned();
         self.all(method, path, parameters, body)?
             .into_iter()
             .next()
             .ok_or(ClientError::NotUnderstood { status: 200, reason })
     }
 
-    /// A call within a session. When the session turns out to be over, another is opened, once.
+    /// Makes a call within a session. If the session has expired, opens another one and retries once.
     fn call<B: Serialize>(
         &self,
         method: Method,
@@ -300,7 +303,7 @@ impl Client {
         let response = self.send(&Method::POST, "login", &[], None::<&()>, (API_TOKEN_HEADER, &self.token))?;
         let response = accept(response)?;
         let session = response.headers().get(AUTH_TOKEN_HEADER).and_then(|value| value.to_str().ok());
-        let reason = "it has no x-auth-token".to_owned();
+        let reason = "no x-auth-token header".to_owned();
         let session = session.ok_or(ClientError::NotUnderstood { status: 200, reason })?.to_owned();
         *self.session.borrow_mut() = Some(session.clone());
         Ok(session)
@@ -314,8 +317,6 @@ impl Client {
         body: Option<&B>,
         header: (&str, &str),
     ) -> Result<Response<Body>, ClientError> {
-        let unreachable =
-            |error: ureq::Error| ClientError::Unreachable { url: self.url.clone(), reason: reason(&error) };
         let uri = format!("{}/api/{VERSION}/{path}{}", self.url, query(parameters));
         let content = body.map(serde_json::to_vec).transpose();
         let content = content.map_err(|error| ClientError::NotUnderstood { status: 0, reason: error.to_string() })?;
@@ -326,9 +327,24 @@ impl Client {
             .header("content-type", "application/json")
             .body(content.unwrap_or_default());
         match request {
-            Ok(request) => self.agent.run(request).map_err(unreachable),
-            // A token with line breaks, or a host with spaces.
+            Ok(request) => self.agent.run(request).map_err(|error| self.failed(&error)),
+            // For example, a token with line breaks.
             Err(error) => Err(ClientError::Unreachable { url: self.url.clone(), reason: error.to_string() }),
+        }
+    }
+
+    fn failed(&self, error: &ureq::Error) -> ClientError {
+        let url = self.url.clone();
+        let ureq::Error::Io(io) = error else { return ClientError::Unreachable { url, reason: error.to_string() } };
+        // The TLS library reports its errors inside those of the socket.
+        match io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => {
+                ClientError::Untrusted { url, reason: "the server's certificate is not the trusted one".to_owned() }
+            }
+            Some(rustls::Error::InvalidCertificate(cause)) => {
+                ClientError::Untrusted { url, reason: format!("the server's certificate is not trusted: {cause}") }
+            }
+            _ => ClientError::Unreachable { url, reason: io.to_string() },
         }
     }
 }
@@ -336,20 +352,9 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            // Politeness: a session that is left open ends by itself.
+            // Errors do not matter: the session expires by itself.
             let _ = self.send(&Method::POST, "logout", &[], None::<&()>, (AUTH_TOKEN_HEADER, &session));
         }
-    }
-}
-
-fn reason(error: &ureq::Error) -> String {
-    match error {
-        // rustls' errors travel inside those of the socket.
-        ureq::Error::Io(inner) if inner.to_string().contains("ApplicationVerificationFailure") => {
-            "its certificate is not the one that is trusted".to_owned()
-        }
-        ureq::Error::Io(inner) => inner.to_string(),
-        other => other.to_string(),
     }
 }
 
@@ -360,7 +365,7 @@ fn query(parameters: Parameters<'_>) -> String {
     parameters.iter().enumerate().map(pair).collect()
 }
 
-/// RFC 3986 2.3: all but unreserved characters are written as their bytes.
+/// Percent-encodes all characters except unreserved ones (RFC 3986 2.3) and commas.
 fn percent(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => char::from(byte).to_string(),
@@ -369,7 +374,7 @@ fn percent(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// A good answer, or what the array says against the call.
+/// Returns a successful answer, or the errors of the array.
 fn accept(mut response: Response<Body>) -> Result<Response<Body>, ClientError> {
     let status = response.status().as_u16();
     if status < 300 {
@@ -387,12 +392,15 @@ fn accept(mut response: Response<Body>) -> Result<Response<Body>, ClientError> {
         return Err(ClientError::Refused(body.errors));
     }
     match serde_json::from_str::<GatewayError>(&text) {
-        Ok(body) => Err(ClientError::Refused(vec![api::ApiError { context: None, message: body.message }])),
+        Ok(body) => {
+            let code = if status == 429 { ErrorCode::TooManyLogins } else { ErrorCode::Unspecified };
+            Err(ClientError::Refused(vec![ApiError { code, context: None, message: body.message }]))
+        }
         Err(error) => Err(not_understood(error.to_string())),
     }
 }
 
-fn understand<T: DeserializeOwned>(mut response: Response<Body>) -> Result<T, ClientError> {
+fn parse<T: DeserializeOwned>(mut response: Response<Body>) -> Result<T, ClientError> {
     let status = response.status().as_u16();
     let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_json();
     body.map_err(|error| ClientError::NotUnderstood { status, reason: error.to_string() })
@@ -403,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_written_so_that_nothing_in_them_is_syntax() {
+    fn query_values_are_percent_encoded() {
         assert_eq!(query(&[]), "");
         assert_eq!(
             query(&[("names", "a,b-1"), ("filter", "name='v*' and ü&x=#1")]),
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_before_anything_is_sent() {
+    fn malformed_urls_are_refused() {
         for url in ["", "https://", "http://a/b", "https://user@host", "host name:1"] {
             assert!(matches!(Client::new(url, "t", &Trust::Anyone), Err(ClientError::BadUrl(_))), "{url}");
         }

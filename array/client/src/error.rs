@@ -1,42 +1,50 @@
-//! Why a call did not succeed.
+//! Errors of calls.
 
 use api::ApiError;
 use thiserror::Error;
 
-/// Why a call did not succeed.
+/// The error of a call.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The address is not one.
-    #[error("'{0}' is not the address of an array: write HOST:PORT or https://HOST:PORT")]
+    /// The URL is malformed.
+    #[error("'{0}' is not the address of an array")]
     BadUrl(String),
-    /// The array cannot be reached, or not trusted.
+    /// The server cannot be reached.
     #[error("{url}: {reason}")]
     Unreachable {
-        /// Where it was looked for.
+        /// The URL that was called.
         url: String,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
-    /// The array does not take the token.
-    #[error("the array does not accept the API token")]
+    /// The certificate of the server is not trusted, or the trust settings cannot be used.
+    #[error("{url}: {reason}")]
+    Untrusted {
+        /// The URL that was called.
+        url: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The API token is not valid.
+    #[error("API token not accepted by the array")]
     Unauthorized,
-    /// The array refuses, with its reasons: one for each object concerned.
-    #[error("{}", words(.0))]
+    /// The array refuses the request, with one error per object.
+    #[error("{}", text(.0))]
     Refused(Vec<ApiError>),
-    /// What answered does not speak the dialect.
-    #[error("the answer was not understood (status {status}): {reason}")]
+    /// The server does not speak this API.
+    #[error("unexpected answer (HTTP status {status}): {reason}")]
     NotUnderstood {
-        /// The HTTP status.
+        /// HTTP status, or 0 if no request was sent.
         status: u16,
-        /// What was not understood.
+        /// The cause.
         reason: String,
     },
 }
 
-fn words(errors: &[ApiError]) -> String {
-    let word = |error: &ApiError| match &error.context {
+fn text(errors: &[ApiError]) -> String {
+    let line = |error: &ApiError| match &error.context {
         Some(context) => format!("{context}: {}", error.message),
         None => error.message.clone(),
     };
-    errors.iter().map(word).collect::<Vec<_>>().join("\n")
+    errors.iter().map(line).collect::<Vec<_>>().join("\n")
 }

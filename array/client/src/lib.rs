@@ -1,4 +1,4 @@
-//! A client of the REST interface: typed, blocking, and particular about whom it speaks with.
+//! A typed, blocking client of the REST API, which verifies the array's certificate.
 #![forbid(unsafe_code)]
 
 mod client;

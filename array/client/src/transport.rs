@@ -1,4 +1,4 @@
-//! TLS for the HTTP library, with our own decision on whom to trust.
+//! TLS for the HTTP library, with the certificate checks of this crate.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -9,7 +9,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport, TransportAdapter,
 };
 
-/// Puts TLS on a connection.
+/// Adds TLS to a connection.
 #[derive(Debug)]
 pub(crate) struct TlsConnector(pub(crate) Arc<ClientConfig>);
 
@@ -17,20 +17,20 @@ impl<In: Transport> Connector<In> for TlsConnector {
     type Out = TlsTransport;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
-        let transport = chained.ok_or(Error::Tls("there is no connection to put TLS on"))?;
+        let transport = chained.ok_or(Error::Tls("no TCP connection for TLS"))?;
         let host = details.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(host).map_err(|_| Error::Tls("the host's name is not one"))?;
+        let name = ServerName::try_from(host).map_err(|_| Error::Tls("invalid host name"))?;
         let mut tls = ClientConnection::new(self.0.clone(), name)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         socket.set_timeout(details.timeout);
-        // The handshake is done here, so that distrust is told as such and not as a failed request.
+        // Completes the handshake here, so that a certificate error is not reported as a failed request.
         tls.complete_io(&mut socket)?;
         let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(TlsTransport { buffers, stream: StreamOwned { conn: tls, sock: socket } }))
     }
 }
 
-/// A connection under TLS.
+/// A TLS connection.
 pub(crate) struct TlsTransport {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,

@@ -1,4 +1,4 @@
-//! Which certificate is trusted to be the array's.
+//! The certificates that a client trusts.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,50 +10,51 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use thiserror::Error as ThisError;
 
-/// Which certificate is trusted to be the array's.
+/// The certificates that a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The one with this SHA-256 fingerprint, whatever names it bears: an array makes its own.
+    /// The certificate with this SHA-256 fingerprint. Its names do not matter, because arrays sign their
+    /// own certificates.
     Fingerprint([u8; 32]),
-    /// Those that these authorities vouch for, under the name that is called.
+    /// Certificates issued by these authorities for the host name of the URL.
     Authorities(Vec<CertificateDer<'static>>),
-    /// Any: whoever stands between can read and change everything.
+    /// Any certificate. Vulnerable to interception.
     Anyone,
 }
 
-/// Why what was given cannot be trusted.
+/// The trust settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum TrustError {
-    /// Not a fingerprint.
+    /// The text is not a fingerprint.
     #[error("'{0}' is not a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons")]
     Fingerprint(String),
-    /// Not certificates.
-    #[error("no certificate in PEM form: {0}")]
+    /// The text contains no certificate.
+    #[error("not a PEM certificate: {0}")]
     Pem(String),
-    /// TLS cannot work with it.
-    #[error("the certificates cannot be used: {0}")]
+    /// TLS cannot use the certificates.
+    #[error("certificates cannot be used: {0}")]
     Tls(String),
 }
 
 impl Trust {
-    /// Trusts exactly the first certificate of a PEM text.
+    /// Trusts only the first certificate of a PEM text.
     pub fn certificate(pem: &str) -> Result<Self, TrustError> {
         let certificate =
             CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| TrustError::Pem(error.to_string()))?;
         Ok(Self::Fingerprint(fingerprint(&certificate)))
     }
 
-    /// Trusts what the certificates of a PEM text vouch for.
+    /// Trusts certificates issued by the authorities of a PEM text.
     pub fn authorities(pem: &str) -> Result<Self, TrustError> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
         match all {
             Ok(all) if !all.is_empty() => Ok(Self::Authorities(all)),
-            Ok(_) => Err(TrustError::Pem("the text holds none".to_owned())),
+            Ok(_) => Err(TrustError::Pem("no certificate found".to_owned())),
             Err(error) => Err(TrustError::Pem(error.to_string())),
         }
     }
 
-    /// Trusts the certificate with that fingerprint, as `openssl x509 -fingerprint -sha256` writes it.
+    /// Trusts the certificate with this fingerprint, in the form of `openssl x509 -fingerprint -sha256`.
     pub fn fingerprint(text: &str) -> Result<Self, TrustError> {
         let bad = || TrustError::Fingerprint(text.to_owned());
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
@@ -73,9 +74,9 @@ impl Trust {
         let tls = |error: &dyn std::fmt::Display| TrustError::Tls(error.to_string());
         let verifier: Arc<dyn ServerCertVerifier> = match self {
             Self::Fingerprint(fingerprint) => {
-                Arc::new(Known { fingerprint: Some(*fingerprint), provider: provider.clone() })
+                Arc::new(FingerprintVerifier { fingerprint: Some(*fingerprint), provider: provider.clone() })
             }
-            Self::Anyone => Arc::new(Known { fingerprint: None, provider: provider.clone() }),
+            Self::Anyone => Arc::new(FingerprintVerifier { fingerprint: None, provider: provider.clone() }),
             Self::Authorities(authorities) => {
                 let mut roots = RootCertStore::empty();
                 authorities.iter().try_for_each(|root| roots.add(root.clone())).map_err(|error| tls(&error))?;
@@ -95,14 +96,15 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// Accepts one certificate, or any; that its key is the server's own is verified either way.
+/// Accepts one certificate, or any. The server's signature is always verified, so the server must have
+/// the private key.
 #[derive(Debug)]
-struct Known {
+struct FingerprintVerifier {
     fingerprint: Option<[u8; 32]>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for FingerprintVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fingerprints_are_read_with_or_without_colons() {
+    fn fingerprints_parse_with_or_without_colons() {
         let plain = "00ff".repeat(16);
         let colons = ["00:FF"; 16].join(":");
         for text in [&plain, &colons] {
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_not_trusted() {
+    fn invalid_pem_is_refused() {
         assert!(Trust::certificate("hello").is_err());
         assert!(Trust::authorities("").is_err());
     }

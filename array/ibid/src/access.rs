@@ -1,20 +1,29 @@
-//! How the administrative commands find the array, prove themselves, and know it for the right one.
+//! Finds the array that a command administers: its address, the API token and the trusted certificate.
 
-use crate::cli::Access;
+use crate::cli::ClientOptions;
 use crate::endpoints::Endpoints;
 use crate::problem::Problem;
 use client::{Client, Trust};
 use platform::files;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The environment variable with the API token. There is no option for it: command lines can be read by everybody.
+/// The environment variable with the API token. No option exists for it, because every user of the
+/// machine can read command lines.
 const TOKEN_VARIABLE: &str = "IBID_TOKEN";
-/// The array's certificate in its directory.
+/// The certificate in the array's directory.
 const CERTIFICATE_FILE: &str = "certificate.pem";
-/// The most bytes of a token or certificate file.
+/// Maximum size of a token or certificate file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// A client of the array that is meant.
+/// Where the array is, and how to authenticate.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// The array's directory, if it is on this machine.
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) options: ClientOptions,
+}
+
+/// Creates a client of the array.
 pub(crate) fn client(access: &Access) -> Result<Client, Problem> {
     let url = url(access)?;
     let token = match token_from_environment() {
@@ -22,7 +31,7 @@ pub(crate) fn client(access: &Access) -> Result<Client, Problem> {
         None => match &access.data {
             Some(directory) => admin_token(directory)?,
             None => {
-                return Err(Problem::new("there is no API token")
+                return Err(Problem::new("no API token")
                     .hint(format!("set {TOKEN_VARIABLE}, or use --data DIR on the array's machine")));
             }
         },
@@ -30,58 +39,64 @@ pub(crate) fn client(access: &Access) -> Result<Client, Problem> {
     Ok(Client::new(&url, &token, &trust(access)?)?)
 }
 
-/// The token from the environment, when it is set.
+/// The token from the environment, if it is set.
 pub(crate) fn token_from_environment() -> Option<String> {
     std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
 }
 
-/// The admin's token from the array's directory.
+/// Reads the admin's token from the array's directory.
 pub(crate) fn admin_token(directory: &Path) -> Result<String, Problem> {
     let path = directory.join(rest::ADMIN_TOKEN_FILE);
     match text(&path)? {
         Some(token) => Ok(token.trim().to_owned()),
-        None => Err(Problem::new(format!("{} is not there", path.display()))
-            .hint("ibid serve writes it when it creates the array; ibid serve --new-token makes another")),
+        None => Err(Problem::new(format!("{}: no such file", path.display()))
+            .hint("check --data; `ibid serve --new-token` writes a new token")),
     }
 }
 
 fn url(access: &Access) -> Result<String, Problem> {
-    if let Some(url) = &access.url {
+    if let Some(url) = &access.options.url {
         return Ok(url.clone());
     }
     let Some(directory) = &access.data else {
-        return Err(Problem::new("which array?")
+        return Err(Problem::new("no array given")
             .hint("give --data DIR (or set IBID_DATA) on the array's machine, or set IBID_URL and IBID_TOKEN"));
     };
     match Endpoints::read(directory)? {
         Some(endpoints) => Ok(endpoints.url),
         None => Err(Problem::new(format!("no array is running in {}", directory.display()))
-            .hint(format!("ibid serve --data {} starts it", directory.display()))),
+            .hint(format!("run `ibid serve --data {}` to start it", directory.display()))),
     }
 }
 
 fn trust(access: &Access) -> Result<Trust, Problem> {
-    if access.insecure {
+    let options = &access.options;
+    if options.insecure {
         return Ok(Trust::Anyone);
     }
-    if let Some(fingerprint) = &access.fingerprint {
-        return Ok(Trust::fingerprint(fingerprint)?);
+    if let Some(fingerprint) = &options.fingerprint {
+        let hint = "print it with `openssl x509 -noout -fingerprint -sha256 -in DIR/certificate.pem`";
+        return Trust::fingerprint(fingerprint).map_err(|error| Problem::from(error).hint(hint));
     }
-    if let Some(path) = &access.ca {
-        return Ok(Trust::authorities(&required(path)?)?);
+    if let Some(path) = &options.ca {
+        let failed = |error| Problem::new(format!("{}: {error}", path.display()));
+        let text = required(path)?;
+        return Trust::authorities(&text).map_err(|error| failed(error).hint("choose a file of PEM certificates"));
     }
     match &access.data {
         Some(directory) => Ok(Trust::certificate(&required(&directory.join(CERTIFICATE_FILE))?)?),
-        None => Err(Problem::new("nothing says which certificate is the array's").hint(
-            "set IBID_FINGERPRINT or IBID_CA, use --data DIR on the array's machine, or take the risk with --insecure",
+        None => Err(Problem::new("no trusted certificate given").hint(
+            "set IBID_FINGERPRINT or IBID_CA, use --data DIR on the array's machine, or skip the check with --insecure",
         )),
     }
 }
 
 fn required(path: &Path) -> Result<String, Problem> {
-    text(path)?.ok_or_else(|| Problem::new(format!("{} is not there", path.display())))
+    text(path)?.ok_or_else(|| Problem::new(format!("{}: no such file", path.display())).hint("check the path"))
 }
 
 fn text(path: &Path) -> Result<Option<String>, Problem> {
-    files::read_text(path, MAX_FILE_BYTES).map_err(|error| Problem::new(format!("{}: {error}", path.display())))
+    files::read_text(path, MAX_FILE_BYTES).map_err(|error| {
+        Problem::new(format!("{}: {error}", path.display())).hint("check the path and its permissions")
+    })
 }

@@ -4,138 +4,148 @@ use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Block storage whose copies are citations: an iSCSI array in software.
+/// Software iSCSI block array with VAAI offloads, inline deduplication and snapshots.
 #[derive(Debug, Parser)]
 #[command(
     name = "ibid",
     version,
+    about = "Software iSCSI block array with VAAI offloads, inline deduplication and snapshots",
     arg_required_else_help = true,
     after_help = "Examples:
   ibid serve --data /srv/array                              run an array (created at first start)
-  ibid volume create vm1 --size 1TiB --data /srv/array      make a volume
-  ibid host create esx1 --iqn iqn.1998-01.com.vmware:esx1   make a host
-  ibid host connect esx1 vm1                                show it the volume
+  ibid volume create vm1 --size 1TiB --data /srv/array      create a volume
+  ibid host create esx1 --iqn iqn.1998-01.com.vmware:esx1   create a host
+  ibid host connect esx1 vm1                                connect the volume to it
 
-Administration finds the array by --data DIR on the same machine, or by IBID_URL and IBID_TOKEN."
+Commands find the array by --data DIR on the same machine, or by IBID_URL and IBID_TOKEN."
 )]
 pub(crate) struct Cli {
-    #[command(flatten)]
-    pub(crate) access: Access,
-    /// Write JSON instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    /// Directory of the array, on this machine
+    #[arg(long, global = true, env = "IBID_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Where the array is, and how to be let in.
+/// Options of the commands that call the REST API of a running array.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which array")]
-pub(crate) struct Access {
-    /// The array's directory, on this machine
-    #[arg(long, global = true, env = "IBID_DATA", value_name = "DIR")]
-    pub(crate) data: Option<PathBuf>,
-    /// The array's API: HOST:PORT or https://HOST:PORT
+#[command(next_help_heading = "Connection to the array")]
+pub(crate) struct ClientOptions {
+    /// Address of the array's API: HOST:PORT or https://HOST:PORT
     #[arg(long, global = true, env = "IBID_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Trust certificates that those in this PEM file vouch for
+    /// Trust certificates issued by the authorities in this PEM file
     #[arg(long, global = true, env = "IBID_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Trust exactly the certificate with this SHA-256 fingerprint
+    /// Trust only the certificate with this SHA-256 fingerprint
     #[arg(long, global = true, env = "IBID_FINGERPRINT", value_name = "HEX")]
     pub(crate) fingerprint: Option<String>,
-    /// Trust any certificate: whoever stands between can read and change everything
+    /// Skip TLS certificate verification (vulnerable to interception)
     #[arg(long, global = true)]
     pub(crate) insecure: bool,
+    /// Print JSON instead of text
+    #[arg(long, global = true, help_heading = "Options")]
+    pub(crate) json: bool,
+}
+
+/// A group of commands that call the REST API.
+#[derive(Debug, Args)]
+pub(crate) struct Admin<C: Subcommand> {
+    #[command(flatten)]
+    pub(crate) client: ClientOptions,
+    #[command(subcommand)]
+    pub(crate) command: C,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an array in the foreground
     Serve(ServeArgs),
-    /// Make, change, list and remove volumes
-    #[command(subcommand)]
-    Volume(VolumeCommand),
-    /// Take, list and remove snapshots of volumes
-    #[command(subcommand)]
-    Snap(SnapCommand),
-    /// Make, change, list and remove hosts; connect volumes to them
-    #[command(subcommand)]
-    Host(HostCommand),
-    /// Show the array and its space, change its settings, make it larger
-    #[command(subcommand)]
-    Array(ArrayCommand),
-    /// Check everything that is stored against its checksums
-    #[command(subcommand)]
-    Scrub(ScrubCommand),
-    /// What an administrator should know of: space that runs out, damage
-    #[command(subcommand)]
-    Alert(AlertCommand),
-    /// Show the admin's API token, or make a new one
+    /// Create, change, list and remove volumes
+    Volume(Admin<VolumeCommand>),
+    /// Create, list and remove snapshots of volumes
+    Snap(Admin<SnapCommand>),
+    /// Create, change, list and remove hosts; connect volumes to them
+    Host(Admin<HostCommand>),
+    /// Show the array and its space, change its settings, grow it
+    Array(Admin<ArrayCommand>),
+    /// Verify all stored data against its checksums
+    Scrub(Admin<ScrubCommand>),
+    /// List alerts: space that runs out, damaged data
+    Alert(Admin<AlertCommand>),
+    /// Show the admin's API token, or replace it
     Token(TokenArgs),
-    /// Check an array that is not running, structure by structure
+    /// Check the on-disk structures of a stopped array
     Fsck(crate::fsck::FsckArgs),
 }
 
-/// Run an array in the foreground.
+/// Run an array in the foreground
 ///
-/// The array is created at first start. SIGTERM or Ctrl-C stops it cleanly; after any other end, too, everything that
-/// was acknowledged is there again at the next start. Logs go to standard error (IBID_LOG=debug for more).
+/// The first start creates the array. SIGTERM or Ctrl-C stops it cleanly. Acknowledged writes
+/// survive a crash as well. Logs go to standard error; IBID_LOG=debug logs more.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ibid serve --data /srv/array --capacity 200GiB
   ibid serve --data /srv/array --device /dev/nvme1n1 --iscsi 192.0.2.10:3260 --iscsi 198.51.100.10:3260
   ibid serve --config /etc/ibid.toml
 
-The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api, memory, index-memory,
-write-cache.
-What is given here counts more. The addresses that were bound are in DIR/endpoints.json while the array runs.")]
+The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
+memory, index-memory, write-cache. Command-line options override it. While the array runs,
+DIR/endpoints.json lists the addresses that it listens on.")]
 pub(crate) struct ServeArgs {
-    /// Name of the array, when it is created [default: ibid]
+    /// Name of a new array [default: ibid]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// How much the array may store, when it is created: K, M, G, T, P [default: 64GiB, or all of the device]
+    /// Capacity of a new array [default: 64GiB, or the whole device]
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<String>,
     /// Store on this block device (or file) instead of a file in DIR
     #[arg(long, value_name = "PATH")]
     pub(crate) device: Option<PathBuf>,
-    /// Listen for iSCSI there; may be given several times; port 0 takes a free one [default: 127.0.0.1:3260]
+    /// iSCSI portal address; repeatable [default: 127.0.0.1:3260]
+    ///
+    /// Port 0 chooses a free port.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) iscsi: Vec<SocketAddr>,
-    /// Listen for the REST API there [default: 127.0.0.1:8443]
+    /// REST API address [default: 127.0.0.1:8443]
+    ///
+    /// Port 0 chooses a free port.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) api: Option<SocketAddr>,
-    /// Memory for blocks on their way, map and slot table, index and cache, 64M or more; beyond it the array slows down [default: a
-    /// quarter of what there is]
+    /// Memory for data structures, 64M or more [default: 1/4 of RAM]
+    ///
+    /// The dirty blocks, block map, slot table, deduplication index and caches share this memory.
+    /// Writes slow down when it is used up.
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<String>,
-    /// How much of it is for the index by which equal blocks are found, at most half [default: a sixteenth of what there is; with
-    /// --memory, a quarter of what the slot table leaves of that]
+    /// Part of --memory for the deduplication index, at most half
+    ///
+    /// The default is 1/16 of the RAM. With --memory, it is 1/4 of the memory that the slot table
+    /// leaves free.
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<String>,
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Acknowledge writes before they are on stable storage, and say so to hosts (WCE=1)
+    /// Acknowledge writes before they are durable (reported as WCE=1)
     #[arg(long)]
     pub(crate) write_cache: bool,
-    /// Give the admin a new API token, when the old one is lost
+    /// Replace a lost API token of the admin
     #[arg(long)]
     pub(crate) new_token: bool,
 }
 
-/// Things by their names, at least one.
+/// One or more names.
 #[derive(Debug, Args)]
 pub(crate) struct Names {
-    /// Their names
+    /// Names, one or more
     #[arg(required = true)]
     pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
-    /// Make an empty volume
+    /// Create an empty volume
     #[command(after_help = "Example: ibid volume create vm1 --size 1.5TiB")]
     Create {
         /// 1 to 63 letters, digits, - and _
@@ -147,111 +157,116 @@ pub(crate) enum VolumeCommand {
     /// List volumes
     #[command(after_help = "Example: ibid volume list --filter \"name='vm-*' and provisioned > 1099511627776\"")]
     List {
-        /// Only these
+        /// List only these volumes
         names: Vec<String>,
-        /// Only destroyed ones, which wait for their eradication
+        /// List only destroyed volumes
         #[arg(long, conflicts_with = "all")]
         destroyed: bool,
-        /// Destroyed ones too
+        /// List destroyed volumes as well
         #[arg(long)]
         all: bool,
-        /// Only those that meet a condition
+        /// List only volumes that match this filter
         #[arg(long, value_name = "CONDITION")]
         filter: Option<String>,
-        /// What they occupy, instead of what they are
+        /// Show the space that each volume uses
         #[arg(long)]
         space: bool,
     },
-    /// Show all of one volume
+    /// Show one volume in full
     Show {
-        /// Its name
+        /// Volume name
         name: String,
     },
-    /// Change a volume's size
+    /// Change the size of a volume
     Resize {
-        /// Its name
+        /// Volume name
         name: String,
-        /// The new size
+        /// New size
         #[arg(long)]
         size: String,
-        /// Make it smaller; what lies behind the new end is kept as a destroyed snapshot
+        /// Allow a smaller size; a destroyed snapshot keeps the old data
         #[arg(long)]
         truncate: bool,
     },
-    /// Make a volume of what a volume or snapshot holds at this instant
+    /// Create a volume from another volume or from a snapshot
     ///
-    /// Costs the same for any size: the two share what they hold until one of them is written. With --overwrite, what the
-    /// volume held is kept as a destroyed snapshot for as long as destroyed things can be recovered.
+    /// A copy takes the same time at any size: source and copy share their data until one of them is
+    /// written. With --overwrite, the previous content of the volume becomes a destroyed snapshot,
+    /// which can be recovered until its eradication.
     #[command(after_help = "Examples:
-  ibid volume copy vm1 vm2                             a clone
-  ibid volume copy vm1.before-upgrade vm1 --overwrite  a restore
-  ibid snap recover vm1.undo-7                         and back: what the restore destroyed")]
+  ibid volume copy vm1 vm2                             clone a volume
+  ibid volume copy vm1.before-upgrade vm1 --overwrite  restore a volume from a snapshot
+  ibid snap recover vm1.undo-7                         recover the content that the restore replaced")]
     Copy {
-        /// The volume, or the snapshot as VOLUME.SUFFIX
+        /// Source volume, or source snapshot as VOLUME.SUFFIX
         source: String,
-        /// The volume to make
+        /// Name of the copy
         name: String,
-        /// Put it in the place of a volume that is there
+        /// Replace the content of an existing volume
         #[arg(long)]
         overwrite: bool,
     },
-    /// Limit what hosts do with a volume, or set when they are told that it fills
+    /// Set the QoS limits and the space alert of a volume
     #[command(after_help = "Example: ibid volume set vm1 --bandwidth 200M --iops 5000 --threshold 80")]
     Set {
-        /// Its name
+        /// Volume name
         name: String,
-        /// The most bytes per second, 1M to 512G; none for no limit
+        /// Bytes per second, 1M to 512G; none for no limit
         #[arg(long, value_name = "SIZE")]
         bandwidth: Option<String>,
-        /// The most reads and writes per second, 100 to 100000000; none for no limit
+        /// Reads and writes per second, 100 to 100000000; none for no limit
         #[arg(long, value_name = "COUNT")]
         iops: Option<String>,
-        /// Tell hosts when this percentage of it is written, 1 to 100; none for never
+        /// Warn hosts at this percentage written, 1 to 100; none for never
         #[arg(long, value_name = "PERCENT")]
         threshold: Option<String>,
     },
-    /// Give a volume another name
+    /// Rename a volume
     Rename {
-        /// Its name
+        /// Volume name
         name: String,
-        /// Its new name
+        /// New name
         new_name: String,
     },
-    /// Destroy volumes with their snapshots; they can be recovered for a day
+    /// Destroy volumes and their snapshots; recoverable for 24 hours
+    ///
+    /// `ibid array set --eradication-delay` changes how long destroyed volumes can be recovered.
     Destroy(Names),
-    /// Bring destroyed volumes back, and the snapshots that were destroyed with them
+    /// Recover destroyed volumes and the snapshots destroyed with them
     Recover(Names),
-    /// Remove destroyed volumes, their snapshots and their data for good, now
+    /// Remove destroyed volumes and their snapshots permanently, now
     Eradicate(Names),
 }
 
 #[derive(Debug, Args, Default)]
 pub(crate) struct ChapArgs {
-    /// User name by which the host proves itself; '' turns CHAP off
+    /// CHAP user name of the host; '' turns CHAP off
     #[arg(long, value_name = "NAME")]
     pub(crate) chap_user: Option<String>,
-    /// File with the host's secret, 12 to 255 characters; - reads standard input
+    /// File with the CHAP secret of the host, 12 to 255 characters
+    ///
+    /// `-` reads the secret from standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) chap_secret_file: Option<PathBuf>,
-    /// User name by which the array proves itself (mutual CHAP); '' turns it off
+    /// CHAP user name of the array (mutual CHAP); '' turns it off
     #[arg(long, value_name = "NAME")]
     pub(crate) target_user: Option<String>,
-    /// File with the array's secret
+    /// File with the CHAP secret of the array
     #[arg(long, value_name = "FILE")]
     pub(crate) target_secret_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
-    /// Make a host
+    /// Create a host
     #[command(after_help = "Examples:
   ibid host create esx1 --iqn iqn.1998-01.com.vmware:esx1 --personality esxi
-  ibid host create anyone --iqn '*'                       admits any initiator that no other host has
+  ibid host create anyone --iqn '*'                       accept every initiator that no other host has
   ibid host create db1 --iqn iqn.2026-11.org.example:db1 --chap-user db1 --chap-secret-file secret.txt")]
     Create {
         /// 1 to 63 letters, digits, - and _
         name: String,
-        /// The name of an initiator; may be given several times
+        /// Initiator name; repeatable
         #[arg(long, value_name = "IQN")]
         iqn: Vec<String>,
         /// aix, esxi, hitachi-vsp, hpux, oracle-vm-server, solaris or vms
@@ -262,111 +277,115 @@ pub(crate) enum HostCommand {
     },
     /// List hosts
     List {
-        /// Only these
+        /// List only these hosts
         names: Vec<String>,
-        /// Only those that meet a condition
+        /// List only hosts that match this filter
         #[arg(long, value_name = "CONDITION")]
         filter: Option<String>,
     },
-    /// Show all of one host, and the volumes that it sees
+    /// Show one host and its volumes
     Show {
-        /// Its name
+        /// Host name
         name: String,
     },
-    /// Change a host's initiators, CHAP or personality
+    /// Change the initiators, CHAP or personality of a host
     Set {
-        /// Its name
+        /// Host name
         name: String,
-        /// All its initiators from now on; may be given several times
+        /// Replace all initiators; repeatable
         #[arg(long, value_name = "IQN", conflicts_with_all = ["add_iqn", "remove_iqn"])]
         iqn: Vec<String>,
-        /// One initiator more
+        /// Add an initiator; repeatable
         #[arg(long, value_name = "IQN")]
         add_iqn: Vec<String>,
-        /// One initiator less
+        /// Remove an initiator; repeatable
         #[arg(long, value_name = "IQN")]
         remove_iqn: Vec<String>,
-        /// The kind of host; '' for none
+        /// Personality; '' for none
         #[arg(long)]
         personality: Option<String>,
         #[command(flatten)]
         chap: ChapArgs,
     },
-    /// Give a host another name
+    /// Rename a host
     Rename {
-        /// Its name
+        /// Host name
         name: String,
-        /// Its new name
+        /// New name
         new_name: String,
     },
-    /// Remove hosts that see no volumes
+    /// Delete hosts that have no connected volumes
     Delete(Names),
-    /// Show a volume, or for reading a snapshot, to a host
+    /// Connect a volume, or read-only a snapshot, to a host
     #[command(after_help = "Examples:
   ibid host connect esx1 vm1 --lun 7
-  ibid host connect backup vm1.nightly    for reading only")]
+  ibid host connect backup vm1.nightly    read-only")]
     Connect {
-        /// The host
+        /// Host name
         host: String,
-        /// The volume, or the snapshot as VOLUME.SUFFIX
+        /// Volume, or snapshot as VOLUME.SUFFIX
         volume: String,
-        /// The number by which the host sees it, 0 to 4095 [default: the lowest free one from 1 on]
+        /// LUN, 0 to 4095 [default: the lowest free LUN from 1]
         #[arg(long)]
         lun: Option<u64>,
     },
-    /// Take a volume from a host
+    /// Disconnect a volume or snapshot from a host
     Disconnect {
-        /// The host
+        /// Host name
         host: String,
-        /// The volume
+        /// Volume, or snapshot as VOLUME.SUFFIX
         volume: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapCommand {
-    /// Take a snapshot of each volume, all at the same instant
+    /// Create a snapshot of each volume, all at the same instant
     #[command(after_help = "Examples:
-  ibid snap create vm1 --suffix before-upgrade   takes vm1.before-upgrade
-  ibid snap create db log                        takes db.8 and log.8, of one instant")]
+  ibid snap create vm1 --suffix before-upgrade   creates vm1.before-upgrade
+  ibid snap create db log                        creates db.8 and log.8 at one instant")]
     Create {
-        /// The volumes
+        /// Volume names
         #[arg(required = true)]
         volumes: Vec<String>,
-        /// What follows the volume's name and a point: 1 to 63 letters, digits, - and _ [default: a number]
+        /// 1 to 63 letters, digits, - and _ [default: a number]
+        ///
+        /// The name of a snapshot is VOLUME.SUFFIX.
         #[arg(long)]
         suffix: Option<String>,
     },
     /// List snapshots
     #[command(after_help = "Example: ibid snap list --volume vm1 --filter \"created > 1795305599000\"")]
     List {
-        /// Only these
+        /// List only these snapshots
         names: Vec<String>,
-        /// Only those of this volume; may be given several times
+        /// List only snapshots of this volume; repeatable
         #[arg(long, value_name = "VOLUME", conflicts_with = "names")]
         volume: Vec<String>,
-        /// Only destroyed ones, which wait for their eradication
+        /// List only destroyed snapshots
         #[arg(long, conflicts_with = "all")]
         destroyed: bool,
-        /// Destroyed ones too
+        /// List destroyed snapshots as well
         #[arg(long)]
         all: bool,
-        /// Only those that meet a condition
+        /// List only snapshots that match this filter
         #[arg(long, value_name = "CONDITION")]
         filter: Option<String>,
     },
-    /// Give a snapshot another suffix
+    /// Change the suffix of a snapshot
     Rename {
-        /// Its name, VOLUME.SUFFIX
+        /// Snapshot name, VOLUME.SUFFIX
         name: String,
-        /// Its new suffix
+        /// New suffix
         suffix: String,
     },
-    /// Destroy snapshots; they can be recovered for a day
+    /// Destroy snapshots; recoverable for 24 hours
+    ///
+    /// `ibid array set --eradication-delay` changes how long destroyed snapshots can be recovered.
     Destroy(Names),
-    /// Bring destroyed snapshots back
+    /// Recover destroyed snapshots
     Recover(Names),
-    /// Remove destroyed snapshots for good, now
+    /// Remove destroyed snapshots permanently, now
     Eradicate(Names),
 }
 
@@ -374,31 +393,31 @@ pub(crate) enum SnapCommand {
 pub(crate) enum ArrayCommand {
     /// Show the array: identity, portals, settings, space
     Show,
-    /// Show what the array holds, and what of it belongs to whom
+    /// Show the space that the array uses, by kind of data
     Space {
-        /// Count everything now, instead of showing the last count
+        /// Recount now instead of showing the last count
         #[arg(long)]
         refresh: bool,
     },
-    /// Change the array's settings
+    /// Change the settings of the array
     #[command(after_help = "Example: ibid array set --eradication-delay 7d --threshold 85")]
     Set {
-        /// Another name
+        /// New name
         #[arg(long)]
         name: Option<String>,
-        /// How long destroyed things can be recovered: 1s to 30d (s, min, h, d)
+        /// Time to recover destroyed objects: 1s to 30d (s, min, h, d)
         #[arg(long, value_name = "TIME")]
         eradication_delay: Option<String>,
-        /// Tell hosts when this percentage of the capacity is in use, 1 to 100; none for never
+        /// Warn hosts at this percentage used, 1 to 100; none for never
         #[arg(long, value_name = "PERCENT")]
         threshold: Option<String>,
     },
-    /// Make the array larger, while it serves
+    /// Grow the array while it serves
     ///
-    /// The array's file is extended; a device has to have become that large before.
+    /// A file is extended. A device must have the new size already.
     #[command(after_help = "Example: ibid array grow --capacity 2T")]
     Grow {
-        /// How much it may store from now on, all in all
+        /// New total capacity
         #[arg(long, value_name = "SIZE")]
         capacity: String,
     },
@@ -406,13 +425,13 @@ pub(crate) enum ArrayCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScrubCommand {
-    /// Begin to check everything
+    /// Start a scrub
     Start {
-        /// The most bytes to check in a second [default: 100M]
+        /// Bytes to verify per second, 1M or more [default: 100M]
         #[arg(long, value_name = "SIZE")]
         pace: Option<String>,
     },
-    /// Show how far it has come, and what damage is known
+    /// Show the progress of the scrub and the known damage
     Status,
 }
 
@@ -420,7 +439,7 @@ pub(crate) enum ScrubCommand {
 pub(crate) enum AlertCommand {
     /// List alerts
     List {
-        /// Those that are over, too, since the array was started
+        /// List closed alerts as well, since the array started
         #[arg(long)]
         all: bool,
     },
@@ -428,7 +447,9 @@ pub(crate) enum AlertCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// Make a new token in the place of the old one, which ends with its sessions
+    #[command(flatten)]
+    pub(crate) client: ClientOptions,
+    /// Create a new token; the old token and its sessions end
     #[arg(long)]
     pub(crate) new: bool,
 }

@@ -1,4 +1,4 @@
-//! `DIR/endpoints.json`: where a running array is reached, for scripts and for administration on the same machine.
+//! `DIR/endpoints.json`: the addresses of a running array, for scripts and local administration.
 
 use crate::problem::Problem;
 use platform::files::{self, Access};
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "endpoints.json";
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// Where a running array is reached.
+/// Addresses of a running array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Endpoints {
-    /// The process that serves.
+    /// Process id of the array.
     pub(crate) pid: u32,
-    /// The array's name.
+    /// Name of the array.
     pub(crate) array: String,
-    /// The iSCSI name of its target.
+    /// iSCSI name of its target.
     pub(crate) iqn: String,
-    /// Its iSCSI portals.
+    /// iSCSI portals.
     pub(crate) iscsi: Vec<SocketAddr>,
-    /// The address of its API.
+    /// Address of the REST API.
     pub(crate) api: SocketAddr,
-    /// How to call that from this machine.
+    /// URL of the REST API from this machine.
     pub(crate) url: String,
 }
 
-/// How an API that listens on `address` is called from this machine.
+/// Returns the URL, from this machine, of an API that listens on `address`.
 pub(crate) fn local_url(address: SocketAddr) -> String {
     let mut address = address;
     if address.ip().is_unspecified() {
@@ -48,7 +48,7 @@ impl Endpoints {
             .map_err(|error| Problem::new(format!("{}: {error}", path(directory).display())))
     }
 
-    /// Reads the file; `None` when no array runs there (or none that has got so far).
+    /// Reads the file; `None` if no array runs in this directory, or if it is still starting.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, Problem> {
         let path = path(directory);
         let text = files::read_text(&path, MAX_FILE_BYTES)
@@ -59,7 +59,7 @@ impl Endpoints {
         text.map(parse).transpose()
     }
 
-    /// Removes the file: nothing is reached there any more.
+    /// Removes the file when the array stops.
     pub(crate) fn remove(directory: &Path) -> Result<(), Problem> {
         Ok(files::remove(&path(directory))?)
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_api_on_all_addresses_is_called_by_loopback() {
+    fn wildcard_api_address_becomes_loopback() {
         assert_eq!(local_url("0.0.0.0:8443".parse().unwrap()), "https://127.0.0.1:8443");
         assert_eq!(local_url("[::]:1".parse().unwrap()), "https://[::1]:1");
         assert_eq!(local_url("192.0.2.1:8443".parse().unwrap()), "https://192.0.2.1:8443");

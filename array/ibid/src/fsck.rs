@@ -1,4 +1,4 @@
-//! `ibid fsck`: checks an array that is not running.
+//! `ibid fsck`: checks the on-disk structures of a stopped array.
 
 use crate::output;
 use crate::problem::Problem;
@@ -12,45 +12,48 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use types::format_capacity;
 
-/// Everything is well.
+/// Exit status: no errors.
 const CLEAN: u8 = 0;
-/// Something was mended, and nothing else is wrong.
-const MENDED: u8 = 1;
-/// Something is wrong.
+/// Exit status: all errors were repaired.
+const REPAIRED: u8 = 1;
+/// Exit status: damage found.
 const DAMAGED: u8 = 4;
-/// The check could not be made.
+/// Exit status: the check did not run.
 const NOT_RUN: u8 = 8;
-/// Threads that read and compare.
+/// Number of threads that read and verify.
 const THREADS: usize = 2;
-/// Files of an array in its directory.
+/// File with the array, in its directory.
 const ARRAY_FILE: &str = "array";
+/// File that a running array locks.
 const LOCK_FILE: &str = "lock";
 
-/// Check an array that is not running, structure by structure.
+/// Check the on-disk structures of a stopped array
 ///
-/// Reads every superblock copy, the manifest, the slot table, every page of every map, all data and the log, compares each with its
-/// checksum and all of them with each other, and says in words what is wrong, where, and what to do. Nothing is written without --repair.
+/// Reads all superblock copies, the manifest, the slot table, all block maps, all data and the log.
+/// Verifies each checksum and checks the structures against each other. Reports what is damaged, where,
+/// and what to do. Writes only with --repair.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 clean; 1 bad copies were written again, all is well now; 4 damage was found; 8 the check could not be made.
+#[command(after_help = "Exit status: 0 clean; 1 all errors repaired; 4 damage found; 8 check not run.
 
 Examples:
-  ibid fsck /srv/array                the array in that directory
-  ibid fsck /dev/nvme1n1 --json       the array on that device
-  ibid fsck /srv/array --repair       write bad copies of metadata again from good ones"
-)]
+  ibid fsck /srv/array                check the array in this directory
+  ibid fsck /dev/nvme1n1 --json       check the array on this device
+  ibid fsck /srv/array --repair       rewrite bad metadata copies from good ones")]
 pub(crate) struct FsckArgs {
-    /// The array's directory, or the file or device that it is stored on [default: --data]
+    /// Directory, file or device of the array [default: --data]
     pub(crate) path: Option<PathBuf>,
-    /// Write bad copies of superblock and metadata again where another copy is good; nothing else is written
+    /// Rewrite bad copies of superblock and metadata from good copies
     #[arg(long)]
     pub(crate) repair: bool,
-    /// Check metadata only, and leave the data unread
+    /// Check metadata only; do not read data
     #[arg(long)]
     pub(crate) metadata_only: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-/// The report for programs.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Json<'r> {
     status: &'static str,
@@ -74,12 +77,12 @@ struct Json<'r> {
 struct Lost<'r> {
     volume: u64,
     #[serde(flatten)]
-    hurt: &'r ::fsck::UnreadableRanges,
+    ranges: &'r ::fsck::UnreadableRanges,
 }
 
-/// Runs the check, and says what came of it in words and by its exit status.
-pub(crate) fn run(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> ExitCode {
-    match check(data, as_json, args) {
+/// Runs the check, prints the report and returns the exit status.
+pub(crate) fn run(data: Option<PathBuf>, args: &FsckArgs) -> ExitCode {
+    match check(data, args) {
         Ok(status) => ExitCode::from(status),
         Err(problem) => {
             problem.report();
@@ -88,11 +91,11 @@ pub(crate) fn run(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> Exit
     }
 }
 
-fn check(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> Result<u8, Problem> {
+fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     let path = args.path.clone().or(data).ok_or_else(|| {
-        Problem::new("which array?").hint("ibid fsck DIR, or the file or device that it is stored on")
+        Problem::new("no array given").hint("give the directory of the array, or its file or device: `ibid fsck DIR`")
     })?;
-    let (file, _lock) = place(&path)?;
+    let (file, _lock) = locate(&path)?;
     let failed = |error: &dyn std::fmt::Display| Problem::new(format!("{}: {error}", file.display()));
     let disk = if args.repair { FileDisk::open(&file, 0) } else { FileDisk::open_read_only(&file) };
     let disk = disk.map_err(|error| failed(&error))?;
@@ -101,7 +104,7 @@ fn check(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> Result<u8, Pr
     let report = ::fsck::check(&disk, options);
     let seconds = started.elapsed().as_secs_f64();
     let status = status(&report);
-    if as_json {
+    if args.json {
         output::json(&json(&report, status, seconds))?;
     } else {
         output::print(&text(&file, &report, status, seconds))?;
@@ -109,28 +112,39 @@ fn check(data: Option<PathBuf>, as_json: bool, args: &FsckArgs) -> Result<u8, Pr
     Ok(status)
 }
 
-/// The file or device that the array stands on, and a lock against whoever would run it meanwhile.
-fn place(path: &Path) -> Result<(PathBuf, Lock), Problem> {
-    let is_directory = platform::files::exists(&path.join(ARRAY_FILE))?;
-    let file = if is_directory { path.join(ARRAY_FILE) } else { path.to_owned() };
-    if !platform::files::exists(&file)? {
-        return Err(Problem::new(format!("{}: there is no such file", file.display()))
-            .hint("an array on a device is checked by the device's path"));
+/// Finds the file or device of the array, and locks it so that the array cannot start.
+fn locate(path: &Path) -> Result<(PathBuf, Lock), Problem> {
+    let has_array = platform::files::exists(&path.join(ARRAY_FILE)).unwrap_or(false);
+    let file = if has_array { path.join(ARRAY_FILE) } else { path.to_owned() };
+    if file == path && is_directory(&file) {
+        return Err(Problem::new(format!("{}: no array in this directory", file.display()))
+            .hint("give the --data directory of the array; for an array on a device, give the path of the device"));
     }
-    let lock = if is_directory { Lock::take(&path.join(LOCK_FILE)) } else { Lock::take_device(&file) };
+    let failed = |cause: &dyn std::fmt::Display| {
+        Problem::new(format!("{}: {cause}", file.display()))
+            .hint("check the path and its permissions; for an array on a device, give the path of the device")
+    };
+    if !platform::files::exists(&file).map_err(|error| failed(&error))? {
+        return Err(failed(&"no such file"));
+    }
+    let lock = if has_array { Lock::take(&path.join(LOCK_FILE)) } else { Lock::take_device(&file) };
     let lock = lock.map_err(|error| match error {
         LockError::Held(_) => Problem::new(format!("{}: {error}", path.display()))
-            .hint("stop the array first; one that runs checks itself (ibid scrub start, ibid alert list)"),
-        LockError::Io(_) => Problem::new(format!("{}: {error}", path.display())),
+            .hint("stop the array first, or check it while it runs: `ibid scrub start`, `ibid alert list`"),
+        LockError::Io(_) => failed(&error),
     })?;
     Ok((file, lock))
 }
 
+fn is_directory(path: &Path) -> bool {
+    platform::files::exists(&path.join(".")).unwrap_or(false)
+}
+
 fn status(report: &FsckReport) -> u8 {
-    let has_mended = report.findings.iter().any(|finding| finding.is_repaired);
-    match (report.is_clean(), has_mended) {
+    let was_repaired = report.findings.iter().any(|finding| finding.is_repaired);
+    match (report.is_clean(), was_repaired) {
         (true, false) => CLEAN,
-        (true, true) => MENDED,
+        (true, true) => REPAIRED,
         (false, _) => DAMAGED,
     }
 }
@@ -138,7 +152,7 @@ fn status(report: &FsckReport) -> u8 {
 fn verdict(status: u8) -> &'static str {
     match status {
         CLEAN => "clean",
-        MENDED => "mended",
+        REPAIRED => "repaired",
         _ => "damaged",
     }
 }
@@ -158,19 +172,19 @@ fn json(report: &FsckReport, status: u8, seconds: f64) -> Json<'_> {
         seconds,
         findings: &report.findings,
         findings_not_shown: report.others,
-        lost: report.unreadable.iter().map(|(volume, hurt)| Lost { volume: volume.0, hurt }).collect(),
+        lost: report.unreadable.iter().map(|(volume, ranges)| Lost { volume: volume.0, ranges }).collect(),
     }
 }
 
 fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
     let mut out = String::new();
     let mut say = |line: String| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{line}");
     };
     for finding in &report.findings {
         let word = match (finding.is_repaired, finding.severity) {
-            (true, _) => "mended",
+            (true, _) => "repaired",
             (false, Severity::Note) => "note",
             (false, Severity::Redundancy) => "copy lost",
             (false, Severity::Damage) => "DAMAGE",
@@ -180,11 +194,11 @@ fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
     if report.others > 0 {
         say(format!("and {} more", report.others));
     }
-    for (volume, hurt) in &report.unreadable {
-        let runs: Vec<String> = hurt.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
-        let blocks = hurt.blocks;
+    for (volume, ranges) in &report.unreadable {
+        let runs: Vec<String> = ranges.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
+        let blocks = ranges.blocks;
         say(format!(
-            "lost: {blocks} blocks of 512 bytes of volume {}: {} (first block + blocks)",
+            "lost: {blocks} blocks of 512 bytes of volume id {}: {} (first block + count)",
             volume.0,
             runs.join(" ")
         ));
@@ -198,7 +212,10 @@ fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
             report.mark_totals.blocks,
             format_capacity(report.read_totals.data)
         ));
-        say(format!("log: {} groups, {} records behind it", report.log_totals.groups, report.log_totals.records));
+        say(format!(
+            "log: {} groups, {} records after the checkpoint",
+            report.log_totals.groups, report.log_totals.records
+        ));
     }
     let read = format_capacity(report.read_totals.read);
     say(format!("{}: {} ({read} read in {seconds:.1} s)", file.display(), verdict(status)));
@@ -210,14 +227,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_crash_leaves_behind_is_clean() {
+    fn log_after_the_checkpoint_is_clean() {
         assert_eq!(status(&FsckReport::default()), CLEAN);
         assert_eq!(status(&FsckReport { others: 1, ..FsckReport::default() }), DAMAGED);
     }
 
     #[test]
-    fn a_path_without_an_array_is_no_damage() {
-        let problem = place(Path::new("/nowhere/at/all"));
+    fn locate_fails_without_an_array() {
+        let problem = locate(Path::new("/nowhere/at/all"));
         assert!(problem.is_err());
     }
 }

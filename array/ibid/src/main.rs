@@ -1,6 +1,6 @@
-//! `ibid`: the array, and its administration from the command line.
+//! `ibid`: runs the array, and administers it from the command line.
 //!
-//! Wiring and words only: what the array does is in the crates below.
+//! This crate parses commands, wires the other crates together and prints; it has no other logic.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -11,29 +11,42 @@ mod fsck;
 mod output;
 mod problem;
 mod serve;
+mod usage;
 
-use clap::Parser;
-use cli::{Cli, Command};
+use access::Access;
+use clap::Subcommand;
+use cli::{Admin, Command};
+use problem::Problem;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let done = match cli.command {
-        Command::Serve(args) => serve::serve(cli.access.data, args),
-        Command::Volume(command) => admin::volume(&cli.access, cli.json, command),
-        Command::Snap(command) => admin::snap(&cli.access, cli.json, command),
-        Command::Host(command) => admin::host(&cli.access, cli.json, command),
-        Command::Array(command) => admin::array(&cli.access, cli.json, command),
-        Command::Scrub(command) => admin::scrub(&cli.access, cli.json, &command),
-        Command::Alert(command) => admin::alert(&cli.access, cli.json, &command),
-        Command::Fsck(args) => return fsck::run(cli.access.data, cli.json, &args),
-        Command::Token(args) => admin::token(&cli.access, cli.json, &args),
+    let cli = usage::parse();
+    let data = cli.data;
+    let result = match cli.command {
+        Command::Serve(args) => serve::serve(data, args),
+        Command::Volume(group) => run(data, group, admin::volume),
+        Command::Snap(group) => run(data, group, admin::snap),
+        Command::Host(group) => run(data, group, admin::host),
+        Command::Array(group) => run(data, group, admin::array),
+        Command::Scrub(group) => run(data, group, admin::scrub),
+        Command::Alert(group) => run(data, group, admin::alert),
+        Command::Fsck(args) => return fsck::run(data, &args),
+        Command::Token(args) => admin::token(&Access { data, options: args.client }, args.new),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             problem.report();
             ExitCode::FAILURE
         }
     }
+}
+
+fn run<C: Subcommand>(
+    data: Option<PathBuf>,
+    group: Admin<C>,
+    action: fn(&Access, C) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    action(&Access { data, options: group.client }, group.command)
 }

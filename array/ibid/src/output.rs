@@ -1,11 +1,12 @@
-//! What is written to standard output: tables for people, JSON for programs.
+//! Standard output: tables for people, JSON for programs.
 
 use crate::problem::Problem;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::io::{self, Write};
+use types::parse_capacity;
 
-/// Writes text. A reader that has gone away (`| head`) is no error.
+/// Writes text. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Problem> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -19,12 +20,13 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Problem> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Writes the values as JSON when it is asked for, or else the text.
+/// Writes the value as JSON if `as_json`, otherwise the text.
 pub(crate) fn either<T: Serialize>(as_json: bool, value: &T, text: impl FnOnce() -> String) -> Result<(), Problem> {
     if as_json { json(value) } else { print(&text()) }
 }
 
-/// A table; `right` are the columns of numbers. Lines and colours are left out: it is read by scripts, too.
+/// Formats a table; the columns `right` are aligned right. It has no lines or colours, because scripts
+/// read it as well.
 pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head.iter().copied()).add_rows(rows);
@@ -37,22 +39,22 @@ pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> S
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Facts about one thing, one on a line, values below each other.
+/// Formats names and values, one pair per line, with aligned values.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     facts.iter().map(|(name, value)| format!("{name:width$}  {value}").trim_end().to_owned() + "\n").collect()
 }
 
-/// A list on one line, or a dash.
+/// Formats a list on one line, or a dash if it is empty.
 pub(crate) fn list(entries: &[String]) -> String {
     if entries.is_empty() { "-".to_owned() } else { entries.join(",") }
 }
 
-/// A time in milliseconds since 1970, as UTC in the form of RFC 3339.
+/// Formats a time in milliseconds since 1970 as UTC (RFC 3339).
 pub(crate) fn time(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days of the Gregorian calendar, counted from 1 March of the year 0, so that a leap day ends a year.
+    // Days of the Gregorian calendar since 1 March of year 0, so that a leap day ends a year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -64,7 +66,15 @@ pub(crate) fn time(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// A length of time as people write it: `90s`, `30min`, `24h`, `7d`; in milliseconds.
+/// Parses a size in bytes.
+pub(crate) fn parse_size(text: &str) -> Result<u64, Problem> {
+    parse_capacity(text).map_err(|_| {
+        Problem::new(format!("'{text}' is not a size"))
+            .hint("write a number with K, M, G, T or P, such as 64G or 1.5TiB")
+    })
+}
+
+/// Parses `90s`, `30min`, `24h` or `7d` into milliseconds.
 pub(crate) fn parse_duration(text: &str) -> Result<u64, Problem> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let scale = match text[split..].trim() {
@@ -76,16 +86,17 @@ pub(crate) fn parse_duration(text: &str) -> Result<u64, Problem> {
     };
     let number = text[..split].parse::<u64>().ok();
     let product = number.zip(scale).and_then(|(number, scale)| number.checked_mul(scale));
-    product
-        .ok_or_else(|| Problem::new(format!("'{text}' is not a length of time: write such as 90s, 30min, 24h or 7d")))
+    product.ok_or_else(|| {
+        Problem::new(format!("'{text}' is not a duration")).hint("write a duration such as 90s, 30min, 24h or 7d")
+    })
 }
 
-/// A ratio as it is spoken of: `4.2:1`.
+/// Formats a ratio as `4.2:1`.
 pub(crate) fn ratio(ratio: f64) -> String {
     format!("{ratio:.1}:1")
 }
 
-/// A length of time in its two largest units.
+/// Formats a duration in its two largest units, rounded up.
 pub(crate) fn duration(milliseconds: u64) -> String {
     if milliseconds < 60_000 {
         return format!("{}s", milliseconds.div_ceil(1000));
@@ -103,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn time_formats_leap_years_and_centuries() {
         for (unix, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
@@ -117,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_short() {
+    fn duration_shows_the_two_largest_units() {
         assert_eq!(duration(86_400_000), "1d 0h");
         assert_eq!(duration(86_399_999), "1d 0h");
         assert_eq!(duration(5_400_000), "1h 30min");
@@ -126,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn parse_duration_accepts_common_spellings() {
         for (text, milliseconds) in
             [("90s", 90_000), ("30min", 1_800_000), ("5m", 300_000), ("24 h", 86_400_000), ("7d", 604_800_000)]
         {

@@ -1,9 +1,10 @@
-//! What is said when something does not work: what went wrong, and a hint what to do about it.
+//! Errors as the user sees them: what failed and why, and a hint for the next step.
 
+use api::ErrorCode;
 use client::ClientError;
 use std::fmt;
 
-/// What went wrong, and what to do about it.
+/// An error with an optional hint.
 #[derive(Debug)]
 pub(crate) struct Problem {
     error: anyhow::Error,
@@ -11,18 +12,19 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A problem in words.
+    /// A problem without a hint.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
         Self { error: anyhow::anyhow!("{message}"), hint: None }
     }
 
-    /// The same, with a hint.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Writes it to standard error. A reader that has gone away is no reason to fail in another way.
+    /// Writes the error and the hint to standard error. Write errors are ignored: the command has
+    /// failed already.
     pub(crate) fn report(&self) {
         use std::io::Write;
         let mut stderr = std::io::stderr().lock();
@@ -38,62 +40,84 @@ impl Problem {
 impl<E: Into<anyhow::Error>> From<E> for Problem {
     fn from(error: E) -> Self {
         let error = error.into();
-        let hint = error.downcast_ref::<ClientError>().and_then(hint_for).map(ToOwned::to_owned);
+        let hint = error.downcast_ref::<ClientError>().and_then(client_hint).map(ToOwned::to_owned);
         Self { error, hint }
     }
 }
 
-/// What helps against a refusal that has these words; the first that fits.
-const HINTS: [(&str, &str); 24] = [
-    ("snapshot cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX"),
-    ("snapshot has been destroyed", "ibid snap recover NAME brings it back"),
-    ("snapshot is not destroyed", "it is in use; eradicating one takes ibid snap destroy NAME first"),
-    ("snapshot does not exist", "ibid snap list shows which there are"),
-    ("snapshot already exists", "choose another suffix; without one it gets a number"),
-    ("Volume cannot be deleted due to existing", "disconnect it first: ibid host disconnect HOST VOLUME"),
-    ("Host cannot be deleted due to existing", "disconnect its volumes first: ibid host disconnect HOST VOLUME"),
-    ("Volume has been destroyed", "ibid volume recover NAME brings it back"),
-    ("Volume is not destroyed", "it is in use; eradicating one takes ibid volume destroy NAME first"),
-    ("Volume does not exist", "ibid volume list shows which there are, ibid snap list their snapshots"),
-    (
-        "Volume already exists",
-        "ibid volume list --all shows all, destroyed ones too; a copy takes the place of one with --overwrite",
-    ),
-    ("overwritten with itself", "name a snapshot of it, or another volume, as the source"),
-    ("Host does not exist", "ibid host list shows which there are"),
-    ("Host already exists", "ibid host list shows which there are; ibid host set NAME changes one"),
-    ("say truncate", "ibid volume resize NAME --size SIZE --truncate"),
-    ("Connection already exists", "ibid host show HOST shows its LUNs; disconnect it first to give it another"),
-    ("Connection does not exist", "ibid host show HOST shows what it sees"),
-    ("is already in use on host", "ibid host show HOST shows those in use; without --lun the lowest free one is taken"),
-    (
-        "IQN is already in use",
-        "an initiator belongs to one host: take it from there, or connect the volume to that host",
-    ),
-    ("has no such IQN", "ibid host show HOST shows its initiators"),
-    ("'host_password' is missing", "--chap-secret-file FILE goes with --chap-user"),
-    ("'target_password' is missing", "--target-secret-file FILE goes with --target-user"),
-    ("Invalid filter", "such as --filter \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields"),
-    (
-        "array cannot be grown",
-        "a file grows as far as its file system lets it; a device has to be that large before; the array's log says more",
-    ),
-];
-
-/// What helps against an error of the array, as far as it can be told from its text, which is part of the interface.
-fn hint_for(error: &ClientError) -> Option<&'static str> {
+fn client_hint(error: &ClientError) -> Option<&'static str> {
     match error {
-        ClientError::Refused(errors) => {
-            let is_about = |text: &str| errors.iter().any(|error| error.message.contains(text));
-            HINTS.iter().find(|(text, _)| is_about(text)).map(|(_, hint)| *hint)
-        }
+        ClientError::Refused(errors) => errors.iter().find_map(|error| code_hint(error.code)),
         ClientError::Unauthorized => {
-            Some("the token is in DIR/admin-token on the array's machine; set IBID_TOKEN, or use --data DIR")
+            Some("read the token from DIR/admin-token on the array's machine; set IBID_TOKEN, or use --data DIR")
         }
-        ClientError::Unreachable { reason, .. } if reason.contains("not the one that is trusted") => Some(
-            "compare the fingerprint with that of DIR/certificate.pem on the array's machine, and set IBID_FINGERPRINT",
+        ClientError::Untrusted { .. } => Some(
+            "compare the fingerprint with that of DIR/certificate.pem on the array's machine; set IBID_FINGERPRINT",
         ),
-        ClientError::Unreachable { .. } => Some("is the array running? ibid serve --data DIR starts it"),
-        ClientError::BadUrl(_) | ClientError::NotUnderstood { .. } => None,
+        ClientError::Unreachable { .. } => {
+            Some("check the address, and that the array runs: `ibid serve --data DIR` starts it")
+        }
+        ClientError::BadUrl(_) => Some("write HOST:PORT or https://HOST:PORT"),
+        ClientError::NotUnderstood { .. } => Some("check that --url is the REST API address of an Ibid array"),
     }
+}
+
+/// The next step after the array refused a request.
+fn code_hint(code: ErrorCode) -> Option<&'static str> {
+    use ErrorCode as Code;
+    Some(match code {
+        Code::InvalidName => "use 1 to 63 letters, digits, - and _, with a letter, and a letter or digit at each end",
+        Code::InvalidSize => "choose a size from 1M to 4P that is a multiple of 512 bytes, such as 64G",
+        Code::InvalidSetting => "choose a value in this range; --help shows the ranges",
+        Code::InvalidIqn => "write an initiator name such as iqn.1998-01.com.vmware:esx1, or '*' for any initiator",
+        Code::InvalidLun => "choose a LUN from 0 to 4095, or leave out --lun for the lowest free one",
+        Code::InvalidChap => "use names of 1 to 255 characters and two different secrets of 12 to 255 characters",
+        Code::InvalidFilter => {
+            "write a filter such as \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields"
+        }
+        Code::InvalidSort => "sort by a field that --json shows",
+        Code::InvalidRequest | Code::InvalidParameter | Code::Unsupported => {
+            "run the command with --help for its options"
+        }
+        Code::HostUserMissing => "give --chap-user NAME as well",
+        Code::HostPasswordMissing => "give --chap-secret-file FILE as well",
+        Code::TargetUserMissing => "give --target-user NAME as well",
+        Code::TargetPasswordMissing => "give --target-secret-file FILE as well",
+        Code::VolumeNotFound => "run `ibid volume list --all` to list the volumes",
+        Code::SnapshotNotFound => "run `ibid snap list --all` to list the snapshots",
+        Code::HostNotFound => "run `ibid host list` to list the hosts",
+        Code::ConnectionNotFound => "run `ibid host show HOST` to list the volumes of the host",
+        Code::AdminNotFound => "use the administrator `admin`",
+        Code::AlertNotFound => "run `ibid alert list --all` to list the alerts",
+        Code::ArrayNotFound | Code::PartNotFound => "run `ibid array show` for the name of the array",
+        Code::IqnNotFound => "run `ibid host show HOST` to list the initiators of the host",
+        Code::VolumeExists => {
+            "choose another name; `ibid volume list --all` lists those in use, `ibid volume copy --overwrite` replaces one"
+        }
+        Code::SnapshotExists => "choose another suffix, or leave out --suffix for a number",
+        Code::HostExists => "choose another name, or run `ibid host set NAME` to change the host",
+        Code::ConnectionExists => "run `ibid host show HOST` for its LUN; disconnect the volume first to change it",
+        Code::VolumeDestroyed => "run `ibid volume recover NAME` to recover it",
+        Code::SnapshotDestroyed => "run `ibid snap recover NAME` to recover it",
+        Code::VolumeNotDestroyed => "it is in use; run `ibid volume destroy NAME` before eradicating it",
+        Code::SnapshotNotDestroyed => "it is in use; run `ibid snap destroy NAME` before eradicating it",
+        Code::VolumeConnected => "run `ibid host disconnect HOST VOLUME` first",
+        Code::SnapshotConnected => "run `ibid host disconnect HOST VOLUME.SUFFIX` first",
+        Code::HostConnected => "run `ibid host disconnect HOST VOLUME` for each of its volumes first",
+        Code::CopyToItself => "choose a snapshot of it, or another volume, as the source",
+        Code::WouldTruncate => "run `ibid volume resize NAME --size SIZE --truncate` to discard the data",
+        Code::IqnInUse => "remove the initiator from that host, or connect the volume to that host",
+        Code::LunInUse => "choose a LUN that `ibid host show HOST` does not list, or leave out --lun",
+        Code::LimitReached => "eradicate or delete objects that are no longer needed",
+        Code::CannotShrink => "choose a larger --capacity; an array only grows",
+        Code::CannotGrow => "free space on the file system, or enlarge the device first; the array's log has details",
+        Code::OutOfSpace => "grow the array (`ibid array grow`), or eradicate destroyed volumes",
+        Code::TooManyLogins => "wait one minute and check the token",
+        Code::Unauthorized => "set IBID_TOKEN, or use --data DIR",
+        Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {
+            "use `ibid` and the array in the same version"
+        }
+        Code::Internal => "read the array's log for the cause",
+        Code::Unspecified => return None,
+    })
 }

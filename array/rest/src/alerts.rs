@@ -1,37 +1,33 @@
-//! `/alerts` and `/arrays/scrub`: what an administrator should know of, and the checking of what is stored.
+//! `/alerts`: conditions that need an administrator, such as low space or damaged data.
 
 use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
-use api::{Alert, Scrub, ScrubPost};
+use api::{Alert, ErrorCode};
 use catalog::VolumeOrSnapshot;
 use engine::Space;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::format_capacity;
 
-/// How much of the pool is in use when administrators are warned.
+/// Pool usage at which a warning opens.
 const WARNING_PERCENT: u64 = 80;
-/// How much of it is in use when there is not much time left.
+/// Pool usage at which the alert becomes critical.
 const CRITICAL_PERCENT: u64 = 90;
-/// How many alerts that are over are kept.
+/// Number of closed alerts that are kept.
 const MAX_CLOSED: usize = 1000;
-/// How fast everything is checked where nobody says: 100 MiB per second.
-const DEFAULT_SCRUB_PACE: u64 = 100 << 20;
-/// The slowest: a mebibyte per second.
-const MIN_SCRUB_PACE: u64 = 1 << 20;
 
-/// The kinds of alert.
+/// The kinds of alert. The numbers are part of the REST API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Code {
     PoolFills = 1,
     VolumeFills = 2,
     Damage = 3,
-    NoRoomBelow = 4,
+    BackingFull = 4,
 }
 
-/// Something that is so now.
+/// A condition that currently holds.
 struct Condition {
     code: Code,
     component: String,
@@ -42,7 +38,7 @@ struct Condition {
     expected: Option<String>,
 }
 
-/// The alerts since the array was started.
+/// The alerts since the array started.
 #[derive(Default)]
 pub(crate) struct AlertBook(Mutex<Alerts>);
 
@@ -54,9 +50,9 @@ struct Alerts {
 }
 
 impl App {
-    /// Looks what is to be alerted of, and keeps account of what comes and goes.
-    pub fn look_for_alerts(&self) {
-        let new = self.alerts.0.lock().follow(self.conditions(), platform::clock::unix_millis());
+    /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
+    pub fn update_alerts(&self) {
+        let new = self.alerts.0.lock().update(self.conditions(), platform::clock::unix_millis());
         for alert in new {
             tracing::warn!(severity = alert.severity, component = alert.component_name, "alert: {}", alert.summary);
         }
@@ -66,7 +62,7 @@ impl App {
         let mut found = Vec::new();
         let pool = self.engine.space();
         found.extend(self.pool_fills(&pool));
-        found.extend(no_room_below(&pool, &self.catalog.array().name));
+        found.extend(backing_full(&pool, &self.catalog.array().name));
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -78,27 +74,28 @@ impl App {
                     component: volume.name.clone(),
                     severity: "warning",
                     summary: format!("volume {} is {percent} % written", volume.name),
-                    description: "Make it larger, or have its hosts unmap what they no longer need.",
+                    description: "Increase the volume size, or unmap unused blocks on its hosts.",
                     actual: Some(format!("{percent} %")),
                     expected: Some(format!("below {threshold} %")),
                 });
             }
         }
-        found.extend(self.damage().map(|(volume, what)| Condition {
+        found.extend(self.damage().map(|(name, damage)| Condition {
             code: Code::Damage,
-            summary: format!("damaged: {what}"),
-            component: volume.unwrap_or(what),
+            summary: format!("damaged: {damage}"),
+            component: name.unwrap_or(damage),
             severity: "critical",
-            description: "Reads of it answer with a medium error. Write it again, or copy the volume from a snapshot or a backup; \
-                          then a scrub (ibid scrub start) finds it sound.",
+            description: "Reads of the damaged blocks return MEDIUM ERROR. Overwrite them, or restore the volume from a \
+                          snapshot or a backup; then run a scrub (ibid scrub start) to verify.",
             actual: None,
             expected: None,
         }));
         found
     }
 
-    /// Damage that is known, in words, with the volume or snapshot that has it; not what was eradicated meanwhile.
-    fn damage(&self) -> impl Iterator<Item = (Option<String>, String)> {
+    /// Describes the known damage, each with the name of its volume or snapshot, if any. Damage of
+    /// eradicated volumes is left out.
+    pub(crate) fn damage(&self) -> impl Iterator<Item = (Option<String>, String)> {
         let state = self.catalog.state();
         self.engine.health().damage.into_iter().filter_map(move |damage| match damage.volume {
             Some(id) => {
@@ -114,46 +111,47 @@ impl App {
 
     fn pool_fills(&self, pool: &Space) -> Option<Condition> {
         let percent = percent(pool.used, pool.capacity);
-        let own = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
-        let expected = own.min(WARNING_PERCENT);
+        let threshold = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
+        let expected = threshold.min(WARNING_PERCENT);
         (percent >= expected).then(|| Condition {
             code: Code::PoolFills,
             component: self.catalog.array().name.clone(),
             severity: if percent >= CRITICAL_PERCENT { "critical" } else { "warning" },
-            summary: format!("the array is {percent} % full: {} are free", format_capacity(pool.free())),
-            description: "Grow it (ibid array grow), eradicate what is destroyed, or have hosts unmap what they no longer need.",
+            summary: format!("array is {percent} % full: {} free", format_capacity(pool.free())),
+            description: "Grow the array (ibid array grow), eradicate destroyed volumes, or unmap unused blocks on the hosts.",
             actual: Some(format!("{percent} %")),
             expected: Some(format!("below {expected} %")),
         })
     }
 }
 
-/// The pool has room that the file system below does not have: hosts are stopped long before the pool is full.
-fn no_room_below(pool: &Space, array: &str) -> Option<Condition> {
+/// The file system that stores the array is full although the pool has free space. Host writes stop
+/// before the pool is full.
+fn backing_full(pool: &Space, array: &str) -> Option<Condition> {
     pool.is_refused_below.then(|| Condition {
-        code: Code::NoRoomBelow,
+        code: Code::BackingFull,
         component: array.to_owned(),
         severity: "critical",
         summary: format!(
-            "the file system that the array is on is full, while {} are free in the array",
+            "file system of the array is full, although the array has {} free",
             format_capacity(pool.free())
         ),
-        description: "Hosts are told that there is no room, and go on by themselves when there is. Make room on that file system; the \
-                      array needs as much as its capacity.",
+        description: "Host writes are refused until space is available, then continue. Free space on that file system: the array \
+                      needs as much as its capacity.",
         actual: None,
         expected: None,
     })
 }
 
 impl Alerts {
-    /// Takes over what is so now; gives the alerts that are new, or worse than they were.
-    fn follow(&mut self, conditions: Vec<Condition>, now_ms: u64) -> Vec<Alert> {
+    /// Applies the current conditions. Returns the alerts that are new or became critical.
+    fn update(&mut self, conditions: Vec<Condition>, now_ms: u64) -> Vec<Alert> {
         let mut new = Vec::new();
         let mut present = BTreeSet::new();
         for condition in conditions {
             let key = (condition.code, condition.component.clone());
             if !present.insert(key.clone()) {
-                // A scrub and a read have met damage of the same volume.
+                // For example, a scrub and a read found damage of the same volume.
                 continue;
             }
             match self.open.get_mut(&key) {
@@ -189,7 +187,7 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills | Code::NoRoomBelow => "array",
+        Code::PoolFills | Code::BackingFull => "array",
         Code::VolumeFills => "volume",
         Code::Damage => "storage",
     };
@@ -220,10 +218,10 @@ fn percent(of: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(of) * 100 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
 
-/// `GET /alerts`.
+/// Answers `GET /alerts`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "flagged"]])?;
-    call.app.look_for_alerts();
+    call.app.update_alerts();
     let mut alerts: Vec<Alert> = {
         let alerts = call.app.alerts.0.lock();
         alerts.closed.iter().chain(alerts.open.values()).cloned().collect()
@@ -234,37 +232,11 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let asked = call.query.list("names").or_else(|| call.query.list("ids"));
     if let Some(asked) = asked {
         if let Some(unknown) = asked.iter().find(|name| !alerts.iter().any(|alert| alert.name == **name)) {
-            return Err(RestError::about(unknown, "Alert does not exist."));
+            return Err(RestError::about(ErrorCode::AlertNotFound, unknown, "Alert does not exist."));
         }
         alerts.retain(|alert| asked.contains(&alert.name));
     }
     page(alerts, &call.query, &["created", "id"])
-}
-
-/// `GET /arrays/scrub`.
-pub(crate) fn scrub_status(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[&[]])?;
-    let health = call.app.engine.health();
-    Answer::all(vec![Scrub {
-        running: health.is_scrubbing,
-        checked: health.scrubbed,
-        used: call.app.engine.space().used,
-        completed: health.scrubs,
-        damage: call.app.damage().map(|(_, what)| what).collect(),
-    }])
-}
-
-/// `POST /arrays/scrub`: checks everything that is stored.
-pub(crate) fn start_scrub(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[&[]])?;
-    let post: ScrubPost = call.body()?;
-    let pace = post.bytes_per_second.unwrap_or(DEFAULT_SCRUB_PACE);
-    if pace < MIN_SCRUB_PACE {
-        return Err(RestError::bad("Invalid pace: 1 MiB per second or more."));
-    }
-    call.app.engine.scrub(pace);
-    tracing::info!(by = call.admin, pace, "a scrub was started");
-    scrub_status(call)
 }
 
 #[cfg(test)]
@@ -277,17 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_is_told_when_it_comes_and_when_it_becomes_worse() {
+    fn alert_is_reported_when_opened_and_when_critical() {
         let mut alerts = Alerts::default();
-        let mut told = |conditions: Vec<Condition>, at: u64| -> Vec<String> {
-            alerts.follow(conditions, at).into_iter().map(|alert| alert.summary).collect()
+        let mut reported = |conditions: Vec<Condition>, at: u64| -> Vec<String> {
+            alerts.update(conditions, at).into_iter().map(|alert| alert.summary).collect()
         };
         let pool = |severity, summary| condition(Code::PoolFills, "array", severity, summary);
-        assert_eq!(told(vec![pool("warning", "80 %")], 1), ["80 %"]);
-        assert_eq!(told(vec![pool("warning", "85 %")], 2), Vec::<String>::new());
+        assert_eq!(reported(vec![pool("warning", "80 %")], 1), ["80 %"]);
+        assert_eq!(reported(vec![pool("warning", "85 %")], 2), Vec::<String>::new());
         let damage = condition(Code::Damage, "segment 7", "critical", "damaged: segment 7");
-        assert_eq!(told(vec![pool("critical", "90 %"), damage], 3), ["90 %", "damaged: segment 7"]);
-        assert_eq!(told(vec![pool("warning", "89 %")], 4), Vec::<String>::new());
+        assert_eq!(reported(vec![pool("critical", "90 %"), damage], 3), ["90 %", "damaged: segment 7"]);
+        assert_eq!(reported(vec![pool("warning", "89 %")], 4), Vec::<String>::new());
         let open: Vec<_> = alerts.open.values().collect();
         assert_eq!((open.len(), open[0].created, open[0].updated, open[0].id.as_str()), (1, 1, 4, "1"));
         let closed = &alerts.closed[0];
@@ -295,25 +267,25 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_over_are_not_kept_for_ever() {
+    fn closed_alerts_are_bounded() {
         let mut alerts = Alerts::default();
         for at in 0..MAX_CLOSED as u64 + 10 {
-            alerts.follow(vec![condition(Code::Damage, &at.to_string(), "critical", "")], at);
+            alerts.update(vec![condition(Code::Damage, &at.to_string(), "critical", "")], at);
         }
-        alerts.follow(Vec::new(), 9999);
+        alerts.update(Vec::new(), 9999);
         assert_eq!((alerts.open.len(), alerts.closed.len()), (0, MAX_CLOSED));
         assert_eq!(alerts.closed[0].component_name, "10");
     }
 
     #[test]
-    fn a_file_system_that_is_full_is_alerted_of_while_it_is() {
+    fn full_backing_file_system_raises_an_alert() {
         let space = |is_refused_below| Space { capacity: 6 << 30, used: 2 << 30, is_refused_below, ..Space::default() };
         let mut alerts = Alerts::default();
-        let mut look = |is_full, at| alerts.follow(no_room_below(&space(is_full), "array-1").into_iter().collect(), at);
+        let mut look = |is_full, at| alerts.update(backing_full(&space(is_full), "array-1").into_iter().collect(), at);
         assert!(look(false, 1).is_empty());
         let new = look(true, 2);
         assert_eq!((new[0].severity.as_str(), new[0].component_name.as_str()), ("critical", "array-1"));
-        assert_eq!(new[0].summary, "the file system that the array is on is full, while 4G are free in the array");
+        assert_eq!(new[0].summary, "file system of the array is full, although the array has 4G free");
         assert!(look(true, 3).is_empty() && look(false, 4).is_empty());
         assert_eq!(alerts.closed[0].closed, Some(4));
     }

@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! The state that all request handlers share.
 
 use crate::alerts::AlertBook;
 use crate::limiter::LoginLimiter;
@@ -9,20 +9,20 @@ use engine::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Makes the array larger: to so many bytes in all. Says in words why it could not.
+/// Grows the array to a total capacity in bytes. The error is a text for the administrator.
 pub type Growth = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
-/// What the handlers share.
+/// The state that all request handlers share.
 pub struct App {
-    /// The catalogue that is administered.
+    /// The catalog that requests read and change.
     pub(crate) catalog: Arc<Catalog>,
-    /// The engine, for what it knows of space.
+    /// The engine, for space, health and scrubs.
     pub(crate) engine: Arc<dyn Service>,
-    /// The iSCSI portals of the target.
+    /// The iSCSI portals.
     pub(crate) portals: Vec<SocketAddr>,
     /// The version of the program.
     pub(crate) version: &'static str,
-    /// How the array is made larger.
+    /// Grows the array.
     pub(crate) growth: Growth,
     pub(crate) spaces: SpaceBook,
     pub(crate) alerts: AlertBook,
@@ -31,7 +31,7 @@ pub struct App {
 }
 
 impl App {
-    /// For an array whose target listens on `portals`.
+    /// Creates the state of an array whose iSCSI target listens on `portals`.
     pub fn new(
         catalog: Arc<Catalog>,
         engine: Arc<dyn Service>,

@@ -4,11 +4,13 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use crate::space;
-use api::{Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, Eth, Hardware, NetworkInterface, Port};
+use api::{
+    Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, ErrorCode, Eth, Hardware, NetworkInterface, Port,
+};
 use catalog::ArrayEdit;
 use types::format_capacity;
 
-/// What the parts say they are.
+/// Model of the array and its hardware.
 const MODEL: &str = "Ibid";
 
 fn show(call: &Call) -> Array {
@@ -34,7 +36,7 @@ fn show(call: &Call) -> Array {
     }
 }
 
-/// `GET /arrays`.
+/// Answers `GET /arrays`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
@@ -42,7 +44,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     page(vec![show(call)], &call.query, &["name"])
 }
 
-/// `PATCH /arrays`: the array's name, settings and capacity.
+/// Answers `PATCH /arrays`: changes name and settings, or the capacity.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
@@ -54,12 +56,15 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     };
     match patch.capacity {
         Some(capacity) if edit == ArrayEdit::default() => grow(call, capacity)?,
-        // All of a call is done, or nothing.
-        Some(_) => return Err(RestError::bad("The capacity is changed by itself.")),
+        // A call has all of its effects or none, and growth cannot be undone.
+        Some(_) => {
+            let message = "'capacity' cannot be combined with other fields.";
+            return Err(RestError::bad(ErrorCode::InvalidRequest, message));
+        }
         None => call.app.catalog.change(|draft| draft.edit_array_settings(&edit))?,
     }
-    let what = serde_json::to_string(&patch).unwrap_or_default();
-    tracing::info!(by = call.admin, what, "the array was changed");
+    let patch = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, patch, "array changed");
     Answer::all(vec![show(call)])
 }
 
@@ -67,20 +72,22 @@ fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
     let present = call.app.engine.space().capacity;
     if capacity <= present {
         let present = format_capacity(present);
-        return Err(RestError::bad(format!("The array has {present} already, and cannot be made smaller.")));
+        let message = format!("The array has {present} already and cannot shrink.");
+        return Err(RestError::bad(ErrorCode::CannotShrink, message));
     }
-    (call.app.growth)(capacity).map_err(|reason| RestError::bad(format!("The array cannot be grown: {reason}.")))
+    (call.app.growth)(capacity)
+        .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))
 }
 
 fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
     let names = call.query.list("names").unwrap_or_default();
     match names.iter().find(|asked| !asked.eq_ignore_ascii_case(name)) {
-        Some(other) => Err(RestError::about(other, "Array does not exist.")),
+        Some(other) => Err(RestError::about(ErrorCode::ArrayNotFound, other, "Array does not exist.")),
         None => Ok(()),
     }
 }
 
-/// `GET /arrays/space`. With `refresh=true` everything is counted before it is answered.
+/// Answers `GET /arrays/space`. `refresh=true` counts the space first.
 pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "refresh"]])?;
     let state = call.app.catalog.state();
@@ -89,7 +96,7 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     if call.query.flag("refresh")? != Some(true) {
         call.app.count_space_if_quick();
     } else if !call.app.count_space() {
-        return Err(RestError::Internal("What belongs to whom could not be counted.".to_owned()));
+        return Err(RestError::Internal("Space accounting failed.".to_owned()));
     }
     let (capacity, space) = space::of_array(&call.app, &state);
     let (id, name) = (array.id.clone(), array.name.clone());
@@ -97,7 +104,7 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     page(vec![ArraySpace { id, name, capacity, parity: 1, space, time }], &call.query, &["name"])
 }
 
-/// `GET /controllers`.
+/// Answers `GET /controllers`.
 pub(crate) fn controllers(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
     let controller = Controller {
@@ -111,7 +118,7 @@ pub(crate) fn controllers(call: &Call) -> Result<Answer, RestError> {
     parts(call, vec![controller], |controller| &controller.name)
 }
 
-/// `GET /hardware`.
+/// Answers `GET /hardware`.
 pub(crate) fn hardware(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
     let controller = Hardware {
@@ -124,7 +131,7 @@ pub(crate) fn hardware(call: &Call) -> Result<Answer, RestError> {
     parts(call, vec![controller], |part| &part.name)
 }
 
-/// `GET /ports`: one for each portal.
+/// Answers `GET /ports`: one port per portal.
 pub(crate) fn ports(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
     let iqn = call.app.catalog.target_iqn();
@@ -138,7 +145,7 @@ pub(crate) fn ports(call: &Call) -> Result<Answer, RestError> {
     parts(call, call.app.portals.iter().enumerate().map(port).collect(), |port| &port.name)
 }
 
-/// `GET /network-interfaces`: one for each portal.
+/// Answers `GET /network-interfaces`: one interface per portal.
 pub(crate) fn network_interfaces(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
     let interface = |(index, portal): (usize, &std::net::SocketAddr)| NetworkInterface {
@@ -159,7 +166,7 @@ fn parts<T: Clone + serde::Serialize>(
 ) -> Result<Answer, RestError> {
     let find = |asked: &str| {
         let found = all.iter().find(|part| name(part).eq_ignore_ascii_case(asked));
-        found.cloned().ok_or_else(|| RestError::about(asked, "It does not exist."))
+        found.cloned().ok_or_else(|| RestError::about(ErrorCode::PartNotFound, asked, "It does not exist."))
     };
     page(select(&call.query, "names", all.iter().cloned(), find)?, &call.query, &["name"])
 }

@@ -1,9 +1,9 @@
-//! One authenticated request, read whole, and its answer.
+//! An authenticated request with its body, and its answer.
 
 use crate::app::App;
 use crate::error::RestError;
 use crate::query::Query;
-use api::{AUTH_TOKEN_HEADER, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
+use api::{AUTH_TOKEN_HEADER, ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Request;
@@ -15,81 +15,83 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client may take to send a body.
+/// Maximum time for a client to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A request of a session that is alive.
+/// An authenticated request.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
     pub(crate) query: Query,
     body: Bytes,
-    /// Whose session it is.
+    /// The administrator of the session.
     pub(crate) admin: String,
 }
 
-/// What answers a call. Runs on a thread that may block.
+/// A request handler. It runs on a thread that may block.
 pub(crate) type Action = fn(&Call) -> Result<Answer, RestError>;
 
 impl Call {
-    /// Checks the session, then the parameters, then reads the body: strangers cannot make the server read anything.
+    /// Checks the session and the parameters before it reads the body, so that an unauthenticated client
+    /// cannot make the server buffer data.
     pub(crate) async fn accept(app: Arc<App>, request: Request) -> Result<Self, RestError> {
         let token = session_token(request.headers())
             .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
         let admin = app.sessions.touch(token, platform::clock::now());
-        let admin = admin.ok_or(RestError::Unauthorized("The session is over; log in again."))?;
+        let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?;
         let query = Query::parse(request.uri())?;
         let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| RestError::TooSlow)?;
         Ok(Self { app, query, body: body.map_err(|_| RestError::TooLarge)?, admin })
     }
 
-    /// The body; none at all stands for an empty object.
+    /// Parses the body. An empty body is an empty object.
     pub(crate) fn body<T: DeserializeOwned + Default>(&self) -> Result<T, RestError> {
         if self.body.is_empty() {
             return Ok(T::default());
         }
-        let invalid = |error: serde_json::Error| RestError::bad(format!("Invalid body: {error}."));
-        // By way of an object: a list of values in the right order would pass for one otherwise.
+        let invalid =
+            |error: serde_json::Error| RestError::bad(ErrorCode::InvalidRequest, format!("Invalid body: {error}."));
+        // Through a map, because serde would accept a list of values in place of an object.
         let object: serde_json::Map<String, Value> = serde_json::from_slice(&self.body).map_err(invalid)?;
         serde_json::from_value(Value::Object(object)).map_err(invalid)
     }
 
-    /// Does the call on a thread that may block.
+    /// Runs the handler on a thread that may block.
     pub(crate) async fn run(self, action: Action) -> Response {
         let done = tokio::task::spawn_blocking(move || action(&self)).await;
         match done {
             Ok(Ok(answer)) => answer.into_response(),
             Ok(Err(error)) => error.into_response(),
-            Err(_) => RestError::Internal("The request could not be finished.".to_owned()).into_response(),
+            Err(_) => RestError::Internal("The request handler failed.".to_owned()).into_response(),
         }
     }
 }
 
-/// The session's token among the headers.
+/// Returns the session token from the headers.
 pub(crate) fn session_token(headers: &HeaderMap) -> Option<&str> {
     headers.get(AUTH_TOKEN_HEADER).and_then(|value| value.to_str().ok())
 }
 
-/// A good answer.
+/// A successful answer.
 pub(crate) struct Answer {
     body: Option<Value>,
     next: Option<String>,
 }
 
 impl Answer {
-    /// A list, or one page of it.
+    /// A list, or one page of a list.
     pub(crate) fn list<T: Serialize>(items: Items<T>) -> Result<Self, RestError> {
         let next = items.continuation_token.clone();
         let body = serde_json::to_value(items).map_err(|error| RestError::Internal(error.to_string()))?;
         Ok(Self { body: Some(body), next })
     }
 
-    /// A list of what was made or changed.
+    /// A complete list.
     pub(crate) fn all<T: Serialize>(items: Vec<T>) -> Result<Self, RestError> {
         Self::list(Items::all(items))
     }
 
-    /// Nothing: what was to go is gone.
+    /// An empty body, after a deletion.
     pub(crate) fn empty() -> Result<Self, RestError> {
         Ok(Self { body: None, next: None })
     }

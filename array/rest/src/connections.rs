@@ -3,7 +3,6 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::volumes::identity;
 use api::{ConnectionPost, Reference};
 use catalog::{CatalogError, CatalogState, Connection, HostId};
 use std::collections::BTreeSet;
@@ -17,11 +16,11 @@ fn show(state: &CatalogState, connection: &Connection) -> Option<api::Connection
         lun: connection.lun,
         nsid: None,
         protocol_endpoint: Reference::default(),
-        volume: Reference { id: Some(identity(&unit)), name: Some(state.volume_or_snapshot_name(&unit)) },
+        volume: Reference { id: Some(unit.uuid()), name: Some(state.volume_or_snapshot_name(&unit)) },
     })
 }
 
-/// `GET /connections`, of the named hosts and volumes or all.
+/// Answers `GET /connections`, for the named hosts and volumes or for all.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["host_names", "volume_names"]])?;
     let state = call.app.catalog.state();
@@ -40,7 +39,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     page(shown, &call.query, &["host.name", "volume.name"])
 }
 
-/// Each of the named hosts with each of the named volumes.
+/// Returns each named host paired with each named volume.
 fn pairs(call: &Call) -> Result<Vec<(String, String)>, RestError> {
     let (hosts, volumes) = (call.query.required("host_names")?, call.query.required("volume_names")?);
     let with_all = |host: &String| {
@@ -50,7 +49,7 @@ fn pairs(call: &Call) -> Result<Vec<(String, String)>, RestError> {
     Ok(hosts.iter().flat_map(with_all).collect())
 }
 
-/// `POST /connections?host_names=…&volume_names=…`.
+/// Answers `POST /connections?host_names=…&volume_names=…`.
 pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["host_names", "volume_names"]])?;
     let pairs = pairs(call)?;
@@ -63,18 +62,18 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         let connect = |(host, volume): &(String, String)| draft.connect(host, volume, lun);
         pairs.iter().map(connect).collect::<Result<Vec<_>, CatalogError>>()
     })?;
-    tracing::info!(by = call.admin, "connected: {pairs:?}");
+    tracing::info!(by = call.admin, "volumes connected: {pairs:?}");
     let state = call.app.catalog.state();
     Answer::all(made.iter().filter_map(|connection| show(&state, connection)).collect())
 }
 
-/// `DELETE /connections?host_names=…&volume_names=…`.
+/// Answers `DELETE /connections?host_names=…&volume_names=…`.
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["host_names", "volume_names"]])?;
     let pairs = pairs(call)?;
     call.app
         .catalog
         .change(|draft| pairs.iter().try_for_each(|(host, volume)| draft.disconnect(host, volume).map(|_| ())))?;
-    tracing::info!(by = call.admin, "disconnected: {pairs:?}");
+    tracing::info!(by = call.admin, "volumes disconnected: {pairs:?}");
     Answer::empty()
 }

@@ -1,50 +1,53 @@
-//! Why a request was not done, and how that is said in the dialect.
+//! Errors of requests, and their HTTP answers.
 
-use api::{ApiError, ErrorBody, GatewayError};
+use api::{ApiError, ErrorBody, ErrorCode, GatewayError};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use catalog::CatalogError;
+use catalog::{CatalogError, ObjectKind};
 
-/// Why a request was not done.
+/// The error of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestError {
-    /// The request is wrong, or the state of things does not allow it: one entry for each object concerned.
+    /// The request is invalid, or the state of an object does not allow it: one entry per object.
     Bad(Vec<ApiError>),
-    /// No session, or one that is over: clients log in again.
+    /// The session is missing or has expired; clients log in again.
     Unauthorized(&'static str),
-    /// No such path.
+    /// The path does not exist.
     NotFound,
-    /// The path does not take this method.
+    /// The path does not support the method.
     BadMethod,
-    /// The body is larger than any good one.
+    /// The body exceeds the size limit.
     TooLarge,
-    /// The body did not come.
+    /// The body did not arrive in time.
     TooSlow,
-    /// Too many failed logins.
+    /// Too many logins failed.
     TooManyLogins,
-    /// The array cannot.
+    /// The array failed.
     Internal(String),
 }
 
 impl RestError {
-    /// The request is wrong in itself.
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
-        Self::Bad(vec![ApiError { context: None, message: message.into() }])
+    /// An error that is not about one object.
+    pub(crate) fn bad(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Bad(vec![ApiError { code, context: None, message: message.into() }])
     }
 
-    /// The request is wrong for one object.
-    pub(crate) fn about(context: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Bad(vec![ApiError { context: Some(context.into()), message: message.into() }])
+    /// An error about one object.
+    pub(crate) fn about(code: ErrorCode, context: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Bad(vec![ApiError { code, context: Some(context.into()), message: message.into() }])
     }
 }
 
 impl From<CatalogError> for RestError {
     fn from(error: CatalogError) -> Self {
         match &error {
-            CatalogError::Engine(engine::OpError::NoSpace) => Self::bad("The array is out of space."),
+            CatalogError::Engine(engine::OpError::NoSpace) => {
+                Self::bad(ErrorCode::OutOfSpace, "The array is out of space.")
+            }
             CatalogError::Engine(_) | CatalogError::Damaged { .. } => Self::Internal(error.to_string()),
             _ => Self::Bad(vec![ApiError {
+                code: code_of(&error),
                 context: error.context().map(ToOwned::to_owned),
                 message: error.to_string(),
             }]),
@@ -52,29 +55,74 @@ impl From<CatalogError> for RestError {
     }
 }
 
+fn code_of(error: &CatalogError) -> ErrorCode {
+    use ErrorCode as Code;
+    match error {
+        CatalogError::NoSuch { kind, .. } => match kind {
+            ObjectKind::Volume => Code::VolumeNotFound,
+            ObjectKind::Snapshot => Code::SnapshotNotFound,
+            ObjectKind::Host => Code::HostNotFound,
+            ObjectKind::Connection => Code::ConnectionNotFound,
+            ObjectKind::Admin => Code::AdminNotFound,
+        },
+        CatalogError::AlreadyExists { kind: ObjectKind::Volume, .. } => Code::VolumeExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, .. } => Code::SnapshotExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::Host, .. } => Code::HostExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::Connection, .. } => Code::ConnectionExists,
+        CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
+        CatalogError::Destroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotDestroyed,
+        CatalogError::NotDestroyed { kind: ObjectKind::Volume, .. } => Code::VolumeNotDestroyed,
+        CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotNotDestroyed,
+        CatalogError::Connected { kind: ObjectKind::Volume, .. } => Code::VolumeConnected,
+        CatalogError::Connected { kind: ObjectKind::Snapshot, .. } => Code::SnapshotConnected,
+        CatalogError::Connected { kind: ObjectKind::Host, .. } => Code::HostConnected,
+        CatalogError::AlreadyExists { .. }
+        | CatalogError::Destroyed { .. }
+        | CatalogError::NotDestroyed { .. }
+        | CatalogError::Connected { .. } => Code::Unspecified,
+        CatalogError::BadName { .. } => Code::InvalidName,
+        CatalogError::BadSize { .. } => Code::InvalidSize,
+        CatalogError::WouldTruncate { .. } => Code::WouldTruncate,
+        CatalogError::OntoItself { .. } => Code::CopyToItself,
+        CatalogError::BadSetting { .. } => Code::InvalidSetting,
+        CatalogError::BadIqn { .. } => Code::InvalidIqn,
+        CatalogError::IqnInUse { .. } => Code::IqnInUse,
+        CatalogError::LunInUse { .. } => Code::LunInUse,
+        CatalogError::BadLun { .. } => Code::InvalidLun,
+        CatalogError::BadChap { .. } => Code::InvalidChap,
+        CatalogError::LimitReached { .. } => Code::LimitReached,
+        CatalogError::Damaged { .. } | CatalogError::Engine(_) => Code::Internal,
+    }
+}
+
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
-        let one = |status: StatusCode, message: &str| {
-            let errors = vec![ApiError { context: None, message: message.to_owned() }];
+        let one = |status: StatusCode, code: ErrorCode, message: &str| {
+            let errors = vec![ApiError { code, context: None, message: message.to_owned() }];
             (status, Json(ErrorBody { errors })).into_response()
         };
         match self {
             Self::Bad(errors) => (StatusCode::BAD_REQUEST, Json(ErrorBody { errors })).into_response(),
-            Self::Unauthorized(message) => one(StatusCode::UNAUTHORIZED, message),
+            Self::Unauthorized(message) => one(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, message),
             Self::NotFound => one(
                 StatusCode::NOT_FOUND,
-                "There is nothing at this path: they begin with /api/2.26/ and are those of docs/rest.md.",
+                ErrorCode::PathNotFound,
+                "Path not found: paths begin with /api/2.26/ and are listed in docs/rest.md.",
             ),
-            Self::BadMethod => one(StatusCode::METHOD_NOT_ALLOWED, "This path does not take this method."),
-            Self::TooLarge => one(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),
-            Self::TooSlow => one(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."),
+            Self::BadMethod => {
+                one(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::MethodNotAllowed, "Method not supported on this path.")
+            }
+            Self::TooLarge => one(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, "The body exceeds 1 MiB."),
+            Self::TooSlow => {
+                one(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, "The body did not arrive within 30 seconds.")
+            }
             Self::TooManyLogins => {
-                let message = "Too many failed logins from this address; wait a minute.".to_owned();
+                let message = "Too many failed logins from this address; wait one minute.".to_owned();
                 (StatusCode::TOO_MANY_REQUESTS, Json(GatewayError { message })).into_response()
             }
             Self::Internal(message) => {
-                tracing::error!("a request failed: {message}");
-                one(StatusCode::INTERNAL_SERVER_ERROR, &message)
+                tracing::error!("request failed: {message}");
+                one(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, &message)
             }
         }
     }

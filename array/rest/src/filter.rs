@@ -8,26 +8,27 @@
 //! value      = 'text' | "text" | number | true | false | null
 //! ```
 //!
-//! Words are written in any case. Text is compared without regard to case, as names are, and `*` in it stands for any
-//! characters. A field alone is true when its value is. A condition on a list is true when it is for one of its values.
+//! Keywords and texts are compared without regard to case, as names are. `*` in a text matches any
+//! characters. A field without operator tests whether its value is true. A condition on a list holds if
+//! it holds for one of the values.
 
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// The most bytes of a filter.
+/// Maximum length of a filter, in bytes.
 const MAX_BYTES: usize = 16 << 10;
-/// How deeply parentheses and `not` may be nested.
+/// Maximum nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 32;
 
-/// A filter that was understood.
+/// A parsed filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Filter {
     Or(Vec<Filter>),
     And(Vec<Filter>),
     Not(Box<Filter>),
-    /// The field is true.
+    /// The field has the value true.
     Field(String),
-    /// The field compares so with one of the values.
+    /// The comparison holds for the field and one of the values.
     Compare(String, Operator, Vec<Value>),
 }
 
@@ -42,20 +43,28 @@ pub(crate) enum Operator {
 }
 
 impl Filter {
-    /// Reads a filter. The error says what was not understood.
+    /// Parses a filter.
+    ///
+    /// # Errors
+    ///
+    /// A text that names the first part that does not parse.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
-            return Err(format!("it is longer than {MAX_BYTES} bytes"));
+            return Err(format!("longer than {MAX_BYTES} bytes"));
         }
         let mut parser = Parser { words: split(text)?, at: 0 };
         let filter = parser.either(0)?;
         match parser.peek() {
             None => Ok(filter),
-            Some(word) => Err(format!("{word} is not expected there")),
+            Some(word) => Err(format!("unexpected {word}")),
         }
     }
 
-    /// True when the object is meant. The error names a field that the object has not.
+    /// Returns whether the object matches.
+    ///
+    /// # Errors
+    ///
+    /// A text that names a field that the object does not have.
     pub(crate) fn matches(&self, object: &Value) -> Result<bool, String> {
         match self {
             Self::Or(filters) => filters.iter().try_fold(false, |found, filter| Ok(filter.matches(object)? || found)),
@@ -92,10 +101,10 @@ impl Operator {
     }
 }
 
-/// The value of a field; dots lead into objects.
+/// Returns the value of a field. Dots separate the names of nested fields.
 pub(crate) fn lookup<'a>(object: &'a Value, field: &str) -> Result<&'a Value, String> {
     let found = field.split('.').try_fold(object, |value, part| value.get(part));
-    found.ok_or_else(|| format!("there is no field '{field}'"))
+    found.ok_or_else(|| format!("no field '{field}'"))
 }
 
 fn equal(held: &Value, wanted: &Value) -> bool {
@@ -103,7 +112,7 @@ fn equal(held: &Value, wanted: &Value) -> bool {
         (Value::String(held), Value::String(pattern)) => {
             like(&held.to_ascii_lowercase(), &pattern.to_ascii_lowercase())
         }
-        // Clients write booleans and numbers in quotes.
+        // Clients quote booleans and numbers.
         (Value::Bool(held), Value::String(text)) => text.eq_ignore_ascii_case(if *held { "true" } else { "false" }),
         (Value::Number(_), _) => order(held, wanted).is_some_and(Ordering::is_eq),
         (held, wanted) => held == wanted,
@@ -124,8 +133,8 @@ fn order(held: &Value, wanted: &Value) -> Option<Ordering> {
     }
 }
 
-/// True when the text is as the pattern says, in which `*` stands for any characters. Each piece between two stars is
-/// looked for once, as early as possible: no pattern makes this slow.
+/// Returns whether the text matches the pattern, in which `*` matches any characters. Takes the first
+/// match of each piece between two stars, so the cost is linear in the text for each piece.
 fn like(text: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return text == pattern;
@@ -176,8 +185,7 @@ fn split(text: &str) -> Result<Vec<Word>, String> {
             ')' => (Word::Close, 1),
             ',' => (Word::Comma, 1),
             '\'' | '"' => {
-                let end =
-                    rest[1..].find(first).ok_or_else(|| format!("the text that begins with {rest} has no end"))?;
+                let end = rest[1..].find(first).ok_or_else(|| format!("unterminated text {rest}"))?;
                 (Word::Text(rest[1..=end].to_owned()), end + 2)
             }
             '=' | '!' | '<' | '>' => operator(rest)?,
@@ -185,7 +193,7 @@ fn split(text: &str) -> Result<Vec<Word>, String> {
                 let bare = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '+');
                 let end = rest.find(|c| !bare(c)).unwrap_or(rest.len());
                 if end == 0 {
-                    return Err(format!("'{first}' is not expected there"));
+                    return Err(format!("unexpected '{first}'"));
                 }
                 (Word::Bare(rest[..end].to_owned()), end)
             }
@@ -254,7 +262,7 @@ impl Parser {
 
     fn one(&mut self, depth: usize) -> Result<Filter, String> {
         if depth >= MAX_DEPTH {
-            return Err(format!("it is nested more than {MAX_DEPTH} deep"));
+            return Err(format!("nested more than {MAX_DEPTH} levels deep"));
         }
         if self.keyword("not") {
             return Ok(Filter::Not(Box::new(self.one(depth + 1)?)));
@@ -265,10 +273,10 @@ impl Parser {
                 self.expect(&Word::Close)?;
                 Ok(filter)
             }
-            Some(Word::Bare(word)) if is_keyword(&word) => Err(format!("'{word}' is not expected there")),
+            Some(Word::Bare(word)) if is_keyword(&word) => Err(format!("unexpected '{word}'")),
             Some(Word::Bare(field)) => self.condition(field),
-            Some(word) => Err(format!("{word} is not expected there")),
-            None => Err("it ends too early".to_owned()),
+            Some(word) => Err(format!("unexpected {word}")),
+            None => Err("unexpected end".to_owned()),
         }
     }
 
@@ -297,18 +305,18 @@ impl Parser {
                 "true" => Ok(Value::Bool(true)),
                 "false" => Ok(Value::Bool(false)),
                 "null" => Ok(Value::Null),
-                number => number.parse().map(Value::Number).map_err(|_| format!("'{word}' needs quotes")),
+                number => number.parse().map(Value::Number).map_err(|_| format!("text '{word}' must be quoted")),
             },
             Some(word) => Err(format!("{word} is not a value")),
-            None => Err("it ends too early".to_owned()),
+            None => Err("unexpected end".to_owned()),
         }
     }
 
     fn expect(&mut self, expected: &Word) -> Result<(), String> {
         match self.take() {
             Some(word) if word == *expected => Ok(()),
-            Some(word) => Err(format!("{word} is there instead of {expected}")),
-            None => Err(format!("{expected} is missing at its end")),
+            Some(word) => Err(format!("{expected} expected, found {word}")),
+            None => Err(format!("{expected} expected at the end")),
         }
     }
 }

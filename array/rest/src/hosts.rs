@@ -5,10 +5,10 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use crate::space;
-use api::{HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
+use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
 use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
 
-/// The kinds of host that clients set. None of them needs special treatment here.
+/// The personalities of the dialect. None of them changes the behaviour of the array.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
 fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
@@ -42,7 +42,7 @@ fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
     Answer::all(hosts.map(|host| show(&call.app, &state, host)).collect())
 }
 
-/// `GET /hosts`.
+/// Answers `GET /hosts`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
     call.app.count_space_if_quick();
@@ -52,7 +52,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     page(hosts.iter().map(|host| show(&call.app, &state, host)).collect(), &call.query, &["name"])
 }
 
-/// `POST /hosts?names=…`.
+/// Answers `POST /hosts?names=…`.
 pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
@@ -73,7 +73,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     answer(call, &ids)
 }
 
-/// `PATCH /hosts?names=…`.
+/// Answers `PATCH /hosts?names=…`.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
@@ -81,10 +81,13 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     iscsi_only(patch.nqns.as_deref(), patch.wwns.as_deref())?;
     let personality = personality(patch.personality.clone())?;
     if patch.iqns.is_some() && (patch.add_iqns.is_some() || patch.remove_iqns.is_some()) {
-        return Err(RestError::bad("Either 'iqns', or 'add_iqns' and 'remove_iqns'."));
+        return Err(RestError::bad(
+            ErrorCode::InvalidRequest,
+            "'iqns' cannot be combined with 'add_iqns' or 'remove_iqns'.",
+        ));
     }
     if patch.name.is_some() && names.len() > 1 {
-        return Err(RestError::bad("Only one host at a time can be renamed."));
+        return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one host at a time can be renamed."));
     }
     let ids = call.app.catalog.change(|draft| {
         let mut ids = Vec::new();
@@ -104,7 +107,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     answer(call, &ids)
 }
 
-/// `DELETE /hosts?names=…`.
+/// Answers `DELETE /hosts?names=…`.
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
@@ -120,7 +123,7 @@ fn initiators(host: &Host, patch: &HostPatch) -> Result<Option<Vec<String>>, Res
     let mut iqns = host.iqns.clone();
     for gone in patch.remove_iqns.iter().flatten() {
         let Some(at) = iqns.iter().position(|iqn| iqn.eq_ignore_ascii_case(gone)) else {
-            return Err(RestError::about(gone, "The host has no such IQN: it could not be found."));
+            return Err(RestError::about(ErrorCode::IqnNotFound, gone, "IQN could not be found on the host."));
         };
         iqns.remove(at);
     }
@@ -133,18 +136,21 @@ fn personality(personality: Option<String>) -> Result<Option<Option<String>>, Re
         None => Ok(None),
         Some(none) if none.is_empty() => Ok(Some(None)),
         Some(known) if PERSONALITIES.contains(&known.as_str()) => Ok(Some(Some(known))),
-        Some(_) => Err(RestError::bad(format!("Invalid personality: one of {}.", PERSONALITIES.join(", ")))),
+        Some(_) => Err(RestError::bad(
+            ErrorCode::InvalidSetting,
+            format!("Invalid personality: must be one of {}.", PERSONALITIES.join(", ")),
+        )),
     }
 }
 
 fn iscsi_only(nqns: Option<&[String]>, wwns: Option<&[String]>) -> Result<(), RestError> {
     match nqns.into_iter().chain(wwns).all(<[String]>::is_empty) {
         true => Ok(()),
-        false => Err(RestError::bad("Only iSCSI initiators are supported: 'iqns'.")),
+        false => Err(RestError::bad(ErrorCode::Unsupported, "Only iSCSI initiators ('iqns') are supported.")),
     }
 }
 
-/// What is held, with what is given in its place. An empty user name takes its direction away.
+/// Merges a CHAP change into the stored settings. An empty user name removes its direction.
 fn merge(held: &Chap, given: &api::Chap) -> Result<Chap, RestError> {
     Ok(Chap {
         host: half(held.host.as_ref(), given.host_user.as_deref(), given.host_password.as_deref(), "host")?,
@@ -158,7 +164,15 @@ fn half(
     secret: Option<&str>,
     side: &str,
 ) -> Result<Option<(String, Secret)>, RestError> {
-    let missing = |what: &str| RestError::bad(format!("Invalid CHAP settings: '{side}_{what}' is missing."));
+    let missing = |what: &str| {
+        let code = match (side, what) {
+            ("host", "user") => ErrorCode::HostUserMissing,
+            ("host", _) => ErrorCode::HostPasswordMissing,
+            (_, "user") => ErrorCode::TargetUserMissing,
+            _ => ErrorCode::TargetPasswordMissing,
+        };
+        RestError::bad(code, format!("Invalid CHAP settings: '{side}_{what}' is missing."))
+    };
     match (user, secret) {
         (None, None) => Ok(held.cloned()),
         (Some(""), _) => Ok(None),

@@ -1,7 +1,7 @@
-//! The REST server: the array's administration over HTTPS, in the dialect of [`api`].
+//! The REST server: administration of the array over HTTPS, in the dialect of [`api`].
 //!
-//! One connection is one task; a request is authenticated and read there and then answered on a blocking thread, since
-//! a change of the catalogue waits for the engine's log.
+//! Each connection is a task, which authenticates and reads requests. Handlers run on blocking threads,
+//! because a change of the catalog waits for the engine's log.
 #![forbid(unsafe_code)]
 
 mod admins;
@@ -18,6 +18,7 @@ mod listing;
 mod login;
 mod query;
 mod router;
+mod scrub;
 mod server;
 mod session;
 mod snapshots;

@@ -1,15 +1,15 @@
-//! Failed logins are counted, so that tokens cannot be guessed by trying.
+//! Limits failed logins per address, so that tokens cannot be guessed.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Failures of one address that are allowed within [`WINDOW`].
+/// Number of failures that one address may have within [`WINDOW`].
 const MAX_FAILURES: u32 = 10;
-/// For how long failures count, from the first on.
+/// Time after the first failure until the count restarts.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The most addresses that are remembered.
+/// Maximum number of addresses with a count.
 const MAX_ADDRESSES: usize = 1024;
 
 #[derive(Debug)]
@@ -18,13 +18,13 @@ struct Failures {
     count: u32,
 }
 
-/// Counts the failed logins of each address. Good logins are refused as well while there were too many bad ones: an
-/// answer must not tell which guess was right.
+/// Counts the failed logins of each address. After too many failures, logins with a valid token are
+/// refused as well, so that an answer does not reveal a correct guess.
 #[derive(Debug, Default)]
 pub(crate) struct LoginLimiter(Mutex<HashMap<IpAddr, Failures>>);
 
 impl LoginLimiter {
-    /// True when that address may try.
+    /// Returns whether the address may log in.
     pub(crate) fn allows(&self, peer: IpAddr, now: Instant) -> bool {
         let mut failures = self.0.lock();
         match failures.get(&peer) {
@@ -37,7 +37,7 @@ impl LoginLimiter {
         }
     }
 
-    /// Counts a failure.
+    /// Counts a failed login.
     pub(crate) fn failed(&self, peer: IpAddr, now: Instant) {
         let mut failures = self.0.lock();
         if failures.len() >= MAX_ADDRESSES && !failures.contains_key(&peer) {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_failures_in_a_minute_close_the_door_for_that_address() {
+    fn ten_failures_block_an_address_for_a_minute() {
         let limiter = LoginLimiter::default();
         let (guesser, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
         let start = platform::clock::now();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn address_count_is_bounded() {
         let limiter = LoginLimiter::default();
         let start = platform::clock::now();
         for n in 0..3000u32 {

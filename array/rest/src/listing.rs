@@ -1,30 +1,30 @@
-//! Lists: filtered, sorted, and cut into pages.
+//! Lists: filter, sort order and pages.
 
 use crate::call::Answer;
 use crate::error::RestError;
 use crate::filter::{Filter, lookup};
 use crate::query::Query;
-use api::{Items, MAX_PAGE_ITEMS};
+use api::{ErrorCode, Items, MAX_PAGE_ITEMS};
 use serde::Serialize;
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// The parameters that every list takes. (`context_names` and the like, of other versions, are not among them.)
+/// The parameters of every list. (`context_names` and similar parameters belong to later versions.)
 pub(crate) const LIST_PARAMETERS: &[&str] =
     &["filter", "sort", "limit", "offset", "continuation_token", "total_item_count"];
 
-/// A field to sort by.
+/// A sort field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     field: String,
     descending: bool,
 }
 
-/// Answers one page of `items`. `identity` are the fields that tell any two of them apart, by which they are sorted
-/// when nothing else is asked.
+/// Answers one page of `items`. The `identity` fields are unique together; they are the last sort
+/// fields, and the only ones if the query has no `sort`.
 ///
-/// The token of the next page holds the sort fields of the last item shown, so that what is made or removed between
-/// two pages neither hides nor repeats anything else.
+/// The continuation token contains the sort fields of the last item on the page. Items that are created
+/// or removed between two pages therefore neither hide nor repeat others.
 pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]) -> Result<Answer, RestError> {
     let values: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
     let mut values = values.map_err(|error| RestError::Internal(error.to_string()))?;
@@ -34,7 +34,8 @@ pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]
     let keys = sort_keys(query, identity);
     if let Some(first) = values.first() {
         let unknown = keys.iter().find_map(|key| lookup(first, &key.field).err());
-        unknown.map_or(Ok(()), |error| Err(RestError::bad(format!("Invalid sort: {error}."))))?;
+        unknown
+            .map_or(Ok(()), |error| Err(RestError::bad(ErrorCode::InvalidSort, format!("Invalid sort: {error}."))))?;
     }
     values.sort_by(|a, b| compare(&keys, |key| field(a, key), |key| field(b, key)));
 
@@ -53,8 +54,8 @@ pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]
     Answer::list(Items { continuation_token, items: values, more_items_remaining, total_item_count })
 }
 
-/// As [`page`], for things that are told apart by `name`. Where there is no filter and no other order, only those on the page are
-/// shown: so a list of ten thousand costs each page its sorting alone.
+/// Like [`page`], for items with unique names. Without `filter` and `sort`, only the items on the page
+/// are converted, so a page of a long list costs little more than sorting the names.
 pub(crate) fn page_named<T, S: Serialize>(
     mut items: Vec<T>,
     query: &Query,
@@ -87,7 +88,7 @@ pub(crate) fn page_named<T, S: Serialize>(
 }
 
 fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
-    let invalid = |reason: String| RestError::bad(format!("Invalid filter: {reason}."));
+    let invalid = |reason: String| RestError::bad(ErrorCode::InvalidFilter, format!("Invalid filter: {reason}."));
     let filter = Filter::parse(text).map_err(invalid)?;
     let mut kept = Vec::with_capacity(values.len());
     for value in values {
@@ -98,7 +99,8 @@ fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
     Ok(kept)
 }
 
-/// `name`, `name-` (as clients send it) and `-name` (as newer documents have it), then the identity.
+/// Parses `name`, `name-` (sent by existing clients) and `-name` (documented in later versions), and
+/// appends the identity.
 fn sort_keys(query: &Query, identity: &[&str]) -> Vec<Key> {
     let asked = query.list("sort").unwrap_or_default().into_iter().map(|text| {
         let field = text.trim_matches(['-', '+']).to_owned();
@@ -120,7 +122,7 @@ fn compare(keys: &[Key], a: impl Fn(&Key) -> Value, b: impl Fn(&Key) -> Value) -
     each.fold(Ordering::Equal, Ordering::then)
 }
 
-/// An order of all values: null, false, true, numbers, texts; lists and objects are not sorted by.
+/// Orders values: null, false, true, numbers, texts. Lists and objects are all equal.
 fn total_order(a: &Value, b: &Value) -> Ordering {
     let rank = |value: &Value| match value {
         Value::Null => 0,
@@ -151,14 +153,15 @@ fn token_of(fields: &[Value]) -> String {
 }
 
 fn decode_token(token: &str, keys: &[Key]) -> Result<Vec<Value>, RestError> {
-    let invalid = || RestError::bad("Invalid continuation token.");
+    let invalid = || RestError::bad(ErrorCode::InvalidParameter, "Invalid continuation token.");
     let digits = |at: usize| token.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     let bytes: Option<Vec<u8>> = (0..token.len()).step_by(2).map(digits).collect();
     let fields: Vec<Value> = serde_json::from_slice(&bytes.ok_or_else(invalid)?).map_err(|_| invalid())?;
     if fields.len() == keys.len() { Ok(fields) } else { Err(invalid()) }
 }
 
-/// The named things, or all; every name that is not there is an error of its own.
+/// Returns the named items, or all if the parameter is missing. Each unknown name is an error of its
+/// own.
 pub(crate) fn select<T: Clone>(
     query: &Query,
     parameter: &str,

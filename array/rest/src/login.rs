@@ -1,4 +1,4 @@
-//! Opening and ending sessions.
+//! Login and logout.
 
 use crate::app::App;
 use crate::call::session_token;
@@ -13,20 +13,20 @@ use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who is at the other end of the connection.
+/// The client's address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// `GET /api/api_version`: which versions of the dialect are spoken. Needs no session.
+/// Answers `GET /api/api_version` with the supported versions. Needs no session.
 pub(crate) async fn versions() -> Json<ApiVersions> {
     Json(ApiVersions { version: (0..=MINOR_VERSION).map(|minor| format!("2.{minor}")).collect() })
 }
 
-/// `POST /api/2.x/login`: an API token opens a session.
+/// Answers `POST /api/2.x/login`: opens a session for an API token.
 pub(crate) async fn login(State(app): State<Arc<App>>, peer: axum::Extension<Peer>, headers: HeaderMap) -> Response {
     let token = headers.get(API_TOKEN_HEADER).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned);
     let peer = peer.0.0;
-    // Hashing is slow on purpose: not on the runtime's own threads.
+    // The hash is slow by design and must not block the runtime's threads.
     let done = tokio::task::spawn_blocking(move || open(&app, peer, token.as_deref())).await;
     match done {
         Ok(Ok((admin, session))) => {
@@ -37,7 +37,7 @@ pub(crate) async fn login(State(app): State<Arc<App>>, peer: axum::Extension<Pee
             }
         }
         Ok(Err(error)) => error.into_response(),
-        Err(_) => RestError::Internal("The login could not be finished.".to_owned()).into_response(),
+        Err(_) => RestError::Internal("The login handler failed.".to_owned()).into_response(),
     }
 }
 
@@ -50,17 +50,17 @@ fn open(app: &App, peer: IpAddr, token: Option<&str>) -> Result<(String, String)
     let known = token.and_then(|token| state.admins().find(|admin| token::verify(token, &admin.token_hash)));
     let Some(admin) = known else {
         app.limiter.failed(peer, now);
-        tracing::warn!(%peer, "a login with a wrong API token");
+        tracing::warn!(%peer, "login failed: invalid API token");
         return Err(RestError::Unauthorized("The API token is not valid."));
     };
     let session = app.sessions.open(&admin.name, now).map_err(|error| RestError::Internal(error.to_string()))?;
     Ok((admin.name.clone(), session))
 }
 
-/// `POST /api/2.x/logout`: ends the session.
+/// Answers `POST /api/2.x/logout`: ends the session.
 pub(crate) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     match session_token(&headers).is_some_and(|token| app.sessions.close(token)) {
         true => StatusCode::OK.into_response(),
-        false => RestError::Unauthorized("There is no such session.").into_response(),
+        false => RestError::Unauthorized("The session does not exist.").into_response(),
     }
 }

@@ -1,59 +1,66 @@
-//! The parameters behind the `?`.
+//! Query parameters.
 
 use crate::error::RestError;
+use api::ErrorCode;
 use axum::extract::Query as Decoded;
 use axum::http::Uri;
 
-/// The parameters of a request, decoded, each at most once.
+/// The decoded query parameters of a request, each at most once.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes the parameters. One that comes twice is refused: clients could not know which counts.
+    /// Decodes the parameters. Refuses repeated ones, because it is unclear which should apply.
     pub(crate) fn parse(uri: &Uri) -> Result<Self, RestError> {
         let Decoded(pairs) = Decoded::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| RestError::bad(format!("Invalid query: {error}.")))?;
+            .map_err(|error| RestError::bad(ErrorCode::InvalidParameter, format!("Invalid query: {error}.")))?;
         for (index, (name, _)) in pairs.iter().enumerate() {
             if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(RestError::bad(format!("Query parameter '{name}' is given twice.")));
+                return Err(RestError::bad(
+                    ErrorCode::InvalidParameter,
+                    format!("Query parameter '{name}' is given twice."),
+                ));
             }
         }
         Ok(Self(pairs))
     }
 
-    /// Refuses parameters that are not among `known`: what is ignored in silence is found out too late.
+    /// Refuses parameters that are not in `known`. An ignored parameter could hide a client's mistake.
     pub(crate) fn allow(&self, known: &[&[&str]]) -> Result<(), RestError> {
         match self.0.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str()))) {
             Some((name, _)) => {
                 let known = known.concat().join(", ");
                 let known = if known.is_empty() { "none" } else { &known };
-                Err(RestError::bad(format!("Query parameter '{name}' is not supported here; known: {known}.")))
+                Err(RestError::bad(
+                    ErrorCode::InvalidParameter,
+                    format!("Query parameter '{name}' is not supported here; supported: {known}."),
+                ))
             }
             None => Ok(()),
         }
     }
 
-    /// A parameter as it came.
+    /// Returns the text of a parameter.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A list of values with commas between them; `None` when it was not given.
+    /// Returns a comma-separated list; `None` if the parameter is missing.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
         self.text(name).map(|text| {
             text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(ToOwned::to_owned).collect()
         })
     }
 
-    /// A list that must be there and hold something.
+    /// Returns a list that must be present and not empty.
     pub(crate) fn required(&self, name: &str) -> Result<Vec<String>, RestError> {
         match self.list(name) {
             Some(list) if !list.is_empty() => Ok(list),
-            _ => Err(RestError::bad(format!("Query parameter '{name}' is required."))),
+            _ => Err(RestError::bad(ErrorCode::InvalidParameter, format!("Query parameter '{name}' is required."))),
         }
     }
 
-    /// `true` or `false`.
+    /// Parses `true` or `false`.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, RestError> {
         let Some(text) = self.text(name) else {
             return Ok(None);
@@ -61,14 +68,20 @@ impl Query {
         match text.to_ascii_lowercase().as_str() {
             "true" => Ok(Some(true)),
             "false" => Ok(Some(false)),
-            _ => Err(RestError::bad(format!("Query parameter '{name}' is true or false."))),
+            _ => Err(RestError::bad(
+                ErrorCode::InvalidParameter,
+                format!("Query parameter '{name}' must be true or false."),
+            )),
         }
     }
 
-    /// A whole number.
+    /// Parses a whole number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, RestError> {
-        let parse =
-            |text: &str| text.parse().map_err(|_| RestError::bad(format!("Query parameter '{name}' is a number.")));
+        let parse = |text: &str| {
+            text.parse().map_err(|_| {
+                RestError::bad(ErrorCode::InvalidParameter, format!("Query parameter '{name}' must be a whole number."))
+            })
+        };
         self.text(name).map(parse).transpose()
     }
 }
@@ -92,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn invalid_parameters_are_refused() {
         assert!(query("a=1&a=2").is_err());
         let query = query("limit=x&destroyed=perhaps&names=").unwrap();
         assert!(query.number("limit").is_err());

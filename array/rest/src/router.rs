@@ -1,9 +1,9 @@
-//! Which path does what.
+//! The paths of the REST API and their handlers.
 
 use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
-use crate::{admins, alerts, arrays, connections, hosts, login, snapshots, volumes};
+use crate::{admins, alerts, arrays, connections, hosts, login, scrub, snapshots, volumes};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// All paths.
+/// Builds the router.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let versioned = Router::new()
         .route("/login", post(login::login))
@@ -20,7 +20,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/admins/api-tokens", on_post(admins::new_token))
         .route("/alerts", on_get(alerts::list))
         .route("/arrays", on_get(arrays::list).merge(on_patch(arrays::change)))
-        .route("/arrays/scrub", on_get(alerts::scrub_status).merge(on_post(alerts::start_scrub)))
+        .route("/arrays/scrub", on_get(scrub::status).merge(on_post(scrub::start)))
         .route("/arrays/space", on_get(arrays::space_of_array))
         .route("/connections", collection(connections::list, connections::create, connections::remove))
         .route("/controllers", on_get(arrays::controllers))
@@ -66,7 +66,7 @@ async fn run(State(app): State<Arc<App>>, request: Request, action: Action) -> R
     }
 }
 
-/// The versions that are told are spoken, and no others.
+/// Refuses versions that `GET /api/api_version` does not list.
 async fn known_version(Path(path): Path<HashMap<String, String>>, request: Request, next: Next) -> Response {
     let minor = path.get("version").and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse().ok());
     match minor {

@@ -1,4 +1,4 @@
-//! The server: connections in, TLS, HTTP.
+//! The HTTPS server: TCP connections, TLS and HTTP/1.1.
 
 use crate::app::App;
 use crate::login::Peer;
@@ -18,20 +18,20 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// The most connections at a time; others wait to be accepted.
+/// Maximum number of concurrent connections. Further clients wait in the listen queue.
 const MAX_CONNECTIONS: usize = 256;
-/// How long a client may take to agree on TLS, and to send the head of a request.
+/// Maximum time for the TLS handshake, and for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long connections get to finish their requests when the server stops.
+/// Maximum time for requests to finish when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no file descriptor for another connection.
+/// Pause after a failed accept, for example when no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why the server does not start.
+/// The server cannot start.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The port cannot be had.
-    #[error("the API address {0} cannot be used: {1}")]
+    /// The address cannot be bound.
+    #[error("cannot listen for the REST API on {0}: {1}")]
     Bind(SocketAddr, io::Error),
 }
 
@@ -44,7 +44,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the port. To be called within a tokio runtime.
+    /// Binds the address. Must be called within a tokio runtime.
     pub async fn bind(address: SocketAddr, identity: &Identity, app: Arc<App>) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Bind(address, error);
         let listener = Listener::bind(address).await.map_err(failed)?;
@@ -52,15 +52,15 @@ impl Server {
         Ok(Self { listener, address: bound, acceptor: TlsAcceptor::from(identity.config()), router: router(app) })
     }
 
-    /// The address that was bound.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop` says true or its sender is gone; requests that were begun are finished.
+    /// Serves until `stop` is true or its sender is dropped. Requests in progress are finished.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let complaints = LogLimit::default();
+        let log_limit = LogLimit::default();
         loop {
             let accepted = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -69,8 +69,8 @@ impl Server {
             let (stream, peer, slot) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    if let Some(withheld) = complaints.admit(platform::clock::now()) {
-                        tracing::warn!(withheld, "no connection could be accepted: {error}");
+                    if let Some(withheld) = log_limit.admit(platform::clock::now()) {
+                        tracing::warn!(withheld, "accept failed: {error}");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
@@ -79,15 +79,15 @@ impl Server {
             let (acceptor, router, stop) = (self.acceptor.clone(), self.router.clone(), stop.clone());
             tokio::spawn(async move {
                 if let Err(error) = connection(stream, peer.ip(), acceptor, router, stop).await {
-                    tracing::debug!(%peer, "a connection ended: {error}");
+                    tracing::debug!(%peer, "connection failed: {error}");
                 }
                 drop(slot);
             });
         }
-        // Whoever holds no slot any more has finished.
+        // A connection returns its permit when it ends.
         let all = slots.acquire_many(MAX_CONNECTIONS as u32);
         if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
-            tracing::warn!("some API requests were cut off");
+            tracing::warn!("API requests aborted: not finished in time");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Sessions: what `login` opens and `logout` or half an hour of silence ends.
+//! Sessions: opened by `login`, ended by `logout` or 30 minutes without a request.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a session lives without a request.
+/// Maximum time between two requests of a session.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// The most sessions; the one that was silent longest makes room for another.
+/// Maximum number of sessions. A new one replaces the session that was idle longest.
 const MAX_SESSIONS: usize = 1024;
 
 #[derive(Debug)]
@@ -16,12 +16,12 @@ struct Session {
     last: Instant,
 }
 
-/// The open sessions by token. Kept in memory only: a restart ends them, and clients log in again.
+/// The open sessions by token. They are in memory only, so clients log in again after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
 
 impl Sessions {
-    /// Opens a session and gives its token.
+    /// Opens a session and returns its token.
     pub(crate) fn open(&self, admin: &str, now: Instant) -> io::Result<String> {
         let token: String = platform::random::bytes::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut sessions = self.0.lock();
@@ -34,7 +34,7 @@ impl Sessions {
         Ok(token)
     }
 
-    /// Whose session it is, when it is one that is alive; it lives on from now.
+    /// Returns the administrator of a session that has not expired, and restarts its idle time.
     pub(crate) fn touch(&self, token: &str, now: Instant) -> Option<String> {
         let mut sessions = self.0.lock();
         let session = sessions.get_mut(token)?;
@@ -46,12 +46,12 @@ impl Sessions {
         Some(session.admin.clone())
     }
 
-    /// Ends a session.
+    /// Ends a session. Returns false if it does not exist.
     pub(crate) fn close(&self, token: &str) -> bool {
         self.0.lock().remove(token).is_some()
     }
 
-    /// Ends all sessions of an administrator, as when the token that opened them is replaced.
+    /// Ends all sessions of an administrator, for example when the token is replaced.
     pub(crate) fn close_all(&self, admin: &str) {
         self.0.lock().retain(|_, session| session.admin != admin);
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_ends_after_half_an_hour_of_silence() {
+    fn session_expires_after_30_idle_minutes() {
         let sessions = Sessions::default();
         let start = platform::clock::now();
         let token = sessions.open("admin", start).unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_differ_and_end_one_by_one() {
+    fn sessions_have_distinct_tokens_and_end_singly() {
         let sessions = Sessions::default();
         let start = platform::clock::now();
         let (first, second) = (sessions.open("admin", start).unwrap(), sessions.open("admin", start).unwrap());
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_too_many() {
+    fn session_count_is_bounded() {
         let sessions = Sessions::default();
         let start = platform::clock::now();
         let first = sessions.open("admin", start).unwrap();

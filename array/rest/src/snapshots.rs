@@ -4,8 +4,8 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
 use crate::space;
-use crate::volumes::{check_destroyed, identity, time_remaining, unit_by_identity};
-use api::{Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
+use crate::volumes::{check_destroyed, time_remaining};
+use api::{ErrorCode, Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
 use std::sync::Arc;
 use types::VolumeId;
@@ -14,12 +14,10 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64
     let unit = VolumeOrSnapshot::Snapshot(snapshot.clone());
     let destroyed_ms = state.snapshot_destroyed_ms(snapshot);
     let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
-    let reference = |unit: VolumeOrSnapshot| Reference {
-        id: Some(identity(&unit)),
-        name: Some(state.volume_or_snapshot_name(&unit)),
-    };
+    let reference =
+        |unit: VolumeOrSnapshot| Reference { id: Some(unit.uuid()), name: Some(state.volume_or_snapshot_name(&unit)) };
     VolumeSnapshot {
-        id: identity(&unit),
+        id: unit.uuid(),
         name: state.snapshot_name(snapshot),
         connection_count: state.hosts_of(snapshot.id).count() as u64,
         created: snapshot.created_ms,
@@ -41,19 +39,19 @@ fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, now_ms)).collect())
 }
 
-fn by_identity(state: &CatalogState, id: &str) -> Result<Arc<Snapshot>, RestError> {
-    match unit_by_identity(state, id) {
+fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Snapshot>, RestError> {
+    match state.volume_or_snapshot_by_uuid(id) {
         Some(VolumeOrSnapshot::Snapshot(snapshot)) => Ok(snapshot),
         _ => Err(CatalogError::NoSuch { kind: ObjectKind::Snapshot, name: id.to_owned() }.into()),
     }
 }
 
-/// `GET /volume-snapshots`.
+/// Answers `GET /volume-snapshots`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "source_names", "source_ids", "destroyed"]])?;
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let by_name = |name: &str| Ok(state.snapshot(name)?.clone());
-    let by_id = |id: &str| by_identity(&state, id);
+    let by_id = |id: &str| by_uuid(&state, id);
     let is_named = call.query.text("names").is_some() || call.query.text("ids").is_some();
     let mut snapshots: Vec<Arc<Snapshot>> = if call.query.text("ids").is_some() {
         select(&call.query, "ids", std::iter::empty(), by_id)?
@@ -69,10 +67,10 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, now_ms))
 }
 
-/// The snapshots of the volumes that `source_names` or `source_ids` name, or all.
+/// Returns the snapshots of the volumes in `source_names` or `source_ids`, or all snapshots.
 fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, RestError> {
     let volumes: Vec<VolumeId> = if call.query.text("source_ids").is_some() {
-        let by_id = |id: &str| match unit_by_identity(state, id) {
+        let by_id = |id: &str| match state.volume_or_snapshot_by_uuid(id) {
             Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume.id),
             _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.to_owned() }.into()),
         };
@@ -85,15 +83,15 @@ fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, R
     Ok(volumes.into_iter().flat_map(|volume| state.snapshots_of(volume)).cloned().collect())
 }
 
-/// `POST /volume-snapshots?source_names=…`: snapshots of several volumes at one instant.
+/// Answers `POST /volume-snapshots?source_names=…`: takes snapshots of several volumes at one instant.
 pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["source_names", "source_ids", "allow_throttle"]])?;
-    // Taking one costs the same at any load: there is nothing to throttle, so allowing it or not is one.
+    // Checked but ignored: a snapshot costs the same at any load, so it is never throttled.
     call.query.flag("allow_throttle")?;
     let post: VolumeSnapshotPost = call.body()?;
     let names = if call.query.text("source_ids").is_some() {
         let state = call.app.catalog.state();
-        let name = |id: &String| match unit_by_identity(&state, id) {
+        let name = |id: &String| match state.volume_or_snapshot_by_uuid(id) {
             Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume.name.clone()),
             _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.clone() }.into()),
         };
@@ -108,25 +106,25 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     answer(call, &taken.iter().map(|snapshot| snapshot.id).collect::<Vec<_>>())
 }
 
-/// `PATCH /volume-snapshots?names=…`: destroy, recover, rename.
+/// Answers `PATCH /volume-snapshots?names=…`: destroys, recovers or renames.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     let patch: VolumeSnapshotPatch = call.body()?;
     let names = named(call)?;
     if patch.name.is_some() && names.len() > 1 {
-        return Err(RestError::bad("Only one snapshot at a time can be renamed."));
+        return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one snapshot at a time can be renamed."));
     }
     let now_ms = platform::clock::unix_millis();
     let ids = call.app.catalog.change(|draft| {
         let change = |name: &String| apply(draft, name, &patch, now_ms);
         names.iter().map(change).collect::<Result<Vec<_>, RestError>>()
     })?;
-    let what = serde_json::to_string(&patch).unwrap_or_default();
-    tracing::info!(by = call.admin, what, "snapshots changed: {}", names.join(", "));
+    let patch = serde_json::to_string(&patch).unwrap_or_default();
+    tracing::info!(by = call.admin, patch, "snapshots changed: {}", names.join(", "));
     answer(call, &ids)
 }
 
-/// Recovery comes first and destruction last, so that each can be combined with a new name.
+/// Applies a change. Recovers first and destroys last, so that each can be combined with a new name.
 fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64) -> Result<VolumeId, RestError> {
     let id = draft.state().snapshot(name)?.id;
     if patch.destroyed == Some(false) {
@@ -145,17 +143,21 @@ fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64
     Ok(id)
 }
 
-/// The suffix that a new name has: some clients send it alone, others with the volume's name before it.
+/// Returns the suffix of a new name. Some clients send the suffix alone, others the full name.
 fn suffix_of<'a>(name: &str, new_name: &'a str) -> Result<&'a str, RestError> {
     let volume = name.split_once('.').map_or(name, |(volume, _)| volume);
     match new_name.split_once('.') {
         None => Ok(new_name),
         Some((other, suffix)) if other.eq_ignore_ascii_case(volume) => Ok(suffix),
-        Some(_) => Err(RestError::about(new_name, "A snapshot stays with its volume: only its suffix can be changed.")),
+        Some(_) => Err(RestError::about(
+            ErrorCode::InvalidName,
+            new_name,
+            "A snapshot stays with its volume; only its suffix can be changed.",
+        )),
     }
 }
 
-/// `DELETE /volume-snapshots?names=…`: eradicate.
+/// Answers `DELETE /volume-snapshots?names=…`: eradicates.
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     let names = named(call)?;
@@ -164,12 +166,12 @@ pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     Answer::empty()
 }
 
-/// The names of the snapshots meant, by `names` or `ids`.
+/// Returns the names of the snapshots in `names` or `ids`.
 fn named(call: &Call) -> Result<Vec<String>, RestError> {
     if call.query.text("ids").is_none() {
         return call.query.required("names");
     }
     let state = call.app.catalog.state();
-    let name = |id: &String| by_identity(&state, id).map(|snapshot| state.snapshot_name(&snapshot));
+    let name = |id: &String| by_uuid(&state, id).map(|snapshot| state.snapshot_name(&snapshot));
     call.query.required("ids")?.iter().map(name).collect()
 }

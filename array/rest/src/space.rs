@@ -1,9 +1,9 @@
-//! What volumes and the array occupy.
+//! Space usage of volumes and of the array.
 //!
-//! Two kinds of figures meet here. Those that the engine keeps at any moment: what hosts have written, what the pool holds. And
-//! those that take a walk over the whole map, because they say whose a stored byte is: unique, shared, snapshots. The walk is made
-//! when they are asked for, where something has changed and it is quick, and else in the background; its figures carry its time. At
-//! that time the volumes' figures are together those of the array.
+//! The engine always knows how much hosts have written and how much the pool stores. The ownership of
+//! stored bytes (unique, shared, snapshots) requires a walk over all block maps. A request triggers the
+//! walk if data has changed and the walk is quick; otherwise it runs in the background. Its figures carry
+//! their time. At that time, the figures of all volumes add up to those of the array.
 
 use crate::app::App;
 use api::Space;
@@ -15,118 +15,119 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use types::VolumeId;
 
-/// At most one part in so many of the time is spent counting, unless somebody asks for a count in so many words.
+/// Background and implicit counts take at most 1/20 of the time. An explicit refresh has no limit.
 pub const COUNT_PART: u32 = 20;
-/// Who asks for figures waits for a count, where the last took no longer than this.
+/// A request waits for a new count only if the last one took at most this long.
 const QUICK: Duration = Duration::from_millis(500);
-/// Then nobody waits any more: the array may be too busy for a checkpoint, or have no room for one.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// While it is not known how long a count takes: it is quick with so little data.
+/// Maximum wait for a count that a request triggers. The array may be too busy for the checkpoint that
+/// a count needs, or have no space for it.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Before the first count, a count is assumed to be quick up to this many stored bytes.
 const LITTLE_DATA: u64 = 16 << 30;
 
-/// The last count of what belongs to whom.
+/// The last space count, and the state of counting.
 #[derive(Default)]
 pub(crate) struct SpaceBook {
-    /// Held while counting: two at once would only disturb each other.
+    /// Held during a count. Concurrent counts would only slow each other down.
     counting: Mutex<()>,
     latest: RwLock<Option<Arc<Counted>>>,
-    /// Until then nobody waits, because somebody did in vain.
-    in_vain: Mutex<Option<Instant>>,
+    /// Requests do not wait for a count before this time, because the last wait timed out.
+    retry_at: Mutex<Option<Instant>>,
 }
 
 struct Counted {
     census: Census,
     as_of_ms: u64,
-    /// Just before.
-    before: Moment,
+    /// The versions just before the count.
+    versions: Versions,
     took: Duration,
     ended: Instant,
 }
 
-/// What changes whenever what belongs to whom does.
+/// Counters that change whenever the ownership of stored bytes may have changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Moment {
-    /// Of the engine's log: what hosts and administrators did.
+struct Versions {
+    /// Changes by hosts and administrators, from the engine's log.
     changes: u64,
-    /// What the engine did by itself: compressed, gave back.
+    /// Stored bytes, which the engine changes when it compresses or frees data.
     data: u64,
-    /// Of the catalogue.
-    version: u64,
+    /// Version of the catalog.
+    catalog: u64,
 }
 
 impl Counted {
-    /// True when it was quick, and is long enough ago, to be made again for somebody who waits.
+    /// Returns whether a request may wait for a new count: the last one was quick and long enough ago.
     fn may_be_repeated(&self) -> bool {
         self.took <= QUICK && clock::now().saturating_duration_since(self.ended) >= self.took * COUNT_PART
     }
 }
 
 impl App {
-    /// Counts what belongs to whom, and keeps the figures for those who ask. Reads the whole map: not for use on a runtime's own
-    /// threads. False where the engine could not.
+    /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns
+    /// false if the engine could not count.
     pub fn count_space(&self) -> bool {
         self.count(&self.spaces.counting.lock(), None)
     }
 
-    /// The same for somebody who is about to ask for figures and shall not wait long: where something has changed and a count is
-    /// quick. Else the figures stay those of the last.
+    /// Counts the space before a request reads the figures, if data has changed and a count is quick.
+    /// Otherwise the request gets the figures of the last count.
     pub(crate) fn count_space_if_quick(&self) {
         let is_due = || match self.counted() {
             None => self.engine.space().data <= LITTLE_DATA,
-            Some(last) => last.may_be_repeated() && last.before != self.moment(),
+            Some(last) => last.may_be_repeated() && last.versions != self.versions(),
         };
-        if self.spaces.in_vain.lock().is_some_and(|until| clock::now() < until) || !is_due() {
+        if self.spaces.retry_at.lock().is_some_and(|until| clock::now() < until) || !is_due() {
             return;
         }
-        let has_counted = match self.spaces.counting.try_lock_for(PATIENCE) {
-            // Somebody else may have counted meanwhile.
-            Some(counting) => !is_due() || self.count(&counting, Some(PATIENCE)),
+        let is_counted = match self.spaces.counting.try_lock_for(COUNT_TIMEOUT) {
+            // Another thread may have counted in the meantime.
+            Some(counting) => !is_due() || self.count(&counting, Some(COUNT_TIMEOUT)),
             None => false,
         };
-        if !has_counted {
-            *self.spaces.in_vain.lock() = Some(clock::now() + PATIENCE * COUNT_PART);
+        if !is_counted {
+            *self.spaces.retry_at.lock() = Some(clock::now() + COUNT_TIMEOUT * COUNT_PART);
         }
     }
 
-    fn count(&self, _counting: &MutexGuard<'_, ()>, patience: Option<Duration>) -> bool {
-        // A snapshot that is taken meanwhile is its volume's at once, hence not one state for the whole walk.
+    fn count(&self, _counting: &MutexGuard<'_, ()>, timeout: Option<Duration>) -> bool {
+        // Reads the current state for each id, because snapshots may be taken during the walk.
         let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
             Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
             None => Owner { family: id, is_snapshot: false },
         };
-        let (begun, as_of_ms) = (clock::now(), clock::unix_millis());
-        let before = self.moment();
-        let Some(census) = self.engine.census(&owner, patience) else { return false };
+        let (start, as_of_ms) = (clock::now(), clock::unix_millis());
+        let versions = self.versions();
+        let Some(census) = self.engine.census(&owner, timeout) else { return false };
         let ended = clock::now();
-        let took = ended.saturating_duration_since(begun);
-        *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, before, took, ended }));
+        let took = ended.saturating_duration_since(start);
+        *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, versions, took, ended }));
         true
     }
 
-    /// True where nothing has changed since the last count.
+    /// Returns whether the last count is still up to date.
     pub fn is_counted(&self) -> bool {
-        self.counted().is_some_and(|counted| counted.before == self.moment())
+        self.counted().is_some_and(|counted| counted.versions == self.versions())
     }
 
-    /// Does something while a count is under way that does not end.
+    /// Runs `ask` while another count holds the lock.
     #[cfg(test)]
     pub(crate) fn while_another_counts(&self, ask: impl FnOnce()) {
         let _counting = self.spaces.counting.lock();
         ask();
     }
 
-    /// Lets the last count have taken so long.
+    /// Sets the duration of the last count.
     #[cfg(test)]
-    pub(crate) fn pretend_counting_takes(&self, took: Duration) {
+    pub(crate) fn set_count_duration(&self, took: Duration) {
         let mut latest = self.spaces.latest.write();
         let last = latest.as_ref().unwrap();
-        let Counted { as_of_ms, before, ended, .. } = **last;
-        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, before, took, ended }));
+        let Counted { as_of_ms, versions, ended, .. } = **last;
+        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, versions, took, ended }));
     }
 
-    fn moment(&self) -> Moment {
+    fn versions(&self) -> Versions {
         let space = self.engine.space();
-        Moment { changes: space.changes, data: space.data, version: self.catalog.version() }
+        Versions { changes: space.changes, data: space.data, catalog: self.catalog.version() }
     }
 
     fn counted(&self) -> Option<Arc<Counted>> {
@@ -134,12 +135,12 @@ impl App {
     }
 }
 
-/// The space of the array, and its capacity. `system + unique + shared + snapshots` is `total_physical`, at any moment: what
-/// was written since the last count is added to what is unique.
+/// Returns the capacity and the space of the array. `system + unique + shared + snapshots` is always
+/// `total_physical`: data written since the last count is added to `unique`.
 pub(crate) fn of_array(app: &App, state: &CatalogState) -> (u64, Space) {
     let pool = app.engine.space();
     let counted = app.counted();
-    // A count is of its time, and the pool of now: no part may be more than what is left of the whole.
+    // The count may be older than the pool's figures, so each part is limited to the remaining bytes.
     let mut left = pool.data;
     let mut part = |bytes: u64| {
         let part = bytes.min(left);
@@ -177,19 +178,19 @@ pub(crate) fn of_array(app: &App, state: &CatalogState) -> (u64, Space) {
     (pool.capacity, space)
 }
 
-/// The space of a volume with its snapshots.
+/// Returns the space of a volume with its snapshots.
 pub(crate) fn of_volume(app: &App, volume: &Volume) -> Space {
     of_volumes(app, &[volume])
 }
 
-/// The space of volumes with their snapshots, together.
+/// Returns the total space of volumes with their snapshots.
 fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
     let written = volumes.iter().map(|volume| app.engine.volume_space(volume.id).unwrap_or_default().written).sum();
     let provisioned = volumes.iter().map(|volume| volume.bytes).sum();
     let counted = app.counted();
     let mut all = FamilySpace::default();
     for volume in volumes {
-        // One that was made since the count held nothing then.
+        // A volume created after the count has no entry.
         let families = counted.as_ref().map(|counted| &counted.census.families);
         let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
         all.written += family.written;
@@ -200,7 +201,7 @@ fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
     let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
     Space {
         as_of: counted.as_ref().map(|counted| counted.as_of_ms),
-        // The ratios are of the time of the count, on both sides.
+        // Both sides of the ratios are from the time of the count.
         data_reduction: ratio(all.written, all.written, all.unique + all.shared),
         shared: measured(all.shared),
         snapshots: all.snapshots,
@@ -213,7 +214,8 @@ fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
     }
 }
 
-/// The space of what a host sees: its volumes with their snapshots. Snapshots that it sees for themselves count by their size only.
+/// Returns the space of the volumes of a host, with their snapshots. Connected snapshots count only by
+/// their size.
 pub(crate) fn of_units(app: &App, units: &[VolumeOrSnapshot]) -> Space {
     let volumes: Vec<&Volume> = units
         .iter()
@@ -225,7 +227,8 @@ pub(crate) fn of_units(app: &App, units: &[VolumeOrSnapshot]) -> Space {
     Space { total_provisioned: units.iter().map(VolumeOrSnapshot::bytes).sum(), ..of_volumes(app, &volumes) }
 }
 
-/// The space of a volume or snapshot. What one snapshot alone holds is not counted: it changes with each that is taken or goes.
+/// Returns the space of a volume or snapshot. The space of a single snapshot is not measured, because it
+/// changes with every snapshot of the volume.
 pub(crate) fn of_unit(app: &App, unit: &VolumeOrSnapshot) -> Space {
     match unit {
         VolumeOrSnapshot::Volume(volume) => of_volume(app, volume),
@@ -240,7 +243,7 @@ pub(crate) fn of_unit(app: &App, unit: &VolumeOrSnapshot) -> Space {
     }
 }
 
-/// The space of things that hosts see as so many bytes.
+/// Returns the space of an object of this size, before it is measured.
 fn unmeasured(provisioned: u64) -> Space {
     Space {
         data_reduction: 1.0,
@@ -251,10 +254,10 @@ fn unmeasured(provisioned: u64) -> Space {
     }
 }
 
-/// So many bytes for each that is stored. 1 where nothing is written; where all that is written is zeros and patterns, which take no
-/// room, a sector stands for it.
-fn ratio(written: u64, of: u64, stored: u64) -> f64 {
-    if written == 0 { 1.0 } else { of as f64 / stored.max(types::SECTOR_BYTES) as f64 }
+/// Returns `bytes` per stored byte, or 1 if nothing is written. Zeros and patterns use no space, so the
+/// divisor is at least one sector.
+fn ratio(written: u64, bytes: u64, stored: u64) -> f64 {
+    if written == 0 { 1.0 } else { bytes as f64 / stored.max(types::SECTOR_BYTES) as f64 }
 }
 
 fn thin(written: u64, provisioned: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! The interface as clients meet it: most of it without a socket, the way through TLS with the client.
+//! The REST API as clients see it: mostly without sockets; `wire` tests TLS with the real client.
 
 mod dialect;
 mod inventory;
@@ -24,10 +24,10 @@ use std::sync::Arc;
 use tower::ServiceExt;
 
 pub(crate) const GIB: u64 = 1 << 30;
-/// The token of every array in these tests.
+/// API token of every array in these tests.
 pub(crate) const TOKEN: &str = "11111111-2222-4333-8444-555555555555";
 
-/// An array with an administrator and nothing else.
+/// An array with an administrator and no other objects.
 pub(crate) fn app() -> Arc<App> {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     let founding = ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
@@ -38,7 +38,7 @@ pub(crate) fn app() -> Arc<App> {
     App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], "0.0.0", growth)
 }
 
-/// The interface without sockets.
+/// The REST API without sockets.
 pub(crate) struct Rest {
     runtime: tokio::runtime::Runtime,
     router: Router,
@@ -46,12 +46,12 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// With a session.
+    /// Creates an array and logs in.
     pub(crate) fn new() -> Self {
         Self::of(app())
     }
 
-    /// With a session, to an array that is at hand.
+    /// Logs in to this array.
     pub(crate) fn of(app: Arc<App>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let router = router(app).layer(Extension(Peer(IpAddr::from([127, 0, 0, 1]))));
@@ -62,7 +62,7 @@ impl Rest {
         rest
     }
 
-    /// The status, and the session's token.
+    /// Logs in. Returns the HTTP status and the session token.
     pub(crate) fn login(&self, token: &str) -> (u16, String) {
         let request = Request::post("/api/2.26/login").header(API_TOKEN_HEADER, token).body(Body::empty()).unwrap();
         let response = self.runtime.block_on(self.router.clone().oneshot(request)).unwrap();
@@ -70,7 +70,7 @@ impl Rest {
         (response.status().as_u16(), session.unwrap_or_default())
     }
 
-    /// The status and body of a call. What follows `/api/` is given; blanks in it are encoded.
+    /// Calls `/api/{path}`, in which blanks are encoded. Returns the HTTP status and the body.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder()
             .method(method)
@@ -87,7 +87,7 @@ impl Rest {
         })
     }
 
-    /// The items of a good answer.
+    /// Returns the items of a successful answer.
     #[track_caller]
     pub(crate) fn items(&self, method: &str, path: &str, body: &str) -> Vec<Value> {
         let (status, body) = self.call(method, &format!("2.26/{path}"), body);
@@ -95,7 +95,7 @@ impl Rest {
         body["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Contexts and messages of a refusal, as `context: message`.
+    /// Returns the errors of a refused call, as `context: message`.
     #[track_caller]
     pub(crate) fn refused(&self, method: &str, path: &str, body: &str) -> Vec<String> {
         let (status, body) = self.call(method, &format!("2.26/{path}"), body);
@@ -107,13 +107,13 @@ impl Rest {
         body["errors"].as_array().unwrap().iter().map(text).collect()
     }
 
-    /// Makes a volume of 1 GiB.
+    /// Creates volumes of 1 GiB.
     pub(crate) fn volume(&self, names: &str) -> Vec<Value> {
         self.items("POST", &format!("volumes?names={names}"), &format!(r#"{{"provisioned":{GIB}}}"#))
     }
 }
 
-/// A field of each item.
+/// Returns a field of each item.
 pub(crate) fn each(items: &[Value], field: &str) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
     items.iter().map(|item| text(&item[field])).collect()

@@ -1,4 +1,5 @@
-//! The array's certificate: made at first start, self-signed, kept beside the data.
+//! The TLS certificate of the array: self-signed, created at the first start, stored in the array's
+//! directory.
 
 use platform::files::{self, Access};
 use rustls::ServerConfig;
@@ -10,25 +11,25 @@ use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The certificate, in the array's directory. Clients on the same machine trust exactly this one.
+/// The certificate file in the array's directory. Clients on the same machine trust only this one.
 pub(crate) const CERTIFICATE_FILE: &str = "certificate.pem";
-/// Its key, for the owner only.
+/// The file with the private key, readable by the owner only.
 pub(crate) const KEY_FILE: &str = "certificate.key";
-/// The most bytes of either file: more than any chain of certificates needs.
+/// Maximum size of either file in bytes, enough for any certificate chain.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// Why there is no certificate.
+/// The certificate cannot be used.
 #[derive(Debug, Error)]
 pub enum IdentityError {
     /// A file cannot be read or written.
-    #[error("{0} cannot be used: {1}")]
+    #[error("cannot read or write {0}: {1}")]
     File(&'static str, io::Error),
-    /// A file is not what its name says.
-    #[error("{0} is not good: {1}")]
+    /// A file has invalid content.
+    #[error("{0} is invalid: {1}")]
     Content(&'static str, String),
-    /// The certificate could not be made.
-    #[error("no certificate could be made: {0}")]
-    Make(#[from] rcgen::Error),
+    /// The certificate could not be created.
+    #[error("cannot create a certificate: {0}")]
+    Create(#[from] rcgen::Error),
 }
 
 /// The certificate and key of the server.
@@ -37,21 +38,22 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads certificate and key from the array's directory, where an administrator may have put others, or makes them
-    /// when neither is there. The certificate names `localhost`, the loopback addresses and `names`.
-    pub fn load_or_make(directory: &Path, names: &[IpAddr]) -> Result<Self, IdentityError> {
+    /// Reads certificate and key from the array's directory, where an administrator may have replaced
+    /// them. Creates them if the certificate is missing, for `localhost`, the loopback addresses and
+    /// `names`.
+    pub fn load_or_create(directory: &Path, names: &[IpAddr]) -> Result<Self, IdentityError> {
         let read = |file: &'static str| {
             files::read_text(&directory.join(file), MAX_FILE_BYTES).map_err(|error| IdentityError::File(file, error))
         };
         match (read(CERTIFICATE_FILE)?, read(KEY_FILE)?) {
             (Some(certificate), Some(key)) => Self::from_pem(&certificate, &key),
-            // Without its certificate the key is worth nothing: what an interrupted first start leaves behind.
-            (None, _) => Self::make(directory, names),
+            // An interrupted first start may leave a key without a certificate. It is replaced.
+            (None, _) => Self::create(directory, names),
             (Some(_), None) => Err(IdentityError::File(KEY_FILE, io::ErrorKind::NotFound.into())),
         }
     }
 
-    fn make(directory: &Path, names: &[IpAddr]) -> Result<Self, IdentityError> {
+    fn create(directory: &Path, names: &[IpAddr]) -> Result<Self, IdentityError> {
         let mut subjects = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
         subjects.extend(names.iter().filter(|name| !name.is_unspecified()).map(ToString::to_string));
         subjects.sort();

@@ -1,4 +1,4 @@
-//! API tokens: shown once, kept as a hash.
+//! API tokens: shown once, stored as a hash.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
@@ -7,27 +7,28 @@ use std::io;
 use std::path::Path;
 use thiserror::Error;
 
-/// The administrator that every array has.
+/// The name of the administrator of every array.
 pub const ADMIN: &str = "admin";
-/// The file, in the array's directory, with that administrator's token.
+/// The file in the array's directory with the token of [`ADMIN`].
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
 
-/// Why there is no token.
+/// A token cannot be created or stored.
 #[derive(Debug, Error)]
 pub enum TokenError {
-    /// No randomness, or no file.
-    #[error("the token cannot be written: {0}")]
+    /// Random bytes cannot be read, or the file cannot be written.
+    #[error("cannot write the API token: {0}")]
     Io(#[from] io::Error),
-    /// The hash was not computed.
-    #[error("the token cannot be hashed: {0}")]
+    /// The hash cannot be computed.
+    #[error("cannot hash the API token: {0}")]
     Hash(String),
-    /// The catalogue does not take it.
+    /// The catalog refuses the change.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
 }
 
-/// Makes the administrator `admin`, if the array has none, and writes the token to a file for the owner only. The file
-/// comes first: when this is interrupted, the next start finds no administrator and does it again.
+/// Creates the administrator [`ADMIN`] if it does not exist, and writes its token to a file that only
+/// the owner can read. The file is written first: after an interruption, the next start finds no
+/// administrator and repeats both steps.
 pub fn ensure_admin(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<(), TokenError> {
     if catalog.state().admin(ADMIN).is_some() {
         return Ok(());
@@ -35,7 +36,7 @@ pub fn ensure_admin(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<
     new_admin_token(catalog, directory, now_ms)
 }
 
-/// Gives the administrator `admin` a new token in the place of the old one, and writes it to the file.
+/// Replaces the token of [`ADMIN`] and writes it to the file.
 pub fn new_admin_token(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<(), TokenError> {
     let token = generate()?;
     let file = directory.join(ADMIN_TOKEN_FILE);
@@ -49,7 +50,7 @@ pub(crate) fn store(catalog: &Catalog, admin: &str, token: &str, now_ms: u64) ->
     Ok(catalog.change(|draft| draft.put_admin(admin))?)
 }
 
-/// A new token: 122 random bits in the form of a UUID, as clients know tokens.
+/// Generates a token: 122 random bits as a UUID, the form that existing clients expect.
 pub(crate) fn generate() -> io::Result<String> {
     let mut bytes = platform::random::bytes::<16>()?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -58,14 +59,14 @@ pub(crate) fn generate() -> io::Result<String> {
     Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
 }
 
-/// The Argon2id hash of a token, as a PHC string.
+/// Returns the Argon2id hash of a token as a PHC string.
 pub(crate) fn hash(token: &str) -> Result<String, TokenError> {
     let salt = platform::random::bytes::<16>()?;
     let hash: Result<PasswordHash, _> = Argon2::default().hash_password_with_salt(token.as_bytes(), &salt);
     hash.map(|hash| hash.to_string()).map_err(|error| TokenError::Hash(error.to_string()))
 }
 
-/// True when the token is the one that was hashed.
+/// Returns whether the token matches the hash.
 pub(crate) fn verify(token: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(token.as_bytes(), &hash).is_ok())
 }
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_by_its_hash_alone() {
+    fn token_is_verified_against_its_hash() {
         let token = generate().unwrap();
         assert_eq!(token.len(), 36);
         let stored = hash(&token).unwrap();

@@ -1,17 +1,18 @@
 //! `ibid array` and `ibid token`.
 
-use crate::access;
-use crate::cli::{Access, ArrayCommand, TokenArgs};
-use crate::output::{duration, either, facts, json, list, parse_duration, print, ratio, time};
+use crate::access::{self, Access};
+use crate::cli::ArrayCommand;
+use crate::output::{duration, either, facts, json, list, parse_duration, parse_size, print, ratio, time};
 use crate::problem::Problem;
 use api::{Array, ArrayPatch, ArraySpace, EradicationPatch};
 use client::Client;
 use platform::files;
-use types::{format_capacity, parse_capacity};
+use types::format_capacity;
 
-/// Does an `ibid array` command.
-pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Result<(), Problem> {
-    // What is no size and no time is found before anything is called.
+/// Runs an `ibid array` command.
+pub(crate) fn array(access: &Access, command: ArrayCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
+    // Sizes and times are parsed before the array is called.
     let patch = match command {
         ArrayCommand::Show => return show(&access::client(access)?, as_json),
         ArrayCommand::Space { refresh } => {
@@ -28,11 +29,13 @@ pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Re
             }
         }
         ArrayCommand::Grow { capacity } => {
-            ArrayPatch { capacity: Some(parse_capacity(&capacity)?), ..ArrayPatch::default() }
+            ArrayPatch { capacity: Some(parse_size(&capacity)?), ..ArrayPatch::default() }
         }
     };
     if patch == ArrayPatch::default() {
-        return Err(Problem::new("nothing to change").hint("ibid array set --help shows what can be"));
+        return Err(
+            Problem::new("nothing to change").hint("give at least one setting; `ibid array set --help` lists them")
+        );
     }
     let client = access::client(access)?;
     let array = client.change_array(&patch)?;
@@ -43,7 +46,7 @@ fn settings(array: &Array) -> String {
     facts(&[
         ("name", array.name.clone()),
         ("capacity", format_capacity(array.capacity)),
-        ("eradication", format!("{} after things are destroyed", duration(array.eradication_config.eradication_delay))),
+        ("eradication", format!("{} after destruction", duration(array.eradication_config.eradication_delay))),
         ("threshold", super::threshold(array.threshold_percent)),
     ])
 }
@@ -62,7 +65,7 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("version", format!("{} {}", array.os, array.version)),
         ("target", iqn),
         ("portals", list(&portals)),
-        ("eradication", format!("{} after things are destroyed", duration(array.eradication_config.eradication_delay))),
+        ("eradication", format!("{} after destruction", duration(array.eradication_config.eradication_delay))),
         ("threshold", super::threshold(array.threshold_percent)),
         ("capacity", format_capacity(array.capacity)),
         ("used", format_capacity(space.total_physical.unwrap_or_default())),
@@ -95,27 +98,30 @@ fn space_of(array: &ArraySpace) -> String {
     ])
 }
 
-/// Does `ibid token`.
-pub(crate) fn token(access: &Access, as_json: bool, args: &TokenArgs) -> Result<(), Problem> {
-    let token = if args.new { renew(access)? } else { current(access)? };
+/// Runs `ibid token`.
+pub(crate) fn token(access: &Access, is_new: bool) -> Result<(), Problem> {
+    let as_json = access.options.json;
+    let token = if is_new { renew(access)? } else { current(access)? };
     either(as_json, &serde_json::json!({"token": token}), || format!("{token}\n"))
 }
 
 fn current(access: &Access) -> Result<String, Problem> {
     match &access.data {
         Some(directory) => access::admin_token(directory),
-        None => Err(Problem::new("an array keeps only a hash of its token, and cannot tell it")
-            .hint("use --data DIR on the array's machine, or --new to make another")),
+        None => Err(Problem::new("the array stores only a hash of its token")
+            .hint("use --data DIR on the array's machine to read the token, or --new to replace it")),
     }
 }
 
 fn renew(access: &Access) -> Result<String, Problem> {
     let token = access::client(access)?.new_token(rest::ADMIN)?;
-    // The file must not be left with a token that no longer opens anything.
-    if let Some(directory) = access.data.as_ref().filter(|_| access.url.is_none()) {
+    // Otherwise the file would keep a token that is no longer valid.
+    if let Some(directory) = access.data.as_ref().filter(|_| access.options.url.is_none()) {
         let path = directory.join(rest::ADMIN_TOKEN_FILE);
-        files::replace(&path, format!("{token}\n").as_bytes(), files::Access::Owner)
-            .map_err(|error| Problem::new(format!("the new token is {token}, but {}: {error}", path.display())))?;
+        files::replace(&path, format!("{token}\n").as_bytes(), files::Access::Owner).map_err(|error| {
+            Problem::new(format!("the new token {token} is valid but was not saved: {}: {error}", path.display()))
+                .hint("write the token to this file")
+        })?;
     }
     Ok(token)
 }

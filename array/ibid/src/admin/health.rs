@@ -1,18 +1,19 @@
 //! `ibid scrub` and `ibid alert`.
 
-use crate::access;
-use crate::cli::{Access, AlertCommand, ScrubCommand};
-use crate::output::{either, facts, table, time};
+use crate::access::{self, Access};
+use crate::cli::{AlertCommand, ScrubCommand};
+use crate::output::{either, facts, parse_size, table, time};
 use crate::problem::Problem;
 use api::{Alert, Scrub, ScrubPost};
-use types::{format_capacity, parse_capacity};
+use types::format_capacity;
 
-/// Does an `ibid scrub` command.
-pub(crate) fn scrub(access: &Access, as_json: bool, command: &ScrubCommand) -> Result<(), Problem> {
-    // A pace that is none is found before anything is called.
+/// Runs an `ibid scrub` command.
+pub(crate) fn scrub(access: &Access, command: ScrubCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
+    // The pace is parsed before the array is called.
     let post = match command {
         ScrubCommand::Start { pace } => {
-            Some(ScrubPost { bytes_per_second: pace.as_deref().map(parse_capacity).transpose()? })
+            Some(ScrubPost { bytes_per_second: pace.as_deref().map(parse_size).transpose()? })
         }
         ScrubCommand::Status => None,
     };
@@ -27,27 +28,28 @@ pub(crate) fn scrub(access: &Access, as_json: bool, command: &ScrubCommand) -> R
 fn progress(scrub: &Scrub) -> String {
     let state = match (scrub.running, scrub.completed) {
         (true, _) => "running",
-        (false, 0) => "not run since the start",
+        (false, 0) => "not run since the array started",
         (false, _) => "completed",
     };
     let damage: String = scrub.damage.iter().map(|damage| format!("damaged: {damage}\n")).collect();
     let text = facts(&[
         ("state", state.to_owned()),
         ("checked", format!("{} of {} in use", format_capacity(scrub.checked), format_capacity(scrub.used))),
-        ("completed", format!("{} since the start", scrub.completed)),
+        ("completed", format!("{} since the array started", scrub.completed)),
         ("damage", if scrub.damage.is_empty() { "none known".to_owned() } else { scrub.damage.len().to_string() }),
     ]);
     text + &damage
 }
 
-/// Does an `ibid alert` command.
-pub(crate) fn alert(access: &Access, as_json: bool, command: &AlertCommand) -> Result<(), Problem> {
+/// Runs an `ibid alert` command.
+pub(crate) fn alert(access: &Access, command: AlertCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
     let AlertCommand::List { all } = command;
-    let alerts = access::client(access)?.alerts(if *all { None } else { Some("state='open'") })?;
+    let alerts = access::client(access)?.alerts(if all { None } else { Some("state='open'") })?;
     let row = |alert: &Alert| {
-        let state = alert.closed.map_or_else(|| "open".to_owned(), |closed| format!("over since {}", time(closed)));
+        let state = alert.closed.map_or_else(|| "open".to_owned(), |closed| format!("closed {}", time(closed)));
         vec![alert.name.clone(), alert.severity.clone(), time(alert.created), state, alert.summary.clone()]
     };
-    let head = ["ID", "SEVERITY", "SINCE", "STATE", "WHAT"];
+    let head = ["ID", "SEVERITY", "SINCE", "STATE", "SUMMARY"];
     either(as_json, &alerts, || table(&head, &[0], alerts.iter().map(row).collect()))
 }

@@ -1,7 +1,7 @@
 //! `ibid host`.
 
-use crate::access;
-use crate::cli::{Access, ChapArgs, HostCommand, Names};
+use crate::access::{self, Access};
+use crate::cli::{ChapArgs, HostCommand, Names};
 use crate::output::{either, facts, json, list, print, table};
 use crate::problem::Problem;
 use api::{Chap, Connection, Host, HostPatch, HostPost};
@@ -10,11 +10,12 @@ use platform::files;
 use std::io::Read;
 use std::path::Path;
 
-/// The most bytes of a secret's file.
+/// Maximum size of a file with a secret, in bytes.
 const MAX_SECRET_BYTES: u64 = 4096;
 
-/// Does an `ibid host` command.
-pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Result<(), Problem> {
+/// Runs an `ibid host` command.
+pub(crate) fn host(access: &Access, command: HostCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
     let client = access::client(access)?;
     match command {
         HostCommand::Create { name, iqn, personality, chap } => {
@@ -37,7 +38,8 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
                 ..HostPatch::default()
             };
             if patch == HostPatch::default() {
-                return Err(Problem::new("nothing to change").hint("ibid host set --help shows what can be"));
+                return Err(Problem::new("nothing to change")
+                    .hint("give at least one setting; `ibid host set --help` lists them"));
             }
             one(as_json, &client.change_host(&name, &patch)?)
         }
@@ -60,7 +62,8 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
     }
 }
 
-/// CHAP as it was given, with secrets from their files: command lines can be read by everybody.
+/// Reads the secrets from their files. They are not options, because every user of the machine can
+/// read command lines.
 fn secrets(chap: ChapArgs) -> Result<Option<Chap>, Problem> {
     let secret = |path: Option<std::path::PathBuf>| path.as_deref().map(read_secret).transpose();
     let chap = Chap {
@@ -78,10 +81,11 @@ fn read_secret(path: &Path) -> Result<String, Problem> {
         std::io::stdin().lock().take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
         Some(text)
     } else {
-        let failed = |error| Problem::new(format!("{}: {error}", path.display()));
+        let failed =
+            |error| Problem::new(format!("{}: {error}", path.display())).hint("check the path and its permissions");
         files::read_text(path, MAX_SECRET_BYTES).map_err(failed)?
     };
-    let text = text.ok_or_else(|| Problem::new(format!("{} is not there", path.display())))?;
+    let text = text.ok_or_else(|| Problem::new(format!("{}: no such file", path.display())).hint("check the path"))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -89,7 +93,7 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
     let names = [name];
     let hosts = client.hosts(&Listing { names: &names, ..Listing::default() })?;
     let Some(host) = hosts.first() else {
-        return Err(Problem::new(format!("{}: Host does not exist.", names[0])));
+        return Err(Problem::new("no such host").hint("run `ibid host list` to list the hosts"));
     };
     let seen = client.connections(&HostsAndVolumes { hosts: &names, ..HostsAndVolumes::default() })?;
     if as_json {
@@ -109,8 +113,8 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
 fn chap(host: &Host) -> String {
     match (&host.chap.host_user, &host.chap.target_user) {
         (None, _) => "-".to_owned(),
-        (Some(user), None) => format!("host proves itself as {user}"),
-        (Some(user), Some(target)) => format!("host proves itself as {user}, array as {target}"),
+        (Some(user), None) => format!("host authenticates as {user}"),
+        (Some(user), Some(target)) => format!("host authenticates as {user}, array as {target}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The administrative commands: each is one or two calls of the REST interface, and words about what came of them.
+//! The administrative commands: each calls the REST API once or twice and prints the result.
 
 mod array;
 mod health;
@@ -14,19 +14,17 @@ pub(crate) use volume::volume;
 
 use crate::problem::Problem;
 
-/// A percentage as it was given: `80`, `80%`, or `none`, which stands for 0 in a request.
+/// Parses `80`, `80%`, or `none`, which a request expresses as 0.
 fn percent(text: &str) -> Result<u8, Problem> {
     if text == "none" {
         return Ok(0);
     }
     let number = text.trim_end_matches('%').trim().parse::<u8>().ok().filter(|percent| (1..=100).contains(percent));
-    number.ok_or_else(|| Problem::new(format!("'{text}' is not a percentage: write 1 to 100, or none")))
+    number.ok_or_else(|| Problem::new(format!("'{text}' is not a percentage")).hint("write 1 to 100, or none"))
 }
 
-/// A threshold in words.
+/// Describes a space threshold.
 fn threshold(percent: Option<u8>) -> String {
-    percent.map_or_else(
-        || "none: hosts are not told that it fills".to_owned(),
-        |percent| format!("hosts are told at {percent} %"),
-    )
+    percent
+        .map_or_else(|| "none: hosts are not warned".to_owned(), |percent| format!("hosts are warned at {percent} %"))
 }

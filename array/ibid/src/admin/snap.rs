@@ -1,16 +1,17 @@
 //! `ibid snap`.
 
 use super::volume::state;
-use crate::access;
-use crate::cli::{Access, Names, SnapCommand};
+use crate::access::{self, Access};
+use crate::cli::{Names, SnapCommand};
 use crate::output::{either, json, list, print, table, time};
 use crate::problem::Problem;
 use api::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use client::Listing;
 use types::format_capacity;
 
-/// Does an `ibid snap` command.
-pub(crate) fn snap(access: &Access, as_json: bool, command: SnapCommand) -> Result<(), Problem> {
+/// Runs an `ibid snap` command.
+pub(crate) fn snap(access: &Access, command: SnapCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
     let client = access::client(access)?;
     let change = |names: &[String], patch: VolumeSnapshotPatch| -> Result<(), Problem> {
         show(as_json, &client.change_snapshots(names, &patch)?)

@@ -1,23 +1,24 @@
 //! `ibid volume`.
 
-use crate::access;
-use crate::cli::{Access, Names, VolumeCommand};
-use crate::output::{duration, either, facts, json, list, print, ratio, table, time};
+use crate::access::{self, Access};
+use crate::cli::{Names, VolumeCommand};
+use crate::output::{duration, either, facts, json, list, parse_size, print, ratio, table, time};
 use crate::problem::Problem;
 use api::{Qos, Volume, VolumePatch, VolumePost};
 use client::{Client, HostsAndVolumes, Listing};
-use types::{format_capacity, parse_capacity};
+use types::format_capacity;
 
-/// What takes a bandwidth limit away: the highest that there is.
+/// The highest bandwidth limit. Setting it removes the limit.
 const NO_BANDWIDTH_LIMIT: u64 = 512 << 30;
-/// What takes a limit of operations away.
+/// The highest IOPS limit. Setting it removes the limit.
 const NO_IOPS_LIMIT: u64 = 100_000_000;
 
-/// Does an `ibid volume` command.
-pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> Result<(), Problem> {
-    // A size that is none is found before anything is called.
+/// Runs an `ibid volume` command.
+pub(crate) fn volume(access: &Access, command: VolumeCommand) -> Result<(), Problem> {
+    let as_json = access.options.json;
+    // Sizes and settings are parsed before the array is called.
     let size = match &command {
-        VolumeCommand::Create { size, .. } | VolumeCommand::Resize { size, .. } => Some(parse_capacity(size)?),
+        VolumeCommand::Create { size, .. } | VolumeCommand::Resize { size, .. } => Some(parse_size(size)?),
         _ => None,
     };
     let settings = match &command {
@@ -72,13 +73,17 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
     }
 }
 
-/// Limits and threshold as they were given, as a change.
+/// Parses limits and threshold.
 fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>) -> Result<VolumePatch, Problem> {
     let bandwidth_limit = match bandwidth {
         Some("none") => Some(NO_BANDWIDTH_LIMIT),
-        other => other.map(parse_capacity).transpose()?,
+        other => other.map(parse_size).transpose()?,
     };
-    let count = |text: &str| text.parse::<u64>().map_err(|_| Problem::new(format!("'{text}' is not a whole number")));
+    let count = |text: &str| {
+        text.parse::<u64>().map_err(|_| {
+            Problem::new(format!("'{text}' is not a whole number")).hint("write 100 to 100000000, or none")
+        })
+    };
     let iops_limit = match iops {
         Some("none") => Some(NO_IOPS_LIMIT),
         other => other.map(count).transpose()?,
@@ -86,7 +91,9 @@ fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>
     let threshold_percent = threshold.map(super::percent).transpose()?;
     let qos = Some(Qos { bandwidth_limit, iops_limit }).filter(|qos| *qos != Qos::default());
     if qos.is_none() && threshold_percent.is_none() {
-        return Err(Problem::new("nothing to change").hint("ibid volume set --help shows what can be"));
+        return Err(
+            Problem::new("nothing to change").hint("give at least one setting; `ibid volume set --help` lists them")
+        );
     }
     Ok(VolumePatch { qos, threshold_percent, ..VolumePatch::default() })
 }
@@ -105,7 +112,7 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
     let names = [name];
     let volumes = client.volumes(&Listing { names: &names, ..Listing::default() })?;
     let Some(volume) = volumes.first() else {
-        return Err(Problem::new(format!("{}: Volume does not exist.", names[0])));
+        return Err(Problem::new("no such volume").hint("run `ibid volume list --all` to list the volumes"));
     };
     if as_json {
         return json(volume);
@@ -130,7 +137,7 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
     print(&facts(&shown))
 }
 
-/// Whether something is in use, or how long it can be recovered.
+/// Describes whether an object is in use, or how long it can still be recovered.
 pub(super) fn state(time_remaining: Option<u64>) -> String {
     match time_remaining {
         Some(left) => format!("destroyed, eradicated in {}", duration(left)),

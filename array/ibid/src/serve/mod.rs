@@ -1,6 +1,6 @@
-//! `ibid serve`: the array in the foreground, from its first start to SIGTERM.
+//! `ibid serve`: runs the array in the foreground until SIGTERM or SIGINT.
 
-mod chores;
+mod background;
 mod settings;
 mod storage;
 
@@ -8,7 +8,7 @@ use crate::cli::ServeArgs;
 use crate::endpoints::{Endpoints, local_url};
 use crate::output;
 use crate::problem::Problem;
-use catalog::{ArrayInit, Catalog};
+use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::Target;
 use platform::lock::{Lock, LockError};
@@ -22,25 +22,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
-/// The environment variable that says how much is logged.
+/// The environment variable with the log level.
 const LOG_VARIABLE: &str = "IBID_LOG";
+/// Name of a new array.
+const DEFAULT_NAME: &str = "ibid";
+/// File that a running array locks.
 const LOCK_FILE: &str = "lock";
 
-/// Runs an array until it is told to stop.
+/// Runs an array until it receives a signal.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
     platform::memory::hold_little();
     platform::process::end_on_panic();
     let settings = Settings::new(data, args)?;
     start_log()?;
-    let in_directory = |error: std::io::Error| Problem::new(format!("{}: {error}", settings.data.display()));
+    let in_directory = |error: std::io::Error| {
+        Problem::new(format!("{}: {error}", settings.data.display()))
+            .hint("choose a --data directory that can be written")
+    };
     platform::files::create_directory(&settings.data).map_err(in_directory)?;
     let lock = lock(&settings.data)?;
     let storage = storage::open(&settings)?;
     let catalog = Arc::new(open_catalog(&settings, storage.service())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
     let served = runtime.block_on(run(&settings, &storage, &catalog));
-    storage.stop_chores();
-    // All that used the engine has ended with these. Whatever else went wrong, it is closed properly.
+    storage.cancel_background_scans();
+    // The runtime and the catalog are the last users of the engine, which is closed after any error.
     drop((runtime, catalog));
     let closed = storage.close();
     drop(lock);
@@ -52,20 +58,23 @@ fn start_log() -> Result<(), Problem> {
     let filter = EnvFilter::builder().with_env_var(LOG_VARIABLE).with_default_directive(tracing::Level::INFO.into());
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter.from_env().map_err(|error| Problem::new(format!("{LOG_VARIABLE}: {error}")))?)
+        .with_env_filter(filter.from_env().map_err(|error| {
+            Problem::new(format!("{LOG_VARIABLE}: {error}"))
+                .hint(format!("set {LOG_VARIABLE} to error, warn, info, debug or trace"))
+        })?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && !no_color)
         .with_target(false)
-        // It would be told on the standard error output, with a panic where that is what cannot be written: a full disk under the log is no
-        // reason to end.
+        // The library reports errors of the log to standard error, and panics if that fails. A full
+        // log disk must not stop the array.
         .log_internal_errors(false);
-    log.try_init().map_err(|error| Problem::new(format!("no log: {error}")))
+    log.try_init().map_err(|error| Problem::new(format!("log not started: {error}")))
 }
 
 fn lock(directory: &Path) -> Result<Lock, Problem> {
     Lock::take(&directory.join(LOCK_FILE)).map_err(|error| match &error {
         LockError::Held(_) => Problem::new(format!("{}: {error}", directory.display()))
-            .hint("an array is served by one process at a time: stop that one, or choose another directory"),
+            .hint("stop the other process, or choose another --data directory"),
         LockError::Io(_) => Problem::new(format!("{}: {error}", directory.display())),
     })
 }
@@ -73,7 +82,17 @@ fn lock(directory: &Path) -> Result<Lock, Problem> {
 fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalog, Problem> {
     let now_ms = platform::clock::unix_millis();
     let identity = platform::random::bytes()?;
-    let catalog = Catalog::open(service, &ArrayInit { name: settings.name.clone(), identity, now_ms })?;
+    let name = settings.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    let catalog = Catalog::open(service, &ArrayInit { name, identity, now_ms }).map_err(|error| match error {
+        CatalogError::BadName { .. } => Problem::from(error).hint("choose another --name"),
+        _ => Problem::from(error),
+    })?;
+    if let Some(name) = settings.name.as_ref().filter(|name| **name != catalog.array().name) {
+        let current = &catalog.array().name;
+        tracing::warn!(
+            "name '{name}' ignored: the array exists as '{current}'; run `ibid array set --name` to rename it"
+        );
+    }
     if settings.new_token {
         rest::new_admin_token(&catalog, &settings.data, now_ms)?;
     } else {
@@ -82,17 +101,19 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
     Ok(catalog)
 }
 
-/// Serves until a signal comes. Hosts are let in last and sent away first.
+/// Serves until a signal arrives. Hosts are admitted last and disconnected first.
 async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> Result<(), Problem> {
     let service = storage.service();
-    // Before anything is announced: from then on, a signal must find its handler.
+    // Before the announcement, after which a signal must stop the array cleanly.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let target = Target::new(service.clone(), catalog.clone(), iscsi_target::Config::default());
     let portals = listen(&target, &settings.iscsi).await?;
-    let identity = Identity::load_or_make(&settings.data, &[settings.api.ip()])?;
+    let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let version = env!("CARGO_PKG_VERSION");
     let app = App::new(catalog.clone(), service, portals.clone(), version, storage.growth());
-    let server = Server::bind(settings.api, &identity, app.clone()).await?;
+    let server = Server::bind(settings.api, &identity, app.clone()).await.map_err(|error| {
+        Problem::from(error).hint("choose another address with --api ADDR:PORT; port 0 chooses a free port")
+    })?;
     let endpoints = Endpoints {
         pid: std::process::id(),
         array: catalog.array().name.clone(),
@@ -106,17 +127,17 @@ async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> 
 
     let (stop, stopped) = watch::channel(false);
     let api = tokio::spawn(server.run(stopped));
-    let chores = chores::start(catalog.clone(), app);
+    let tasks = background::start(catalog.clone(), app);
     let signal = next(&mut signals).await;
-    tracing::info!("{signal}: stopping");
-    // A second signal ends the process at once: everything acknowledged is safe even then.
+    tracing::info!("{signal} received; stopping");
+    // A second signal ends the process at once. Acknowledged writes are safe: the log is replayed.
     tokio::spawn(async move {
         let signal = next(&mut signals).await;
-        tracing::warn!("{signal} again: stopping at once");
+        tracing::warn!("{signal} received again; stopping at once");
         std::process::exit(1);
     });
     Endpoints::remove(&settings.data)?;
-    chores.iter().for_each(tokio::task::JoinHandle::abort);
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
     target.shutdown().await;
     api.await?;
@@ -136,8 +157,8 @@ async fn listen(target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketA
     for address in addresses {
         let bound = target.listen(*address).await;
         portals.push(bound.map_err(|error| {
-            Problem::new(format!("the iSCSI address {address} cannot be used: {error}"))
-                .hint("--iscsi ADDR:PORT chooses another; port 0 takes a free one")
+            Problem::new(format!("cannot listen for iSCSI on {address}: {error}"))
+                .hint("choose another address with --iscsi ADDR:PORT; port 0 chooses a free port")
         })?);
     }
     Ok(portals)

@@ -1,46 +1,46 @@
-//! What `ibid serve` was told: on the command line, in the configuration file, or by default.
+//! The settings of `ibid serve`: command line, configuration file and defaults.
 
 use crate::cli::ServeArgs;
+use crate::output::parse_size;
 use crate::problem::Problem;
 use engine::Options;
 use platform::{files, memory};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use types::{format_capacity, parse_capacity};
+use types::format_capacity;
 
-const DEFAULT_NAME: &str = "ibid";
 const DEFAULT_ISCSI_PORT: u16 = 3260;
 const DEFAULT_API_PORT: u16 = 8443;
-/// Memory for the array where the system does not tell how much there is.
+/// Default memory if the system does not report its RAM.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
-/// The most bytes of a configuration file.
+/// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// The most portals.
+/// Maximum number of portals.
 const MAX_PORTALS: usize = 64;
 
-/// What to serve, and where.
+/// Settings of `ibid serve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The array's directory.
     pub(crate) data: PathBuf,
-    /// The array's name, when it is created.
-    pub(crate) name: String,
-    /// How much it may store, in bytes, when it is created and this was said.
+    /// Name of a new array, if given.
+    pub(crate) name: Option<String>,
+    /// Capacity of a new array in bytes, if given.
     pub(crate) capacity: Option<u64>,
-    /// A block device or file to store on, in the place of a file in `data`.
+    /// Block device or file that stores the array, instead of a file in `data`.
     pub(crate) device: Option<PathBuf>,
-    /// The iSCSI portals.
+    /// Addresses of the iSCSI portals.
     pub(crate) iscsi: Vec<SocketAddr>,
-    /// The address of the API.
+    /// Address of the REST API.
     pub(crate) api: SocketAddr,
-    /// Bytes of memory for the array's structures.
+    /// Memory for data structures, in bytes.
     pub(crate) memory: u64,
-    /// Bytes of that for the index, when this was said.
+    /// Part of `memory` for the deduplication index, in bytes, if fixed.
     pub(crate) index_memory: Option<u64>,
-    /// Whether writes are acknowledged before they are on stable storage.
+    /// Acknowledge writes before they are durable.
     pub(crate) write_cache: bool,
-    /// Whether the admin gets a new token.
+    /// Replace the API token of the admin.
     pub(crate) new_token: bool,
 }
 
@@ -60,27 +60,28 @@ struct File {
 }
 
 impl Settings {
-    /// Puts together what was told. What is on the command line counts more than what is in the file.
+    /// Merges the command line with the configuration file; the command line has priority.
     pub(crate) fn new(data: Option<PathBuf>, args: ServeArgs) -> Result<Self, Problem> {
         let file = args.config.as_deref().map(read).transpose()?.unwrap_or_default();
         let data = data.or(file.data).ok_or_else(|| {
-            Problem::new("where is the array, or shall it be?").hint("ibid serve --data DIR creates it at first start")
+            Problem::new("no directory given").hint("give --data DIR; the first start creates an array there")
         })?;
         let capacity = args.capacity.or(file.capacity);
-        let bytes = |text: Option<String>| text.as_deref().map(parse_capacity).transpose();
+        let bytes = |text: Option<String>| text.as_deref().map(parse_size).transpose();
         let memory = bytes(args.memory.or(file.memory))?;
         let index_memory = bytes(args.index_memory.or(file.index_memory))?;
-        let (memory, index_memory) = memory_of(memory, index_memory, memory::total())?;
+        let (memory, index_memory) = split_memory(memory, index_memory, memory::total())?;
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
         if iscsi.is_empty() {
             iscsi.push(SocketAddr::from(([127, 0, 0, 1], DEFAULT_ISCSI_PORT)));
         }
         if iscsi.len() > MAX_PORTALS {
-            return Err(Problem::new(format!("{} portals are too many: at most {MAX_PORTALS}", iscsi.len())));
+            return Err(Problem::new(format!("too many portals: {}", iscsi.len()))
+                .hint(format!("give at most {MAX_PORTALS} --iscsi addresses")));
         }
         Ok(Self {
             data,
-            name: args.name.or(file.name).unwrap_or_else(|| DEFAULT_NAME.to_owned()),
+            name: args.name.or(file.name),
             capacity: bytes(capacity)?,
             device: args.device.or(file.device),
             iscsi,
@@ -93,29 +94,34 @@ impl Settings {
     }
 }
 
-/// The memory of the array, and how much of it is for the index where that is settled: what was asked for, else a quarter of what there
-/// is, and of that a quarter for the index. Of memory that was asked for the index has a part of what the slot table leaves.
-fn memory_of(asked: Option<u64>, index: Option<u64>, total: Option<u64>) -> Result<(u64, Option<u64>), Problem> {
-    let by_default = total.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4).max(Options::MIN_MEMORY_BYTES);
-    let memory = asked.unwrap_or(by_default);
+/// Returns the memory of the array, and the part of it for the index if that is fixed, in bytes.
+///
+/// The default is 1/4 of the RAM `total`, and 1/4 of that for the index. If the memory is given without
+/// the index, the engine sizes the index from the memory that the slot table leaves free.
+fn split_memory(memory: Option<u64>, index: Option<u64>, total: Option<u64>) -> Result<(u64, Option<u64>), Problem> {
+    let default = total.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4).max(Options::MIN_MEMORY_BYTES);
+    let is_default = memory.is_none();
+    let memory = memory.unwrap_or(default);
     if memory < Options::MIN_MEMORY_BYTES {
         let least = format_capacity(Options::MIN_MEMORY_BYTES);
-        return Err(Problem::new(format!("{} of memory are too little", format_capacity(memory)))
-            .hint(format!("--memory takes {least} or more")));
+        return Err(Problem::new(format!("memory too small: {}", format_capacity(memory)))
+            .hint(format!("set --memory to {least} or more")));
     }
-    let index = index.or_else(|| asked.is_none().then_some(memory / 4));
+    let index = index.or_else(|| is_default.then_some(memory / 4));
     if index.is_some_and(|index| index > memory / 2) {
-        return Err(Problem::new("the index would take more than half of the memory")
-            .hint(format!("--index-memory takes at most {}, or give more --memory", format_capacity(memory / 2))));
+        return Err(Problem::new("index memory exceeds half of the memory")
+            .hint(format!("set --index-memory to {} or less, or increase --memory", format_capacity(memory / 2))));
     }
     Ok((memory, index))
 }
 
 fn read(path: &Path) -> Result<File, Problem> {
     let failed = |error: &dyn std::fmt::Display| Problem::new(format!("{}: {error}", path.display()));
-    let text = files::read_text(path, MAX_FILE_BYTES).map_err(|error| failed(&error))?;
-    let text = text.ok_or_else(|| failed(&"there is no such file"))?;
-    toml::from_str(&text).map_err(|error| failed(&error))
+    let check_path = "check the path and its permissions";
+    let text = files::read_text(path, MAX_FILE_BYTES).map_err(|error| failed(&error).hint(check_path))?;
+    let text = text.ok_or_else(|| failed(&"no such file").hint(check_path))?;
+    let keys = "correct the file; `ibid serve --help` lists the keys";
+    toml::from_str(&text).map_err(|error| failed(&error.to_string().trim_end()).hint(keys))
 }
 
 #[cfg(test)]
@@ -127,28 +133,24 @@ mod tests {
     fn settings(args: &[&str]) -> Result<Settings, Problem> {
         let cli = Cli::parse_from([&["ibid", "serve"], args].concat());
         let Command::Serve(serve) = cli.command else { unreachable!("serve was asked for") };
-        Settings::new(cli.access.data, serve)
+        Settings::new(cli.data, serve)
     }
 
     #[test]
-    fn the_defaults_are_loopback() {
+    fn default_addresses_are_loopback() {
         let settings = settings(&["--data", "/d"]).unwrap();
         assert_eq!(settings.iscsi, ["127.0.0.1:3260".parse().unwrap()]);
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
-        assert_eq!((settings.capacity, settings.write_cache, settings.name.as_str()), (None, false, "ibid"));
         assert_eq!(settings.index_memory, Some(settings.memory / 4));
+        assert_eq!((settings.capacity, settings.write_cache, settings.name), (None, false, None));
     }
 
     #[test]
-    fn without_a_word_a_quarter_of_the_memory_is_the_arrays_and_a_sixteenth_the_indexs() {
-        let memory = |asked, index, total| memory_of(asked, index, total).ok();
+    fn default_memory_split() {
+        let memory = |memory, index, total| split_memory(memory, index, total).ok();
         assert_eq!(memory(None, None, Some(64 << 30)), Some((16 << 30, Some(4 << 30))));
         assert_eq!(memory(None, None, None), Some((1 << 30, Some(1 << 28))));
-        assert_eq!(
-            memory(None, None, Some(1 << 20)),
-            Some((64 << 20, Some(16 << 20))),
-            "no less than can be shared out"
-        );
+        assert_eq!(memory(None, None, Some(1 << 20)), Some((64 << 20, Some(16 << 20))), "not below the minimum");
         assert_eq!(memory(Some(1 << 30), None, Some(64 << 30)), Some((1 << 30, None)));
         assert_eq!(memory(Some(1 << 30), Some(1 << 29), None), Some((1 << 30, Some(1 << 29))));
         assert_eq!(memory(Some(1 << 30), Some(1 + (1 << 29)), None), None);
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_counts_more_than_the_file() {
+    fn command_line_overrides_the_file() {
         let path = std::env::temp_dir().join(format!("ibid-settings-{}", std::process::id()));
         let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\n";
         files::replace(&path, text.as_bytes(), files::Access::Owner).unwrap();
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directory_nothing_is_served() {
+    fn missing_directory_or_bad_capacity_is_refused() {
         assert!(settings(&["--capacity", "1T"]).is_err());
         assert!(settings(&["--data", "/d", "--capacity", "much"]).is_err());
     }

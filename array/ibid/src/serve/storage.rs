@@ -1,38 +1,40 @@
-//! What the array stores on: a file in its directory, or a block device.
+//! The storage of the array: a file in its directory, or a block device.
 
 use super::settings::Settings;
 use crate::problem::Problem;
 use engine::{Core, Engine, Options, Service};
 use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
-use platform::lock::Lock;
+use platform::lock::{Lock, LockError};
 use platform::{Disk, FileDisk, files};
 use rest::Growth;
 use std::path::Path;
 use std::sync::Arc;
 use types::format_capacity;
 
-/// The file, in the array's directory, that holds everything.
+/// The file that stores the array, in its directory.
 const FILE: &str = "array";
-/// Its name while it is being made.
+/// Its name until it is complete.
 const NEW_FILE: &str = "array.new";
-/// How much an array may store when nobody says.
+/// Default capacity of a new array in a file.
 const DEFAULT_CAPACITY: u64 = 64 << 30;
-/// How much of a device must be zero before an array is made on it: the places where file systems and partition tables
-/// are known by.
+/// A new array is created on a device only if this many bytes at its start are zero. File systems and
+/// partition tables have their signatures there.
 const BLANK_BYTES: usize = 1 << 20;
+
+const CHECK_DEVICE: &str = "set --device to a block device, or to a file of the capacity, that can be read and written";
+const CHECK_DIRECTORY: &str = "check the free space and the permissions of the --data directory";
 
 /// An open engine.
 pub(crate) struct Storage {
     engine: Arc<Engine>,
     disk: Arc<FileDisk>,
-    /// Of the device, against an array in another directory that would use it too. Let go after the engine.
+    /// Prevents arrays in other directories from using the device. Dropped after the engine.
     _lock: Option<Lock>,
 }
 
-/// Opens the engine, or makes it at first start.
+/// Opens the storage; the first start creates it.
 pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
-    let lock = settings.device.as_deref().map(|device| Lock::take_device(device).map_err(|error| at(device)(&error)));
-    let lock = lock.transpose()?;
+    let lock = settings.device.as_deref().map(lock_device).transpose()?;
     let disk = Arc::new(match &settings.device {
         Some(device) => open_device(device, settings.capacity)?,
         None => open_file(&settings.data, settings.capacity)?,
@@ -40,9 +42,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
     let superblock = superblock(&*disk)?;
     if let Some(capacity) = settings.capacity.filter(|capacity| *capacity != superblock.geometry.capacity) {
         let (asked, is) = (format_capacity(capacity), format_capacity(superblock.geometry.capacity));
-        tracing::warn!(
-            "the array has {is}; the capacity of {asked} counts at first start only: ibid array grow makes it larger"
-        );
+        tracing::warn!("capacity {asked} ignored: the array exists with {is}; run `ibid array grow` to change it");
     }
     let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
     let options = Options { write_cache: settings.write_cache, ..memory };
@@ -51,18 +51,19 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
         groups = recovery.groups,
         records = recovery.records,
         bytes = recovery.bytes,
-        "the array is open; this much of its log was replayed"
+        "array opened; log replayed"
     );
     Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, _lock: lock })
 }
 
 impl Storage {
-    /// The engine, as those above see it.
+    /// The engine, as a service.
     pub(crate) fn service(&self) -> Arc<dyn Service> {
         self.engine.clone()
     }
 
-    /// What makes the array larger while it serves: first the file (a device has to have grown), then the pool on it.
+    /// Returns the function that grows the array while it serves: first the file, then the pool. A
+    /// device must have the new size already.
     pub(crate) fn growth(&self) -> Growth {
         let (engine, disk) = (self.engine.clone(), self.disk.clone());
         Box::new(move |capacity| {
@@ -71,18 +72,20 @@ impl Storage {
         })
     }
 
-    /// Ends what the engine does for nobody but administration.
-    pub(crate) fn stop_chores(&self) {
+    /// Cancels scrubs and space counts.
+    pub(crate) fn cancel_background_scans(&self) {
         self.engine.stop_chores();
     }
 
-    /// Closes the engine, whose users must all have ended.
+    /// Closes the engine. All its users must have been dropped.
     pub(crate) fn close(self) -> Result<(), Problem> {
         match Arc::into_inner(self.engine) {
-            Some(engine) => engine.close().map_err(|reason| Problem::new(format!("the array had stopped: {reason}"))),
+            Some(engine) => {
+                engine.close().map_err(|reason| Problem::new(format!("array stopped after an error: {reason}")))
+            }
             None => {
-                // Nothing is lost: the next start replays the log.
-                tracing::warn!("the engine is still in use and was not closed");
+                // The next start replays the log, so no data is lost.
+                tracing::warn!("engine not closed: still in use");
                 Ok(())
             }
         }
@@ -94,53 +97,60 @@ fn at(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Problem {
     move |error| Problem::new(format!("{path}: {error}"))
 }
 
-/// The file is made under another name and gets its own once it is an array, so that a first start that is interrupted
-/// leaves nothing behind that looks like one.
+fn lock_device(device: &Path) -> Result<Lock, Problem> {
+    Lock::take_device(device).map_err(|error| {
+        at(device)(&error).hint(match error {
+            LockError::Held(_) => "stop the other array, or choose another --device",
+            LockError::Io(_) => CHECK_DEVICE,
+        })
+    })
+}
+
+/// Opens the file, and creates it if necessary. The file gets its final name when it is complete, so
+/// that an interrupted first start leaves no partial array.
 fn open_file(directory: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
     let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
     if !files::exists(&path)? {
         files::remove(&new)?;
         let capacity = capacity.unwrap_or(DEFAULT_CAPACITY);
-        // Before the file is there: a capacity that cannot be divided is the caller's mistake.
-        let geometry = divided(capacity)?;
-        let disk = FileDisk::create(&new, capacity).map_err(|error| at(&new)(&error))?;
-        make(&disk, &geometry).map_err(|error| at(&new)(&error))?;
+        // Before the file is created, because the capacity may be invalid.
+        let geometry = geometry(capacity)?;
+        let disk = FileDisk::create(&new, capacity).map_err(|error| at(&new)(&error).hint(CHECK_DIRECTORY))?;
+        create(&disk, &geometry).map_err(|error| at(&new)(&error).hint(CHECK_DIRECTORY))?;
         files::rename(&new, &path)?;
-        tracing::info!("made {} for {}", path.display(), format_capacity(capacity));
+        tracing::info!("created {} with capacity {}", path.display(), format_capacity(capacity));
     }
-    FileDisk::open(&path, 0).map_err(|error| at(&path)(&error))
+    FileDisk::open(&path, 0).map_err(|error| at(&path)(&error).hint(CHECK_DIRECTORY))
 }
 
-/// A device that holds no array gets one, when it holds nothing else.
+/// Opens the device. Creates an array on it if it is blank.
 fn open_device(device: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
     let failed = at(device);
-    let disk = FileDisk::open(device, 0).map_err(|error| failed(&error))?;
+    let disk = FileDisk::open(device, 0).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
     if superblock(&disk).is_ok() {
         return Ok(disk);
     }
     let mut start = vec![0; BLANK_BYTES];
-    disk.read_at(0, &mut start).map_err(|error| failed(&error))?;
+    disk.read_at(0, &mut start).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
     if start.iter().any(|byte| *byte != 0) {
-        return Err(failed(&"it holds no array, but something else (or an array that is damaged)").hint(format!(
-            "when nothing on it is needed: blkdiscard -z -l 1MiB {} and start again",
-            device.display()
-        )));
+        return Err(failed(&"contains other data, or a damaged array")
+            .hint(format!("to erase it, run `blkdiscard -z -l 1MiB {}`; then start again", device.display())));
     }
     let capacity = capacity.unwrap_or(disk.size()).min(disk.size());
-    make(&disk, &divided(capacity)?).map_err(|error| failed(&error))?;
-    tracing::info!("made an array of {} on {}", format_capacity(capacity), device.display());
+    create(&disk, &geometry(capacity)?).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
+    tracing::info!("created array with capacity {} on {}", format_capacity(capacity), device.display());
     Ok(disk)
 }
 
-/// How a drive of that capacity is divided.
-fn divided(capacity: u64) -> Result<ArrayGeometry, Problem> {
+/// Returns the on-disk layout for a capacity.
+fn geometry(capacity: u64) -> Result<ArrayGeometry, Problem> {
     ArrayGeometry::for_capacity(capacity).map_err(|error| {
-        Problem::new(format!("an array cannot have a capacity of {}: {error}", format_capacity(capacity)))
-            .hint("--capacity takes 22M to 64T, such as 200GiB")
+        Problem::new(format!("invalid capacity {}: {error}", format_capacity(capacity)))
+            .hint("set --capacity from 22M to 64T, such as 200GiB")
     })
 }
 
-fn make(disk: &dyn Disk, geometry: &ArrayGeometry) -> anyhow::Result<()> {
+fn create(disk: &dyn Disk, geometry: &ArrayGeometry) -> anyhow::Result<()> {
     Ok(Core::create(disk, geometry, platform::random::bytes()?)?)
 }
 
@@ -148,10 +158,10 @@ fn superblock(disk: &dyn Disk) -> Result<Superblock, Problem> {
     let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
     for (copy, bytes) in copies.iter_mut().enumerate() {
         bytes.resize(SUPERBLOCK_BYTES, 0);
-        // A copy that cannot be read does not count; the quorum decides.
+        // An unreadable copy counts as invalid; the quorum of the copies decides.
         if disk.read_at(superblock_offset(copy), bytes).is_err() {
             bytes.fill(0);
         }
     }
-    Ok(Superblock::choose(&copies)?)
+    Superblock::choose(&copies).map_err(|error| Problem::from(error).hint("run `ibid fsck` to see what is damaged"))
 }

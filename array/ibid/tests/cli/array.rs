@@ -1,11 +1,11 @@
-//! An array in the background, administered by running the program.
+//! Support: runs `ibid serve` in the background and `ibid` commands against it.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The program, without anything from the environment of the tests.
+/// The program, without the variables of the test's environment.
 pub(crate) fn ibid() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibid"));
     for variable in ["IBID_DATA", "IBID_URL", "IBID_TOKEN", "IBID_CA", "IBID_FINGERPRINT", "IBID_LOG"] {
@@ -14,7 +14,7 @@ pub(crate) fn ibid() -> Command {
     command
 }
 
-/// A directory of one test's own.
+/// A directory for one test, removed when dropped.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -27,15 +27,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        #[allow(clippy::disallowed_methods, reason = "tidying up after a test")]
+        #[allow(clippy::disallowed_methods, reason = "a test removes its directory")]
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// `ibid serve`, killed when it is dropped.
+/// A running `ibid serve`, killed when dropped.
 pub(crate) struct Served {
     child: Child,
-    /// What it printed before it was ready.
+    /// Its output up to `ready`.
     pub(crate) announced: String,
 }
 
@@ -44,7 +44,7 @@ impl Served {
         Self::start_logging_to(Stdio::piped(), directory, args)
     }
 
-    /// The same, with its log somewhere else than where [`Served::end`] finds it.
+    /// Like [`Served::start`], with another destination of the log.
     pub(crate) fn start_logging_to(log: Stdio, directory: &Path, args: &[&str]) -> Self {
         let mut child = ibid()
             .args(["serve", "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0", "--capacity", "512MiB"])
@@ -64,7 +64,7 @@ impl Served {
         Self { child, announced }
     }
 
-    /// Sends a signal by its name and waits for the end; answers the exit code, and what was logged.
+    /// Sends a signal and waits for the end. Returns the exit code and the log.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let killed = Command::new("kill").args([format!("-{signal}"), self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
@@ -88,7 +88,7 @@ fn rest_of(child: &mut Child) -> String {
     text
 }
 
-/// An array and its directory.
+/// A running array and its directory.
 pub(crate) struct Array {
     pub(crate) served: Served,
     pub(crate) scratch: Scratch,
@@ -100,12 +100,12 @@ impl Array {
         Self { served: Served::start(&scratch.0, &[]), scratch }
     }
 
-    /// Runs a command, words being divided by blanks.
+    /// Runs a command, split at blanks.
     pub(crate) fn run(&self, words: &str) -> Output {
         ibid().args(words.split_whitespace()).arg("--data").arg(&self.scratch.0).output().unwrap()
     }
 
-    /// What a good command prints.
+    /// Returns the output of a command that must succeed.
     #[track_caller]
     pub(crate) fn text(&self, words: &str) -> String {
         let output = self.run(words);
@@ -113,13 +113,13 @@ impl Array {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a good command says in JSON.
+    /// Returns the JSON output of a command that must succeed.
     #[track_caller]
     pub(crate) fn json(&self, words: &str) -> Value {
         serde_json::from_str(&self.text(&format!("{words} --json"))).unwrap()
     }
 
-    /// What a command prints that is refused; it prints nothing else.
+    /// Returns the errors of a command that must fail without other output.
     #[track_caller]
     pub(crate) fn refused(&self, words: &str) -> String {
         let output = self.run(words);
@@ -128,12 +128,12 @@ impl Array {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// The array's identity.
+    /// Returns the id of the array.
     pub(crate) fn id(&self) -> String {
         self.json("array show")["array"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// `endpoints.json`.
+    /// Reads `endpoints.json`.
     pub(crate) fn endpoints(&self) -> Value {
         let path = self.scratch.0.join("endpoints.json");
         serde_json::from_str(&platform::files::read_text(&path, 1 << 16).unwrap().unwrap()).unwrap()

@@ -1,10 +1,10 @@
-//! What the administrative commands print.
+//! Output of the administrative commands.
 
 use crate::array::{Array, ibid};
 
 const GIB: u64 = 1 << 30;
 
-/// The array's part of serial numbers, which is another in each run, shown as `P`s; what follows is the same.
+/// Replaces the random part of serial numbers with `P`s.
 fn masked(array: &Array, text: &str) -> String {
     let volumes = array.json("volume list --all");
     let serial = volumes[0]["serial"].as_str().unwrap();
@@ -13,7 +13,7 @@ fn masked(array: &Array, text: &str) -> String {
 }
 
 #[test]
-fn volumes() {
+fn volume_commands() {
     let array = Array::new("volumes");
     assert_eq!(array.text("volume list"), "NAME  SIZE  HOSTS  SERIAL  STATE\n");
     let made = array.text("volume create vm1 --size 1TiB");
@@ -37,7 +37,7 @@ fn volumes() {
     assert_eq!(array.json("volume list --filter provisioned>1")[0]["name"], "vm1");
     array.text("volume recover db");
     array.refused("volume destroy db vm9");
-    assert_eq!(array.json("volume list --destroyed").as_array().unwrap().len(), 0, "all or none");
+    assert_eq!(array.json("volume list --destroyed").as_array().unwrap().len(), 0, "a failed request changes nothing");
     array.text("volume destroy db");
     assert_eq!(array.text("volume eradicate db"), "eradicated db\n");
     assert_eq!(array.json("volume list --all").as_array().unwrap().len(), 1);
@@ -57,7 +57,7 @@ fn volumes() {
             "written    0",
             "bandwidth  none",
             "iops       none",
-            "threshold  none: hosts are not told that it fills",
+            "threshold  none: hosts are not warned",
         ]
         .into_iter()
         .chain(lines.last().copied())
@@ -67,7 +67,7 @@ fn volumes() {
 }
 
 #[test]
-fn hosts() {
+fn host_commands() {
     let array = Array::new("hosts");
     array.text("volume create vm1 --size 1G");
     array.text("volume create vm2 --size 1G");
@@ -107,7 +107,7 @@ fn hosts() {
 }
 
 #[test]
-fn the_array() {
+fn array_show_and_announcement() {
     let array = Array::new("array");
     let shown = array.text("array show");
     let endpoints = array.endpoints();
@@ -122,7 +122,7 @@ fn the_array() {
 }
 
 #[test]
-fn refusals_come_with_hints() {
+fn refused_requests_have_hints() {
     let array = Array::new("refusals");
     array.text("volume create vm1 --size 1G");
     array.text("host create any --iqn *");
@@ -131,64 +131,67 @@ fn refusals_come_with_hints() {
         (
             "volume destroy vm1",
             "error: vm1: Volume cannot be deleted due to existing connections.\n\
-             hint: disconnect it first: ibid host disconnect HOST VOLUME\n",
+             hint: run `ibid host disconnect HOST VOLUME` first\n",
         ),
         (
             "host delete any",
             "error: any: Host cannot be deleted due to existing connections.\n\
-             hint: disconnect its volumes first: ibid host disconnect HOST VOLUME\n",
+             hint: run `ibid host disconnect HOST VOLUME` for each of its volumes first\n",
         ),
         (
             "volume show vm9",
-            "error: vm9: Volume does not exist.\nhint: ibid volume list shows which there are, ibid snap list their snapshots\n",
+            "error: vm9: Volume does not exist.\nhint: run `ibid volume list --all` to list the volumes\n",
         ),
         (
             "volume resize vm1 --size 512M",
             "error: vm1: Volume would be truncated and lose the data behind its new end; say truncate to do it.\n\
-             hint: ibid volume resize NAME --size SIZE --truncate\n",
+             hint: run `ibid volume resize NAME --size SIZE --truncate` to discard the data\n",
         ),
         (
             "volume create vm1 --size 1G",
             "error: vm1: Volume already exists.\n\
-             hint: ibid volume list --all shows all, destroyed ones too; a copy takes the place of one with --overwrite\n",
+             hint: choose another name; `ibid volume list --all` lists those in use, `ibid volume copy --overwrite` replaces one\n",
         ),
         (
             "volume recover vm1",
             "error: vm1: Volume is not destroyed.\n\
-             hint: it is in use; eradicating one takes ibid volume destroy NAME first\n",
+             hint: it is in use; run `ibid volume destroy NAME` before eradicating it\n",
         ),
         (
             "volume copy vm1 vm1 --overwrite",
             "error: vm1: Volume cannot be overwritten with itself.\n\
-             hint: name a snapshot of it, or another volume, as the source\n",
+             hint: choose a snapshot of it, or another volume, as the source\n",
         ),
         (
             "host connect any vm1 --lun 2",
             "error: vm1: Connection already exists.\n\
-             hint: ibid host show HOST shows its LUNs; disconnect it first to give it another\n",
+             hint: run `ibid host show HOST` for its LUN; disconnect the volume first to change it\n",
         ),
         (
             "host set any --chap-user x",
             "error: Invalid CHAP settings: 'host_password' is missing.\n\
-             hint: --chap-secret-file FILE goes with --chap-user\n",
+             hint: give --chap-secret-file FILE as well\n",
         ),
         (
             "volume list --filter nmae='x'",
-            "error: Invalid filter: there is no field 'nmae'.\n\
-             hint: such as --filter \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields\n",
+            "error: Invalid filter: no field 'nmae'.\n\
+             hint: write a filter such as \"name='vm-*' and provisioned > 1099511627776\"; --json shows the fields\n",
         ),
         (
             "volume create v --size much",
-            "error: 'much' is not a size: write a number and K, M, G, T or P, such as 64G or 1.5TiB\n",
+            "error: 'much' is not a size\nhint: write a number with K, M, G, T or P, such as 64G or 1.5TiB\n",
         ),
-        ("host set any", "error: nothing to change\nhint: ibid host set --help shows what can be\n"),
+        (
+            "host set any",
+            "error: nothing to change\nhint: give at least one setting; `ibid host set --help` lists them\n",
+        ),
     ] {
         assert_eq!(array.refused(words), error, "{words}");
     }
 }
 
 #[test]
-fn tokens() {
+fn token_and_certificate_checks() {
     let array = Array::new("tokens");
     let first = array.text("token");
     let url = array.endpoints()["url"].as_str().unwrap().to_owned();
@@ -201,23 +204,26 @@ fn tokens() {
     let certificate = array.scratch.0.join("certificate.pem");
     assert!(remote(&first, &["--ca", certificate.to_str().unwrap()]).status.success());
     let untrusting = String::from_utf8(remote(&first, &[]).stderr).unwrap();
-    assert!(untrusting.starts_with("error: nothing says which certificate is the array's\nhint: "), "{untrusting}");
+    assert!(untrusting.starts_with("error: no trusted certificate given\nhint: "), "{untrusting}");
     let distrusting = String::from_utf8(remote(&first, &["--fingerprint", &"0".repeat(64)]).stderr).unwrap();
-    assert!(distrusting.contains("its certificate is not the one that is trusted\nhint: "), "{distrusting}");
+    assert!(
+        distrusting.contains("the server's certificate is not the trusted one\nhint: compare the fingerprint "),
+        "{distrusting}"
+    );
 
     let second = array.text("token --new");
     assert_ne!(first, second);
-    assert_eq!(array.text("token"), second, "the file has the new one");
+    assert_eq!(array.text("token"), second, "the file has the new token");
     assert!(remote(&second, &["--insecure"]).status.success());
     let refused = String::from_utf8(remote(&first, &["--insecure"]).stderr).unwrap();
-    assert!(refused.starts_with("error: the array does not accept the API token\nhint: "), "{refused}");
+    assert!(refused.starts_with("error: API token not accepted by the array\nhint: "), "{refused}");
 }
 
 #[test]
-fn without_an_array_there_is_a_hint() {
+fn missing_array_has_a_hint() {
     let output = ibid().args(["volume", "list"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("error: which array?\nhint: give --data DIR"), "{error}");
+    assert!(error.starts_with("error: no array given\nhint: give --data DIR"), "{error}");
     assert_eq!(output.status.code(), Some(1));
 }
 

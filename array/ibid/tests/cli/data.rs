@@ -1,4 +1,4 @@
-//! What administration does to data, as a host sees it that reads and writes meanwhile.
+//! Effects of administration on the data that a connected host reads and writes.
 
 use crate::array::{Array, Served};
 use crate::host::{BLOCK, Host, noise};
@@ -9,11 +9,11 @@ use serde_json::Value;
 use std::sync::mpsc;
 
 const MIB: u64 = 1 << 20;
-/// Bytes that a host writes at a time.
+/// Size of a host write, in bytes.
 const PIECE: usize = 64 << 10;
 const PIECE_BLOCKS: u64 = PIECE as u64 / 512;
 
-/// The array's interface, without the command line.
+/// A REST client of the array.
 fn client(array: &Array) -> Client {
     let file = |name: &str| platform::files::read_text(&array.scratch.0.join(name), 1 << 16).unwrap().unwrap();
     let trust = Trust::certificate(&file("certificate.pem")).unwrap();
@@ -27,33 +27,33 @@ fn restarted(array: Array, signal: &str) -> Array {
 }
 
 #[test]
-fn an_array_grows_while_a_host_writes() {
+fn array_grows_while_a_host_writes() {
     let array = Array::new("grow");
     array.text("volume create v --size 1G");
     let mut host = Host::new(&array, "v");
     let before = array.json("array show")["array"]["capacity"].as_u64().unwrap();
-    let (told, counts) = mpsc::sync_channel(1);
+    let (report, counts) = mpsc::sync_channel(1);
     let (stop, stopped) = mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
         let mut written = 0;
         while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
             host.write(written % 1024 * PIECE_BLOCKS, noise(written, PIECE));
             written += 1;
-            let _ = told.try_send(written);
+            let _ = report.try_send(written);
         }
         written
     });
-    // The channel holds one count, which may be old: the third from now on was sent after this.
-    let goes_on = || [(); 3].map(|()| counts.recv().unwrap())[2];
-    let first = goes_on();
+    // The channel holds one count, which may be old. The third count from here was sent later.
+    let progress = || [(); 3].map(|()| counts.recv().unwrap())[2];
+    let first = progress();
     let grown = array.json("array grow --capacity 768MiB")["capacity"].as_u64().unwrap();
-    let second = goes_on();
+    let second = progress();
     let patch = api::ArrayPatch { capacity: Some(1 << 30), ..api::ArrayPatch::default() };
     let largest = client(&array).change_array(&patch).unwrap().capacity;
-    assert!(first < second && second < goes_on(), "the host was served all the time");
+    assert!(first < second && second < progress(), "host writes continue during growth");
     stop.send(()).unwrap();
     let written = writer.join().unwrap();
-    // What an array uses for itself, and the odd end, are no capacity.
+    // Metadata, and a remainder smaller than a segment, do not count as capacity.
     assert!(
         before + 250 * MIB < grown && grown + 250 * MIB < largest && largest <= 1 << 30,
         "{before} {grown} {largest}"
@@ -67,7 +67,7 @@ fn an_array_grows_while_a_host_writes() {
 }
 
 #[test]
-fn volumes_and_system_are_together_what_is_used() {
+fn volume_and_system_space_add_up_to_used() {
     let array = Array::new("sum");
     array.text("volume create a --size 1G");
     array.text("volume create equal --size 1G");
@@ -95,10 +95,10 @@ fn volumes_and_system_are_together_what_is_used() {
         named.unwrap()["space"].clone()
     };
     let (a, clone, equal) = (space("a"), space("clone"), space("equal"));
-    assert_eq!(figure(&a, "unique"), 8 * PIECE as u64, "what was written since the copy");
+    assert_eq!(figure(&a, "unique"), 8 * PIECE as u64, "written after the copy");
     assert_eq!((figure(&clone, "unique"), figure(&clone, "snapshots")), (0, 0));
     assert_eq!((figure(&equal, "unique"), figure(&equal, "virtual")), (0, 16 * PIECE as u64));
-    assert_eq!(figure(&array_space, "shared"), 64 * PIECE as u64, "noise is stored once, and as it is");
+    assert_eq!(figure(&array_space, "shared"), 64 * PIECE as u64, "random data is stored once, uncompressed");
     for (space, written) in [(&a, 64), (&clone, 64), (&equal, 16)] {
         let held = (figure(space, "unique") + figure(space, "shared")) as f64;
         let reduction = space["data_reduction"].as_f64().unwrap();
@@ -106,14 +106,14 @@ fn volumes_and_system_are_together_what_is_used() {
         let total = space["total_reduction"].as_f64().unwrap();
         assert!((total * held / (1024 * MIB) as f64 - 1.0).abs() < 1e-6, "{space}");
     }
-    // Of what two volumes hold, each has half, of what three hold a third: the snapshot answers with its volume.
+    // Shared data is divided evenly among its volumes. A snapshot belongs to its volume.
     assert!(figure(&equal, "shared").abs_diff(8 * PIECE as u64 / 3) <= 1, "{equal}");
     assert!(figure(&clone, "shared").abs_diff(56 * PIECE as u64 / 2 + 8 * PIECE as u64 / 3) <= 1, "{clone}");
     assert!(array.text("volume list --space").contains("equal    1G"), "{}", array.text("volume list --space"));
 }
 
 #[test]
-fn what_is_restored_undone_and_recovered_holds_its_data() {
+fn restore_undo_and_recovery_keep_the_data() {
     let array = Array::new("undo");
     array.text("volume create data --size 1G");
     array.text("volume create log --size 1G");
@@ -121,21 +121,21 @@ fn what_is_restored_undone_and_recovered_holds_its_data() {
     let all = |seed| noise(seed, PIECE);
     data.write(0, all(1));
     log.write(BLOCK, all(2));
-    // A group is of one instant.
+    // The snapshots of a group are taken at one instant.
     array.text("snap create data log --suffix pair");
     data.write(0, all(3));
     log.write(BLOCK, all(4));
     let mut pair = (Host::new(&array, "data.pair"), Host::new(&array, "log.pair"));
     assert_eq!((pair.0.read(0, PIECE_BLOCKS as u32), pair.1.read(BLOCK, PIECE_BLOCKS as u32)), (all(1), all(2)));
-    assert!(pair.0.try_write(0, all(9)).is_err(), "a snapshot is for reading");
-    // A restore takes the place of what is there, under the host; what was there can be had back.
+    assert!(pair.0.try_write(0, all(9)).is_err(), "a snapshot is read-only");
+    // A restore replaces the content while the host is connected. The old content can be recovered.
     array.text("volume copy data.pair data --overwrite");
     assert_eq!(data.read(0, PIECE_BLOCKS as u32), all(1));
     let undo = array.json("snap list --destroyed")[0]["name"].as_str().unwrap().to_owned();
     array.text(&format!("snap recover {undo}"));
     array.text(&format!("volume copy {undo} data --overwrite"));
     assert_eq!(data.read(0, PIECE_BLOCKS as u32), all(3));
-    // A volume that was destroyed comes back with its data and its snapshots, after a kill too.
+    // A destroyed volume is recovered with its data and snapshots, even after SIGKILL.
     for unit in ["log", "log.pair"] {
         array.text(&format!("host disconnect any {unit}"));
     }
@@ -148,7 +148,7 @@ fn what_is_restored_undone_and_recovered_holds_its_data() {
 }
 
 #[test]
-fn damage_that_a_host_reads_is_a_medium_error_and_an_alert() {
+fn damaged_data_is_a_medium_error_and_an_alert() {
     let array = Array::new("damage");
     array.text("volume create v --size 1G");
     Host::new(&array, "v").write(0, noise(5, PIECE));
@@ -174,7 +174,7 @@ fn damage_that_a_host_reads_is_a_medium_error_and_an_alert() {
     let summary = alert["summary"].as_str().unwrap();
     assert!(summary.starts_with("damaged: volume v: 1 block of 4 KiB cannot be read: "), "{summary}");
     assert!(array.text("scrub status").contains("damaged: volume v: 1 block"), "{}", array.text("scrub status"));
-    // The bit is as it was, and a scrub says so.
+    // After the bit is restored, a scrub finds no damage.
     flip(&disk, stored.offset + 100);
     assert_eq!(host.read(0, PIECE_BLOCKS as u32), noise(5, PIECE));
     array.text("scrub start --pace 1G");

@@ -1,11 +1,11 @@
-//! `ibid fsck`: what it says of a sound array, of a damaged one, and of one that is running.
+//! `ibid fsck` on a clean, a damaged and a running array.
 
 use crate::array::{Array, ibid};
 use platform::{Disk, Durability, FileDisk};
 use std::path::Path;
 use std::process::Output;
 
-/// Where the second copy of the superblock stands.
+/// Offset of the second superblock copy, in bytes.
 const COPY: u64 = 16384;
 
 fn fsck(path: &Path, more: &[&str]) -> Output {
@@ -20,7 +20,7 @@ fn flip(path: &Path, byte: u64) {
 }
 
 #[test]
-fn a_killed_array_is_clean_and_a_flipped_bit_is_named_and_mended() {
+fn fsck_reports_and_repairs_a_flipped_bit() {
     let array = Array::new("fsck");
     array.text("volume create vm1 --size 1T");
     let path = array.scratch.0.clone();
@@ -42,13 +42,13 @@ fn a_killed_array_is_clean_and_a_flipped_bit_is_named_and_mended() {
         text.contains("copy lost: copy 1 of the superblock (4096 bytes at 16384 of the drive): its checksum"),
         "{text}"
     );
-    let mended = fsck(&path, &["--repair"]);
-    assert_eq!(mended.status.code(), Some(1), "{mended:?}");
+    let repaired = fsck(&path, &["--repair"]);
+    assert_eq!(repaired.status.code(), Some(1), "{repaired:?}");
     assert_eq!(fsck(&path, &[]).status.code(), Some(0));
     drop(scratch);
 }
 
 #[test]
-fn what_is_no_array_cannot_be_checked() {
+fn fsck_of_a_missing_path_exits_with_8() {
     assert_eq!(fsck(Path::new("/nowhere/at/all"), &[]).status.code(), Some(8));
 }

@@ -1,13 +1,13 @@
-//! A host that reads and writes over iSCSI what the array shows it.
+//! A host that reads and writes a volume of the array over iSCSI.
 
 use crate::array::Array;
 use bytes::Bytes;
 use initiator::{InitiatorConfig, LogicalUnit, RunError, Session, Url};
 
-/// Blocks of 512 bytes in a block of the map.
+/// LBAs of 512 bytes in a block of 4 KiB.
 pub(crate) const BLOCK: u64 = 8;
 
-/// A session with one logical unit.
+/// An iSCSI session with one logical unit.
 pub(crate) struct Host {
     runtime: tokio::runtime::Runtime,
     session: Session,
@@ -15,7 +15,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Connects a volume or snapshot to a host that admits anybody, and logs in.
+    /// Connects a volume or snapshot to a host that accepts any initiator, and logs in.
     pub(crate) fn new(array: &Array, volume: &str) -> Self {
         if array.json("host list").as_array().is_some_and(Vec::is_empty) {
             array.text("host create any --iqn *");
@@ -24,7 +24,7 @@ impl Host {
         Self::log_in(array, lun)
     }
 
-    /// Logs in and opens what it sees under that number.
+    /// Logs in and opens the logical unit at `lun`.
     pub(crate) fn log_in(array: &Array, lun: u64) -> Self {
         let endpoints = array.endpoints();
         let (portal, iqn) = (endpoints["iscsi"][0].as_str().unwrap(), endpoints["iqn"].as_str().unwrap());
@@ -36,7 +36,7 @@ impl Host {
         Self { runtime, session, unit }
     }
 
-    /// Blocks of 512 bytes that the unit has.
+    /// Number of LBAs of the logical unit.
     pub(crate) fn blocks(&self) -> u64 {
         self.unit.blocks
     }
@@ -58,7 +58,7 @@ impl Host {
     }
 }
 
-/// Returns random bytes, which neither deduplicate nor compress.
+/// Random bytes that neither compress nor deduplicate; the seed determines them.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Bytes {
     testing::noise(seed, bytes).into()
 }

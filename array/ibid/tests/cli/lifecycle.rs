@@ -1,10 +1,10 @@
-//! From the first start to the last.
+//! Start, stop and restart of `ibid serve`.
 
 use crate::array::{Array, Scratch, Served, ibid};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn everything_is_there_again_after_a_clean_stop() {
+fn state_survives_a_clean_stop() {
     let array = Array::new("restart");
     array.text("volume create vm1 --size 1T");
     array.text("host create any --iqn *");
@@ -12,14 +12,14 @@ fn everything_is_there_again_after_a_clean_stop() {
     let Array { served, scratch } = array;
     let (code, log) = served.end("TERM");
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("SIGTERM: stopping"), "{log}");
+    assert!(log.contains("SIGTERM received; stopping"), "{log}");
     assert!(!platform::files::exists(&scratch.0.join("endpoints.json")).unwrap());
     let array = Array { served: Served::start(&scratch.0, &[]), scratch };
     assert_eq!(array.text("host show any").lines().last(), Some("any     3  vm1"));
 }
 
 #[test]
-fn everything_is_there_again_after_kill() {
+fn state_survives_sigkill() {
     let array = Array::new("kill");
     array.text("volume create vm1 --size 1T");
     let identity = array.id();
@@ -31,16 +31,16 @@ fn everything_is_there_again_after_kill() {
 }
 
 #[test]
-fn interrupt_stops_as_well() {
+fn sigint_stops_cleanly() {
     let Array { served, scratch: _scratch } = Array::new("interrupt");
     assert_eq!(served.end("INT").0, Some(0));
 }
 
 #[test]
-fn a_log_that_cannot_be_written_ends_nothing() {
+fn unwritable_log_does_not_stop_the_array() {
     let scratch = Scratch::new("log");
-    // Every write there fails, as it does where the disk under the log is full.
-    #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test gives the array a log")]
+    // Every write to /dev/full fails with ENOSPC.
+    #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test opens a log for the array")]
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let array = Array { served: Served::start_logging_to(full.into(), &scratch.0, &[]), scratch };
     array.text("volume create vm1 --size 1T");
@@ -49,34 +49,34 @@ fn a_log_that_cannot_be_written_ends_nothing() {
 }
 
 #[test]
-fn a_second_instance_is_refused_by_name_of_the_first() {
+fn second_instance_fails_and_names_the_first() {
     let array = Array::new("second");
     let pid = array.endpoints()["pid"].to_string();
     let output = ibid().args(["serve", "--iscsi", "127.0.0.1:0", "--data"]).arg(&array.scratch.0).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(error.contains(&format!("it is in use by process {pid} (")), "{error}");
-    assert!(error.contains("serve --iscsi"), "the holder's command is told: {error}");
-    assert!(array.run("volume list").status.success(), "the first goes on");
+    assert!(error.contains("serve --iscsi"), "the error has the command of the holder: {error}");
+    assert!(array.run("volume list").status.success(), "the first instance still serves");
 }
 
 #[test]
-fn secrets_are_for_the_owner_alone() {
+fn secret_files_are_private() {
     let array = Array::new("rights");
     for file in ["admin-token", "certificate.key", "array"] {
-        #[allow(clippy::disallowed_methods, reason = "a test looks at a file's rights")]
+        #[allow(clippy::disallowed_methods, reason = "a test reads file permissions")]
         let mode = std::fs::metadata(array.scratch.0.join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
 }
 
 #[test]
-fn a_lost_token_is_replaced() {
+fn new_token_replaces_a_lost_token() {
     let Array { served, scratch } = Array::new("lost");
     served.end("TERM");
     platform::files::remove(&scratch.0.join("admin-token")).unwrap();
     let array = Array { served: Served::start(&scratch.0, &[]), scratch };
-    assert!(array.refused("volume list").contains("hint: "), "nobody can tell a token that is kept as a hash");
+    assert!(array.refused("volume list").contains("hint: "), "the array has only the hash of the token");
     let Array { served, scratch } = array;
     served.end("TERM");
     let array = Array { served: Served::start(&scratch.0, &["--new-token"]), scratch };
@@ -84,7 +84,7 @@ fn a_lost_token_is_replaced() {
 }
 
 #[test]
-fn addresses_that_cannot_be_had_are_named() {
+fn bind_error_names_the_address() {
     let array = Array::new("taken");
     let taken = array.endpoints()["iscsi"][0].as_str().unwrap().to_owned();
     let scratch = Scratch::new("taken-second");
@@ -94,12 +94,12 @@ fn addresses_that_cannot_be_had_are_named() {
         .output()
         .unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains(&format!("error: the iSCSI address {taken} cannot be used: ")), "{error}");
-    assert!(error.contains("hint: --iscsi ADDR:PORT"), "{error}");
+    assert!(error.contains(&format!("error: cannot listen for iSCSI on {taken}: ")), "{error}");
+    assert!(error.contains("hint: choose another address with --iscsi ADDR:PORT"), "{error}");
 }
 
 #[test]
-fn a_device_that_holds_something_else_is_left_alone() {
+fn device_with_other_data_is_not_overwritten() {
     let scratch = Scratch::new("device");
     let device = scratch.0.join("device");
     let mut content = vec![0; 512 << 20];
@@ -111,7 +111,7 @@ fn a_device_that_holds_something_else_is_left_alone() {
         command.arg("--data").arg(&scratch.0).output().unwrap()
     };
     let error = String::from_utf8(serve(&device).stderr).unwrap();
-    assert!(error.contains("it holds no array, but something else"), "{error}");
+    assert!(error.contains("contains other data"), "{error}");
     let missing = String::from_utf8(serve(&scratch.0.join("nothing")).stderr).unwrap();
     assert!(missing.contains("nothing: "), "{missing}");
     platform::files::replace(&device, &vec![0; 512 << 20], platform::files::Access::Owner).unwrap();

@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: what it prints, what it answers to mistakes, how it ends.
+//! Tests of the program `ibid`: output, errors, exit codes and effects.
 
 mod array;
 mod commands;
@@ -7,3 +7,4 @@ mod fsck;
 mod host;
 mod lifecycle;
 mod snapshots;
+mod wrong_input;

@@ -1,9 +1,9 @@
-//! Snapshots, copies, space and settings, on an array that serves.
+//! Snapshots, copies, space and settings of a running array.
 
 use crate::array::{Array, Served};
 use std::time::{Duration, Instant};
 
-/// A table without what differs from run to run: the times.
+/// Replaces the times in a table with `TIME`.
 fn timeless(text: &str) -> String {
     let is_time = |word: &str| word.len() == 20 && word.ends_with('Z') && word.contains('T');
     let line = |line: &str| {
@@ -12,17 +12,17 @@ fn timeless(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Asks until it is so; an array does its chores when it has time for them.
-pub(crate) fn eventually(is_so: impl Fn() -> bool) {
-    #[allow(clippy::disallowed_methods, reason = "how long a test waits at most")]
+/// Polls until the condition holds, because background tasks run at their own pace.
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    #[allow(clippy::disallowed_methods, reason = "a test limits its waiting time")]
     let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "it did not come to be so");
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "timed out");
     }
 }
 
 #[test]
-fn snapshots_from_their_taking_to_their_end() {
+fn snapshot_commands() {
     let array = Array::new("snap");
     array.text("volume create db --size 1G");
     array.text("volume create log --size 2G");
@@ -49,39 +49,39 @@ fn snapshots_from_their_taking_to_their_end() {
     assert_eq!(
         array.refused("snap eradicate db.daily"),
         "error: db.daily: Volume snapshot is not destroyed.\n\
-         hint: it is in use; eradicating one takes ibid snap destroy NAME first\n"
+         hint: it is in use; run `ibid snap destroy NAME` before eradicating it\n"
     );
     assert_eq!(
         array.refused("snap destroy db.weekly"),
-        "error: db.weekly: Volume snapshot does not exist.\nhint: ibid snap list shows which there are\n"
+        "error: db.weekly: Volume snapshot does not exist.\nhint: run `ibid snap list --all` to list the snapshots\n"
     );
 }
 
 #[test]
-fn copies_and_restores() {
+fn copy_and_restore_commands() {
     let array = Array::new("copy");
     array.text("volume create vm1 --size 1G");
     array.text("snap create vm1 --suffix s");
     assert_eq!(array.json("volume copy vm1 vm2")["source"]["name"], "vm1");
     assert_eq!(array.json("volume copy vm1.s vm3")["source"]["name"], "vm1.s");
     array.text("volume resize vm1 --size 2G");
-    assert!(array.refused("volume copy vm1.s vm1").contains("takes the place of one with --overwrite"));
+    assert!(array.refused("volume copy vm1.s vm1").contains("`ibid volume copy --overwrite` replaces one"));
     assert_eq!(array.json("volume copy vm1.s vm1 --overwrite")["provisioned"], 1u64 << 30);
     assert_eq!(array.json("snap list --destroyed")[0]["name"], "vm1.undo-1");
-    // A snapshot is shown to a host like a volume.
+    // A snapshot is connected like a volume.
     array.text("host create backup --iqn *");
     assert_eq!(array.text("host connect backup vm1.s"), "HOST    LUN  VOLUME\nbackup    1  vm1.s\n");
     let refused = array.refused("volume destroy vm1");
     assert_eq!(
         refused,
         "error: vm1.s: Volume snapshot cannot be deleted due to existing connections.\n\
-         hint: disconnect it first: ibid host disconnect HOST VOLUME.SUFFIX\n"
+         hint: run `ibid host disconnect HOST VOLUME.SUFFIX` first\n"
     );
     assert_eq!(array.text("host disconnect backup vm1.s"), "disconnected vm1.s from backup\n");
 }
 
 #[test]
-fn what_is_destroyed_is_eradicated_at_its_time() {
+fn destroyed_objects_are_eradicated_when_due() {
     let array = Array::new("eradication");
     array.text("volume create a --size 1G");
     array.text("volume create b --size 1G");
@@ -89,7 +89,7 @@ fn what_is_destroyed_is_eradicated_at_its_time() {
     array.text("volume destroy a");
     array.text("snap destroy b.s");
     assert_eq!(array.json("volume list --destroyed")[0]["name"], "a");
-    // While the array does not run, nothing goes; at the next start it does.
+    // A stopped array eradicates nothing; the next start does.
     assert!(array.text("array set --eradication-delay 30s").contains("eradication  30s after"));
     let Array { served, scratch } = array;
     served.end("KILL");
@@ -101,42 +101,55 @@ fn what_is_destroyed_is_eradicated_at_its_time() {
 }
 
 #[test]
-fn settings_are_shown_as_they_were_set() {
+fn settings_commands() {
     let array = Array::new("settings");
     array.text("volume create v --size 1G");
     assert_eq!(
         array.text("volume set v --bandwidth 200M --iops 5000 --threshold 80"),
-        "bandwidth  200M/s\niops       5000\nthreshold  hosts are told at 80 %\n"
+        "bandwidth  200M/s\niops       5000\nthreshold  hosts are warned at 80 %\n"
     );
     assert!(array.text("volume set v --bandwidth none").starts_with("bandwidth  none\niops       5000\n"));
     assert_eq!(
         array.text("array set --name east --threshold 85% --eradication-delay 7d"),
-        "name         east\ncapacity     447M\neradication  7d 0h after things are destroyed\n\
-         threshold    hosts are told at 85 %\n"
+        "name         east\ncapacity     447M\neradication  7d 0h after destruction\n\
+         threshold    hosts are warned at 85 %\n"
     );
-    assert!(array.text("array set --threshold none").contains("threshold    none: hosts are not told"));
+    assert!(array.text("array set --threshold none").contains("threshold    none: hosts are not warned"));
     for (words, error) in [
-        ("volume set v", "error: nothing to change\nhint: ibid volume set --help shows what can be\n"),
-        ("volume set v --threshold 0", "error: '0' is not a percentage: write 1 to 100, or none\n"),
-        ("volume set v --iops many", "error: 'many' is not a whole number\n"),
-        ("volume set v --iops 99", "error: Invalid setting: an IOPS limit is 100 to 100 million.\n"),
-        ("array set", "error: nothing to change\nhint: ibid array set --help shows what can be\n"),
+        (
+            "volume set v",
+            "error: nothing to change\nhint: give at least one setting; `ibid volume set --help` lists them\n",
+        ),
+        ("volume set v --threshold 0", "error: '0' is not a percentage\nhint: write 1 to 100, or none\n"),
+        ("volume set v --iops many", "error: 'many' is not a whole number\nhint: write 100 to 100000000, or none\n"),
+        (
+            "volume set v --iops 99",
+            "error: Invalid setting: an IOPS limit is 100 to 100 million.\nhint: choose a value in this range; --help shows the ranges\n",
+        ),
+        (
+            "array set",
+            "error: nothing to change\nhint: give at least one setting; `ibid array set --help` lists them\n",
+        ),
         (
             "array set --eradication-delay soon",
-            "error: 'soon' is not a length of time: write such as 90s, 30min, 24h or 7d\n",
+            "error: 'soon' is not a duration\nhint: write a duration such as 90s, 30min, 24h or 7d\n",
         ),
         (
             "array set --eradication-delay 31d",
-            "error: Invalid setting: the eradication delay is one second to 30 days.\n",
+            "error: Invalid setting: the eradication delay is one second to 30 days.\n\
+             hint: choose a value in this range; --help shows the ranges\n",
         ),
-        ("array grow --capacity 1M", "error: The array has 447M already, and cannot be made smaller.\n"),
+        (
+            "array grow --capacity 1M",
+            "error: The array has 447M already and cannot shrink.\nhint: choose a larger --capacity; an array only grows\n",
+        ),
     ] {
         assert_eq!(array.refused(words), error, "{words}");
     }
 }
 
 #[test]
-fn space_scrubs_and_alerts_have_their_screens() {
+fn space_scrub_and_alert_commands() {
     let array = Array::new("space");
     array.text("volume create v --size 1G");
     let space = array.text("array space");
@@ -177,5 +190,5 @@ fn space_scrubs_and_alerts_have_their_screens() {
         scrub.starts_with("state      completed\nchecked    ") && scrub.contains("\ndamage     none known\n"),
         "{scrub}"
     );
-    assert_eq!(array.text("alert list"), "ID  SEVERITY  SINCE  STATE  WHAT\n");
+    assert_eq!(array.text("alert list"), "ID  SEVERITY  SINCE  STATE  SUMMARY\n");
 }

@@ -19,7 +19,7 @@ fn matches(text: &str) -> bool {
 }
 
 #[test]
-fn conditions_that_clients_send_are_understood() {
+fn filters_of_known_clients_match() {
     for text in [
         "name='vm-100-disk-0'",
         "name='VM-100-*'",
@@ -44,7 +44,7 @@ fn conditions_that_clients_send_are_understood() {
 }
 
 #[test]
-fn conditions_that_are_not_so_do_not_match() {
+fn filters_with_false_conditions_do_not_match() {
     for text in [
         "name='vm-100-disk-00'",
         "name='*-disk-1'",
@@ -65,7 +65,7 @@ fn conditions_that_are_not_so_do_not_match() {
 }
 
 #[test]
-fn what_is_not_a_filter_is_refused() {
+fn malformed_filters_are_refused() {
     let deep = format!("{}name{}", "(".repeat(40), ")".repeat(40));
     let nots = format!("{}name", "not ".repeat(1000));
     for text in [
@@ -91,13 +91,13 @@ fn what_is_not_a_filter_is_refused() {
 }
 
 #[test]
-fn a_field_that_is_not_there_is_an_error_wherever_it_stands() {
+fn unknown_field_is_an_error_anywhere() {
     for text in ["nmae='x'", "is_local or nmae", "destroyed and pod.nmae='x'", "not name.x"] {
-        assert!(Filter::parse(text).unwrap().matches(&volume()).unwrap_err().contains("there is no field"), "{text}");
+        assert!(Filter::parse(text).unwrap().matches(&volume()).unwrap_err().contains("no field"), "{text}");
     }
 }
 
-/// The same question answered slowly and plainly.
+/// A simple reference implementation of [`like`].
 fn like_slowly(text: &[u8], pattern: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
@@ -108,12 +108,12 @@ fn like_slowly(text: &[u8], pattern: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn stars_stand_for_any_characters(text in "[ab]{0,8}", pattern in "[ab*]{0,6}") {
+    fn star_matches_like_the_reference(text in "[ab]{0,8}", pattern in "[ab*]{0,6}") {
         prop_assert_eq!(like(&text, &pattern), like_slowly(text.as_bytes(), pattern.as_bytes()));
     }
 
     #[test]
-    fn no_text_breaks_the_parser(text in "[ a-c().,'\"=!<>*é-]{0,40}|(not |and |or |name|=|'x'|\\(|\\)| ){0,12}") {
+    fn parser_never_panics(text in "[ a-c().,'\"=!<>*é-]{0,40}|(not |and |or |name|=|'x'|\\(|\\)| ){0,12}") {
         if let Ok(filter) = Filter::parse(&text) {
             let _ = filter.matches(&volume());
         }

@@ -1,10 +1,10 @@
-//! Sessions, paths and bodies: what holds for all calls.
+//! Sessions, paths, parameters and bodies, common to all calls.
 
 use super::*;
 use serde_json::json;
 
 #[test]
-fn versions_are_told_to_anybody_the_newest_last() {
+fn api_versions_need_no_session_newest_is_last() {
     let mut rest = Rest::new();
     rest.session = String::new();
     let (status, body) = rest.call("GET", "api_version", "");
@@ -13,7 +13,7 @@ fn versions_are_told_to_anybody_the_newest_last() {
 }
 
 #[test]
-fn nothing_else_is_told_without_a_session() {
+fn calls_without_session_return_401() {
     let mut rest = Rest::new();
     for session in ["", "made-up", TOKEN] {
         rest.session = session.to_owned();
@@ -35,18 +35,18 @@ fn logout_ends_the_session() {
 }
 
 #[test]
-fn guessing_tokens_is_stopped() {
+fn repeated_failed_logins_return_429() {
     let rest = Rest::new();
     for guess in 0..10 {
         assert_eq!(rest.login(&format!("guess-{guess}")).0, 401);
     }
-    // From now on the right one is refused as well, or the answer would tell it from a wrong one.
+    // A valid token is refused as well, because the answer must not reveal a correct guess.
     assert_eq!(rest.login(TOKEN).0, 429);
     assert_eq!(rest.call("GET", "2.26/arrays", "").0, 200, "sessions that are open stay open");
 }
 
 #[test]
-fn a_new_token_ends_the_old_one_and_its_sessions() {
+fn new_token_ends_the_old_token_and_sessions() {
     let rest = Rest::new();
     let made = rest.items("POST", "admins/api-tokens?names=admin", "");
     let token = made[0]["api_token"]["token"].as_str().unwrap();
@@ -56,14 +56,14 @@ fn a_new_token_ends_the_old_one_and_its_sessions() {
 }
 
 #[test]
-fn tokens_are_made_for_administrators_only() {
+fn token_for_unknown_administrator_is_refused() {
     let rest = Rest::new();
     assert_eq!(rest.refused("POST", "admins/api-tokens?names=root", ""), ["root: Admin does not exist."]);
     assert_eq!(rest.refused("POST", "admins/api-tokens", ""), ["Query parameter 'names' is required."]);
 }
 
 #[test]
-fn paths_methods_and_versions_that_are_not_there() {
+fn unknown_paths_methods_versions_are_refused() {
     let rest = Rest::new();
     for path in ["2.26/nothing", "2.27/arrays", "1.19/array", "2.x/arrays", "2.26/volumes/vm1", ""] {
         let (status, body) = rest.call("GET", path, "");
@@ -76,7 +76,7 @@ fn paths_methods_and_versions_that_are_not_there() {
 }
 
 #[test]
-fn bodies_are_strictly_what_they_should_be() {
+fn malformed_bodies_are_refused() {
     let rest = Rest::new();
     for (method, path, body) in [
         ("POST", "volumes?names=v", r#"{"provisioned":1073741824"#),
@@ -97,7 +97,7 @@ fn bodies_are_strictly_what_they_should_be() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_not_read() {
+fn body_over_1_mib_returns_413() {
     let rest = Rest::new();
     let large = format!(r#"{{"provisioned":1073741824{}}}"#, " ".repeat(api::MAX_BODY_BYTES));
     assert_eq!(rest.call("POST", "2.26/volumes?names=v", &large).0, 413);
@@ -105,30 +105,30 @@ fn a_body_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn parameters_that_mean_nothing_are_refused() {
+fn unknown_or_malformed_parameters_are_refused() {
     let rest = Rest::new();
     assert_eq!(
         rest.refused("GET", "volumes?nmaes=v", ""),
         [concat!(
-            "Query parameter 'nmaes' is not supported here; known: filter, sort, limit, offset, continuation_token, ",
+            "Query parameter 'nmaes' is not supported here; supported: filter, sort, limit, offset, continuation_token, ",
             "total_item_count, names, ids, destroyed."
         )]
     );
-    assert_eq!(rest.refused("GET", "volumes?limit=many", ""), ["Query parameter 'limit' is a number."]);
+    assert_eq!(rest.refused("GET", "volumes?limit=many", ""), ["Query parameter 'limit' must be a whole number."]);
     assert_eq!(rest.refused("GET", "volumes?names=a&names=b", ""), ["Query parameter 'names' is given twice."]);
     assert_eq!(rest.refused("DELETE", "volumes", ""), ["Query parameter 'names' is required."]);
     assert_eq!(rest.refused("GET", "volumes?continuation_token=xyz", ""), ["Invalid continuation token."]);
 }
 
 #[test]
-fn the_array_tells_what_clients_read() {
+fn array_and_parts_have_the_fields_clients_read() {
     let rest = Rest::new();
     let array = &rest.items("GET", "arrays", "")[0];
     assert_eq!(array["name"], "array-1");
     assert_eq!(array["eradication_config"]["eradication_delay"], 86_400_000);
     let space = &rest.items("GET", "arrays/space", "")[0];
     for field in ["replication", "shared", "snapshots", "unique", "total_physical", "virtual"] {
-        assert!(space["space"][field].is_u64(), "{field} is read without asking whether it is there");
+        assert!(space["space"][field].is_u64(), "clients read {field} without checking for it");
     }
     assert!(space["capacity"].is_u64() && space["time"].is_u64());
     let port = &rest.items("GET", "ports?filter=name='CT0.*'", "")[0];
@@ -142,7 +142,7 @@ fn the_array_tells_what_clients_read() {
 }
 
 #[test]
-fn the_array_can_be_renamed() {
+fn array_can_be_renamed() {
     let rest = Rest::new();
     rest.items("PATCH", "arrays", r#"{"name":"other"}"#);
     assert_eq!(each(&rest.items("GET", "arrays?names=OTHER", ""), "name"), ["other"]);

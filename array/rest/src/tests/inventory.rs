@@ -1,4 +1,4 @@
-//! Volumes, hosts and connections, with the messages by which clients decide.
+//! Volumes, hosts and connections, with the error texts that clients match.
 
 use super::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn patch(rest: &Rest, path: &str, body: Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_volume_from_its_making_to_its_end() {
+fn volume_lifecycle() {
     let rest = Rest::new();
     let made = &rest.volume("vm1")[0];
     assert_eq!((&made["name"], &made["provisioned"], &made["destroyed"]), (&json!("vm1"), &json!(GIB), &json!(false)));
@@ -33,14 +33,14 @@ fn a_volume_from_its_making_to_its_end() {
         ["vm2: Volume has been destroyed."]
     );
     assert_eq!(patch(&rest, "volumes?names=vm2", json!({"destroyed": false}))[0]["time_remaining"], Value::Null);
-    // Renamed and destroyed in one call, as a plug-in of Proxmox does in two.
+    // One call may rename and destroy. A Proxmox plug-in does the same in two calls.
     patch(&rest, "volumes?names=vm2", json!({"name": "vm2-tomb", "destroyed": true}));
     assert_eq!(rest.call("DELETE", "2.26/volumes?names=vm2-tomb", ""), (200, Value::Null));
     assert_eq!(rest.refused("GET", "volumes?names=vm2-tomb", ""), ["vm2-tomb: Volume does not exist."]);
 }
 
 #[test]
-fn volumes_that_cannot_be_made() {
+fn invalid_volume_requests_are_refused() {
     let rest = Rest::new();
     rest.volume("vm1");
     let size = format!(r#"{{"provisioned":{GIB}}}"#);
@@ -48,20 +48,20 @@ fn volumes_that_cannot_be_made() {
     assert_eq!(post("names=VM1", &size), "VM1: Volume already exists.");
     assert!(post("names=a.b", &size).starts_with("a.b: Invalid name"));
     assert!(post("names=v", r#"{"provisioned":1000}"#).starts_with("v: Invalid size"));
-    assert!(post("names=v", "").contains("size is missing"));
-    assert!(post("names=v&overwrite=true", &size).contains("Only a copy can overwrite"));
+    assert!(post("names=v", "").contains("'provisioned' is missing"));
+    assert!(post("names=v&overwrite=true", &size).contains("requires a 'source'"));
     assert!(
         post("names=v", &format!(r#"{{"provisioned":{GIB},"qos":{{"iops_limit":99}}}}"#))
             .starts_with("Invalid setting")
     );
-    // What clients send as a matter of course is taken.
+    // Accepts the parameters that clients always send.
     let path = "volumes?names=v&with_default_protection=false&overwrite=false";
     let body = format!(r#"{{"provisioned":{GIB},"qos":{{}},"subtype":"regular"}}"#);
     assert_eq!(each(&rest.items("POST", path, &body), "name"), ["v"]);
 }
 
 #[test]
-fn several_volumes_are_made_or_none() {
+fn creating_several_volumes_is_atomic() {
     let rest = Rest::new();
     assert_eq!(each(&rest.volume("a,b,c"), "name"), ["a", "b", "c"]);
     let refused = rest.refused("POST", "volumes?names=d,e,b", &format!(r#"{{"provisioned":{GIB}}}"#));
@@ -75,7 +75,7 @@ fn several_volumes_are_made_or_none() {
 }
 
 #[test]
-fn volumes_are_found_by_identity_too() {
+fn volumes_are_found_by_id() {
     let rest = Rest::new();
     let id = rest.volume("vm1")[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(each(&rest.items("GET", &format!("volumes?ids={id}"), ""), "name"), ["vm1"]);
@@ -85,7 +85,7 @@ fn volumes_are_found_by_identity_too() {
 }
 
 #[test]
-fn destroyed_is_a_question_about_each_named_volume() {
+fn destroyed_filter_checks_each_named_volume() {
     let rest = Rest::new();
     rest.volume("a,b");
     patch(&rest, "volumes?names=b", json!({"destroyed": true}));
@@ -99,7 +99,7 @@ fn destroyed_is_a_question_about_each_named_volume() {
 }
 
 #[test]
-fn a_host_from_its_making_to_its_end() {
+fn host_lifecycle() {
     let rest = Rest::new();
     let made = &rest.items("POST", "hosts?names=esx1", &json!({"iqns": [ESX1], "personality": "esxi"}).to_string())[0];
     assert_eq!(
@@ -125,14 +125,14 @@ fn a_host_from_its_making_to_its_end() {
 }
 
 #[test]
-fn secrets_go_in_and_never_come_out() {
+fn chap_secrets_are_never_shown() {
     let rest = Rest::new();
     let chap = json!({"chap": {"host_user": "esx", "host_password": "twelve bytes"}});
     let made = rest.items("POST", "hosts?names=h", &chap.to_string());
     assert_eq!(made[0]["chap"]["host_password"], "****");
     let mutual = json!({"chap": {"target_user": "array", "target_password": "another secret"}});
     let changed = patch(&rest, "hosts?names=h", mutual);
-    assert_eq!(changed[0]["chap"]["host_user"], "esx", "the other direction stays");
+    assert_eq!(changed[0]["chap"]["host_user"], "esx", "the other direction is unchanged");
     let shown = rest.call("GET", "2.26/hosts", "").1.to_string();
     assert!(!shown.contains("twelve") && !shown.contains("another"), "{shown}");
     assert!(rest.refused("PATCH", "hosts?names=h", r#"{"chap":{"host_password":"short"}}"#)[0].contains("12 to 255"));
@@ -145,7 +145,7 @@ fn secrets_go_in_and_never_come_out() {
 }
 
 #[test]
-fn connections_from_their_making_to_their_end() {
+fn connection_lifecycle() {
     let rest = Rest::new();
     rest.volume("v1,v2");
     rest.items("POST", "hosts?names=h1,h2", "");

@@ -1,4 +1,4 @@
-//! Filters, order and pages.
+//! Filters, sort order and pages.
 
 use super::*;
 use serde_json::json;
@@ -8,7 +8,7 @@ fn names(rest: &Rest, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn filters_choose_and_sort_orders() {
+fn filter_and_sort_select_and_order_items() {
     let rest = Rest::new();
     rest.volume("vm-1,vm-2,db-1,DB-2");
     rest.items("PATCH", "volumes?names=db-1", &json!({"provisioned": 8 * GIB}).to_string());
@@ -22,13 +22,13 @@ fn filters_choose_and_sort_orders() {
     assert_eq!(names(&rest, "sort=provisioned-"), ["db-1", "vm-2", "DB-2", "vm-1"]);
     assert_eq!(names(&rest, "sort=-provisioned,name-"), ["db-1", "vm-2", "vm-1", "DB-2"]);
     assert_eq!(names(&rest, "sort=name-"), ["vm-2", "vm-1", "DB-2", "db-1"]);
-    assert!(rest.refused("GET", "volumes?filter=nmae='x'", "")[0].contains("there is no field 'nmae'"));
-    assert!(rest.refused("GET", "volumes?sort=nmae", "")[0].contains("there is no field 'nmae'"));
+    assert!(rest.refused("GET", "volumes?filter=nmae='x'", "")[0].contains("no field 'nmae'"));
+    assert!(rest.refused("GET", "volumes?sort=nmae", "")[0].contains("no field 'nmae'"));
     assert!(rest.refused("GET", "volumes?filter=name=", "")[0].starts_with("Invalid filter"));
 }
 
 #[test]
-fn counts_are_told_when_they_are_asked_for() {
+fn total_item_count_is_returned_on_request() {
     let rest = Rest::new();
     rest.volume("a,b,c");
     let (_, body) = rest.call("GET", "2.26/volumes?limit=0&total_item_count=true", "");
@@ -40,7 +40,7 @@ fn counts_are_told_when_they_are_asked_for() {
     assert_eq!(names(&rest, "offset=9"), Vec::<String>::new());
 }
 
-/// Reads all pages; between two of them, `disturb` is called with what was read so far.
+/// Reads all pages. Calls `disturb` between pages with the number of items read so far.
 fn read_all(rest: &Rest, query: &str, disturb: impl Fn(usize)) -> Vec<String> {
     let (mut all, mut token) = (Vec::new(), String::new());
     loop {
@@ -58,7 +58,7 @@ fn read_all(rest: &Rest, query: &str, disturb: impl Fn(usize)) -> Vec<String> {
 }
 
 #[test]
-fn pages_neither_repeat_nor_lose_anything() {
+fn pages_contain_every_item_once() {
     let rest = Rest::new();
     let all: Vec<String> = (0..25).map(|n| format!("v{n:02}")).collect();
     rest.volume(&all.join(","));
@@ -69,12 +69,12 @@ fn pages_neither_repeat_nor_lose_anything() {
     let mut reversed = all.clone();
     reversed.reverse();
     assert_eq!(read_all(&rest, "limit=7&sort=name-", nothing), reversed);
-    // All have the same size: the name decides, and the pages still fit together.
+    // All volumes have the same size, so the name decides the order.
     assert_eq!(read_all(&rest, "limit=4&sort=provisioned", nothing), all);
 }
 
 #[test]
-fn what_comes_and_goes_between_pages_hides_nothing_else() {
+fn changes_between_pages_hide_no_other_item() {
     let rest = Rest::new();
     let all: Vec<String> = (0..20).map(|n| format!("v{n:02}")).collect();
     rest.volume(&all.join(","));

@@ -1,4 +1,4 @@
-//! Snapshots, copies and limits, as the drivers and plug-ins of others ask for them.
+//! Snapshots, copies and limits, with the requests that existing drivers and plug-ins send.
 
 use super::*;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn take(rest: &Rest, sources: &str, body: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_snapshot_from_its_taking_to_its_end() {
+fn snapshot_lifecycle() {
     let rest = Rest::new();
     let volume = rest.volume("vm1").remove(0);
     let taken = &take(&rest, "vm1", r#"{"suffix":"daily"}"#)[0];
@@ -20,11 +20,11 @@ fn a_snapshot_from_its_taking_to_its_end() {
     assert_eq!((&taken["provisioned"], &taken["destroyed"]), (&json!(GIB), &json!(false)));
     assert_eq!((&taken["source"]["name"], &taken["source"]["id"]), (&json!("vm1"), &volume["id"]));
     assert_ne!(taken["serial"], volume["serial"]);
-    // What clients read without asking whether it is there.
+    // Fields that clients read without checking for them.
     assert!(taken["space"]["snapshots"].is_u64() && taken["created"].is_u64());
     assert!(taken["pod"]["name"].is_null() && taken["volume_group"]["name"].is_null());
 
-    // A new suffix: alone, or as one client sends it, with the volume's name.
+    // A new suffix alone, or the full name, which one client sends.
     assert_eq!(patch(&rest, "volume-snapshots?names=vm1.daily", json!({"name": "weekly"}))[0]["name"], "vm1.weekly");
     assert_eq!(patch(&rest, "volume-snapshots?names=vm1.weekly", json!({"name": "VM1.daily"}))[0]["suffix"], "daily");
     let elsewhere = rest.refused("PATCH", "volume-snapshots?names=vm1.daily", r#"{"name":"vm2.daily"}"#);
@@ -50,7 +50,7 @@ fn a_snapshot_from_its_taking_to_its_end() {
 }
 
 #[test]
-fn snapshots_of_several_volumes_have_one_number() {
+fn snapshots_of_several_volumes_share_one_number() {
     let rest = Rest::new();
     rest.volume("a,b,c");
     assert_eq!(each(&take(&rest, "a,b", ""), "name"), ["a.1", "b.1"]);
@@ -60,11 +60,11 @@ fn snapshots_of_several_volumes_have_one_number() {
         rest.refused("POST", "volume-snapshots?source_names=a", r#"{"suffix":"7"}"#)[0].starts_with("7: Invalid name")
     );
     assert_eq!(rest.refused("POST", "volume-snapshots", ""), ["Query parameter 'source_names' is required."]);
-    assert_eq!(rest.items("GET", "volume-snapshots", "").len(), 3, "the refused ones have left nothing");
+    assert_eq!(rest.items("GET", "volume-snapshots", "").len(), 3, "refused requests create no snapshot");
 }
 
 #[test]
-fn snapshots_are_found_in_every_way_that_clients_ask() {
+fn snapshots_are_found_by_name_id_and_source() {
     let rest = Rest::new();
     let volumes = rest.volume("a,b");
     let taken = take(&rest, "a,b", r#"{"suffix":"s1"}"#);
@@ -90,7 +90,7 @@ fn snapshots_are_found_in_every_way_that_clients_ask() {
 }
 
 #[test]
-fn ten_thousand_snapshots_are_listed_by_pages() {
+fn list_of_2500_snapshots_spans_pages() {
     let rest = Rest::new();
     let names: Vec<String> = (0..10).map(|n| format!("v{n}")).collect();
     rest.volume(&names.join(","));
@@ -110,15 +110,15 @@ fn ten_thousand_snapshots_are_listed_by_pages() {
     let mut sorted = seen.clone();
     sorted.sort();
     sorted.dedup();
-    assert_eq!((seen.len(), &seen), (2500, &sorted), "each once, in order");
+    assert_eq!((seen.len(), &seen), (2500, &sorted), "each once, sorted");
 }
 
 #[test]
-fn copies_are_made_as_clients_ask_for_them() {
+fn copy_requests_of_known_clients_succeed() {
     let rest = Rest::new();
     rest.volume("vm1");
     take(&rest, "vm1", r#"{"suffix":"s"}"#);
-    // A volume from a snapshot, and from a volume: OpenStack.
+    // OpenStack: a volume from a snapshot, and from a volume.
     let path = "volumes?names=vm2&with_default_protection=false";
     let made = &rest.items("POST", path, r#"{"source":{"name":"vm1.s"}}"#)[0];
     assert_eq!((&made["provisioned"], &made["source"]["name"]), (&json!(GIB), &json!("vm1.s")));
@@ -127,13 +127,13 @@ fn copies_are_made_as_clients_ask_for_them() {
         rest.items("POST", "volumes?names=vm3", &json!({"source": {"id": id}}).to_string())[0]["source"]["name"],
         "vm2"
     );
-    // A restore: Ansible.
+    // Ansible: a restore.
     let from = r#"{"source":{"name":"vm1.s"}}"#;
     assert_eq!(rest.refused("POST", "volumes?names=vm1", from), ["vm1: Volume already exists."]);
     patch(&rest, "volumes?names=vm1", json!({"provisioned": 2 * GIB}));
     let restored = &rest.items("POST", "volumes?names=vm1&overwrite=true", from)[0];
     assert_eq!(restored["provisioned"], GIB);
-    // What it held is destroyed, not gone.
+    // The replaced content is a destroyed snapshot, which can be recovered.
     let undo = rest.items("GET", "volume-snapshots?destroyed=true", "");
     assert_eq!((each(&undo, "name"), &undo[0]["provisioned"]), (vec!["vm1.undo-1".to_owned()], &json!(2 * GIB)));
     assert_eq!(
@@ -155,7 +155,7 @@ fn copies_are_made_as_clients_ask_for_them() {
 }
 
 #[test]
-fn a_snapshot_is_connected_by_its_name() {
+fn snapshot_can_be_connected_to_a_host() {
     let rest = Rest::new();
     rest.volume("vm1");
     take(&rest, "vm1", r#"{"suffix":"s"}"#);
@@ -174,16 +174,16 @@ fn a_snapshot_is_connected_by_its_name() {
     );
     assert_eq!(rest.call("DELETE", "2.26/connections?host_names=h1&volume_names=vm1.s", "").0, 200);
     patch(&rest, "volumes?names=vm1", json!({"destroyed": true}));
-    assert_eq!(each(&rest.items("GET", "volume-snapshots", ""), "destroyed"), ["true"], "it goes with its volume");
+    assert_eq!(each(&rest.items("GET", "volume-snapshots", ""), "destroyed"), ["true"], "destroyed with its volume");
 }
 
 #[test]
-fn limits_are_set_and_taken_away() {
+fn qos_limits_can_be_set_and_removed() {
     let rest = Rest::new();
     let body = json!({"provisioned": GIB, "qos": {"bandwidth_limit": 1 << 30, "iops_limit": 5000}});
     let made = &rest.items("POST", "volumes?names=v", &body.to_string())[0];
     assert_eq!(made["qos"], json!({"bandwidth_limit": 1 << 30, "iops_limit": 5000}));
-    // The highest value stands for none, as clients send it.
+    // The highest value removes a limit.
     let off = json!({"qos": {"bandwidth_limit": 549_755_813_888u64}});
     assert_eq!(patch(&rest, "volumes?names=v", off)[0]["qos"], json!({"bandwidth_limit": null, "iops_limit": 5000}));
     let off = json!({"qos": {"iops_limit": 100_000_000}});

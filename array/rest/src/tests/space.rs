@@ -1,4 +1,4 @@
-//! What is occupied, what is to be alerted of, and the array's settings.
+//! Space usage, alerts, scrubs and the settings of the array.
 
 use super::*;
 use bytes::Bytes;
@@ -9,15 +9,15 @@ use types::{Lba, VolumeId};
 
 const MIB: u64 = 1 << 20;
 
-/// An interface, and the array behind it to write to.
-fn furnished() -> (Arc<App>, Rest) {
+/// An array with two volumes, and its REST API.
+fn app_with_volumes() -> (Arc<App>, Rest) {
     let app = app();
     let rest = Rest::of(app.clone());
     rest.volume("a,b");
     (app, rest)
 }
 
-/// Fills the first bytes of a volume.
+/// Writes the first bytes of a volume.
 fn write(app: &App, volume: &str, bytes: u64) {
     let volume: VolumeId = app.catalog.state().volume(volume).unwrap().id;
     let data = Bytes::from(vec![7; bytes as usize]);
@@ -28,7 +28,7 @@ fn number(space: &Value, field: &str) -> u64 {
     space[field].as_u64().unwrap()
 }
 
-fn check_the_array(rest: &Rest, path: &str, unique: u64, snapshots: u64) {
+fn check_array_space(rest: &Rest, path: &str, unique: u64, snapshots: u64) {
     let space = rest.items("GET", path, "")[0]["space"].clone();
     let parts = ["unique", "shared", "snapshots", "system"].map(|field| number(&space, field));
     assert_eq!(parts.iter().sum::<u64>(), number(&space, "total_physical"), "{path}");
@@ -42,59 +42,59 @@ fn check_the_array(rest: &Rest, path: &str, unique: u64, snapshots: u64) {
 }
 
 #[test]
-fn the_figures_of_the_array_are_those_of_now_and_add_up() {
-    let (app, rest) = furnished();
+fn array_space_is_current_and_adds_up() {
+    let (app, rest) = app_with_volumes();
     write(&app, "a", 4 * MIB);
     rest.items("POST", "volume-snapshots?source_names=a", "");
     write(&app, "b", MIB);
     for path in ["arrays", "arrays/space", "arrays/space?refresh=true"] {
-        check_the_array(&rest, path, 5 * MIB, 4 * MIB);
+        check_array_space(&rest, path, 5 * MIB, 4 * MIB);
     }
     write(&app, "b", 2 * MIB);
-    app.pretend_counting_takes(Duration::ZERO);
-    check_the_array(&rest, "arrays/space", 6 * MIB, 4 * MIB);
+    app.set_count_duration(Duration::ZERO);
+    check_array_space(&rest, "arrays/space", 6 * MIB, 4 * MIB);
 }
 
 #[test]
-fn where_counting_takes_long_it_is_not_waited_for() {
-    let (app, rest) = furnished();
+fn slow_counts_are_not_repeated_for_requests() {
+    let (app, rest) = app_with_volumes();
     write(&app, "a", 4 * MIB);
     rest.items("POST", "volume-snapshots?source_names=a", "");
-    check_the_array(&rest, "arrays", 4 * MIB, 4 * MIB);
+    check_array_space(&rest, "arrays", 4 * MIB, 4 * MIB);
     let unique =
         |volume: &str| number(&rest.items("GET", &format!("volumes?names={volume}"), "")[0]["space"], "unique");
     for took in [Duration::from_millis(501), Duration::from_millis(500)] {
-        app.pretend_counting_takes(took);
+        app.set_count_duration(took);
         write(&app, "b", 2 * MIB);
-        // For the array it is unique until the next count.
-        check_the_array(&rest, "arrays/space", 6 * MIB, 4 * MIB);
-        assert_eq!(unique("b"), 0, "of the time of the count: {took:?} are long, or not long ago");
+        // The array reports new data as unique until the next count.
+        check_array_space(&rest, "arrays/space", 6 * MIB, 4 * MIB);
+        assert_eq!(unique("b"), 0, "figures of the last count, which took {took:?}");
     }
-    check_the_array(&rest, "arrays/space?refresh=true", 6 * MIB, 4 * MIB);
+    check_array_space(&rest, "arrays/space?refresh=true", 6 * MIB, 4 * MIB);
     assert_eq!(unique("b"), 2 * MIB);
 }
 
 #[test]
-fn where_a_count_does_not_end_figures_are_those_of_the_last() {
-    let (app, rest) = furnished();
-    check_the_array(&rest, "arrays", 0, 0);
+fn stuck_count_leaves_the_last_figures() {
+    let (app, rest) = app_with_volumes();
+    check_array_space(&rest, "arrays", 0, 0);
     write(&app, "a", 4 * MIB);
     let unique = || number(&rest.items("GET", "volumes?names=a", "")[0]["space"], "unique");
     app.while_another_counts(|| (0..100).for_each(|_| assert_eq!(unique(), 0)));
-    check_the_array(&rest, "arrays/space?refresh=true", 4 * MIB, 0);
+    check_array_space(&rest, "arrays/space?refresh=true", 4 * MIB, 0);
     assert_eq!(unique(), 4 * MIB);
 }
 
 #[test]
-fn a_volume_has_its_snapshots_space() {
-    let (app, rest) = furnished();
+fn volume_space_includes_its_snapshots() {
+    let (app, rest) = app_with_volumes();
     write(&app, "a", 4 * MIB);
     rest.items("POST", "volume-snapshots?source_names=a", "");
     let of = |path: &str| rest.items("GET", path, "")[0]["space"].clone();
     assert!(!app.is_counted());
     for path in ["volumes?names=a", "volumes/space?names=a", "volumes/space?filter=name='a'"] {
         let space = of(path);
-        // The model stores every volume for itself.
+        // The model engine does not share data between volumes.
         assert_eq!((number(&space, "unique"), number(&space, "snapshots")), (4 * MIB, 4 * MIB), "{path}");
         assert_eq!(number(&space, "total_physical"), 8 * MIB);
         assert_eq!((&space["data_reduction"], &space["total_reduction"]), (&json!(1.0), &json!(256.0)));
@@ -104,18 +104,22 @@ fn a_volume_has_its_snapshots_space() {
     rest.items("POST", "hosts?names=h", "");
     rest.items("POST", "connections?host_names=h&volume_names=a,b", "");
     let host = of("hosts?names=h");
-    assert_eq!((number(&host, "unique"), number(&host, "total_provisioned")), (4 * MIB, 2 * GIB), "of all its volumes");
+    assert_eq!(
+        (number(&host, "unique"), number(&host, "total_provisioned")),
+        (4 * MIB, 2 * GIB),
+        "sum of all its volumes"
+    );
     assert_eq!((&host["data_reduction"], &host["total_reduction"]), (&json!(1.0), &json!(512.0)));
     write(&app, "b", MIB);
-    app.pretend_counting_takes(Duration::ZERO);
-    assert_eq!(number(&of("hosts?names=h"), "unique"), 5 * MIB, "at once");
+    app.set_count_duration(Duration::ZERO);
+    assert_eq!(number(&of("hosts?names=h"), "unique"), 5 * MIB, "without delay");
     assert_eq!(number(&of("volumes?names=b"), "unique"), MIB);
     assert_eq!(number(&of("volume-snapshots?source_names=a"), "virtual"), 4 * MIB);
     assert_eq!(rest.refused("GET", "volumes/space?names=x", ""), ["x: Volume does not exist."]);
 }
 
 #[test]
-fn settings_of_the_array() {
+fn array_settings_can_be_changed() {
     let rest = Rest::new();
     let change = |body: Value| rest.items("PATCH", "arrays", &body.to_string()).remove(0);
     let changed = change(json!({"eradication_config": {"eradication_delay": 3_600_000}, "threshold_percent": 85}));
@@ -131,19 +135,19 @@ fn settings_of_the_array() {
 }
 
 #[test]
-fn the_array_grows_and_never_shrinks() {
-    let (app, rest) = furnished();
-    // The model has no end; what is asked of it is too small.
+fn array_cannot_shrink() {
+    let (app, rest) = app_with_volumes();
+    // The model engine has unlimited capacity, so any size is smaller.
     let smaller = rest.refused("PATCH", "arrays", r#"{"capacity":1099511627776}"#);
-    assert!(smaller[0].contains("cannot be made smaller"), "{smaller:?}");
+    assert!(smaller[0].contains("cannot shrink"), "{smaller:?}");
     let both = rest.refused("PATCH", "arrays", r#"{"capacity":1099511627776,"name":"x"}"#);
-    assert!(both[0].contains("by itself"), "{both:?}");
+    assert!(both[0].contains("'capacity' cannot be combined with other fields"), "{both:?}");
     assert_eq!(app.catalog.array().name, "array-1");
 }
 
 #[test]
-fn what_fills_is_alerted_of_until_it_does_not() {
-    let (app, rest) = furnished();
+fn volume_alert_closes_below_the_threshold() {
+    let (app, rest) = app_with_volumes();
     rest.items("PATCH", "volumes?names=a", r#"{"threshold_percent":1}"#);
     assert!(rest.items("GET", "alerts", "").is_empty());
     write(&app, "a", 12 * MIB);
@@ -151,7 +155,7 @@ fn what_fills_is_alerted_of_until_it_does_not() {
     let alert = open().remove(0);
     assert_eq!((&alert["component_name"], &alert["severity"]), (&json!("a"), &json!("warning")));
     assert_eq!(alert["summary"], "volume a is 1 % written");
-    assert_eq!(open()[0]["created"], alert["created"], "it is the same alert as long as it is so");
+    assert_eq!(open()[0]["created"], alert["created"], "the alert stays the same while the condition holds");
     let volume = app.catalog.state().volume("a").unwrap().id;
     let range = types::BlockRange::new(Lba(0), 12 * MIB / 512).unwrap();
     call(&*app.engine, Op::Unmap { volume, ranges: vec![range] }).unwrap();
@@ -164,13 +168,13 @@ fn what_fills_is_alerted_of_until_it_does_not() {
 }
 
 #[test]
-fn a_scrub_is_started_and_looked_at() {
+fn scrub_can_be_started_and_queried() {
     let rest = Rest::new();
     let scrub = &rest.items("POST", "arrays/scrub", r#"{"bytes_per_second":1048576}"#)[0];
     assert_eq!((&scrub["running"], &scrub["damage"]), (&json!(false), &json!([])));
     assert!(rest.items("GET", "arrays/scrub", "")[0]["used"].is_u64());
     assert_eq!(
         rest.refused("POST", "arrays/scrub", r#"{"bytes_per_second":1048575}"#),
-        ["Invalid pace: 1 MiB per second or more."]
+        ["Invalid pace: must be 1 MiB per second or more."]
     );
 }

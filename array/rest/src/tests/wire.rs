@@ -1,4 +1,4 @@
-//! The whole way: TCP, TLS, HTTP, and the client at the other end.
+//! The complete path: the client over TCP, TLS and HTTP.
 
 use super::*;
 use crate::{Identity, Server};
@@ -8,7 +8,7 @@ use platform::files;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
-/// A served array in a directory of its own.
+/// A served array with a directory of its own.
 struct Served {
     app: Arc<App>,
     directory: PathBuf,
@@ -23,7 +23,7 @@ impl Served {
         let directory = std::env::temp_dir().join(format!("ibid-rest-{}-{name}", std::process::id()));
         files::create_directory(&directory).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let identity = Identity::load_or_make(&directory, &[]).unwrap();
+        let identity = Identity::load_or_create(&directory, &[]).unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let app = app();
         let server = runtime.block_on(Server::bind(address, &identity, app.clone())).unwrap();
@@ -51,13 +51,13 @@ impl Drop for Served {
         for file in ["certificate.pem", "certificate.key"] {
             let _ = files::remove(&self.directory.join(file));
         }
-        #[allow(clippy::disallowed_methods, reason = "tidying up after a test")]
+        #[allow(clippy::disallowed_methods, reason = "a test removes its directory")]
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
 
 #[test]
-fn the_client_does_what_the_command_line_needs() {
+fn client_calls_round_trip() {
     let served = Served::new("client");
     let client = served.client();
     let post = VolumePost { provisioned: Some(GIB), ..VolumePost::default() };
@@ -82,23 +82,23 @@ fn the_client_does_what_the_command_line_needs() {
 }
 
 #[test]
-fn refusals_arrive_as_they_were_meant() {
+fn errors_reach_the_client_with_code_and_context() {
     let served = Served::new("refusals");
     let ClientError::Refused(errors) = served.client().eradicate_volumes(&["nope".to_owned()]).unwrap_err() else {
         panic!("refused")
     };
-    assert_eq!(errors[0].context.as_deref(), Some("nope"));
+    assert_eq!((errors[0].code, errors[0].context.as_deref()), (api::ErrorCode::VolumeNotFound, Some("nope")));
     assert_eq!(errors[0].message, "Volume does not exist.");
     let wrong = Client::new(&served.url, "wrong", &Trust::Anyone).unwrap();
     assert!(matches!(wrong.array(), Err(ClientError::Unauthorized)));
 }
 
 #[test]
-fn all_pages_are_read() {
+fn client_reads_all_pages() {
     let served = Served::new("pages");
     let client = served.client();
     let post = VolumePost { provisioned: Some(GIB), ..VolumePost::default() };
-    // One call makes many: names are a list.
+    // One call creates many volumes: names are a list.
     let names: Vec<String> = (0..1100).map(|n| format!("v{n:04}")).collect();
     for names in names.chunks(550) {
         client.create_volume(&names.join(","), &post).unwrap();
@@ -109,48 +109,48 @@ fn all_pages_are_read() {
 }
 
 #[test]
-fn a_session_that_is_over_is_opened_again() {
+fn client_reopens_an_expired_session() {
     let served = Served::new("again");
     let client = served.client();
     client.array().unwrap();
     served.app.sessions.close_all(token::ADMIN);
     assert_eq!(client.array().unwrap().name, "array-1");
     served.client().new_token(token::ADMIN).unwrap();
-    assert!(matches!(client.array(), Err(ClientError::Unauthorized)), "its token is not valid any more");
+    assert!(matches!(client.array(), Err(ClientError::Unauthorized)), "the old token is invalid");
 }
 
 #[test]
-fn only_the_arrays_own_certificate_is_trusted() {
+fn client_refuses_other_certificates() {
     let (served, other) = (Served::new("trusted"), Served::new("other"));
     let call = |trust: &Trust| Client::new(&served.url, TOKEN, trust).unwrap().array();
     let distrust = |result: Result<api::Array, ClientError>| {
-        let Err(ClientError::Unreachable { reason, .. }) = result else { panic!("must not be trusted") };
+        let Err(ClientError::Untrusted { reason, .. }) = result else { panic!("must not be trusted") };
         reason
     };
     assert!(call(&Trust::certificate(&served.certificate()).unwrap()).is_ok());
     assert!(call(&Trust::authorities(&served.certificate()).unwrap()).is_ok());
     assert!(call(&Trust::Anyone).is_ok());
     let wrong = distrust(call(&Trust::certificate(&other.certificate()).unwrap()));
-    assert_eq!(wrong, "its certificate is not the one that is trusted");
+    assert_eq!(wrong, "the server's certificate is not the trusted one");
     distrust(call(&Trust::authorities(&other.certificate()).unwrap()));
 }
 
 #[test]
-fn certificate_and_key_are_made_once_and_the_key_is_private() {
+fn certificate_is_created_once_with_private_key() {
     use std::os::unix::fs::PermissionsExt;
     let served = Served::new("identity");
     let first = served.certificate();
-    Identity::load_or_make(&served.directory, &[]).unwrap();
+    Identity::load_or_create(&served.directory, &[]).unwrap();
     assert_eq!(served.certificate(), first);
-    #[allow(clippy::disallowed_methods, reason = "a test looks at a file's rights")]
+    #[allow(clippy::disallowed_methods, reason = "a test reads file permissions")]
     let mode = std::fs::metadata(served.directory.join("certificate.key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     files::remove(&served.directory.join("certificate.key")).unwrap();
-    assert!(Identity::load_or_make(&served.directory, &[]).is_err(), "a certificate without its key is no first start");
+    assert!(Identity::load_or_create(&served.directory, &[]).is_err(), "a certificate without key is an error");
 }
 
 #[test]
-fn garbage_on_the_port_disturbs_nobody() {
+fn garbage_on_the_port_is_closed() {
     let served = Served::new("garbage");
     let address = served.url.trim_start_matches("https://").parse().unwrap();
     served.runtime.as_ref().unwrap().block_on(async {
@@ -160,7 +160,7 @@ fn garbage_on_the_port_disturbs_nobody() {
             stream.write_all(garbage).await.unwrap();
             stream.shutdown().await.unwrap();
             let mut answer = Vec::new();
-            // An alert, or nothing; the connection ends either way.
+            // The server sends a TLS alert or nothing, and closes the connection.
             let _ = stream.read_to_end(&mut answer).await;
             assert!(!answer.starts_with(b"HTTP"));
         }

@@ -1,4 +1,4 @@
-//! What the array does by itself: eradicating what is due, counting its space, looking for what to alert of.
+//! Background tasks of a running array: eradication, space accounting and alerts.
 
 use catalog::Catalog;
 use rest::{App, COUNT_PART};
@@ -7,58 +7,60 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// The longest that nothing is looked at. A clock that is set forward is noticed then.
+/// Maximum time between two checks. Bounds the delay after the clock is set forward.
 const ERADICATION_INTERVAL: Duration = Duration::from_secs(60);
-/// The shortest time between two counts of space that nobody has asked for. One that takes long is made seldom.
+/// Minimum time between two background counts of space. Slow counts run less often, see
+/// [`COUNT_PART`].
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
-/// The longest time between two counts, where nothing can be seen to have changed.
+/// Maximum time between two counts if no change is visible.
 const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
-/// How often it is looked for alerts.
+/// Time between two evaluations of the alerts.
 const ALERT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Starts the chores. They end when they are aborted; what one is doing at that moment is finished first.
+/// Starts the background tasks. An aborted task finishes its current step.
 pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 3] {
-    [tokio::spawn(eradicate(catalog)), tokio::spawn(count(app.clone())), tokio::spawn(look(app))]
+    [tokio::spawn(eradicate(catalog)), tokio::spawn(count_space(app.clone())), tokio::spawn(update_alerts(app))]
 }
 
-/// Removes what is destroyed and whose time is over: each at its time, for as long as the array runs.
+/// Eradicates destroyed volumes and snapshots when their delay is over.
 async fn eradicate(catalog: Arc<Catalog>) {
     let changed = Arc::new(Notify::new());
     let watcher = changed.clone();
     catalog.subscribe(Arc::new(move |_| watcher.notify_one()));
     loop {
-        let working = catalog.clone();
-        let done = spawn_blocking(move || working.eradicate_due(platform::clock::unix_millis())).await;
+        let eradicating = catalog.clone();
+        let done = spawn_blocking(move || eradicating.eradicate_due(platform::clock::unix_millis())).await;
         match done {
             Ok(Ok(names)) if !names.is_empty() => {
-                tracing::info!("eradicated, their time being over: {}", shortened(&names));
+                tracing::info!("eradicated after the eradication delay: {}", shortened(&names));
             }
             Ok(Err(error)) => {
-                tracing::error!("what is destroyed could not be eradicated: {error}");
+                tracing::error!("eradication failed: {error}");
                 tokio::time::sleep(ERADICATION_INTERVAL).await;
             }
             _ => {}
         }
         let due = catalog.state().next_eradication_ms();
         let wait = due.map(|due| Duration::from_millis(due.saturating_sub(platform::clock::unix_millis())));
-        // A change may have brought something that is due earlier, or another delay.
+        // A change of the catalog may make an eradication due earlier.
         let _ =
             tokio::time::timeout(wait.unwrap_or(ERADICATION_INTERVAL).min(ERADICATION_INTERVAL), changed.notified())
                 .await;
     }
 }
 
-/// The first names of many.
+/// Lists the names, or the first 10 and the number of the others.
 fn shortened(names: &[String]) -> String {
-    const MOST: usize = 10;
-    match names.len().checked_sub(MOST) {
+    const MAX_NAMES: usize = 10;
+    match names.len().checked_sub(MAX_NAMES) {
         None | Some(0) => names.join(", "),
-        Some(more) => format!("{} and {more} more", names[..MOST].join(", ")),
+        Some(more) => format!("{} and {more} more", names[..MAX_NAMES].join(", ")),
     }
 }
 
-/// Counts what belongs to whom, from a minute after the start on: then hosts have found their volumes again.
-async fn count(app: Arc<App>) {
+/// Counts the space of volumes and snapshots. The first count runs a minute after the start, when the
+/// hosts have reconnected.
+async fn count_space(app: Arc<App>) {
     let mut pause = COUNT_INTERVAL;
     let mut last = None;
     loop {
@@ -75,12 +77,12 @@ async fn count(app: Arc<App>) {
     }
 }
 
-/// Looks for what to alert of.
-async fn look(app: Arc<App>) {
+/// Opens and closes alerts.
+async fn update_alerts(app: Arc<App>) {
     let mut ticks = tokio::time::interval(ALERT_INTERVAL);
     loop {
         ticks.tick().await;
-        let looking = app.clone();
-        let _ = spawn_blocking(move || looking.look_for_alerts()).await;
+        let evaluating = app.clone();
+        let _ = spawn_blocking(move || evaluating.update_alerts()).await;
     }
 }

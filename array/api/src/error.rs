@@ -1,0 +1,139 @@
+//! Error answers: a code for programs and a text for people.
+
+use serde::{Deserialize, Serialize};
+
+/// The body of an error answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// One entry for each object that caused an error.
+    pub errors: Vec<ApiError>,
+}
+
+/// One error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiError {
+    /// The cause, for programs. (Ibid extension.)
+    #[serde(default)]
+    pub code: ErrorCode,
+    /// The name of the object.
+    pub context: Option<String>,
+    /// The cause, for people.
+    pub message: String,
+}
+
+/// The body of answers with status 403 and 429, which existing clients read in this form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayError {
+    /// The cause, for people.
+    pub message: String,
+}
+
+/// The cause of an error. Codes keep their meaning; clients treat an unknown code as `unspecified`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The body is malformed, incomplete or contradicts itself.
+    InvalidRequest,
+    /// A query parameter is missing, unknown or malformed.
+    InvalidParameter,
+    /// The filter does not parse, or names an unknown field.
+    InvalidFilter,
+    /// The sort order names an unknown field.
+    InvalidSort,
+    /// A name or suffix does not follow the rules for names.
+    InvalidName,
+    /// A volume size is out of range.
+    InvalidSize,
+    /// A setting is out of range.
+    InvalidSetting,
+    /// An initiator name is malformed.
+    InvalidIqn,
+    /// A LUN is out of range.
+    InvalidLun,
+    /// CHAP names or secrets are malformed.
+    InvalidChap,
+    /// A CHAP secret of the host comes without a user name.
+    HostUserMissing,
+    /// A CHAP user name of the host comes without a secret.
+    HostPasswordMissing,
+    /// A CHAP secret of the array comes without a user name.
+    TargetUserMissing,
+    /// A CHAP user name of the array comes without a secret.
+    TargetPasswordMissing,
+    /// The dialect has this feature, but the array does not.
+    Unsupported,
+    /// No array has this name.
+    ArrayNotFound,
+    /// No volume has this name.
+    VolumeNotFound,
+    /// No snapshot has this name.
+    SnapshotNotFound,
+    /// No host has this name.
+    HostNotFound,
+    /// The volume is not connected to the host.
+    ConnectionNotFound,
+    /// No administrator has this name.
+    AdminNotFound,
+    /// No alert has this name.
+    AlertNotFound,
+    /// No controller, port or interface has this name.
+    PartNotFound,
+    /// The host does not have this initiator.
+    IqnNotFound,
+    /// A volume has this name already.
+    VolumeExists,
+    /// A snapshot has this name already.
+    SnapshotExists,
+    /// A host has this name already.
+    HostExists,
+    /// The volume is connected to the host already.
+    ConnectionExists,
+    /// The volume is destroyed and must be recovered first.
+    VolumeDestroyed,
+    /// The snapshot is destroyed and must be recovered first.
+    SnapshotDestroyed,
+    /// The volume is in use and must be destroyed first.
+    VolumeNotDestroyed,
+    /// The snapshot is in use and must be destroyed first.
+    SnapshotNotDestroyed,
+    /// The volume is connected to a host.
+    VolumeConnected,
+    /// The snapshot is connected to a host.
+    SnapshotConnected,
+    /// The host has connected volumes.
+    HostConnected,
+    /// The source and the destination of a copy are the same volume.
+    CopyToItself,
+    /// A smaller size requires `truncate`.
+    WouldTruncate,
+    /// Another host has this initiator.
+    IqnInUse,
+    /// The host uses this LUN for another volume.
+    LunInUse,
+    /// The array has the maximum number of such objects.
+    LimitReached,
+    /// The capacity cannot be reduced.
+    CannotShrink,
+    /// The file or device cannot provide the capacity.
+    CannotGrow,
+    /// The array is out of space.
+    OutOfSpace,
+    /// The session or API token is missing or invalid.
+    Unauthorized,
+    /// The path does not exist.
+    PathNotFound,
+    /// The path does not support the method.
+    MethodNotAllowed,
+    /// The body exceeds the size limit.
+    BodyTooLarge,
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// Too many logins failed recently.
+    TooManyLogins,
+    /// The array failed.
+    Internal,
+    /// The server sends no code, or one that this version does not know.
+    #[default]
+    #[serde(other)]
+    Unspecified,
+}

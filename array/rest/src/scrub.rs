@@ -1,0 +1,36 @@
+//! `/arrays/scrub`: the verification of all stored data against its checksums.
+
+use crate::call::{Answer, Call};
+use crate::error::RestError;
+use api::{ErrorCode, Scrub, ScrubPost};
+
+/// The default rate: 100 MiB per second.
+const DEFAULT_BYTES_PER_SECOND: u64 = 100 << 20;
+/// The lowest rate: 1 MiB per second.
+const MIN_BYTES_PER_SECOND: u64 = 1 << 20;
+
+/// Answers `GET /arrays/scrub`.
+pub(crate) fn status(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&[]])?;
+    let health = call.app.engine.health();
+    Answer::all(vec![Scrub {
+        running: health.is_scrubbing,
+        checked: health.scrubbed,
+        used: call.app.engine.space().used,
+        completed: health.scrubs,
+        damage: call.app.damage().map(|(_, damage)| damage).collect(),
+    }])
+}
+
+/// Answers `POST /arrays/scrub`: starts a scrub.
+pub(crate) fn start(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&[]])?;
+    let post: ScrubPost = call.body()?;
+    let bytes_per_second = post.bytes_per_second.unwrap_or(DEFAULT_BYTES_PER_SECOND);
+    if bytes_per_second < MIN_BYTES_PER_SECOND {
+        return Err(RestError::bad(ErrorCode::InvalidSetting, "Invalid pace: must be 1 MiB per second or more."));
+    }
+    call.app.engine.scrub(bytes_per_second);
+    tracing::info!(by = call.admin, bytes_per_second, "scrub started");
+    status(call)
+}
