@@ -7,7 +7,7 @@
 
 mod config;
 mod error;
-mod inquire;
+mod inquiry;
 mod request;
 mod session;
 mod unit;
@@ -15,7 +15,7 @@ mod url;
 
 pub use config::InitiatorConfig;
 pub use error::{ConnectError, RunError, SessionError};
-pub use inquire::Inquiry;
+pub use inquiry::Inquiry;
 pub use iscsi::target_connection::TargetRecord;
 pub use request::{CommandRefusal, Completion, Payload, Request};
 pub use session::Session;

@@ -4,6 +4,7 @@
 //! out with one `writev`, and all that one `read` brings is parsed before the next.
 
 mod establish;
+mod inquire;
 
 use crate::error::{RunError, SessionError};
 use crate::request::{Completion, Payload, Request};

@@ -1,8 +1,9 @@
 //! Questions to a target, with their answers as values.
 
+use super::Session;
 use crate::error::RunError;
+use crate::inquiry::Inquiry;
 use crate::request::{CommandRefusal, Request};
-use crate::session::Session;
 use crate::unit::{LogicalUnit, UnitLimits};
 use scsi::cdb::{CopyResults, SelectReport};
 use scsi::copy::{CopyStatus, OperatingParameters};
@@ -20,37 +21,6 @@ const INQUIRY_BYTES: u16 = 4096;
 const REPORT_LUNS_BYTES: u32 = 8 + 8 * (Lun::MAX as u32 + 1);
 /// The longest designator of a copy descriptor (SPC-4 6.4.5.3).
 const DESIGNATOR_MAX_BYTES: usize = 20;
-
-/// Standard INQUIRY data, as far as hosts look at them (SPC-4 6.6.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inquiry {
-    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a disk that is there.
-    pub peripheral: u8,
-    /// VERSION: 5 is SPC-3, 6 is SPC-4, 7 is SPC-5.
-    pub version: u8,
-    /// 3PC: there is EXTENDED COPY.
-    pub third_party_copy: bool,
-    /// T10 VENDOR IDENTIFICATION.
-    pub vendor: String,
-    /// PRODUCT IDENTIFICATION.
-    pub product: String,
-    /// PRODUCT REVISION LEVEL.
-    pub revision: String,
-}
-
-impl Inquiry {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let text = |range| Some(String::from_utf8_lossy(bytes.get(range)?).trim_end().to_owned());
-        Some(Self {
-            peripheral: *bytes.first()?,
-            version: *bytes.get(2)?,
-            third_party_copy: bytes.get(5)? & 0x08 != 0,
-            vendor: text(8..16)?,
-            product: text(16..32)?,
-            revision: text(32..36)?,
-        })
-    }
-}
 
 /// What `parsed` holds, or the refusal that stands for data that make no sense.
 fn sensible<T>(parsed: Option<T>, what: &'static str) -> Result<T, RunError> {
@@ -213,18 +183,6 @@ fn best_name(designators: Vec<Designator>) -> Option<Designator> {
 mod tests {
     use super::*;
     use scsi::inquiry::Naa;
-
-    #[test]
-    fn inquiry_data_are_read_as_far_as_they_must_go() {
-        let mut bytes = [b' '; 36];
-        bytes[..8].copy_from_slice(&[0, 0, 6, 2, 31, 8, 0, 2]);
-        bytes[8..12].copy_from_slice(b"IBID");
-        bytes[16..27].copy_from_slice(b"IBID Volume");
-        let inquiry = Inquiry::parse(&bytes).unwrap();
-        assert_eq!((inquiry.vendor.as_str(), inquiry.product.as_str()), ("IBID", "IBID Volume"));
-        assert!(inquiry.third_party_copy && inquiry.version == 6);
-        assert_eq!(Inquiry::parse(&bytes[..35]), None);
-    }
 
     #[test]
     fn a_port_tells_its_group() {
