@@ -1,15 +1,16 @@
-//! CHAP, one way and mutual (RFC 7143 12.1.3, RFC 1994), without randomness or names of its own: challenges and secrets
-//! come from the caller.
+//! CHAP, one-way and mutual (RFC 7143 12.1.3, RFC 1994).
+//!
+//! The module has no randomness and no configuration: the caller supplies challenges and secrets.
 
 use std::fmt;
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// Longest binary value (RFC 7143 12.1.3: CHAP_C and CHAP_R are at most 1024 bytes).
+/// Longest binary value in bytes (RFC 7143 12.1.3: CHAP_C and CHAP_R have at most 1024).
 const MAX_BINARY_LEN: usize = 1024;
 
-/// Names of the keys.
+/// Key names.
 pub(crate) mod key {
     pub(crate) const ALGORITHM: &str = "CHAP_A";
     pub(crate) const IDENTIFIER: &str = "CHAP_I";
@@ -18,12 +19,12 @@ pub(crate) mod key {
     pub(crate) const RESPONSE: &str = "CHAP_R";
 }
 
-/// A CHAP secret: never shown, not even by `Debug`.
+/// A CHAP secret. `Debug` does not print it.
 #[derive(Clone)]
 pub struct ChapSecret(Vec<u8>);
 
 impl ChapSecret {
-    /// A secret of these bytes.
+    /// Creates a secret from these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
@@ -44,7 +45,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// What an initiator offers, the stronger one first.
+    /// CHAP_A value that an initiator offers, the stronger algorithm first.
     pub(crate) const OFFER: &'static str = "7,5";
 
     pub(crate) fn from_value(value: &str) -> Option<Self> {
@@ -55,12 +56,12 @@ impl Algorithm {
         }
     }
 
-    /// The number in CHAP_A.
+    /// Returns the number used in CHAP_A.
     pub(crate) fn value(self) -> String {
         (self as u8).to_string()
     }
 
-    /// Length of a hash, and of a challenge that is as hard to guess.
+    /// Returns the length of the hash in bytes. Challenges have the same length.
     pub(crate) fn len(self) -> usize {
         match self {
             Self::Md5 => 16,
@@ -68,8 +69,11 @@ impl Algorithm {
         }
     }
 
-    /// RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets consisting of the
-    /// Identifier, followed by (concatenated with) the "secret", followed by the Challenge Value.
+    /// Computes the response.
+    ///
+    /// RFC 1994 4.1: The Response Value is the one-way hash calculated over a stream of octets
+    /// consisting of the Identifier, followed by (concatenated with) the "secret", followed by the
+    /// Challenge Value.
     pub(crate) fn response(self, identifier: u8, secret: &ChapSecret, challenge: &[u8]) -> Vec<u8> {
         match self {
             Self::Md5 => Md5::new()
@@ -87,27 +91,28 @@ impl Algorithm {
         }
     }
 
-    /// Whether `response` proves knowledge of the secret.
+    /// Returns true if `response` proves knowledge of the secret.
     pub(crate) fn verify(self, identifier: u8, secret: &ChapSecret, challenge: &[u8], response: &[u8]) -> bool {
         equal_in_constant_time(&self.response(identifier, secret, challenge), response)
     }
 }
 
-/// Compares without telling by its duration where the difference is; the length of a hash is no secret.
+/// Compares in a time that does not depend on where the inputs differ. The length of a hash is not
+/// secret.
 pub(crate) fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0u8, |difference, (a, b)| difference | (a ^ b));
     a.len() == b.len() && std::hint::black_box(difference) == 0
 }
 
-/// Whether two secrets are the same.
+/// Returns true if both secrets are equal.
 ///
-/// RFC 7143 9.2.1: the two directions of mutual CHAP need different secrets, else one end could be made to compute the
-/// proof it asks for.
+/// RFC 7143 9.2.1: the two directions of mutual CHAP need different secrets. With one secret, a
+/// peer could obtain the response it needs from the other end.
 pub(crate) fn same_secret(a: &ChapSecret, b: &ChapSecret) -> bool {
     equal_in_constant_time(&a.0, &b.0)
 }
 
-/// The binary value as `0x` and hex digits, which every implementation reads.
+/// Encodes a binary value as `0x` and hex digits, the form that every implementation reads.
 pub(crate) fn encode_binary(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes.iter().fold(String::from("0x"), |mut out, byte| {
@@ -117,7 +122,7 @@ pub(crate) fn encode_binary(bytes: &[u8]) -> String {
     })
 }
 
-/// Reads a binary value, hex (`0x`) or base64 (`0b`) (RFC 7143 6.1).
+/// Decodes a binary value in hex (`0x`) or base64 (`0b`) (RFC 7143 6.1).
 pub(crate) fn decode_binary(value: &str) -> Option<Vec<u8>> {
     let prefix = value.get(..2)?;
     let digits = value.get(2..)?;
@@ -131,7 +136,7 @@ pub(crate) fn decode_binary(value: &str) -> Option<Vec<u8>> {
 
 fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
     let nibble = |c: &u8| (*c as char).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    // An odd number of digits lacks a leading zero.
+    // With an odd number of digits the first digit is a byte of its own.
     let (head, pairs) = digits.split_at(digits.len() % 2);
     let head = head.iter().map(nibble);
     let tail = pairs.chunks_exact(2).map(|pair| Some(nibble(&pair[0])? << 4 | nibble(&pair[1])?));
@@ -172,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responses_are_the_hash_of_identifier_secret_challenge() {
+    fn chap_response_hashes_id_secret_and_challenge() {
         // printf '\x01secret\x02\x03' | md5sum, sha256sum
         let secret = ChapSecret::new("secret");
         let md5 = Algorithm::Md5.response(1, &secret, &[2, 3]);
@@ -189,7 +194,7 @@ mod tests {
     const SHA256_OF_EXAMPLE: &str = "0x0139bffdf152606a2cbffc12059829afee1ca9ddf6a682afd2c3d9c5572c387b";
 
     #[test]
-    fn binary_values_in_both_encodings() {
+    fn binary_values_decode_from_hex_and_base64() {
         assert_eq!(decode_binary("0x00fF10"), Some(vec![0, 255, 16]));
         assert_eq!(decode_binary("0xabc"), Some(vec![0x0a, 0xbc]));
         assert_eq!(decode_binary("0bAP8Q"), Some(vec![0, 255, 16]));
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_the_secret() {
         assert_eq!(format!("{:?}", ChapSecret::new("hunter2")), "ChapSecret(..)");
     }
 }

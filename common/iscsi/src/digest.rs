@@ -3,7 +3,7 @@
 /// Length of a digest on the wire.
 pub(crate) const DIGEST_LEN: usize = 4;
 
-/// Which digests are in use on a connection; both directions use the same.
+/// Digests in use on a connection; both directions use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// HeaderDigest=CRC32C.
@@ -12,7 +12,7 @@ pub struct Digests {
     pub data: bool,
 }
 
-/// The CRC32C of `bytes`.
+/// Computes the CRC32C of `bytes`.
 pub(crate) fn crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
@@ -22,14 +22,15 @@ pub(crate) fn crc_append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// The digest in the four bytes of the wire; zero-length input reads as zero and so never matches by accident.
+/// Decodes a digest from its four wire bytes. Input of another length decodes as zero.
 pub(crate) fn from_wire(bytes: &[u8]) -> u32 {
     bytes.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b))
 }
 
-/// The four bytes of a digest.
+/// Encodes a digest as four wire bytes.
 ///
-/// RFC 7143 13.1 and its examples in appendix A.4: least significant byte of the (reflected) register first.
+/// The least significant byte of the (reflected) register comes first (RFC 7143 13.1, examples in
+/// appendix A.4).
 pub(crate) fn to_wire(crc: u32) -> [u8; 4] {
     crc.to_le_bytes()
 }
@@ -40,7 +41,7 @@ mod tests {
 
     /// RFC 7143 appendix A.4: CRC examples.
     #[test]
-    fn examples_of_the_rfc() {
+    fn crc32c_matches_the_rfc_examples() {
         let ascending: Vec<u8> = (0..32).collect();
         let descending: Vec<u8> = (0..32).rev().collect();
         assert_eq!(to_wire(crc(&[0; 32])), [0xaa, 0x36, 0x91, 0x8a]);
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_equals_one_pass() {
+    fn appended_crc_equals_single_pass() {
         let bytes: Vec<u8> = (0..=255).collect();
         assert_eq!(crc_append(crc(&bytes[..100]), &bytes[100..]), crc(&bytes));
         assert_eq!(from_wire(&to_wire(crc(&bytes))), crc(&bytes));

@@ -1,8 +1,8 @@
-//! What the fuzz targets run, and a short seeded slice of it for `cargo test`.
+//! Entry points of the fuzz targets, with a short seeded run for `cargo test`.
 //!
-//! Every function takes any bytes. It fails only when something panics, or breaks a promise that holds for all inputs:
-//! a PDU reads back from its own encoding, what a connection keeps stays within its limits, and every command that is
-//! handed up can be completed.
+//! Every function accepts arbitrary bytes. It fails only on a panic or if an invariant is violated:
+//! a decoded PDU survives re-encoding, a connection stays within its limits, and every delivered
+//! command can be completed.
 
 use bytes::BytesMut;
 
@@ -19,7 +19,7 @@ use crate::{
     target_connection::{CommandCompletion, ConnectionLimits, Event, TargetConnection, TargetRecord},
 };
 
-/// A stream of PDUs; the first byte chooses the digests.
+/// Decodes a stream of PDUs. The first byte selects the digests.
 pub fn fuzz_pdu(data: &[u8]) {
     let Some((&choice, stream)) = data.split_first() else { return };
     let mut decoder =
@@ -34,7 +34,7 @@ pub fn fuzz_pdu(data: &[u8]) {
     }
 }
 
-/// What was read means the same when it is written and read again.
+/// Checks that a decoded PDU is unchanged after encoding and decoding it again.
 fn check_encoding(pdu: &Pdu) {
     match pdu {
         Pdu::NopOut(pdu) => reads_back(pdu, Pdu::NopOut(pdu.clone())),
@@ -49,8 +49,8 @@ fn check_encoding(pdu: &Pdu) {
         Pdu::TextResponse(pdu) => reads_back(pdu, Pdu::TextResponse(pdu.clone())),
         Pdu::R2t(pdu) => reads_back(pdu, Pdu::R2t(pdu.clone())),
         Pdu::Reject(pdu) => reads_back(pdu, Pdu::Reject(pdu.clone())),
-        // These drop what the wire may carry and nobody reads: a count without its residual bit, a StatSN without
-        // status, data behind the sense data. They are read, and not compared.
+        // These types drop bytes that have no meaning: a count without its residual bit, a StatSN
+        // without status, bytes after the sense data. They are decoded but not compared.
         Pdu::ScsiResponse(_)
         | Pdu::DataIn(_)
         | Pdu::TaskManagementResponse(_)
@@ -64,16 +64,16 @@ fn reads_back(pdu: &impl Encode, same: Pdu) {
     let mut output = Output::default();
     output.push(pdu);
     let mut wire = BytesMut::from(&output.take_all().concat()[..]);
-    // The additional header segments are written in one order only, so they may take less room than they did.
+    // Additional header segments are written in one fixed order, so the length may shrink.
     let frame = Decoder::default().next(&mut wire).ok().flatten();
     assert_eq!(frame.map(Pdu::load), Some(Ok(same)));
     assert!(wire.is_empty());
 }
 
-/// Lets everybody in who knows the secret, which is in the dictionary of nobody.
-struct Gate;
+/// Admits every initiator that passes authentication. Fuzz input never contains the secret.
+struct FuzzAuthority;
 
-impl LoginAuthority for Gate {
+impl LoginAuthority for FuzzAuthority {
     fn authentication(&mut self, initiator: &str, _: &SessionKind) -> Result<Authentication, LoginStatus> {
         match initiator.len() % 3 {
             0 => Ok(Authentication::None),
@@ -95,11 +95,11 @@ impl LoginAuthority for Gate {
     }
 }
 
-/// A login from its first byte.
+/// Runs a login from its first byte.
 pub fn fuzz_login(data: &[u8]) {
     let mut login = TargetLogin::new(LoginConfig::default());
     let (mut input, mut output) = (BytesMut::from(data), Output::default());
-    match login.receive(&mut input, &mut Gate, &mut output) {
+    match login.receive(&mut input, &mut FuzzAuthority, &mut output) {
         LoginProgress::Established(established) => {
             assert_ne!(established.tsih, 0);
             assert!(established.parameters.first_burst_length <= established.parameters.max_burst_length);
@@ -107,11 +107,11 @@ pub fn fuzz_login(data: &[u8]) {
         }
         LoginProgress::Refused(_) | LoginProgress::Pending => {}
     }
-    // Each answer is at most as long as a request may be, and there are at most sixty-five.
+    // A response is at most as long as the longest request, and a login has at most 65.
     assert!(output.len() < 1 << 20, "{} bytes of answers", output.len());
 }
 
-/// A login without its header: text alone, as a direct login to the operational stage carries it.
+/// Runs a login from its text alone, as a direct login to the operational stage carries it.
 pub fn fuzz_login_text(text: &[u8]) {
     use crate::pdu::{LoginRequest, Stage};
     let mut output = Output::default();
@@ -121,7 +121,7 @@ pub fn fuzz_login_text(text: &[u8]) {
     fuzz_login(&output.take_all().concat());
 }
 
-/// What the connections of the fuzz target may cost.
+/// Resource limits of the fuzzed connection.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     command_window: 8,
     immediate_requests: 4,
@@ -130,27 +130,28 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     max_text_bytes: 4096,
 };
 
-/// The full feature phase from its first byte; the first two bytes choose parameters, and how commands are completed.
+/// Runs the full feature phase from its first byte. The first two bytes select the parameters and
+/// how commands are completed.
 pub fn fuzz_target_connection(data: &[u8]) {
     let Some((&[flags, pace], stream)) = data.split_first_chunk::<2>() else { return };
     let established = established(flags);
     let mut connection = TargetConnection::new(&established, LIMITS, Output::default());
-    let mut above: Vec<Event> = Vec::new();
+    let mut pending: Vec<Event> = Vec::new();
     let mut input = BytesMut::new();
     for part in stream.chunks(usize::from(pace) + 1) {
         input.extend_from_slice(part);
         let mut events = Vec::new();
         connection.receive(&mut input, &mut events);
-        above.append(&mut events);
-        // Every other step the layer above gets round to its work, from the wrong end.
+        pending.append(&mut events);
+        // With an odd `pace`, commands are completed after each step, the newest first.
         if pace & 1 != 0 {
-            answer(&mut connection, &mut above);
+            complete_events(&mut connection, &mut pending);
         }
         let tasks = (LIMITS.command_window + LIMITS.immediate_requests) as usize;
         assert!(connection.outstanding() <= tasks, "{} commands", connection.outstanding());
         connection.output().take_all();
     }
-    answer(&mut connection, &mut above);
+    complete_events(&mut connection, &mut pending);
 }
 
 fn established(flags: u8) -> Established {
@@ -176,9 +177,9 @@ fn established(flags: u8) -> Established {
     Established { request, tsih: 1, parameters, cmd_sn: 0, max_cmd_sn: 7, stat_sn: 0 }
 }
 
-/// Does what the connection asked for, the latest first.
-fn answer(connection: &mut TargetConnection, above: &mut Vec<Event>) {
-    while let Some(event) = above.pop() {
+/// Performs what the connection asks for, the newest event first.
+fn complete_events(connection: &mut TargetConnection, pending: &mut Vec<Event>) {
+    while let Some(event) = pending.pop() {
         match event {
             Event::Command(command) => {
                 assert!(command.data.len() <= LIMITS.max_write_bytes as usize);

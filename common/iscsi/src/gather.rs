@@ -1,8 +1,9 @@
-//! Data that comes in order, in one piece or in several.
+//! Collects data that arrives in order, in one part or several.
 
 use bytes::{Bytes, BytesMut};
 
-/// Collects data. One piece, the usual case of a small transfer, is kept as it is; several are joined in one buffer.
+/// A data collector. A single part, the usual case of a small transfer, is kept without a copy;
+/// several parts are joined in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     whole: Bytes,
@@ -15,7 +16,7 @@ impl Gather {
         self.whole.len() + self.parts.len()
     }
 
-    /// Appends data. `capacity` is how much will come in all, as far as its memory may be taken already.
+    /// Appends data. `capacity` is the total length for which memory may be allocated now.
     pub(crate) fn push(&mut self, data: Bytes, capacity: usize) {
         if data.is_empty() {
             return;
@@ -31,7 +32,7 @@ impl Gather {
         self.parts.extend_from_slice(&data);
     }
 
-    /// The data.
+    /// Returns the collected data.
     pub(crate) fn take(&mut self) -> Bytes {
         if self.parts.is_empty() { std::mem::take(&mut self.whole) } else { self.parts.split().freeze() }
     }
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_piece_is_kept_and_several_are_joined() {
+    fn single_part_is_kept_and_several_are_joined() {
         let mut gather = Gather::default();
         let piece = Bytes::from(vec![1; 100]);
         gather.push(piece.clone(), 100);

@@ -1,32 +1,39 @@
-//! iSCSI (RFC 7143) for both ends: bytes in, actions out.
+//! The iSCSI protocol (RFC 7143) for targets and initiators, as state machines without I/O.
 //!
-//! Nothing here opens a socket, reads a clock or starts a thread. A shell moves bytes between a socket and a buffer, and
-//! does what the state machines ask for; so every dialogue can be a test, and every test a dialogue.
+//! The crate opens no socket, reads no clock and starts no thread. The caller moves bytes between a
+//! socket and a buffer and handles the returned events, so tests can script every exchange.
 //!
 //! ```text
-//!    socket                             this crate                                    above
-//!                 ┌─────────────────────────────────────────────────────────────┐
-//!  ── bytes ────▶ │ pdu::Decoder ─▶ TargetLogin ─────▶ target_connection::TargetConnection │ ─▶ target_connection::Event
-//!                 │   header and      names, CHAP,       command window, write  │      Command, TaskManagement,
-//!                 │   data digests,   key=value          data, task management, │      SendTargets, Logout …
-//!                 │   hard limits     negotiation        texts, logout          │
-//!  ◀── writev ─── │ Output ◀──────────────────────────── Data-In, residuals ◀── │ ◀─ complete(CommandCompletion)
-//!                 └─────────────────────────────────────────────────────────────┘
-//!                   initiator::{InitiatorLogin, InitiatorConnection}: the same, seen from the other end
+//!   socket                          this crate                            caller
+//!              ┌───────────────────────────────────────────────────┐
+//!  ── bytes ─▶ │ pdu::Decoder ──▶ TargetLogin ──▶ TargetConnection │ ─▶ Event: Command,
+//!              │  length limits    names, CHAP,    command window, │    TaskManagement,
+//!              │  digests          negotiation     write data,     │    SendTargets, Logout …
+//!              │                                   task management │
+//!  ◀─ writev ─ │ Output ◀──────────────────────── Data-In, status  │ ◀─ complete()
+//!              └───────────────────────────────────────────────────┘
+//!   The initiator has the same structure: InitiatorLogin, InitiatorConnection.
 //! ```
 //!
-//! The parts:
+//! Modules:
 //!
-//! * [`pdu`]: one file per PDU, the layout of the wire and the meaning of its fields; the [`pdu::Decoder`], which takes
-//!   every whole PDU of a buffer without copying data segments.
-//! * [`Output`]: what is to be sent, as one chain for one gathering write.
-//! * [`TargetLogin`] and [`initiator::InitiatorLogin`]: the login phase. Who may come in, what the secrets are and
-//!   where randomness comes from is the business of a [`LoginAuthority`].
-//! * [`target_connection::TargetConnection`] and [`initiator::InitiatorConnection`]: the full feature phase.
+//! * [`pdu`]: one file per PDU with its wire layout and the meaning of its fields. [`pdu::Decoder`]
+//!   extracts complete PDUs from a buffer without copying data segments.
+//! * [`Output`]: the bytes to send, as one chain for one vectored write.
+//! * [`TargetLogin`] and [`initiator_connection::InitiatorLogin`]: the login phase. A
+//!   [`LoginAuthority`] supplies access decisions, secrets and random bytes.
+//! * [`target_connection::TargetConnection`] and [`initiator_connection::InitiatorConnection`]: the
+//!   full feature phase.
 //!
-//! What is left out, and how a peer learns of it: one connection per session (MaxConnections is settled at 1), error
-//! recovery level 0 (SNACK is rejected, a wrong header digest closes the connection), data in order (DataPDUInOrder and
-//! DataSequenceInOrder are settled at Yes), CHAP as the only proof of identity.
+//! Not implemented, and what a peer observes:
+//!
+//! * several connections per session: MaxConnections is negotiated to 1;
+//!
+//! * error recovery above level 0: SNACK is rejected, a wrong header digest closes the connection;
+//!
+//! * data out of order: DataPDUInOrder and DataSequenceInOrder are negotiated to Yes;
+//!
+//! * authentication methods other than CHAP.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 

@@ -1,7 +1,7 @@
-//! The bytes a connection wants to send: one chain for one gathering write.
+//! The bytes that a connection has to send, as one chain for one vectored write.
 //!
-//! Headers and small data segments are laid one after the other into a shared scratch block; large data segments are
-//! linked in by reference. So thirty-two 4 KiB reads are answered by sixty-four slices and no copy of their data.
+//! Headers and small data segments are appended to a shared scratch block. Large data segments are
+//! linked by reference: 32 reads of 4 KiB become 64 slices, without a copy of their data.
 
 use std::{collections::VecDeque, io::IoSlice};
 
@@ -12,16 +12,17 @@ use crate::{
     pdu::{BHS_LEN, Bhs, Encode, padding, set_lengths},
 };
 
-/// Below this, copying a data segment next to its header is cheaper than a slice of its own.
+/// Data segments shorter than this are copied after their header: cheaper than a slice of their
+/// own.
 const COPY_BELOW: usize = 512;
-/// Size of the blocks in which headers are laid out.
+/// Size of a scratch block in bytes.
 const SCRATCH_LEN: usize = 8192;
 
-/// A queue of bytes to send. It is a [`Buf`], so `AsyncWriteExt::write_buf` sends as much of it as the socket takes,
-/// with one `writev`.
+/// A queue of bytes to send. It implements [`Buf`], so `AsyncWriteExt::write_buf` sends as much as
+/// the socket accepts with one `writev`.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Digests to be added; off until the login is over.
+    /// Digests to add; off until the login is complete.
     pub digests: Digests,
     sealed: VecDeque<Bytes>,
     open: BytesMut,
@@ -29,7 +30,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// An empty queue that adds these digests.
+    /// Creates an empty queue that adds these digests.
     pub fn new(digests: Digests) -> Self {
         Self { digests, ..Self::default() }
     }
@@ -41,7 +42,7 @@ impl Output {
         self.push_parts(pdu.bhs(), &pdu.ahs(), len, std::iter::once(data));
     }
 
-    /// Queues a PDU whose data segment of `data_len` bytes comes in several parts.
+    /// Queues a PDU whose data segment of `data_len` bytes is in several parts.
     pub(crate) fn push_parts(
         &mut self,
         mut bhs: Bhs,
@@ -96,17 +97,18 @@ impl Output {
         }
     }
 
-    /// Whether nothing waits to be sent.
+    /// Returns true if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Number of bytes that wait: a shell stops reading from a peer that does not read its answers.
+    /// Number of bytes to send. A caller stops reading from a peer that does not read its
+    /// responses.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes everything, as a list of slices in order.
+    /// Removes all bytes and returns them as slices in order.
     pub fn take_all(&mut self) -> Vec<Bytes> {
         let mut all: Vec<Bytes> = self.sealed.drain(..).collect();
         if !self.open.is_empty() {
@@ -117,7 +119,8 @@ impl Output {
     }
 }
 
-/// Growing by whole blocks keeps allocations rare: `BytesMut` reuses a block once all slices of it are gone.
+/// Reserves whole blocks, which keeps allocations rare: `BytesMut` reuses a block once all its
+/// slices are dropped.
 trait ReserveScratch {
     fn reserve_scratch(&mut self, additional: usize);
 }
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn advancing_by_any_step_yields_the_same_bytes() {
+    fn output_is_the_same_for_any_advance_step() {
         for step in [1, 47, 48, 52, 1000, 4097, 5000] {
             let (mut output, whole) = output();
             assert_eq!(output.remaining(), whole.len());
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vectored_view_is_the_whole_chain() {
+    fn vectored_chunks_cover_the_whole_output() {
         let (output, whole) = output();
         let mut slices = [IoSlice::new(&[]); 16];
         let count = output.chunks_vectored(&mut slices);
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_decodes_with_digests() {
+    fn output_with_digests_decodes() {
         let (mut output, _) = output();
         let mut decoder = Decoder { digests: output.digests, ..Decoder::default() };
         let mut wire = BytesMut::from(&output.take_all().concat()[..]);

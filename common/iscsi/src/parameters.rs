@@ -5,7 +5,7 @@ use crate::digest::Digests;
 /// Commands that an initiator may have outstanding unless the target is configured otherwise.
 pub(crate) const DEFAULT_COMMAND_WINDOW: u32 = 128;
 
-/// What both ends have agreed on, or what one of them is ready to agree on.
+/// The parameters that both ends agreed on, or that one end offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// HeaderDigest and DataDigest (RFC 7143 13.1).
@@ -16,9 +16,9 @@ pub struct Parameters {
     pub initial_r2t: bool,
     /// ImmediateData (13.11).
     pub immediate_data: bool,
-    /// The longest data segment we take: our MaxRecvDataSegmentLength (13.12).
+    /// Our MaxRecvDataSegmentLength in bytes (13.12): the longest data segment that we accept.
     pub max_receive_segment: u32,
-    /// The longest data segment the peer takes: its MaxRecvDataSegmentLength (13.12).
+    /// The peer's MaxRecvDataSegmentLength in bytes (13.12): the longest data segment that we send.
     pub max_send_segment: u32,
     /// MaxBurstLength (13.13).
     pub max_burst_length: u32,
@@ -41,7 +41,7 @@ pub struct Parameters {
 }
 
 impl Default for Parameters {
-    /// What holds when nothing is negotiated: the defaults of RFC 7143 13.
+    /// The values that apply without negotiation: the defaults of RFC 7143 13.
     fn default() -> Self {
         Self {
             digests: Digests::default(),
@@ -64,7 +64,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// What this implementation is ready to agree on as a target: large bursts, eight R2Ts at once, data in order, one
+    /// Returns the offer of this target: large bursts, eight outstanding R2Ts, data in order, one
     /// connection, error recovery level 0.
     pub fn offer_of_target() -> Self {
         Self {
@@ -79,7 +79,8 @@ impl Parameters {
         }
     }
 
-    /// How many bytes of a write may come without an R2T, immediate data included (RFC 7143 4.2.5.2).
+    /// Returns how many bytes of a write may arrive without an R2T, immediate data included (RFC
+    /// 7143 4.2.5.2).
     pub fn unsolicited_limit(&self) -> u32 {
         if self.initial_r2t && !self.immediate_data { 0 } else { self.first_burst_length }
     }

@@ -1,13 +1,13 @@
-//! Data of a read in as many parts as the store happened to have it.
+//! The data of a command as a chain of parts, so that no part is copied.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// A rope of byte slices: read data on its way out, never copied.
+/// A chain of byte slices. Read data is passed to the socket without a copy.
 #[derive(Clone, Debug, Default)]
 pub struct PayloadChain {
-    // One part is by far the most frequent, and needs no allocation.
+    // Most chains have one part, which needs no allocation.
     first: Bytes,
     rest: VecDeque<Bytes>,
     len: usize,
@@ -19,7 +19,7 @@ impl PayloadChain {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -37,14 +37,14 @@ impl PayloadChain {
         }
     }
 
-    /// Drops everything behind the first `len` bytes.
+    /// Drops all bytes after the first `len`.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             *self = self.split_to(len);
         }
     }
 
-    /// Takes the first `len` bytes off, or all when there are fewer.
+    /// Removes the first `len` bytes and returns them; all bytes if there are fewer.
     pub fn split_to(&mut self, len: usize) -> Self {
         let mut head = Self::default();
         while head.len < len && self.len > 0 {
@@ -58,7 +58,7 @@ impl PayloadChain {
         head
     }
 
-    /// The bytes in one piece, copied when there are several parts.
+    /// Returns the bytes in one part; copies if there are several parts.
     pub fn to_bytes(&self) -> Bytes {
         if self.rest.is_empty() {
             return self.first.clone();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splitting_keeps_every_byte_in_order() {
+    fn splitting_a_payload_keeps_byte_order() {
         let whole: Vec<u8> = (0..=255).collect();
         for step in [1, 7, 100, 256, 300] {
             let mut payload: PayloadChain = whole.chunks(50).map(Bytes::copy_from_slice).collect();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn truncating_beyond_the_end_changes_nothing() {
+    fn truncating_beyond_the_end_is_a_no_op() {
         let mut payload = PayloadChain::from(vec![1, 2, 3]);
         payload.truncate(9);
         assert_eq!(&payload.to_bytes()[..], [1, 2, 3]);

@@ -1,11 +1,11 @@
-//! Serial number arithmetic (RFC 1982), by which CmdSN, StatSN and DataSN are compared (RFC 7143 4.2.2).
+//! Serial number arithmetic (RFC 1982), which compares CmdSN, StatSN and DataSN (RFC 7143 4.2.2).
 
-/// Whether `a` comes before `b`.
+/// Returns true if `a` precedes `b`.
 pub(crate) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// The later one of two numbers.
+/// Returns the later of two numbers.
 pub(crate) fn later(a: u32, b: u32) -> u32 {
     if before(a, b) { b } else { a }
 }
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_wrap_around() {
+    fn serial_numbers_compare_across_the_wrap() {
         assert!(before(1, 2));
         assert!(!before(2, 2));
         assert!(before(u32::MAX, 0));

@@ -1,4 +1,4 @@
-//! Scripted peers, so that tests read as dialogues.
+//! Scripted peers for tests.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const INITIATOR: &str = "iqn.1998-01.com.vmware:esx1";
 pub(crate) const TARGET: &str = "iqn.2026-11.io.ibid:array";
 
-/// An authority with one answer to everything, and challenges that count up.
+/// An authority with a fixed answer. Its challenges are a counter.
 pub(crate) struct Authority {
     pub(crate) authentication: Result<Authentication, LoginStatus>,
     pub(crate) admission: Result<u16, LoginStatus>,
@@ -49,7 +49,7 @@ impl LoginAuthority for Authority {
     }
 }
 
-/// What an initiator of the tests brings to a login.
+/// Returns the login configuration of the test initiator.
 pub(crate) fn initiator_config() -> InitiatorLoginConfig {
     InitiatorLoginConfig {
         initiator: INITIATOR.to_owned(),
@@ -62,10 +62,10 @@ pub(crate) fn initiator_config() -> InitiatorLoginConfig {
     }
 }
 
-/// How a login between both state machines ended, for each of them.
+/// Results of a login, at the initiator and at the target.
 pub(crate) type LoginEnds = (Result<Established, LoginError>, Result<Established, LoginRefusal>);
 
-/// Lets an initiator log in at a target.
+/// Logs the initiator in at the target.
 pub(crate) fn log_in(initiator: InitiatorLoginConfig, target: LoginConfig, authority: &mut Authority) -> LoginEnds {
     let (mut to_target, mut to_initiator) = (Output::default(), Output::default());
     let (mut at_target, mut at_initiator) = (BytesMut::new(), BytesMut::new());
@@ -73,7 +73,7 @@ pub(crate) fn log_in(initiator: InitiatorLoginConfig, target: LoginConfig, autho
     let mut answering = TargetLogin::new(target);
     let mut accepted = None;
     loop {
-        assert!(!to_target.is_empty() || !to_initiator.is_empty(), "both ends wait");
+        assert!(!to_target.is_empty() || !to_initiator.is_empty(), "neither end has output");
         flow(&mut to_target, &mut at_target);
         match answering.receive(&mut at_target, authority, &mut to_initiator) {
             LoginProgress::Pending => {}
@@ -102,7 +102,7 @@ pub(crate) fn flow(from: &mut Output, to: &mut BytesMut) {
     }
 }
 
-/// A login that is over, with these parameters.
+/// Returns a completed login with these parameters.
 pub(crate) fn established(parameters: Parameters, kind: SessionKind) -> Established {
     Established {
         request: SessionRequest {
@@ -122,7 +122,7 @@ pub(crate) fn established(parameters: Parameters, kind: SessionKind) -> Establis
     }
 }
 
-/// A scripted initiator in front of a target connection: it sends PDUs as they are written, right or wrong.
+/// A scripted initiator connected to a target connection. It sends any PDU, valid or not.
 pub(crate) struct Peer {
     pub(crate) target: TargetConnection,
     pub(crate) parameters: Parameters,
@@ -150,7 +150,7 @@ impl Peer {
         }
     }
 
-    /// Sends a PDU; gives what the target wants done.
+    /// Sends a PDU; returns the events of the target.
     pub(crate) fn send(&mut self, pdu: &impl Encode) -> Vec<Event> {
         let mut output = Output::new(self.parameters.digests);
         output.push(pdu);
@@ -165,7 +165,7 @@ impl Peer {
         events
     }
 
-    /// What the target has answered since the last time.
+    /// Returns the PDUs that the target sent since the last call.
     pub(crate) fn replies(&mut self) -> Vec<Pdu> {
         flow(self.target.output(), &mut self.replies);
         let mut pdus = Vec::new();
@@ -173,11 +173,11 @@ impl Peer {
             assert!(frame.data_digest_ok);
             pdus.push(Pdu::load(frame).unwrap());
         }
-        assert!(self.replies.is_empty(), "a PDU was cut");
+        assert!(self.replies.is_empty(), "incomplete PDU");
         pdus
     }
 
-    /// The one PDU the target has answered.
+    /// Returns the only PDU that the target sent.
     pub(crate) fn reply(&mut self) -> Pdu {
         let mut replies = self.replies();
         assert_eq!(replies.len(), 1, "{replies:?}");
@@ -190,15 +190,15 @@ pub(crate) fn command(tag: u32, cmd_sn: u32) -> ScsiCommand {
     ScsiCommand { final_: true, lun: LUN, initiator_task_tag: tag, cmd_sn, ..ScsiCommand::default() }
 }
 
-/// A command that reads.
+/// A read command.
 pub(crate) fn read(tag: u32, cmd_sn: u32, expected_length: u32) -> ScsiCommand {
     ScsiCommand { read: true, expected_length, ..command(tag, cmd_sn) }
 }
 
-/// A command that writes, with this immediate data.
+/// A write command with this immediate data.
 pub(crate) fn write(tag: u32, cmd_sn: u32, expected_length: u32, immediate: &[u8]) -> ScsiCommand {
     ScsiCommand { write: true, expected_length, data: Bytes::copy_from_slice(immediate), ..command(tag, cmd_sn) }
 }
 
-/// The logical unit of the tests.
+/// The logical unit that tests use.
 pub(crate) const LUN: WireLun = WireLun(0x0001_0000_0000_0000);

@@ -1,12 +1,12 @@
-//! The seeded slice: bytes at random seldom get past the first header, so the streams are made of PDUs that are almost
-//! right.
+//! Seeded fuzz runs. Random bytes rarely pass the first header, so the streams consist of almost
+//! valid PDUs.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// One PDU with an opcode that exists, lengths that fit, small numbers in the tags and sequence numbers, and anything
-/// in the rest.
+/// A PDU with a valid opcode, matching lengths, small tags and sequence numbers, and random other
+/// fields.
 fn almost_pdu() -> impl Strategy<Value = Vec<u8>> {
     let opcodes = prop::sample::select(vec![0u8, 1, 1, 1, 2, 3, 4, 5, 5, 5, 6, 0x10, 0x20, 0x25, 0x31, 0x3f, 0x1e]);
     let small = || prop_oneof![0u32..6, Just(u32::MAX), any::<u32>()];
@@ -32,7 +32,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(almost_pdu(), 0..40).prop_map(|pdus| pdus.concat())
 }
 
-/// Text of keys that exist, with values that are almost right.
+/// Text of existing keys with almost valid values.
 fn almost_text() -> impl Strategy<Value = Vec<u8>> {
     let keys = vec![
         "InitiatorName",
@@ -73,23 +73,23 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn streams_of_pdus(choice: u8, stream in stream()) {
+    fn almost_valid_pdu_streams_keep_invariants(choice: u8, stream in stream()) {
         fuzz_pdu(&[&[choice][..], &stream[..]].concat());
         fuzz_login(&stream);
     }
 
     #[test]
-    fn login_texts(text in almost_text()) {
+    fn almost_valid_login_texts_keep_invariants(text in almost_text()) {
         fuzz_login_text(&text);
     }
 
     #[test]
-    fn connections(flags: u8, pace: u8, stream in stream()) {
+    fn almost_valid_connections_keep_invariants(flags: u8, pace: u8, stream in stream()) {
         fuzz_target_connection(&[&[flags, pace][..], &stream[..]].concat());
     }
 
     #[test]
-    fn noise(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+    fn random_bytes_keep_invariants(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
         fuzz_pdu(&bytes);
         fuzz_login(&bytes);
         fuzz_login_text(&bytes);

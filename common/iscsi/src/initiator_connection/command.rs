@@ -1,4 +1,4 @@
-//! One command of the initiator: its data on the way out, its data on the way in.
+//! One command of the initiator: sends its write data, collects its read data.
 
 use bytes::Bytes;
 
@@ -12,23 +12,23 @@ use crate::{
     pdu::{DataIn, DataOut, Encode, NO_TAG, R2t, Residual, ScsiCommand, ScsiResponse, WireLun},
 };
 
-/// A command that was sent and has not ended.
+/// A command that was sent and is not complete.
 #[derive(Debug)]
-pub(super) struct Outstanding {
+pub(super) struct OutstandingCommand {
     id: CommandId,
     tag: u32,
     cmd_sn: u32,
     request: InitiatorCommand,
     /// Expected Data Transfer Length of the write half.
     expected_write: u32,
-    /// How much of the data was sent; what is left is in `request.data`.
+    /// Number of data bytes sent; the rest is in `request.data`.
     sent: u32,
     received: Gather,
-    /// The number of the next Data-In or R2T.
+    /// Number of the next Data-In or R2T.
     next_sn: u32,
 }
 
-impl Outstanding {
+impl OutstandingCommand {
     pub(super) fn new(id: CommandId, tag: u32, cmd_sn: u32, request: InitiatorCommand) -> Self {
         let length = len_u32(request.data.len());
         let expected_write = request.expected_write.unwrap_or(length);
@@ -47,7 +47,8 @@ impl Outstanding {
         self.request.lun
     }
 
-    /// Sends the command, with as much immediate and unsolicited data as was agreed on (RFC 7143 4.2.5.2).
+    /// Sends the command with as much immediate and unsolicited data as negotiated (RFC 7143
+    /// 4.2.5.2).
     pub(super) fn send(&mut self, parameters: &Parameters, exp_stat_sn: u32, output: &mut Output) {
         let write = self.expected_write > 0;
         let (read, bidirectional) = (self.request.expected_read > 0, write && self.request.expected_read > 0);
@@ -106,8 +107,8 @@ impl Outstanding {
         }
     }
 
-    /// The next bytes of the data; zeros when more is asked for than there is, which happens only where the expected
-    /// length was set by hand.
+    /// Removes the next bytes of the data, padded with zeros. Padding occurs only if the expected
+    /// length was set explicitly.
     fn take_data(&mut self, length: u32) -> PayloadChain {
         self.sent += length;
         let mut data = self.request.data.split_to(length as usize);
@@ -118,7 +119,7 @@ impl Outstanding {
         data
     }
 
-    /// Answers an R2T.
+    /// Sends the data that an R2T requests.
     pub(super) fn ready_to_transfer(
         &mut self,
         r2t: &R2t,
@@ -131,35 +132,36 @@ impl Outstanding {
             && r2t.desired_length <= parameters.max_burst_length
             && r2t.desired_length <= self.expected_write - self.sent;
         if !fits {
-            return Err(CloseReason::Protocol("R2T for data that is not next"));
+            return Err(CloseReason::Protocol("R2T out of order"));
         }
-        self.take_sn(r2t.r2t_sn)?;
+        self.check_sn(r2t.r2t_sn)?;
         self.send_data(r2t.target_transfer_tag, r2t.desired_length, parameters, exp_stat_sn, output);
         Ok(())
     }
 
-    /// Takes data; gives the response when it came with the data.
+    /// Adds read data; returns the status if it came with the data.
     pub(super) fn data_in(&mut self, pdu: DataIn) -> Result<Option<(u8, Residual)>, CloseReason> {
-        self.take_sn(pdu.data_sn)?;
+        self.check_sn(pdu.data_sn)?;
         let end = self.received.len() + pdu.data.len();
         if pdu.buffer_offset as usize != self.received.len() || end > self.request.expected_read as usize {
-            return Err(CloseReason::Protocol("Data-In that is not next"));
+            return Err(CloseReason::Protocol("Data-In out of order or too long"));
         }
         self.received.push(pdu.data, self.request.expected_read as usize);
         Ok(pdu.status)
     }
 
-    /// RFC 7143 11.7.5: for input (read) or bidirectional Data-In PDUs, the DataSN is the input PDU number within the
-    /// data transfer for the command identified by the Initiator Task Tag. R2T and Data-In PDUs ... share the numbering.
-    fn take_sn(&mut self, sn: u32) -> Result<(), CloseReason> {
+    /// RFC 7143 11.7.5: for input (read) or bidirectional Data-In PDUs, the DataSN is the input PDU
+    /// number within the data transfer for the command identified by the Initiator Task Tag. R2T
+    /// and Data-In PDUs ... share the numbering.
+    fn check_sn(&mut self, sn: u32) -> Result<(), CloseReason> {
         if sn != self.next_sn {
-            return Err(CloseReason::Protocol("Data-In or R2T out of sequence"));
+            return Err(CloseReason::Protocol("DataSN or R2TSN out of sequence"));
         }
         self.next_sn += 1;
         Ok(())
     }
 
-    /// The end of the command, with the last data.
+    /// Completes the command with a status that came with the last data.
     pub(super) fn end_with_data(mut self, status: u8, residual: Residual) -> Response {
         Response {
             status: Some(status),
@@ -170,13 +172,13 @@ impl Outstanding {
         }
     }
 
-    /// The end of the command.
+    /// Completes the command with a SCSI Response.
     pub(super) fn end(mut self, response: ScsiResponse) -> Result<Response, CloseReason> {
-        // RFC 7143 11.4.8: ExpDataSN is the number of Data-In PDUs. RFC 3720 counted the R2Ts too, and targets differ; after
-        // a write it tells nothing that is not known from the data that was asked for. Fewer than came are no loss: tgt counts
-        // none when it sends data and then refuses the command.
+        // RFC 7143 11.4.8: ExpDataSN is the number of Data-In PDUs. RFC 3720 also counted R2Ts, and
+        // targets differ, so it is not checked after a write. A count that is too low is accepted:
+        // tgt reports zero if it sends data and then fails the command.
         if !response.target_failure && self.expected_write == 0 && response.exp_data_sn > self.next_sn {
-            return Err(CloseReason::Protocol("data is missing"));
+            return Err(CloseReason::Protocol("read data missing"));
         }
         Ok(Response {
             status: (!response.target_failure).then_some(response.status),

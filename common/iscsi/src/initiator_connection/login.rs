@@ -12,64 +12,64 @@ use crate::{
     text::{self, Assembler, Negotiation, Pairs, name},
 };
 
-/// Most text of one login response, over all its PDUs.
+/// Longest text of one login response over all its PDUs, in bytes.
 const MAX_TEXT_LEN: usize = 16 << 10;
-/// Most responses of one login.
+/// Most responses in one login.
 const MAX_RESPONSES: u32 = 64;
-/// The tag of all requests of the login.
+/// Task tag of all login requests.
 const TASK_TAG: u32 = 0;
 /// CmdSN of the first command.
 const FIRST_CMD_SN: u32 = 1;
 
-/// What an initiator brings to a login.
+/// An initiator's login configuration.
 #[derive(Clone, Debug)]
 pub struct InitiatorLoginConfig {
     /// InitiatorName.
     pub initiator: String,
     /// InitiatorAlias.
     pub initiator_alias: Option<String>,
-    /// TargetName; none for a discovery session.
+    /// TargetName; `None` for a discovery session.
     pub target: Option<String>,
     /// ISID.
     pub isid: [u8; 6],
     /// CID.
     pub cid: u16,
-    /// What the initiator asks for.
+    /// Parameters to offer.
     pub offer: Parameters,
-    /// CHAP, when the initiator can prove itself.
+    /// CHAP credentials, if the initiator has any.
     pub chap: Option<ChapIdentity>,
 }
 
-/// The secrets of an initiator.
+/// The CHAP credentials of an initiator.
 #[derive(Clone, Debug)]
 pub struct ChapIdentity {
-    /// CHAP_N to give.
+    /// CHAP_N to send.
     pub user: String,
     /// The initiator's secret.
     pub secret: ChapSecret,
-    /// Offer MD5 alone: tgt takes 7, which is SHA-256, for SHA-1.
+    /// Offer only MD5. tgt interprets algorithm 7, which is SHA-256, as SHA-1.
     pub md5_only: bool,
-    /// When the target shall prove itself too.
+    /// Set to authenticate the target too.
     pub mutual: Option<MutualChap>,
 }
 
-/// What is asked of the target in mutual CHAP.
+/// How to authenticate the target in mutual CHAP.
 #[derive(Clone, Debug)]
 pub struct MutualChap {
-    /// CHAP_N the target has to give; none accepts any.
+    /// CHAP_N that the target must send; `None` accepts any.
     pub user: Option<String>,
     /// The target's secret.
     pub secret: ChapSecret,
     /// CHAP_I to send.
     pub identifier: u8,
-    /// CHAP_C to send: it must be unpredictable, and is used for one login only.
+    /// CHAP_C to send. It must be unpredictable and must not be reused.
     pub challenge: Vec<u8>,
 }
 
-/// How far a login has come.
+/// The progress of a login.
 #[derive(Debug)]
 pub enum InitiatorLoginProgress {
-    /// More is to come from the target.
+    /// More responses must arrive from the target.
     Pending,
     /// The full feature phase begins.
     Established(Box<Established>),
@@ -80,31 +80,31 @@ pub enum InitiatorLoginProgress {
 /// Why a login failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoginError {
-    /// The target refused, with this Status-Class and Status-Detail.
-    #[error("the target refused the login with status {0:#06x}")]
+    /// The target refused the login with this Status-Class and Status-Detail.
+    #[error("target refused the login with status {0:#06x}")]
     Refused(u16),
-    /// The target is elsewhere: TargetAddress.
-    #[error("the target moved to {0}")]
+    /// The target redirects to this TargetAddress.
+    #[error("target moved to {0}")]
     Moved(String),
-    /// The target could not prove itself, or wants a proof we cannot give.
+    /// Authentication failed at either end.
     #[error("authentication failed: {0}")]
     Authentication(&'static str),
-    /// The target broke the protocol.
+    /// The target violated the protocol.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
 }
 
-/// What the security negotiation waits for.
+/// The next step of the security negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Security {
     Method,
     Challenge,
-    /// The target's proof in mutual CHAP.
+    /// Expect the target's response in mutual CHAP.
     Proof(Algorithm),
     Done,
 }
 
-/// One login, from the first byte of a connection to the full feature phase or to its failure.
+/// A login, from the first byte of a connection to the full feature phase or failure.
 #[derive(Debug)]
 pub struct InitiatorLogin {
     config: InitiatorLoginConfig,
@@ -119,7 +119,7 @@ pub struct InitiatorLogin {
 }
 
 impl InitiatorLogin {
-    /// A login; the first request is put into `output`.
+    /// Starts a login and puts the first request into `output`.
     pub fn start(config: InitiatorLoginConfig, output: &mut Output) -> Self {
         let login = Self {
             decoder: Decoder::new(DecodeLimits::default()),
@@ -145,7 +145,7 @@ impl InitiatorLogin {
         let methods = match &login.config.chap {
             None => "None",
             Some(ChapIdentity { mutual: None, .. }) => "CHAP,None",
-            // Whoever wants a proof from the target cannot do without.
+            // An initiator that authenticates the target requires CHAP.
             Some(ChapIdentity { mutual: Some(_), .. }) => "CHAP",
         };
         pairs.push((name::AUTH_METHOD.to_owned(), methods.to_owned()));
@@ -154,13 +154,13 @@ impl InitiatorLogin {
         login
     }
 
-    /// Takes the login responses at the front of `input` and goes on. After the last one it takes nothing more.
+    /// Processes the login responses at the front of `input`. It reads nothing after the last one.
     pub fn receive(&mut self, input: &mut BytesMut, output: &mut Output) -> InitiatorLoginProgress {
         loop {
             let step = match self.decoder.next(input) {
                 Ok(None) => return InitiatorLoginProgress::Pending,
                 Ok(Some(frame)) => self.step(frame, output),
-                Err(_) => Err(LoginError::Protocol("login response that cannot be decoded")),
+                Err(_) => Err(LoginError::Protocol("malformed login response")),
             };
             match step {
                 Ok(None) => {}
@@ -170,7 +170,8 @@ impl InitiatorLogin {
         }
     }
 
-    /// How many bytes the PDU at the front of `input` has: what a reader should make room for.
+    /// Returns the length in bytes of the PDU at the front of `input`, so that a reader can reserve
+    /// space.
     pub fn wanted(&self, input: &[u8]) -> usize {
         self.decoder.wanted(input)
     }
@@ -195,7 +196,7 @@ impl InitiatorLogin {
         }
         self.responses += 1;
         if self.responses > MAX_RESPONSES {
-            return Err(LoginError::Protocol("the login does not come to an end"));
+            return Err(LoginError::Protocol("login takes too many PDUs"));
         }
         let response = LoginResponse::load(frame).map_err(|_| LoginError::Protocol("malformed login response"))?;
         self.exp_stat_sn = response.sn.stat_sn.wrapping_add(1);
@@ -209,10 +210,10 @@ impl InitiatorLogin {
             return Err(refused(response.status, &pairs));
         }
         if response.version_active != VERSION {
-            return Err(LoginError::Protocol("unknown protocol version"));
+            return Err(LoginError::Protocol("unsupported protocol version"));
         }
         if response.stage != self.stage {
-            return Err(LoginError::Protocol("response for another stage"));
+            return Err(LoginError::Protocol("login response for another stage"));
         }
         match self.stage {
             Stage::Security => self.security_step(&response, &pairs, output)?,
@@ -238,7 +239,11 @@ impl InitiatorLogin {
                 }
                 (Some("None"), None | Some(ChapIdentity { mutual: None, .. })) => self.security = Security::Done,
                 (None, None) => self.security = Security::Done,
-                _ => return Err(LoginError::Authentication("the target chose a method that was not offered")),
+                _ => {
+                    return Err(LoginError::Authentication(
+                        "target chose an authentication method that was not offered",
+                    ));
+                }
             },
             Security::Challenge => answers = self.answer_challenge(find)?,
             Security::Proof(algorithm) => self.check_proof(algorithm, find)?,
@@ -249,7 +254,7 @@ impl InitiatorLogin {
                 self.stage = Stage::Operational;
                 self.offer(output);
             }
-            Some(_) => return Err(LoginError::Authentication("the target went on without authentication")),
+            Some(_) => return Err(LoginError::Authentication("target left the security stage without authentication")),
             None => {
                 let ready = !matches!(self.security, Security::Method | Security::Challenge);
                 self.send(&answers, ready.then_some(Stage::Operational), output);
@@ -258,10 +263,10 @@ impl InitiatorLogin {
         Ok(())
     }
 
-    /// CHAP_N and CHAP_R for the target's challenge, and our own challenge for mutual CHAP.
+    /// Builds CHAP_N and CHAP_R for the target's challenge, and our challenge for mutual CHAP.
     fn answer_challenge<'a>(&mut self, find: impl Fn(&str) -> Option<&'a str>) -> Result<Pairs, LoginError> {
         let Some(identity) = &self.config.chap else {
-            return Err(LoginError::Authentication("no CHAP secret"));
+            return Err(LoginError::Authentication("no CHAP secret configured"));
         };
         let challenge = (|| {
             let algorithm = Algorithm::from_value(find(key::ALGORITHM)?)?;
@@ -269,7 +274,7 @@ impl InitiatorLogin {
             Some((algorithm, identifier, chap::decode_binary(find(key::CHALLENGE)?)?))
         })();
         let Some((algorithm, identifier, challenge)) = challenge else {
-            return Err(LoginError::Authentication("the target sent no usable challenge"));
+            return Err(LoginError::Authentication("target sent no valid CHAP challenge"));
         };
         let response = algorithm.response(identifier, &identity.secret, &challenge);
         let mut answers = vec![
@@ -280,7 +285,7 @@ impl InitiatorLogin {
             None => Security::Done,
             Some(mutual) => {
                 if chap::same_secret(&mutual.secret, &identity.secret) || mutual.challenge == challenge {
-                    return Err(LoginError::Authentication("mutual CHAP needs two secrets and two challenges"));
+                    return Err(LoginError::Authentication("mutual CHAP needs different secrets and challenges"));
                 }
                 answers.push((key::IDENTIFIER.to_owned(), mutual.identifier.to_string()));
                 answers.push((key::CHALLENGE.to_owned(), chap::encode_binary(&mutual.challenge)));
@@ -296,14 +301,14 @@ impl InitiatorLogin {
         find: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<(), LoginError> {
         let Some(mutual) = self.config.chap.as_ref().and_then(|identity| identity.mutual.as_ref()) else {
-            return Err(LoginError::Authentication("no secret of the target"));
+            return Err(LoginError::Authentication("no target secret configured"));
         };
         let (Some(user), Some(response)) = (find(key::NAME), find(key::RESPONSE).and_then(chap::decode_binary)) else {
-            return Err(LoginError::Authentication("the target did not prove itself"));
+            return Err(LoginError::Authentication("target sent no CHAP response"));
         };
         let named = mutual.user.as_deref().is_none_or(|wanted| wanted == user);
         if !named || !algorithm.verify(mutual.identifier, &mutual.secret, &mutual.challenge, &response) {
-            return Err(LoginError::Authentication("the target's proof is wrong"));
+            return Err(LoginError::Authentication("target sent a wrong CHAP response"));
         }
         self.security = Security::Done;
         Ok(())
@@ -323,10 +328,10 @@ impl InitiatorLogin {
         let declared = [name::TARGET_PORTAL_GROUP_TAG, name::TARGET_ALIAS, name::TARGET_ADDRESS];
         let settled = pairs.iter().filter(|(key, _)| !declared.contains(&key.as_str()));
         let answers = self.negotiation.receive_all(settled.map(|(key, value)| (key.as_str(), value.as_str())));
-        let answers = answers.map_err(|_| LoginError::Protocol("a key was settled twice"))?;
+        let answers = answers.map_err(|_| LoginError::Protocol("key negotiated twice"))?;
         match response.transit_to {
             Some(Stage::FullFeature) => Ok(Some(self.establish(response.tsih))),
-            Some(_) => Err(LoginError::Protocol("transit to an impossible stage")),
+            Some(_) => Err(LoginError::Protocol("invalid stage transition")),
             None => {
                 self.send(&answers, Some(Stage::FullFeature), output);
                 Ok(None)
@@ -359,7 +364,7 @@ impl InitiatorLogin {
     }
 }
 
-/// RFC 7143 11.13.5: class 1 is a redirection, and comes with the address to go to.
+/// RFC 7143 11.13.5: class 1 is a redirection and carries the new address.
 fn refused(status: u16, pairs: &Pairs) -> LoginError {
     let address = pairs.iter().find(|(key, _)| key == name::TARGET_ADDRESS);
     match (status >> 8, address) {

@@ -1,6 +1,7 @@
-//! The initiator's side: login and the full feature phase.
+//! The initiator's side of a connection: login and full feature phase.
 //!
-//! It shares the wire with [`target`](crate::target_connection) and none of its decisions: each end checks what the other does.
+//! It shares the wire format with [`target_connection`](crate::target_connection) but no logic, so
+//! each end checks the other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -24,18 +25,18 @@ mod login;
 mod receive;
 mod types;
 
-use command::Outstanding;
+use command::OutstandingCommand;
 pub use login::{ChapIdentity, InitiatorLogin, InitiatorLoginConfig, InitiatorLoginProgress, LoginError, MutualChap};
 pub use types::{CloseReason, CommandId, Event, InitiatorCommand, RequestId, Response};
 
-/// Longest text of a response, over all its PDUs.
+/// Longest text of a response over all its PDUs, in bytes.
 const MAX_TEXT_LEN: usize = 1 << 20;
-/// Longest list of additional header segments a target may send; there are none.
+/// Longest list of additional header segments in bytes. Targets send none.
 const MAX_AHS_LEN: u32 = 64;
 
-/// A request other than a command that waits for its answer.
+/// An unanswered request other than a command.
 #[derive(Debug)]
-enum Pending {
+enum PendingRequest {
     Ping,
     Text { collected: BytesMut },
     TaskManagement { function: TaskFunction, lun: WireLun, task: Option<CommandId>, cmd_sn: u32 },
@@ -56,14 +57,14 @@ pub struct InitiatorConnection {
     exp_stat_sn: u32,
     next_id: u64,
     next_tag: u32,
-    /// Commands that wait for the target's window.
+    /// Commands waiting for the target's window.
     queue: VecDeque<(CommandId, InitiatorCommand)>,
-    outstanding: HashMap<u32, Outstanding>,
-    pending: HashMap<u32, Pending>,
+    outstanding: HashMap<u32, OutstandingCommand>,
+    pending: HashMap<u32, PendingRequest>,
 }
 
 impl InitiatorConnection {
-    /// The connection that `established` has become.
+    /// Creates the connection from a completed login.
     pub fn new(established: &Established, mut output: Output) -> Self {
         let parameters = established.parameters.clone();
         let max_data_segment = parameters.max_receive_segment;
@@ -88,23 +89,24 @@ impl InitiatorConnection {
         }
     }
 
-    /// Sends a command, at once or when the target's window has room.
+    /// Sends a command, immediately or once the target's window allows it.
     pub fn submit(&mut self, request: InitiatorCommand) -> CommandId {
         let id = CommandId(self.next_id);
         self.next_id += 1;
         self.queue.push_back((id, request));
-        self.pump();
+        self.send_queued();
         id
     }
 
-    /// Sends a task management function, for immediate delivery. `task` is the command that ABORT TASK names.
+    /// Sends a task management function for immediate delivery. `task` is the command that ABORT
+    /// TASK aborts.
     pub fn task_management(&mut self, function: TaskFunction, lun: WireLun, task: Option<CommandId>) -> RequestId {
-        // A command that waits for the window was never sent: it is forgotten, and the target will not know it.
+        // A queued command was never sent; it is dropped, because the target does not know it.
         self.queue.retain(|&(id, _)| Some(id) != task);
         let named = self.outstanding.iter().find(|(_, command)| Some(command.id()) == task);
         let (referenced_task_tag, ref_cmd_sn) = named.map_or((NO_TAG, 0), |(&tag, command)| (tag, command.cmd_sn()));
         let (initiator_task_tag, cmd_sn) = (self.task_tag(), self.cmd_sn);
-        self.pending.insert(initiator_task_tag, Pending::TaskManagement { function, lun, task, cmd_sn });
+        self.pending.insert(initiator_task_tag, PendingRequest::TaskManagement { function, lun, task, cmd_sn });
         self.output.push(&TaskManagementRequest {
             immediate: true,
             function,
@@ -119,7 +121,7 @@ impl InitiatorConnection {
         RequestId(initiator_task_tag)
     }
 
-    /// Asks which targets there are.
+    /// Requests a list of targets.
     pub fn send_targets(&mut self, scope: &SendTargets) -> RequestId {
         let value = match scope {
             SendTargets::All => "All",
@@ -127,7 +129,7 @@ impl InitiatorConnection {
             SendTargets::Named(name) => name,
         };
         let initiator_task_tag = self.task_tag();
-        self.pending.insert(initiator_task_tag, Pending::Text { collected: BytesMut::new() });
+        self.pending.insert(initiator_task_tag, PendingRequest::Text { collected: BytesMut::new() });
         self.push_text(initiator_task_tag, NO_TAG, text::encode([(name::SEND_TARGETS, value)]));
         RequestId(initiator_task_tag)
     }
@@ -145,10 +147,10 @@ impl InitiatorConnection {
         });
     }
 
-    /// Asks the target whether it is there; the answer is [`Event::Pong`].
+    /// Pings the target; [`Event::Pong`] reports the response.
     pub fn ping(&mut self, data: Bytes) {
         let initiator_task_tag = self.task_tag();
-        self.pending.insert(initiator_task_tag, Pending::Ping);
+        self.pending.insert(initiator_task_tag, PendingRequest::Ping);
         self.push_nop_out(NopOut { initiator_task_tag, target_transfer_tag: NO_TAG, data, ..NopOut::default() });
     }
 
@@ -156,10 +158,10 @@ impl InitiatorConnection {
         self.output.push(&NopOut { immediate: true, cmd_sn: self.cmd_sn, exp_stat_sn: self.exp_stat_sn, ..nop });
     }
 
-    /// Leaves; the answer is [`Event::LoggedOut`].
+    /// Logs out; [`Event::LoggedOut`] reports the response.
     pub fn logout(&mut self, reason: LogoutReason) {
         let initiator_task_tag = self.task_tag();
-        self.pending.insert(initiator_task_tag, Pending::Logout);
+        self.pending.insert(initiator_task_tag, PendingRequest::Logout);
         self.output.push(&LogoutRequest {
             immediate: true,
             reason,
@@ -170,13 +172,13 @@ impl InitiatorConnection {
         });
     }
 
-    /// Takes every whole PDU at the front of `input`, and appends what happened. After [`Event::Close`] nothing more is
-    /// taken.
+    /// Processes every complete PDU at the front of `input` and appends the resulting events. After
+    /// [`Event::Close`] it reads nothing more.
     pub fn receive(&mut self, input: &mut BytesMut, events: &mut Vec<Event>) {
         while !self.closed {
             let result = match self.decoder.next(input) {
                 Ok(None) => break,
-                Ok(Some(frame)) => self.frame(frame, events),
+                Ok(Some(frame)) => self.process_frame(frame, events),
                 Err(error) => Err(CloseReason::Stream(error)),
             };
             if let Err(reason) = result {
@@ -184,20 +186,20 @@ impl InitiatorConnection {
                 events.push(Event::Close(reason));
             }
         }
-        self.pump();
+        self.send_queued();
     }
 
-    /// Commands that wait for the target's window.
+    /// Commands waiting for the target's window.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Commands that were sent and have not ended.
+    /// Number of commands that were sent and are not complete.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// What was agreed on at login.
+    /// Returns the parameters negotiated at login.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -207,25 +209,27 @@ impl InitiatorConnection {
         &mut self.output
     }
 
-    /// How many bytes the PDU at the front of `input` has: what a reader should make room for.
+    /// Returns the length in bytes of the PDU at the front of `input`, so that a reader can reserve
+    /// space.
     pub fn wanted(&self, input: &[u8]) -> usize {
         self.decoder.wanted(input)
     }
 
-    /// Sends what the window admits.
-    fn pump(&mut self) {
-        // RFC 7143 4.2.2.1: ... the initiator MUST NOT send a command with a CmdSN greater than MaxCmdSN.
+    /// Sends the queued commands that the window admits.
+    fn send_queued(&mut self) {
+        // RFC 7143 4.2.2.1: ... the initiator MUST NOT send a command with a CmdSN greater than
+        // MaxCmdSN.
         while !self.closed && !before(self.max_cmd_sn, self.cmd_sn) {
             let Some((id, request)) = self.queue.pop_front() else { return };
             let tag = self.task_tag();
-            let mut command = Outstanding::new(id, tag, self.cmd_sn, request);
+            let mut command = OutstandingCommand::new(id, tag, self.cmd_sn, request);
             command.send(&self.parameters, self.exp_stat_sn, &mut self.output);
             self.cmd_sn = self.cmd_sn.wrapping_add(1);
             self.outstanding.insert(tag, command);
         }
     }
 
-    /// A tag that nothing uses.
+    /// Returns an unused task tag.
     fn task_tag(&mut self) -> u32 {
         loop {
             let tag = self.next_tag;
@@ -237,9 +241,9 @@ impl InitiatorConnection {
         }
     }
 
-    /// RFC 7143 4.2.2.1: If the PDU MaxCmdSN is less than the PDU ExpCmdSN - 1 (in serial arithmetic sense), they are
-    /// both ignored.
-    fn note(&mut self, sn: &TargetSn, uses_stat_sn: bool) {
+    /// RFC 7143 4.2.2.1: If the PDU MaxCmdSN is less than the PDU ExpCmdSN - 1 (in serial
+    /// arithmetic sense), they are both ignored.
+    fn update_sn(&mut self, sn: &TargetSn, uses_stat_sn: bool) {
         if uses_stat_sn {
             self.exp_stat_sn = later(self.exp_stat_sn, sn.stat_sn.wrapping_add(1));
         }

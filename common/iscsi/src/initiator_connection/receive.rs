@@ -1,6 +1,6 @@
-//! What comes from the target.
+//! Processes the PDUs that the target sends.
 
-use super::{CloseReason, CommandId, Event, InitiatorConnection, MAX_TEXT_LEN, Pending, RequestId};
+use super::{CloseReason, CommandId, Event, InitiatorConnection, MAX_TEXT_LEN, PendingRequest, RequestId};
 use crate::{
     pdu::{
         AsyncMessage, DataIn, Frame, LogoutResponse, NO_TAG, NopIn, NopOut, Opcode, PduError, R2t, Reject,
@@ -18,9 +18,9 @@ impl From<PduError> for CloseReason {
 }
 
 impl InitiatorConnection {
-    pub(super) fn frame(&mut self, frame: Frame, events: &mut Vec<Event>) -> Result<(), CloseReason> {
+    pub(super) fn process_frame(&mut self, frame: Frame, events: &mut Vec<Event>) -> Result<(), CloseReason> {
         if !frame.data_digest_ok {
-            // At recovery level 0 what was lost cannot be asked for again (RFC 7143 7.8).
+            // Recovery level 0 has no retransmission (RFC 7143 7.8).
             return Err(CloseReason::Protocol("data digest does not match"));
         }
         match frame.opcode() {
@@ -35,24 +35,24 @@ impl InitiatorConnection {
             Some(Opcode::LogoutResponse) => self.logout_response(&LogoutResponse::load(&frame)?, events),
             Some(Opcode::AsyncMessage) => {
                 let message = AsyncMessage::load(frame)?;
-                self.note(&message.sn, true);
+                self.update_sn(&message.sn, true);
                 events.push(Event::Async { lun: message.lun, event: message.event });
                 Ok(())
             }
             Some(Opcode::Reject) => {
                 let reject = Reject::load(frame)?;
-                self.note(&reject.sn, true);
+                self.update_sn(&reject.sn, true);
                 events.push(Event::Rejected { reason: reject.reason, header: reject.header });
                 Ok(())
             }
-            _ => Err(CloseReason::Protocol("a PDU no target sends")),
+            _ => Err(CloseReason::Protocol("unexpected PDU type")),
         }
     }
 
     fn data_in(&mut self, pdu: DataIn, events: &mut Vec<Event>) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, pdu.status.is_some());
+        self.update_sn(&pdu.sn, pdu.status.is_some());
         let tag = pdu.initiator_task_tag;
-        // Data of a command that was aborted may be on its way.
+        // Data of an aborted command may still arrive.
         let Some(command) = self.outstanding.get_mut(&tag) else { return Ok(()) };
         if let Some((status, residual)) = command.data_in(pdu)?
             && let Some(command) = self.outstanding.remove(&tag)
@@ -63,21 +63,22 @@ impl InitiatorConnection {
     }
 
     fn scsi_response(&mut self, pdu: ScsiResponse, events: &mut Vec<Event>) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, true);
+        self.update_sn(&pdu.sn, true);
         let Some(command) = self.outstanding.remove(&pdu.initiator_task_tag) else { return Ok(()) };
         events.push(Event::Completed { id: command.id(), response: command.end(pdu)? });
         Ok(())
     }
 
     fn r2t(&mut self, pdu: &R2t) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, false);
+        self.update_sn(&pdu.sn, false);
         let Some(command) = self.outstanding.get_mut(&pdu.initiator_task_tag) else { return Ok(()) };
         command.ready_to_transfer(pdu, &self.parameters, self.exp_stat_sn, &mut self.output)
     }
 
-    /// RFC 7143 11.19: a NOP-In with a valid target transfer tag is a ping, and is answered with the same tag.
+    /// RFC 7143 11.19: a NOP-In with a valid target transfer tag is a ping; the response carries
+    /// the same tag.
     fn nop_in(&mut self, pdu: NopIn, events: &mut Vec<Event>) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, pdu.initiator_task_tag != NO_TAG);
+        self.update_sn(&pdu.sn, pdu.initiator_task_tag != NO_TAG);
         if pdu.target_transfer_tag != NO_TAG {
             self.push_nop_out(NopOut {
                 lun: pdu.lun,
@@ -92,10 +93,10 @@ impl InitiatorConnection {
     }
 
     fn text_response(&mut self, pdu: TextResponse, events: &mut Vec<Event>) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, true);
+        self.update_sn(&pdu.sn, true);
         let tag = pdu.initiator_task_tag;
-        let Some(Pending::Text { collected }) = self.pending.get_mut(&tag) else {
-            return Err(CloseReason::Protocol("text that was not asked for"));
+        let Some(PendingRequest::Text { collected }) = self.pending.get_mut(&tag) else {
+            return Err(CloseReason::Protocol("unexpected Text Response"));
         };
         if collected.len() + pdu.data.len() > MAX_TEXT_LEN {
             return Err(CloseReason::Protocol("text too long"));
@@ -116,10 +117,10 @@ impl InitiatorConnection {
         pdu: &TaskManagementResponse,
         events: &mut Vec<Event>,
     ) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, true);
+        self.update_sn(&pdu.sn, true);
         let tag = pdu.initiator_task_tag;
-        let Some(Pending::TaskManagement { function, lun, task, cmd_sn }) = self.pending.remove(&tag) else {
-            return Err(CloseReason::Protocol("answer to a task management function that was not sent"));
+        let Some(PendingRequest::TaskManagement { function, lun, task, cmd_sn }) = self.pending.remove(&tag) else {
+            return Err(CloseReason::Protocol("unexpected Task Management Response"));
         };
         if pdu.outcome == TaskOutcome::Complete {
             self.outstanding.retain(|_, command| {
@@ -139,9 +140,9 @@ impl InitiatorConnection {
     }
 
     fn logout_response(&mut self, pdu: &LogoutResponse, events: &mut Vec<Event>) -> Result<(), CloseReason> {
-        self.note(&pdu.sn, true);
-        let Some(Pending::Logout) = self.pending.remove(&pdu.initiator_task_tag) else {
-            return Err(CloseReason::Protocol("answer to a logout that was not sent"));
+        self.update_sn(&pdu.sn, true);
+        let Some(PendingRequest::Logout) = self.pending.remove(&pdu.initiator_task_tag) else {
+            return Err(CloseReason::Protocol("unexpected Logout Response"));
         };
         events.push(Event::LoggedOut { result: pdu.result });
         Ok(())

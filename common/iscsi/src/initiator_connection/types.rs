@@ -1,4 +1,4 @@
-//! What an initiator connection tells its user, and what it is told.
+//! Commands, responses and events of an initiator connection.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -9,11 +9,11 @@ use crate::{
     target_connection::TargetRecord,
 };
 
-/// Names a command; never used twice on a connection.
+/// Identifies a command; unique on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandId(pub(super) u64);
 
-/// Names a request other than a command.
+/// Identifies a request other than a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub(super) u32);
 
@@ -22,92 +22,92 @@ pub struct RequestId(pub(super) u32);
 pub struct InitiatorCommand {
     /// Logical unit.
     pub lun: WireLun,
-    /// The CDB: 6 to 260 bytes.
+    /// CDB of 6 to 260 bytes.
     pub cdb: Bytes,
     /// Task attribute.
     pub attribute: TaskAttribute,
-    /// Data to write, or nothing.
+    /// Write data; empty if none.
     pub data: PayloadChain,
-    /// How many bytes to say will be written, when that is not what `data` has: the protocol tests need it.
+    /// Number of bytes to announce instead of the length of `data`; for protocol tests.
     pub expected_write: Option<u32>,
-    /// How many bytes to read, at most.
+    /// Most bytes to read.
     pub expected_read: u32,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// SCSI status; none when the target could not execute the command ("target failure").
+    /// SCSI status; `None` if the target could not execute the command ("target failure").
     pub status: Option<u8>,
-    /// Sense data, or nothing.
+    /// Sense data; empty if none.
     pub sense: Bytes,
-    /// What was read.
+    /// Read data.
     pub data: Bytes,
     /// Residual.
     pub residual: Residual,
-    /// Residual of the read half of a command that moves data both ways.
+    /// Residual of the read half of a bidirectional command.
     pub read_residual: Residual,
 }
 
-/// What happened on the connection.
+/// An event of the connection.
 #[derive(Debug)]
 pub enum Event {
     /// A command has ended.
     Completed {
-        /// Names the command.
+        /// Id of the command.
         id: CommandId,
-        /// How it ended.
+        /// Result.
         response: Response,
     },
     /// A task management function has ended.
     TaskManagement {
-        /// Names the request.
+        /// Id of the request.
         id: RequestId,
-        /// How it ended. A function that is complete has ended the commands it names: they get no response.
+        /// Outcome. Commands ended by a completed function get no response.
         outcome: TaskOutcome,
     },
-    /// The answer to SendTargets.
+    /// The response to SendTargets.
     Targets {
-        /// Names the request.
+        /// Id of the request.
         id: RequestId,
-        /// Every target that was named.
+        /// All listed targets.
         targets: Vec<TargetRecord>,
     },
-    /// The target answered a ping.
+    /// The target responded to a ping.
     Pong {
-        /// What the target echoed.
+        /// Echoed data.
         data: Bytes,
     },
-    /// The target has something to say.
+    /// The target sent an asynchronous message.
     Async {
         /// Logical unit.
         lun: WireLun,
-        /// What happened.
+        /// Event.
         event: AsyncEvent,
     },
     /// The target rejected a PDU.
     Rejected {
-        /// Why.
+        /// Reason.
         reason: RejectReason,
         /// The header segments of the rejected PDU.
         header: Bytes,
     },
-    /// The target has answered the logout.
+    /// The target responded to the logout.
     LoggedOut {
-        /// How it ended.
+        /// Result.
         result: LogoutResult,
     },
-    /// The connection has to be closed: the target broke the protocol. Nothing follows this event.
+    /// The connection must be closed because the target violated the protocol. No event follows.
     Close(CloseReason),
 }
 
-/// Why a connection ends.
+/// Why a connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
-    /// The stream cannot be followed any further.
+    /// The byte stream cannot be decoded any further.
     #[error(transparent)]
     Stream(#[from] DecodeError),
-    /// The peer broke the protocol in a way that recovery level 0 cannot mend.
+    /// A protocol violation from which recovery level 0 cannot recover.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
 }

@@ -1,4 +1,4 @@
-//! The login phase (RFC 7143 6): what both ends agree on, who asks, and how it may fail.
+//! The login phase (RFC 7143 6): the target state machine and the types of both ends.
 
 mod security;
 mod target;

@@ -3,22 +3,22 @@
 use super::types::{Authentication, ChapAccount, LoginAuthority, LoginStatus};
 use crate::{
     chap::{self, Algorithm, key},
-    text::{Pairs, REJECT, name, split_list},
+    text::{Pairs, name, split_list},
 };
 
-/// Why the initiator could not be authenticated: what it is told, and what the log should say.
+/// Why authentication failed: the status for the initiator and the text for the log.
 pub(super) type Failure = (LoginStatus, String);
 
-/// How far the initiator has proven itself.
+/// State of the security negotiation.
 #[derive(Debug)]
 enum State {
-    /// AuthMethod has not been settled.
+    /// AuthMethod is not negotiated yet.
     Method,
-    /// CHAP was chosen; CHAP_A is to come.
+    /// CHAP was chosen; expect CHAP_A.
     Algorithm,
-    /// A challenge was sent.
+    /// A challenge was sent; expect the response.
     Challenged { algorithm: Algorithm, identifier: u8, challenge: Vec<u8> },
-    /// All that was wanted has been proven.
+    /// Authentication is complete.
     Done,
 }
 
@@ -27,7 +27,7 @@ enum State {
 pub(super) struct Security {
     wanted: Authentication,
     state: State,
-    /// The name that CHAP has proven.
+    /// The user name that CHAP authenticated.
     pub(super) user: Option<String>,
 }
 
@@ -36,17 +36,18 @@ impl Security {
         Self { wanted, state: State::Method, user: None }
     }
 
-    /// Whether the login may go on: either all is proven, or nothing needs to be.
+    /// Returns true if the login may leave the security stage: authentication is complete or not
+    /// required.
     pub(super) fn is_satisfied(&self) -> bool {
         matches!(self.state, State::Done) || matches!(self.wanted, Authentication::None)
     }
 
-    /// Whether this key belongs to the security negotiation.
-    pub(super) fn knows(key: &str) -> bool {
+    /// Returns true if the key belongs to the security negotiation.
+    pub(super) fn is_security_key(key: &str) -> bool {
         key == name::AUTH_METHOD || key.starts_with("CHAP_")
     }
 
-    /// Takes the security keys of one request and gives the answers.
+    /// Processes the security keys of one request and returns the answers.
     pub(super) fn receive(&mut self, keys: &Pairs, authority: &mut dyn LoginAuthority) -> Result<Pairs, Failure> {
         if keys.is_empty() {
             return Ok(Pairs::new());
@@ -57,18 +58,18 @@ impl Security {
             State::Algorithm => self.challenge(find(key::ALGORITHM), authority),
             State::Challenged { algorithm, identifier, challenge } => {
                 let Authentication::Chap(account) = self.wanted.clone() else {
-                    return Err(failed("CHAP keys without CHAP"));
+                    return Err(failed("CHAP keys, but CHAP is not configured"));
                 };
                 let answers = verify(&account, algorithm, identifier, &challenge, find)?;
                 self.state = State::Done;
                 self.user = Some(account.user);
                 Ok(answers)
             }
-            State::Done => Err(failed("security keys after the end of the security negotiation")),
+            State::Done => Err(failed("security keys after the security negotiation ended")),
         }
     }
 
-    /// RFC 7143 12.1: the initiator lists the methods it can use, and the target picks one, or rejects.
+    /// RFC 7143 12.1: the initiator lists its methods; the target picks one or rejects.
     fn choose_method(&mut self, offered: Option<&str>) -> Result<Pairs, Failure> {
         let Some(offered) = offered else { return Err(failed("CHAP keys before AuthMethod")) };
         let (method, next) = match self.wanted {
@@ -76,17 +77,17 @@ impl Security {
             Authentication::Chap(_) => ("CHAP", State::Algorithm),
         };
         if !split_list(offered).any(|value| value == method) {
-            return Err(failed(&format!("initiator offers AuthMethod={offered}, {method} is wanted")));
+            return Err(failed(&format!("initiator offers AuthMethod={offered}, {method} is required")));
         }
         self.state = next;
         Ok(vec![(name::AUTH_METHOD.to_owned(), method.to_owned())])
     }
 
-    /// RFC 7143 12.1.3: the target answers CHAP_A with the algorithm it chose, CHAP_I and CHAP_C.
+    /// RFC 7143 12.1.3: the target answers CHAP_A with its chosen algorithm, CHAP_I and CHAP_C.
     fn challenge(&mut self, offered: Option<&str>, authority: &mut dyn LoginAuthority) -> Result<Pairs, Failure> {
         let Some(offered) = offered else { return Err(failed("CHAP_A is missing")) };
         let Some(algorithm) = split_list(offered).find_map(Algorithm::from_value) else {
-            return Err(failed(&format!("CHAP_A={offered}: {REJECT}")));
+            return Err(failed(&format!("CHAP_A={offered} offers no supported algorithm")));
         };
         let mut random = vec![0; 1 + algorithm.len()];
         authority.fill_random(&mut random);
@@ -105,7 +106,7 @@ fn failed(detail: &str) -> Failure {
     (LoginStatus::AuthenticationFailure, detail.to_owned())
 }
 
-/// Checks CHAP_N and CHAP_R, and answers the initiator's own challenge when there is one.
+/// Checks CHAP_N and CHAP_R; answers the initiator's own challenge if it sent one.
 fn verify<'a>(
     account: &ChapAccount,
     algorithm: Algorithm,
@@ -116,29 +117,30 @@ fn verify<'a>(
     let (Some(user), Some(response)) = (find(key::NAME), find(key::RESPONSE)) else {
         return Err(failed("CHAP_N or CHAP_R is missing"));
     };
-    let response = chap::decode_binary(response).ok_or_else(|| failed("CHAP_R is no binary value"))?;
+    let response = chap::decode_binary(response).ok_or_else(|| failed("CHAP_R is not a binary value"))?;
     let proven = algorithm.verify(identifier, &account.secret, challenge, &response);
-    // The hash is computed for a wrong name as well, so that the time taken does not tell which names exist.
+    // The hash is computed even for a wrong name, so that timing does not reveal valid names.
     if !chap::equal_in_constant_time(user.as_bytes(), account.user.as_bytes()) || !proven {
         return Err(failed(&format!("CHAP_N={user}: wrong name or secret")));
     }
     let (theirs_id, theirs) = match (find(key::IDENTIFIER), find(key::CHALLENGE)) {
         (None, None) => return Ok(Pairs::new()),
         (Some(id), Some(challenge)) => (id, challenge),
-        _ => return Err(failed("CHAP_I without CHAP_C, or the reverse")),
+        _ => return Err(failed("CHAP_I and CHAP_C must be sent together")),
     };
-    let theirs_id: u8 = theirs_id.parse().map_err(|_| failed("CHAP_I is no number below 256"))?;
-    let theirs = chap::decode_binary(theirs).ok_or_else(|| failed("CHAP_C is no binary value"))?;
-    // A peer that does not know the secret could have us compute the response it needs: by sending our challenge back
-    // (RFC 7143 12.1.3 forbids it), or, were both secrets the same, on another connection (RFC 7143 9.2.1).
+    let theirs_id: u8 = theirs_id.parse().map_err(|_| failed("CHAP_I is not a number below 256"))?;
+    let theirs = chap::decode_binary(theirs).ok_or_else(|| failed("CHAP_C is not a binary value"))?;
+    // A peer without the secret could obtain the response it needs by reflecting our challenge
+    // (forbidden by RFC 7143 12.1.3) or, with equal secrets, on another connection (RFC 7143
+    // 9.2.1).
     if chap::equal_in_constant_time(&theirs, challenge) {
-        return Err(failed("CHAP_C is our own challenge, reflected"));
+        return Err(failed("CHAP_C reflects our own challenge"));
     }
     let Some((target_user, target_secret)) = &account.mutual else {
-        return Err(failed("initiator wants mutual CHAP, the target has no secret"));
+        return Err(failed("initiator requests mutual CHAP, but the target has no secret"));
     };
     if chap::same_secret(target_secret, &account.secret) {
-        return Err(failed("mutual CHAP with one secret for both directions"));
+        return Err(failed("mutual CHAP uses the same secret in both directions"));
     }
     let response = algorithm.response(theirs_id, target_secret, &theirs);
     Ok(vec![(key::NAME.to_owned(), target_user.clone()), (key::RESPONSE.to_owned(), chap::encode_binary(&response))])

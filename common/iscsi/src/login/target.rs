@@ -14,23 +14,24 @@ use crate::{
     text::{self, Assembler, Negotiation, Pairs, name},
 };
 
-/// Most text of one login request, over all its PDUs.
+/// Longest text of one login request over all its PDUs, in bytes.
 const MAX_TEXT_LEN: usize = 16 << 10;
-/// Most requests of one login. Six are enough for mutual CHAP; an initiator that goes on for ever is cut off.
+/// Most requests in one login. Mutual CHAP needs six; the limit stops initiators that never finish.
 const MAX_REQUESTS: u32 = 64;
-/// Longest iSCSI name (RFC 7143 4.2.7.2).
+/// Longest iSCSI name in bytes (RFC 7143 4.2.7.2).
 const MAX_NAME_LEN: usize = 223;
 
-/// What a portal brings to every login.
+/// The login configuration of a portal.
 #[derive(Clone, Debug)]
 pub struct LoginConfig {
     /// TargetPortalGroupTag of the portal (RFC 7143 13.9).
     pub portal_group_tag: u16,
     /// TargetAlias.
     pub target_alias: Option<String>,
-    /// What the target is ready to agree on.
+    /// Parameters to offer.
     pub offer: Parameters,
-    /// Commands the initiator may send at once: the same as [`ConnectionLimits::command_window`](crate::target_connection::ConnectionLimits).
+    /// Number of outstanding commands; the same as
+    /// [`ConnectionLimits::command_window`](crate::target_connection::ConnectionLimits).
     pub command_window: u32,
 }
 
@@ -45,7 +46,7 @@ impl Default for LoginConfig {
     }
 }
 
-/// Who logs in, once the first request has said so.
+/// The initiator and session type, from the first request.
 #[derive(Debug)]
 struct Identity {
     initiator: String,
@@ -55,16 +56,16 @@ struct Identity {
     negotiation: Negotiation,
 }
 
-/// What the first request of a login fixed for the others.
+/// Header fields that the first request fixes for the whole login.
 #[derive(Clone, Copy, Debug)]
-struct First {
+struct FirstRequest {
     isid: [u8; 6],
     tsih: u16,
     cid: u16,
     cmd_sn: u32,
 }
 
-/// One login, from the first byte of a connection to the full feature phase or to its refusal.
+/// A login, from the first byte of a connection to the full feature phase or refusal.
 #[derive(Debug)]
 pub struct TargetLogin {
     config: LoginConfig,
@@ -73,25 +74,25 @@ pub struct TargetLogin {
     stage: Stage,
     stat_sn: u32,
     requests: u32,
-    first: Option<First>,
+    first: Option<FirstRequest>,
     identity: Option<Identity>,
 }
 
-/// Why a login is refused: Status-Class and -Detail, and what the log should say.
+/// Why a login was refused: the status for the initiator and the text for the log.
 type Refusal = (LoginStatus, String);
 
 fn refusal(status: LoginStatus, detail: impl Into<String>) -> Refusal {
     (status, detail.into())
 }
 
-/// What is answered to one complete request.
+/// The answer to one complete request.
 struct Answer {
     pairs: Pairs,
     transit_to: Option<Stage>,
 }
 
 impl TargetLogin {
-    /// A login that has not heard anything yet.
+    /// Creates a login that has received nothing.
     pub fn new(config: LoginConfig) -> Self {
         Self {
             config,
@@ -105,8 +106,8 @@ impl TargetLogin {
         }
     }
 
-    /// Takes the login requests at the front of `input` and answers them. After the last one it takes nothing more:
-    /// what follows belongs to the full feature phase.
+    /// Processes the login requests at the front of `input`. It reads nothing after the last one:
+    /// those bytes belong to the full feature phase.
     pub fn receive(
         &mut self,
         input: &mut BytesMut,
@@ -127,7 +128,8 @@ impl TargetLogin {
         }
     }
 
-    /// How many bytes the PDU at the front of `input` has: what a reader should make room for.
+    /// Returns the length in bytes of the PDU at the front of `input`, so that a reader can reserve
+    /// space.
     pub fn wanted(&self, input: &[u8]) -> usize {
         self.decoder.wanted(input)
     }
@@ -137,15 +139,16 @@ impl TargetLogin {
         LoginProgress::Refused(LoginRefusal { status, detail, initiator })
     }
 
-    /// One PDU: whatever it is answered with goes to the output, a refusal too.
+    /// Processes one PDU. The response goes to the output, also after an error.
     fn step(
         &mut self,
         frame: Frame,
         authority: &mut dyn LoginAuthority,
         output: &mut Output,
     ) -> Result<Option<Established>, Refusal> {
-        // RFC 7143 6.3: a connection that does not begin with a Login Request is closed without an answer; we do the
-        // same when another PDU comes between login requests, since there is nothing to build an answer from.
+        // RFC 7143 6.3: a connection that does not begin with a Login Request is closed without a
+        // response. The same applies to other PDUs during login, which offer nothing to build a
+        // response from.
         if frame.opcode() != Some(Opcode::LoginRequest) {
             return Err(refusal(LoginStatus::InvalidDuringLogin, "not a login request"));
         }
@@ -200,37 +203,41 @@ impl TargetLogin {
         Ok(established)
     }
 
-    /// The rules of the header that hold from request to request.
-    fn check_header(&mut self, request: &LoginRequest) -> Result<First, Refusal> {
+    /// Checks the header fields across requests.
+    fn check_header(&mut self, request: &LoginRequest) -> Result<FirstRequest, Refusal> {
         self.requests += 1;
         if self.requests > MAX_REQUESTS {
-            return Err(refusal(LoginStatus::InitiatorError, "the login does not come to an end"));
+            return Err(refusal(LoginStatus::InitiatorError, "login takes too many PDUs"));
         }
         let first = match self.first {
             Some(first) => first,
             None => {
-                // RFC 7143 11.13.2: StatSN begins where the target likes; there the initiator expects it.
+                // RFC 7143 11.13.2: the target chooses the first StatSN; it uses the one that the
+                // initiator expects.
                 self.stat_sn = request.exp_stat_sn;
                 self.stage = request.stage;
                 let LoginRequest { isid, tsih, cid, cmd_sn, .. } = *request;
-                *self.first.insert(First { isid, tsih, cid, cmd_sn })
+                *self.first.insert(FirstRequest { isid, tsih, cid, cmd_sn })
             }
         };
-        // RFC 7143 11.12.5: the lowest version the initiator can do has to be ours.
+        // RFC 7143 11.12.5: the initiator's lowest version must not exceed ours.
         if request.version_min > VERSION {
-            return Err(refusal(LoginStatus::UnsupportedVersion, format!("version {}", request.version_min)));
+            return Err(refusal(
+                LoginStatus::UnsupportedVersion,
+                format!("initiator requires version {} or later", request.version_min),
+            ));
         }
         if (request.isid, request.cid) != (first.isid, first.cid) {
             return Err(refusal(LoginStatus::InitiatorError, "ISID or CID changed during login"));
         }
         if request.stage != self.stage || request.stage == Stage::FullFeature {
-            let detail = format!("request for stage {:?} in stage {:?}", request.stage, self.stage);
+            let detail = format!("request for stage {:?} during stage {:?}", request.stage, self.stage);
             return Err(refusal(LoginStatus::InvalidDuringLogin, detail));
         }
         // RFC 7143 11.12.2: A Login Request with the C bit set to 1 MUST have the T bit set to 0.
         let backwards = request.transit_to.is_some_and(|next| next <= request.stage);
         if backwards || (request.continued && request.transit_to.is_some()) {
-            return Err(refusal(LoginStatus::InitiatorError, "impossible transit"));
+            return Err(refusal(LoginStatus::InitiatorError, "invalid stage transition"));
         }
         Ok(first)
     }
@@ -244,9 +251,10 @@ impl TargetLogin {
     ) -> Result<Answer, Refusal> {
         let mut answers = Pairs::new();
         if self.identity.is_none() {
-            let identity = introduce(pairs, authority, &self.config)?;
+            let identity = identify_initiator(pairs, authority, &self.config)?;
             if let SessionKind::Normal { .. } = identity.kind {
-                // RFC 7143 13.9: the first response of a normal session says which portal group this is.
+                // RFC 7143 13.9: the first response of a normal session carries the portal group
+                // tag.
                 let tag = self.config.portal_group_tag.to_string();
                 answers.push((name::TARGET_PORTAL_GROUP_TAG.to_owned(), tag));
                 let alias = self.config.target_alias.iter();
@@ -255,14 +263,20 @@ impl TargetLogin {
             self.identity = Some(identity);
         }
         let Some(identity) = &mut self.identity else {
-            return Err(refusal(LoginStatus::TargetError, "no identity"));
+            return Err(refusal(LoginStatus::TargetError, "initiator not identified"));
         };
-        let (security, operational): (Pairs, Pairs) =
-            pairs.iter().filter(|(key, _)| !is_introduction(key)).cloned().partition(|(key, _)| Security::knows(key));
+        let (security, operational): (Pairs, Pairs) = pairs
+            .iter()
+            .filter(|(key, _)| !is_identity_key(key))
+            .cloned()
+            .partition(|(key, _)| Security::is_security_key(key));
         if self.stage == Stage::Security {
             answers.extend(identity.security.receive(&security, authority)?);
         } else if !security.is_empty() || !identity.security.is_satisfied() {
-            return Err(refusal(LoginStatus::AuthenticationFailure, "authentication was skipped or came too late"));
+            return Err(refusal(
+                LoginStatus::AuthenticationFailure,
+                "authentication missing or outside the security stage",
+            ));
         }
         let offers = operational.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let settled = identity.negotiation.receive_all(offers);
@@ -272,15 +286,15 @@ impl TargetLogin {
         }
         let transit_to = request.transit_to.filter(|_| identity.security.is_satisfied());
         if request.transit_to.is_some() && transit_to.is_none() && security.is_empty() {
-            // The initiator wants to go on without having proven anything.
+            // The initiator tries to leave the stage without authentication.
             return Err(refusal(LoginStatus::AuthenticationFailure, "authentication is required"));
         }
         Ok(Answer { pairs: answers, transit_to })
     }
 
-    fn establish(&self, first: First, authority: &mut dyn LoginAuthority) -> Result<Established, Refusal> {
+    fn establish(&self, first: FirstRequest, authority: &mut dyn LoginAuthority) -> Result<Established, Refusal> {
         let Some(identity) = &self.identity else {
-            return Err(refusal(LoginStatus::MissingParameter, "no InitiatorName"));
+            return Err(refusal(LoginStatus::MissingParameter, "InitiatorName missing"));
         };
         let request = SessionRequest {
             initiator: identity.initiator.clone(),
@@ -291,33 +305,40 @@ impl TargetLogin {
             cid: first.cid,
             user: identity.security.user.clone(),
         };
-        let tsih = authority.admit(&request).map_err(|status| refusal(status, "session not admitted"))?;
+        let tsih = authority.admit(&request).map_err(|status| refusal(status, "session refused by the array"))?;
         let parameters = identity.negotiation.finish();
         Ok(Established { request, tsih, parameters, cmd_sn: first.cmd_sn, max_cmd_sn: first.cmd_sn, stat_sn: 0 })
     }
 }
 
-/// Keys that say who logs in, and to what.
-fn is_introduction(key: &str) -> bool {
+/// Returns true for keys that identify the initiator and the session.
+fn is_identity_key(key: &str) -> bool {
     [name::INITIATOR_NAME, name::INITIATOR_ALIAS, name::TARGET_NAME, name::SESSION_TYPE].contains(&key)
 }
 
-/// Reads from the first text who logs in, and asks how that has to be proven.
+/// Reads the initiator and session type from the first text and asks the authority how the
+/// initiator must authenticate.
 ///
-/// RFC 7143 13.5: The initiator of the TCP connection MUST provide this key to the remote endpoint at the first login
-/// of the Login Phase for every connection.
-fn introduce(pairs: &Pairs, authority: &mut dyn LoginAuthority, config: &LoginConfig) -> Result<Identity, Refusal> {
+/// RFC 7143 13.5: The initiator of the TCP connection MUST provide this key to the remote endpoint
+/// at the first login of the Login Phase for every connection.
+fn identify_initiator(
+    pairs: &Pairs,
+    authority: &mut dyn LoginAuthority,
+    config: &LoginConfig,
+) -> Result<Identity, Refusal> {
     let find = |wanted: &str| pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
-    let missing = |key: &str| refusal(LoginStatus::MissingParameter, format!("no {key}"));
-    let initiator = find(name::INITIATOR_NAME).and_then(normal_name);
+    let missing = |key: &str| refusal(LoginStatus::MissingParameter, format!("{key} missing or invalid"));
+    let initiator = find(name::INITIATOR_NAME).and_then(normalise_name);
     let initiator = initiator.ok_or_else(|| missing(name::INITIATOR_NAME))?;
     let kind = match find(name::SESSION_TYPE) {
         Some("Discovery") => SessionKind::Discovery,
         None | Some("Normal") => {
-            let target = find(name::TARGET_NAME).and_then(normal_name);
+            let target = find(name::TARGET_NAME).and_then(normalise_name);
             SessionKind::Normal { target: target.ok_or_else(|| missing(name::TARGET_NAME))? }
         }
-        Some(other) => return Err(refusal(LoginStatus::SessionTypeNotSupported, format!("SessionType={other}"))),
+        Some(other) => {
+            return Err(refusal(LoginStatus::SessionTypeNotSupported, format!("SessionType={other} is unknown")));
+        }
     };
     let wanted: Authentication = authority
         .authentication(&initiator, &kind)
@@ -331,8 +352,9 @@ fn introduce(pairs: &Pairs, authority: &mut dyn LoginAuthority, config: &LoginCo
     })
 }
 
-/// An iSCSI name as it is compared: in lower case (RFC 7143 4.2.7.1), not empty and not too long.
-fn normal_name(name: &str) -> Option<String> {
+/// Normalises an iSCSI name to lower case (RFC 7143 4.2.7.1); `None` if it is empty, too long or
+/// malformed.
+fn normalise_name(name: &str) -> Option<String> {
     let fits = !name.is_empty() && name.len() <= MAX_NAME_LEN && name.chars().all(|c| !c.is_control() && c != ' ');
     fits.then(|| name.to_lowercase())
 }

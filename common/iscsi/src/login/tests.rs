@@ -1,4 +1,4 @@
-//! Logins as dialogues: a scripted initiator against the target, and both state machines against each other.
+//! Login tests: a scripted initiator against the target, and both state machines together.
 
 use bytes::{Bytes, BytesMut};
 
@@ -73,7 +73,7 @@ fn first_refusal(authority: Authority, request: LoginRequest, text: &[(&str, &st
 }
 
 #[test]
-fn direct_login_to_the_operational_stage_needs_one_request() {
+fn login_at_operational_stage_needs_one_request() {
     let mut script = Script::new(Authority::default());
     let text = [INTRODUCTION[0], INTRODUCTION[1], ("InitialR2T", "No"), ("MaxRecvDataSegmentLength", "131072")];
     let direct = LoginRequest { exp_stat_sn: 5, ..request(Stage::Operational, Some(Stage::FullFeature)) };
@@ -93,7 +93,7 @@ fn direct_login_to_the_operational_stage_needs_one_request() {
 }
 
 #[test]
-fn a_login_straight_from_security_to_full_feature_keeps_the_defaults() {
+fn login_without_negotiation_keeps_defaults() {
     let mut script = Script::new(Authority::default());
     let (response, pairs) = script.ask(request(Stage::Security, Some(Stage::FullFeature)), &INTRODUCTION);
     assert_eq!(response.transit_to, Some(Stage::FullFeature));
@@ -103,7 +103,7 @@ fn a_login_straight_from_security_to_full_feature_keeps_the_defaults() {
 }
 
 #[test]
-fn what_follows_the_last_request_stays_in_the_input() {
+fn bytes_after_the_login_stay_in_the_input() {
     let mut login = TargetLogin::new(LoginConfig::default());
     let mut wire = Output::default();
     let last = request(Stage::Operational, Some(Stage::FullFeature));
@@ -116,7 +116,7 @@ fn what_follows_the_last_request_stays_in_the_input() {
 }
 
 #[test]
-fn a_text_in_two_requests_is_answered_once() {
+fn text_in_two_requests_is_answered_once() {
     let mut script = Script::new(Authority::default());
     let first = LoginRequest { continued: true, ..request(Stage::Operational, None) };
     let (response, pairs) = script.ask(first, &INTRODUCTION);
@@ -128,7 +128,7 @@ fn a_text_in_two_requests_is_answered_once() {
 }
 
 #[test]
-fn missing_and_wrong_names_have_their_status() {
+fn missing_or_wrong_names_return_their_status() {
     let go = || request(Stage::Operational, Some(Stage::FullFeature));
     assert_eq!(first_refusal(Authority::default(), go(), &[("TargetName", TARGET)]), 0x0207);
     assert_eq!(first_refusal(Authority::default(), go(), &[("InitiatorName", INITIATOR)]), 0x0207);
@@ -145,7 +145,7 @@ fn missing_and_wrong_names_have_their_status() {
 }
 
 #[test]
-fn broken_rules_of_the_phase_have_their_status() {
+fn login_phase_violations_return_their_status() {
     let go = request(Stage::Operational, Some(Stage::FullFeature));
     let version = LoginRequest { version_min: 1, version_max: 1, ..go.clone() };
     assert_eq!(first_refusal(Authority::default(), version, &INTRODUCTION), 0x0205);
@@ -162,14 +162,14 @@ fn broken_rules_of_the_phase_have_their_status() {
 }
 
 #[test]
-fn malformed_text_is_refused() {
+fn login_with_malformed_text_is_refused() {
     let mut script = Script::new(Authority::default());
     script.send(&LoginRequest { data: Bytes::from_static(b"junk\0"), ..request(Stage::Security, None) });
     assert_eq!(script.refusal().status, LoginStatus::InitiatorError);
 }
 
 #[test]
-fn another_pdu_ends_the_login_without_an_answer() {
+fn non_login_pdu_ends_the_login_silently() {
     let mut script = Script::new(Authority::default());
     script.send(&NopOut::default());
     assert_eq!(script.refusal().status, LoginStatus::InvalidDuringLogin);
@@ -177,7 +177,7 @@ fn another_pdu_ends_the_login_without_an_answer() {
 }
 
 #[test]
-fn a_login_without_end_is_cut_off() {
+fn endless_login_is_refused() {
     let mut script = Script::new(Authority::default());
     script.ask(request(Stage::Security, None), &INTRODUCTION);
     let endless = (0..100).find(|_| {
@@ -188,7 +188,7 @@ fn a_login_without_end_is_cut_off() {
 }
 
 #[test]
-fn both_state_machines_agree_after_a_login() {
+fn both_ends_agree_after_login() {
     let mut authority = Authority::default();
     let (initiator, target) = log_in(initiator_config(), LoginConfig::default(), &mut authority);
     let (initiator, target) = (initiator.unwrap(), target.unwrap());
@@ -202,7 +202,7 @@ fn both_state_machines_agree_after_a_login() {
 }
 
 #[test]
-fn discovery_needs_no_target() {
+fn discovery_login_needs_no_target_name() {
     let config = crate::initiator_connection::InitiatorLoginConfig { target: None, ..initiator_config() };
     let (initiator, target) = log_in(config, LoginConfig::default(), &mut Authority::default());
     assert_eq!(initiator.unwrap().request.kind, SessionKind::Discovery);
@@ -232,14 +232,14 @@ fn chap_login(mut authority: Authority, chap: Option<ChapIdentity>) -> crate::te
 }
 
 #[test]
-fn chap_admits_who_knows_the_secret() {
+fn chap_accepts_the_right_secret() {
     let (initiator, target) = chap_login(account(false), identity("secret of the host", None));
     assert!(initiator.is_ok());
     assert_eq!(target.unwrap().request.user.as_deref(), Some("esx1"));
 }
 
 #[test]
-fn chap_refuses_who_does_not() {
+fn chap_refuses_wrong_user_or_secret() {
     let (initiator, target) = chap_login(account(false), identity("guess", None));
     assert_eq!(initiator, Err(LoginError::Refused(0x0201)));
     assert_eq!(target.unwrap_err().status, LoginStatus::AuthenticationFailure);
@@ -251,16 +251,16 @@ fn chap_refuses_who_does_not() {
 }
 
 #[test]
-fn mutual_chap_proves_both_ends() {
+fn mutual_chap_authenticates_both_ends() {
     let both = || identity("secret of the host", Some("secret of the target"));
     let (initiator, target) = chap_login(account(true), both());
     assert!(initiator.is_ok() && target.is_ok());
     let (initiator, _) = chap_login(account(true), identity("secret of the host", Some("not the target's")));
-    assert_eq!(initiator, Err(LoginError::Authentication("the target's proof is wrong")));
+    assert_eq!(initiator, Err(LoginError::Authentication("target sent a wrong CHAP response")));
     let (initiator, _) = chap_login(account(false), both());
     assert_eq!(initiator, Err(LoginError::Refused(0x0201)));
     let (initiator, _) = chap_login(Authority::default(), both());
-    assert_eq!(initiator, Err(LoginError::Refused(0x0201)), "a target without secrets cannot prove itself");
+    assert_eq!(initiator, Err(LoginError::Refused(0x0201)), "a target without a secret cannot authenticate");
 }
 
 /// AuthMethod and CHAP_A by hand, up to the challenge.
@@ -275,7 +275,7 @@ fn challenged(script: &mut Script, algorithms: &str) -> (u8, Vec<u8>, Pairs) {
 }
 
 #[test]
-fn md5_is_enough_for_older_initiators() {
+fn chap_accepts_md5_when_offered() {
     let mut script = Script::new(account(false));
     let (identifier, challenge, pairs) = challenged(&mut script, "6,5");
     assert_eq!(value(&pairs, "CHAP_A"), Some("5"));
@@ -286,7 +286,7 @@ fn md5_is_enough_for_older_initiators() {
 }
 
 #[test]
-fn a_reflected_challenge_is_refused() {
+fn reflected_chap_challenge_is_refused() {
     let mut script = Script::new(account(true));
     let (identifier, challenge, _) = challenged(&mut script, "7");
     let proof = chap::Algorithm::Sha256.response(identifier, &ChapSecret::new("secret of the host"), &challenge);

@@ -4,23 +4,23 @@ use thiserror::Error;
 
 use crate::{chap::ChapSecret, parameters::Parameters};
 
-/// The version of the protocol: RFC 7143 11.12.4 knows one only.
+/// The protocol version; RFC 7143 11.12.4 defines only one.
 pub(crate) const VERSION: u8 = 0;
 
-/// What a session is for (RFC 7143 4.3).
+/// Session types (RFC 7143 4.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionKind {
-    /// SessionType=Discovery: SendTargets and nothing else.
+    /// SessionType=Discovery: only SendTargets and Logout.
     Discovery,
-    /// SessionType=Normal, to this target.
+    /// SessionType=Normal, to one target.
     Normal {
-        /// TargetName, in the case of the initiator's spelling folded to lower.
+        /// TargetName in lower case.
         target: String,
     },
 }
 
 impl SessionKind {
-    /// The target's name, unless this is discovery.
+    /// Returns the target name; `None` for a discovery session.
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Discovery => None,
@@ -33,19 +33,19 @@ impl SessionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[repr(u16)]
 pub enum LoginStatus {
-    /// Miscellaneous initiator error: a broken rule of the login phase.
-    #[error("the initiator broke a rule of the login phase")]
+    /// Miscellaneous initiator error: a violation of the login phase.
+    #[error("login phase violated by the initiator")]
     InitiatorError = 0x0200,
     /// The initiator could not be authenticated.
     #[error("authentication failed")]
     AuthenticationFailure = 0x0201,
     /// The initiator is not allowed access to this target.
-    #[error("the initiator is not allowed access to this target")]
+    #[error("initiator not authorized for this target")]
     AuthorizationFailure = 0x0202,
     /// No such target.
     #[error("no such target")]
     NotFound = 0x0203,
-    /// The target was there and will not come back.
+    /// The target was removed permanently.
     #[error("target removed")]
     TargetRemoved = 0x0204,
     /// Unsupported version.
@@ -54,25 +54,25 @@ pub enum LoginStatus {
     /// Too many connections in this session.
     #[error("too many connections in this session")]
     TooManyConnections = 0x0206,
-    /// A name or type that is needed was not given.
-    #[error("a key that is needed is missing")]
+    /// A required key is missing.
+    #[error("required key missing")]
     MissingParameter = 0x0207,
     /// The target cannot include the connection in this session.
-    #[error("the connection cannot be included in this session")]
+    #[error("connection cannot be added to this session")]
     CannotIncludeInSession = 0x0208,
     /// Session type not supported.
     #[error("session type not supported")]
     SessionTypeNotSupported = 0x0209,
-    /// The session that the connection shall join does not exist.
+    /// The session to join does not exist.
     #[error("session does not exist")]
     SessionDoesNotExist = 0x020a,
-    /// The request does not belong to the login phase.
+    /// The request is not allowed during login.
     #[error("invalid request during login")]
     InvalidDuringLogin = 0x020b,
     /// Target error.
     #[error("target error")]
     TargetError = 0x0300,
-    /// The service is not there for now.
+    /// The service is temporarily unavailable.
     #[error("service unavailable")]
     ServiceUnavailable = 0x0301,
     /// Out of resources.
@@ -80,101 +80,106 @@ pub enum LoginStatus {
     OutOfResources = 0x0302,
 }
 
-/// How an initiator must prove who it is.
+/// How an initiator must authenticate.
 #[derive(Clone, Debug)]
 pub enum Authentication {
-    /// No proof is wanted.
+    /// No authentication.
     None,
     /// CHAP (RFC 7143 12.1.3).
     Chap(ChapAccount),
 }
 
-/// The secrets of a CHAP exchange.
+/// The CHAP credentials of an initiator, as the target knows them.
 #[derive(Clone, Debug)]
 pub struct ChapAccount {
-    /// CHAP_N the initiator has to give.
+    /// CHAP_N that the initiator must send.
     pub user: String,
     /// The initiator's secret.
     pub secret: ChapSecret,
-    /// Name and secret of the target, for an initiator that wants it to prove itself as well.
+    /// User name and secret of the target, for initiators that request mutual CHAP.
     pub mutual: Option<(String, ChapSecret)>,
 }
 
-/// A login that asks to become a session.
+/// A session that a login requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRequest {
     /// InitiatorName.
     pub initiator: String,
     /// InitiatorAlias.
     pub initiator_alias: Option<String>,
-    /// What the session is for.
+    /// Session type.
     pub kind: SessionKind,
-    /// ISID: with the initiator's name and the portal group, the name of the I_T nexus.
+    /// ISID. Initiator name, ISID and portal group together identify the I_T nexus.
     pub isid: [u8; 6],
-    /// TSIH of the request: zero for a new session, else the session to join or to reinstate a connection of.
+    /// TSIH of the request: zero for a new session, else the session to join or to reinstate a
+    /// connection of.
     pub tsih: u16,
     /// CID of the connection.
     pub cid: u16,
-    /// The name that was authenticated by CHAP.
+    /// User name that CHAP authenticated.
     pub user: Option<String>,
 }
 
-/// What the login phase has to ask the array: who may come in, and what the sessions are.
+/// The decisions that the array makes during login.
 ///
-/// Everything here is answered at once, from memory: the callers hold a snapshot of the configuration.
+/// All methods return immediately: implementations read a snapshot of the configuration in memory.
 pub trait LoginAuthority {
-    /// How `initiator` must prove itself for this session; or why it cannot have one.
+    /// Returns how `initiator` must authenticate for this session.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the status to send if the initiator cannot have the session.
     fn authentication(&mut self, initiator: &str, kind: &SessionKind) -> Result<Authentication, LoginStatus>;
 
-    /// Fills `bytes` with unpredictable ones, for CHAP challenges.
+    /// Fills `bytes` with unpredictable values for CHAP challenges.
     fn fill_random(&mut self, bytes: &mut [u8]);
 
-    /// Takes the session in and returns its TSIH, which is not zero.
+    /// Admits the session and returns its TSIH, which is never zero.
     ///
-    /// RFC 7143 6.3.5: session reinstatement is the process of an initiator logging in with an ISID that is possibly
-    /// active from that initiator's perspective, thus implicitly logging out the session that corresponds to the ISID
-    /// and reinstating a new iSCSI session.
+    /// RFC 7143 6.3.5: session reinstatement is the process of an initiator logging in with an ISID
+    /// that is possibly active from that initiator's perspective, thus implicitly logging out the
+    /// session that corresponds to the ISID and reinstating a new iSCSI session.
     ///
-    /// So with `tsih` zero an old session of the same initiator, ISID and target ends here.
+    /// With `tsih` zero, an existing session of the same initiator, ISID and target therefore ends.
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus>;
 }
 
-/// A login that has succeeded.
+/// A completed login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Established {
-    /// Who and what for.
+    /// The admitted session.
     pub request: SessionRequest,
-    /// The session's handle.
+    /// Handle of the session.
     pub tsih: u16,
-    /// What was agreed on.
+    /// Negotiated parameters.
     pub parameters: Parameters,
-    /// The CmdSN of the first command.
+    /// CmdSN of the first command.
     pub cmd_sn: u32,
-    /// The highest CmdSN the target accepts.
+    /// Highest CmdSN that the target accepts.
     pub max_cmd_sn: u32,
-    /// The StatSN of the first response.
+    /// StatSN of the first response.
     pub stat_sn: u32,
 }
 
-/// How far a login has come.
+/// The progress of a login.
 #[derive(Debug)]
 pub enum LoginProgress {
-    /// More is to come from the initiator.
+    /// More requests must arrive from the initiator.
     Pending,
-    /// The full feature phase begins; bytes behind the last login request are still in the input.
+    /// The full feature phase begins. Bytes after the last login request remain in the input.
     Established(Box<Established>),
-    /// Send what is in the output, then close the connection.
+    /// Send the output, then close the connection.
     Refused(LoginRefusal),
 }
 
-/// Why a login ended.
+/// Why a login was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{status}: {detail}")]
 pub struct LoginRefusal {
-    /// What the initiator was told.
+    /// Status sent to the initiator.
     pub status: LoginStatus,
-    /// What the log should say.
+    /// Details for the log.
     pub detail: String,
-    /// InitiatorName, when it came that far.
+    /// InitiatorName, if it was received.
     pub initiator: Option<String>,
 }

@@ -1,36 +1,36 @@
-//! Additional header segments (RFC 7143 11.2.2): the extended CDB and the expected read length of a command that
-//! transfers both ways.
+//! Additional header segments (RFC 7143 11.2.2): the extended CDB, and the expected read length of
+//! a bidirectional command.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::wire::{AFTER_BHS, PduError, padding};
 use crate::length::len_u16;
 
-/// Longest CDB accepted: SPC-5 variable-length CDBs end at 260 bytes.
+/// Longest accepted CDB in bytes: the limit of SPC-5 variable-length CDBs.
 pub const MAX_CDB_LEN: usize = 260;
 
 const EXTENDED_CDB: u8 = 0x01;
 const BIDIRECTIONAL_READ_LENGTH: u8 = 0x02;
 
-/// What a SCSI Command may carry in its additional header segments.
+/// The contents of the additional header segments of a SCSI Command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Additional {
-    /// Bytes 16 and on of the CDB.
+pub(super) struct AdditionalHeaders {
+    /// CDB bytes from byte 16 on.
     pub(super) extended_cdb: Bytes,
     /// Bidirectional Read Expected Data Transfer Length.
     pub(super) expected_read: Option<u32>,
 }
 
-/// Reads a list of additional header segments.
+/// Decodes a list of additional header segments.
 ///
-/// RFC 7143 11.2.2.2: AHSLength contains the effective length in bytes of the AHS, excluding AHSType and AHSLength
-/// and padding, if any.
-pub(super) fn load(ahs: &Bytes) -> Result<Additional, PduError> {
-    let mut additional = Additional::default();
+/// RFC 7143 11.2.2.2: AHSLength contains the effective length in bytes of the AHS, excluding
+/// AHSType and AHSLength and padding, if any.
+pub(super) fn load(ahs: &Bytes) -> Result<AdditionalHeaders, PduError> {
+    let mut additional = AdditionalHeaders::default();
     let mut at = 0usize;
     while at < ahs.len() {
         let here = PduError::Field { byte: AFTER_BHS.saturating_add(len_u16(at)) };
-        // TotalAHSLength counts words, so a segment header is never cut.
+        // TotalAHSLength counts words, so a segment header is never truncated.
         let header = ahs.get(at..at + 4).ok_or(here)?;
         let length = usize::from(u16::from_be_bytes([header[0], header[1]]));
         let end = at + 3 + length;
@@ -50,8 +50,8 @@ pub(super) fn load(ahs: &Bytes) -> Result<Additional, PduError> {
     Ok(additional)
 }
 
-/// The additional header segments of a SCSI Command: the CDB's bytes behind the sixteenth, and the read length of a
-/// bidirectional command.
+/// Encodes the additional header segments of a SCSI Command: the CDB bytes after the first 16, and
+/// the read length of a bidirectional command.
 pub fn encode_ahs(extended_cdb: &[u8], expected_read: Option<u32>) -> Bytes {
     let mut out = BytesMut::new();
     if !extended_cdb.is_empty() {

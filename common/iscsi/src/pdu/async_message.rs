@@ -32,7 +32,7 @@ struct AsyncMessageBhs {
 }
 const _: () = assert!(size_of::<AsyncMessageBhs>() == BHS_LEN);
 
-/// What happened (RFC 7143 11.9.1).
+/// Asynchronous events (RFC 7143 11.9.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AsyncEvent {
     /// A SCSI asynchronous event, with its sense data.
@@ -40,7 +40,7 @@ pub enum AsyncEvent {
         /// Sense data.
         sense: Bytes,
     },
-    /// The target asks for a Logout of this connection within `time_3` seconds.
+    /// The target requests a Logout of this connection within `time_3` seconds.
     LogoutRequest {
         /// Parameter3.
         time_3: u16,
@@ -51,17 +51,17 @@ pub enum AsyncEvent {
         cid: u16,
         /// Parameter2: seconds to wait before reconnecting.
         time_to_wait: u16,
-        /// Parameter3: seconds the connection's tasks are kept.
+        /// Parameter3: seconds for which the connection's tasks are kept.
         time_to_retain: u16,
     },
     /// The target will drop all connections of the session.
     SessionDrop {
         /// Parameter2: seconds to wait before reconnecting.
         time_to_wait: u16,
-        /// Parameter3: seconds the session's tasks are kept.
+        /// Parameter3: seconds for which the session's tasks are kept.
         time_to_retain: u16,
     },
-    /// The target asks for parameter negotiation within `time_3` seconds.
+    /// The target requests parameter negotiation within `time_3` seconds.
     Negotiation {
         /// Parameter3.
         time_3: u16,
@@ -78,19 +78,19 @@ pub enum AsyncEvent {
     },
 }
 
-/// An asynchronous message of the target (RFC 7143 11.9).
+/// An asynchronous message from the target (RFC 7143 11.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsyncMessage {
-    /// Logical unit, for the events that concern one.
+    /// Logical unit, for events that concern one.
     pub lun: WireLun,
     /// Sequence numbers.
     pub sn: TargetSn,
-    /// What happened.
+    /// Event.
     pub event: AsyncEvent,
 }
 
 impl AsyncMessage {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &AsyncMessageBhs = transmute_ref!(&frame.bhs);
         let (p1, p2, p3) = (wire.parameter_1.get(), wire.parameter_2.get(), wire.parameter_3.get());
@@ -150,11 +150,11 @@ impl Encode for AsyncMessage {
 
 /// RFC 7143 11.9.4: the data segment is SenseLength (2 bytes), sense data, and iSCSI event data.
 fn sense_of(data: &Bytes) -> Result<Bytes, PduError> {
-    let misfit = PduError::Field { byte: AFTER_BHS };
-    let head = data.first_chunk::<2>().ok_or(misfit)?;
+    let malformed = PduError::Field { byte: AFTER_BHS };
+    let head = data.first_chunk::<2>().ok_or(malformed)?;
     let end = 2 + usize::from(u16::from_be_bytes(*head));
     if end > data.len() {
-        return Err(misfit);
+        return Err(malformed);
     }
     Ok(data.slice(2..end))
 }

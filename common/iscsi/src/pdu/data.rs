@@ -50,12 +50,12 @@ struct DataInBhs {
 }
 const _: () = assert!(size_of::<DataInBhs>() == BHS_LEN);
 
-/// Data of a write, solicited by an R2T or not (RFC 7143 11.7).
+/// Write data, solicited by an R2T or unsolicited (RFC 7143 11.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataOut {
     /// F: the last PDU of the sequence.
     pub final_: bool,
-    /// Logical unit; meaningful with a valid target transfer tag.
+    /// Logical unit; valid with a valid target transfer tag.
     pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
@@ -65,14 +65,14 @@ pub struct DataOut {
     pub exp_stat_sn: u32,
     /// DataSN: numbers the PDUs of a sequence from zero.
     pub data_sn: u32,
-    /// Where in the command's data this segment lies.
+    /// Offset of this segment in the command's data, in bytes.
     pub buffer_offset: u32,
     /// The data.
     pub data: Bytes,
 }
 
 impl DataOut {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &DataOutBhs = transmute_ref!(&frame.bhs);
         Self {
@@ -112,26 +112,26 @@ impl Encode for DataOut {
     }
 }
 
-/// Data of a read, and in its last PDU perhaps the status of the command (RFC 7143 11.7).
+/// Read data; the last PDU may carry the status of the command (RFC 7143 11.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataIn {
     /// F: the last PDU of the sequence.
     pub final_: bool,
-    /// A: the initiator shall acknowledge; used with error recovery only.
+    /// A: requests an acknowledgement from the initiator; only used with error recovery.
     pub acknowledge: bool,
-    /// S: the status and the residual of the command, which then needs no SCSI Response.
+    /// S: status and residual of the command. No SCSI Response follows.
     pub status: Option<(u8, Residual)>,
-    /// Logical unit; meaningful with a valid target transfer tag.
+    /// Logical unit; valid with a valid target transfer tag.
     pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
     /// [`NO_TAG`] unless `acknowledge` is set.
     pub target_transfer_tag: u32,
-    /// Sequence numbers; StatSN is sent with a status only.
+    /// Sequence numbers; StatSN is sent only with a status.
     pub sn: TargetSn,
     /// DataSN: numbers the Data-In and R2T PDUs of the command from zero.
     pub data_sn: u32,
-    /// Where in the command's data this segment lies.
+    /// Offset of this segment in the command's data, in bytes.
     pub buffer_offset: u32,
     /// The data.
     pub data: Bytes,
@@ -155,7 +155,7 @@ impl Default for DataIn {
 }
 
 impl DataIn {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &DataInBhs = transmute_ref!(&frame.bhs);
         let status =

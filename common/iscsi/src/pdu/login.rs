@@ -83,14 +83,14 @@ fn transit_of(flags: u8) -> Result<Option<Stage>, PduError> {
     if flags & TRANSIT == 0 { Ok(None) } else { Stage::from_bits(flags).map(Some) }
 }
 
-/// A step of the initiator towards a session (RFC 7143 11.12).
+/// A Login Request (RFC 7143 11.12).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginRequest {
     /// CSG.
     pub stage: Stage,
-    /// T and NSG: the initiator is ready to go on to this stage.
+    /// T and NSG: the initiator is ready to move to this stage.
     pub transit_to: Option<Stage>,
-    /// C: the text goes on in the next PDU.
+    /// C: the text continues in the next PDU.
     pub continued: bool,
     /// Version-max.
     pub version_max: u8,
@@ -104,7 +104,7 @@ pub struct LoginRequest {
     pub initiator_task_tag: u32,
     /// CID.
     pub cid: u16,
-    /// CmdSN: the first one of the session, on a leading login.
+    /// CmdSN; on a leading login, the first one of the session.
     pub cmd_sn: u32,
     /// ExpStatSN.
     pub exp_stat_sn: u32,
@@ -113,7 +113,7 @@ pub struct LoginRequest {
 }
 
 impl LoginRequest {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &LoginRequestBhs = transmute_ref!(&frame.bhs);
         Ok(Self {
@@ -157,14 +157,14 @@ impl Encode for LoginRequest {
     }
 }
 
-/// A step of the target towards a session (RFC 7143 11.13).
+/// A Login Response (RFC 7143 11.13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginResponse {
     /// CSG.
     pub stage: Stage,
-    /// T and NSG: the target agrees to go on to this stage.
+    /// T and NSG: the target agrees to move to this stage.
     pub transit_to: Option<Stage>,
-    /// C: the text goes on in the next PDU.
+    /// C: the text continues in the next PDU.
     pub continued: bool,
     /// Version-max.
     pub version_max: u8,
@@ -172,7 +172,7 @@ pub struct LoginResponse {
     pub version_active: u8,
     /// ISID, copied from the request.
     pub isid: [u8; 6],
-    /// TSIH: the session's handle in the final response.
+    /// TSIH: the handle of the session, valid in the final response.
     pub tsih: u16,
     /// The login's tag.
     pub initiator_task_tag: u32,
@@ -185,11 +185,12 @@ pub struct LoginResponse {
 }
 
 impl LoginResponse {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &LoginResponseBhs = transmute_ref!(&frame.bhs);
         let status = u16::from_be_bytes([wire.status_class, wire.status_detail]);
-        // In a refusal the stages mean nothing (RFC 7143 11.13.5), so they cannot be wrong either.
+        // With an error status the stages have no meaning (RFC 7143 11.13.5), so any value is
+        // accepted.
         let (stage, transit_to) = match (Stage::from_bits(wire.flags >> 2), transit_of(wire.flags)) {
             (Ok(stage), Ok(transit_to)) => (stage, transit_to),
             _ if status != 0 => (Stage::Security, None),

@@ -44,14 +44,14 @@ struct LogoutResponseBhs {
 }
 const _: () = assert!(size_of::<LogoutResponseBhs>() == BHS_LEN);
 
-/// Why the initiator logs out (RFC 7143 11.14.1).
+/// Reasons for a logout (RFC 7143 11.14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogoutReason {
     /// Close the session: all its connections and tasks.
     CloseSession,
     /// Close the connection named by CID.
     CloseConnection,
-    /// Remove the connection for recovery: needs error recovery level 2.
+    /// Remove the connection for recovery; requires error recovery level 2.
     RemoveForRecovery,
     /// A reserved value.
     Other(u8),
@@ -68,16 +68,16 @@ impl LogoutReason {
     }
 }
 
-/// The initiator wants to leave (RFC 7143 11.14).
+/// A Logout Request (RFC 7143 11.14).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogoutRequest {
-    /// For immediate delivery: takes no CmdSN.
+    /// Immediate delivery: uses no CmdSN.
     pub immediate: bool,
-    /// Why.
+    /// Reason.
     pub reason: LogoutReason,
     /// The request's tag.
     pub initiator_task_tag: u32,
-    /// The connection, unless the session is closed.
+    /// Connection to close; ignored when the session is closed.
     pub cid: u16,
     /// CmdSN.
     pub cmd_sn: u32,
@@ -86,7 +86,7 @@ pub struct LogoutRequest {
 }
 
 impl LogoutRequest {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Self {
         let wire: &LogoutRequestBhs = transmute_ref!(&frame.bhs);
         let reason = match wire.reason & 0x7f {
@@ -124,7 +124,7 @@ impl Encode for LogoutRequest {
     }
 }
 
-/// How a logout ended (RFC 7143 11.15.1).
+/// Results of a logout (RFC 7143 11.15.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LogoutResult {
@@ -138,10 +138,10 @@ pub enum LogoutResult {
     CleanupFailed = 3,
 }
 
-/// The answer to a logout (RFC 7143 11.15).
+/// A Logout Response (RFC 7143 11.15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogoutResponse {
-    /// How it ended.
+    /// Result.
     pub result: LogoutResult,
     /// Tag of the request.
     pub initiator_task_tag: u32,
@@ -154,7 +154,7 @@ pub struct LogoutResponse {
 }
 
 impl LogoutResponse {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Result<Self, PduError> {
         let wire: &LogoutResponseBhs = transmute_ref!(&frame.bhs);
         let result = match wire.response {

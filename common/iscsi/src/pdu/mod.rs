@@ -1,10 +1,12 @@
-//! Protocol data units: one file per PDU, each with the layout of the wire and the meaning of its fields.
+//! Protocol data units: one file per PDU, each with the wire layout and the meaning of its fields.
 //!
-//! RFC 7143 11.1: All iSCSI PDUs have one or more header segments and, optionally, a data segment. After the entire
-//! header segment group, a header digest MAY follow. The data segment MAY also be followed by a data digest.
+//! RFC 7143 11.1: All iSCSI PDUs have one or more header segments and, optionally, a data segment.
+//! After the entire header segment group, a header digest MAY follow. The data segment MAY also be
+//! followed by a data digest.
 //!
-//! A [`Frame`] is a PDU cut out of the byte stream by the [`Decoder`]; `load` turns a frame into a typed PDU, and
-//! [`Encode`] turns a typed PDU into the 48 bytes of the basic header segment that [`Output`](crate::Output) sends.
+//! The [`Decoder`] splits the byte stream into [`Frame`]s. `load` decodes a frame into a typed PDU.
+//! [`Encode`] turns a typed PDU into the 48-byte basic header segment that
+//! [`Output`](crate::Output) sends.
 
 mod ahs;
 mod async_message;
@@ -37,7 +39,7 @@ pub use text::{TextRequest, TextResponse};
 pub use wire::{BHS_LEN, Bhs, Encode, Frame, NO_TAG, Opcode, PduError, TargetSn, WireLun};
 pub(crate) use wire::{padding, set_lengths};
 
-/// Any PDU, either direction.
+/// A PDU of either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each variant is the type of the same name
 pub enum Pdu {
@@ -62,7 +64,11 @@ pub enum Pdu {
 }
 
 impl Pdu {
-    /// The meaning of a frame.
+    /// Decodes a frame.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the opcode is unknown or a field has a reserved value.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let opcode = frame.opcode().ok_or(PduError::UnknownOpcode(frame.bhs[0] & 0x3f))?;
         Ok(match opcode {

@@ -40,27 +40,27 @@ struct NopInBhs {
 }
 const _: () = assert!(size_of::<NopInBhs>() == BHS_LEN);
 
-/// A ping of the initiator, or its answer to a ping of the target (RFC 7143 11.18).
+/// A ping from the initiator, or its response to a ping from the target (RFC 7143 11.18).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NopOut {
-    /// For immediate delivery: takes no CmdSN.
+    /// Immediate delivery: uses no CmdSN.
     pub immediate: bool,
-    /// Copied from the NOP-In that is answered.
+    /// Copied from the NOP-In in a response.
     pub lun: WireLun,
-    /// [`NO_TAG`](super::NO_TAG) when no answer is wanted.
+    /// [`NO_TAG`](super::NO_TAG) if no response is requested.
     pub initiator_task_tag: u32,
-    /// Copied from the NOP-In that is answered, else [`NO_TAG`](super::NO_TAG).
+    /// In a response, copied from the NOP-In; else [`NO_TAG`](super::NO_TAG).
     pub target_transfer_tag: u32,
     /// CmdSN.
     pub cmd_sn: u32,
     /// ExpStatSN.
     pub exp_stat_sn: u32,
-    /// Ping data, to be echoed.
+    /// Ping data; the target echoes it.
     pub data: Bytes,
 }
 
 impl NopOut {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &NopOutBhs = transmute_ref!(&frame.bhs);
         Self {
@@ -96,14 +96,14 @@ impl Encode for NopOut {
     }
 }
 
-/// A ping of the target, or its answer to a ping of the initiator (RFC 7143 11.19).
+/// A ping from the target, or its response to a ping from the initiator (RFC 7143 11.19).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NopIn {
-    /// Logical unit, when the target transfer tag is valid.
+    /// Logical unit, if the target transfer tag is valid.
     pub lun: WireLun,
-    /// Copied from the NOP-Out that is answered, else [`NO_TAG`](super::NO_TAG).
+    /// In a response, copied from the NOP-Out; else [`NO_TAG`](super::NO_TAG).
     pub initiator_task_tag: u32,
-    /// [`NO_TAG`](super::NO_TAG) when no answer is wanted.
+    /// [`NO_TAG`](super::NO_TAG) if no response is requested.
     pub target_transfer_tag: u32,
     /// Sequence numbers.
     pub sn: TargetSn,
@@ -112,7 +112,7 @@ pub struct NopIn {
 }
 
 impl NopIn {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &NopInBhs = transmute_ref!(&frame.bhs);
         Self {

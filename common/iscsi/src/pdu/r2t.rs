@@ -25,27 +25,27 @@ struct R2tBhs {
 }
 const _: () = assert!(size_of::<R2tBhs>() == BHS_LEN);
 
-/// The target asks for a part of a write's data (RFC 7143 11.8).
+/// Requests a part of a command's write data (RFC 7143 11.8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct R2t {
     /// Logical unit.
     pub lun: WireLun,
     /// The task's tag.
     pub initiator_task_tag: u32,
-    /// To be copied into the Data-Out PDUs that answer.
+    /// The initiator copies it into the Data-Out PDUs of this sequence.
     pub target_transfer_tag: u32,
-    /// Sequence numbers: StatSN is the next one, and is not used up.
+    /// Sequence numbers. StatSN is the next one and is not consumed.
     pub sn: TargetSn,
     /// R2TSN: numbers the R2Ts of the command from zero.
     pub r2t_sn: u32,
-    /// First byte wanted.
+    /// Offset of the first requested byte.
     pub buffer_offset: u32,
-    /// Number of bytes wanted: not zero, at most MaxBurstLength.
+    /// Number of requested bytes: from 1 to MaxBurstLength.
     pub desired_length: u32,
 }
 
 impl R2t {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Self {
         let wire: &R2tBhs = transmute_ref!(&frame.bhs);
         Self {

@@ -22,7 +22,7 @@ struct RejectBhs {
 }
 const _: () = assert!(size_of::<RejectBhs>() == BHS_LEN);
 
-/// Why a PDU was rejected (RFC 7143 11.17.1).
+/// Reject reasons (RFC 7143 11.17.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RejectReason {
@@ -48,21 +48,21 @@ pub enum RejectReason {
     WaitingForLogout = 0x0c,
 }
 
-/// The target refuses a PDU (RFC 7143 11.17).
+/// A Reject (RFC 7143 11.17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Why.
+    /// Reason.
     pub reason: RejectReason,
     /// Sequence numbers.
     pub sn: TargetSn,
     /// DataSN or R2TSN, for SNACKs.
     pub data_sn: u32,
-    /// Copy of the header segments of the refused PDU.
+    /// Copy of the header segments of the rejected PDU.
     pub header: Bytes,
 }
 
 impl Reject {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &RejectBhs = transmute_ref!(&frame.bhs);
         let reason = match wire.reason {

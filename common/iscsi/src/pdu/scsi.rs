@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<ScsiResponseBhs>() == BHS_LEN);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TaskAttribute {
-    /// No attribute given: treated as simple.
+    /// Untagged; treated as simple.
     #[default]
     Untagged = 0,
     /// SIMPLE.
@@ -76,7 +76,7 @@ pub enum TaskAttribute {
 /// A SCSI command (RFC 7143 11.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiCommand {
-    /// For immediate delivery: takes no CmdSN.
+    /// Immediate delivery: uses no CmdSN.
     pub immediate: bool,
     /// F: no unsolicited Data-Out PDUs follow.
     pub final_: bool,
@@ -100,14 +100,14 @@ pub struct ScsiCommand {
     pub exp_stat_sn: u32,
     /// The first sixteen bytes of the CDB.
     pub cdb: [u8; 16],
-    /// The CDB's further bytes.
+    /// CDB bytes from byte 16 on.
     pub extended_cdb: Bytes,
     /// Immediate data.
     pub data: Bytes,
 }
 
 impl ScsiCommand {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &ScsiCommandBhs = transmute_ref!(&frame.bhs);
         let attribute = match wire.flags & ATTRIBUTE {
@@ -167,23 +167,24 @@ impl Encode for ScsiCommand {
     }
 }
 
-/// How the bytes a command wanted to move differ from what the initiator expected (RFC 7143 11.4.5).
+/// Difference between the bytes a command wanted to transfer and the bytes the initiator expected
+/// (RFC 7143 11.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Residual {
-    /// They agree.
+    /// No difference.
     #[default]
     None,
-    /// This many expected bytes were not moved (U).
+    /// This many expected bytes were not transferred (U).
     Underflow(u32),
-    /// This many bytes could not be moved because too few were expected (O).
+    /// This many bytes were not transferred because the initiator expected fewer (O).
     Overflow(u32),
 }
 
 impl Residual {
-    /// The residual of a command that wanted `wanted` bytes where `expected` were.
+    /// Computes the residual of a command that wanted to transfer `wanted` bytes.
     pub fn of(expected: u32, wanted: u64) -> Self {
         let expected = u64::from(expected);
-        // Residual Count has 32 bits; a command that overflows by more says as much as the field can.
+        // Residual Count has 32 bits; a larger overflow saturates.
         let clamp = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
         match wanted.cmp(&expected) {
             std::cmp::Ordering::Equal => Self::None,
@@ -216,7 +217,7 @@ impl Residual {
     }
 }
 
-/// The end of a SCSI command (RFC 7143 11.4).
+/// A SCSI Response (RFC 7143 11.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiResponse {
     /// True for "target failure", false for "command completed at target" (RFC 7143 11.4.3).
@@ -229,7 +230,7 @@ pub struct ScsiResponse {
     pub snack_tag: u32,
     /// Sequence numbers.
     pub sn: TargetSn,
-    /// Number of Data-In PDUs that were sent for the command.
+    /// Number of Data-In PDUs sent for the command.
     pub exp_data_sn: u32,
     /// Residual of the read half of a bidirectional command.
     pub bidi_residual: Residual,
@@ -237,16 +238,16 @@ pub struct ScsiResponse {
     pub residual: Residual,
     /// Sense data, without its length field.
     pub sense: Bytes,
-    /// Response data behind the sense data.
+    /// Response data after the sense data.
     pub response_data: Bytes,
 }
 
 impl ScsiResponse {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Result<Self, PduError> {
         let wire: &ScsiResponseBhs = transmute_ref!(&frame.bhs);
         let (sense, response_data) = split_sense(&frame.data)?;
-        // The o and u bits are the O and U bits two places higher.
+        // The o and u bits are two places above the O and U bits.
         Ok(Self {
             target_failure: wire.response != 0,
             status: wire.status,
@@ -302,11 +303,11 @@ fn split_sense(data: &Bytes) -> Result<(Bytes, Bytes), PduError> {
     if data.is_empty() {
         return Ok((Bytes::new(), Bytes::new()));
     }
-    let misfit = PduError::Field { byte: AFTER_BHS };
-    let head = data.first_chunk::<2>().ok_or(misfit)?;
+    let malformed = PduError::Field { byte: AFTER_BHS };
+    let head = data.first_chunk::<2>().ok_or(malformed)?;
     let end = 2 + usize::from(u16::from_be_bytes(*head));
     if end > data.len() {
-        return Err(misfit);
+        return Err(malformed);
     }
     Ok((data.slice(2..end), data.slice(end..)))
 }

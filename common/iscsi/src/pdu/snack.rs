@@ -1,4 +1,4 @@
-//! SNACK Request (RFC 7143 11.16): only decoded, since error recovery above level 0 is not offered.
+//! SNACK Request (RFC 7143 11.16). It is only decoded: error recovery above level 0 is not offered.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -26,7 +26,7 @@ struct SnackBhs {
 }
 const _: () = assert!(size_of::<SnackBhs>() == BHS_LEN);
 
-/// A request to send again, or an acknowledgement of data (RFC 7143 11.16).
+/// A request for retransmission, or an acknowledgement of data (RFC 7143 11.16).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snack {
     /// Type: 0 data or R2T, 1 status, 2 data acknowledgement, 3 R-data.
@@ -46,7 +46,7 @@ pub struct Snack {
 }
 
 impl Snack {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Self {
         let wire: &SnackBhs = transmute_ref!(&frame.bhs);
         Self {

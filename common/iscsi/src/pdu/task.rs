@@ -57,16 +57,16 @@ pub enum TaskFunction {
     LogicalUnitReset,
     /// TARGET WARM RESET.
     TargetWarmReset,
-    /// TARGET COLD RESET: a warm reset that also ends the sessions.
+    /// TARGET COLD RESET: a warm reset that also closes the sessions.
     TargetColdReset,
-    /// TASK REASSIGN: needs error recovery level 2.
+    /// TASK REASSIGN: requires error recovery level 2.
     TaskReassign,
     /// Any other value.
     Other(u8),
 }
 
 impl TaskFunction {
-    /// The function with this code.
+    /// Returns the function with this code.
     pub fn from_code(code: u8) -> Self {
         match code {
             1 => Self::AbortTask,
@@ -81,7 +81,7 @@ impl TaskFunction {
         }
     }
 
-    /// The function's code.
+    /// Returns the code of the function.
     pub fn code(self) -> u8 {
         match self {
             Self::AbortTask => 1,
@@ -100,11 +100,11 @@ impl TaskFunction {
 /// A task management function request (RFC 7143 11.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskManagementRequest {
-    /// For immediate delivery: takes no CmdSN.
+    /// Immediate delivery: uses no CmdSN.
     pub immediate: bool,
-    /// What to do.
+    /// Function.
     pub function: TaskFunction,
-    /// Logical unit, for the functions that name one.
+    /// Logical unit, for the functions that address one.
     pub lun: WireLun,
     /// The request's own tag.
     pub initiator_task_tag: u32,
@@ -121,7 +121,7 @@ pub struct TaskManagementRequest {
 }
 
 impl TaskManagementRequest {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Self {
         let wire: &RequestBhs = transmute_ref!(&frame.bhs);
         Self {
@@ -157,7 +157,7 @@ impl Encode for TaskManagementRequest {
     }
 }
 
-/// How a task management function ended (RFC 7143 11.6.1).
+/// Outcomes of a task management function (RFC 7143 11.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TaskOutcome {
@@ -180,7 +180,7 @@ pub enum TaskOutcome {
 }
 
 impl TaskOutcome {
-    /// The outcome with this code.
+    /// Returns the outcome with this code; `None` for a reserved code.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0 => Self::Complete,
@@ -196,10 +196,10 @@ impl TaskOutcome {
     }
 }
 
-/// The answer to a task management function request (RFC 7143 11.6).
+/// A Task Management Function Response (RFC 7143 11.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskManagementResponse {
-    /// How it ended.
+    /// Outcome.
     pub outcome: TaskOutcome,
     /// Tag of the request.
     pub initiator_task_tag: u32,
@@ -208,7 +208,7 @@ pub struct TaskManagementResponse {
 }
 
 impl TaskManagementResponse {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: &Frame) -> Result<Self, PduError> {
         let wire: &ResponseBhs = transmute_ref!(&frame.bhs);
         Ok(Self {

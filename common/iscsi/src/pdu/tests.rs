@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{digest::Digests, output::Output};
 
-/// The bytes of a header written as words, with underscores between fields for the reader.
+/// Returns the bytes of a header that is written as hex words.
 fn header(words: &[&str]) -> Vec<u8> {
     let digits: Vec<u8> = words.concat().bytes().filter(u8::is_ascii_hexdigit).collect();
     let bytes: Vec<u8> =
@@ -15,7 +15,7 @@ fn header(words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// The PDU has these bytes on the wire, and the bytes mean this PDU.
+/// Checks that the PDU encodes to these bytes and that they decode to the PDU.
 fn golden(pdu: impl Encode, wrap: Pdu, words: &[&str], rest: &[u8]) {
     let mut want = header(words);
     want.extend_from_slice(rest);
@@ -91,7 +91,7 @@ fn scsi_command_bytes() {
 }
 
 #[test]
-fn scsi_command_with_long_cdb_and_two_directions_bytes() {
+fn bidirectional_scsi_command_bytes() {
     let pdu = ScsiCommand {
         immediate: true,
         final_: true,
@@ -346,7 +346,7 @@ fn snack_and_reject_bytes() {
 }
 
 #[test]
-fn lengths_beyond_the_limits_are_refused_before_they_arrive() {
+fn oversized_lengths_fail_from_the_header_alone() {
     let mut decoder = Decoder::new(DecodeLimits { max_data_segment: 512, max_ahs: 8 });
     let mut bhs = [0u8; BHS_LEN];
     set_lengths(&mut bhs, 0, 513);
@@ -358,7 +358,7 @@ fn lengths_beyond_the_limits_are_refused_before_they_arrive() {
 }
 
 #[test]
-fn a_wrong_header_digest_is_found_before_the_data_arrives() {
+fn wrong_header_digest_fails_before_data_arrives() {
     let mut decoder = Decoder { digests: Digests { header: true, data: true }, ..Decoder::default() };
     let mut bhs = [0u8; BHS_LEN];
     set_lengths(&mut bhs, 0, 8000);
@@ -369,7 +369,7 @@ fn a_wrong_header_digest_is_found_before_the_data_arrives() {
 }
 
 #[test]
-fn a_wrong_data_digest_spoils_the_data_only() {
+fn wrong_data_digest_invalidates_only_the_data() {
     let digests = Digests { header: true, data: true };
     let mut output = Output::new(digests);
     output.push(&NopOut { initiator_task_tag: 77, data: Bytes::from_static(b"hello"), ..NopOut::default() });
@@ -381,7 +381,7 @@ fn a_wrong_data_digest_spoils_the_data_only() {
 }
 
 #[test]
-fn malformed_additional_headers_are_named_by_their_place() {
+fn malformed_ahs_error_reports_its_offset() {
     let command = ScsiCommand { extended_cdb: Bytes::from_static(&[1; 8]), ..ScsiCommand::default() };
     let with = |ahs: &'static [u8]| ScsiCommand::load(Frame { ahs: Bytes::from_static(ahs), ..Frame::of(&command) });
     assert_eq!(with(&[0, 0, 1, 0]).unwrap_err(), PduError::Field { byte: 48 });
@@ -390,7 +390,7 @@ fn malformed_additional_headers_are_named_by_their_place() {
 }
 
 #[test]
-fn residuals_compare_what_was_wanted_with_what_was_expected() {
+fn residual_compares_wanted_and_expected_length() {
     assert_eq!(Residual::of(512, 512), Residual::None);
     assert_eq!(Residual::of(1024, 512), Residual::Underflow(512));
     assert_eq!(Residual::of(0, 512), Residual::Overflow(512));
@@ -399,7 +399,7 @@ fn residuals_compare_what_was_wanted_with_what_was_expected() {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), header: bool, data: bool) {
+    fn decoding_arbitrary_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..600), header: bool, data: bool) {
         let mut input = BytesMut::from(&bytes[..]);
         let mut decoder = Decoder { digests: Digests { header, data }, ..Decoder::default() };
         while let Ok(Some(frame)) = decoder.next(&mut input) {
@@ -407,9 +407,9 @@ proptest! {
         }
     }
 
-    /// However the stream is cut, the same PDUs come out.
+    /// Every split of the stream yields the same PDUs.
     #[test]
-    fn cuts_do_not_matter(
+    fn splitting_the_stream_changes_no_pdu(
         sizes in prop::collection::vec(0usize..3000, 1..12),
         cuts in prop::collection::vec(1usize..2000, 1..60),
         header: bool,

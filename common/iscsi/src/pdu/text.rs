@@ -46,20 +46,20 @@ fn flags(final_: bool, continued: bool) -> u8 {
     (if final_ { FINAL } else { 0 }) | (if continued { CONTINUE } else { 0 })
 }
 
-/// Keys of the initiator, in the full feature phase (RFC 7143 11.10).
+/// A Text Request: keys sent by the initiator in the full feature phase (RFC 7143 11.10).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextRequest {
-    /// For immediate delivery: takes no CmdSN.
+    /// Immediate delivery: uses no CmdSN.
     pub immediate: bool,
-    /// F: the initiator has said all it wants to.
+    /// F: the initiator has no more text.
     pub final_: bool,
-    /// C: the text goes on in the next PDU.
+    /// C: the text continues in the next PDU.
     pub continued: bool,
-    /// Logical unit: copied from the response that is followed.
+    /// Logical unit, copied from the previous response.
     pub lun: WireLun,
     /// The exchange's tag.
     pub initiator_task_tag: u32,
-    /// [`NO_TAG`](super::NO_TAG) to begin, else copied from the last response.
+    /// [`NO_TAG`](super::NO_TAG) in the first request, else copied from the last response.
     pub target_transfer_tag: u32,
     /// CmdSN.
     pub cmd_sn: u32,
@@ -70,7 +70,7 @@ pub struct TextRequest {
 }
 
 impl TextRequest {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &TextRequestBhs = transmute_ref!(&frame.bhs);
         Self {
@@ -108,18 +108,18 @@ impl Encode for TextRequest {
     }
 }
 
-/// Keys of the target, in the full feature phase (RFC 7143 11.11).
+/// A Text Response: keys sent by the target in the full feature phase (RFC 7143 11.11).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextResponse {
-    /// F: the exchange is over.
+    /// F: the exchange is complete.
     pub final_: bool,
-    /// C: the text goes on in the next PDU.
+    /// C: the text continues in the next PDU.
     pub continued: bool,
     /// Logical unit, for the initiator to copy.
     pub lun: WireLun,
     /// Tag of the request.
     pub initiator_task_tag: u32,
-    /// [`NO_TAG`](super::NO_TAG) when the exchange is over.
+    /// [`NO_TAG`](super::NO_TAG) if the exchange is complete.
     pub target_transfer_tag: u32,
     /// Sequence numbers.
     pub sn: TargetSn,
@@ -128,7 +128,7 @@ pub struct TextResponse {
 }
 
 impl TextResponse {
-    /// Reads the PDU from a frame.
+    /// Decodes the PDU from a frame.
     pub fn load(frame: Frame) -> Self {
         let wire: &TextResponseBhs = transmute_ref!(&frame.bhs);
         Self {

@@ -19,13 +19,12 @@ pub type Bhs = [u8; BHS_LEN];
 /// "No tag": the reserved value of initiator and target task tags (RFC 7143 11.2.1.8).
 pub const NO_TAG: u32 = 0xffff_ffff;
 
-/// Bit 0x80 of byte 1 in most PDUs: final, or a fixed one.
+/// Bit 0x80 of byte 1: final in most PDUs, always set in the others.
 pub(super) const FINAL: u8 = 0x80;
 /// Bit 0x40 of byte 0: the command is for immediate delivery (RFC 7143 11.2.1.1).
 pub(super) const IMMEDIATE: u8 = 0x40;
 
-/// A logical unit number in its eight-byte form (SAM-5 4.7), as iSCSI carries it; its inside is the business of the
-/// SCSI layer.
+/// A logical unit number in its eight-byte form (SAM-5 4.7). The SCSI layer interprets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WireLun(pub u64);
 
@@ -72,7 +71,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The opcode in byte 0 of a header, or none when it is reserved or vendor specific.
+    /// Returns the opcode in byte 0 of a header; `None` if it is reserved or vendor specific.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte & 0x3f {
             0x00 => Self::NopOut,
@@ -98,55 +97,57 @@ impl Opcode {
     }
 }
 
-/// Why a complete PDU has no meaning.
+/// Why a complete PDU could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PduError {
-    /// The opcode is none of RFC 7143's.
+    /// RFC 7143 does not define the opcode.
     #[error("unknown opcode {0:#04x}")]
     UnknownOpcode(u8),
-    /// A field of the header has a value the RFC reserves.
-    #[error("header byte {byte} holds a reserved or impossible value")]
+    /// A header field has a value that RFC 7143 reserves.
+    #[error("header byte {byte} has a reserved or invalid value")]
     Field {
         /// Offset of the field in the header segments.
         byte: u16,
     },
 }
 
-/// One PDU cut out of the stream: checked for length and digests, not yet for meaning.
+/// One PDU of the stream. Length and header digest are checked, the contents are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The basic header segment.
     pub bhs: Bhs,
     /// The additional header segments, with their padding.
     pub ahs: Bytes,
-    /// The data segment, without its padding; a view into the receive buffer.
+    /// The data segment without its padding; a view of the receive buffer.
     pub data: Bytes,
-    /// False when a data digest was negotiated and did not match: the header can be trusted, the data cannot.
+    /// False if a data digest was negotiated and does not match. The header is valid in that case,
+    /// the data is not.
     pub data_digest_ok: bool,
 }
 
 impl Frame {
-    /// The opcode, when RFC 7143 defines it.
+    /// Returns the opcode; `None` if RFC 7143 does not define it.
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::from_byte(self.bhs[0])
     }
 
-    /// Whether the immediate-delivery bit is set.
+    /// Returns true if the immediate-delivery bit is set.
     pub fn is_immediate(&self) -> bool {
         self.bhs[0] & IMMEDIATE != 0
     }
 
-    /// Whether the F bit is set.
+    /// Returns true if the F bit is set.
     pub fn is_final(&self) -> bool {
         self.bhs[1] & FINAL != 0
     }
 
-    /// The initiator task tag: the same place in every PDU (RFC 7143 11.2.1.8).
+    /// Returns the initiator task tag, which has the same position in every PDU (RFC 7143
+    /// 11.2.1.8).
     pub fn initiator_task_tag(&self) -> u32 {
         u32::from_be_bytes([self.bhs[16], self.bhs[17], self.bhs[18], self.bhs[19]])
     }
 
-    /// A frame that holds what `pdu` would put on the wire: for tests and for relaying.
+    /// Builds the frame that `pdu` would be on the wire, for tests and for relaying.
     pub fn of(pdu: &impl Encode) -> Self {
         let (mut bhs, ahs, data) = (pdu.bhs(), pdu.ahs(), pdu.data());
         set_lengths(&mut bhs, ahs.len(), data.len());
@@ -154,17 +155,17 @@ impl Frame {
     }
 }
 
-/// A typed PDU that can be put on the wire.
+/// A typed PDU that can be encoded.
 pub trait Encode {
-    /// The basic header segment; TotalAHSLength and DataSegmentLength are filled in by the sender.
+    /// Returns the basic header segment. The sender fills in TotalAHSLength and DataSegmentLength.
     fn bhs(&self) -> Bhs;
 
-    /// Additional header segments, padded to words.
+    /// Returns the additional header segments, padded to words.
     fn ahs(&self) -> Bytes {
         Bytes::new()
     }
 
-    /// The data segment, without padding.
+    /// Returns the data segment without padding.
     fn data(&self) -> Bytes {
         Bytes::new()
     }
@@ -177,15 +178,16 @@ pub(crate) fn set_lengths(bhs: &mut Bhs, ahs_len: usize, data_len: usize) {
     bhs[5..8].copy_from_slice(&len_u32(data_len).to_be_bytes()[1..]);
 }
 
-/// Bytes of padding after `len` bytes (RFC 7143 11.1: segments are padded to words of four bytes).
+/// Returns the number of padding bytes after `len` bytes (RFC 7143 11.1: segments are padded to
+/// four-byte words).
 pub(crate) const fn padding(len: usize) -> usize {
     len.wrapping_neg() & 3
 }
 
-/// StatSN, ExpCmdSN and MaxCmdSN: what every PDU of a target says about the sequences (RFC 7143 4.2.2).
+/// The sequence numbers that every target PDU carries (RFC 7143 4.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetSn {
-    /// StatSN: numbers the responses of the connection.
+    /// StatSN: number of the response on this connection.
     pub stat_sn: u32,
     /// ExpCmdSN: the next CmdSN the target expects.
     pub exp_cmd_sn: u32,

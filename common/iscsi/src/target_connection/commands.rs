@@ -1,13 +1,13 @@
-//! SCSI commands and their data, until they can be handed up.
+//! SCSI commands and their write data, until the connection delivers them to the caller.
 
 use bytes::Bytes;
 
 use super::{
-    Event, Held, TargetConnection, TargetTaskId,
-    inbound::{Inbound, Spoil},
+    Event, HeldRequest, TargetConnection, TargetTaskId,
+    inbound::{DataFault, Inbound},
     tasks::Task,
     types::TargetCommand,
-    window::Place,
+    window::CmdSnPosition,
 };
 use crate::length::len_u32;
 use crate::pdu::{DataOut, Frame, NO_TAG, R2t, RejectReason, ScsiCommand, WireLun};
@@ -19,8 +19,8 @@ impl TargetConnection {
             return self.reject(RejectReason::InvalidPduField, &bhs, &ahs);
         };
         let (immediate, cmd_sn) = (command.immediate, command.cmd_sn);
-        let place = if immediate { Place::Next } else { self.window.place(cmd_sn) };
-        if place == Place::Outside {
+        let place = if immediate { CmdSnPosition::Next } else { self.window.position(cmd_sn) };
+        if place == CmdSnPosition::Outside {
             return;
         }
         if let Some(reason) = self.refusal(&command) {
@@ -29,32 +29,33 @@ impl TargetConnection {
         let task = self.task(command);
         let id = self.tasks.insert(task);
         match place {
-            Place::Early => self.window.hold(cmd_sn, Held::Task(id)),
+            CmdSnPosition::Early => self.window.hold(cmd_sn, HeldRequest::Task(id)),
             _ if immediate => {
-                self.immediates += 1;
-                self.turn(id, events);
+                self.immediate_count += 1;
+                self.start_task(id, events);
             }
             _ => {
                 self.window.advance();
-                self.turn(id, events);
+                self.start_task(id, events);
                 self.deliver_held(events);
             }
         }
     }
 
-    /// What cannot become a task at all.
+    /// Returns why the command cannot become a task.
     fn refusal(&self, command: &ScsiCommand) -> Option<RejectReason> {
         if command.initiator_task_tag == NO_TAG {
             Some(RejectReason::InvalidPduField)
         } else if self.tasks.by_tag(command.initiator_task_tag).is_some() {
-            // RFC 7143 11.17.1, reason 7: a tag names one task at a time.
+            // RFC 7143 11.17.1, reason 7: a tag identifies one task at a time.
             Some(RejectReason::TaskInProgress)
-        } else if command.immediate && self.immediates >= self.limits.immediate_requests {
+        } else if command.immediate && self.immediate_count >= self.limits.immediate_requests {
             Some(RejectReason::TooManyImmediateCommands)
         } else if !command.write && !command.data.is_empty() {
             Some(RejectReason::InvalidPduField)
         } else if command.write && !command.final_ && self.parameters.initial_r2t {
-            // RFC 7143 11.3.1: without the F bit unsolicited data follows, which InitialR2T=Yes forbids.
+            // RFC 7143 11.3.1: without the F bit unsolicited data follows, which InitialR2T=Yes
+            // forbids.
             Some(RejectReason::ProtocolError)
         } else {
             None
@@ -81,68 +82,69 @@ impl TargetConnection {
             expected_read,
             expected_write,
             inbound: self.inbound(expected_write, command.data, command.write && !command.final_),
-            turn: false,
+            started: false,
             waiting: false,
             granted: 0,
-            handed_up: false,
+            delivered: false,
             aborted: false,
         }
     }
 
-    /// RFC 7143 4.2.5.2: immediate and unsolicited data together are at most FirstBurstLength, and at most what is
-    /// expected.
+    /// RFC 7143 4.2.5.2: immediate and unsolicited data together do not exceed FirstBurstLength,
+    /// nor the expected length.
     fn inbound(&self, expected_write: u32, immediate: Bytes, more: bool) -> Inbound {
         let first_burst = self.parameters.first_burst_length;
         let collected = expected_write.min(self.limits.max_write_bytes.max(first_burst));
         let end = expected_write.min(first_burst);
         let length = len_u32(immediate.len());
         let fault = if length > 0 && !self.parameters.immediate_data {
-            Some(Spoil::Unexpected)
+            Some(DataFault::Unexpected)
         } else if length > end {
-            Some(Spoil::Amount)
+            Some(DataFault::Amount)
         } else {
             None
         };
         let mut inbound = Inbound::new(collected, immediate, more.then_some(end));
         if let Some(why) = fault {
-            inbound.spoil(why);
+            inbound.set_fault(why);
         }
         inbound
     }
 
-    /// Goes on with what was held, as far as the sequence of CmdSN now reaches.
+    /// Processes the held requests that are now next by CmdSN.
     pub(super) fn deliver_held(&mut self, events: &mut Vec<Event>) {
         while let Some(held) = self.window.next_held() {
             match held {
-                Held::Task(id) => self.turn(id, events),
-                Held::Request(frame) => self.perform(frame, events),
+                HeldRequest::Task(id) => self.start_task(id, events),
+                HeldRequest::Request(frame) => self.execute_request(frame, events),
             }
         }
     }
 
-    /// The turn of a command has come.
-    fn turn(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
-        // An early command may have been aborted meanwhile.
+    /// Starts a command that is next by CmdSN, or immediate.
+    fn start_task(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
+        // A held command may have been aborted.
         let Some(task) = self.tasks.get_mut(id) else { return };
-        task.turn = true;
+        task.started = true;
         if !task.immediate {
             self.window.occupy();
         }
-        self.progress(id, events);
+        self.advance_task(id, events);
     }
 
-    /// Hands a command up when its data is complete, else asks for more.
-    fn progress(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
+    /// Delivers a command if its data is complete, else requests more data.
+    fn advance_task(&mut self, id: TargetTaskId, events: &mut Vec<Event>) {
         let Some(task) = self.tasks.get_mut(id) else { return };
-        if !task.turn || task.handed_up {
+        if !task.started || task.delivered {
             return;
         }
-        match task.inbound.spoiled() {
-            // RFC 7143 7.8: the response waits for the data that is on its way, signalled by the F bit.
+        match task.inbound.fault() {
+            // RFC 7143 7.8: the response is sent after the data in flight, which ends with the F
+            // bit.
             Some(_) if task.inbound.is_open() => {}
             Some(why) => self.complete(id, why.completion()),
             None if task.inbound.is_complete() => {
-                task.handed_up = true;
+                task.delivered = true;
                 events.push(Event::Command(TargetCommand {
                     id,
                     lun: task.lun,
@@ -158,30 +160,31 @@ impl TargetConnection {
                 }));
             }
             None if task.inbound.awaits_unsolicited() => {}
-            None => self.solicit(id),
+            None => self.request_data(id),
         }
     }
 
-    /// Another session has aborted the commands of the units that fit. Those that are not handed up yet never will be: they are
-    /// answered TASK ABORTED (SAM-5 5.3.1), when what is on its way of their data has come.
-    pub fn abort_incoming(&mut self, fits: impl Fn(WireLun) -> bool, events: &mut Vec<Event>) {
-        for id in self.tasks.select(|task| !task.handed_up && fits(task.lun)) {
+    /// Aborts the commands of matching units because another session aborted them. Commands not yet
+    /// delivered are never delivered: they end with TASK ABORTED (SAM-5 5.3.1) once their data in
+    /// flight has arrived.
+    pub fn abort_incoming(&mut self, matches_task: impl Fn(WireLun) -> bool, events: &mut Vec<Event>) {
+        for id in self.tasks.select(|task| !task.delivered && matches_task(task.lun)) {
             if let Some(task) = self.tasks.get_mut(id) {
-                task.inbound.spoil(Spoil::Aborted);
-                self.progress(id, events);
+                task.inbound.set_fault(DataFault::Aborted);
+                self.advance_task(id, events);
             }
         }
     }
 
-    /// Asks for data: at once when the memory is there, else when it is.
-    fn solicit(&mut self, id: TargetTaskId) {
+    /// Requests data with R2Ts now, or later if the write budget is used up.
+    fn request_data(&mut self, id: TargetTaskId) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if task.waiting {
             return;
         }
         let need = u64::from(task.inbound.expected());
         if task.granted == 0 {
-            // One command alone may exceed the budget: else it would wait for ever.
+            // A single command may exceed the budget; otherwise it would wait forever.
             let fits = self.write_used == 0 || self.write_used + need <= self.limits.write_budget;
             if !fits || !self.waiting.is_empty() {
                 task.waiting = true;
@@ -200,7 +203,7 @@ impl TargetConnection {
             let tag = self.next_transfer_tag;
             let sn = self.sn();
             let Some(task) = self.tasks.get_mut(id) else { return };
-            let Some(part) = task.inbound.solicit(tag, outstanding, burst) else { return };
+            let Some(part) = task.inbound.next_request(tag, outstanding, burst) else { return };
             let r2t = R2t {
                 lun: task.lun,
                 initiator_task_tag: task.initiator_task_tag,
@@ -215,7 +218,7 @@ impl TargetConnection {
         }
     }
 
-    /// Gives back what a command held of the write budget, and lets those go on that wait for it.
+    /// Releases write budget and starts the commands that waited for it.
     pub(super) fn release_budget(&mut self, granted: u64) {
         self.write_used -= granted;
         while let Some(&id) = self.waiting.front() {
@@ -240,11 +243,11 @@ impl TargetConnection {
             self.reject(RejectReason::DataDigestError, &frame.bhs, &frame.ahs);
         }
         let pdu = DataOut::load(frame);
-        // Data of a command that has ended meanwhile is on its way for a while: it is dropped.
+        // Data for a command that has ended may still arrive; it is dropped.
         let Some(id) = self.tasks.by_tag(pdu.initiator_task_tag) else { return };
         let Some(task) = self.tasks.get_mut(id) else { return };
         if task.inbound.receive(pdu, digest_ok) {
-            self.progress(id, events);
+            self.advance_task(id, events);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Collecting the data of one write: immediate, unsolicited and solicited (RFC 7143 4.2.5).
+//! Collects the data of one write: immediate, unsolicited and solicited (RFC 7143 4.2.5).
 
 use std::collections::VecDeque;
 
@@ -11,22 +11,23 @@ use crate::{
     pdu::{DataOut, NO_TAG},
 };
 
-/// Why the data of a command cannot be used: the command ends with CHECK CONDITION, ABORTED COMMAND and this ASC/ASCQ
-/// (the table of RFC 7143 11.4.7.2); or with TASK ABORTED (SAM-5 5.3.1).
+/// Why the data of a command cannot be used. The command ends with CHECK CONDITION, ABORTED COMMAND
+/// and the ASC/ASCQ of RFC 7143 11.4.7.2, or with TASK ABORTED (SAM-5 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spoil {
+pub(super) enum DataFault {
     /// Unexpected unsolicited data.
     Unexpected,
     /// Incorrect amount of data.
     Amount,
-    /// Protocol service CRC error: a data digest, or a hole in the sequence that at recovery level 0 nothing can fill.
+    /// Protocol service CRC error: a wrong data digest, or a gap in the sequence that recovery
+    /// level 0 cannot fill.
     Transport,
     /// Another session has aborted the command.
     Aborted,
 }
 
-impl Spoil {
-    /// What the command ends with: fixed-format sense data (SPC-4 4.5.3), or none.
+impl DataFault {
+    /// Returns the completion of the command: fixed-format sense data (SPC-4 4.5.3), or none.
     pub(super) fn completion(self) -> CommandCompletion {
         let (asc, ascq) = match self {
             Self::Unexpected => (0x0c, 0x0c),
@@ -55,31 +56,31 @@ struct Sequence {
     end: u32,
 }
 
-/// A part of the data that is to be asked for with an R2T.
+/// A part of the data to request with an R2T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Solicit {
+pub(super) struct DataRequest {
     pub(super) r2t_sn: u32,
     pub(super) offset: u32,
     pub(super) length: u32,
 }
 
-/// The data of one command on its way in.
+/// The write data of one command while it arrives.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    /// How many bytes are collected.
+    /// Number of bytes to collect.
     expected: u32,
-    /// Up to where data has come or was asked for.
+    /// End offset of the data received or requested.
     requested: u32,
     data: Gather,
     unsolicited: Option<Sequence>,
     solicited: VecDeque<Sequence>,
     r2t_sn: u32,
-    spoil: Option<Spoil>,
+    data_fault: Option<DataFault>,
 }
 
 impl Inbound {
-    /// The data of a command of which `expected` bytes are collected. `immediate` came with the command; unsolicited
-    /// PDUs follow up to the offset `unsolicited_end`, when there is one.
+    /// Starts to collect `expected` bytes. `immediate` arrived with the command. If
+    /// `unsolicited_end` is set, unsolicited PDUs follow up to that offset.
     pub(super) fn new(expected: u32, immediate: Bytes, unsolicited_end: Option<u32>) -> Self {
         let mut inbound = Self { expected, ..Self::default() };
         let have = len_u32(immediate.len());
@@ -93,38 +94,38 @@ impl Inbound {
         inbound
     }
 
-    /// How many bytes are collected.
+    /// Number of bytes to collect.
     pub(super) fn expected(&self) -> u32 {
         self.expected
     }
 
-    /// Nothing of the data is any use.
-    pub(super) fn spoil(&mut self, why: Spoil) {
-        self.spoil.get_or_insert(why);
+    /// Marks the data as unusable and drops it.
+    pub(super) fn set_fault(&mut self, why: DataFault) {
+        self.data_fault.get_or_insert(why);
         self.data = Gather::default();
     }
 
-    /// Why the data is no use.
-    pub(super) fn spoiled(&self) -> Option<Spoil> {
-        self.spoil
+    /// Returns why the data is unusable.
+    pub(super) fn fault(&self) -> Option<DataFault> {
+        self.data_fault
     }
 
-    /// Whether the initiator still has to send something that is on its way: the end of a sequence.
+    /// Returns true if a sequence is incomplete, so that more PDUs will arrive.
     pub(super) fn is_open(&self) -> bool {
         self.unsolicited.is_some() || !self.solicited.is_empty()
     }
 
-    /// Whether unsolicited data is on its way: only after it is known what has to be asked for.
+    /// Returns true if unsolicited data is still arriving. Its length decides what to request.
     pub(super) fn awaits_unsolicited(&self) -> bool {
         self.unsolicited.is_some()
     }
 
-    /// Whether all data is there.
+    /// Returns true if all data has arrived.
     pub(super) fn is_complete(&self) -> bool {
         !self.is_open() && self.received() == self.expected
     }
 
-    /// The data, once it is complete.
+    /// Returns the complete data.
     pub(super) fn take(&mut self) -> Bytes {
         self.data.take()
     }
@@ -133,10 +134,10 @@ impl Inbound {
         len_u32(self.data.len())
     }
 
-    /// The next R2T to send: none when enough are outstanding, or all data was asked for.
-    pub(super) fn solicit(&mut self, transfer_tag: u32, outstanding: u16, burst: u32) -> Option<Solicit> {
+    /// Returns the next R2T to send; `None` if enough are outstanding or all data was requested.
+    pub(super) fn next_request(&mut self, transfer_tag: u32, outstanding: u16, burst: u32) -> Option<DataRequest> {
         let full = self.solicited.len() >= usize::from(outstanding);
-        if full || self.unsolicited.is_some() || self.spoil.is_some() {
+        if full || self.unsolicited.is_some() || self.data_fault.is_some() {
             return None;
         }
         let offset = self.requested.max(self.received());
@@ -149,16 +150,16 @@ impl Inbound {
         self.solicited.push_back(sequence);
         let r2t_sn = self.r2t_sn;
         self.r2t_sn += 1;
-        Some(Solicit { r2t_sn, offset, length })
+        Some(DataRequest { r2t_sn, offset, length })
     }
 
-    /// Number of R2Ts that were sent.
+    /// Number of R2Ts sent.
     pub(super) fn r2t_count(&self) -> u32 {
         self.r2t_sn
     }
 
-    /// Takes a Data-Out PDU. False when it belongs to no sequence: it is to be ignored then, since it may be on its way
-    /// for a sequence that ended early.
+    /// Adds a Data-Out PDU. Returns false if it belongs to no sequence. The PDU is then ignored: it
+    /// may be in flight for a sequence that ended early.
     pub(super) fn receive(&mut self, pdu: DataOut, digest_ok: bool) -> bool {
         let index = self.solicited.iter().position(|sequence| sequence.transfer_tag == pdu.target_transfer_tag);
         let sequence = match index {
@@ -168,10 +169,10 @@ impl Inbound {
         };
         let Some(sequence) = sequence else { return false };
         let length = len_u32(pdu.data.len());
-        let fault = sequence.fault(&pdu, length, digest_ok).or_else(|| {
-            // RFC 7143 13.19: If DataSequenceInOrder is Yes, data sequences are transferred using continuously
-            // non-decreasing sequence offsets.
-            index.is_some_and(|index| index > 0).then_some(Spoil::Transport)
+        let fault = sequence.check(&pdu, length, digest_ok).or_else(|| {
+            // RFC 7143 13.19: If DataSequenceInOrder is Yes, data sequences are transferred using
+            // continuously non-decreasing sequence offsets.
+            index.is_some_and(|index| index > 0).then_some(DataFault::Transport)
         });
         sequence.next_data_sn = sequence.next_data_sn.wrapping_add(1);
         sequence.next_offset = sequence.next_offset.saturating_add(length);
@@ -183,32 +184,32 @@ impl Inbound {
                 None => self.unsolicited = None,
             }
         }
-        match fault.or(short.then_some(Spoil::Amount)) {
-            Some(why) => self.spoil(why),
-            None if self.spoil.is_none() => self.store(pdu.data),
+        match fault.or(short.then_some(DataFault::Amount)) {
+            Some(why) => self.set_fault(why),
+            None if self.data_fault.is_none() => self.store(pdu.data),
             None => {}
         }
         true
     }
 
-    /// Appends data: in order, so that the buffer is never filled with zeros first.
+    /// Appends data in order, so that the buffer is never zero-filled first.
     fn store(&mut self, data: Bytes) {
-        // Unsolicited data may reach beyond what is collected.
+        // Unsolicited data may exceed the number of bytes to collect.
         let room = (self.expected - self.received().min(self.expected)) as usize;
         let data = data.slice(..data.len().min(room));
-        // Only as much memory is taken as was granted: `requested` is zero until the command's turn.
+        // Memory is allocated only as granted: `requested` is zero until the command starts.
         self.data.push(data, self.requested as usize);
     }
 }
 
 impl Sequence {
-    /// What is wrong with the next PDU of the sequence.
-    fn fault(&self, pdu: &DataOut, length: u32, digest_ok: bool) -> Option<Spoil> {
+    /// Returns the fault of the next PDU of the sequence, if any.
+    fn check(&self, pdu: &DataOut, length: u32, digest_ok: bool) -> Option<DataFault> {
         let end = pdu.buffer_offset.checked_add(length);
         if !digest_ok || pdu.data_sn != self.next_data_sn || pdu.buffer_offset != self.next_offset {
-            Some(Spoil::Transport)
+            Some(DataFault::Transport)
         } else if end.is_none_or(|end| end > self.end) {
-            Some(Spoil::Amount)
+            Some(DataFault::Amount)
         } else {
             None
         }
@@ -231,15 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn immediate_unsolicited_and_solicited_data_join() {
+    fn immediate_unsolicited_solicited_data_are_joined() {
         let mut inbound = Inbound::new(10, Bytes::from_static(b"ab"), Some(5));
         assert!(inbound.is_open());
-        assert_eq!(inbound.solicit(1, 2, 3), None, "not while unsolicited data is on its way");
+        assert_eq!(inbound.next_request(1, 2, 3), None, "not before the unsolicited data has arrived");
         assert!(inbound.receive(data_out(NO_TAG, 0, 2, b"c", false), true));
         assert!(inbound.receive(data_out(NO_TAG, 1, 3, b"d", true), true));
-        assert_eq!(inbound.solicit(1, 2, 3), Some(Solicit { r2t_sn: 0, offset: 4, length: 3 }));
-        assert_eq!(inbound.solicit(2, 2, 3), Some(Solicit { r2t_sn: 1, offset: 7, length: 3 }));
-        assert_eq!(inbound.solicit(3, 2, 3), None, "two are outstanding");
+        assert_eq!(inbound.next_request(1, 2, 3), Some(DataRequest { r2t_sn: 0, offset: 4, length: 3 }));
+        assert_eq!(inbound.next_request(2, 2, 3), Some(DataRequest { r2t_sn: 1, offset: 7, length: 3 }));
+        assert_eq!(inbound.next_request(3, 2, 3), None, "two are outstanding");
         assert!(inbound.receive(data_out(1, 0, 4, b"efg", true), true));
         assert!(inbound.receive(data_out(2, 0, 7, b"hi", false), true));
         assert!(!inbound.is_complete());
@@ -249,63 +250,63 @@ mod tests {
     }
 
     #[test]
-    fn data_in_one_piece_is_not_copied() {
+    fn single_part_write_data_is_not_copied() {
         let data = Bytes::from(vec![7; 4096]);
         let mut inbound = Inbound::new(4096, data.clone(), None);
         assert_eq!(inbound.take().as_ptr(), data.as_ptr());
     }
 
     #[test]
-    fn each_fault_spoils_and_the_sequence_is_still_waited_for() {
+    fn data_fault_still_awaits_the_end_of_its_sequence() {
         let cases = [
-            (data_out(1, 27, 0, b"ab", false), true, Spoil::Transport),
-            (data_out(1, 0, 1, b"ab", false), true, Spoil::Transport),
-            (data_out(1, 0, 0, b"ab", false), false, Spoil::Transport),
-            (data_out(1, 0, 0, b"ab", true), true, Spoil::Amount),
+            (data_out(1, 27, 0, b"ab", false), true, DataFault::Transport),
+            (data_out(1, 0, 1, b"ab", false), true, DataFault::Transport),
+            (data_out(1, 0, 0, b"ab", false), false, DataFault::Transport),
+            (data_out(1, 0, 0, b"ab", true), true, DataFault::Amount),
         ];
         for (pdu, digest_ok, why) in cases {
             let ends = pdu.final_;
             let mut inbound = Inbound::new(4, Bytes::new(), None);
-            inbound.solicit(1, 1, 4);
+            inbound.next_request(1, 1, 4);
             assert!(inbound.receive(pdu, digest_ok));
-            assert_eq!(inbound.spoiled(), Some(why));
+            assert_eq!(inbound.fault(), Some(why));
             assert_eq!(inbound.is_open(), !ends);
             if !ends {
                 assert!(inbound.receive(data_out(1, 1, 2, b"cd", true), true));
             }
             assert!(!inbound.is_open());
-            assert_eq!(inbound.spoiled(), Some(why));
-            assert_eq!(inbound.solicit(2, 1, 4), None);
+            assert_eq!(inbound.fault(), Some(why));
+            assert_eq!(inbound.next_request(2, 1, 4), None);
         }
     }
 
     #[test]
-    fn data_beyond_its_sequence_spoils() {
+    fn data_beyond_its_sequence_is_a_fault() {
         let mut inbound = Inbound::new(8, Bytes::new(), None);
-        inbound.solicit(1, 1, 4);
+        inbound.next_request(1, 1, 4);
         assert!(inbound.receive(data_out(1, 0, 0, b"abcde", true), true));
-        assert_eq!(inbound.spoiled(), Some(Spoil::Amount));
+        assert_eq!(inbound.fault(), Some(DataFault::Amount));
     }
 
     #[test]
-    fn sequences_out_of_order_spoil() {
+    fn out_of_order_sequence_is_a_fault() {
         let mut inbound = Inbound::new(8, Bytes::new(), None);
-        inbound.solicit(1, 2, 4);
-        inbound.solicit(2, 2, 4);
+        inbound.next_request(1, 2, 4);
+        inbound.next_request(2, 2, 4);
         assert!(inbound.receive(data_out(2, 0, 4, b"efgh", true), true));
-        assert_eq!(inbound.spoiled(), Some(Spoil::Transport));
+        assert_eq!(inbound.fault(), Some(DataFault::Transport));
     }
 
     #[test]
-    fn data_for_no_sequence_is_not_taken() {
+    fn data_for_unknown_sequence_is_ignored() {
         let mut inbound = Inbound::new(8, Bytes::new(), None);
         assert!(!inbound.receive(data_out(9, 0, 0, b"ab", true), true));
         assert!(!inbound.receive(data_out(NO_TAG, 0, 0, b"ab", true), true));
-        assert_eq!(inbound.spoiled(), None);
+        assert_eq!(inbound.fault(), None);
     }
 
     #[test]
-    fn what_is_more_than_collected_is_dropped() {
+    fn data_beyond_the_expected_length_is_dropped() {
         let mut inbound = Inbound::new(3, Bytes::from_static(b"ab"), Some(6));
         assert!(inbound.receive(data_out(NO_TAG, 0, 2, b"cdef", true), true));
         assert!(inbound.is_complete());

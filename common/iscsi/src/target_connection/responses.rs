@@ -1,4 +1,4 @@
-//! What a command ends with: Data-In, status, residuals (RFC 7143 11.4, 11.7).
+//! Responses to commands: Data-In, status and residuals (RFC 7143 11.4, 11.7).
 
 use super::{CommandCompletion, Phase, TargetConnection, TargetTaskId, tasks::Task};
 use crate::{
@@ -11,8 +11,10 @@ use crate::{
 const GOOD: u8 = 0x00;
 
 impl TargetConnection {
-    /// A command has ended. Each [`TargetCommand`](super::TargetCommand) is completed exactly once, also when it was aborted
-    /// meanwhile: its place in the window and its memory are free only then.
+    /// Completes a command.
+    ///
+    /// Each [`TargetCommand`](super::TargetCommand) must be completed exactly once, even after an
+    /// abort: only then are its place in the window and its memory free.
     pub fn complete(&mut self, id: TargetTaskId, completion: CommandCompletion) {
         let Some(task) = self.tasks.remove(id) else { return };
         self.release(&task);
@@ -22,14 +24,15 @@ impl TargetConnection {
         self.release_budget(task.granted);
     }
 
-    /// Gives back the place of a command whose turn had come.
+    /// Frees the window place of a started command.
     pub(super) fn release(&mut self, task: &Task) {
         if task.immediate {
-            self.immediates = self.immediates.saturating_sub(1);
-        } else if task.turn {
+            self.immediate_count = self.immediate_count.saturating_sub(1);
+        } else if task.started {
             let was_closed = self.window.is_closed();
             self.window.release();
-            // An aborted command has no response that could tell the initiator that the window is open again.
+            // An aborted command has no response that would announce the open window to the
+            // initiator.
             if was_closed && task.aborted && self.phase == Phase::Open {
                 self.push_nop_in(NO_TAG);
             }
@@ -47,7 +50,8 @@ impl TargetConnection {
             (Residual::of(expected_read, wanted.unwrap_or(available)), Residual::None)
         };
         data.truncate(expected_read as usize);
-        // RFC 7143 11.7.3: the status may come with the data when there is no exception, and no sense data.
+        // RFC 7143 11.7.3: the last Data-In may carry the status if there is no exception and no
+        // sense data.
         let joined = status == GOOD && sense.is_empty() && !task.write && !data.is_empty();
         let data_pdus = self.send_data(task, data, joined.then_some((status, residual)));
         if joined {
@@ -57,7 +61,7 @@ impl TargetConnection {
             status,
             initiator_task_tag: task.initiator_task_tag,
             sn: self.take_sn(),
-            // RFC 7143 11.4.8: the number of Data-In PDUs; zero after a write, whatever R2Ts there were.
+            // RFC 7143 11.4.8: the number of Data-In PDUs; zero after a write, regardless of R2Ts.
             exp_data_sn: data_pdus,
             bidi_residual,
             residual,
@@ -67,16 +71,16 @@ impl TargetConnection {
         self.push(&response);
     }
 
-    /// Sends data in PDUs of at most the initiator's MaxRecvDataSegmentLength, in sequences of at most MaxBurstLength;
-    /// gives the number of PDUs.
+    /// Sends data in PDUs of at most the initiator's MaxRecvDataSegmentLength, in sequences of at
+    /// most MaxBurstLength. Returns the number of PDUs.
     ///
-    /// RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a sequence. Input can
-    /// be split into several sequences, each having its own F bit.
+    /// RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a
+    /// sequence. Input can be split into several sequences, each having its own F bit.
     fn send_data(&mut self, task: &Task, mut data: PayloadChain, status: Option<(u8, Residual)>) -> u32 {
         let segment = self.parameters.max_send_segment as usize;
         let burst = self.parameters.max_burst_length as usize;
         let (mut data_sn, mut offset, mut burst_left) = (0, 0u32, burst);
-        // R2Ts and Data-In PDUs of one command share their numbers (RFC 7143 11.7.5).
+        // R2Ts and Data-In PDUs of a command share one numbering (RFC 7143 11.7.5).
         let first_sn = task.inbound.r2t_count();
         while !data.is_empty() {
             let length = data.len().min(segment).min(burst_left);

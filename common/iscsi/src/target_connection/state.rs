@@ -1,4 +1,4 @@
-//! The state of a connection that its parts share: its phase, and the requests that wait for something.
+//! Connection state shared by several files: the phase and pending requests.
 
 use bytes::Bytes;
 
@@ -8,27 +8,27 @@ use crate::{
     text::{Assembler, Pairs},
 };
 
-/// What waits for its turn by CmdSN.
+/// A request that waits until it is next by CmdSN.
 #[derive(Debug)]
-pub(super) enum Held {
-    /// A command: it is in the task table already, so that its data can come.
+pub(super) enum HeldRequest {
+    /// A command. It is already in the task table, so that its data can arrive.
     Task(TargetTaskId),
     /// Any other request.
     Request(Frame),
 }
 
-/// Whether the connection still takes requests.
+/// Whether the connection accepts requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
     /// A logout with this tag waits for the commands to end.
-    Leaving {
+    LoggingOut {
         initiator_task_tag: u32,
     },
     Closed,
 }
 
-/// A task management function that the layer above works on.
+/// A task management function that the caller executes.
 #[derive(Debug)]
 pub(super) struct PendingFunction {
     pub(super) id: RequestId,
@@ -36,19 +36,19 @@ pub(super) struct PendingFunction {
     pub(super) immediate: bool,
 }
 
-/// The one exchange a connection can have.
+/// The text exchange of a connection; there is at most one.
 #[derive(Debug)]
 pub(super) struct TextExchange {
     pub(super) incoming: Assembler,
     pub(super) limit: usize,
     pub(super) initiator_task_tag: u32,
-    /// The tag by which the initiator goes on; none when no exchange is open.
+    /// Tag with which the initiator continues the exchange; `None` if no exchange is open.
     pub(super) transfer_tag: Option<u32>,
-    /// What the layer above is asked, and what else is to be said when it answers.
-    pub(super) asked: Option<(RequestId, Pairs)>,
-    /// What has to go out in further responses.
+    /// The SendTargets request given to the caller, and the other answers of the same text.
+    pub(super) pending_send_targets: Option<(RequestId, Pairs)>,
+    /// Text for further responses.
     pub(super) outgoing: Bytes,
-    /// The initiator has said all it wants to.
+    /// The initiator has no more text.
     pub(super) final_: bool,
 }
 
@@ -59,7 +59,7 @@ impl TextExchange {
             limit,
             initiator_task_tag: NO_TAG,
             transfer_tag: None,
-            asked: None,
+            pending_send_targets: None,
             outgoing: Bytes::new(),
             final_: false,
         }

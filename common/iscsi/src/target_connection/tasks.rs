@@ -1,4 +1,4 @@
-//! The commands of a connection.
+//! Table of the commands of a connection.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use super::{inbound::Inbound, types::TargetTaskId};
 use crate::length::len_u32;
 use crate::pdu::{TaskAttribute, WireLun};
 
-/// One command, from its arrival until its response.
+/// A command from its arrival to its response.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) initiator_task_tag: u32,
@@ -22,15 +22,15 @@ pub(super) struct Task {
     pub(super) expected_read: u32,
     pub(super) expected_write: u32,
     pub(super) inbound: Inbound,
-    /// Its CmdSN's turn has come: it counts against the window.
-    pub(super) turn: bool,
-    /// It waits for memory before its data can be asked for.
+    /// The command has started: it was next by CmdSN and occupies a place in the window.
+    pub(super) started: bool,
+    /// The command waits for write budget before it requests data.
     pub(super) waiting: bool,
-    /// Bytes it takes from the write budget.
+    /// Bytes of the write budget that the command holds.
     pub(super) granted: u64,
-    /// It is in the hands of the layer above.
-    pub(super) handed_up: bool,
-    /// It was aborted while it was there: nobody waits for its response.
+    /// The command was delivered to the caller.
+    pub(super) delivered: bool,
+    /// The command was aborted and gets no response.
     pub(super) aborted: bool,
 }
 
@@ -40,12 +40,12 @@ struct Slot {
     task: Option<Task>,
 }
 
-/// All commands, by the identity we give them and by the initiator's tags.
+/// All commands, indexed by our id and by the initiator's tag.
 #[derive(Debug, Default)]
 pub(super) struct TaskTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The initiator picks the tags, but the window bounds their number: collisions cost little.
+    /// The initiator chooses the tags, but the window bounds their number, so collisions are cheap.
     by_tag: FxHashMap<u32, TargetTaskId>,
 }
 
@@ -68,12 +68,12 @@ impl TaskTable {
         if slot.generation == id.generation { slot.task.as_mut() } else { None }
     }
 
-    /// The command that answers to this tag.
+    /// Returns the command with this tag.
     pub(super) fn by_tag(&self, initiator_task_tag: u32) -> Option<TargetTaskId> {
         self.by_tag.get(&initiator_task_tag).copied()
     }
 
-    /// The tag is free for another command.
+    /// Frees the tag for another command.
     pub(super) fn forget_tag(&mut self, id: TargetTaskId, initiator_task_tag: u32) {
         if self.by_tag(initiator_task_tag) == Some(id) {
             self.by_tag.remove(&initiator_task_tag);
@@ -88,12 +88,12 @@ impl TaskTable {
         Some(task)
     }
 
-    /// All commands that are not aborted and fit, in the order of their arrival.
-    pub(super) fn select(&self, mut fits: impl FnMut(&Task) -> bool) -> Vec<TargetTaskId> {
+    /// Returns the matching commands that are not aborted, in order of CmdSN.
+    pub(super) fn select(&self, mut matches_task: impl FnMut(&Task) -> bool) -> Vec<TargetTaskId> {
         let mut found: Vec<(u32, TargetTaskId)> = Vec::new();
         for (&tag, &id) in &self.by_tag {
             let task = self.slots.get(id.index as usize).and_then(|slot| slot.task.as_ref());
-            if task.is_some_and(|task| task.initiator_task_tag == tag && !task.aborted && fits(task)) {
+            if task.is_some_and(|task| task.initiator_task_tag == tag && !task.aborted && matches_task(task)) {
                 found.push((task.map_or(0, |task| task.cmd_sn), id));
             }
         }

@@ -1,4 +1,4 @@
-//! Dialogues between a scripted initiator and a target connection.
+//! Tests of a target connection with a scripted initiator.
 #![expect(clippy::cast_possible_truncation, reason = "the bytes of test patterns wrap around")]
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::{
 mod management;
 mod sequence;
 
-/// Parameters with small bursts, so that dialogues stay short.
+/// Parameters with small bursts, to keep exchanges short.
 fn small() -> Parameters {
     Parameters {
         initial_r2t: true,
@@ -34,7 +34,7 @@ fn peer() -> Peer {
     Peer::new(small(), ConnectionLimits::default())
 }
 
-/// The one command among the events.
+/// Returns the only command among the events.
 fn one_command(mut events: Vec<Event>) -> TargetCommand {
     assert_eq!(events.len(), 1, "{events:?}");
     match events.remove(0) {
@@ -91,7 +91,7 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_command_without_data_is_answered_with_a_response() {
+fn command_without_data_gets_a_response() {
     let mut peer = peer();
     let events = peer.send(&command(5, 1));
     let ready = one_command(events);
@@ -104,7 +104,7 @@ fn a_command_without_data_is_answered_with_a_response() {
 }
 
 #[test]
-fn a_read_is_cut_into_segments_and_bursts_with_the_status_in_the_last() {
+fn read_splits_into_bursts_with_status_in_last_pdu() {
     let mut peer = peer();
     let ready = one_command(peer.send(&read(5, 1, 5000)));
     assert_eq!((ready.expected_read, ready.expected_write), (5000, 0));
@@ -137,8 +137,8 @@ impl ConcatData for Vec<DataIn> {
 }
 
 #[test]
-fn residuals_of_reads() {
-    // (expected, data, wanted by hand) -> (sent, residual)
+fn read_residuals_follow_expected_length() {
+    // (expected, data, explicit `wanted`, sent, residual)
     let cases = [
         (512, 512, None, 512, Residual::None),
         (1024, 512, None, 512, Residual::Underflow(512)),
@@ -161,7 +161,7 @@ fn residuals_of_reads() {
 }
 
 #[test]
-fn residuals_of_writes() {
+fn write_residuals_follow_expected_length() {
     for (expected, wanted, residual) in [
         (512, Some(512), Residual::None),
         (512, None, Residual::None),
@@ -178,7 +178,7 @@ fn residuals_of_writes() {
 }
 
 #[test]
-fn a_write_that_expects_nothing_but_wants_data_overflows() {
+fn write_without_expected_data_overflows() {
     let mut peer = peer();
     let ready = one_command(peer.send(&write(5, 1, 0, &[])));
     assert!(ready.data.is_empty());
@@ -187,7 +187,7 @@ fn a_write_that_expects_nothing_but_wants_data_overflows() {
 }
 
 #[test]
-fn sense_data_comes_in_a_response_after_the_data() {
+fn sense_data_follows_data_in_a_response() {
     let mut peer = peer();
     let ready = one_command(peer.send(&read(5, 1, 1024)));
     let sense = Bytes::from_static(&[0x70, 0, 3]);
@@ -204,14 +204,14 @@ fn sense_data_comes_in_a_response_after_the_data() {
 }
 
 #[test]
-fn r2ts_follow_each_other_as_far_as_may_be_outstanding() {
+fn r2ts_keep_to_max_outstanding_r2t() {
     let mut peer = peer();
     let data = pattern(7000);
     assert!(peer.send(&write(5, 1, 7000, &data[..1000])).is_empty());
     let asked = peer.replies();
     let shape: Vec<_> = asked.iter().map(|p| (r2t(p).r2t_sn, r2t(p).buffer_offset, r2t(p).desired_length)).collect();
     assert_eq!(shape, [(0, 1000, 2048), (1, 3048, 2048)]);
-    assert_eq!(r2t(&asked[0]).sn.stat_sn, 100, "an R2T uses up no StatSN");
+    assert_eq!(r2t(&asked[0]).sn.stat_sn, 100, "an R2T consumes no StatSN");
     let (one, two) = (r2t(&asked[0]).target_transfer_tag, r2t(&asked[1]).target_transfer_tag);
     assert!(peer.send(&data_out(5, one, 0, 1000, &data[1000..2000], false)).is_empty());
     assert!(peer.replies().is_empty());
@@ -227,7 +227,7 @@ fn r2ts_follow_each_other_as_far_as_may_be_outstanding() {
 }
 
 #[test]
-fn unsolicited_data_needs_no_r2t_up_to_the_first_burst() {
+fn unsolicited_data_fills_the_first_burst() {
     let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, ConnectionLimits::default());
     let data = pattern(1500);
     let opening = ScsiCommand { final_: false, ..write(5, 1, 1500, &data[..100]) };

@@ -1,4 +1,4 @@
-//! Texts in the full feature phase (RFC 7143 11.10): SendTargets, and keys that may still change.
+//! Text exchanges in the full feature phase (RFC 7143 11.10): SendTargets and keys that may change.
 
 use super::TargetConnection;
 use super::state::{Phase, TextExchange};
@@ -11,7 +11,7 @@ use crate::{
 impl TargetConnection {
     pub(super) fn text_request(&mut self, request: TextRequest, events: &mut Vec<Event>) -> Result<(), RejectReason> {
         if request.target_transfer_tag == NO_TAG {
-            // A new exchange, which also ends one that was left open (RFC 7143 11.10.4).
+            // A new exchange also ends an open one (RFC 7143 11.10.4).
             self.text = TextExchange::new(self.text.limit);
             self.text.initiator_task_tag = request.initiator_task_tag;
         } else if self.text.transfer_tag != Some(request.target_transfer_tag) {
@@ -22,7 +22,7 @@ impl TargetConnection {
         }
         self.text.final_ = request.final_;
         if !self.text.outgoing.is_empty() {
-            // The initiator asks for the rest of our text, and may not say anything meanwhile.
+            // The initiator requests the rest of our text; it must not send text of its own.
             if !request.data.is_empty() {
                 return Err(RejectReason::ProtocolError);
             }
@@ -43,12 +43,12 @@ impl TargetConnection {
         for (key, value) in pairs {
             match key.as_str() {
                 name::SEND_TARGETS => scope = Some(self.scope(value)),
-                // RFC 7143 13.12: may be declared again in the full feature phase, and holds from then on.
+                // RFC 7143 13.12: this key may be declared again in the full feature phase.
                 name::MAX_RECV_DATA_SEGMENT_LENGTH => match parse_segment_length(value) {
                     Some(length) => self.parameters.max_send_segment = length,
                     None => answers.push((key.clone(), REJECT.to_owned())),
                 },
-                // What was settled at login stays.
+                // Values negotiated at login do not change.
                 _ if is_operational(key) => answers.push((key.clone(), REJECT.to_owned())),
                 _ => answers.push((key.clone(), NOT_UNDERSTOOD.to_owned())),
             }
@@ -61,14 +61,14 @@ impl TargetConnection {
             Some(scope) => {
                 let id = RequestId(self.next_request);
                 self.next_request = self.next_request.wrapping_add(1);
-                self.text.asked = Some((id, answers));
+                self.text.pending_send_targets = Some((id, answers));
                 events.push(Event::SendTargets { id, scope });
             }
         }
     }
 
-    /// RFC 7143 appendix C: "All" is for discovery sessions. In a normal session it is answered as the empty value is,
-    /// with the target of the session: initiators do ask so, and nothing is given away.
+    /// RFC 7143 appendix C: "All" is for discovery sessions. Some initiators send it in a normal
+    /// session; the answer is then that to the empty value, the target of the session.
     fn scope(&self, value: &str) -> SendTargets {
         match value {
             "All" if self.discovery => SendTargets::All,
@@ -77,9 +77,9 @@ impl TargetConnection {
         }
     }
 
-    /// These are the targets the initiator may see.
+    /// Answers a SendTargets request with the targets that the initiator may access.
     pub fn complete_send_targets(&mut self, id: RequestId, targets: &[TargetRecord]) {
-        let Some((_, answers)) = self.text.asked.take_if(|(asked, _)| *asked == id) else { return };
+        let Some((_, answers)) = self.text.pending_send_targets.take_if(|(asked, _)| *asked == id) else { return };
         let mut text: Vec<(&str, &str)> = answers.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         for target in targets {
             text.push((name::TARGET_NAME, &target.name));
@@ -91,7 +91,8 @@ impl TargetConnection {
         }
     }
 
-    /// Sends as much of the text as one PDU takes. The exchange is over when both ends have said everything.
+    /// Sends as much text as one PDU holds. The exchange is complete when neither end has more
+    /// text.
     fn send_text(&mut self) {
         let length = self.text.outgoing.len().min(self.parameters.max_send_segment as usize);
         let data = self.text.outgoing.split_to(length);

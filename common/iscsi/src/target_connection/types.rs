@@ -1,4 +1,4 @@
-//! What a target connection tells the layer above, and what it is told.
+//! Events, commands and limits of a target connection.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -9,37 +9,39 @@ use crate::{
     pdu::{DecodeError, LogoutReason, TaskAttribute, TaskFunction, WireLun},
 };
 
-/// Names a command that was handed up; never used twice on a connection.
+/// Identifies a delivered command; unique on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetTaskId {
-    /// How often the slot was used.
+    /// Number of uses of the slot.
     pub(super) generation: u32,
-    /// The slot in the connection's task table.
+    /// Index of the slot in the connection's task table.
     pub(super) index: u32,
 }
 
-/// Names a request other than a command that was handed up.
+/// Identifies a delivered request other than a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub(super) u32);
 
-/// What one connection may cost. Every queue and every buffer of a connection ends at one of these.
+/// Resource limits of one connection; they bound every queue and buffer.
 ///
-/// In bytes: `write_budget` for solicited data, and at most FirstBurstLength (or one data segment) for each of the
-/// `command_window + immediate_requests` requests that can be there at once. Data that came in one piece is a view of the
-/// receive buffer, and keeps that buffer alive as long as the command lasts.
+/// Memory in bytes: `write_budget` for solicited data, plus FirstBurstLength (or one data segment)
+/// for each of the `command_window + immediate_requests` possible requests. Data that arrived in
+/// one part is a view of the receive buffer and keeps it alive until the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Commands that may be outstanding: the width of the CmdSN window.
+    /// Number of outstanding commands: the width of the CmdSN window.
     pub command_window: u32,
-    /// Immediate requests that may be outstanding beside them; more are rejected (RFC 7143 11.17.1, reason 6).
+    /// Number of additional outstanding immediate requests; more are rejected (RFC 7143 11.17.1,
+    /// reason 6).
     pub immediate_requests: u32,
-    /// The most data that is collected for one command. It has to be at least what the SCSI layer takes (MAXIMUM
-    /// TRANSFER LENGTH, SBC-4 6.6.4): a command that expects to write more gets only so much data, which is right as
-    /// long as its CDB wants no more.
+    /// Most data collected for one command, in bytes. It must be at least the MAXIMUM TRANSFER
+    /// LENGTH of the SCSI layer (SBC-4 6.6.4). A command that announces more gets this much, which
+    /// is enough if its CDB transfers no more.
     pub max_write_bytes: u32,
-    /// The most write data that commands hold in all. Commands above it wait for their R2T.
+    /// Most write data that all commands together hold, in bytes. Further commands wait for their
+    /// R2T.
     pub write_budget: u64,
-    /// The longest text of a request, over all its PDUs.
+    /// Longest text of a request over all its PDUs, in bytes.
     pub max_text_bytes: usize,
 }
 
@@ -55,53 +57,55 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// What the layer above has to do.
+/// An action for the caller.
 #[derive(Debug)]
 pub enum Event {
     /// Execute a command and call [`complete`](super::TargetConnection::complete).
     Command(TargetCommand),
-    /// Manage tasks and call [`complete_task_management`](super::TargetConnection::complete_task_management).
+    /// Execute the function and call
+    /// [`complete_task_management`](super::TargetConnection::complete_task_management).
     TaskManagement(TaskManagement),
-    /// Say which targets there are: call [`complete_send_targets`](super::TargetConnection::complete_send_targets).
+    /// List targets and call
+    /// [`complete_send_targets`](super::TargetConnection::complete_send_targets).
     SendTargets {
-        /// Names the request.
+        /// Id of the request.
         id: RequestId,
-        /// Which targets are asked for.
+        /// Requested targets.
         scope: SendTargets,
     },
-    /// The initiator leaves: end the commands that are still running, then call
+    /// The initiator logs out: end the running commands, then call
     /// [`complete_logout`](super::TargetConnection::complete_logout).
     Logout {
-        /// What the initiator wants to end.
+        /// Whether to close the session or the connection.
         reason: LogoutReason,
     },
     /// The initiator answered a ping.
     Pong,
-    /// Send what is in the output, then close the connection. Nothing follows this event; commands that were handed up
-    /// have nobody to answer to and are to be aborted.
+    /// Send the output, then close the connection. No event follows. Abort the delivered commands:
+    /// they can no longer be answered.
     Close(CloseReason),
 }
 
 /// A command with all its write data.
 #[derive(Debug)]
 pub struct TargetCommand {
-    /// Names the command.
+    /// Id of the command.
     pub id: TargetTaskId,
     /// Logical unit.
     pub lun: WireLun,
     /// The first sixteen bytes of the CDB.
     pub cdb: [u8; 16],
-    /// The CDB's further bytes, for variable-length CDBs.
+    /// CDB bytes from byte 16 on, for variable-length CDBs.
     pub extended_cdb: Bytes,
     /// Task attribute.
     pub attribute: TaskAttribute,
     /// Sent for immediate delivery.
     pub immediate: bool,
-    /// How many bytes the initiator expects to read: zero without the R bit.
+    /// Number of bytes that the initiator expects to read; zero without the R bit.
     pub expected_read: u32,
-    /// How many bytes the initiator expects to write: zero without the W bit.
+    /// Number of bytes that the initiator expects to write; zero without the W bit.
     pub expected_write: u32,
-    /// The data to write: `expected_write` bytes, or [`ConnectionLimits::max_write_bytes`] when that is less.
+    /// Write data: `expected_write` bytes, at most [`ConnectionLimits::max_write_bytes`].
     pub data: Bytes,
     /// The initiator's tag, for logs.
     pub initiator_task_tag: u32,
@@ -109,42 +113,43 @@ pub struct TargetCommand {
     pub cmd_sn: u32,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandCompletion {
     /// SCSI status.
     pub status: u8,
-    /// Sense data, or nothing.
+    /// Sense data; empty if none.
     pub sense: Bytes,
-    /// Data for the initiator. What is more than it expects is not sent.
+    /// Data for the initiator. Bytes beyond the expected length are not sent.
     pub data: PayloadChain,
-    /// How many bytes the command wanted to move, whatever was expected: the residual is computed from it. None means:
-    /// as many as `data` has for a command that reads, as many as were expected for a command that writes.
+    /// Number of bytes that the command wanted to transfer; the residual is computed from it.
+    /// `None` means the length of `data` after a read, and for the expected length after a
+    /// write.
     pub wanted: Option<u64>,
 }
 
 impl CommandCompletion {
-    /// GOOD, without data for the initiator.
+    /// Creates a GOOD completion without data.
     pub fn good() -> Self {
         Self::default()
     }
 
-    /// GOOD, with data for the initiator.
+    /// Creates a GOOD completion with data for the initiator.
     pub fn read(data: impl Into<PayloadChain>) -> Self {
         Self { data: data.into(), ..Self::default() }
     }
 
-    /// A status without data.
+    /// Creates a completion with a status and no data.
     pub fn status(status: u8) -> Self {
         Self { status, ..Self::default() }
     }
 
-    /// CHECK CONDITION with sense data.
+    /// Creates a CHECK CONDITION completion with sense data.
     pub fn check_condition(sense: impl Into<Bytes>) -> Self {
         Self { status: CHECK_CONDITION, sense: sense.into(), ..Self::default() }
     }
 
-    /// The same, for a command that wanted to move this many bytes.
+    /// Sets the number of bytes that the command wanted to transfer.
     pub fn wanting(self, bytes: u64) -> Self {
         Self { wanted: Some(bytes), ..self }
     }
@@ -153,24 +158,24 @@ impl CommandCompletion {
 /// SCSI status CHECK CONDITION (SAM-5 5.3).
 pub(super) const CHECK_CONDITION: u8 = 0x02;
 
-/// A task management function that needs the layer above.
+/// A task management function for the caller.
 #[derive(Debug)]
 pub struct TaskManagement {
-    /// Names the request.
+    /// Id of the request.
     pub id: RequestId,
-    /// What to do.
+    /// Function.
     pub function: TaskFunction,
     /// Logical unit.
     pub lun: WireLun,
-    /// The commands of *this* connection that the function ends and that were handed up. They are not answered any
-    /// more, but each still has to be completed once its outcome is certain, and the function before that must not be.
+    /// Delivered commands of *this* connection that the function ends. They get no response, but
+    /// each must be completed once its outcome is certain, before the function is.
     pub tasks: Vec<TargetTaskId>,
 }
 
-/// Which targets a SendTargets asks for (RFC 7143 appendix C).
+/// The scope of a SendTargets request (RFC 7143 appendix C).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendTargets {
-    /// `SendTargets=All`: in discovery sessions.
+    /// `SendTargets=All`; for discovery sessions.
     All,
     /// `SendTargets=<name>`.
     Named(String),
@@ -187,13 +192,13 @@ pub struct TargetRecord {
     pub addresses: Vec<String>,
 }
 
-/// Why a connection ends.
+/// Why a connection was closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CloseReason {
     /// The initiator logged out.
     #[error("logged out")]
     LoggedOut,
-    /// The stream cannot be followed any further.
+    /// The byte stream cannot be decoded any further.
     #[error(transparent)]
     Stream(#[from] DecodeError),
 }

@@ -1,33 +1,34 @@
-//! The command window of a session: order of delivery by CmdSN, and the bound on what is outstanding
+//! The command window of a session: delivery order by CmdSN and the limit on outstanding commands
 //! (RFC 7143 4.2.2.1).
 //!
-//! It belongs to the session, not to a connection: with several connections they share one.
+//! The window belongs to the session; several connections of a session would share it.
 
 use std::collections::BTreeMap;
 
 use crate::serial::before;
 
-/// Where a CmdSN lies.
+/// Position of a CmdSN relative to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// It is the next one: deliver.
+pub(super) enum CmdSnPosition {
+    /// Next in order: deliver.
     Next,
-    /// It is in the window, and others are to come before it: hold.
+    /// In the window, but not next: hold.
     Early,
-    /// It is outside the window, or was received before: ignore.
+    /// Outside the window or a duplicate: ignore.
     ///
-    /// RFC 7143 4.2.2.1: The target MUST silently ignore any non-immediate command outside of this range or
-    /// non-immediate duplicates within the range.
+    /// RFC 7143 4.2.2.1: The target MUST silently ignore any non-immediate command outside of this
+    /// range or non-immediate duplicates within the range.
     Outside,
 }
 
-/// CmdSN, ExpCmdSN and MaxCmdSN of a session. `T` is what is held until its turn.
+/// The CmdSN state of a session. `T` is a held request.
 #[derive(Debug)]
 pub(super) struct CommandWindow<T> {
     expected: u32,
     depth: u32,
     outstanding: u32,
-    /// What came early; none for a number that is taken as received though nothing came. Never longer than the window.
+    /// Requests that arrived early. `None` marks a skipped number that counts as received. At most
+    /// as long as the window.
     held: BTreeMap<u32, Option<T>>,
 }
 
@@ -41,42 +42,42 @@ impl<T> CommandWindow<T> {
         self.expected
     }
 
-    /// MaxCmdSN: each outstanding command narrows the window by one, and since ExpCmdSN goes up by one for each that
-    /// begins, MaxCmdSN never goes back.
+    /// MaxCmdSN. Each outstanding command narrows the window by one and each start advances
+    /// ExpCmdSN by one, so MaxCmdSN never decreases.
     pub(super) fn max(&self) -> u32 {
         self.expected.wrapping_add(self.depth - self.outstanding.min(self.depth)).wrapping_sub(1)
     }
 
-    /// Whether the initiator may not send anything but immediate commands.
+    /// Returns true if the initiator may send only immediate commands.
     pub(super) fn is_closed(&self) -> bool {
         self.outstanding >= self.depth
     }
 
-    pub(super) fn place(&self, cmd_sn: u32) -> Place {
+    pub(super) fn position(&self, cmd_sn: u32) -> CmdSnPosition {
         if before(cmd_sn, self.expected) || before(self.max(), cmd_sn) || self.held.contains_key(&cmd_sn) {
-            return Place::Outside;
+            return CmdSnPosition::Outside;
         }
-        if cmd_sn == self.expected { Place::Next } else { Place::Early }
+        if cmd_sn == self.expected { CmdSnPosition::Next } else { CmdSnPosition::Early }
     }
 
-    /// The expected command was delivered.
+    /// Advances ExpCmdSN after a delivery.
     pub(super) fn advance(&mut self) {
         self.expected = self.expected.wrapping_add(1);
     }
 
-    /// Keeps an early one until its turn.
+    /// Holds an early request until it is next.
     pub(super) fn hold(&mut self, cmd_sn: u32, early: T) {
         self.held.insert(cmd_sn, Some(early));
     }
 
-    /// Takes a number as received, so that nothing waits for it any more.
+    /// Marks a number as received, so that delivery does not wait for it.
     pub(super) fn skip(&mut self, cmd_sn: u32) {
         self.held.insert(cmd_sn, None);
     }
 
-    /// The next one whose turn has come.
+    /// Removes and returns the next held request that is in order.
     pub(super) fn next_held(&mut self) -> Option<T> {
-        // Most of the time nothing is held, and then nothing is looked up.
+        // Usually nothing is held, and the lookup is skipped.
         while !self.held.is_empty() {
             let held = self.held.remove(&self.expected)?;
             self.advance();
@@ -87,12 +88,12 @@ impl<T> CommandWindow<T> {
         None
     }
 
-    /// A command was delivered and takes up a place until [`Self::release`].
+    /// Occupies a place in the window until [`Self::release`].
     pub(super) fn occupy(&mut self) {
         self.outstanding += 1;
     }
 
-    /// A command has ended.
+    /// Frees a place in the window.
     pub(super) fn release(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
@@ -103,18 +104,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_delivered_in_order_across_the_wrap() {
+    fn commands_stay_ordered_across_cmd_sn_wrap() {
         let mut window = CommandWindow::new(u32::MAX - 1, 4);
         assert_eq!(window.max(), 1);
-        assert_eq!(window.place(u32::MAX - 2), Place::Outside);
-        assert_eq!(window.place(2), Place::Outside);
+        assert_eq!(window.position(u32::MAX - 2), CmdSnPosition::Outside);
+        assert_eq!(window.position(2), CmdSnPosition::Outside);
         for (early, name) in [(0, "third"), (u32::MAX, "second")] {
-            assert_eq!(window.place(early), Place::Early);
+            assert_eq!(window.position(early), CmdSnPosition::Early);
             window.hold(early, name);
-            assert_eq!(window.place(early), Place::Outside, "a duplicate");
+            assert_eq!(window.position(early), CmdSnPosition::Outside, "a duplicate");
         }
         assert_eq!(window.next_held(), None);
-        assert_eq!(window.place(u32::MAX - 1), Place::Next);
+        assert_eq!(window.position(u32::MAX - 1), CmdSnPosition::Next);
         window.advance();
         assert_eq!(window.next_held(), Some("second"));
         assert_eq!(window.next_held(), Some("third"));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_number_holds_nothing_up() {
+    fn skipped_cmd_sn_does_not_block_delivery() {
         let mut window = CommandWindow::new(10, 8);
         window.hold(12, "c");
         window.skip(10);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn outstanding_commands_close_the_window_and_it_never_shrinks() {
+    fn full_window_closes_and_max_cmd_sn_never_decreases() {
         let mut window = CommandWindow::<()>::new(0, 2);
         let mut last = window.max();
         for _ in 0..2 {
@@ -142,7 +143,7 @@ mod tests {
             assert_eq!(window.max(), last);
         }
         assert!(window.is_closed());
-        assert_eq!(window.place(window.expected()), Place::Outside);
+        assert_eq!(window.position(window.expected()), CmdSnPosition::Outside);
         for _ in 0..2 {
             window.release();
             assert!(before(last, window.max()));

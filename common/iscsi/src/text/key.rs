@@ -1,8 +1,8 @@
-//! The operational keys of RFC 7143 13, and the rule by which each is settled.
+//! The operational keys of RFC 7143 13 and their negotiation rules.
 
 use crate::parameters::Parameters;
 
-/// Names of the keys that are not settled by a rule.
+/// Names of keys that no rule negotiates.
 pub(crate) mod name {
     pub(crate) const AUTH_METHOD: &str = "AuthMethod";
     pub(crate) const INITIATOR_ALIAS: &str = "InitiatorAlias";
@@ -16,7 +16,7 @@ pub(crate) mod name {
     pub(crate) const TARGET_PORTAL_GROUP_TAG: &str = "TargetPortalGroupTag";
 }
 
-/// Keys that are negotiated or declared by both ends.
+/// Keys that both ends negotiate or declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Key {
@@ -38,24 +38,24 @@ pub(super) enum Key {
     TaskReporting,
 }
 
-/// How two values become one (RFC 7143 6.2).
+/// How two values combine (RFC 7143 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The first value of the list that the other end supports.
     List,
-    /// Yes when both say Yes.
+    /// Yes if both values are Yes.
     And,
-    /// Yes when either says Yes.
+    /// Yes if either value is Yes.
     Or,
-    /// The smaller number, within a range.
+    /// The smaller number; both must be in this range.
     Min(u32, u32),
-    /// The greater number, within a range.
+    /// The greater number; both must be in this range.
     Max(u32, u32),
-    /// No negotiation: each end says what holds for itself.
+    /// Not negotiated: each end declares its own value, which must be in this range.
     Declared(u32, u32),
 }
 
-/// Every key with its name, its rule, and whether it means nothing in a discovery session.
+/// Every key with its name, its rule, and whether it is irrelevant in a discovery session.
 pub(super) const TABLE: [(Key, &str, Rule, bool); 16] = [
     (Key::HeaderDigest, "HeaderDigest", Rule::List, false),
     (Key::DataDigest, "DataDigest", Rule::List, false),
@@ -75,7 +75,7 @@ pub(super) const TABLE: [(Key, &str, Rule, bool); 16] = [
     (Key::TaskReporting, "TaskReporting", Rule::List, false),
 ];
 
-/// 2**24 - 1: the largest DataSegmentLength there is.
+/// 2**24 - 1: the largest DataSegmentLength.
 const LARGEST_SEGMENT: u32 = (1 << 24) - 1;
 
 impl Key {
@@ -87,7 +87,7 @@ impl Key {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// The values a list key offers, the most wanted first.
+    /// Returns the values that a list key offers, the preferred one first.
     pub(super) fn list(self, parameters: &Parameters) -> &'static [&'static str] {
         let digest = match self {
             Self::HeaderDigest => parameters.digests.header,
@@ -105,7 +105,7 @@ impl Key {
         }
     }
 
-    /// The value as a number; Yes is one.
+    /// Returns the value as a number; Yes is 1.
     pub(super) fn number(self, p: &Parameters) -> u32 {
         match self {
             Self::MaxConnections => p.max_connections.into(),
@@ -125,7 +125,7 @@ impl Key {
         }
     }
 
-    /// Stores a number that the key's rule has found to be in range, so that no cast below loses anything.
+    /// Stores a number that the rule of the key has range-checked.
     pub(super) fn set_number(self, p: &mut Parameters, value: u32) {
         let short = u16::try_from(value).unwrap_or(u16::MAX);
         let byte = u8::try_from(value).unwrap_or(u8::MAX);
@@ -133,7 +133,7 @@ impl Key {
             Self::MaxConnections => p.max_connections = short,
             Self::InitialR2T => p.initial_r2t = value != 0,
             Self::ImmediateData => p.immediate_data = value != 0,
-            // What the *peer* declares is what we may send.
+            // The *peer* declares what we may send.
             Self::MaxRecvDataSegmentLength => p.max_send_segment = value,
             Self::MaxBurstLength => p.max_burst_length = value,
             Self::FirstBurstLength => p.first_burst_length = value,

@@ -1,4 +1,4 @@
-//! Text: `key=value` pairs as login and text PDUs carry them (RFC 7143 6).
+//! Login and text parameters: `key=value` pairs and their negotiation (RFC 7143 6).
 
 mod key;
 mod negotiation;

@@ -1,27 +1,27 @@
-//! Settling the operational keys, as the end that asks and as the end that answers.
+//! Negotiates the operational keys, as initiator or target.
 
 use super::key::{Key, Rule, TABLE};
 use super::pairs::{Pairs, TextError};
 use crate::parameters::Parameters;
 
-/// Answer to a key that is not known (RFC 7143 6.2).
+/// Answer to an unknown key (RFC 7143 6.2).
 pub(crate) const NOT_UNDERSTOOD: &str = "NotUnderstood";
-/// Answer to a value that is not possible.
+/// Answer to an invalid value.
 pub(crate) const REJECT: &str = "Reject";
-/// Answer to a key that has no meaning for this session.
+/// Answer to a key that is irrelevant for the session.
 const IRRELEVANT: &str = "Irrelevant";
 
-/// The values of a list, which is separated by commas (RFC 7143 6.1).
+/// Splits a list at its commas (RFC 7143 6.1).
 pub(crate) fn split_list(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim)
 }
 
-/// Whether this key is settled at login.
+/// Returns true if the key is negotiated at login.
 pub(crate) fn is_operational(key: &str) -> bool {
     Key::from_name(key).is_some()
 }
 
-/// The value of MaxRecvDataSegmentLength.
+/// Parses a MaxRecvDataSegmentLength value.
 pub(crate) fn parse_segment_length(value: &str) -> Option<u32> {
     match Key::MaxRecvDataSegmentLength.row().2 {
         Rule::Declared(low, high) => parse_number(value, low, high),
@@ -29,7 +29,7 @@ pub(crate) fn parse_segment_length(value: &str) -> Option<u32> {
     }
 }
 
-/// One negotiation of operational keys, from our side.
+/// The negotiation of operational keys at one end.
 #[derive(Clone, Debug)]
 pub(crate) struct Negotiation {
     ours: Parameters,
@@ -40,12 +40,12 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Nothing is settled yet: the defaults hold, and `ours` is what we are ready for.
+    /// Starts with the default values; `ours` is our offer.
     pub(crate) fn new(ours: Parameters, discovery: bool) -> Self {
         Self { ours, agreed: Parameters::default(), discovery, offered: 0, settled: 0 }
     }
 
-    /// What an initiator offers: every key that means something for this session.
+    /// Returns the offers of an initiator: every key relevant for the session.
     pub(crate) fn offers(&mut self) -> Pairs {
         let keys = TABLE.iter().filter(|row| !(self.discovery && row.3) && row.0 != Key::TaskReporting);
         let keys: Vec<Key> = keys.map(|row| row.0).collect();
@@ -65,18 +65,19 @@ impl Negotiation {
         }
     }
 
-    /// Our declaration of MaxRecvDataSegmentLength, once.
+    /// Declares our MaxRecvDataSegmentLength, once.
     pub(crate) fn declaration(&mut self) -> Option<(String, String)> {
         let key = Key::MaxRecvDataSegmentLength;
         (self.offered & 1 << key as u8 == 0).then(|| (key.row().1.to_owned(), self.offer(key)))
     }
 
-    /// Takes a pair of the peer; gives our answer when one is due.
+    /// Processes a pair from the peer; returns our answer if it is a fixed word.
     ///
-    /// RFC 7143 6.2: Neither the initiator nor the target should attempt to declare or negotiate a parameter more than
-    /// once during login, except for responses to specific keys that explicitly allow repeated key declarations.
+    /// RFC 7143 6.2: Neither the initiator nor the target should attempt to declare or negotiate a
+    /// parameter more than once during login, except for responses to specific keys that explicitly
+    /// allow repeated key declarations.
     pub(crate) fn receive(&mut self, key: &str, value: &str) -> Result<Option<&'static str>, TextError> {
-        // An answer that is a number is formatted by the caller's `answer`; fixed words come from here.
+        // `answer` formats numeric answers.
         let Some(known) = Key::from_name(key) else {
             return Ok(Some(answer_to_unknown(key)));
         };
@@ -95,7 +96,7 @@ impl Negotiation {
         Ok(if self.settle(known, value) { None } else { Some(REJECT) })
     }
 
-    /// Takes pairs of the peer, and gives the answers that are due.
+    /// Processes pairs from the peer and returns the answers.
     pub(crate) fn receive_all<'a>(
         &mut self,
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -114,7 +115,7 @@ impl Negotiation {
         Ok(answers)
     }
 
-    /// The value that was settled, as the answer to an offer; none for declarations.
+    /// Returns the negotiated value as the answer to an offer; `None` for declarations.
     fn answer(&self, key: Key) -> Option<String> {
         Some(match key.row().2 {
             Rule::List => match key {
@@ -128,8 +129,8 @@ impl Negotiation {
         })
     }
 
-    /// Makes one value of ours and theirs. The rules are symmetric, so it does not matter who asked. False when the
-    /// value is not possible; what held before then goes on to hold.
+    /// Combines our value and the peer's. The rules are symmetric, so it does not matter which end
+    /// offered. Returns false if the value is invalid; the previous value then still applies.
     fn settle(&mut self, key: Key, value: &str) -> bool {
         let ours = key.number(&self.ours);
         let number = match key.row().2 {
@@ -150,7 +151,7 @@ impl Negotiation {
         true
     }
 
-    /// What was agreed on.
+    /// Returns the negotiated parameters.
     ///
     /// RFC 7143 13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
     pub(crate) fn finish(&self) -> Parameters {
@@ -160,8 +161,8 @@ impl Negotiation {
     }
 }
 
-/// RFC 7143 13.25: the marker keys are obsolete. The answer to IFMarker and OFMarker is No, that to IFMarkInt and
-/// OFMarkInt is Reject.
+/// RFC 7143 13.25: the marker keys are obsolete. IFMarker and OFMarker are answered with No,
+/// IFMarkInt and OFMarkInt with Reject.
 fn answer_to_unknown(key: &str) -> &'static str {
     match key {
         "IFMarker" | "OFMarker" => "No",
@@ -186,11 +187,11 @@ fn parse_bool(value: &str) -> Option<bool> {
     }
 }
 
-/// RFC 7143 6.1: numerical-value: an unsigned integer, in decimal or hexadecimal (0x) notation.
+/// RFC 7143 6.1: a numerical-value is an unsigned integer in decimal or hexadecimal (0x) notation.
 pub(crate) fn parse_number(value: &str, low: u32, high: u32) -> Option<u32> {
     let hex = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
     let digits = hex.unwrap_or(value);
-    // `from_str_radix` takes a sign, the RFC does not.
+    // `from_str_radix` accepts a sign, the RFC does not.
     if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
         return None;
     }

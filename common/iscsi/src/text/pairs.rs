@@ -1,4 +1,4 @@
-//! Reads and writes lists of `key=value` pairs (RFC 7143 6.1), also when several PDUs carry one.
+//! Decodes and encodes lists of `key=value` pairs (RFC 7143 6.1), also across several PDUs.
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
@@ -7,37 +7,37 @@ use thiserror::Error;
 ///
 /// RFC 7143 6.1: a key-name has at most 63 characters.
 const MAX_KEY_LEN: usize = 63;
-/// Longest value; binary values in hex are the longest ones (RFC 7143 6.1: 1024 bytes, so 2050 characters).
+/// Longest value in bytes: a binary value of 1024 bytes in hex has 2050 characters (RFC 7143 6.1).
 const MAX_VALUE_LEN: usize = 2050;
-/// Most pairs in one text: far more than there are keys.
+/// Most pairs in one text, far more than there are keys.
 const MAX_PAIRS: usize = 256;
 
-/// Why bytes are not text.
+/// Why bytes are not a valid text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TextError {
-    /// A pair without `=`, or with an impossible key.
-    #[error("text that is no key=value pair")]
+    /// A pair without `=` or with an invalid key.
+    #[error("text is not a key=value pair")]
     Malformed,
-    /// A key or value that is too long, too many pairs, or too much text in all.
+    /// A key or value too long, too many pairs, or too much text in total.
     #[error("text too long")]
     TooLong,
     /// Bytes that are not UTF-8.
-    #[error("text that is not UTF-8")]
+    #[error("text is not UTF-8")]
     Encoding,
-    /// A key that comes twice.
-    #[error("a key was given twice")]
+    /// A repeated key.
+    #[error("text contains a key twice")]
     Repeated,
 }
 
-/// Pairs in the order they were given.
+/// Pairs in order of appearance.
 pub(crate) type Pairs = Vec<(String, String)>;
 
-/// Reads pairs.
+/// Decodes pairs.
 ///
-/// RFC 7143 6.1: ... every key=value pair, including the last or only pair in a LTDS, MUST be followed by one null
-/// (0x00) delimiter.
+/// RFC 7143 6.1: ... every key=value pair, including the last or only pair in a LTDS, MUST be
+/// followed by one null (0x00) delimiter.
 ///
-/// A missing last delimiter is forgiven: the data segment ends there all the same.
+/// A missing last delimiter is accepted, because the data segment ends there.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Pairs, TextError> {
     let pairs = parse_records(bytes)?;
     let repeated = |(at, (key, _)): (usize, &(String, String))| pairs[..at].iter().any(|(known, _)| known == key);
@@ -47,7 +47,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Pairs, TextError> {
     if pairs.iter().enumerate().any(repeated) { Err(TextError::Repeated) } else { Ok(pairs) }
 }
 
-/// Reads pairs whose keys may repeat, as in the answer to SendTargets (RFC 7143 appendix C).
+/// Decodes pairs with repeated keys, as in a SendTargets response (RFC 7143 appendix C).
 pub(crate) fn parse_records(bytes: &[u8]) -> Result<Pairs, TextError> {
     let text = std::str::from_utf8(bytes).map_err(|_| TextError::Encoding)?;
     let mut pairs = Pairs::new();
@@ -64,7 +64,7 @@ pub(crate) fn parse_records(bytes: &[u8]) -> Result<Pairs, TextError> {
     Ok(pairs)
 }
 
-/// Writes pairs.
+/// Encodes pairs.
 pub(crate) fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Bytes {
     let mut out = BytesMut::new();
     for (key, value) in pairs {
@@ -75,12 +75,12 @@ pub(crate) fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) ->
     out.freeze()
 }
 
-/// Writes pairs that are owned.
+/// Encodes owned pairs.
 pub(crate) fn encode_pairs(pairs: &Pairs) -> Bytes {
     encode(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
-/// Puts a text together that comes in several PDUs (the C bit, RFC 7143 11.10.2).
+/// Assembles a text from several PDUs (C bit, RFC 7143 11.10.2).
 #[derive(Debug)]
 pub(crate) struct Assembler {
     text: BytesMut,
@@ -88,12 +88,12 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// Takes at most `limit` bytes in all.
+    /// Accepts at most `limit` bytes in total.
     pub(crate) fn new(limit: usize) -> Self {
         Self { text: BytesMut::new(), limit }
     }
 
-    /// Takes the text of one PDU; gives the pairs when it was the last one.
+    /// Adds the text of one PDU; returns the pairs after the last one.
     pub(crate) fn push(&mut self, part: &[u8], continued: bool) -> Result<Option<Pairs>, TextError> {
         if self.text.len() + part.len() > self.limit {
             return Err(TextError::TooLong);
@@ -105,7 +105,7 @@ impl Assembler {
         parse(&self.text.split()).map(Some)
     }
 
-    /// Whether a part has come and not the last one.
+    /// Returns true if the text is incomplete.
     pub(crate) fn is_open(&self) -> bool {
         !self.text.is_empty()
     }

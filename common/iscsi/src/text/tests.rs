@@ -7,7 +7,7 @@ fn pairs(list: &[(&str, &str)]) -> Pairs {
     list.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What a target with `ours` answers to `offers`, and what holds then.
+/// Returns the answers of a target with `ours` to `offers`, and the negotiated parameters.
 fn answer(ours: Parameters, discovery: bool, offers: &[(&str, &str)]) -> (Pairs, Parameters) {
     let mut negotiation = Negotiation::new(ours, discovery);
     let answers = negotiation.receive_all(offers.iter().copied()).unwrap();
@@ -15,7 +15,7 @@ fn answer(ours: Parameters, discovery: bool, offers: &[(&str, &str)]) -> (Pairs,
 }
 
 #[test]
-fn pairs_go_round() {
+fn pairs_survive_encoding_and_decoding() {
     let text = encode([("InitiatorName", "iqn.2026-11.a:b=c"), ("X", "")]);
     assert_eq!(&text[..], b"InitiatorName=iqn.2026-11.a:b=c\0X=\0");
     assert_eq!(parse(&text), Ok(pairs(&[("InitiatorName", "iqn.2026-11.a:b=c"), ("X", "")])));
@@ -23,7 +23,7 @@ fn pairs_go_round() {
 }
 
 #[test]
-fn bytes_that_are_not_text_are_refused() {
+fn malformed_text_fails_with_its_cause() {
     assert_eq!(parse(b"novalue\0"), Err(TextError::Malformed));
     assert_eq!(parse(b"=1\0"), Err(TextError::Malformed));
     assert_eq!(parse(b"A B=1\0"), Err(TextError::Malformed));
@@ -34,7 +34,7 @@ fn bytes_that_are_not_text_are_refused() {
 }
 
 #[test]
-fn a_text_in_parts_is_put_together_within_its_limit() {
+fn split_text_is_assembled_up_to_its_limit() {
     let mut assembler = Assembler::new(20);
     assert_eq!(assembler.push(b"Initiator", true), Ok(None));
     assert!(assembler.is_open());
@@ -45,7 +45,7 @@ fn a_text_in_parts_is_put_together_within_its_limit() {
 }
 
 #[test]
-fn each_rule_settles_its_keys() {
+fn each_rule_negotiates_its_keys() {
     let (answers, agreed) = answer(
         Parameters::offer_of_target(),
         false,
@@ -91,7 +91,7 @@ fn each_rule_settles_its_keys() {
 }
 
 #[test]
-fn keys_without_a_rule_get_the_answer_of_the_rfc() {
+fn unknown_and_invalid_keys_get_the_rfc_answer() {
     let (answers, agreed) = answer(
         Parameters::offer_of_target(),
         false,
@@ -117,14 +117,14 @@ fn keys_without_a_rule_get_the_answer_of_the_rfc() {
 }
 
 #[test]
-fn discovery_sessions_have_no_use_for_transfer_keys() {
+fn transfer_keys_are_irrelevant_in_discovery() {
     let (answers, _) =
         answer(Parameters::offer_of_target(), true, &[("MaxBurstLength", "1024"), ("DefaultTime2Wait", "2")]);
     assert_eq!(answers, pairs(&[("MaxBurstLength", "Irrelevant"), ("DefaultTime2Wait", "2")]));
 }
 
 #[test]
-fn a_key_is_settled_once() {
+fn repeated_key_fails_negotiation() {
     let mut negotiation = Negotiation::new(Parameters::offer_of_target(), false);
     assert!(negotiation.receive_all([("InitialR2T", "No")]).is_ok());
     assert_eq!(negotiation.receive_all([("InitialR2T", "No")]), Err(TextError::Repeated));
@@ -133,7 +133,7 @@ fn a_key_is_settled_once() {
 }
 
 #[test]
-fn numbers_are_decimal_or_hex_without_sign() {
+fn numbers_parse_as_unsigned_decimal_or_hex() {
     use super::negotiation::parse_number;
     assert_eq!(parse_number("512", 0, 1000), Some(512));
     assert_eq!(parse_number("0x1F", 0, 1000), Some(31));
@@ -165,9 +165,10 @@ fn parameters() -> impl Strategy<Value = Parameters> {
 }
 
 proptest! {
-    /// Whatever each end wants, both end up with the same, but for the two directions of MaxRecvDataSegmentLength.
+    /// Both ends negotiate the same values, apart from the two directions of
+    /// MaxRecvDataSegmentLength.
     #[test]
-    fn both_ends_agree(initiator in parameters(), target in parameters()) {
+    fn both_ends_negotiate_equal_parameters(initiator in parameters(), target in parameters()) {
         let mut asking = Negotiation::new(initiator.clone(), false);
         let mut answering = Negotiation::new(target.clone(), false);
         let offers = asking.offers();
@@ -186,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn negotiating_arbitrary_text_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(pairs) = parse(&bytes) {
             let mut negotiation = Negotiation::new(Parameters::offer_of_target(), false);
             let _ = negotiation.receive_all(pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())));

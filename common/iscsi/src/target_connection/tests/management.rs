@@ -1,4 +1,4 @@
-//! Pings, task management, texts, logout and rejects.
+//! Tests of pings, task management, texts, logout and rejects.
 
 use super::*;
 use crate::target_connection::types::TaskManagement as Management;
@@ -24,7 +24,7 @@ fn abort(tag: u32, cmd_sn: u32, referenced_task_tag: u32, ref_cmd_sn: u32) -> Ta
 fn outcome(pdu: Pdu) -> TaskOutcome {
     match pdu {
         Pdu::TaskManagementResponse(response) => response.outcome,
-        other => panic!("no answer to a function: {other:?}"),
+        other => panic!("no task management response: {other:?}"),
     }
 }
 
@@ -37,7 +37,7 @@ fn handed_up(mut events: Vec<Event>) -> Management {
 }
 
 #[test]
-fn aborting_a_running_command_suppresses_its_response() {
+fn aborted_running_command_gets_no_response() {
     let mut peer = peer();
     let ready = one_command(peer.send(&read(1, 1, 512)));
     let management = handed_up(peer.send(&abort(9, 2, 1, 1)));
@@ -50,7 +50,7 @@ fn aborting_a_running_command_suppresses_its_response() {
 }
 
 #[test]
-fn aborting_a_write_whose_data_is_missing_needs_nobody_above() {
+fn abort_of_undelivered_write_completes_at_once() {
     let mut peer = peer();
     assert!(peer.send(&write(1, 1, 1024, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
@@ -62,7 +62,7 @@ fn aborting_a_write_whose_data_is_missing_needs_nobody_above() {
 }
 
 #[test]
-fn aborting_what_ended_or_never_was_finds_no_task() {
+fn abort_of_unknown_task_returns_no_such_task() {
     let mut peer = peer();
     let ready = one_command(peer.send(&command(1, 1)));
     peer.target.complete(ready.id, CommandCompletion::good());
@@ -73,19 +73,19 @@ fn aborting_what_ended_or_never_was_finds_no_task() {
     assert_eq!(outcome(peer.reply()), TaskOutcome::NoSuchTask);
 }
 
-/// RFC 7143 11.6.1: the CmdSN counts as received then.
+/// RFC 7143 11.6.1: the CmdSN counts as received.
 #[test]
-fn aborting_a_command_that_was_lost_fills_its_gap() {
+fn abort_of_a_lost_command_fills_its_cmd_sn() {
     let mut peer = peer();
     assert!(peer.send(&command(2, 2)).is_empty(), "number 1 is missing");
     let events = peer.send(&abort(9, 3, 1, 1));
     assert_eq!(outcome(peer.reply()), TaskOutcome::Complete);
     assert_eq!(one_command(events).initiator_task_tag, 2);
-    assert!(peer.send(&command(1, 1)).is_empty(), "it comes too late");
+    assert!(peer.send(&command(1, 1)).is_empty(), "its CmdSN counts as received");
 }
 
 #[test]
-fn sets_are_those_of_the_unit_that_came_before() {
+fn task_sets_hold_earlier_commands_of_the_unit() {
     let mut peer = peer();
     let one = one_command(peer.send(&command(1, 1)));
     let other = ScsiCommand { lun: WireLun(2 << 48), ..command(2, 2) };
@@ -99,13 +99,13 @@ fn sets_are_those_of_the_unit_that_came_before() {
         peer.target.complete_task_management(management.id, TaskOutcome::Complete);
         assert_eq!(outcome(peer.reply()), TaskOutcome::Complete);
     }
-    assert_eq!(peer.target.outstanding(), 2, "the one that is held above, and that of the other unit");
+    assert_eq!(peer.target.outstanding(), 2, "the delivered command and that of the other unit");
     let management = handed_up(peer.send(&function(TaskFunction::TargetWarmReset, 60, 4)));
     assert_eq!(management.tasks, [two.id]);
 }
 
 #[test]
-fn functions_nobody_offers_are_answered_here() {
+fn unsupported_functions_are_answered_directly() {
     let mut peer = peer();
     assert!(peer.send(&function(TaskFunction::TaskReassign, 1, 1)).is_empty());
     assert_eq!(outcome(peer.reply()), TaskOutcome::ReassignNotSupported);
@@ -114,7 +114,7 @@ fn functions_nobody_offers_are_answered_here() {
 }
 
 #[test]
-fn immediate_functions_are_limited() {
+fn immediate_functions_keep_to_their_limit() {
     let mut peer = Peer::new(small(), ConnectionLimits { immediate_requests: 1, ..ConnectionLimits::default() });
     let first = handed_up(peer.send(&function(TaskFunction::LogicalUnitReset, 1, 1)));
     assert!(peer.send(&function(TaskFunction::LogicalUnitReset, 2, 1)).is_empty());
@@ -125,13 +125,13 @@ fn immediate_functions_are_limited() {
 }
 
 #[test]
-fn an_aborted_command_keeps_its_place_until_it_has_ended() {
+fn aborted_command_holds_the_window_until_completed() {
     let mut peer = Peer::new(small(), ConnectionLimits { command_window: 1, ..ConnectionLimits::default() });
     let ready = one_command(peer.send(&command(1, 1)));
     let management = handed_up(peer.send(&abort(9, 2, 1, 1)));
     assert!(peer.send(&command(2, 2)).is_empty(), "the window is closed");
     peer.target.complete(ready.id, CommandCompletion::good());
-    let Pdu::NopIn(nop) = peer.reply() else { panic!("the initiator is not told that the window is open") };
+    let Pdu::NopIn(nop) = peer.reply() else { panic!("no NOP-In announces the open window") };
     assert_eq!((nop.initiator_task_tag, nop.target_transfer_tag), (NO_TAG, NO_TAG));
     assert_eq!((nop.sn.exp_cmd_sn, nop.sn.max_cmd_sn, nop.sn.stat_sn), (2, 2, 100));
     peer.target.complete_task_management(management.id, TaskOutcome::Complete);
@@ -139,20 +139,20 @@ fn an_aborted_command_keeps_its_place_until_it_has_ended() {
 }
 
 #[test]
-fn pings_of_the_initiator_are_echoed() {
+fn initiator_ping_is_echoed() {
     let mut peer = peer();
     let ping = NopOut { initiator_task_tag: 4, target_transfer_tag: NO_TAG, cmd_sn: 1, ..NopOut::default() };
     let data = Bytes::from(pattern(1500));
     assert!(peer.send(&NopOut { data: data.clone(), ..ping.clone() }).is_empty());
     let Pdu::NopIn(pong) = peer.reply() else { panic!("no NOP-In") };
     assert_eq!((pong.initiator_task_tag, pong.target_transfer_tag, pong.sn.exp_cmd_sn), (4, NO_TAG, 2));
-    assert_eq!(pong.data, data[..1024], "no more than the initiator takes");
+    assert_eq!(pong.data, data[..1024], "at most the initiator's MaxRecvDataSegmentLength");
     assert!(peer.send(&NopOut { immediate: true, initiator_task_tag: NO_TAG, ..ping }).is_empty());
-    assert!(peer.replies().is_empty(), "no answer is wanted");
+    assert!(peer.replies().is_empty(), "no response was requested");
 }
 
 #[test]
-fn pings_of_the_target_wait_for_their_answer() {
+fn target_sends_one_ping_at_a_time() {
     let mut peer = peer();
     assert!(peer.target.ping());
     assert!(!peer.target.ping());
@@ -196,7 +196,7 @@ fn scope_of(events: &[Event]) -> (RequestId, SendTargets) {
 }
 
 #[test]
-fn send_targets_is_answered_in_as_many_parts_as_it_takes() {
+fn send_targets_answer_spans_several_pdus() {
     let mut peer = Peer::of_kind(
         Parameters { max_send_segment: 512, ..small() },
         ConnectionLimits::default(),
@@ -227,7 +227,7 @@ fn send_targets_is_answered_in_as_many_parts_as_it_takes() {
 }
 
 #[test]
-fn a_normal_session_learns_of_its_own_target_only() {
+fn normal_session_lists_only_its_own_target() {
     let mut peer = peer();
     assert_eq!(scope_of(&peer.send(&text(1, 1, NO_TAG, b"SendTargets=All\0"))).1, SendTargets::ThisSession);
     assert_eq!(scope_of(&peer.send(&text(1, 2, NO_TAG, b"SendTargets=\0"))).1, SendTargets::ThisSession);
@@ -238,7 +238,7 @@ fn a_normal_session_learns_of_its_own_target_only() {
 }
 
 #[test]
-fn texts_in_parts_are_put_together_and_limited() {
+fn split_text_is_assembled_and_limited() {
     let mut peer = Peer::new(small(), ConnectionLimits { max_text_bytes: 64, ..ConnectionLimits::default() });
     let open = |cmd_sn, tag, data: &[u8]| TextRequest { final_: false, continued: true, ..text(1, cmd_sn, tag, data) };
     assert!(peer.send(&open(1, NO_TAG, b"Send")).is_empty());
@@ -253,7 +253,7 @@ fn texts_in_parts_are_put_together_and_limited() {
 }
 
 #[test]
-fn the_initiator_may_declare_another_segment_length() {
+fn initiator_may_redeclare_its_segment_length() {
     let mut peer = peer();
     assert!(peer.send(&text(1, 1, NO_TAG, b"MaxRecvDataSegmentLength=512\0")).is_empty());
     assert!(text_response(peer.reply()).final_);
@@ -274,7 +274,7 @@ fn logout_result(pdu: Pdu) -> LogoutResult {
 }
 
 #[test]
-fn a_logout_waits_for_the_commands_above_and_drops_the_others() {
+fn logout_awaits_delivered_commands_and_drops_others() {
     let mut peer = peer();
     let ready = one_command(peer.send(&command(1, 1)));
     assert!(peer.send(&write(2, 2, 1024, &[])).is_empty());
@@ -282,7 +282,7 @@ fn a_logout_waits_for_the_commands_above_and_drops_the_others() {
     let events = peer.send(&logout(LogoutReason::CloseSession, 0));
     assert!(matches!(events[..], [Event::Logout { reason: LogoutReason::CloseSession }]));
     assert_eq!(peer.target.outstanding(), 1);
-    assert!(peer.send(&command(3, 3)).is_empty(), "nothing is taken any more");
+    assert!(peer.send(&command(3, 3)).is_empty(), "no PDU is processed after the logout");
     peer.target.complete(ready.id, CommandCompletion::good());
     assert!(peer.replies().is_empty());
     let mut events = Vec::new();
@@ -292,7 +292,7 @@ fn a_logout_waits_for_the_commands_above_and_drops_the_others() {
 }
 
 #[test]
-fn logouts_that_cannot_be_have_their_answer() {
+fn invalid_logouts_return_their_result() {
     let mut peer = peer();
     assert!(peer.send(&logout(LogoutReason::CloseConnection, 2)).is_empty());
     assert_eq!(logout_result(peer.reply()), LogoutResult::NoSuchConnection);
@@ -304,7 +304,7 @@ fn logouts_that_cannot_be_have_their_answer() {
 }
 
 #[test]
-fn what_does_not_belong_here_is_rejected() {
+fn unexpected_pdus_are_rejected() {
     let mut peer = peer();
     assert!(peer.send(&Snack { kind: 1, ..Snack::default() }).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::SnackReject);
@@ -321,7 +321,7 @@ fn what_does_not_belong_here_is_rejected() {
 }
 
 #[test]
-fn asynchronous_messages_use_up_a_stat_sn() {
+fn asynchronous_messages_consume_a_stat_sn() {
     let mut peer = peer();
     peer.target.send_async(WireLun(0), AsyncEvent::LogoutRequest { time_3: 5 });
     peer.target.send_async(LUN, AsyncEvent::Scsi { sense: Bytes::from_static(&[0x70]) });

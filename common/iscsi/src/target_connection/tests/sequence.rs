@@ -1,4 +1,4 @@
-//! What goes wrong with sequences, digests and budgets, and what is answered.
+//! Tests of faults in sequences, digests and budgets.
 
 use super::*;
 use crate::{
@@ -19,7 +19,7 @@ fn commands_outside_the_window_are_ignored() {
 }
 
 #[test]
-fn early_commands_wait_for_their_turn_and_duplicates_are_ignored() {
+fn early_commands_are_held_and_duplicates_ignored() {
     let mut peer = peer();
     assert!(peer.send(&command(3, 3)).is_empty());
     assert!(peer.send(&command(2, 2)).is_empty());
@@ -36,7 +36,7 @@ fn early_commands_wait_for_their_turn_and_duplicates_are_ignored() {
 }
 
 #[test]
-fn the_data_of_an_early_write_comes_before_its_turn() {
+fn early_write_collects_data_before_delivery() {
     let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, ConnectionLimits::default());
     let opening = ScsiCommand { final_: false, ..write(2, 2, 600, &pattern(100)) };
     assert!(peer.send(&opening).is_empty());
@@ -59,7 +59,7 @@ fn outstanding_commands_close_the_window() {
 }
 
 #[test]
-fn immediate_commands_pass_the_window_up_to_their_limit() {
+fn immediate_commands_bypass_the_window_to_a_limit() {
     let mut peer = Peer::new(
         small(),
         ConnectionLimits { command_window: 1, immediate_requests: 2, ..ConnectionLimits::default() },
@@ -71,12 +71,12 @@ fn immediate_commands_pass_the_window_up_to_their_limit() {
     assert!(peer.send(&immediate(4)).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::TooManyImmediateCommands);
     peer.target.complete(first.id, CommandCompletion::good());
-    assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2, "immediate commands use up no CmdSN");
+    assert_eq!(response(peer.reply()).sn.exp_cmd_sn, 2, "immediate commands consume no CmdSN");
     one_command(peer.send(&immediate(5)));
 }
 
 #[test]
-fn a_tag_in_use_is_rejected_and_its_cmd_sn_is_not_received() {
+fn duplicate_tag_is_rejected_without_its_cmd_sn() {
     let mut peer = peer();
     one_command(peer.send(&command(1, 1)));
     assert!(peer.send(&command(1, 2)).is_empty());
@@ -86,13 +86,13 @@ fn a_tag_in_use_is_rejected_and_its_cmd_sn_is_not_received() {
     one_command(peer.send(&command(9, 2)));
 }
 
-/// A write of two segments with these DataSNs: the sense key and codes it ends with.
+/// Sends a write of two segments with these DataSNs; returns the sense key, ASC and ASCQ.
 fn write_with_data_sns(first: u32, second: u32) -> (u8, u8, u8) {
     let mut peer = peer();
     assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
     assert!(peer.send(&data_out(5, tag, first, 0, &pattern(512), false)).is_empty());
-    assert!(peer.replies().is_empty(), "the answer waits for the end of the sequence");
+    assert!(peer.replies().is_empty(), "the response follows the end of the sequence");
     assert!(peer.send(&data_out(5, tag, second, 512, &pattern(512), true)).is_empty());
     let answer = response(peer.reply());
     assert_eq!((answer.status, answer.residual), (2, Residual::Underflow(1024)));
@@ -100,16 +100,16 @@ fn write_with_data_sns(first: u32, second: u32) -> (u8, u8, u8) {
     (answer.sense[2], answer.sense[12], answer.sense[13])
 }
 
-/// libiscsi's iSCSIdatasn.iSCSIDataSnInvalid, and RFC 7143 11.4.7.2 for the sense data.
+/// Sequence of libiscsi test iSCSIdatasn.iSCSIDataSnInvalid; sense data of RFC 7143 11.4.7.2.
 #[test]
-fn wrong_data_sns_end_the_command() {
+fn wrong_data_sn_fails_the_command() {
     for (first, second) in [(0, 0), (27, 27), (u32::MAX, u32::MAX), (1, 0)] {
         assert_eq!(write_with_data_sns(first, second), (0x0b, 0x47, 0x05));
     }
 }
 
 #[test]
-fn data_nobody_asked_for_is_dropped() {
+fn unrequested_data_is_dropped() {
     let mut peer = peer();
     assert!(peer.send(&data_out(99, NO_TAG, 0, 0, b"lost", true)).is_empty());
     assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
@@ -120,7 +120,7 @@ fn data_nobody_asked_for_is_dropped() {
 }
 
 #[test]
-fn immediate_data_against_the_agreement_ends_the_command() {
+fn disallowed_immediate_data_fails_the_command() {
     let mut strict = Peer::new(Parameters { immediate_data: false, ..small() }, ConnectionLimits::default());
     assert!(strict.send(&write(5, 1, 512, &pattern(512))).is_empty());
     let answer = response(strict.reply());
@@ -132,7 +132,7 @@ fn immediate_data_against_the_agreement_ends_the_command() {
 }
 
 #[test]
-fn impossible_commands_are_rejected() {
+fn invalid_commands_are_rejected() {
     let cases = [
         (ScsiCommand { initiator_task_tag: NO_TAG, ..command(0, 1) }, RejectReason::InvalidPduField),
         (ScsiCommand { data: pattern(4).into(), ..command(5, 1) }, RejectReason::InvalidPduField),
@@ -147,16 +147,16 @@ fn impossible_commands_are_rejected() {
 }
 
 #[test]
-fn writes_above_the_budget_get_their_r2t_later() {
+fn writes_beyond_the_budget_wait_for_their_r2t() {
     let limits = ConnectionLimits { write_budget: 3000, ..ConnectionLimits::default() };
     let mut peer = Peer::new(small(), limits);
     assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
     assert!(peer.send(&write(2, 2, 2000, &[])).is_empty());
     assert!(peer.send(&write(3, 3, 500, &[])).is_empty());
-    assert!(peer.replies().is_empty(), "the third fits, but the second was first");
+    assert!(peer.replies().is_empty(), "the third write waits behind the second");
     let ready = one_command(peer.send(&data_out(1, tag, 0, 0, &pattern(2000), true)));
-    assert!(peer.replies().is_empty(), "the data is still held above");
+    assert!(peer.replies().is_empty(), "the delivered command still holds its budget");
     peer.target.complete(ready.id, CommandCompletion::good());
     let replies = peer.replies();
     assert_eq!(replies.len(), 3);
@@ -164,9 +164,9 @@ fn writes_above_the_budget_get_their_r2t_later() {
     assert_eq!(r2t(&replies[2]).initiator_task_tag, 3);
 }
 
-/// Such a write needs no R2T in the end, so it must not stand in the queue for one.
+/// Such a write needs no R2T, so it must not wait for the budget.
 #[test]
-fn a_write_whose_unsolicited_data_is_on_its_way_does_not_wait_for_the_budget() {
+fn unsolicited_write_does_not_wait_for_budget() {
     let limits = ConnectionLimits { write_budget: 2000, ..ConnectionLimits::default() };
     let mut peer = Peer::new(Parameters { initial_r2t: false, ..small() }, limits);
     assert!(peer.send(&write(1, 1, 2000, &[])).is_empty());
@@ -181,7 +181,7 @@ fn a_write_whose_unsolicited_data_is_on_its_way_does_not_wait_for_the_budget() {
 }
 
 #[test]
-fn no_more_is_collected_than_the_limit() {
+fn write_data_is_collected_up_to_the_limit() {
     let limits = ConnectionLimits { max_write_bytes: 1500, ..ConnectionLimits::default() };
     let mut peer = Peer::new(small(), limits);
     assert!(peer.send(&write(1, 1, 1 << 30, &[])).is_empty());
@@ -198,8 +198,8 @@ fn with_digests() -> Peer {
     Peer::new(Parameters { digests: Digests { header: true, data: true }, ..small() }, ConnectionLimits::default())
 }
 
-/// The bytes of a PDU with one bit of its data wrong.
-fn spoiled(pdu: &impl Encode) -> Vec<u8> {
+/// Returns the bytes of a PDU with one data bit flipped.
+fn corrupted(pdu: &impl Encode) -> Vec<u8> {
     let mut output = Output::new(Digests { header: true, data: true });
     output.push(pdu);
     let mut bytes = output.take_all().concat();
@@ -208,28 +208,28 @@ fn spoiled(pdu: &impl Encode) -> Vec<u8> {
 }
 
 #[test]
-fn a_wrong_header_digest_ends_the_connection() {
+fn wrong_header_digest_closes_the_connection() {
     let mut peer = with_digests();
     let events = peer.send_bytes(&[0u8; BHS_LEN + 4]);
     assert!(matches!(events[..], [Event::Close(CloseReason::Stream(DecodeError::HeaderDigest))]));
-    assert!(peer.send(&command(1, 1)).is_empty(), "nothing is taken after that");
+    assert!(peer.send(&command(1, 1)).is_empty(), "no PDU is processed after the close");
 }
 
 #[test]
-fn a_command_with_a_wrong_data_digest_can_be_sent_again() {
+fn command_with_wrong_data_digest_may_be_resent() {
     let mut peer = with_digests();
     let command = write(5, 1, 512, &pattern(512));
-    assert!(peer.send_bytes(&spoiled(&command)).is_empty());
+    assert!(peer.send_bytes(&corrupted(&command)).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::DataDigestError);
     assert_eq!(one_command(peer.send(&command)).data, pattern(512));
 }
 
 #[test]
-fn data_with_a_wrong_digest_is_rejected_and_ends_its_command() {
+fn data_with_wrong_digest_fails_its_command() {
     let mut peer = with_digests();
     assert!(peer.send(&write(5, 1, 1024, &[])).is_empty());
     let tag = r2t(&peer.reply()).target_transfer_tag;
-    assert!(peer.send_bytes(&spoiled(&data_out(5, tag, 0, 0, &pattern(512), false))).is_empty());
+    assert!(peer.send_bytes(&corrupted(&data_out(5, tag, 0, 0, &pattern(512), false))).is_empty());
     assert_eq!(reject_reason(peer.reply()), RejectReason::DataDigestError);
     assert!(peer.send(&data_out(5, tag, 1, 512, &pattern(512), true)).is_empty());
     let answer = response(peer.reply());
@@ -237,7 +237,7 @@ fn data_with_a_wrong_digest_is_rejected_and_ends_its_command() {
 }
 
 #[test]
-fn a_segment_longer_than_declared_ends_the_connection() {
+fn oversized_data_segment_closes_the_connection() {
     let mut peer = peer();
     let events = peer.send(&write(5, 1, 8192, &pattern(4097)));
     let [Event::Close(CloseReason::Stream(error))] = &events[..] else { panic!("{events:?}") };
