@@ -6,7 +6,7 @@
 use catalog::{ANY_INITIATOR, ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::Service;
 use engine::model::ModelEngine;
-use iscsi_target::{Config, Target};
+use iscsi_target::{IscsiTarget, TargetConfig};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let target = Target::new(service, catalog.clone(), Config::default());
+        let target = IscsiTarget::new(service, catalog.clone(), TargetConfig::default());
         let bound = target.listen(address).await?;
         println!("iscsi://{bound}/{}/1", catalog.target_iqn());
         tokio::signal::ctrl_c().await?;

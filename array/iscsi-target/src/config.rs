@@ -1,30 +1,31 @@
-//! The limits and timings of the target. Everything that a host can make grow has a bound here.
+//! Limits and timeouts of the target. They bound every resource that a host can consume.
 
 use std::time::Duration;
 
-/// Settings of the target.
+/// Limits and timeouts of the target.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// The most connections at once, over all portals; more are closed as soon as they are accepted.
+pub struct TargetConfig {
+    /// Maximum number of connections over all portals. Further ones are closed when accepted.
     pub max_connections: usize,
-    /// How long a login may take, from the first byte to the full feature phase.
+    /// Time limit of a login, from the accepted connection to the full feature phase.
     pub login_timeout: Duration,
-    /// How long a connection may be silent before it is asked for a sign of life (NOP-In, RFC 7143 11.19).
+    /// Idle time after which the target pings the initiator (NOP-In, RFC 7143 11.19).
     pub ping_after: Duration,
-    /// How long it then has to answer before it is closed.
+    /// Time limit for the answer to a ping; then the connection is closed.
     pub pong_within: Duration,
-    /// The command window: commands that one session may have under way (MaxCmdSN, RFC 7143 4.2.2.1).
+    /// Command window: the number of commands that one session may have in progress (MaxCmdSN,
+    /// RFC 7143 4.2.2.1).
     pub queue_depth: u32,
-    /// Write data that the commands of one session may hold; commands above it wait for their R2T.
+    /// Maximum bytes of write data per session. Commands above it wait for their R2T.
     pub max_write_bytes: u64,
-    /// Bytes of answers that one session may have in memory, under way or waiting for a host that does not read them;
-    /// until they are fewer, its next commands wait.
+    /// Maximum bytes of answers per session, in progress or not yet read by the host. Further
+    /// commands wait until there are fewer.
     pub max_unsent_bytes: usize,
-    /// How often the use of the pool and of the volumes is compared with their soft thresholds, at least.
+    /// Longest interval between checks of the soft thresholds of the pool and the volumes.
     pub space_poll: Duration,
 }
 
-impl Default for Config {
+impl Default for TargetConfig {
     fn default() -> Self {
         Self {
             max_connections: 1024,

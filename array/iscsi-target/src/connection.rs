@@ -1,10 +1,11 @@
-//! One connection: its socket, its clock, its login, and then its session's turns.
+//! A connection: its socket and timers, the login phase, and the turns of its session.
 //!
-//! A turn takes everything that has arrived, parses all PDUs of it, submits all their operations, tells the engine that
-//! the batch has ended, collects what it has answered meanwhile, and sends all answers with one gathering write.
+//! A turn parses all received PDUs, submits their operations, and kicks the engine at the end of
+//! the batch. It then collects the completions and sends all answers with one vectored write.
 
 use crate::login::Authority;
-use crate::nexus::{InitiatorPort, Nexus};
+use crate::nexus::Nexus;
+use crate::nexus::ids::InitiatorPort;
 use crate::session::Session;
 use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
 use bytes::{Buf, BytesMut};
@@ -22,20 +23,20 @@ use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 use types::LBA_BYTES;
 
-/// Room for one read at first; doubled, up to the larger value, each time a read fills it.
+/// Initial size of the read buffer. It doubles, up to the maximum, each time a read fills it.
 const FIRST_READ_BYTES: usize = 16 << 10;
 const MAX_READ_BYTES: usize = 256 << 10;
-/// Slices of one gathering write: a batch of 32 reads has 64.
+/// Maximum number of slices in one vectored write. A batch of 32 reads has 64.
 const SLICES: usize = 128;
-/// How long a connection that is being closed may take to send what is left.
+/// Time limit for sending the remaining output of a connection that is being closed.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
-/// Why a connection has ended, when it was not the initiator's wish.
+/// Why a connection ended without a logout.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("{0}")]
     Socket(#[from] io::Error),
-    #[error("the initiator has closed the connection without logging out")]
+    #[error("initiator closed the connection without logout")]
     EndOfStream,
     #[error("login refused: {0}")]
     Refused(#[from] iscsi::LoginRefusal),
@@ -45,13 +46,13 @@ enum Ended {
     Closed(String),
 }
 
-/// What a wait was ended by.
+/// The reasons for which a wait ended.
 #[derive(Default)]
 struct Woken {
     has_input: bool,
-    has_letters: bool,
-    has_room: bool,
-    has_tick: bool,
+    has_events: bool,
+    can_run: bool,
+    has_timed_out: bool,
     is_closed: bool,
 }
 
@@ -61,14 +62,14 @@ struct Connection {
     read_bytes: usize,
     timer: Pin<Box<Sleep>>,
     last_heard: Instant,
-    /// A ping is out and nothing has come since.
+    /// A ping was sent, and nothing has been received since.
     is_pinged: bool,
-    /// The socket has taken bytes since the timer was set.
+    /// The socket has accepted bytes since the timer was set.
     has_sent: bool,
 }
 
-/// Serves one connection from its first byte to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr) {
+/// Serves one connection until it ends.
+pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: SocketAddr) {
     let timer = Box::pin(tokio::time::sleep(shared.config.login_timeout));
     let connection = Connection {
         stream,
@@ -80,9 +81,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr)
         has_sent: false,
     };
     if let Err(ended) = connection.run(&shared).await
-        && let Some(withheld) = shared.complaints.admit(platform::clock::now())
+        && let Some(withheld) = shared.log_limit.admit(platform::clock::now())
     {
-        tracing::info!(%peer, withheld, "iSCSI connection ended: {ended}");
+        tracing::info!(%peer, withheld, "iSCSI connection closed: {ended}");
     }
 }
 
@@ -94,15 +95,16 @@ impl Connection {
             login = self.login(shared) => login?,
             _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
         };
-        let mut session = self.take_seat(shared, &established, output, local).await;
-        let result = self.turns(shared, &mut session).await;
-        // The socket goes first: the initiator need not wait until the engine has ended what is under way.
+        let mut session = self.register_session(shared, &established, output, local).await;
+        let result = self.run_turns(shared, &mut session).await;
+        // The socket is closed first, so that the initiator need not wait for operations in
+        // progress.
         drop(self);
         session.drain().await;
         result
     }
 
-    /// The login phase, within its time.
+    /// Runs the login phase, within its time limit.
     async fn login(&mut self, shared: &Arc<Shared>) -> Result<(Established, Output), Ended> {
         let config = LoginConfig {
             portal_group_tag: PORTAL_GROUP,
@@ -116,14 +118,15 @@ impl Connection {
         loop {
             let progress = login.receive(&mut self.input, &mut authority, &mut output);
             if let LoginProgress::Established(established) = progress {
-                // The last answer is sent with the session's first ones, after its predecessor of the same name has ended.
+                // The final response is sent with the first output of the session, after an earlier
+                // session of the same initiator port has ended.
                 return Ok((*established, output));
             }
             let is_refused = matches!(progress, LoginProgress::Refused(_));
             let woken = poll_fn(|context| self.poll_login(context, &mut output, is_refused)).await?;
             match progress {
                 LoginProgress::Refused(refusal) if woken.is_closed => return Err(refusal.into()),
-                _ if woken.has_tick => return Err(Ended::LoginTimeout(shared.config.login_timeout)),
+                _ if woken.has_timed_out => return Err(Ended::LoginTimeout(shared.config.login_timeout)),
                 _ => {}
             }
         }
@@ -137,16 +140,17 @@ impl Connection {
     ) -> Poll<Result<Woken, Ended>> {
         self.poll_output(context, output)?;
         let mut woken = Woken { is_closed: is_closing && output.is_empty(), ..Woken::default() };
-        woken.has_tick = self.timer.as_mut().poll(context).is_ready();
+        woken.has_timed_out = self.timer.as_mut().poll(context).is_ready();
         woken.has_input = !is_closing && self.poll_input(context, LBA_BYTES as usize)?;
-        match woken.is_closed || woken.has_tick || woken.has_input {
+        match woken.is_closed || woken.has_timed_out || woken.has_input {
             true => Poll::Ready(Ok(woken)),
             false => Poll::Pending,
         }
     }
 
-    /// Makes the login a session. One of the same initiator port ends before (RFC 7143 6.3.5).
-    async fn take_seat(
+    /// Creates the session of a successful login, after an earlier session of the same initiator
+    /// port has ended (RFC 7143 6.3.5).
+    async fn register_session(
         &self,
         shared: &Arc<Shared>,
         established: &Established,
@@ -164,12 +168,12 @@ impl Connection {
         let port = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
         let inbox = Arc::default();
         let is_discovery = request.kind == SessionKind::Discovery;
-        let seat = shared.registry.sit((!is_discovery).then_some(&port), &inbox).await;
-        tracing::debug!(initiator = %port, kind = ?request.kind, "login");
-        Session::new(shared, connection, Nexus::new(seat.id, port, RELATIVE_PORT, inbox), local, seat, is_discovery)
+        let slot = shared.registry.register((!is_discovery).then_some(&port), &inbox).await;
+        tracing::debug!(initiator = %port, kind = ?request.kind, "login succeeded");
+        Session::new(shared, connection, Nexus::new(slot.id, port, RELATIVE_PORT, inbox), local, slot, is_discovery)
     }
 
-    async fn turns(&mut self, shared: &Shared, session: &mut Session) -> Result<(), Ended> {
+    async fn run_turns(&mut self, shared: &Shared, session: &mut Session) -> Result<(), Ended> {
         let config = &shared.config;
         self.set_timer(config.ping_after);
         let mut is_flushing = false;
@@ -182,16 +186,15 @@ impl Connection {
             let woken = poll_fn(|context| self.poll_turn(context, session, config.max_unsent_bytes)).await?;
             let now = platform::clock::now();
             if let Some(reason) = session.closing()
-                && (woken.is_closed || woken.has_tick)
+                && (woken.is_closed || woken.has_timed_out)
             {
-                let is_wish = session.is_logged_out();
-                return if is_wish { Ok(()) } else { Err(Ended::Closed(reason.to_owned())) };
+                return if session.is_logged_out() { Ok(()) } else { Err(Ended::Closed(reason.to_owned())) };
             }
             if woken.has_input {
                 if std::mem::take(&mut self.is_pinged) {
                     self.set_timer(config.ping_after);
                 }
-            } else if woken.has_tick {
+            } else if woken.has_timed_out {
                 self.keep_alive(session, now, config.ping_after, config.pong_within)?;
             }
             self.last_heard = if woken.has_input { now } else { self.last_heard };
@@ -213,16 +216,16 @@ impl Connection {
             let wanted = session.connection.wanted(&self.input);
             woken.has_input = self.poll_input(context, wanted)?;
         }
-        woken.has_room = session.can_go_on();
-        woken.has_letters = session.nexus.inbox.poll_filled(context).is_ready();
-        woken.has_tick = self.timer.as_mut().poll(context).is_ready();
-        match woken.has_input || woken.has_letters || woken.has_tick || woken.has_room || woken.is_closed {
+        woken.can_run = session.can_run_waiting();
+        woken.has_events = session.nexus.inbox.poll_filled(context).is_ready();
+        woken.has_timed_out = self.timer.as_mut().poll(context).is_ready();
+        match woken.has_input || woken.has_events || woken.has_timed_out || woken.can_run || woken.is_closed {
             true => Poll::Ready(Ok(woken)),
             false => Poll::Pending,
         }
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much output as the socket accepts.
     fn poll_output(&mut self, context: &mut Context<'_>, output: &mut Output) -> io::Result<()> {
         while output.has_remaining() {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -238,7 +241,7 @@ impl Connection {
         Ok(())
     }
 
-    /// True when something has arrived. `wanted` is the length of the PDU at the front of the buffer.
+    /// Returns true if data was received. `wanted` is the length of the first PDU in the buffer.
     fn poll_input(&mut self, context: &mut Context<'_>, wanted: usize) -> Result<bool, Ended> {
         let missing = wanted.saturating_sub(self.input.len());
         self.input.reserve(missing.max(self.read_bytes));
@@ -255,7 +258,7 @@ impl Connection {
         }
     }
 
-    /// Asks a silent initiator for a sign of life, and gives up one that has not answered.
+    /// Pings a silent initiator. Fails if it has not answered the last ping.
     fn keep_alive(
         &mut self,
         session: &mut Session,
@@ -268,9 +271,9 @@ impl Connection {
             self.set_timer(ping_after - silent);
             return Ok(());
         }
-        // One that is still taking answers is alive: the ping stands behind them.
-        let is_taking = std::mem::take(&mut self.has_sent) && !session.connection.output().is_empty();
-        if self.is_pinged && !is_taking {
+        // An initiator that still accepts answers is alive. It receives the ping after them.
+        let is_accepting = std::mem::take(&mut self.has_sent) && !session.connection.output().is_empty();
+        if self.is_pinged && !is_accepting {
             return Err(Ended::Closed(format!("no answer to a ping within {pong_within:?}")));
         }
         session.connection.ping();

@@ -1,13 +1,18 @@
-//! The iSCSI target: portals, sessions, LUN maps, and SCSI commands turned into operations of the engine. The one crate
-//! that knows both the wire and the engine.
+//! iSCSI target: portals, sessions, LUN maps, and the translation of SCSI commands to engine
+//! operations. Only this crate depends on both the wire protocols and the engine.
 //!
-//! A command's way: [`connection`] reads a batch of PDUs from the socket and gives it to its [`session`], whose iSCSI
-//! state machine hands up whole commands; [`command`] finds the logical unit, tests what forbids the command and makes
-//! its first [`command::program::Step`]; the engine answers into the connection's [`nexus::inbox`]; the answers of a batch leave by one
-//! gathering write.
+//! Path of a command:
 //!
-//! Who owns what: a session owns its commands and nobody else touches them; what sessions share of a logical unit is in
-//! [`unit`], and they tell each other of it by letters.
+//! 1. [`connection`] reads a batch of PDUs from the socket and passes it to its [`session`], whose
+//!    iSCSI state machine delivers complete commands.
+//! 2. [`command`] finds the logical unit, checks the command, and returns its first
+//!    [`command::program::Step`].
+//! 3. The engine posts its completion to the [`nexus::inbox`] of the connection.
+//! 4. The answers of a batch are sent with one vectored write.
+//!
+//! Layers: `session` uses `command`, `command` uses `unit`, and `unit` uses `nexus`. A session owns
+//! its commands exclusively. Sessions share the state of a logical unit in [`unit`], and notify
+//! each other through their inboxes.
 #![forbid(unsafe_code)]
 
 mod command;
@@ -18,8 +23,9 @@ mod nexus;
 mod portal;
 mod session;
 mod shared;
+mod threshold_watch;
 mod unit;
 
-pub use config::Config;
-pub use portal::Target;
-pub use unit::counters::{Class, ClassCount, Counters};
+pub use config::TargetConfig;
+pub use portal::IscsiTarget;
+pub use unit::counters::{ClassCount, CommandClass, UnitCounters};

@@ -1,25 +1,26 @@
-//! Who may log in: the catalogue's answers to the login phase.
+//! Login authorization: checks initiators against the catalog during the login phase.
 
 use crate::shared::Shared;
 use iscsi::{Authentication, ChapAccount, ChapSecret, LoginAuthority, LoginStatus, SessionKind, SessionRequest};
 use std::sync::Arc;
 
-/// The login phase's view of the array.
+/// Decides on one login.
 pub(crate) struct Authority {
     shared: Arc<Shared>,
-    /// The system had no random bytes: a challenge may be predictable, so nobody is admitted.
-    has_no_chance: bool,
+    /// The system returned no random bytes. The challenge may be predictable, so the login is
+    /// refused.
+    has_random_failed: bool,
 }
 
 impl Authority {
-    /// The authority for one login.
+    /// Creates the authority for one login.
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), has_no_chance: false }
+        Self { shared: shared.clone(), has_random_failed: false }
     }
 }
 
 impl LoginAuthority for Authority {
-    /// An initiator that belongs to no host may ask which targets there are, and nothing more.
+    /// An initiator that belongs to no host may open a discovery session only.
     fn authentication(&mut self, initiator: &str, kind: &SessionKind) -> Result<Authentication, LoginStatus> {
         if kind.target().is_some_and(|target| !target.eq_ignore_ascii_case(&self.shared.catalog.target_iqn())) {
             return Err(LoginStatus::NotFound);
@@ -40,21 +41,22 @@ impl LoginAuthority for Authority {
     }
 
     fn fill_random(&mut self, bytes: &mut [u8]) {
-        const PIECE: usize = 32;
-        for piece in bytes.chunks_mut(PIECE) {
-            match platform::random::bytes::<PIECE>() {
-                Ok(random) => piece.copy_from_slice(&random[..piece.len()]),
-                Err(_) => self.has_no_chance = true,
+        const CHUNK: usize = 32;
+        for chunk in bytes.chunks_mut(CHUNK) {
+            match platform::random::bytes::<CHUNK>() {
+                Ok(random) => chunk.copy_from_slice(&random[..chunk.len()]),
+                Err(_) => self.has_random_failed = true,
             }
         }
     }
 
-    /// A session of the same name ends when the connection takes its seat, before the login is answered.
+    /// An earlier session of the same initiator port is closed later, when the new one is
+    /// registered, before the login is answered.
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus> {
         match request.tsih {
-            _ if self.has_no_chance => Err(LoginStatus::OutOfResources),
+            _ if self.has_random_failed => Err(LoginStatus::OutOfResources),
             0 => Ok(self.shared.next_tsih()),
-            // Sessions have one connection, and none that is lost can be reinstated at error recovery level 0.
+            // Sessions have one connection, and error recovery level 0 cannot reinstate a lost one.
             _ => Err(LoginStatus::SessionDoesNotExist),
         }
     }

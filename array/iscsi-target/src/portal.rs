@@ -1,10 +1,10 @@
-//! The target as the program sees it: portals that accept connections, counters, and the end.
+//! The iSCSI target: portals that accept connections, counters, and shutdown.
 
-use crate::config::Config;
-use crate::connection;
+use crate::config::TargetConfig;
+use crate::connection::serve_connection;
 use crate::shared::Shared;
-use crate::unit::counters::Counters;
-use crate::unit::thresholds;
+use crate::threshold_watch::watch;
+use crate::unit::counters::UnitCounters;
 use catalog::Catalog;
 use engine::Service;
 use platform::net::{Listener, Stream};
@@ -16,30 +16,34 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::VolumeId;
 
-/// How long a portal waits after it could not accept (no file descriptors left, say).
+/// Pause after a failed accept, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The iSCSI target.
-pub struct Target {
+pub struct IscsiTarget {
     shared: Arc<Shared>,
-    /// One permit per connection that may yet be made.
+    /// One permit for each further connection that is allowed.
     connections: Arc<Semaphore>,
 }
 
-impl Target {
-    /// A target without portals: it serves nobody until it [listens](Self::listen).
-    pub fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: Config) -> Self {
+impl IscsiTarget {
+    /// Creates a target without portals. It accepts connections after [`listen`](Self::listen).
+    pub fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Self {
         let connections = Arc::new(Semaphore::new(config.max_connections));
         Self { shared: Shared::new(service, catalog, config), connections }
     }
 
-    /// Opens a portal, within a tokio runtime. Answers the address that was bound.
+    /// Opens a portal and returns the bound address. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address cannot be bound.
     pub async fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let listener = Listener::bind(address).await?;
         let bound = listener.local_addr()?;
         self.shared.portals.lock().push(bound);
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
-            tokio::spawn(thresholds::watch(self.shared.clone()));
+            tokio::spawn(watch(self.shared.clone()));
         }
         let (shared, connections) = (self.shared.clone(), self.connections.clone());
         let mut stopped = self.shared.stop.subscribe();
@@ -52,28 +56,28 @@ impl Target {
         Ok(bound)
     }
 
-    /// The portals that are listened on.
+    /// Returns the addresses of the open portals.
     pub fn portals(&self) -> Vec<SocketAddr> {
         self.shared.portals.lock().clone()
     }
 
-    /// The counters of a volume since the start of the program.
-    pub fn counters(&self, volume: VolumeId) -> Arc<Counters> {
+    /// Returns the counters of a volume, which start at zero with the process.
+    pub fn counters(&self, volume: VolumeId) -> Arc<UnitCounters> {
         self.shared.units.get(volume).counters.clone()
     }
 
-    /// Number of sessions, discovery not counted.
+    /// Returns the number of sessions, without discovery sessions.
     pub fn sessions(&self) -> usize {
         self.shared.registry.len()
     }
 
-    /// Closes the portals and all connections, and waits until every command that was given to the engine has ended.
+    /// Closes the portals and all connections, and waits until every submitted operation has ended.
     pub async fn shutdown(&self) {
         self.shared.stop.send_replace(true);
         self.shared.portals.lock().clear();
-        self.shared.registry.close_all("the array is being shut down");
+        self.shared.registry.close_all("target shut down");
         let all = u32::try_from(self.shared.config.max_connections).unwrap_or(u32::MAX);
-        // Fails only when the semaphore is closed, which it never is.
+        // Fails only if the semaphore is closed, which never happens.
         let _ = self.connections.acquire_many(all).await;
     }
 }
@@ -85,10 +89,16 @@ async fn accept(listener: Listener, shared: Arc<Shared>, connections: Arc<Semaph
                 Ok(permit) => {
                     tokio::spawn(serve(shared.clone(), stream, peer, permit));
                 }
-                Err(_) => complain(&shared, &format!("connection of {peer} refused: too many connections")),
+                Err(_) => {
+                    if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
+                        tracing::warn!(%peer, withheld, "connection refused: too many connections");
+                    }
+                }
             },
             Err(error) => {
-                complain(&shared, &format!("no connection could be accepted: {error}"));
+                if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
+                    tracing::warn!(withheld, "accept failed: {error}");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -96,12 +106,6 @@ async fn accept(listener: Listener, shared: Arc<Shared>, connections: Arc<Semaph
 }
 
 async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
-    connection::serve(shared, stream, peer).await;
+    serve_connection(shared, stream, peer).await;
     drop(permit);
-}
-
-fn complain(shared: &Shared, complaint: &str) {
-    if let Some(withheld) = shared.complaints.admit(platform::clock::now()) {
-        tracing::warn!(withheld, "{complaint}");
-    }
 }

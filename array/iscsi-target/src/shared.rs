@@ -1,9 +1,9 @@
-//! What all connections share.
+//! State that all connections share.
 
-use crate::config::Config;
-use crate::nexus::registry::Registry;
-use crate::unit::logical_unit::Units;
-use crate::unit::thresholds::SpaceBell;
+use crate::config::TargetConfig;
+use crate::nexus::registry::SessionRegistry;
+use crate::unit::logical_unit::LogicalUnits;
+use crate::unit::thresholds::ThresholdNotify;
 use catalog::{Catalog, LunMap};
 use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};
@@ -15,39 +15,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// The relative identifier of the one target port.
+/// Relative identifier of the only target port.
 pub(crate) const RELATIVE_PORT: u16 = 1;
-/// The target portal group that all portals belong to, and the one target port they make.
+/// Tag of the target portal group. It contains all portals and forms the only target port.
 pub(crate) const PORTAL_GROUP: u16 = 1;
 
 pub(crate) struct Shared {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) config: Config,
-    pub(crate) units: Units,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) space_bell: SpaceBell,
-    /// The watcher of thresholds runs.
+    pub(crate) config: TargetConfig,
+    pub(crate) units: LogicalUnits,
+    pub(crate) registry: Arc<SessionRegistry>,
+    pub(crate) threshold_notify: ThresholdNotify,
+    /// True once the threshold watch runs.
     pub(crate) is_watched: AtomicBool,
-    /// Lines about connections that broke the rules.
-    pub(crate) complaints: LogLimit,
-    /// The catalogue's version, to be read without a lock.
+    /// Limits the log lines about failed connections.
+    pub(crate) log_limit: LogLimit,
+    /// The version of the catalog. Sessions read it without a lock.
     pub(crate) catalog_version: AtomicU64,
-    /// The addresses that are listened on.
+    /// The listening addresses.
     pub(crate) portals: Mutex<Vec<SocketAddr>>,
-    /// True when the target is being shut down.
+    /// True once the target shuts down.
     pub(crate) stop: watch::Sender<bool>,
     next_tsih: AtomicU16,
 }
 
 impl Shared {
-    pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: Config) -> Arc<Self> {
+    pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Arc<Self> {
         let shared = Arc::new(Self {
-            units: Units::new(service.clone(), catalog.clone()),
+            units: LogicalUnits::new(service.clone(), catalog.clone()),
             registry: Arc::default(),
-            space_bell: SpaceBell::default(),
+            threshold_notify: ThresholdNotify::default(),
             is_watched: AtomicBool::new(false),
-            complaints: LogLimit::default(),
+            log_limit: LogLimit::default(),
             catalog_version: AtomicU64::new(catalog.version()),
             portals: Mutex::default(),
             stop: watch::Sender::new(false),
@@ -60,18 +60,18 @@ impl Shared {
         shared.catalog.subscribe(Arc::new(move |version| {
             if let Some(shared) = watcher.upgrade() {
                 shared.catalog_version.fetch_max(version, Ordering::AcqRel);
-                shared.space_bell.ring();
+                shared.threshold_notify.request_check();
             }
         }));
         shared
     }
 
-    /// What an initiator sees: nothing, when its host is gone.
+    /// Returns the LUN map of an initiator. It is empty if the initiator belongs to no host.
     pub(crate) fn lun_map(&self, initiator: &str) -> Arc<LunMap> {
         self.catalog.lun_map(initiator).unwrap_or_default()
     }
 
-    /// A session handle; zero is none (RFC 7143 11.12.6).
+    /// Returns a new session handle. Zero is reserved (RFC 7143 11.12.6).
     pub(crate) fn next_tsih(&self) -> u16 {
         loop {
             let tsih = self.next_tsih.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -81,13 +81,13 @@ impl Shared {
         }
     }
 
-    /// The port through which commands come.
+    /// Returns the target port.
     pub(crate) fn port(&self) -> Port {
         Port { relative: RELATIVE_PORT, group: 1, target_name: self.catalog.target_iqn(), portal_group: PORTAL_GROUP }
     }
 
-    /// The answer to SendTargets on a connection that came to `local`. A portal on all addresses is told by the address
-    /// that this initiator has reached.
+    /// Returns the answer to SendTargets on a connection to `local`. A portal that listens on all
+    /// addresses is listed with the address that this initiator used.
     pub(crate) fn targets(&self, scope: &SendTargets, local: SocketAddr) -> Vec<TargetRecord> {
         let name = self.catalog.target_iqn();
         if matches!(scope, SendTargets::Named(wanted) if !wanted.eq_ignore_ascii_case(&name)) {

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::{Bytes, BytesMut};
 use engine::model::ModelEngine;
-use iscsi_target::Config;
+use iscsi_target::TargetConfig;
 use platform::net::Stream;
 use scsi::cdb::Command;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn garbage_ends_its_own_connection() {
 
 #[tokio::test]
 async fn half_a_login_is_given_up_after_its_time() {
-    let config = Config { login_timeout: Duration::from_millis(20), ..Config::default() };
+    let config = TargetConfig { login_timeout: Duration::from_millis(20), ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut stream = Stream::connect(array.address).await.expect("a connection");
     stream.write_all(&[0x43, 0x87]).await.expect("two bytes are sent");
@@ -48,7 +48,7 @@ async fn half_a_login_is_given_up_after_its_time() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_closed() {
-    let config = Config { max_connections: 1, ..Config::default() };
+    let config = TargetConfig { max_connections: 1, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
     closed(Stream::connect(array.address).await.expect("a connection")).await;
@@ -58,7 +58,7 @@ async fn connections_beyond_the_limit_are_closed() {
 #[tokio::test]
 async fn an_initiator_that_does_not_answer_a_ping_is_given_up() {
     let times = Duration::from_millis(20);
-    let config = Config { ping_after: times, pong_within: times, ..Config::default() };
+    let config = TargetConfig { ping_after: times, pong_within: times, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let host = Host::login(array.address, &array.catalog.target_iqn(), ALPHA, 1).await.expect("a login");
     closed(host.into_stream()).await;
@@ -66,8 +66,11 @@ async fn an_initiator_that_does_not_answer_a_ping_is_given_up() {
 
 #[tokio::test]
 async fn an_initiator_that_answers_pings_is_kept() {
-    let config =
-        Config { ping_after: Duration::from_millis(5), pong_within: Duration::from_secs(60), ..Config::default() };
+    let config = TargetConfig {
+        ping_after: Duration::from_millis(5),
+        pong_within: Duration::from_secs(60),
+        ..TargetConfig::default()
+    };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
     for _ in 0..3 {

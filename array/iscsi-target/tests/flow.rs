@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use engine::model::ModelEngine;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi_target::Config;
+use iscsi_target::TargetConfig;
 use scsi::asc;
 use scsi::cdb::{ByteCheck, CdbSize, Command, Transfer, Verification, WriteSame};
 use scsi::lba_status::{Provisioning, parse_lba_status};
@@ -26,7 +26,7 @@ fn block(lba: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn reads_beyond_the_limit_of_answers_wait_and_are_all_answered() {
-    let config = Config { max_unsent_bytes: 10_000, ..Config::default() };
+    let config = TargetConfig { max_unsent_bytes: 10_000, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
     let all: Vec<u8> = (0..512).flat_map(block).collect();
@@ -45,7 +45,7 @@ async fn reads_beyond_the_limit_of_answers_wait_and_are_all_answered() {
 
 #[tokio::test]
 async fn waiting_reads_end_with_a_reset() {
-    let config = Config { max_unsent_bytes: 512, ..Config::default() };
+    let config = TargetConfig { max_unsent_bytes: 512, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
     array.gate.shut_reads();
@@ -123,5 +123,5 @@ async fn a_long_write_arrives_whole() {
     let data: Vec<u8> = (0..u64::from(blocks)).flat_map(block).collect();
     assert_eq!(host.run_with(1, Command::Write(transfer(3, blocks)), data.clone()).await, GOOD);
     assert_eq!(host.run(1, Command::Read(transfer(3, blocks))).await.data(), data);
-    assert_eq!(array.target.counters(array.volume("shared")).get(iscsi_target::Class::Write).commands, 1);
+    assert_eq!(array.target.counters(array.volume("shared")).get(iscsi_target::CommandClass::Write).commands, 1);
 }

@@ -8,7 +8,7 @@ use catalog::VolumeEdit;
 use engine::model::ModelEngine;
 use iscsi::initiator_connection::CommandId;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi_target::Config;
+use iscsi_target::TargetConfig;
 use scsi::cdb::{CdbSize, Command, Transfer};
 use scsi::{SenseKey, asc};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const GOOD: Ended = Ended::Good(Bytes::new());
 const READS: u64 = 100;
 
 async fn start() -> Array {
-    let config = Config { space_poll: Duration::from_millis(1), ..Config::default() };
+    let config = TargetConfig { space_poll: Duration::from_millis(1), ..TargetConfig::default() };
     Array::start_on(Arc::new(ModelEngine::default()), config).await
 }
 

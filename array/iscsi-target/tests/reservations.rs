@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use engine::Service;
 use engine::model::ModelEngine;
-use iscsi_target::Config;
+use iscsi_target::TargetConfig;
 use scsi::cdb::{CdbSize, Command, Transfer};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
@@ -108,7 +108,7 @@ async fn preempt_and_abort_ends_the_commands_of_the_preempted() {
 async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     for aptpl in [true, false] {
-        let array = Array::start_on(engine.clone(), Config::default()).await;
+        let array = Array::start_on(engine.clone(), TargetConfig::default()).await;
         let mut alpha = array.host(ALPHA).await;
         if !aptpl {
             assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, false).await, GOOD);
@@ -116,7 +116,7 @@ async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() 
         reserve(&mut alpha, aptpl).await;
         array.target.shutdown().await;
 
-        let again = Array::start_on(engine.clone(), Config::default()).await;
+        let again = Array::start_on(engine.clone(), TargetConfig::default()).await;
         let mut beta = again.host(BETA).await;
         let read = |action| Command::PersistentReserveIn { action, allocation: 1024 };
         let (_, keys) = parse_keys(&beta.run(1, read(InAction::ReadKeys)).await.data()).expect("keys");

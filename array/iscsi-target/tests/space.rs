@@ -6,7 +6,7 @@ mod support;
 use bytes::Bytes;
 use catalog::{ArrayEdit, VolumeEdit};
 use engine::model::ModelEngine;
-use iscsi_target::Config;
+use iscsi_target::TargetConfig;
 use scsi::asc;
 use scsi::cdb::{ByteCheck, CdbSize, Command, LogSense, ModeSense, PageControl, Transfer, Verification, WriteSame};
 use scsi::copy::{CopyList, build_copy_list, segments_of};
@@ -24,7 +24,7 @@ const GOOD: Ended = Ended::Good(Bytes::new());
 const FULL: Ended = Ended::Check(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT);
 
 async fn start() -> Array {
-    let config = Config { space_poll: Duration::from_millis(1), ..Config::default() };
+    let config = TargetConfig { space_poll: Duration::from_millis(1), ..TargetConfig::default() };
     Array::start_on(Arc::new(ModelEngine::default()), config).await
 }
 

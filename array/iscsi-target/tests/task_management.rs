@@ -7,7 +7,7 @@ use engine::Service;
 use engine::model::ModelEngine;
 use iscsi::initiator_connection::InitiatorLoginConfig;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi_target::{Class, Config};
+use iscsi_target::{CommandClass, TargetConfig};
 use scsi::asc;
 use scsi::cdb::{CdbSize, Command, CopyResults, Transfer};
 use scsi::copy::{CopyList, CopyState, CopyStatus, ListIdUsage, Segment, build_copy_list};
@@ -164,7 +164,7 @@ async fn a_connection_lost_in_the_middle_of_a_write_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_shutdown_waits_for_what_the_engine_was_given() {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
-    let array = Arc::new(Array::start_on(engine, Config::default()).await);
+    let array = Arc::new(Array::start_on(engine, TargetConfig::default()).await);
     let mut host = array.host(ALPHA).await;
     array.gate.shut();
     host.submit(1, &write(0), vec![0x33; 512]).await;
@@ -195,10 +195,10 @@ async fn commands_are_counted_by_what_they_do() {
         let count = counters.get(class);
         (count.commands, count.errors, count.bytes)
     };
-    assert_eq!(counts(Class::Write), (1, 0, 512));
-    assert_eq!(counts(Class::Read), (1, 0, 4096));
-    assert_eq!(counts(Class::CompareAndWrite), (1, 1, 0));
-    assert_eq!(counts(Class::Copy), (0, 0, 0));
+    assert_eq!(counts(CommandClass::Write), (1, 0, 512));
+    assert_eq!(counts(CommandClass::Read), (1, 0, 4096));
+    assert_eq!(counts(CommandClass::CompareAndWrite), (1, 1, 0));
+    assert_eq!(counts(CommandClass::Copy), (0, 0, 0));
 }
 
 #[tokio::test]
@@ -229,6 +229,6 @@ async fn an_aborted_copy_ends_between_two_segments_and_its_status_says_so() {
     assert_eq!(host.run_with(1, copy, list).await, GOOD);
     assert_eq!(told(&host.run(1, status).await.data()), Some((CopyState::Done, 2)));
     assert_eq!(host.run(1, Command::Read(transfer(128, 8))).await.data(), vec![0x77; 4096]);
-    let counters = array.target.counters(array.volume("shared")).get(Class::Copy);
+    let counters = array.target.counters(array.volume("shared")).get(CommandClass::Copy);
     assert_eq!((counters.commands, counters.errors, counters.bytes), (2, 1, 8192));
 }

@@ -10,7 +10,7 @@ use crate::output;
 use crate::problem::Problem;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
-use iscsi_target::Target;
+use iscsi_target::IscsiTarget;
 use platform::lock::{Lock, LockError};
 use rest::{App, Identity, Server};
 use settings::Settings;
@@ -106,7 +106,7 @@ async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> 
     let service = storage.service();
     // Before the announcement, after which a signal must stop the array cleanly.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let target = Target::new(service.clone(), catalog.clone(), iscsi_target::Config::default());
+    let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
     let portals = listen(&target, &settings.iscsi).await?;
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let version = env!("CARGO_PKG_VERSION");
@@ -152,7 +152,7 @@ async fn next((terminate, interrupt): &mut (Signal, Signal)) -> &'static str {
     }
 }
 
-async fn listen(target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, Problem> {
+async fn listen(target: &IscsiTarget, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, Problem> {
     let mut portals = Vec::new();
     for address in addresses {
         let bound = target.listen(*address).await;

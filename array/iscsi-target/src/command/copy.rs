@@ -1,126 +1,120 @@
-//! EXTENDED COPY(LID1) under way, and what is remembered of it for RECEIVE COPY RESULTS (SPC-4 5.17, 6.4).
+//! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 5.17, 6.4, 6.17 to 6.26).
 
-use crate::command::outcome::{Outcome, sense_of};
-use crate::command::program::{Program, Step};
+use crate::command::context::CommandContext;
+use crate::command::copy_records::{CopyRecord, CopyRecords};
+use crate::command::outcome::{CommandOutcome, sense_of, short_data};
+use crate::unit::view::{Attachment, View};
+use bytes::Bytes;
 use engine::{Op, OpError, Reply};
-use parking_lot::Mutex;
-use scsi::copy::device_failure;
-use scsi::{Sense, SenseKey, asc};
-use std::collections::BTreeMap;
+use scsi::cdb::CopyResults;
+use scsi::copy::{
+    CopyState, CopyStatus, Cscd, FailedSegment, ListIdUsage, OperatingParameters, Segment, device_failure,
+    not_reachable, parse_copy_list, segment_out_of_range,
+};
+use scsi::inquiry::Designator;
+use scsi::{Sense, SenseFormat, SenseKey, Status, asc};
 use std::sync::Arc;
 use types::{BlockRange, Lba, VolumeId};
 
-/// One segment, both ends found in the LUN map of the session and found allowed.
+/// A segment whose source and destination were found in the LUN map and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// Its place in the segment descriptor list.
-    pub(crate) number: u16,
-    pub(crate) source: VolumeId,
-    pub(crate) from: BlockRange,
-    pub(crate) destination: VolumeId,
-    pub(crate) to: Lba,
+struct ResolvedSegment {
+    /// Index in the segment descriptor list.
+    number: u16,
+    source: VolumeId,
+    from: BlockRange,
+    destination: VolumeId,
+    to: Lba,
 }
 
-impl Segment {
+impl ResolvedSegment {
     fn op(&self) -> Op {
         Op::Copy { source: self.source, from: self.from, destination: self.destination, to: self.to }
     }
 }
 
-/// How far a copy is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CopyState {
-    InProgress,
-    Complete,
-    /// Ended with this sense data.
-    Failed(Sense),
+/// The next step of a copy.
+pub(crate) enum CopyStep {
+    /// Submit the operation, and continue the program with its result.
+    Submit(Op, Box<CopyProgram>),
+    /// The copy has ended.
+    Done(CommandOutcome),
 }
 
-/// What is remembered of one copy of an I_T nexus.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CopyRecord {
-    pub(crate) state: CopyState,
-    /// Segments that were copied whole.
-    pub(crate) segments: u16,
-    /// Bytes that were copied.
-    pub(crate) bytes: u64,
-}
-
-/// The copies of an I_T nexus by list identifier: at most 256, the newest under each.
-pub(crate) type CopyRecords = Arc<Mutex<BTreeMap<u8, CopyRecord>>>;
-
-/// A copy of which a segment is under way. Segments follow one another (SPC-4 5.17.3), and a task that was aborted
-/// goes no further than the one under way.
+/// A copy in progress. Segments are copied in sequence (SPC-4 5.17.3). An aborted copy stops after
+/// the current segment.
 #[derive(Debug)]
 pub(crate) struct CopyProgram {
-    current: Segment,
-    rest: std::vec::IntoIter<Segment>,
+    current: ResolvedSegment,
+    rest: std::vec::IntoIter<ResolvedSegment>,
     record: CopyRecord,
-    remembered: Option<(CopyRecords, u8)>,
+    records: Option<(CopyRecords, u8)>,
 }
 
 impl CopyProgram {
-    /// The first step of a copy. `remembered` says where it is told how it goes, unless the host does not want to know
-    /// (LIST ID USAGE 11b).
-    pub(crate) fn start(segments: Vec<Segment>, remembered: Option<(CopyRecords, u8)>) -> Step {
-        let record = CopyRecord { state: CopyState::InProgress, segments: 0, bytes: 0 };
+    /// Starts a copy. `records` receives its progress under the list identifier; it is `None` if
+    /// the host does not want results (LIST ID USAGE 11b).
+    fn start(segments: Vec<ResolvedSegment>, records: Option<(CopyRecords, u8)>) -> CopyStep {
+        let record = CopyRecord { state: CopyState::InProgress, failure: None, segments: 0, bytes: 0 };
         let mut rest = segments.into_iter();
         match rest.next() {
             Some(current) => {
-                let copy = Self { current, rest, record, remembered };
-                copy.remember(CopyState::InProgress);
-                Step::Submit(current.op(), Program::Copy(Box::new(copy)))
+                let copy = Self { current, rest, record, records };
+                copy.save(CopyState::InProgress, None);
+                CopyStep::Submit(current.op(), Box::new(copy))
             }
             None => {
-                if let Some((records, list)) = remembered {
-                    records.lock().insert(list, CopyRecord { state: CopyState::Complete, ..record });
+                if let Some((records, list)) = records {
+                    records.lock().insert(list, CopyRecord { state: CopyState::Done, ..record });
                 }
-                Step::Done(Outcome::GOOD)
+                CopyStep::Done(CommandOutcome::GOOD)
             }
         }
     }
 
-    /// Bytes of this and the following segments.
+    /// Returns the bytes of the current and all following segments.
     pub(crate) fn bytes(&self) -> u64 {
         let segments = std::iter::once(&self.current).chain(self.rest.as_slice());
         segments.map(|segment| segment.from.bytes()).sum()
     }
 
-    /// Goes on with the engine's answer to the segment under way.
-    pub(crate) fn advance(mut self, result: Result<Reply, OpError>) -> Step {
+    /// Continues with the result of the current segment.
+    pub(crate) fn advance(mut self: Box<Self>, result: Result<Reply, OpError>) -> CopyStep {
         if let Err(error) = result {
             let sense = self.failure(&error);
-            self.remember(CopyState::Failed(sense));
-            return Step::Done(sense.into());
+            self.save(CopyState::Failed, Some(sense));
+            return CopyStep::Done(sense.into());
         }
         self.record.segments += 1;
         self.record.bytes += self.current.from.bytes();
         match self.rest.next() {
             Some(next) => {
                 self.current = next;
-                self.remember(CopyState::InProgress);
-                Step::Submit(next.op(), Program::Copy(Box::new(self)))
+                self.save(CopyState::InProgress, None);
+                CopyStep::Submit(next.op(), self)
             }
             None => {
-                self.remember(CopyState::Complete);
-                Step::Done(Outcome::GOOD)
+                self.save(CopyState::Done, None);
+                CopyStep::Done(CommandOutcome::GOOD)
             }
         }
     }
 
-    /// The task was aborted: what was copied stays, and the copy goes no further.
-    pub(crate) fn abandon(self) {
-        self.remember(CopyState::Failed(Sense::new(SenseKey::CopyAborted, asc::NO_ADDITIONAL_SENSE_INFORMATION)));
+    /// Records that the copy was aborted. Segments copied so far stay.
+    pub(crate) fn abandon(&self) {
+        let sense = Sense::new(SenseKey::CopyAborted, asc::NO_ADDITIONAL_SENSE_INFORMATION);
+        self.save(CopyState::Failed, Some(sense));
     }
 
-    fn remember(&self, state: CopyState) {
-        if let Some((records, list)) = &self.remembered {
-            records.lock().insert(*list, CopyRecord { state, ..self.record.clone() });
+    fn save(&self, state: CopyState, failure: Option<Sense>) {
+        if let Some((records, list)) = &self.records {
+            records.lock().insert(*list, CopyRecord { state, failure, ..self.record });
         }
     }
 
-    /// COPY ABORTED with the number of the segment (SPC-4 5.17.7.4); but a full pool is told as such, so that a
-    /// hypervisor stops the machine instead of failing its disk (SBC-4 4.7.3.6).
+    /// Returns the sense data of a failure: COPY ABORTED with the segment number (SPC-4 5.17.7.4).
+    /// A full pool is reported as such, so that a hypervisor pauses the virtual machine instead of
+    /// failing its disk (SBC-4 4.7.3.6).
     fn failure(&self, error: &OpError) -> Sense {
         match error {
             OpError::NoSpace => sense_of(error, self.current.to),
@@ -129,51 +123,154 @@ impl CopyProgram {
     }
 }
 
+/// Starts EXTENDED COPY. All segments are checked before the first is copied.
+///
+/// Sources and destinations are searched only among the logical units of this session, and each
+/// must allow the access. Otherwise a host could reach the volumes of others (CVE-2020-28374).
+pub(crate) fn extended_copy(context: &CommandContext<'_>, length: u32, data: &Bytes) -> Result<CopyStep, Sense> {
+    if length == 0 {
+        return Ok(CopyStep::Done(CommandOutcome::GOOD));
+    }
+    let Some(list) = data.get(..length as usize) else { return Err(short_data()) };
+    let list = parse_copy_list(list)?;
+    let records = match list.usage {
+        ListIdUsage::NoIdentifier => None,
+        ListIdUsage::HoldData | ListIdUsage::DiscardData => Some((context.copies.clone(), list.id)),
+    };
+    // SPC-4 5.16.7.2: a list identifier in use is refused, because two copies would overwrite each
+    // other's results.
+    if let Some((records, id)) = &records
+        && records.lock().get(id).is_some_and(|record| record.state == CopyState::InProgress)
+    {
+        return Err(Sense::illegal(asc::OPERATION_IN_PROGRESS));
+    }
+    let mut segments = Vec::with_capacity(list.segments.len());
+    for (index, segment) in list.segments.iter().enumerate() {
+        let (source, destination) = list.ends_of(index, segment)?;
+        segments.extend(resolve(context, index as u16, segment, source, destination)?);
+    }
+    Ok(CopyProgram::start(segments, records))
+}
+
+/// Resolves and checks one segment. Returns `None` if it has no blocks.
+fn resolve(
+    context: &CommandContext<'_>,
+    number: u16,
+    segment: &Segment,
+    source: &Cscd,
+    destination: &Cscd,
+) -> Result<Option<ResolvedSegment>, Sense> {
+    let source = find(context.view, source).ok_or(not_reachable(number, true))?;
+    let destination = find(context.view, destination).ok_or(not_reachable(number, false))?;
+    if source.unit.reservations.forbids_reads(context.nexus)
+        || destination.unit.reservations.forbids_writes(context.nexus)
+        || destination.check_writable().is_err()
+    {
+        return Err(device_failure(number));
+    }
+    let blocks = u64::from(segment.blocks);
+    let is_inside = |range: &BlockRange, attachment: &Attachment| range.end().0 <= attachment.blocks;
+    let from = BlockRange::new(segment.source_lba, blocks).ok().filter(|range| is_inside(range, source));
+    let to = BlockRange::new(segment.destination_lba, blocks).ok().filter(|range| is_inside(range, destination));
+    let from = from.ok_or(segment_out_of_range(number, true))?;
+    let to = to.ok_or(segment_out_of_range(number, false))?;
+    Ok((!from.is_empty()).then(|| ResolvedSegment {
+        number,
+        source: source.unit.volume,
+        from,
+        destination: destination.unit.volume,
+        to: to.start(),
+    }))
+}
+
+/// Returns the logical unit of this session with a designator of VPD page 83h.
+fn find<'a>(view: &'a View, cscd: &Cscd) -> Option<&'a Arc<Attachment>> {
+    let wanted = &cscd.designator;
+    view.iter().find(|attachment| {
+        *wanted == Designator::naa(attachment.naa) || *wanted == Designator::t10_vendor(&attachment.serial)
+    })
+}
+
+/// RECEIVE COPY RESULTS: the state of a copy of this nexus, or the limits of the copy manager.
+pub(crate) fn copy_results(
+    context: &CommandContext<'_>,
+    action: CopyResults,
+    list: u8,
+    allocation: u32,
+) -> Result<CommandOutcome, Sense> {
+    let record = context.copies.lock().get(&list).cloned();
+    // SPC-4 6.26: an unknown list identifier is an invalid field.
+    let unknown = Sense::invalid_cdb_field(2, None);
+    let data = match (action, record) {
+        (CopyResults::OperatingParameters, _) => OperatingParameters::ours().to_bytes(),
+        (CopyResults::CopyStatus, Some(record)) => copy_status(&record).to_bytes().to_vec(),
+        // AVAILABLE DATA is 0, because no supported segment type holds data for the host.
+        (CopyResults::ReceiveData, Some(_)) => vec![0; 4],
+        (CopyResults::FailedSegmentDetails, Some(CopyRecord { failure: Some(sense), .. })) => {
+            FailedSegment { status: Status::CheckCondition, sense }.to_bytes(SenseFormat::Fixed)
+        }
+        (CopyResults::FailedSegmentDetails, Some(_)) => vec![0; 4],
+        (_, None) => return Err(unknown),
+    };
+    Ok(CommandOutcome::truncated(data, allocation))
+}
+
+fn copy_status(record: &CopyRecord) -> CopyStatus {
+    CopyStatus {
+        state: record.state,
+        segments: record.segments,
+        kibibytes: u32::try_from(record.bytes >> 10).unwrap_or(u32::MAX),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn segment(number: u16) -> Segment {
+    fn segment(number: u16) -> ResolvedSegment {
         let from = BlockRange::new(Lba(u64::from(number) * 8), 8).expect("a small range");
-        Segment { number, source: VolumeId(1), from, destination: VolumeId(2), to: Lba(100) }
+        ResolvedSegment { number, source: VolumeId(1), from, destination: VolumeId(2), to: Lba(100) }
     }
 
-    fn submitted(step: Step) -> Program {
+    fn submitted(step: CopyStep) -> Box<CopyProgram> {
         match step {
-            Step::Submit(Op::Copy { .. }, program) => program,
+            CopyStep::Submit(Op::Copy { .. }, program) => program,
             _ => panic!("no copy was submitted"),
         }
     }
 
     #[test]
-    fn segments_follow_each_other_and_are_counted() {
+    fn copy_segments_run_in_sequence_and_are_counted() {
         let records = CopyRecords::default();
         let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], Some((records.clone(), 9))));
         assert_eq!(records.lock()[&9].state, CopyState::InProgress);
         let program = submitted(program.advance(Ok(Reply::Done)));
         assert_eq!(records.lock()[&9].segments, 1);
-        assert!(matches!(program.advance(Ok(Reply::Done)), Step::Done(outcome) if outcome == Outcome::GOOD));
-        assert_eq!(records.lock()[&9], CopyRecord { state: CopyState::Complete, segments: 2, bytes: 8192 });
+        let end = program.advance(Ok(Reply::Done));
+        assert!(matches!(end, CopyStep::Done(outcome) if outcome == CommandOutcome::GOOD));
+        let expected = CopyRecord { state: CopyState::Done, failure: None, segments: 2, bytes: 8192 };
+        assert_eq!(records.lock()[&9], expected);
     }
 
     #[test]
-    fn a_failure_names_its_segment_and_ends_the_copy() {
+    fn copy_failure_names_its_segment_and_ends_the_copy() {
         let records = CopyRecords::default();
         let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], Some((records.clone(), 9))));
         let program = submitted(program.advance(Ok(Reply::Done)));
-        let Step::Done(outcome) = program.advance(Err(OpError::MediumError { lba: Lba(3) })) else {
-            panic!("the copy went on");
+        let CopyStep::Done(outcome) = program.advance(Err(OpError::MediumError { lba: Lba(3) })) else {
+            panic!("the copy continued");
         };
         let sense = outcome.sense.expect("sense data");
         assert!(sense.is(SenseKey::CopyAborted, asc::THIRD_PARTY_DEVICE_FAILURE));
         assert_eq!(sense.command_specific, Some(1));
-        assert_eq!(records.lock()[&9].state, CopyState::Failed(sense));
+        let record = records.lock()[&9].clone();
+        assert_eq!((record.state, record.failure), (CopyState::Failed, Some(sense)));
     }
 
     #[test]
-    fn a_full_pool_is_told_as_such() {
+    fn copy_into_a_full_pool_reports_space_exhaustion() {
         let program = submitted(CopyProgram::start(vec![segment(0)], None));
-        let Step::Done(outcome) = program.advance(Err(OpError::NoSpace)) else { panic!("the copy went on") };
+        let CopyStep::Done(outcome) = program.advance(Err(OpError::NoSpace)) else { panic!("the copy continued") };
         assert_eq!(outcome.sense.map(|sense| sense.asc), Some(asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT));
     }
 }

@@ -1,9 +1,12 @@
-//! SCSI commands: dispatch, the commands themselves, and the steps that they take in the engine.
+//! SCSI commands: dispatch, execution, and the engine operations that they consist of.
 
-pub(crate) mod copy;
+mod classify;
+pub(crate) mod context;
+mod copy;
+pub(crate) mod copy_records;
 pub(crate) mod dispatch;
-pub(crate) mod medium;
+mod medium;
 pub(crate) mod outcome;
 pub(crate) mod program;
 mod report;
-mod third_party;
+mod reservation;

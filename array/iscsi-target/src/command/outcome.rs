@@ -1,35 +1,35 @@
-//! How a command ends, and the table that turns the engine's errors into sense data.
+//! Outcome of a command, and the mapping of engine errors to sense data.
 
 use bytes::Bytes;
 use engine::OpError;
 use scsi::{Sense, SenseKey, Status, asc};
 use types::Lba;
 
-/// The end of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct CommandOutcome {
     pub(crate) status: Status,
-    /// With CHECK CONDITION only.
+    /// Present only with CHECK CONDITION.
     pub(crate) sense: Option<Sense>,
-    /// Data-In, already cut to the allocation length.
+    /// Data-In, truncated to the allocation length.
     pub(crate) data: Bytes,
 }
 
-impl Outcome {
-    /// GOOD, with nothing to send.
+impl CommandOutcome {
+    /// GOOD without data.
     pub(crate) const GOOD: Self = Self { status: Status::Good, sense: None, data: Bytes::new() };
-    /// BUSY: try again.
+    /// BUSY: the host retries.
     pub(crate) const BUSY: Self = Self { status: Status::Busy, sense: None, data: Bytes::new() };
     /// RESERVATION CONFLICT.
     pub(crate) const CONFLICT: Self = Self { status: Status::ReservationConflict, sense: None, data: Bytes::new() };
 
-    /// GOOD, with Data-In.
+    /// GOOD with Data-In.
     pub(crate) fn data(data: impl Into<Bytes>) -> Self {
         Self { status: Status::Good, sense: None, data: data.into() }
     }
 
-    /// GOOD, with Data-In cut to an allocation length (SPC-4 4.2.5.6).
-    pub(crate) fn cut(data: impl Into<Bytes>, allocation: u32) -> Self {
+    /// GOOD with Data-In truncated to the allocation length (SPC-4 4.2.5.6).
+    pub(crate) fn truncated(data: impl Into<Bytes>, allocation: u32) -> Self {
         let mut data = data.into();
         data.truncate(allocation as usize);
         Self::data(data)
@@ -39,28 +39,34 @@ impl Outcome {
     pub(crate) fn check(sense: Sense) -> Self {
         Self { status: Status::CheckCondition, sense: Some(sense), data: Bytes::new() }
     }
+
+    /// Returns true if the command failed because the pool is full.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.sense.is_some_and(|sense| sense.asc == asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT)
+    }
 }
 
-impl From<Sense> for Outcome {
+impl From<Sense> for CommandOutcome {
     fn from(sense: Sense) -> Self {
         Self::check(sense)
     }
 }
 
-/// The sense data of a command whose data did not all come: its expected transfer length does not fit its CDB (FCP-4
-/// 9.4.5, the answer that hosts know for it over iSCSI too).
+/// Returns the sense data of a command with too little data: the expected transfer length does not
+/// fit the CDB. The code is from FCP-4 9.4.5; hosts also know it over iSCSI.
 pub(crate) fn short_data() -> Sense {
     Sense::illegal(asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
 }
 
-/// The first `bytes` bytes of the data, or what there is of them.
+/// Returns the first `bytes` bytes of the data, or all of it if there are fewer.
 pub(crate) fn first(mut data: Bytes, bytes: u64) -> Bytes {
     data.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
     data
 }
 
-/// All the data, of which there must be exactly `bytes` bytes: for the commands whose data say what becomes of blocks
-/// that they are not, where a wrong length means that host and array are not of one mind.
+/// Returns the data, which must have exactly `bytes` bytes. Used for commands whose data is more
+/// than the contents of the addressed blocks (COMPARE AND WRITE, WRITE SAME): a different length
+/// shows that host and array disagree about the range.
 pub(crate) fn exact(data: &Bytes, bytes: u64, length_field: u16) -> Result<Bytes, Sense> {
     if data.len() as u64 > bytes {
         return Err(Sense::invalid_cdb_field(length_field, None));
@@ -68,23 +74,23 @@ pub(crate) fn exact(data: &Bytes, bytes: u64, length_field: u16) -> Result<Bytes
     whole(data, bytes)
 }
 
-/// The first `bytes` bytes of the data; all of them must have come.
+/// Returns the first `bytes` bytes of the data. Fails if there are fewer.
 pub(crate) fn whole(data: &Bytes, bytes: u64) -> Result<Bytes, Sense> {
     let data = first(data.clone(), bytes);
     if data.len() as u64 == bytes { Ok(data) } else { Err(short_data()) }
 }
 
-/// The sense data of an error of the engine. `lba` is the first block of the operation.
+/// Returns the sense data of an engine error. `lba` is the first block of the operation.
 pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
     match error {
         OpError::NoSpace => Sense::new(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT),
         OpError::MediumError { lba } => {
             Sense::new(SenseKey::MediumError, asc::UNRECOVERED_READ_ERROR).with_information(lba.0)
         }
-        // The volume shrank between the check of the CDB and the operation.
+        // The volume was shrunk after the range of the CDB was checked.
         OpError::OutOfRange { .. } => Sense::lba_out_of_range(lba.0),
         OpError::Miscompare { offset } => Sense::miscompare(*offset),
-        // The volume was destroyed while connected: the LUN map will follow.
+        // The volume was destroyed while connected. The LUN map follows soon.
         OpError::NoSuchVolume(_) => Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED),
         OpError::Stopped(_) | OpError::Malformed(_) | OpError::VolumeExists(_) => {
             Sense::new(SenseKey::HardwareError, asc::INTERNAL_TARGET_FAILURE)
@@ -98,7 +104,7 @@ mod tests {
     use types::VolumeId;
 
     #[test]
-    fn each_error_of_the_engine_has_its_sense() {
+    fn engine_errors_map_to_sense_data() {
         let table = [
             (OpError::NoSpace, 0x7, 0x2707, None),
             (OpError::MediumError { lba: Lba(77) }, 0x3, 0x1100, Some(77)),

@@ -1,68 +1,79 @@
-//! Commands that wait for the engine: what to do with its answer.
+//! Programs: the state of a command between two operations of the engine.
 
-use crate::command::copy::CopyProgram;
-use crate::command::outcome::{Outcome, sense_of};
-use crate::unit::qos::Ticket;
-use crate::unit::reservation::Changed;
+use crate::command::copy::{CopyProgram, CopyStep};
+use crate::command::outcome::{CommandOutcome, sense_of};
+use crate::nexus::ids::Ticket;
+use crate::unit::reservation::ReservationChange;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
 use scsi::persistent_reservation::NexusId;
 use scsi::{Asc, Sense};
 use types::Lba;
 
-/// What a command wants next.
+/// The next step of a command.
 pub(crate) enum Step {
-    /// Give this to the engine, and its answer to the program.
+    /// Submit the operation, and continue the program with its result.
     Submit(Op, Program),
-    /// A reservation has changed, or changes as soon as that is stored; the command is answered when the commands that it aborts
-    /// have ended.
-    Reserved(Changed),
-    /// More answers have to come.
+    /// Store the reservation change if necessary and abort the commands that it names. The command
+    /// is answered when those have ended.
+    ChangeReservation(ReservationChange),
+    /// Wait for a further event.
     Wait(Program),
     /// The command has ended.
-    Done(Outcome),
+    Done(CommandOutcome),
 }
 
-impl From<Outcome> for Step {
-    fn from(outcome: Outcome) -> Self {
+impl From<CommandOutcome> for Step {
+    fn from(outcome: CommandOutcome) -> Self {
         Self::Done(outcome)
     }
 }
 
-/// The rest of a command of which an operation is under way.
+impl From<CopyStep> for Step {
+    fn from(step: CopyStep) -> Self {
+        match step {
+            CopyStep::Submit(op, copy) => Self::Submit(op, Program::Copy(copy)),
+            CopyStep::Done(outcome) => Self::Done(outcome),
+        }
+    }
+}
+
+/// The remaining work of a command that waits for the engine or for another event.
 #[derive(Debug)]
 pub(crate) enum Program {
-    /// One operation; `lba` is its first block. Data that were read go to the host.
+    /// A single operation that starts at `lba`. Data that it reads is sent to the host.
     Single { lba: Lba },
-    /// When the operation under way has gone well, another one.
+    /// A further operation, submitted if the current one succeeds.
     Then(Box<(Op, Program)>),
-    /// Several operations, one after the other.
+    /// Several operations in sequence.
     Sequence(Box<Sequence>),
     /// GET LBA STATUS.
     Status { lba: Lba, allocation: u32 },
     /// EXTENDED COPY.
     Copy(Box<CopyProgram>),
-    /// The limits of its volume keep the command back: what it will do when its ticket is called.
-    Held(Box<(Ticket, Op, Program)>),
-    /// PERSISTENT RESERVE OUT: its change is being stored. What follows when it is, and how the command ends when there is no room.
-    Storing { aborted: Vec<NexusId>, lacking: Asc },
-    /// The command ends when so many answers have come.
-    Gather { left: u8, outcome: Box<Outcome> },
+    /// Throttled by the limits of its volume. The operation is submitted when the ticket is
+    /// admitted.
+    Throttled(Box<(Ticket, Op, Program)>),
+    /// PERSISTENT RESERVE OUT whose change is being stored. Afterwards the commands of the nexuses
+    /// in `aborted` are aborted. `no_space` is the sense code if the pool is full.
+    StoreReservation { aborted: Vec<NexusId>, no_space: Asc },
+    /// PERSISTENT RESERVE OUT that waits for aborted commands to end.
+    AwaitAborts,
 }
 
-/// Operations of one command that follow each other. What they read is thrown away.
+/// Operations of one command that run in sequence. Data that they read is discarded.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     /// First block of the command.
-    pub(crate) lba: Lba,
-    /// Where, in the data compared by the command, the operation under way begins.
-    pub(crate) offset: u64,
-    /// What is left, each with its own offset.
-    pub(crate) rest: std::vec::IntoIter<(u64, Op)>,
+    lba: Lba,
+    /// Offset of the current operation in the data that the command compares.
+    offset: u64,
+    /// The remaining operations, each with its offset.
+    rest: std::vec::IntoIter<(u64, Op)>,
 }
 
 impl Sequence {
-    /// The first step of a command that is these operations.
+    /// Returns the first step of a command that consists of `operations`.
     pub(crate) fn start(lba: Lba, operations: Vec<(u64, Op)>) -> Step {
         Self { lba, offset: 0, rest: operations.into_iter() }.next()
     }
@@ -73,19 +84,19 @@ impl Sequence {
                 self.offset = offset;
                 Step::Submit(op, Program::Sequence(Box::new(self)))
             }
-            None => Step::Done(Outcome::GOOD),
+            None => Step::Done(CommandOutcome::GOOD),
         }
     }
 }
 
 impl Program {
-    /// Goes on with the engine's answer.
+    /// Continues the command with the result of the current operation.
     pub(crate) fn advance(self, result: Result<Reply, OpError>) -> Step {
         match self {
-            Self::Copy(copy) => copy.advance(result),
+            Self::Copy(copy) => copy.advance(result).into(),
             Self::Single { lba } => Step::Done(match result {
-                Ok(Reply::Data(data)) => Outcome::data(data),
-                Ok(_) => Outcome::GOOD,
+                Ok(Reply::Data(data)) => CommandOutcome::data(data),
+                Ok(_) => CommandOutcome::GOOD,
                 Err(error) => sense_of(&error, lba).into(),
             }),
             Self::Then(next) => match result {
@@ -100,52 +111,53 @@ impl Program {
                 }
                 Err(error) => Step::Done(sense_of(&error, sequence.lba).into()),
             },
-            // Nothing was submitted, so nothing is answered.
-            Self::Held(held) => Step::Wait(Self::Held(held)),
+            // A throttled command has no operation in progress, so no result belongs to it.
+            Self::Throttled(throttled) => Step::Wait(Self::Throttled(throttled)),
             Self::Status { lba, allocation } => Step::Done(match result {
-                Ok(Reply::Extents(extents)) => Outcome::cut(lba_status(&extents), allocation),
-                Ok(_) => Outcome::GOOD,
+                Ok(Reply::Extents(extents)) => CommandOutcome::truncated(lba_status(&extents), allocation),
+                Ok(_) => CommandOutcome::GOOD,
                 Err(error) => sense_of(&error, lba).into(),
             }),
-            Self::Storing { aborted, lacking } => match result {
-                Ok(_) => Step::Reserved(Changed { store: None, lacking, attentions: Vec::new(), aborted }),
-                Err(OpError::NoSpace) => Step::Done(Sense::illegal(lacking).into()),
+            Self::StoreReservation { aborted, no_space } => match result {
+                Ok(_) => Step::ChangeReservation(ReservationChange {
+                    store: None,
+                    no_space,
+                    attentions: Vec::new(),
+                    aborted,
+                }),
+                Err(OpError::NoSpace) => Step::Done(Sense::illegal(no_space).into()),
                 Err(error) => Step::Done(sense_of(&error, Lba(0)).into()),
             },
-            Self::Gather { left, mut outcome } => {
-                if let Err(error) = result {
-                    *outcome = sense_of(&error, Lba(0)).into();
-                }
-                match left {
-                    0 | 1 => Step::Done(*outcome),
-                    _ => Step::Wait(Self::Gather { left: left - 1, outcome }),
-                }
-            }
+            Self::AwaitAborts => Step::Done(match result {
+                Ok(_) => CommandOutcome::GOOD,
+                Err(error) => sense_of(&error, Lba(0)).into(),
+            }),
         }
     }
 
-    /// The command was aborted; the operation under way was its last.
+    /// Ends the program of an aborted command after its last operation.
     pub(crate) fn abandon(self) {
         match self {
             Self::Copy(copy) => copy.abandon(),
-            Self::Held(held) => held.2.abandon(),
+            Self::Throttled(throttled) => throttled.2.abandon(),
             _ => {}
         }
     }
 
-    /// First block of the command, for the sense data of an error that names none.
+    /// Returns the first block of the command, for the sense data of errors that name none.
     fn lba(&self) -> Lba {
         match self {
             Self::Single { lba } | Self::Status { lba, .. } => *lba,
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
-            Self::Held(held) => held.2.lba(),
-            Self::Copy(_) | Self::Storing { .. } | Self::Gather { .. } => Lba(0),
+            Self::Throttled(throttled) => throttled.2.lba(),
+            Self::Copy(_) | Self::StoreReservation { .. } | Self::AwaitAborts => Lba(0),
         }
     }
 }
 
-/// GET LBA STATUS data (SBC-4 5.8). A run longer than 32 bits can say is cut; the host asks again behind it.
+/// Returns GET LBA STATUS data (SBC-4 5.8). The list ends with the first run of more blocks than
+/// 32 bits can count, cut to that maximum; the host continues after it.
 fn lba_status(extents: &[Extent]) -> Vec<u8> {
     let run = |extent: &Extent| StatusRun {
         lba: extent.range.start(),
@@ -155,7 +167,7 @@ fn lba_status(extents: &[Extent]) -> Vec<u8> {
             engine::Provisioning::Deallocated => Provisioning::Deallocated,
         },
     };
-    let whole = extents.iter().position(|extent| extent.range.blocks() > u64::from(u32::MAX));
-    let runs: Vec<StatusRun> = extents.iter().take(whole.map_or(extents.len(), |at| at + 1)).map(run).collect();
+    let cut = extents.iter().position(|extent| extent.range.blocks() > u64::from(u32::MAX));
+    let runs: Vec<StatusRun> = extents.iter().take(cut.map_or(extents.len(), |at| at + 1)).map(run).collect();
     build_lba_status(&runs)
 }

@@ -1,104 +1,144 @@
-//! What reaches a connection from elsewhere: answers of the engine and requests of other connections.
+//! Inbox of a connection: completions from the engine and events from other connections.
 
-use crate::session::task_management::{Hold, Waiter};
-use crate::unit::qos::Ticket;
+use crate::nexus::ids::Ticket;
 use engine::{OpError, Reply, Sink, Tag};
+use iscsi::target_connection::RequestId;
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use types::VolumeId;
 
-/// An answer of the engine.
+/// A completion of the engine.
 pub(crate) type Completion = (Tag, Result<Reply, OpError>);
 
-/// A request of another connection, or of the program.
+/// A request to a session, sent by another session or by the target.
 #[derive(Debug)]
-pub(crate) enum Event {
-    /// Abort every task of this nexus on `volume` (or on all volumes), and let go of `hold` when the outcome of each is
-    /// certain.
-    Abort { volume: Option<VolumeId>, hold: Arc<Hold> },
-    /// All commands that this waited for have ended.
-    Released { waiter: Waiter },
-    /// The limits of its volume let a command of this connection go that waited for them.
+pub(crate) enum SessionEvent {
+    /// Abort all commands of this nexus on `volume`, or on all volumes if it is `None`. The session
+    /// drops `barrier` once the outcome of every aborted command is certain.
+    Abort { volume: Option<VolumeId>, barrier: Arc<AbortBarrier> },
+    /// All commands that `waiter` waited for have ended.
+    AbortsDone { waiter: Waiter },
+    /// The limits of its volume admit a throttled command.
     Admitted { tag: Tag, ticket: Ticket },
-    /// End the session: another one has taken its name, or the target stops.
+    /// End the session, because another one replaces it or the target shuts down.
     Close { reason: &'static str },
 }
 
+/// A request that waits for commands to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// A task management function.
+    Function(RequestId),
+    /// A PREEMPT AND ABORT, by the tag of its command.
+    Command(u64),
+}
+
+/// Delays the answer to a task management function or a PREEMPT AND ABORT.
+///
+/// Every connection with affected commands holds a reference until each of them was answered by
+/// the engine, or never reached it. Dropping the last reference, also because a connection failed,
+/// notifies the requester.
+pub(crate) struct AbortBarrier {
+    requester: Arc<Inbox>,
+    waiter: Waiter,
+}
+
+impl AbortBarrier {
+    /// Creates a barrier for a waiter on the connection that owns `requester`.
+    pub(crate) fn new(requester: Arc<Inbox>, waiter: Waiter) -> Arc<Self> {
+        Arc::new(Self { requester, waiter })
+    }
+}
+
+impl Drop for AbortBarrier {
+    fn drop(&mut self) {
+        self.requester.post(SessionEvent::AbortsDone { waiter: self.waiter });
+    }
+}
+
+impl std::fmt::Debug for AbortBarrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AbortBarrier").field("waiter", &self.waiter).finish_non_exhaustive()
+    }
+}
+
 #[derive(Default)]
-struct Letters {
+struct Pending {
     completions: Vec<Completion>,
-    events: Vec<Event>,
+    events: Vec<SessionEvent>,
     waker: Option<Waker>,
     is_closed: bool,
 }
 
-/// The one queue of a connection. Whoever fills it wakes the connection only when it sleeps, so answers that the engine
-/// gives from within `submit` cost no wake-up.
+/// The event queue of a connection.
+///
+/// A sender wakes the connection only if it sleeps, so completions that the engine delivers from
+/// within `submit` cost no wake-up.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<Letters>);
+pub(crate) struct Inbox(Mutex<Pending>);
 
 impl Inbox {
-    /// Leaves a request.
-    pub(crate) fn post(&self, event: Event) {
+    /// Queues an event. Drops it if the inbox is closed.
+    pub(crate) fn post(&self, event: SessionEvent) {
         let waker = {
-            let mut letters = self.0.lock();
-            if letters.is_closed {
-                // The lock goes before the event, whose end may post to another inbox.
-                drop(letters);
+            let mut pending = self.0.lock();
+            if pending.is_closed {
+                // Dropping the event may post to another inbox, so the lock is released first.
+                drop(pending);
                 return;
             }
-            letters.events.push(event);
-            letters.waker.take()
+            pending.events.push(event);
+            pending.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Takes everything that is there, into empty vectors of the caller (whose memory serves again).
-    pub(crate) fn take(&self, completions: &mut Vec<Completion>, events: &mut Vec<Event>) {
-        let mut letters = self.0.lock();
-        letters.waker = None;
-        std::mem::swap(&mut letters.completions, completions);
-        if !letters.events.is_empty() {
-            events.append(&mut letters.events);
+    /// Moves everything that is queued into the caller's empty vectors, which are reused.
+    pub(crate) fn take(&self, completions: &mut Vec<Completion>, events: &mut Vec<SessionEvent>) {
+        let mut pending = self.0.lock();
+        pending.waker = None;
+        std::mem::swap(&mut pending.completions, completions);
+        if !pending.events.is_empty() {
+            events.append(&mut pending.events);
         }
     }
 
-    /// Ready when there is something to take; else `context` is woken when there is.
+    /// Is ready if the inbox is not empty; otherwise registers `context` to be woken.
     pub(crate) fn poll_filled(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut letters = self.0.lock();
-        if !letters.completions.is_empty() || !letters.events.is_empty() {
+        let mut pending = self.0.lock();
+        if !pending.completions.is_empty() || !pending.events.is_empty() {
             return Poll::Ready(());
         }
-        match &mut letters.waker {
+        match &mut pending.waker {
             Some(waker) => waker.clone_from(context.waker()),
             empty => *empty = Some(context.waker().clone()),
         }
         Poll::Pending
     }
 
-    /// Waits until there is something to take. Cancel safe.
+    /// Waits until the inbox is not empty. Cancel safe.
     pub(crate) async fn filled(&self) {
         poll_fn(|context| self.poll_filled(context)).await;
     }
 
-    /// Nobody will take anything any more: what waits is let go, and what is left later as well.
+    /// Drops everything that is queued, and every event that is posted later.
     pub(crate) fn close(&self) {
-        // Letting go of a letter may post to another inbox, so it happens outside the lock.
-        let letters = std::mem::replace(&mut *self.0.lock(), Letters { is_closed: true, ..Letters::default() });
-        drop(letters);
+        // Dropping an event may post to another inbox, so it happens outside the lock.
+        let pending = std::mem::replace(&mut *self.0.lock(), Pending { is_closed: true, ..Pending::default() });
+        drop(pending);
     }
 }
 
 impl Sink for Inbox {
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
         let waker = {
-            let mut letters = self.0.lock();
-            letters.completions.push((tag, result));
-            letters.waker.take()
+            let mut pending = self.0.lock();
+            pending.completions.push((tag, result));
+            pending.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -113,21 +153,21 @@ mod tests {
     use std::task::Wake;
 
     #[derive(Default)]
-    struct Bell(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Bell {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     #[test]
-    fn a_sleeping_connection_is_woken_once_and_a_busy_one_not_at_all() {
+    fn inbox_wakes_only_a_sleeping_connection_and_once() {
         let inbox = Inbox::default();
-        let bell = Arc::new(Bell::default());
-        let waker = Waker::from(bell.clone());
+        let wakes = Arc::new(WakeCounter::default());
+        let waker = Waker::from(wakes.clone());
         inbox.complete(1, Ok(Reply::Done));
-        assert_eq!(bell.0.load(Ordering::SeqCst), 0);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
         let (mut completions, mut events) = (Vec::new(), Vec::new());
         inbox.take(&mut completions, &mut events);
         assert_eq!(completions, [(1, Ok(Reply::Done))]);
@@ -137,7 +177,7 @@ mod tests {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
         inbox.complete(2, Ok(Reply::Done));
         inbox.complete(3, Err(OpError::NoSpace));
-        assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
         assert!(sleep.as_mut().poll(&mut context).is_ready());
     }
 }

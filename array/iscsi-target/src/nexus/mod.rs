@@ -1,10 +1,12 @@
-//! I_T nexuses: one initiator port and one target port that have a session with each other.
+//! I_T nexuses: sessions between an initiator port and the target port, and how they are notified.
 
 pub(crate) mod attention;
+pub(crate) mod ids;
 pub(crate) mod inbox;
 pub(crate) mod registry;
 
-use crate::nexus::attention::Attentions;
+use crate::nexus::attention::UnitAttentions;
+use crate::nexus::ids::{InitiatorPort, NexusId};
 use crate::nexus::inbox::Inbox;
 use parking_lot::Mutex;
 use scsi::{Asc, Sense, persistent_reservation};
@@ -12,84 +14,66 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::VolumeId;
 
-/// Names a session for as long as the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct NexusId(pub(crate) u64);
-
-/// The name of an initiator port: the node's name and the session's ISID (RFC 7143 4.4.3.1, 11.12.5).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct InitiatorPort {
-    pub(crate) iqn: String,
-    pub(crate) isid: [u8; 6],
-}
-
-impl std::fmt::Display for InitiatorPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{},i,0x", self.iqn)?;
-        self.isid.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// What other sessions must know of a session.
+/// The part of a session that other sessions can reach.
 pub(crate) struct Nexus {
     pub(crate) id: NexusId,
     pub(crate) port: InitiatorPort,
-    /// What reservations know it by.
-    pub(crate) name: persistent_reservation::NexusId,
+    /// The identity of this nexus in reservations.
+    pub(crate) reservation_id: persistent_reservation::NexusId,
     pub(crate) inbox: Arc<Inbox>,
-    /// False: no condition waits, and no command need take the lock to find out.
-    attentive: AtomicBool,
-    attentions: Mutex<Attentions>,
+    /// If false, no unit attention is pending, and a command need not take the lock.
+    has_attentions: AtomicBool,
+    attentions: Mutex<UnitAttentions>,
 }
 
 impl Nexus {
-    /// A new nexus, with nothing to be told.
+    /// Creates a nexus without unit attentions.
     pub(crate) fn new(id: NexusId, port: InitiatorPort, target_port: u16, inbox: Arc<Inbox>) -> Arc<Self> {
         Arc::new(Self {
             id,
-            name: persistent_reservation::NexusId::new(&port.iqn, port.isid, target_port),
+            reservation_id: persistent_reservation::NexusId::new(&port.iqn, port.isid, target_port),
             port,
             inbox,
-            attentive: AtomicBool::new(false),
-            attentions: Mutex::new(Attentions::default()),
+            has_attentions: AtomicBool::new(false),
+            attentions: Mutex::new(UnitAttentions::default()),
         })
     }
 
-    /// Establishes a unit attention condition for this nexus.
+    /// Establishes a unit attention condition on `volume` for this nexus.
     pub(crate) fn raise(&self, volume: VolumeId, asc: Asc) {
-        self.tell(volume, Sense::unit_attention(asc));
+        self.raise_sense(volume, Sense::unit_attention(asc));
     }
 
-    /// Establishes a unit attention condition that says more than its code.
-    pub(crate) fn tell(&self, volume: VolumeId, sense: Sense) {
+    /// Establishes a unit attention condition whose sense data has more than a code.
+    pub(crate) fn raise_sense(&self, volume: VolumeId, sense: Sense) {
         let mut attentions = self.attentions.lock();
         attentions.raise(volume, sense);
-        self.attentive.store(true, Ordering::Release);
+        self.has_attentions.store(true, Ordering::Release);
     }
 
-    /// Takes the condition to be told on `volume` next.
+    /// Takes the next unit attention condition of `volume`.
     #[inline]
     pub(crate) fn take_attention(&self, volume: VolumeId) -> Option<Sense> {
-        if !self.attentive.load(Ordering::Acquire) {
+        if !self.has_attentions.load(Ordering::Acquire) {
             return None;
         }
         self.with_attentions(|attentions| attentions.take(volume))
     }
 
-    /// Forgets a condition on all units.
-    pub(crate) fn settle(&self, asc: Asc) {
-        self.with_attentions(|attentions| attentions.settle(asc));
+    /// Clears the condition `asc` on all logical units.
+    pub(crate) fn clear_attention(&self, asc: Asc) {
+        self.with_attentions(|attentions| attentions.clear_code(asc));
     }
 
-    /// Forgets all conditions on a unit.
-    pub(crate) fn forget(&self, volume: VolumeId) {
-        self.with_attentions(|attentions| attentions.forget(volume));
+    /// Clears all conditions of `volume`.
+    pub(crate) fn clear_attentions_of(&self, volume: VolumeId) {
+        self.with_attentions(|attentions| attentions.clear_volume(volume));
     }
 
-    fn with_attentions<T>(&self, act: impl FnOnce(&mut Attentions) -> T) -> T {
+    fn with_attentions<T>(&self, act: impl FnOnce(&mut UnitAttentions) -> T) -> T {
         let mut attentions = self.attentions.lock();
         let result = act(&mut attentions);
-        self.attentive.store(!attentions.is_empty(), Ordering::Release);
+        self.has_attentions.store(!attentions.is_empty(), Ordering::Release);
         result
     }
 }

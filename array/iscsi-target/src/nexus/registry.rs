@@ -1,7 +1,7 @@
-//! The sessions that exist, by initiator port: there is at most one of each name (RFC 7143 6.3.5).
+//! Registry of sessions: at most one session per initiator port (RFC 7143 6.3.5).
 
-use crate::nexus::inbox::{Event, Inbox};
-use crate::nexus::{InitiatorPort, NexusId};
+use crate::nexus::ids::{InitiatorPort, NexusId};
+use crate::nexus::inbox::{Inbox, SessionEvent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
 struct Entry {
-    /// `None` for a discovery session, of which there may be any number.
+    /// `None` for a discovery session; any number of them may exist.
     port: Option<InitiatorPort>,
     inbox: Arc<Inbox>,
     /// Closed when the session has ended.
@@ -18,61 +18,63 @@ struct Entry {
 
 /// All sessions of the target.
 #[derive(Default)]
-pub(crate) struct Registry {
+pub(crate) struct SessionRegistry {
     sessions: Mutex<HashMap<NexusId, Entry>>,
     next: AtomicU64,
 }
 
-/// The right to be a session; given back when dropped.
-pub(crate) struct Seat {
-    registry: Arc<Registry>,
+/// A registered session. Dropping it ends the registration.
+pub(crate) struct SessionSlot {
+    registry: Arc<SessionRegistry>,
     pub(crate) id: NexusId,
     _ended: watch::Sender<()>,
 }
 
-impl Registry {
-    /// Takes the name `port`, if it is a normal session's. A session that has it is told to close, and has ended, with
-    /// all its commands, when this returns (session reinstatement, RFC 7143 6.3.5).
-    pub(crate) async fn sit(self: &Arc<Self>, port: Option<&InitiatorPort>, inbox: &Arc<Inbox>) -> Seat {
+impl SessionRegistry {
+    /// Registers a session; `port` is `None` for a discovery session.
+    ///
+    /// A session with the same initiator port is closed first. This returns after that session and
+    /// all its commands have ended (session reinstatement, RFC 7143 6.3.5).
+    pub(crate) async fn register(self: &Arc<Self>, port: Option<&InitiatorPort>, inbox: &Arc<Inbox>) -> SessionSlot {
         loop {
-            let mut ended = match self.try_sit(port, inbox) {
-                Ok(seat) => return seat,
+            let mut ended = match self.try_register(port, inbox) {
+                Ok(slot) => return slot,
                 Err(ended) => ended,
             };
-            // The sender is never used, only dropped: an error is the news.
+            // Nothing is ever sent. The error shows that the sender was dropped.
             while ended.changed().await.is_ok() {}
         }
     }
 
-    fn try_sit(
+    fn try_register(
         self: &Arc<Self>,
         port: Option<&InitiatorPort>,
         inbox: &Arc<Inbox>,
-    ) -> Result<Seat, watch::Receiver<()>> {
+    ) -> Result<SessionSlot, watch::Receiver<()>> {
         let mut sessions = self.sessions.lock();
-        // Logins are rare and sessions few, so a walk is quick enough.
+        // A linear search is fast enough, because logins are rare and sessions are few.
         if let Some(old) = port.and_then(|port| sessions.values().find(|old| old.port.as_ref() == Some(port))) {
-            old.inbox.post(Event::Close { reason: "the initiator has logged in again" });
+            old.inbox.post(SessionEvent::Close { reason: "session replaced by a new login" });
             return Err(old.ended.clone());
         }
         let (sender, ended) = watch::channel(());
         let id = NexusId(self.next.fetch_add(1, Ordering::Relaxed) + 1);
         sessions.insert(id, Entry { port: port.cloned(), inbox: inbox.clone(), ended });
-        Ok(Seat { registry: self.clone(), id, _ended: sender })
+        Ok(SessionSlot { registry: self.clone(), id, _ended: sender })
     }
 
-    /// Tells every session to close.
+    /// Asks every session to close.
     pub(crate) fn close_all(&self, reason: &'static str) {
-        self.sessions.lock().values().for_each(|entry| entry.inbox.post(Event::Close { reason }));
+        self.sessions.lock().values().for_each(|entry| entry.inbox.post(SessionEvent::Close { reason }));
     }
 
-    /// Number of normal sessions.
+    /// Returns the number of normal sessions.
     pub(crate) fn len(&self) -> usize {
         self.sessions.lock().values().filter(|entry| entry.port.is_some()).count()
     }
 }
 
-impl Drop for Seat {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.registry.sessions.lock().remove(&self.id);
     }
@@ -87,25 +89,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_second_session_of_a_name_waits_for_the_end_of_the_first() {
-        let registry = Arc::new(Registry::default());
+    async fn second_login_of_a_port_waits_for_the_first_to_end() {
+        let registry = Arc::new(SessionRegistry::default());
         let (first_inbox, second_inbox) = (Arc::new(Inbox::default()), Arc::new(Inbox::default()));
-        let first = registry.sit(Some(&port(1)), &first_inbox).await;
-        let other = registry.sit(Some(&port(2)), &second_inbox).await;
+        let first = registry.register(Some(&port(1)), &first_inbox).await;
+        let other = registry.register(Some(&port(2)), &second_inbox).await;
         assert_ne!(first.id, other.id);
 
         let waiting = tokio::spawn({
             let (registry, inbox) = (registry.clone(), second_inbox.clone());
-            async move { registry.sit(Some(&port(1)), &inbox).await }
+            async move { registry.register(Some(&port(1)), &inbox).await }
         });
         first_inbox.filled().await;
         let (mut completions, mut events) = (Vec::new(), Vec::new());
         first_inbox.take(&mut completions, &mut events);
-        assert!(matches!(events[..], [Event::Close { .. }]));
+        assert!(matches!(events[..], [SessionEvent::Close { .. }]));
         assert!(!waiting.is_finished());
 
         drop(first);
-        let second = waiting.await.expect("the second session sits down");
+        let second = waiting.await.expect("the second session is registered");
         assert_eq!(registry.len(), 2);
         drop(second);
         drop(other);

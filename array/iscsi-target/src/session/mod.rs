@@ -1,20 +1,21 @@
-//! A session in the full feature phase: commands in, engine operations out, answers back.
+//! A session in the full feature phase: receives commands, runs them in the engine, and answers.
 
-pub(crate) mod task_management;
-pub(crate) mod tasks;
+mod admission;
+mod reservations;
+mod task_management;
+mod tasks;
 
-use crate::command::copy::CopyRecords;
-use crate::command::dispatch::{self, Start};
-use crate::command::outcome::Outcome;
+use crate::command::context::CommandContext;
+use crate::command::copy_records::CopyRecords;
+use crate::command::dispatch::{DispatchedCommand, dispatch};
+use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
 use crate::nexus::Nexus;
-use crate::nexus::inbox::{Completion, Event};
-use crate::nexus::registry::Seat;
-use crate::session::task_management::{Hold, Waiter};
-use crate::session::tasks::{Fate, Task, Tasks};
+use crate::nexus::ids::Ticket;
+use crate::nexus::inbox::{Completion, SessionEvent};
+use crate::nexus::registry::SessionSlot;
+use crate::session::tasks::{Task, TaskState, TaskTable};
 use crate::shared::Shared;
-use crate::unit::qos::Ticket;
-use crate::unit::reservation::{Changed, Keeper};
 use crate::unit::view::{Attachment, View};
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
@@ -29,56 +30,57 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use types::VolumeId;
 
-/// A session, which is one connection (MaxConnections is 1).
+/// A session. It has exactly one connection, because MaxConnections is 1.
 pub(crate) struct Session {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     pub(crate) connection: TargetConnection,
     pub(crate) nexus: Arc<Nexus>,
-    pub(crate) view: View,
-    pub(crate) tasks: Tasks,
-    pub(crate) port: Port,
+    view: View,
+    tasks: TaskTable,
+    port: Port,
     /// A discovery session sees no logical units.
     is_discovery: bool,
-    /// The address that the initiator has reached.
+    /// The address to which the initiator connected.
     local: SocketAddr,
-    pub(crate) copies: CopyRecords,
-    /// Task management functions that wait for commands to end, and what will be said then.
-    pub(crate) outcomes: Vec<(RequestId, TaskOutcome)>,
-    /// A TARGET COLD RESET was asked for: the session ends when that is answered.
-    pub(crate) is_cold: bool,
-    /// Commands that wait until answers before them have left, in their order.
+    copies: CopyRecords,
+    /// Task management functions that wait for commands to end, with their later answers.
+    functions: Vec<(RequestId, TaskOutcome)>,
+    /// A TARGET COLD RESET was requested. The session ends after all functions are answered.
+    is_cold_reset: bool,
+    /// Commands that wait, in order, until earlier answers have been sent.
     backlog: VecDeque<target_connection::TargetCommand>,
-    /// The same, of commands that the limits of their volume have kept back until now.
-    pub(crate) admitted: VecDeque<(u64, Ticket)>,
-    /// Bytes that the answers of the tasks under way may take.
-    pub(crate) reading: u64,
-    /// The catalogue's version that `view` follows.
+    /// Throttled commands that the limits admit and that wait for the same reason.
+    admitted: VecDeque<(u64, Ticket)>,
+    /// Bytes reserved for the answers of the commands in progress.
+    reserved_bytes: u64,
+    /// The catalog version of `view`.
     version: u64,
     sink: Arc<dyn Sink>,
-    /// The time of this turn: one reading of the clock serves all commands of a batch.
+    /// The time of this turn. All commands of a batch share one reading of the clock.
     now: Instant,
-    /// Operations were submitted and the engine does not yet know that the batch has ended.
+    /// Operations were submitted since the last kick of the engine.
     has_submitted: bool,
     is_logging_out: bool,
     is_logged_out: bool,
-    /// Why the connection is to be closed once the output is sent.
+    /// If set, the connection is closed for this reason once the output is sent.
     closing: Option<String>,
-    /// Memory that serves again each turn.
+    /// Buffers that are reused in each turn.
     events: Vec<target_connection::Event>,
     completions: Vec<Completion>,
-    letters: Vec<Event>,
-    /// Given back last, when every command has ended.
-    _seat: Seat,
+    session_events: Vec<SessionEvent>,
+    /// Released last, after every command has ended.
+    _slot: SessionSlot,
 }
 
 impl Session {
-    /// A session whose login has succeeded and whose predecessor of the same name has ended.
+    /// Creates a session after a successful login. An earlier session of the same initiator port
+    /// has ended.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         connection: TargetConnection,
         nexus: Arc<Nexus>,
         local: SocketAddr,
-        seat: Seat,
+        slot: SessionSlot,
         is_discovery: bool,
     ) -> Self {
         let version = shared.catalog_version.load(Ordering::Acquire);
@@ -88,15 +90,15 @@ impl Session {
             shared: shared.clone(),
             connection,
             view,
-            tasks: Tasks::default(),
+            tasks: TaskTable::default(),
             port: shared.port(),
             local,
             copies: CopyRecords::default(),
-            outcomes: Vec::new(),
+            functions: Vec::new(),
             backlog: VecDeque::new(),
             admitted: VecDeque::new(),
-            reading: 0,
-            is_cold: false,
+            reserved_bytes: 0,
+            is_cold_reset: false,
             version,
             sink: nexus.inbox.clone(),
             nexus,
@@ -104,37 +106,38 @@ impl Session {
             has_submitted: false,
             is_logging_out: false,
             is_logged_out: false,
-            // Whoever stops the target says so first and writes to the sessions then: one of the two is seen.
-            closing: shared.stop.borrow().then(|| "the array is being shut down".to_owned()),
+            // A shutdown sets `stop` before it notifies the registered sessions, so a session that
+            // starts concurrently sees at least one of the two.
+            closing: shared.stop.borrow().then(|| "target shut down".to_owned()),
             events: Vec::new(),
             completions: Vec::new(),
-            letters: Vec::new(),
-            _seat: seat,
+            session_events: Vec::new(),
+            _slot: slot,
             is_discovery,
         }
     }
 
-    /// Sets the time of the turns that follow.
+    /// Sets the time of the following turns.
     pub(crate) fn set_time(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// The initiator has logged out, and has been answered.
+    /// Returns true if the initiator has logged out and received the answer.
     pub(crate) fn is_logged_out(&self) -> bool {
         self.is_logged_out
     }
 
-    /// Why the connection is to be closed.
+    /// Returns the reason for which the connection is to be closed, if any.
     pub(crate) fn closing(&self) -> Option<&str> {
         self.closing.as_deref()
     }
 
-    /// Does everything that can be done without waiting: takes what has arrived from the socket and from elsewhere,
-    /// submits, and collects what the engine has answered meanwhile.
+    /// Does all work that needs no waiting: processes received data and inbox events, submits
+    /// operations, and collects completions.
     pub(crate) fn turn(&mut self, input: &mut BytesMut) {
-        self.follow_catalogue();
-        self.collect();
-        self.catch_up();
+        self.follow_catalog();
+        self.drain_inbox();
+        self.run_waiting();
         if self.closing.is_none() && !input.is_empty() {
             let mut events = std::mem::take(&mut self.events);
             self.connection.receive(input, &mut events);
@@ -143,13 +146,13 @@ impl Session {
         loop {
             self.handle_events();
             self.kick();
-            if !self.collect() && self.events.is_empty() {
+            if !self.drain_inbox() && self.events.is_empty() {
                 break;
             }
         }
         if self.is_logging_out && self.tasks.is_empty() && self.backlog.is_empty() {
             self.is_logging_out = false;
-            // What the session held is free when the initiator hears that it is over.
+            // Reservations are released before the initiator receives the answer.
             self.view.close(&self.nexus);
             self.connection.complete_logout(&mut self.events);
             self.handle_events();
@@ -161,7 +164,7 @@ impl Session {
         for event in events.drain(..) {
             self.handle(event);
         }
-        // Commands that waited for the memory of others may have come up meanwhile.
+        // Handling an event may have freed write memory and thereby delivered waiting commands.
         events.append(&mut self.events);
         self.events = events;
     }
@@ -169,13 +172,13 @@ impl Session {
     fn handle(&mut self, event: target_connection::Event) {
         match event {
             target_connection::Event::Command(command) => {
-                if self.backlog.is_empty() && self.has_room_for(command.expected_read.into()) {
-                    self.command(command);
+                if self.backlog.is_empty() && self.fits(command.expected_read.into()) {
+                    self.start_command(command);
                 } else {
                     self.backlog.push_back(command);
                 }
             }
-            target_connection::Event::TaskManagement(management) => self.manage(management),
+            target_connection::Event::TaskManagement(management) => self.manage_tasks(management),
             target_connection::Event::SendTargets { id, scope } => {
                 let targets = self.shared.targets(&scope, self.local);
                 self.connection.complete_send_targets(id, &targets);
@@ -189,43 +192,44 @@ impl Session {
         }
     }
 
-    /// Answers that wait in memory, and may yet come into it, stay below a limit. A command that is alone may be larger.
-    fn has_room_for(&mut self, expected_read: u64) -> bool {
-        let held = self.reading + self.connection.output().len() as u64;
+    /// Returns true if an answer of `expected_read` bytes fits below the limit of unsent bytes. A
+    /// larger answer fits only if there is no other.
+    fn fits(&mut self, expected_read: u64) -> bool {
+        let held = self.reserved_bytes + self.connection.output().len() as u64;
         held == 0 || held + expected_read <= self.shared.config.max_unsent_bytes as u64
     }
 
-    /// True when a command waits and there is room for it.
-    pub(crate) fn can_go_on(&mut self) -> bool {
+    /// Returns true if a waiting command can run now.
+    pub(crate) fn can_run_waiting(&mut self) -> bool {
         if self.closing.is_some() {
             return false;
         }
-        self.next_expected_read().is_some_and(|bytes| self.has_room_for(bytes))
+        self.next_expected_read().is_some_and(|bytes| self.fits(bytes))
     }
 
-    /// What the answer to the next command that waits for room may take: of those admitted by limits first, which have
-    /// waited before.
+    /// Returns the answer size of the next waiting command. Admitted commands come first, because
+    /// they arrived before those of the backlog.
     fn next_expected_read(&self) -> Option<u64> {
-        let admitted = self.admitted.front().map(|(tag, ticket)| self.tasks.held_reading(*tag, *ticket));
+        let admitted = self.admitted.front().map(|(tag, ticket)| self.tasks.throttled_bytes(*tag, *ticket));
         admitted.or_else(|| self.backlog.front().map(|command| command.expected_read.into()))
     }
 
-    /// Begins commands that have waited for room.
-    pub(crate) fn catch_up(&mut self) {
-        while self.can_go_on() {
+    /// Runs the waiting commands whose answers fit now.
+    fn run_waiting(&mut self) {
+        while self.can_run_waiting() {
             if let Some((tag, ticket)) = self.admitted.pop_front() {
-                self.admit(tag, ticket);
+                self.resume_throttled(tag, ticket);
             } else if let Some(command) = self.backlog.pop_front() {
-                self.command(command);
+                self.start_command(command);
             }
         }
     }
 
-    /// Takes commands out of those that wait, because they are aborted: their outcome is that nothing was done.
-    pub(crate) fn drop_waiting(&mut self, is_meant: impl Fn(&Self, &target_connection::TargetCommand) -> bool) {
+    /// Aborts the commands of the backlog for which `applies` returns true. They were not executed.
+    fn abort_backlog(&mut self, applies: impl Fn(&Self, &target_connection::TargetCommand) -> bool) {
         for command in std::mem::take(&mut self.backlog) {
-            if is_meant(self, &command) {
-                let aborted = Outcome { status: Status::TaskAborted, ..Outcome::GOOD };
+            if applies(self, &command) {
+                let aborted = CommandOutcome { status: Status::TaskAborted, ..CommandOutcome::GOOD };
                 self.answer(command.id, aborted, None, None);
             } else {
                 self.backlog.push_back(command);
@@ -233,12 +237,19 @@ impl Session {
         }
     }
 
-    fn command(&mut self, command: target_connection::TargetCommand) {
-        let Start { attachment, step, class, bytes, wanted, cost } = dispatch::start(self, &command);
+    fn start_command(&mut self, command: target_connection::TargetCommand) {
+        let context = CommandContext {
+            service: &*self.shared.service,
+            nexus: &self.nexus,
+            view: &self.view,
+            port: &self.port,
+            copies: &self.copies,
+        };
+        let DispatchedCommand { attachment, step, class, bytes, requested, cost } = dispatch(&context, &command);
         let Some(attachment) = attachment else {
-            // Where there is no logical unit, no command waits for the engine.
+            // A command without a logical unit never waits for the engine.
             if let Step::Done(outcome) = step {
-                self.answer(command.id, outcome, wanted, None);
+                self.answer(command.id, outcome, requested, None);
             }
             return;
         };
@@ -248,31 +259,32 @@ impl Session {
             attachment,
             class,
             bytes,
-            wanted,
-            reading: command.expected_read.into(),
+            requested,
+            reserved_bytes: command.expected_read.into(),
             started: self.now,
-            fate: Fate::Alive,
-            holds: Vec::new(),
+            state: TaskState::Active,
+            barriers: Vec::new(),
         };
-        self.begin(tag, task, step, cost);
+        self.throttle(tag, task, step, cost);
     }
 
-    /// Goes on with a task of which an operation has been answered.
-    pub(crate) fn advance(&mut self, tag: u64, result: Result<Reply, OpError>) {
+    /// Continues a task with the result of its operation.
+    fn on_engine_reply(&mut self, tag: u64, result: Result<Reply, OpError>) {
         let Some((task, program)) = self.tasks.take(tag) else { return };
         let step = match program {
-            // Its other answers will come in any case, and must find it.
-            Program::Gather { .. } | Program::Storing { .. } => program.advance(result),
-            _ if task.fate == Fate::Alive => program.advance(result),
+            // These continue even if the task was aborted, because the reservation change and the
+            // aborts of other commands must still complete.
+            Program::AwaitAborts | Program::StoreReservation { .. } => program.advance(result),
+            _ if task.state == TaskState::Active => program.advance(result),
             _ => {
                 program.abandon();
-                Step::Done(Outcome::GOOD)
+                Step::Done(CommandOutcome::GOOD)
             }
         };
-        self.go_on(tag, task, step);
+        self.run_step(tag, task, step);
     }
 
-    pub(crate) fn go_on(&mut self, tag: u64, task: Task, step: Step) {
+    fn run_step(&mut self, tag: u64, task: Task, step: Step) {
         match step {
             Step::Submit(op, program) => {
                 self.tasks.put(tag, task, program);
@@ -280,52 +292,43 @@ impl Session {
                 self.has_submitted = true;
             }
             Step::Wait(program) => self.tasks.put(tag, task, program),
-            Step::Reserved(changed) => self.settle_reservation(tag, task, changed),
+            Step::ChangeReservation(change) => self.change_reservation(tag, task, change),
             Step::Done(outcome) => {
                 self.tasks.release(tag);
-                self.end(task, outcome);
+                self.finish(task, outcome);
             }
         }
     }
 
-    /// Has a change of reservations stored that must outlive the power, and only then the commands aborted of those that were
-    /// preempted. The command is answered when both have happened.
-    fn settle_reservation(&mut self, tag: u64, task: Task, changed: Changed) {
-        let unit = task.attachment.unit.clone();
-        let Changed { store, lacking, attentions, aborted } = changed;
-        if let Some(op) = store {
-            self.tasks.put(tag, task, Program::Storing { aborted, lacking });
-            let sink: Arc<dyn Sink> = Arc::new(Keeper { unit, attentions, sink: self.sink.clone() });
-            self.shared.service.submit(op, tag, &sink);
-            self.has_submitted = true;
-            return;
-        }
-        unit.attend_named(&attentions);
-        if aborted.is_empty() {
-            self.tasks.release(tag);
-            return self.end(task, Outcome::GOOD);
-        }
-        self.tasks.put(tag, task, Program::Gather { left: 1, outcome: Box::new(Outcome::GOOD) });
-        let hold = Hold::new(self.nexus.inbox.clone(), Waiter::Task(tag));
-        unit.abort_tasks(|nexus| aborted.contains(&nexus.name), &hold);
-    }
-
-    pub(crate) fn end(&mut self, task: Task, outcome: Outcome) {
-        self.reading -= task.reading;
-        let outcome = match task.fate {
-            Fate::Alive => outcome,
-            Fate::Forgotten | Fate::TaskAborted => Outcome { status: Status::TaskAborted, ..Outcome::GOOD },
+    /// Counts and answers a task whose memory reservation is released.
+    fn finish(&mut self, task: Task, outcome: CommandOutcome) {
+        self.reserved_bytes -= task.reserved_bytes;
+        let outcome = match task.state {
+            TaskState::Active => outcome,
+            TaskState::AbortedBySession | TaskState::AbortedByOther => {
+                CommandOutcome { status: Status::TaskAborted, ..CommandOutcome::GOOD }
+            }
         };
         let took = self.now.saturating_duration_since(task.started);
         let counters = &task.attachment.unit.counters;
-        if task.class.uses_space() {
-            self.shared.space_bell.hear(&outcome, task.bytes);
+        if task.class.changes_space() {
+            if outcome.is_out_of_space() {
+                self.shared.threshold_notify.request_check();
+            } else {
+                self.shared.threshold_notify.count(task.bytes);
+            }
         }
         counters.record(task.class, outcome.status == Status::Good, task.bytes, took);
-        self.answer(task.id, outcome, task.wanted, Some(&task.attachment));
+        self.answer(task.id, outcome, task.requested, Some(&task.attachment));
     }
 
-    fn answer(&mut self, id: TargetTaskId, outcome: Outcome, wanted: Option<u64>, attachment: Option<&Attachment>) {
+    fn answer(
+        &mut self,
+        id: TargetTaskId,
+        outcome: CommandOutcome,
+        requested: Option<u64>,
+        attachment: Option<&Attachment>,
+    ) {
         let sense = match outcome.sense {
             Some(sense) => {
                 let format = attachment.map_or(SenseFormat::Fixed, |attachment| attachment.unit.sense_format());
@@ -337,46 +340,46 @@ impl Session {
             status: outcome.status.code(),
             sense,
             data: outcome.data.into(),
-            wanted,
+            wanted: requested,
         };
         self.connection.complete(id, completion);
     }
 
-    /// Takes answers and letters. False when there were none.
-    fn collect(&mut self) -> bool {
+    /// Processes all completions and events of the inbox. Returns false if there were none.
+    fn drain_inbox(&mut self) -> bool {
         let mut completions = std::mem::take(&mut self.completions);
-        let mut letters = std::mem::take(&mut self.letters);
-        self.nexus.inbox.take(&mut completions, &mut letters);
-        let is_any = !completions.is_empty() || !letters.is_empty();
+        let mut events = std::mem::take(&mut self.session_events);
+        self.nexus.inbox.take(&mut completions, &mut events);
+        let is_any = !completions.is_empty() || !events.is_empty();
         for (tag, result) in completions.drain(..) {
-            self.advance(tag, result);
+            self.on_engine_reply(tag, result);
         }
-        for letter in letters.drain(..) {
-            self.read_letter(letter);
+        for event in events.drain(..) {
+            self.handle_session_event(event);
         }
         self.completions = completions;
-        self.letters = letters;
+        self.session_events = events;
         is_any
     }
 
-    fn read_letter(&mut self, letter: Event) {
-        match letter {
-            Event::Abort { volume, hold } => {
+    fn handle_session_event(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Abort { volume, barrier } => {
                 for task in self.tasks.on(volume) {
-                    task.fate = Fate::TaskAborted;
-                    task.holds.push(hold.clone());
+                    task.state = TaskState::AbortedByOther;
+                    task.barriers.push(barrier.clone());
                 }
-                self.end_aborted();
-                self.drop_waiting(|session, command| is_on(&session.view, command.lun, volume));
-                // An answer to one of them is all that comes of it.
+                self.finish_aborted_throttled();
+                self.abort_backlog(|session, command| is_on(&session.view, command.lun, volume));
+                // Commands whose data is still arriving are answered without being executed.
                 self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
-            Event::Released { waiter } => self.released(waiter),
-            Event::Admitted { tag, ticket } => {
+            SessionEvent::AbortsDone { waiter } => self.complete_waiter(waiter),
+            SessionEvent::Admitted { tag, ticket } => {
                 self.admitted.push_back((tag, ticket));
-                self.catch_up();
+                self.run_waiting();
             }
-            Event::Close { reason } => self.close(reason.to_owned()),
+            SessionEvent::Close { reason } => self.close(reason.to_owned()),
         }
     }
 
@@ -386,11 +389,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn close(&mut self, reason: String) {
+    fn close(&mut self, reason: String) {
         self.closing.get_or_insert(reason);
     }
 
-    fn follow_catalogue(&mut self) {
+    fn follow_catalog(&mut self) {
         let version = self.shared.catalog_version.load(Ordering::Acquire);
         if version != self.version && !self.is_discovery {
             self.version = version;
@@ -399,18 +402,18 @@ impl Session {
         }
     }
 
-    /// Waits until the engine has answered every operation of this session, so that none of them happens after the
-    /// session's end. Nobody is told any more.
+    /// Waits until the engine has answered every operation of this session, so that none takes
+    /// effect after the session has ended. The initiator is no longer answered.
     pub(crate) async fn drain(&mut self) {
         self.backlog.clear();
         for task in self.tasks.on(None) {
-            task.fate = Fate::Forgotten;
+            task.state = TaskState::AbortedBySession;
         }
-        self.end_aborted();
+        self.finish_aborted_throttled();
         self.kick();
         while !self.tasks.is_empty() {
             self.nexus.inbox.filled().await;
-            self.collect();
+            self.drain_inbox();
             self.kick();
         }
         self.view.close(&self.nexus);
@@ -418,7 +421,7 @@ impl Session {
     }
 }
 
-/// Whether a LUN leads to that volume, or to any.
+/// Returns true if `lun` is a LUN of `volume`. If `volume` is `None`, every LUN matches.
 fn is_on(view: &View, lun: WireLun, volume: Option<VolumeId>) -> bool {
     let attachment = Lun::from_bytes(lun.0.to_be_bytes()).and_then(|lun| view.get(lun));
     volume.is_none_or(|volume| attachment.is_some_and(|attachment| attachment.unit.volume == volume))

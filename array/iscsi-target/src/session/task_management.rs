@@ -1,77 +1,41 @@
-//! Task management across connections: answered when the outcome of every affected command is certain.
+//! Task management functions (SAM-5 7), answered once the outcome of every affected command is
+//! certain.
 
-use crate::nexus::inbox::{Event, Inbox};
+use crate::nexus::inbox::{AbortBarrier, Waiter};
 use crate::session::Session;
-use crate::session::tasks::Fate;
+use crate::session::tasks::TaskState;
 use crate::unit::view::Attachment;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi::target_connection::{RequestId, TaskManagement};
+use iscsi::target_connection::TaskManagement;
 use scsi::{Lun, asc};
-use std::sync::Arc;
-
-/// Who waits for commands to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiter {
-    /// A task management function.
-    Function(RequestId),
-    /// A command (PREEMPT AND ABORT), by its tag.
-    Task(u64),
-}
-
-/// Keeps a waiter from being answered. Every connection that has affected commands holds one until each of them was
-/// answered by the engine or was certainly never given to it. When the last holder lets go (or its connection dies),
-/// the requester is told.
-pub(crate) struct Hold {
-    requester: Arc<Inbox>,
-    waiter: Waiter,
-}
-
-impl Hold {
-    /// A hold on a waiter of the connection of `requester`.
-    pub(crate) fn new(requester: Arc<Inbox>, waiter: Waiter) -> Arc<Self> {
-        Arc::new(Self { requester, waiter })
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.requester.post(Event::Released { waiter: self.waiter });
-    }
-}
-
-impl std::fmt::Debug for Hold {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hold").field("waiter", &self.waiter).finish_non_exhaustive()
-    }
-}
 
 impl Session {
-    /// Carries out a task management function (SAM-5 7). The answer goes out when the last hold is gone, which for a
-    /// function without affected commands is at once.
-    pub(crate) fn manage(&mut self, management: TaskManagement) {
+    /// Executes a task management function. The answer is sent when the last reference to its
+    /// barrier is dropped, which is at once if no command is affected.
+    pub(super) fn manage_tasks(&mut self, management: TaskManagement) {
         let id = management.id;
-        let hold = Hold::new(self.nexus.inbox.clone(), Waiter::Function(id));
-        for task in self.tasks.named(&management.tasks) {
-            task.fate = Fate::Forgotten;
-            task.holds.push(hold.clone());
+        let barrier = AbortBarrier::new(self.nexus.inbox.clone(), Waiter::Function(id));
+        for task in self.tasks.with_ids(&management.tasks) {
+            task.state = TaskState::AbortedBySession;
+            task.barriers.push(barrier.clone());
         }
-        self.end_aborted();
-        self.drop_waiting(|_, command| management.tasks.contains(&command.id));
+        self.finish_aborted_throttled();
+        self.abort_backlog(|_, command| management.tasks.contains(&command.id));
         let outcome = match management.function {
             TaskFunction::AbortTask => TaskOutcome::Complete,
             TaskFunction::AbortTaskSet => self.on_unit(management, |_, _| {}),
             TaskFunction::ClearTaskSet => self.on_unit(management, |session, attachment| {
-                attachment.unit.abort_tasks(|nexus| nexus.id != session.nexus.id, &hold);
+                attachment.unit.abort_commands(|nexus| nexus.id != session.nexus.id, &barrier);
             }),
             TaskFunction::LogicalUnitReset => self.on_unit(management, |session, attachment| {
-                attachment.unit.abort_tasks(|nexus| nexus.id != session.nexus.id, &hold);
+                attachment.unit.abort_commands(|nexus| nexus.id != session.nexus.id, &barrier);
                 attachment.unit.reset(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
             }),
             TaskFunction::TargetWarmReset | TaskFunction::TargetColdReset => {
-                self.is_cold |= management.function == TaskFunction::TargetColdReset;
-                // The target of a session is what it sees: nobody resets a unit that is masked from him.
+                self.is_cold_reset |= management.function == TaskFunction::TargetColdReset;
+                // A target reset affects only the logical units that the session sees.
                 for attachment in self.view.iter() {
-                    attachment.unit.abort_tasks(|nexus| nexus.id != self.nexus.id, &hold);
+                    attachment.unit.abort_commands(|nexus| nexus.id != self.nexus.id, &barrier);
                     attachment.unit.reset(asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
                 }
                 TaskOutcome::Complete
@@ -79,7 +43,7 @@ impl Session {
             TaskFunction::TaskReassign => TaskOutcome::ReassignNotSupported,
             TaskFunction::ClearAca | TaskFunction::Other(_) => TaskOutcome::NotSupported,
         };
-        self.outcomes.push((id, outcome));
+        self.functions.push((id, outcome));
     }
 
     fn on_unit(&mut self, management: TaskManagement, act: impl FnOnce(&Self, &Attachment)) -> TaskOutcome {
@@ -93,20 +57,20 @@ impl Session {
         }
     }
 
-    /// Every command that a function waited for has ended.
-    pub(crate) fn released(&mut self, waiter: Waiter) {
+    /// Answers the request whose affected commands have all ended.
+    pub(super) fn complete_waiter(&mut self, waiter: Waiter) {
         match waiter {
             Waiter::Function(id) => {
-                if let Some(at) = self.outcomes.iter().position(|(waiting, _)| *waiting == id) {
-                    let (id, outcome) = self.outcomes.swap_remove(at);
+                if let Some(at) = self.functions.iter().position(|(waiting, _)| *waiting == id) {
+                    let (id, outcome) = self.functions.swap_remove(at);
                     self.connection.complete_task_management(id, outcome);
-                    if self.is_cold && self.outcomes.is_empty() {
-                        // RFC 7143 11.5.1: after a cold reset the target ends its connections to the initiator.
+                    if self.is_cold_reset && self.functions.is_empty() {
+                        // RFC 7143 11.5.1: a cold reset ends the connections of the initiator.
                         self.close("target cold reset".to_owned());
                     }
                 }
             }
-            Waiter::Task(tag) => self.advance(tag, Ok(engine::Reply::Done)),
+            Waiter::Command(tag) => self.on_engine_reply(tag, Ok(engine::Reply::Done)),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The commands of a connection that have been handed to the engine and are not yet answered.
+//! Commands of a session that were dispatched but not yet answered.
 
 use crate::command::program::Program;
-use crate::session::task_management::Hold;
-use crate::unit::counters::Class;
-use crate::unit::qos::Ticket;
+use crate::nexus::ids::Ticket;
+use crate::nexus::inbox::AbortBarrier;
+use crate::unit::counters::CommandClass;
 use crate::unit::view::Attachment;
 use engine::Op;
 use iscsi::target_connection::TargetTaskId;
@@ -11,118 +11,122 @@ use std::sync::Arc;
 use std::time::Instant;
 use types::VolumeId;
 
-/// What becomes of a command that was aborted, once its outcome is certain.
+/// Whether and by whom a command was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It will be answered.
-    Alive,
-    /// Its own session has aborted it: iSCSI has forgotten it, and no answer goes out.
-    Forgotten,
-    /// Another session has aborted it: it is answered TASK ABORTED (SAM-5 5.3.1).
-    TaskAborted,
+pub(super) enum TaskState {
+    /// Not aborted.
+    Active,
+    /// Aborted by its own session. It is not answered, and iSCSI no longer knows it.
+    AbortedBySession,
+    /// Aborted by another session. It is answered TASK ABORTED (SAM-5 5.3.1).
+    AbortedByOther,
 }
 
-/// A command under way.
+/// A command in progress.
 #[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) id: TargetTaskId,
-    pub(crate) attachment: Arc<Attachment>,
-    pub(crate) class: Class,
+pub(super) struct Task {
+    pub(super) id: TargetTaskId,
+    pub(super) attachment: Arc<Attachment>,
+    pub(super) class: CommandClass,
     /// Bytes of the volume that the command covers, for the counters.
-    pub(crate) bytes: u64,
-    /// Bytes that its CDB wants to move, for the residual.
-    pub(crate) wanted: Option<u64>,
-    /// Bytes of the session's budget that its answer may take.
-    pub(crate) reading: u64,
-    pub(crate) started: Instant,
-    pub(crate) fate: Fate,
-    /// Task management functions that wait for the outcome.
-    pub(crate) holds: Vec<Arc<Hold>>,
+    pub(super) bytes: u64,
+    /// Bytes that the CDB requests, for the residual.
+    pub(super) requested: Option<u64>,
+    /// Bytes of the answer that count against the session's limit of unsent bytes.
+    pub(super) reserved_bytes: u64,
+    pub(super) started: Instant,
+    pub(super) state: TaskState,
+    /// Requests that wait for the end of this command.
+    pub(super) barriers: Vec<Arc<AbortBarrier>>,
 }
 
-/// The tasks of a connection. A task has one operation under way at a time, so its place is the operation's tag.
+/// The commands in progress of a session. A command has one operation in progress at a time, so the
+/// index of its slot is the tag of the operation.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
-    places: Vec<Option<(Task, Program)>>,
+pub(super) struct TaskTable {
+    slots: Vec<Option<(Task, Program)>>,
     free: Vec<usize>,
     count: usize,
 }
 
-impl Tasks {
-    /// The tag that the next [`put`](Self::put) will use. The engine may answer before `put`.
-    pub(crate) fn reserve(&mut self) -> u64 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
+impl TaskTable {
+    /// Reserves a tag for a later [`put`](Self::put).
+    pub(super) fn reserve(&mut self) -> u64 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
         });
-        place as u64
+        slot as u64
     }
 
-    /// Keeps a task under a reserved tag.
-    pub(crate) fn put(&mut self, tag: u64, task: Task, program: Program) {
-        if let Some(place) = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at)) {
-            self.count += usize::from(place.is_none());
-            *place = Some((task, program));
+    /// Stores a task under a reserved tag.
+    pub(super) fn put(&mut self, tag: u64, task: Task, program: Program) {
+        if let Some(slot) = usize::try_from(tag).ok().and_then(|at| self.slots.get_mut(at)) {
+            self.count += usize::from(slot.is_none());
+            *slot = Some((task, program));
         }
     }
 
-    /// Takes the task with that tag; its place stays reserved until [`release`](Self::release).
-    pub(crate) fn take(&mut self, tag: u64) -> Option<(Task, Program)> {
-        let task = usize::try_from(tag).ok().and_then(|at| self.places.get_mut(at))?.take()?;
+    /// Takes the task with that tag. The tag stays reserved until [`release`](Self::release).
+    pub(super) fn take(&mut self, tag: u64) -> Option<(Task, Program)> {
+        let task = usize::try_from(tag).ok().and_then(|at| self.slots.get_mut(at))?.take()?;
         self.count -= 1;
         Some(task)
     }
 
-    /// Gives a tag back whose task is gone.
-    pub(crate) fn release(&mut self, tag: u64) {
-        if let Ok(place) = usize::try_from(tag) {
-            self.free.push(place);
+    /// Releases the tag of a task that has ended.
+    pub(super) fn release(&mut self, tag: u64) {
+        if let Ok(slot) = usize::try_from(tag) {
+            self.free.push(slot);
         }
     }
 
-    /// Takes the task that limits keep back under this ticket, if it waits still; its place stays reserved.
-    pub(crate) fn take_held(&mut self, tag: u64, ticket: Ticket) -> Option<(Task, Op, Program)> {
-        let place = self.places.get(usize::try_from(tag).ok()?)?.as_ref()?;
-        if !matches!(&place.1, Program::Held(held) if held.0 == ticket) {
+    /// Takes the throttled task with that ticket, if it still waits. The tag stays reserved.
+    pub(super) fn take_throttled(&mut self, tag: u64, ticket: Ticket) -> Option<(Task, Op, Program)> {
+        let slot = self.slots.get(usize::try_from(tag).ok()?)?.as_ref()?;
+        if !matches!(&slot.1, Program::Throttled(throttled) if throttled.0 == ticket) {
             return None;
         }
         match self.take(tag)? {
-            (task, Program::Held(held)) => Some((task, held.1, held.2)),
+            (task, Program::Throttled(throttled)) => Some((task, throttled.1, throttled.2)),
             _ => None,
         }
     }
 
-    /// Bytes that the answer of such a task may take; none when it waits no longer.
-    pub(crate) fn held_reading(&self, tag: u64, ticket: Ticket) -> u64 {
-        let place = usize::try_from(tag).ok().and_then(|at| self.places.get(at));
-        match place {
-            Some(Some((task, Program::Held(held)))) if held.0 == ticket => task.reading,
+    /// Returns the answer size that a throttled task reserves when it resumes, or 0 if it no longer
+    /// waits.
+    pub(super) fn throttled_bytes(&self, tag: u64, ticket: Ticket) -> u64 {
+        let slot = usize::try_from(tag).ok().and_then(|at| self.slots.get(at));
+        match slot {
+            Some(Some((task, Program::Throttled(throttled)))) if throttled.0 == ticket => task.reserved_bytes,
             _ => 0,
         }
     }
 
-    /// The tasks that were aborted while limits kept them back.
-    pub(crate) fn aborted_held(&self) -> Vec<(u64, Ticket)> {
-        let held = |(tag, place): (usize, &Option<(Task, Program)>)| match place {
-            Some((task, Program::Held(held))) if task.fate != Fate::Alive => Some((tag as u64, held.0)),
+    /// Returns the throttled tasks that were aborted.
+    pub(super) fn aborted_throttled(&self) -> Vec<(u64, Ticket)> {
+        let throttled = |(tag, slot): (usize, &Option<(Task, Program)>)| match slot {
+            Some((task, Program::Throttled(throttled))) if task.state != TaskState::Active => {
+                Some((tag as u64, throttled.0))
+            }
             _ => None,
         };
-        self.places.iter().enumerate().filter_map(held).collect()
+        self.slots.iter().enumerate().filter_map(throttled).collect()
     }
 
-    /// True when no command is under way.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns true if no command is in progress.
+    pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The tasks of a volume, or of all.
-    pub(crate) fn on(&mut self, volume: Option<VolumeId>) -> impl Iterator<Item = &mut Task> {
-        let is_meant = move |task: &&mut Task| volume.is_none_or(|volume| task.attachment.unit.volume == volume);
-        self.places.iter_mut().flatten().map(|(task, _)| task).filter(is_meant)
+    /// Returns the tasks of a volume, or all tasks if `volume` is `None`.
+    pub(super) fn on(&mut self, volume: Option<VolumeId>) -> impl Iterator<Item = &mut Task> {
+        let is_wanted = move |task: &&mut Task| volume.is_none_or(|volume| task.attachment.unit.volume == volume);
+        self.slots.iter_mut().flatten().map(|(task, _)| task).filter(is_wanted)
     }
 
-    /// The tasks that iSCSI knows by these names.
-    pub(crate) fn named<'a>(&'a mut self, ids: &'a [TargetTaskId]) -> impl Iterator<Item = &'a mut Task> {
-        self.places.iter_mut().flatten().map(|(task, _)| task).filter(|task| ids.contains(&task.id))
+    /// Returns the tasks with these iSCSI task identifiers.
+    pub(super) fn with_ids<'a>(&'a mut self, ids: &'a [TargetTaskId]) -> impl Iterator<Item = &'a mut Task> {
+        self.slots.iter_mut().flatten().map(|(task, _)| task).filter(|task| ids.contains(&task.id))
     }
 }

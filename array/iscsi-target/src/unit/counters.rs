@@ -1,15 +1,15 @@
-//! What each logical unit has been asked and how long it took, so that nobody must guess whether an offload was used.
+//! Per-volume command counters. They show, among other things, whether a host uses the offloads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Kinds of commands that are counted apart.
+/// Kinds of commands that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Class {
+pub enum CommandClass {
     /// READ and VERIFY.
     Read,
-    /// WRITE, WRITE AND VERIFY, ORWRITE.
+    /// WRITE, WRITE AND VERIFY, ORWRITE and WRITE ATOMIC.
     Write,
     /// COMPARE AND WRITE: VAAI's ATS.
     CompareAndWrite,
@@ -17,15 +17,15 @@ pub enum Class {
     Copy,
     /// WRITE SAME without deallocation: VAAI's Zero.
     WriteSame,
-    /// UNMAP, and WRITE SAME with UNMAP: VAAI's Delete.
+    /// UNMAP, and WRITE SAME with the UNMAP bit: VAAI's Delete.
     Unmap,
     /// SYNCHRONIZE CACHE.
     Flush,
-    /// Everything else.
+    /// All other commands.
     Other,
 }
 
-impl Class {
+impl CommandClass {
     /// All classes, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Read,
@@ -39,9 +39,9 @@ impl Class {
     ];
 }
 
-impl Class {
-    /// Commands of this class take space, or give it back.
-    pub(crate) fn uses_space(self) -> bool {
+impl CommandClass {
+    /// Returns true if commands of this class allocate or free space.
+    pub(crate) fn changes_space(self) -> bool {
         matches!(self, Self::Write | Self::CompareAndWrite | Self::Copy | Self::WriteSame | Self::Unmap)
     }
 }
@@ -54,26 +54,27 @@ struct Counter {
     nanoseconds: AtomicU64,
 }
 
-/// The counters of one logical unit. They only grow, from zero at the start of the program.
+/// Command counters of one logical unit. They start at zero with the process and only increase.
 #[derive(Debug, Default)]
-pub struct Counters([Counter; Class::ALL.len()]);
+pub struct UnitCounters([Counter; CommandClass::ALL.len()]);
 
-/// What the counters of one class say.
+/// Counter values of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCount {
-    /// Commands answered, whatever the status.
+    /// Commands answered, with any status.
     pub commands: u64,
-    /// Those of them that were not answered GOOD.
+    /// Commands answered with a status other than GOOD.
     pub errors: u64,
-    /// Bytes of the volume that the GOOD ones covered: a WRITE SAME of 1 MiB counts 1 MiB.
+    /// Bytes of the volume covered by commands with status GOOD. A WRITE SAME of 1 MiB counts
+    /// 1 MiB.
     pub bytes: u64,
-    /// Sum of the times from the command's dispatch to its answer.
+    /// Sum of the times from dispatch to answer.
     pub nanoseconds: u64,
 }
 
-impl Counters {
-    /// Counts one answered command.
-    pub fn record(&self, class: Class, good: bool, bytes: u64, took: Duration) {
+impl UnitCounters {
+    /// Counts one answered command. `good` is true for status GOOD; only then `bytes` are counted.
+    pub fn record(&self, class: CommandClass, good: bool, bytes: u64, took: Duration) {
         let counter = &self.0[class as usize];
         counter.commands.fetch_add(1, Ordering::Relaxed);
         if good {
@@ -84,8 +85,8 @@ impl Counters {
         counter.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The present values of `class`.
-    pub fn get(&self, class: Class) -> ClassCount {
+    /// Returns the current values of `class`.
+    pub fn get(&self, class: CommandClass) -> ClassCount {
         let counter = &self.0[class as usize];
         ClassCount {
             commands: counter.commands.load(Ordering::Relaxed),
@@ -101,12 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_counted_apart_and_failures_move_no_bytes() {
-        let counters = Counters::default();
-        counters.record(Class::Copy, true, 1 << 20, Duration::from_nanos(10));
-        counters.record(Class::Copy, false, 1 << 20, Duration::from_nanos(5));
-        assert_eq!(counters.get(Class::Copy), ClassCount { commands: 2, errors: 1, bytes: 1 << 20, nanoseconds: 15 });
-        for class in Class::ALL.into_iter().filter(|class| *class != Class::Copy) {
+    fn counters_separate_classes_and_skip_failed_bytes() {
+        let counters = UnitCounters::default();
+        counters.record(CommandClass::Copy, true, 1 << 20, Duration::from_nanos(10));
+        counters.record(CommandClass::Copy, false, 1 << 20, Duration::from_nanos(5));
+        let expected = ClassCount { commands: 2, errors: 1, bytes: 1 << 20, nanoseconds: 15 };
+        assert_eq!(counters.get(CommandClass::Copy), expected);
+        for class in CommandClass::ALL.into_iter().filter(|class| *class != CommandClass::Copy) {
             assert_eq!(counters.get(class), ClassCount::default(), "{class:?}");
         }
     }

@@ -1,17 +1,17 @@
-//! Logical units: what is common to all sessions that see a volume.
+//! Logical units: the state of a volume that all its sessions share.
 
-use crate::nexus::inbox::Event;
-use crate::nexus::{Nexus, NexusId};
-use crate::session::task_management::Hold;
-use crate::unit::counters::Counters;
-use crate::unit::limits::Limits;
-use crate::unit::reservation::Held;
-use crate::unit::thresholds::Provisioning;
-use catalog::Catalog;
-use engine::Service;
+use crate::nexus::Nexus;
+use crate::nexus::ids::NexusId;
+use crate::nexus::inbox::{AbortBarrier, SessionEvent};
+use crate::unit::counters::UnitCounters;
+use crate::unit::limits::QosLimits;
+use crate::unit::reservation::UnitReservations;
+use crate::unit::thresholds::{ThresholdState, Usage};
+use catalog::{Catalog, CatalogState};
+use engine::{Service, Space};
 use parking_lot::Mutex;
 use scsi::mode::ModeSettings;
-use scsi::{Asc, Sense, SenseFormat, asc};
+use scsi::{Asc, Sense, SenseFormat, asc, persistent_reservation};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use types::VolumeId;
 /// A logical unit.
 pub(crate) struct LogicalUnit {
     pub(crate) volume: VolumeId,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<UnitCounters>,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
-    pub(crate) held: Held,
-    pub(crate) provisioning: Mutex<Provisioning>,
-    pub(crate) limits: Limits,
+    pub(crate) reservations: UnitReservations,
+    pub(crate) thresholds: Mutex<ThresholdState>,
+    pub(crate) limits: QosLimits,
     settings: Mutex<ModeSettings>,
-    /// SWP and D_SENSE of `settings`, to be read without the lock by every command.
+    /// SWP and D_SENSE of `settings`. Every command reads them, without the lock.
     is_write_protected: AtomicBool,
     has_descriptor_sense: AtomicBool,
 }
@@ -37,89 +37,122 @@ impl LogicalUnit {
             volume,
             counters: Arc::default(),
             nexuses: Mutex::default(),
-            held: Held::load(service, volume),
-            provisioning: Mutex::default(),
-            limits: Limits::default(),
+            reservations: UnitReservations::load(service, volume),
+            thresholds: Mutex::default(),
+            limits: QosLimits::default(),
             settings: Mutex::default(),
             is_write_protected: AtomicBool::new(false),
             has_descriptor_sense: AtomicBool::new(false),
         }
     }
 
-    /// A session sees the unit from now on. It is told of thresholds that were reached before it came.
+    /// Adds a nexus. It is notified of thresholds that were reached before.
     pub(crate) fn join(&self, nexus: &Arc<Nexus>) {
-        let provisioning = self.provisioning.lock();
+        let thresholds = self.thresholds.lock();
         let mut nexuses = self.nexuses.lock();
         if !nexuses.iter().any(|known| known.id == nexus.id) {
             nexuses.push(nexus.clone());
-            provisioning.reached().for_each(|resource| nexus.tell(self.volume, resource.threshold_reached()));
+            thresholds.reached().for_each(|resource| nexus.raise_sense(self.volume, resource.threshold_reached()));
         }
     }
 
-    /// A session sees the unit no longer.
+    /// Removes a nexus, and the reservations that end with it.
     pub(crate) fn leave(&self, nexus: &Nexus) {
         self.nexuses.lock().retain(|known| known.id != nexus.id);
-        self.held.nexus_lost(nexus);
+        self.reservations.nexus_lost(nexus);
     }
 
     /// Establishes a unit attention condition for every nexus but `except`.
-    pub(crate) fn attend(&self, except: Option<NexusId>, asc: Asc) {
+    pub(crate) fn raise(&self, except: Option<NexusId>, asc: Asc) {
         for nexus in self.nexuses.lock().iter().filter(|nexus| Some(nexus.id) != except) {
             nexus.raise(self.volume, asc);
         }
     }
 
-    /// Establishes a unit attention condition with more than its code, for every nexus.
-    pub(crate) fn attend_with(&self, sense: Sense) {
-        self.nexuses.lock().iter().for_each(|nexus| nexus.tell(self.volume, sense));
-    }
-
-    /// Has the nexuses that are `meant` abort their commands on this unit.
-    pub(crate) fn abort_tasks(&self, meant: impl Fn(&Nexus) -> bool, hold: &Arc<Hold>) {
-        for nexus in self.nexuses.lock().iter().filter(|nexus| meant(nexus)) {
-            nexus.inbox.post(Event::Abort { volume: Some(self.volume), hold: hold.clone() });
+    /// Establishes unit attention conditions for the nexuses that lost a registration or
+    /// reservation.
+    pub(crate) fn raise_for(&self, attentions: &[(persistent_reservation::NexusId, Asc)]) {
+        for (id, asc) in attentions {
+            for nexus in self.nexuses.lock().iter().filter(|nexus| nexus.reservation_id == *id) {
+                nexus.raise(self.volume, *asc);
+            }
         }
     }
 
-    /// Calls `act` for every nexus that sees the unit.
-    pub(crate) fn each_nexus(&self, act: impl FnMut(&Arc<Nexus>)) {
-        self.nexuses.lock().iter().for_each(act);
+    /// Aborts the commands on this unit of all nexuses for which `applies` returns true.
+    pub(crate) fn abort_commands(&self, applies: impl Fn(&Nexus) -> bool, barrier: &Arc<AbortBarrier>) {
+        for nexus in self.nexuses.lock().iter().filter(|nexus| applies(nexus)) {
+            nexus.inbox.post(SessionEvent::Abort { volume: Some(self.volume), barrier: barrier.clone() });
+        }
     }
 
-    /// SWP of the Control mode page: writes are refused.
+    /// Returns true if SWP of the Control mode page is set: writes are refused.
     pub(crate) fn is_write_protected(&self) -> bool {
         self.is_write_protected.load(Ordering::Relaxed)
     }
 
-    /// The format of sense data: D_SENSE of the Control mode page.
+    /// Returns the format of sense data, from D_SENSE of the Control mode page.
     pub(crate) fn sense_format(&self) -> SenseFormat {
         SenseFormat::from_bit(self.has_descriptor_sense.load(Ordering::Relaxed))
     }
 
-    /// The mode parameters in force. WCE is the array's, not the unit's.
+    /// Returns the current mode parameters. WCE is a property of the array and is not included.
     pub(crate) fn mode_settings(&self) -> ModeSettings {
         *self.settings.lock()
     }
 
-    /// Changes the mode parameters; every nexus but the one that did it is told (SPC-4 6.11).
+    /// Changes the mode parameters. Every nexus except `by` gets a unit attention condition
+    /// (SPC-4 6.11).
     pub(crate) fn set_mode(&self, by: Option<NexusId>, settings: ModeSettings) {
-        // WCE is the array's: it is not kept here.
+        // WCE is a property of the array and is not stored here.
         let settings = ModeSettings { write_cache: false, ..settings };
         let old = std::mem::replace(&mut *self.settings.lock(), settings);
         self.is_write_protected.store(settings.write_protect, Ordering::Relaxed);
         self.has_descriptor_sense.store(settings.descriptor_sense, Ordering::Relaxed);
         if old != settings {
-            self.attend(by, asc::MODE_PARAMETERS_CHANGED);
+            self.raise(by, asc::MODE_PARAMETERS_CHANGED);
         }
     }
 
-    /// A logical unit reset (SAM-5 6.3.3), told to every nexus, the one that asked for it included.
+    /// Resets the logical unit (SAM-5 6.3.3) and establishes the condition `asc` for every nexus,
+    /// including the requester.
     pub(crate) fn reset(&self, asc: Asc) {
-        self.held.reset();
+        self.reservations.reset();
         *self.settings.lock() = ModeSettings::default();
         self.is_write_protected.store(false, Ordering::Relaxed);
         self.has_descriptor_sense.store(false, Ordering::Relaxed);
-        self.attend(None, asc);
+        self.raise(None, asc);
+    }
+
+    /// Applies the QoS limits and thresholds of the catalog, and the usage of the pool.
+    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
+        let volume = state.volume_by_id(self.volume);
+        self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default());
+        self.check_thresholds(state, service, pool);
+    }
+
+    /// Compares usage with the thresholds, and notifies every nexus of changed and of newly reached
+    /// thresholds.
+    fn check_thresholds(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
+        let volume = service.volume_space(self.volume).unwrap_or_default();
+        let volume_percent = state.volume_by_id(self.volume).and_then(|volume| volume.threshold_percent);
+        let pool_usage = Usage {
+            threshold_percent: state.array().settings.threshold_percent,
+            used: pool.used,
+            total: pool.capacity,
+        };
+        let volume_usage = Usage { threshold_percent: volume_percent, used: volume.written, total: volume.provisioned };
+        // The lock is held until all nexuses are notified. A nexus that joins concurrently is
+        // notified either here or by `join`, but not twice.
+        let mut thresholds = self.thresholds.lock();
+        let (has_changed, reached) = thresholds.observe(pool_usage, volume_usage);
+        if has_changed {
+            self.raise(None, asc::MODE_PARAMETERS_CHANGED);
+        }
+        for resource in reached {
+            let sense: Sense = resource.threshold_reached();
+            self.nexuses.lock().iter().for_each(|nexus| nexus.raise_sense(self.volume, sense));
+        }
     }
 }
 
@@ -129,20 +162,20 @@ impl std::fmt::Debug for LogicalUnit {
     }
 }
 
-/// All logical units that some session has seen since the start.
-pub(crate) struct Units {
+/// All logical units that a session has seen since the start of the process.
+pub(crate) struct LogicalUnits {
     service: Arc<dyn Service>,
     catalog: Arc<Catalog>,
     units: Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>,
 }
 
-impl Units {
-    /// No unit yet. Reservations that outlive the power are read from `service`.
+impl LogicalUnits {
+    /// Creates an empty table. `service` holds the stored reservations.
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>) -> Self {
         Self { service, catalog, units: Mutex::default() }
     }
 
-    /// The unit of a volume.
+    /// Returns the logical unit of a volume; creates it on first use.
     pub(crate) fn get(&self, volume: VolumeId) -> Arc<LogicalUnit> {
         let mut units = self.units.lock();
         let unit = units.entry(volume).or_insert_with(|| {
@@ -153,7 +186,7 @@ impl Units {
         unit.clone()
     }
 
-    /// All units.
+    /// Returns all logical units.
     pub(crate) fn all(&self) -> Vec<Arc<LogicalUnit>> {
         self.units.lock().values().cloned().collect()
     }

@@ -1,47 +1,47 @@
-//! Limits of a volume: bytes and commands per second, over all hosts that see it.
+//! QoS scheduler of a volume: limits of bytes and commands per second, over all hosts.
 //!
-//! A command that the limits have no room for waits in the volume's [`Queue`], in the lane of its nexus. Nexuses take
-//! turns by what they have had, so that a host with a deep queue does not push one with a shallow queue aside.
+//! A command above the limits waits in the [`Queue`] of its volume. Nexuses are served by the
+//! volume time that they have used, so a host with a deep queue does not delay one with a shallow
+//! queue.
 //!
-//! COMPARE AND WRITE and transfers of one block are what clusters live by: locks and heartbeats, of which a late one
-//! makes a host believe that its datastore is lost. They go before all others, and may run up to half the limits into
-//! debt that the others then pay. So they wait only when they alone ask for more than half of what the volume may do.
+//! COMPARE AND WRITE and single-block transfers are urgent: they are the locks and heartbeats of
+//! clusters, and a late heartbeat makes a host consider its datastore lost. Urgent commands go
+//! first and may exceed the limits by up to half; the other commands pay for that later. Urgent
+//! commands therefore wait only if they alone need more than half of the limits.
 //!
-//! Time comes from outside, as what has passed since some instant of the caller's; nothing here waits or wakes.
+//! The caller passes the time, as a duration since an origin of its choice. Nothing here blocks,
+//! sleeps or wakes a task.
 
-use crate::nexus::NexusId;
+use crate::nexus::ids::{NexusId, Ticket};
 use catalog::Qos;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// How far ahead of its rate a volume may be: what it may do at once after it has been idle. Much shorter than what a
-/// person or a benchmark sees, longer than the batches in which commands arrive.
+/// Burst after idle time: a volume may run ahead of its rate by this much. A burst is too short to
+/// affect a benchmark, but longer than a batch of commands.
 const BURST: Duration = Duration::from_millis(20);
 
-/// What a command costs.
+/// Cost of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Bytes that go over the wire. An offload moves none: that is what it is for.
+    /// Bytes on the wire. An offload has none.
     pub(crate) bytes: u64,
-    /// A lock or a heartbeat.
+    /// True for a lock or a heartbeat.
     pub(crate) is_urgent: bool,
 }
 
-/// Names a command that waits, for as long as the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ticket(u64);
-
-/// What becomes of a command that asks.
+/// Answer to [`Queue::request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It goes at once.
+    /// The command may start now.
     Go,
-    /// It waits. `is_first`: nobody waited before, so somebody has to call [`Queue::release`] from now on.
+    /// The command waits. `is_first` is true if the queue was empty; the caller must then begin to
+    /// call [`Queue::release`].
     Wait { ticket: Ticket, is_first: bool },
 }
 
-/// One limit: so much per second. What has been admitted is due at its rate, at `due` all of it.
+/// One limit, as a rate per second. At `due`, the rate has paid for everything admitted so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     rate: Option<NonZeroU64>,
@@ -49,7 +49,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// The time that so much takes at the rate.
+    /// Returns the time that `amount` takes at the rate.
     fn time_of(&self, amount: u64) -> Duration {
         let Some(rate) = self.rate else { return Duration::ZERO };
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(rate.get());
@@ -62,13 +62,13 @@ impl Meter {
         }
     }
 
-    /// When the next command may go.
+    /// Returns when the next command may start.
     fn opens(&self) -> Duration {
         if self.rate.is_some() { self.due.saturating_sub(BURST) } else { Duration::ZERO }
     }
 
-    /// Goes on with another rate. What is due already is due in proportion: a debt of a slow past does not hold up a
-    /// fast future.
+    /// Changes the rate. The outstanding debt is scaled with it, so that debt from a low rate does
+    /// not delay commands under a high rate.
     fn set(&mut self, now: Duration, rate: Option<NonZeroU64>) {
         let debt = self.due.saturating_sub(now).as_nanos();
         let (old, new) = (self.rate.map_or(0, NonZeroU64::get), rate.map_or(u64::MAX, NonZeroU64::get));
@@ -78,7 +78,7 @@ impl Meter {
     }
 }
 
-/// The two limits together.
+/// Both limits of a volume.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meters {
     commands: Meter,
@@ -95,7 +95,7 @@ impl Meters {
         self.commands.opens().max(self.bytes.opens())
     }
 
-    /// What a command costs of the volume's time: by whichever limit it uses more.
+    /// Returns the volume time that a command uses: the longer of its times under the two limits.
     fn time_of(&self, cost: Cost) -> Duration {
         self.commands.time_of(1).max(self.bytes.time_of(cost.bytes))
     }
@@ -106,19 +106,21 @@ impl Meters {
     }
 }
 
-/// The commands of one nexus that wait, in their order.
+/// The waiting commands of one nexus, in order of arrival.
 #[derive(Debug)]
 struct Line<T> {
-    /// What the nexus has had of the volume's time, on the clock of its lane.
-    had: Duration,
+    /// The volume time that the nexus has used, on the clock of its lane.
+    used: Duration,
     commands: VecDeque<(Ticket, Cost, T)>,
 }
 
-/// Commands of one urgency that wait. The nexus that has had least goes next (start-time fair queueing).
+/// The waiting commands of one urgency. The nexus that has used the least time is served next
+/// (start-time fair queueing).
 #[derive(Debug)]
 struct Lane<T> {
     lines: BTreeMap<NexusId, Line<T>>,
-    /// What the nexus that went last had had. One that comes starts here: having been away saves nothing up.
+    /// The used time of the nexus that was served last. A nexus that arrives starts at this value,
+    /// so idle time earns no credit.
     clock: Duration,
 }
 
@@ -133,17 +135,17 @@ impl<T> Lane<T> {
 
     fn push(&mut self, nexus: NexusId, ticket: Ticket, cost: Cost, command: T) {
         let clock = self.clock;
-        let line = self.lines.entry(nexus).or_insert_with(|| Line { had: clock, commands: VecDeque::new() });
+        let line = self.lines.entry(nexus).or_insert_with(|| Line { used: clock, commands: VecDeque::new() });
         line.commands.push_back((ticket, cost, command));
     }
 
-    /// Takes the next command; `time_of` says what it costs.
+    /// Takes the next command. `time_of` returns the volume time of a cost.
     fn pop(&mut self, time_of: impl Fn(Cost) -> Duration) -> Option<(Ticket, Cost, T)> {
-        let nexus = *self.lines.iter().min_by_key(|(_, line)| line.had)?.0;
+        let nexus = *self.lines.iter().min_by_key(|(_, line)| line.used)?.0;
         let line = self.lines.get_mut(&nexus)?;
         let next = line.commands.pop_front()?;
-        self.clock = line.had;
-        line.had = line.had.saturating_add(time_of(next.1));
+        self.clock = line.used;
+        line.used = line.used.saturating_add(time_of(next.1));
         if line.commands.is_empty() {
             self.lines.remove(&nexus);
         }
@@ -161,11 +163,11 @@ impl<T> Lane<T> {
     }
 }
 
-/// The commands of a volume, under its limits. `T` is what the caller finds a command again by.
+/// The throttled commands of a volume. `T` identifies a command to the caller.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     all: Meters,
-    /// Of the urgent commands alone: half of the limits.
+    /// Half of the limits, charged for urgent commands only.
     urgent: Meters,
     urgent_lane: Lane<T>,
     lane: Lane<T>,
@@ -180,7 +182,7 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Sets the limits; what waits goes on under the new ones from the next [`release`](Self::release) on.
+    /// Sets the limits. The next [`release`](Self::release) applies them to waiting commands.
     pub(crate) fn set(&mut self, now: Duration, qos: Qos) {
         let rate = |limit: Option<u64>| limit.map(|limit| NonZeroU64::new(limit).unwrap_or(NonZeroU64::MIN));
         let half = |limit: Option<u64>| rate(limit.map(|limit| limit / 2));
@@ -188,13 +190,14 @@ impl<T> Queue<T> {
         self.urgent.set(now, half(qos.iops_limit), half(qos.bandwidth_limit));
     }
 
-    /// Nothing waits.
+    /// Returns true if no command waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.urgent_lane.is_empty() && self.lane.is_empty()
     }
 
-    /// A command arrives. Where it has to wait, `command` is given back by [`release`](Self::release) when it may go.
-    pub(crate) fn ask(&mut self, now: Duration, nexus: NexusId, cost: Cost, command: T) -> Admission {
+    /// Requests to start a command. If it has to wait, [`release`](Self::release) returns `command`
+    /// once it may start.
+    pub(crate) fn request(&mut self, now: Duration, nexus: NexusId, cost: Cost, command: T) -> Admission {
         let is_alone = self.urgent_lane.is_empty() && (cost.is_urgent || self.lane.is_empty());
         if is_alone && self.opens(cost.is_urgent) <= now {
             self.charge(now, cost);
@@ -208,7 +211,8 @@ impl<T> Queue<T> {
         Admission::Wait { ticket, is_first }
     }
 
-    /// Lets go what may go by now, in its order. Answers when to call again; `None` when nothing waits any more.
+    /// Appends the commands that may start by `now` to `admitted`, in order. Returns when to call
+    /// again, or `None` if no command waits.
     pub(crate) fn release(&mut self, now: Duration, admitted: &mut Vec<(Ticket, T)>) -> Option<Duration> {
         loop {
             let lane = if !self.urgent_lane.is_empty() && self.opens(true) <= now {
@@ -228,12 +232,13 @@ impl<T> Queue<T> {
         urgent.into_iter().chain(other).min()
     }
 
-    /// A command waits no longer: it was aborted. False when it has gone already.
+    /// Removes an aborted command. Returns false if it has already been released.
     pub(crate) fn cancel(&mut self, nexus: NexusId, ticket: Ticket) -> bool {
         self.urgent_lane.cancel(nexus, ticket) || self.lane.cancel(nexus, ticket)
     }
 
-    /// When the next command of that urgency may go. Urgent ones that keep others waiting have their half and no more.
+    /// Returns when the next command of that urgency may start. While other commands wait, urgent
+    /// ones are restricted to their half of the limits.
     fn opens(&self, is_urgent: bool) -> Duration {
         match (is_urgent, self.lane.is_empty()) {
             (false, _) => self.all.opens(),

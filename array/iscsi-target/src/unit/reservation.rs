@@ -1,146 +1,197 @@
-//! Reservations of a logical unit: persistent ones and those of RESERVE(6), over the state machine of `scsi`.
+//! Reservations of a logical unit, persistent and RESERVE(6), on the state machine of `scsi`.
 
-use crate::command::outcome::{Outcome, whole};
-use crate::command::program::Step;
 use crate::nexus::Nexus;
-use crate::session::Session;
-use crate::unit::logical_unit::LogicalUnit;
-use crate::unit::view::Attachment;
-use bytes::Bytes;
 use catalog::reservations_key;
-use engine::{Change, Op, OpError, Reply, Service, Sink};
+use engine::{Change, Op, Service};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, Transfer};
-use scsi::persistent_reservation::{NexusId, OutAction, Refusal, Reservations};
+use scsi::persistent_reservation::{InAction, NexusId, OutAction, Outcome, Refusal, ReservationType, Reservations};
 use scsi::{Asc, Sense, asc};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::{Lba, VolumeId};
 
-/// The longest PERSISTENT RESERVE OUT parameter list that is looked at.
-const MAX_LIST_BYTES: u32 = 1 << 16;
-
-/// A read, and a write, to ask what a nexus may do with a logical unit that a copy names.
+/// A read and a write, used to ask what a nexus may do with a logical unit.
 const ONE_BLOCK: Transfer = Transfer { size: CdbSize::Sixteen, lba: Lba(0), blocks: 1, dpo: false, fua: false };
-pub(crate) const READ: Command = Command::Read(ONE_BLOCK);
-pub(crate) const WRITE: Command = Command::Write(ONE_BLOCK);
+const READ: Command = Command::Read(ONE_BLOCK);
+const WRITE: Command = Command::Write(ONE_BLOCK);
 
 /// The reservations of one logical unit.
-pub(crate) struct Held {
+pub(crate) struct UnitReservations {
     state: Mutex<State>,
-    /// False: nobody holds a reservation, and no command need take the lock to find out.
+    /// If false, no reservation is held, and a command need not take the lock.
     is_reserved: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    now: Reservations,
-    /// What is being stored, and holds as soon as it is. Until then no other change that must be stored begins.
-    next: Option<Reservations>,
+    current: Reservations,
+    /// The state that is being stored and takes effect once it is. Until then, further changes are
+    /// answered BUSY.
+    pending: Option<Reservations>,
 }
 
-/// What a PERSISTENT RESERVE OUT has changed, or changes when that is stored.
-pub(crate) struct Changed {
-    /// What must be stored before (APTPL).
+/// Why a reservation command failed.
+#[derive(Debug)]
+pub(crate) enum ReservationError {
+    /// An earlier change is still being stored.
+    Busy,
+    /// RESERVATION CONFLICT.
+    Conflict,
+    /// CHECK CONDITION.
+    Check(Sense),
+}
+
+impl From<Refusal> for ReservationError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict => Self::Conflict,
+            Refusal::Check(sense) => Self::Check(sense),
+        }
+    }
+}
+
+/// A PERSISTENT RESERVE OUT command.
+pub(crate) struct ReserveOut<'a> {
+    pub(crate) action: OutAction,
+    pub(crate) kind: Option<ReservationType>,
+    /// The parameter list.
+    pub(crate) list: &'a [u8],
+    /// The relative identifier of the target port.
+    pub(crate) port: u16,
+}
+
+/// The result of a PERSISTENT RESERVE OUT.
+pub(crate) struct ReservationChange {
+    /// The operation that must succeed before the change takes effect (APTPL). Without one, the
+    /// change is in effect already.
     pub(crate) store: Option<Op>,
-    /// What the host is told when there is no room for that (SPC-4 5.13.7, 5.13.9): nothing has changed then.
-    pub(crate) lacking: Asc,
-    /// Unit attentions to establish.
+    /// The sense code if the pool has no space for `store` (SPC-4 5.13.7, 5.13.9). In that case
+    /// nothing changes.
+    pub(crate) no_space: Asc,
+    /// Unit attention conditions to establish.
     pub(crate) attentions: Vec<(NexusId, Asc)>,
     /// Nexuses whose commands are to be aborted.
     pub(crate) aborted: Vec<NexusId>,
 }
 
-/// Takes the engine's answer to the storing of reservations: with it they come into force, whatever has become of the session.
-pub(crate) struct Keeper {
-    pub(crate) unit: Arc<LogicalUnit>,
-    pub(crate) attentions: Vec<(NexusId, Asc)>,
-    pub(crate) sink: Arc<dyn Sink>,
-}
-
-impl Sink for Keeper {
-    fn complete(&self, tag: u64, result: Result<Reply, OpError>) {
-        self.unit.held.settle(result.is_ok());
-        if result.is_ok() {
-            self.unit.attend_named(&self.attentions);
-        }
-        self.sink.complete(tag, result);
-    }
-}
-
-impl Held {
-    /// The reservations that were stored, as they are after a loss of power (SPC-4 5.13.4).
+impl UnitReservations {
+    /// Loads the stored reservations, in their state after a power loss (SPC-4 5.13.4).
     pub(crate) fn load(service: &dyn Service, volume: VolumeId) -> Self {
         let state = service.get(&reservations_key(volume)).map_or(Ok(Reservations::default()), |image| {
             Reservations::from_image(&image).map(Reservations::after_power_loss)
         });
         let state = state.unwrap_or_else(|error| {
-            tracing::error!(%volume, "stored reservations are lost: {error}");
+            tracing::error!(%volume, "stored reservations discarded: {error}");
             Reservations::default()
         });
-        let held = Self { state: Mutex::default(), is_reserved: AtomicBool::new(false) };
-        held.change(|held| held.now = state);
-        held
+        let reservations = Self { state: Mutex::default(), is_reserved: AtomicBool::new(false) };
+        reservations.update(|reservations| reservations.current = state);
+        reservations
     }
 
-    fn change<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn update<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = act(&mut state);
-        // Whether anything is reserved is asked for somebody who is not registered.
-        let stranger = NexusId::of_port(b"", 0);
-        self.is_reserved.store(state.now.check(&stranger, &WRITE).is_err(), Ordering::Release);
+        // Every reservation type conflicts with the writes of an unregistered nexus.
+        let unregistered = NexusId::of_port(b"", 0);
+        self.is_reserved.store(state.current.check(&unregistered, &WRITE).is_err(), Ordering::Release);
         result
     }
 
-    /// What was being stored is in force, or came to nothing.
-    fn settle(&self, is_stored: bool) {
-        self.change(|state| {
-            if let Some(next) = state.next.take().filter(|_| is_stored) {
-                state.now = next;
+    /// Ends the storing of a change. The change takes effect if `is_stored` is true; otherwise it
+    /// is discarded.
+    pub(crate) fn finish_store(&self, is_stored: bool) {
+        self.update(|state| {
+            if let Some(pending) = state.pending.take().filter(|_| is_stored) {
+                state.current = pending;
             }
         });
     }
 
-    /// True when a reservation of another nexus forbids the command.
+    /// Returns true if `command` of `nexus` conflicts with a reservation.
     #[inline]
     pub(crate) fn forbids(&self, nexus: &Nexus, command: &Command) -> bool {
-        self.is_reserved.load(Ordering::Acquire) && self.state.lock().now.check(&nexus.name, command).is_err()
+        self.is_reserved.load(Ordering::Acquire)
+            && self.state.lock().current.check(&nexus.reservation_id, command).is_err()
     }
 
-    /// The session of a nexus has ended.
+    /// Returns true if reads of `nexus` conflict with a reservation.
+    pub(crate) fn forbids_reads(&self, nexus: &Nexus) -> bool {
+        self.forbids(nexus, &READ)
+    }
+
+    /// Returns true if writes of `nexus` conflict with a reservation.
+    pub(crate) fn forbids_writes(&self, nexus: &Nexus) -> bool {
+        self.forbids(nexus, &WRITE)
+    }
+
+    /// Handles the loss of a nexus.
     pub(crate) fn nexus_lost(&self, nexus: &Nexus) {
-        self.each(|reservations| reservations.nexus_lost(&nexus.name));
+        self.update_both(|reservations| reservations.nexus_lost(&nexus.reservation_id));
     }
 
-    /// The logical unit is reset.
+    /// Handles a reset of the logical unit.
     pub(crate) fn reset(&self) {
-        self.each(Reservations::reset);
+        self.update_both(Reservations::reset);
     }
 
-    /// What happens without anybody's asking happens to what is being stored, too.
-    fn each(&self, act: impl Fn(&mut Reservations)) {
+    /// Applies an event to the current state, and also to a state that is being stored.
+    fn update_both(&self, act: impl Fn(&mut Reservations)) {
+        self.update(|state| {
+            act(&mut state.current);
+            state.pending.iter_mut().for_each(&act);
+        });
+    }
+
+    /// Executes a command that changes reservations, unless an earlier change is being stored.
+    fn change<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Refusal>) -> Result<T, ReservationError> {
+        self.update(|state| match state.pending {
+            Some(_) => Err(ReservationError::Busy),
+            None => Ok(act(state)?),
+        })
+    }
+
+    /// RESERVE(6).
+    pub(crate) fn reserve_classic(&self, nexus: &Nexus) -> Result<(), ReservationError> {
+        self.change(|state| state.current.reserve_classic(&nexus.reservation_id))
+    }
+
+    /// RELEASE(6).
+    pub(crate) fn release_classic(&self, nexus: &Nexus) -> Result<(), ReservationError> {
+        self.change(|state| state.current.release_classic(&nexus.reservation_id))
+    }
+
+    /// PERSISTENT RESERVE IN: returns the parameter data.
+    pub(crate) fn read(&self, action: InAction) -> Vec<u8> {
+        self.state.lock().current.read(action)
+    }
+
+    /// PERSISTENT RESERVE OUT. If the result has an operation to store, the caller must submit it
+    /// and then call [`finish_store`](Self::finish_store).
+    pub(crate) fn reserve_out(
+        &self,
+        volume: VolumeId,
+        nexus: &Nexus,
+        request: &ReserveOut<'_>,
+    ) -> Result<ReservationChange, ReservationError> {
         self.change(|state| {
-            act(&mut state.now);
-            state.next.iter_mut().for_each(&act);
-        });
-    }
-
-    /// Does a command that changes reservations; one at a time where they have to be stored.
-    fn ask(&self, act: impl FnOnce(&mut State) -> Result<Step, Refusal>) -> Result<Step, Sense> {
-        let done = self.change(|state| match state.next {
-            Some(_) => Ok(Outcome::BUSY.into()),
-            None => act(state),
-        });
-        match done {
-            Ok(step) => Ok(step),
-            Err(Refusal::Conflict) => Ok(Outcome::CONFLICT.into()),
-            Err(Refusal::Check(sense)) => Err(sense),
-        }
+            let mut next = state.current.clone();
+            let Outcome { changed, attentions, aborted } =
+                next.apply(&nexus.reservation_id, request.action, request.kind, request.list, &[request.port])?;
+            let must_store = (changed && next.persists()) || state.current.persists() != next.persists();
+            let store = must_store.then(|| Op::Change(vec![stored_value(&next, volume)]));
+            match &store {
+                Some(_) => state.pending = Some(next),
+                None => state.current = next,
+            }
+            Ok(ReservationChange { store, no_space: no_space_code(request.action), attentions, aborted })
+        })
     }
 }
 
-/// The sense of a change that cannot be stored: of who asked to be registered, or to reserve.
-fn lacking(action: OutAction) -> Asc {
+/// Returns the sense code for a change that cannot be stored: registration or reservation
+/// resources.
+fn no_space_code(action: OutAction) -> Asc {
     match action {
         OutAction::Register | OutAction::RegisterAndIgnoreExistingKey | OutAction::RegisterAndMove => {
             asc::INSUFFICIENT_REGISTRATION_RESOURCES
@@ -149,62 +200,9 @@ fn lacking(action: OutAction) -> Asc {
     }
 }
 
-impl LogicalUnit {
-    /// Tells those that a reservation action has taken something from.
-    pub(crate) fn attend_named(&self, attentions: &[(NexusId, Asc)]) {
-        for (name, asc) in attentions {
-            self.each_nexus(|nexus| {
-                if nexus.name == *name {
-                    nexus.raise(self.volume, *asc);
-                }
-            });
-        }
-    }
-}
-
-impl Session {
-    /// The commands about reservations.
-    pub(crate) fn reservation(
-        &self,
-        attachment: &Arc<Attachment>,
-        command: &Command,
-        data: &Bytes,
-    ) -> Result<Step, Sense> {
-        let held = &attachment.unit.held;
-        let nexus = &self.nexus.name;
-        let good = |()| Step::from(Outcome::GOOD);
-        match *command {
-            Command::Reserve { .. } => held.ask(|state| state.now.reserve_classic(nexus).map(good)),
-            Command::Release { .. } => held.ask(|state| state.now.release_classic(nexus).map(good)),
-            Command::PersistentReserveIn { action, allocation } => {
-                Ok(Outcome::cut(held.state.lock().now.read(action), allocation.into()).into())
-            }
-            Command::PersistentReserveOut { action, kind, length } => {
-                if length > MAX_LIST_BYTES {
-                    return Err(Sense::parameter_list_length());
-                }
-                let list = whole(data, length.into())?;
-                let ports = [self.port.relative];
-                held.ask(|state| {
-                    let mut next = state.now.clone();
-                    let scsi::persistent_reservation::Outcome { changed, attentions, aborted } =
-                        next.apply(nexus, action, kind, &list, &ports)?;
-                    let must_persist = (changed && next.persists()) || state.now.persists() != next.persists();
-                    let store = must_persist.then(|| Op::Change(vec![stored(&next, attachment.unit.volume)]));
-                    match &store {
-                        Some(_) => state.next = Some(next),
-                        None => state.now = next,
-                    }
-                    Ok(Step::Reserved(Changed { store, lacking: lacking(action), attentions, aborted }))
-                })
-            }
-            _ => Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
-        }
-    }
-}
-
-/// How the reservations of a volume are stored. Where nobody is registered there is nothing to store, and it takes no room to say so.
-fn stored(reservations: &Reservations, volume: VolumeId) -> Change {
+/// Returns the change that stores the reservations of a volume. Without registrations the value is
+/// removed, which succeeds even if the pool is full.
+fn stored_value(reservations: &Reservations, volume: VolumeId) -> Change {
     let key = reservations_key(volume);
     match reservations.persists() && !reservations.registrations().is_empty() {
         true => Change::Put { key, value: reservations.to_image() },

@@ -1,35 +1,25 @@
-//! Thin provisioning as hosts hear of it: how much there is, how much is used, and the soft thresholds that
-//! administrators have set (SBC-4 4.7.3.8).
-//!
-//! One task looks at the pool and at every volume that somebody sees, again and again, soon after much was written and
-//! at once when the catalogue changes. Commands pay for none of it.
+//! Soft thresholds of the pool and of a volume (SBC-4 4.7.3.8), and the signal to check them.
 
-use crate::command::outcome::Outcome;
-use crate::shared::Shared;
-use crate::unit::logical_unit::LogicalUnit;
-use catalog::CatalogState;
-use engine::{Service, Space};
-use scsi::asc;
 use scsi::provisioning::{Resource, Thresholds, threshold_sets};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// Percentage points by which use has to fall below a threshold before reaching it is news again. Else a volume that
-/// breathes around its threshold would tell its hosts of every breath.
+/// Percentage points by which usage must fall below a threshold before it is reported again.
+/// Otherwise a volume that hovers around its threshold would report each crossing.
 const HYSTERESIS_PERCENT: u8 = 2;
-/// After so many bytes written the watcher looks again without waiting for its time.
-const LOOK_AFTER_BYTES: u64 = 64 << 20;
+/// After this many written bytes the thresholds are checked before the next poll.
+const CHECK_AFTER_BYTES: u64 = 64 << 20;
 
-/// Of one threshold: whether it has been reached and told.
+/// Tracks whether one threshold has been reached and reported.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm {
-    /// The threshold that was reached, in percent. Another threshold is reached anew.
+pub(crate) struct ThresholdAlarm {
+    /// The threshold that was reached, in percent. A different threshold is reported again.
     reached: Option<u8>,
 }
 
-impl Alarm {
-    /// Takes up what is `used` of `total`. True when the threshold is reached now and was not before.
+impl ThresholdAlarm {
+    /// Compares `used` of `total` with the threshold. Returns true if the threshold is reached now
+    /// and was not before.
     pub(crate) fn observe(&mut self, threshold_percent: Option<u8>, used: u64, total: u64) -> bool {
         let Some(threshold) = threshold_percent else {
             self.reached = None;
@@ -46,111 +36,85 @@ impl Alarm {
         self.reached.is_some()
     }
 
-    /// The threshold has been reached, and use has not fallen since.
+    /// Returns true if the threshold was reached and usage has not fallen since.
     pub(crate) fn is_reached(&self) -> bool {
         self.reached.is_some()
     }
 }
 
-/// What a unit knows of its thresholds.
-#[derive(Debug, Default)]
-pub(crate) struct Provisioning {
-    pub(crate) thresholds: Thresholds,
-    pool: Alarm,
-    volume: Alarm,
+/// Usage of a resource, in bytes, and its soft threshold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) threshold_percent: Option<u8>,
+    pub(crate) used: u64,
+    pub(crate) total: u64,
 }
 
-impl Provisioning {
-    /// The resources whose thresholds are reached: what a nexus is told that comes later.
+/// The thresholds of a logical unit, and which of them are reached.
+#[derive(Debug, Default)]
+pub(crate) struct ThresholdState {
+    pub(crate) thresholds: Thresholds,
+    pool: ThresholdAlarm,
+    volume: ThresholdAlarm,
+}
+
+impl ThresholdState {
+    /// Updates the thresholds. Returns whether the thresholds themselves changed, and the resources
+    /// that have newly reached theirs.
+    pub(crate) fn observe(&mut self, pool: Usage, volume: Usage) -> (bool, Vec<Resource>) {
+        let left = |percent: u8| threshold_sets(share(pool.total, 100_u8.saturating_sub(percent)));
+        let thresholds = Thresholds {
+            available: pool.threshold_percent.map(left),
+            used: volume.threshold_percent.map(|percent| threshold_sets(share(volume.total, percent))),
+        };
+        let has_changed = std::mem::replace(&mut self.thresholds, thresholds) != thresholds;
+        let mut reached = Vec::new();
+        if self.pool.observe(pool.threshold_percent, pool.used, pool.total) {
+            reached.push(Resource::Available);
+        }
+        if self.volume.observe(volume.threshold_percent, volume.used, volume.total) {
+            reached.push(Resource::Used);
+        }
+        (has_changed, reached)
+    }
+
+    /// Returns the resources whose thresholds are reached; a new nexus is notified of them.
     pub(crate) fn reached(&self) -> impl Iterator<Item = Resource> {
         let alarms = [(&self.pool, Resource::Available), (&self.volume, Resource::Used)];
         alarms.into_iter().filter(|(alarm, _)| alarm.is_reached()).map(|(_, resource)| resource)
     }
 }
 
-/// Wakes the watcher.
+/// Wakes the task that checks the thresholds.
 #[derive(Debug, Default)]
-pub(crate) struct SpaceBell {
+pub(crate) struct ThresholdNotify {
     written: AtomicU64,
-    bell: Notify,
+    notify: Notify,
 }
 
-impl SpaceBell {
-    /// A command that takes space, or gives it back, has ended; it was about so many bytes.
+impl ThresholdNotify {
+    /// Counts the bytes of a command that allocated or freed space. Requests a check after each
+    /// 64 MiB.
     #[inline]
-    pub(crate) fn hear(&self, outcome: &Outcome, bytes: u64) {
-        if outcome.sense.is_some_and(|sense| sense.asc == asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT) {
-            return self.ring();
-        }
+    pub(crate) fn count(&self, bytes: u64) {
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
-        if before / LOOK_AFTER_BYTES != before.wrapping_add(bytes) / LOOK_AFTER_BYTES {
-            self.ring();
+        if before / CHECK_AFTER_BYTES != before.wrapping_add(bytes) / CHECK_AFTER_BYTES {
+            self.request_check();
         }
     }
 
-    /// The watcher is to look now.
-    pub(crate) fn ring(&self) {
-        self.bell.notify_one();
+    /// Requests a check as soon as possible.
+    pub(crate) fn request_check(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Waits until a check is requested. Cancel safe.
+    pub(crate) async fn requested(&self) {
+        self.notify.notified().await;
     }
 }
 
-/// Looks again and again, until the target stops.
-pub(crate) async fn watch(shared: Arc<Shared>) {
-    let mut stopped = shared.stop.subscribe();
-    loop {
-        look(&shared);
-        tokio::select! {
-            () = tokio::time::sleep(shared.config.space_poll) => {}
-            () = shared.space_bell.bell.notified() => {}
-            _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
-        }
-    }
-}
-
-/// Looks once.
-fn look(shared: &Shared) {
-    let (state, space) = (shared.catalog.state(), shared.service.space());
-    for unit in shared.units.all() {
-        unit.follow(&state, &*shared.service, space);
-    }
-}
-
-impl LogicalUnit {
-    /// Takes up what administrators have set, and how full the pool is.
-    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
-        let volume = state.volume_by_id(self.volume);
-        self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default());
-        self.observe_space(state, service, pool);
-    }
-
-    /// Compares what is used with the thresholds, and tells every nexus what it has to know: that the thresholds are
-    /// others now, and that one was reached.
-    fn observe_space(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
-        let volume = service.volume_space(self.volume).unwrap_or_default();
-        let pool_percent = state.array().settings.threshold_percent;
-        let volume_percent = state.volume_by_id(self.volume).and_then(|volume| volume.threshold_percent);
-        let thresholds = Thresholds {
-            available: pool_percent.map(|percent| threshold_sets(share(pool.capacity, 100_u8.saturating_sub(percent)))),
-            used: volume_percent.map(|percent| threshold_sets(share(volume.provisioned, percent))),
-        };
-        let mut provisioning = self.provisioning.lock();
-        let has_changed = std::mem::replace(&mut provisioning.thresholds, thresholds) != thresholds;
-        let mut news = Vec::new();
-        if provisioning.pool.observe(pool_percent, pool.used, pool.capacity) {
-            news.push(Resource::Available);
-        }
-        if provisioning.volume.observe(volume_percent, volume.written, volume.provisioned) {
-            news.push(Resource::Used);
-        }
-        // Under the lock still: a nexus that joins meanwhile is told either here or by what is reached then.
-        if has_changed {
-            self.attend(None, asc::MODE_PARAMETERS_CHANGED);
-        }
-        news.into_iter().for_each(|resource| self.attend_with(resource.threshold_reached()));
-    }
-}
-
-/// So many percent of `bytes`.
+/// Returns `percent` percent of `bytes`.
 fn share(bytes: u64, percent: u8) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
@@ -159,26 +123,26 @@ fn share(bytes: u64, percent: u8) -> u64 {
 mod tests {
     use super::*;
 
-    /// What an alarm at 80 percent says to one amount after another, out of 100.
-    fn told(used: &[u64]) -> Vec<bool> {
-        let mut alarm = Alarm::default();
+    /// Returns the answers of an alarm at 80 percent to a series of used amounts out of 100.
+    fn reports(used: &[u64]) -> Vec<bool> {
+        let mut alarm = ThresholdAlarm::default();
         used.iter().map(|used| alarm.observe(Some(80), *used, 100)).collect()
     }
 
     #[test]
-    fn a_crossing_is_told_once() {
-        assert_eq!(told(&[79, 80, 81, 100, 80]), [false, true, false, false, false]);
+    fn threshold_crossing_is_reported_once() {
+        assert_eq!(reports(&[79, 80, 81, 100, 80]), [false, true, false, false, false]);
     }
 
     #[test]
-    fn it_is_told_again_only_after_use_has_fallen_well_below() {
-        assert_eq!(told(&[80, 79, 80, 78, 80]), [true, false, false, false, false]);
-        assert_eq!(told(&[80, 77, 79, 80]), [true, false, false, true]);
+    fn threshold_repeats_after_falling_two_points() {
+        assert_eq!(reports(&[80, 79, 80, 78, 80]), [true, false, false, false, false]);
+        assert_eq!(reports(&[80, 77, 79, 80]), [true, false, false, true]);
     }
 
     #[test]
-    fn another_threshold_is_reached_anew_and_none_is_never_reached() {
-        let mut alarm = Alarm::default();
+    fn changed_threshold_is_reported_and_none_never_is() {
+        let mut alarm = ThresholdAlarm::default();
         assert!(alarm.observe(Some(80), 90, 100));
         assert!(alarm.observe(Some(70), 90, 100));
         assert!(!alarm.observe(Some(95), 90, 100));
@@ -188,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overflows() {
-        let mut alarm = Alarm::default();
+    fn thresholds_of_huge_volumes_do_not_overflow() {
+        let mut alarm = ThresholdAlarm::default();
         assert!(alarm.observe(Some(100), u64::MAX, u64::MAX));
         assert_eq!(share(u64::MAX, 100), u64::MAX);
         assert_eq!(share(u64::MAX, 255), u64::MAX);

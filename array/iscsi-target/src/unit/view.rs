@@ -1,7 +1,7 @@
-//! The logical units that one session sees, and what it must be told when they change.
+//! The logical units that one session sees, and the unit attentions when they change.
 
 use crate::nexus::Nexus;
-use crate::unit::logical_unit::{LogicalUnit, Units};
+use crate::unit::logical_unit::{LogicalUnit, LogicalUnits};
 use catalog::LunMap;
 use scsi::inquiry::Naa;
 use scsi::{Lun, Sense, SenseKey, asc};
@@ -16,13 +16,14 @@ pub(crate) struct Attachment {
     pub(crate) blocks: u64,
     pub(crate) serial: String,
     pub(crate) naa: Naa,
-    /// Connected for reading only.
+    /// True if the volume is connected for reading only.
     pub(crate) read_only: bool,
 }
 
 impl Attachment {
-    /// Refuses writes: to a volume that is connected for reading only, or whose SWP is set (SBC-4 4.11).
-    pub(crate) fn admits_writes(&self) -> Result<(), Sense> {
+    /// Checks that writes are allowed: the volume is not connected for reading only, and SWP is
+    /// clear (SBC-4 4.11).
+    pub(crate) fn check_writable(&self) -> Result<(), Sense> {
         if self.read_only {
             return Err(Sense::new(SenseKey::DataProtect, asc::WRITE_PROTECTED));
         }
@@ -33,7 +34,7 @@ impl Attachment {
     }
 }
 
-/// The LUN map of a session at one version of the catalogue.
+/// The LUN map of a session at one version of the catalog.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     map: Arc<LunMap>,
@@ -42,8 +43,9 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the session sees first. Every unit has a power on condition for a new nexus (SAM-5 5.14, 6.3.1).
-    pub(crate) fn open(map: Arc<LunMap>, units: &Units, nexus: &Arc<Nexus>) -> Self {
+    /// Creates the view of a new session. Every unit has a power on condition for a new nexus
+    /// (SAM-5 5.14, 6.3.1).
+    pub(crate) fn open(map: Arc<LunMap>, units: &LogicalUnits, nexus: &Arc<Nexus>) -> Self {
         let attachments = attach(&map, units);
         for attachment in &attachments {
             attachment.unit.join(nexus);
@@ -52,31 +54,32 @@ impl View {
         Self { map, attachments }
     }
 
-    /// The logical unit with that number.
+    /// Returns the logical unit at `lun`.
     #[inline]
     pub(crate) fn get(&self, lun: Lun) -> Option<&Arc<Attachment>> {
         let at = self.attachments.binary_search_by_key(&lun, |attachment| attachment.lun).ok()?;
         self.attachments.get(at)
     }
 
-    /// All logical units in ascending order.
+    /// Returns all logical units in ascending order of LUN.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Attachment>> {
         self.attachments.iter()
     }
 
-    /// Follows the catalogue: raises the conditions that the difference calls for.
-    pub(crate) fn follow(&mut self, map: Arc<LunMap>, units: &Units, nexus: &Arc<Nexus>) {
+    /// Changes to another LUN map, and establishes the unit attentions that the differences
+    /// require.
+    pub(crate) fn follow(&mut self, map: Arc<LunMap>, units: &LogicalUnits, nexus: &Arc<Nexus>) {
         if map == self.map {
             return;
         }
         let new = attach(&map, units);
         let same_unit = |a: &Attachment, b: &Attachment| a.lun == b.lun && a.unit.volume == b.unit.volume;
-        let mut is_other_list = self.attachments.len() != new.len();
+        let mut has_list_changed = self.attachments.len() != new.len();
         for attachment in &new {
             let volume = attachment.unit.volume;
             match self.get(attachment.lun).filter(|old| same_unit(old, attachment)) {
                 None => {
-                    is_other_list = true;
+                    has_list_changed = true;
                     attachment.unit.join(nexus);
                     nexus.raise(volume, asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
                 }
@@ -92,12 +95,12 @@ impl View {
         }
         for old in &self.attachments {
             if !new.iter().any(|attachment| attachment.unit.volume == old.unit.volume) {
-                is_other_list = true;
+                has_list_changed = true;
                 old.unit.leave(nexus);
-                nexus.forget(old.unit.volume);
+                nexus.clear_attentions_of(old.unit.volume);
             }
         }
-        if is_other_list {
+        if has_list_changed {
             for attachment in &new {
                 nexus.raise(attachment.unit.volume, asc::REPORTED_LUNS_DATA_HAS_CHANGED);
             }
@@ -106,7 +109,7 @@ impl View {
         self.map = map;
     }
 
-    /// The session ends.
+    /// Leaves all logical units at the end of the session.
     pub(crate) fn close(&mut self, nexus: &Nexus) {
         for attachment in self.attachments.drain(..) {
             attachment.unit.leave(nexus);
@@ -114,8 +117,9 @@ impl View {
     }
 }
 
-/// Entries that no LUN or NAA name can be made of are left out; the catalogue makes none.
-fn attach(map: &LunMap, units: &Units) -> Vec<Arc<Attachment>> {
+/// Resolves the entries of a LUN map. Entries with an invalid LUN or serial number are skipped;
+/// the catalog creates none.
+fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
     let attachment = |(lun, entry): (&u16, &catalog::LunEntry)| {
         Some(Arc::new(Attachment {
             lun: Lun::new(*lun)?,

@@ -11,7 +11,7 @@ pub use host::{Ended, Host};
 use catalog::{ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::Service;
 use engine::model::ModelEngine;
-use iscsi_target::{Config, Target};
+use iscsi_target::{IscsiTarget, TargetConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use types::VolumeId;
@@ -28,17 +28,17 @@ pub struct Array {
     pub service: Arc<dyn Service>,
     pub gate: Arc<Gate>,
     pub catalog: Arc<Catalog>,
-    pub target: Target,
+    pub target: IscsiTarget,
     pub address: SocketAddr,
 }
 
 impl Array {
     pub async fn start() -> Self {
-        Self::start_on(Arc::new(ModelEngine::default()), Config::default()).await
+        Self::start_on(Arc::new(ModelEngine::default()), TargetConfig::default()).await
     }
 
     /// An array on an engine that may hold volumes already.
-    pub async fn start_on(engine: Arc<dyn Service>, config: Config) -> Self {
+    pub async fn start_on(engine: Arc<dyn Service>, config: TargetConfig) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
         let founding = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
@@ -51,7 +51,7 @@ impl Array {
             Arc::new(catalog)
         });
         let catalog = catalog.await.expect("the catalogue is open");
-        let target = Target::new(service.clone(), catalog.clone(), config);
+        let target = IscsiTarget::new(service.clone(), catalog.clone(), config);
         let address = target.listen(([127, 0, 0, 1], 0).into()).await.expect("a portal on loopback");
         Self { service, gate, catalog, target, address }
     }

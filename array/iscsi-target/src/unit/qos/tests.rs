@@ -20,12 +20,12 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Puts so many commands of a nexus in line, and says how many of them did not have to wait.
+/// Requests `count` commands of a nexus. Returns how many of them may start at once.
 fn arrive(queue: &mut Queue<u32>, now: Duration, nexus: NexusId, cost: Cost, count: u32) -> u32 {
-    (0..count).map(|n| u32::from(queue.ask(now, nexus, cost, nexus.0 as u32 * 1000 + n) == Admission::Go)).sum()
+    (0..count).map(|n| u32::from(queue.request(now, nexus, cost, nexus.0 as u32 * 1000 + n) == Admission::Go)).sum()
 }
 
-/// What goes from one time to another, served as often as the queue asks for.
+/// Returns the commands released from `from` to `to`, with a call whenever the queue asks for one.
 fn released(queue: &mut Queue<u32>, from: Duration, to: Duration) -> Vec<u32> {
     let (mut admitted, mut now) = (Vec::new(), from);
     while let Some(next) = queue.release(now, &mut admitted).filter(|next| *next <= to) {
@@ -35,16 +35,16 @@ fn released(queue: &mut Queue<u32>, from: Duration, to: Duration) -> Vec<u32> {
 }
 
 #[test]
-fn without_limits_everything_goes() {
+fn commands_without_limits_never_wait() {
     let mut queue = limits(None, None);
     assert_eq!(arrive(&mut queue, Duration::ZERO, A, write(32 << 20), 1000), 1000);
     assert_eq!(released(&mut queue, ms(0), ms(1)), [0; 0]);
 }
 
 #[test]
-fn commands_per_second_are_what_is_set() {
+fn iops_limit_sets_commands_per_second() {
     let mut queue = limits(Some(1000), None);
-    // The burst of 20 ms, and the one whose time begins with its end.
+    // The burst of 20 ms, and the command that starts exactly at its end.
     assert_eq!(arrive(&mut queue, Duration::ZERO, A, write(4096), 500), 21);
     assert_eq!(released(&mut queue, ms(0), ms(100)).len(), 100);
     assert_eq!(queue.release(ms(100), &mut Vec::new()), Some(ms(101)));
@@ -52,18 +52,18 @@ fn commands_per_second_are_what_is_set() {
 }
 
 #[test]
-fn bytes_per_second_are_what_is_set_whatever_their_size() {
+fn bandwidth_limit_holds_for_all_transfer_sizes() {
     for bytes in [4096, 64 << 10, 1 << 20] {
         let mut queue = limits(None, Some(100 << 20));
         let went = arrive(&mut queue, Duration::ZERO, A, write(bytes), 30_000);
         let later = released(&mut queue, ms(0), ms(1000)).len() as u64;
         let moved = (u64::from(went) + later) * bytes;
-        assert!((100 << 20..=103 << 20).contains(&moved), "{moved} bytes in pieces of {bytes}");
+        assert!((100 << 20..=103 << 20).contains(&moved), "{moved} bytes in transfers of {bytes}");
     }
 }
 
 #[test]
-fn nexuses_share_by_bytes_and_not_by_the_depth_of_their_queues() {
+fn nexuses_share_by_bytes_not_by_queue_depth() {
     let mut queue = limits(None, Some(1 << 20));
     arrive(&mut queue, Duration::ZERO, A, write(64 << 10), 128);
     arrive(&mut queue, Duration::ZERO, B, write(16 << 10), 128);
@@ -74,7 +74,7 @@ fn nexuses_share_by_bytes_and_not_by_the_depth_of_their_queues() {
 }
 
 #[test]
-fn a_nexus_keeps_its_order_and_being_away_saves_nothing_up() {
+fn nexus_keeps_order_and_idle_time_earns_no_credit() {
     let mut queue = limits(Some(100), None);
     arrive(&mut queue, Duration::ZERO, A, write(512), 100);
     let went = released(&mut queue, ms(0), ms(500));
@@ -86,19 +86,19 @@ fn a_nexus_keeps_its_order_and_being_away_saves_nothing_up() {
 }
 
 #[test]
-fn a_lock_does_not_wait_behind_data() {
+fn locks_bypass_throttled_data() {
     let mut queue = limits(Some(100), Some(1 << 20));
-    assert_eq!(queue.ask(Duration::ZERO, A, write(32 << 20), 1), Admission::Go);
+    assert_eq!(queue.request(Duration::ZERO, A, write(32 << 20), 1), Admission::Go);
     arrive(&mut queue, Duration::ZERO, A, write(32 << 20), 50);
-    // Half a minute is owed now, and locks go nevertheless.
+    // The volume owes 30 seconds now, but locks still start at once.
     for second in 1..30 {
         let now = Duration::from_secs(second);
-        assert_eq!(queue.ask(now, A, LOCK, 7), Admission::Go, "second {second}");
+        assert_eq!(queue.request(now, A, LOCK, 7), Admission::Go, "second {second}");
     }
 }
 
 #[test]
-fn locks_alone_get_half_of_the_limit_while_data_waits() {
+fn locks_get_half_of_the_limit_while_data_waits() {
     let mut queue = limits(Some(1000), None);
     arrive(&mut queue, Duration::ZERO, A, write(4096), 2000);
     arrive(&mut queue, Duration::ZERO, B, LOCK, 2000);
@@ -108,11 +108,11 @@ fn locks_alone_get_half_of_the_limit_while_data_waits() {
 }
 
 #[test]
-fn other_limits_hold_at_once() {
+fn changed_limits_apply_at_once() {
     let mut queue = limits(None, Some(1 << 20));
-    assert_eq!(queue.ask(Duration::ZERO, A, write(32 << 20), 1), Admission::Go);
-    let Admission::Wait { is_first: true, .. } = queue.ask(Duration::ZERO, A, write(4096), 2) else {
-        panic!("it has to wait, and nobody waits yet");
+    assert_eq!(queue.request(Duration::ZERO, A, write(32 << 20), 1), Admission::Go);
+    let Admission::Wait { is_first: true, .. } = queue.request(Duration::ZERO, A, write(4096), 2) else {
+        panic!("the command must wait, as the first one");
     };
     assert_eq!(queue.release(ms(1), &mut Vec::new()), Some(ms(31_980)));
     queue.set(ms(1), Qos { iops_limit: None, bandwidth_limit: Some(1 << 30) });
@@ -124,9 +124,9 @@ fn other_limits_hold_at_once() {
 }
 
 #[test]
-fn what_was_cancelled_does_not_come_back() {
+fn cancelled_command_is_never_released() {
     let mut queue = limits(Some(1), None);
-    let asked: Vec<_> = (0..5).map(|n| queue.ask(Duration::ZERO, A, write(512), n)).collect();
+    let asked: Vec<_> = (0..5).map(|n| queue.request(Duration::ZERO, A, write(512), n)).collect();
     let [Admission::Go, Admission::Wait { ticket, .. }, Admission::Wait { is_first: false, .. }, ..] = asked[..] else {
         panic!("{asked:?}");
     };
@@ -136,9 +136,10 @@ fn what_was_cancelled_does_not_come_back() {
 }
 
 proptest! {
-    /// Over any time, no more goes than the limit and the burst let through, whatever comes; and everything goes at last.
+    /// For random arrivals, no period exceeds the limits plus the burst, and every command is
+    /// released in the end.
     #[test]
-    fn the_limit_holds(arrivals in proptest::collection::vec((0u64..2000, 0u64..3, 1u64..64, any::<bool>()), 1..80)) {
+    fn qos_limits_hold_for_random_arrivals(arrivals in proptest::collection::vec((0u64..2000, 0u64..3, 1u64..64, any::<bool>()), 1..80)) {
         let (iops, bandwidth) = (200, 256 << 10);
         let mut queue = limits(Some(iops), Some(bandwidth));
         let mut arrivals = arrivals;
@@ -147,7 +148,7 @@ proptest! {
         let mut went = |cost: Cost, now: Duration| {
             (commands, bytes, largest) = (commands + 1, bytes + cost.bytes, cost.bytes.max(largest));
             let seconds = now.as_secs_f64() + 2.0 * BURST.as_secs_f64();
-            // Locks may take half the limits beyond what data have had.
+            // Locks may use half of the limits in addition to the data.
             prop_assert!(f64::from(commands) <= 1.5 * iops as f64 * seconds + 4.0);
             prop_assert!(bytes as f64 <= 1.5 * bandwidth as f64 * seconds + 3.0 * largest as f64);
             Ok(())
@@ -161,7 +162,7 @@ proptest! {
                 went(costs[index as usize], now)?;
             }
             costs.push(cost);
-            if queue.ask(now, NexusId(nexus), cost, costs.len() as u32 - 1) == Admission::Go {
+            if queue.request(now, NexusId(nexus), cost, costs.len() as u32 - 1) == Admission::Go {
                 went(cost, now)?;
             }
         }

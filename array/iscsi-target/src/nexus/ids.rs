@@ -1,0 +1,23 @@
+//! Identifiers of sessions, initiator ports and throttled commands.
+
+/// Identifies a session for the lifetime of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NexusId(pub(crate) u64);
+
+/// An initiator port: the iSCSI node name and the ISID (RFC 7143 4.4.3.1, 11.12.5).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct InitiatorPort {
+    pub(crate) iqn: String,
+    pub(crate) isid: [u8; 6],
+}
+
+impl std::fmt::Display for InitiatorPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{},i,0x", self.iqn)?;
+        self.isid.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Identifies a command that waits for the limits of its volume. Unique within the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(pub(crate) u64);
