@@ -1,7 +1,10 @@
-//! A target on the reference model, in memory: for conformance suites and for a look at the wire without an array.
+//! In-memory target on the reference model, for conformance suites and protocol traces.
 //!
-//! `cargo run --release -p ibid-iscsi-target --example memory-target [ADDRESS:PORT [SIZE [VOLUMES]]]`: any initiator sees the
-//! volumes as LUN 1 and up. Everything is forgotten at the end.
+//! ```text
+//! cargo run --release -p ibid-iscsi-target --example memory-target [ADDRESS:PORT [SIZE [VOLUMES]]]
+//! ```
+//!
+//! Any initiator sees the volumes as LUN 1 and up. All data is lost when the process ends.
 
 use catalog::{ANY_INITIATOR, ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::Service;

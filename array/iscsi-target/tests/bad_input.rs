@@ -1,4 +1,4 @@
-//! What strangers and the dead send: it ends their connection and touches nobody else's.
+//! Malformed input and dead peers close their own connection and affect no other.
 
 mod support;
 
@@ -21,7 +21,7 @@ async fn closed(mut stream: Stream) {
 }
 
 #[tokio::test]
-async fn garbage_ends_its_own_connection() {
+async fn garbage_closes_only_its_own_connection() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     for garbage in [vec![0xff; 4096], vec![0; 48], b"GET / HTTP/1.1\r\n\r\n".repeat(4), {
@@ -38,7 +38,7 @@ async fn garbage_ends_its_own_connection() {
 }
 
 #[tokio::test]
-async fn half_a_login_is_given_up_after_its_time() {
+async fn incomplete_login_times_out() {
     let config = TargetConfig { login_timeout: Duration::from_millis(20), ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut stream = Stream::connect(array.address).await.expect("a connection");
@@ -56,7 +56,7 @@ async fn connections_beyond_the_limit_are_closed() {
 }
 
 #[tokio::test]
-async fn an_initiator_that_does_not_answer_a_ping_is_given_up() {
+async fn initiator_that_ignores_a_ping_is_disconnected() {
     let times = Duration::from_millis(20);
     let config = TargetConfig { ping_after: times, pong_within: times, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
@@ -65,7 +65,7 @@ async fn an_initiator_that_does_not_answer_a_ping_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_initiator_that_answers_pings_is_kept() {
+async fn initiator_that_answers_pings_stays_connected() {
     let config = TargetConfig {
         ping_after: Duration::from_millis(5),
         pong_within: Duration::from_secs(60),
@@ -74,14 +74,14 @@ async fn an_initiator_that_answers_pings_is_kept() {
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
     for _ in 0..3 {
-        host.pinged().await;
+        host.receive_and_answer().await;
     }
     assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
 }
 
-/// CDBs of every command with random fields and reserved bits, data of a length that has nothing to do with them.
+/// Sends CDBs of every command with random fields and reserved bits, and data of unrelated length.
 #[tokio::test]
-async fn no_cdb_ends_a_session_or_goes_unanswered() {
+async fn random_cdbs_are_answered_and_keep_the_session() {
     let array = Array::start().await;
     let (mut host, mut other) = (array.host(ALPHA).await, array.host(BETA).await);
     let mut rng = testing::Rng::new(0x1b1d);
@@ -91,7 +91,8 @@ async fn no_cdb_ends_a_session_or_goes_unanswered() {
             let mut cdb = [0; 16];
             cdb[0] = definition.opcode;
             for (byte, usage) in cdb.iter_mut().zip(definition.usage).skip(1) {
-                // Few bits, so that many of the CDBs are good; in every fourth round reserved ones too.
+                // Few bits are set, so that many CDBs are valid. Every fourth round also sets
+                // reserved bits.
                 let allowed = if round % 4 == 0 { 0xff } else { *usage };
                 *byte = allowed & (random() & random() & random()) as u8;
             }
@@ -102,6 +103,6 @@ async fn no_cdb_ends_a_session_or_goes_unanswered() {
             host.run_raw(2, cdb, data, [0, 8, 512, 65536][random() % 4]).await;
         }
     }
-    host.hear_news().await;
+    host.drain_attentions().await;
     assert_eq!(other.run(1, Command::TestUnitReady).await, GOOD);
 }

@@ -1,4 +1,4 @@
-//! Many commands at once: answers in memory stay below their limit, lengths that do not fit are told, none is lost.
+//! Flow control with many commands, range checks, and long transfers.
 
 mod support;
 
@@ -19,13 +19,13 @@ fn transfer(lba: u64, blocks: u32) -> Transfer {
     Transfer { size: CdbSize::Sixteen, lba: Lba(lba), blocks, dpo: false, fua: false }
 }
 
-/// A block that names itself.
+/// Returns a block filled with its own address.
 fn block(lba: u64) -> Vec<u8> {
     lba.to_be_bytes().repeat(64)
 }
 
 #[tokio::test]
-async fn reads_beyond_the_limit_of_answers_wait_and_are_all_answered() {
+async fn reads_above_the_unsent_limit_wait_and_complete() {
     let config = TargetConfig { max_unsent_bytes: 10_000, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
@@ -39,27 +39,27 @@ async fn reads_beyond_the_limit_of_answers_wait_and_are_all_answered() {
         let expected: Vec<u8> = (index * 8..index * 8 + 8).flat_map(block).collect();
         assert_eq!(host.end_of(read).await.data(), expected, "read {index}");
     }
-    // One that is larger than the limit goes alone.
+    // A read larger than the limit runs alone.
     assert_eq!(host.run(1, Command::Read(transfer(0, 512))).await.data().len(), 512 * 512);
 }
 
 #[tokio::test]
-async fn waiting_reads_end_with_a_reset() {
+async fn lun_reset_aborts_waiting_reads() {
     let config = TargetConfig { max_unsent_bytes: 512, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
-    array.gate.shut_reads();
+    array.gate.block_reads();
     let mut reads = Vec::new();
     for _ in 0..3 {
         reads.push(host.submit(1, &Command::Read(transfer(0, 1)), Bytes::new()).await);
     }
-    array.gate.arrived(1).await;
+    array.gate.wait_blocked(1).await;
     let reset = host.start_function(TaskFunction::LogicalUnitReset, 1, None).await;
-    assert!(host.is_open(reset).await);
-    assert_eq!(array.gate.waiting(), 1, "two reads wait for room");
-    array.gate.open();
+    assert!(host.is_pending(reset).await);
+    assert_eq!(array.gate.blocked(), 1, "two reads wait for memory");
+    array.gate.release();
     assert_eq!(host.outcome_of(reset).await, TaskOutcome::Complete);
-    host.hear_news().await;
+    host.drain_attentions().await;
     assert!(reads.into_iter().all(|read| !host.has_ended(read)));
     assert_eq!(host.run(1, Command::Read(transfer(0, 1))).await.data(), vec![0; 512]);
 }
@@ -81,7 +81,7 @@ async fn ranges_past_the_end_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn verify_tells_where_the_data_differ_also_behind_its_first_piece() {
+async fn verify_reports_miscompare_offset_across_chunks() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     assert_eq!(host.run_with(1, Command::Write(transfer(0, 2048)), block(7).repeat(2048)).await, GOOD);
@@ -98,7 +98,7 @@ async fn verify_tells_where_the_data_differ_also_behind_its_first_piece() {
 }
 
 #[tokio::test]
-async fn write_same_covers_deallocates_and_reaches_to_the_end() {
+async fn write_same_writes_unmaps_and_extends_to_the_end() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     let same = |lba, blocks, unmap, no_data| {
@@ -115,7 +115,7 @@ async fn write_same_covers_deallocates_and_reaches_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_long_write_arrives_whole() {
+async fn write_longer_than_one_chunk_is_complete() {
     let array = Array::start().await;
     array.change(|draft| draft.resize_volume("shared", 64 << 20, false, 0).map(|_| ())).await;
     let mut host = array.host(ALPHA).await;

@@ -1,5 +1,5 @@
-//! Limits of a volume: what has no room waits, in its session and no other; it can be aborted, and goes on when the
-//! limits change.
+//! QoS limits of a volume: throttled commands delay no other volume, can be aborted, and resume
+//! when the limits change.
 
 mod support;
 
@@ -17,7 +17,8 @@ use support::{ALPHA, Array, BETA, BLOCKS, Ended, Host};
 use types::Lba;
 
 const GOOD: Ended = Ended::Good(Bytes::new());
-/// Reads of the whole volume, a MiB each, that a limit of 1 MiB/s keeps back for more than a minute; more than a session may have in memory.
+/// Number of reads of the whole volume, 1 MiB each. A limit of 1 MiB/s throttles them for over a
+/// minute, and their data exceeds the memory limit of a session.
 const READS: u64 = 100;
 
 async fn start() -> Array {
@@ -32,7 +33,7 @@ fn transfer(lba: u64, blocks: u32) -> Transfer {
 async fn limit(array: &Array, bandwidth: Option<u64>) {
     let edit = VolumeEdit { bandwidth_limit: Some(bandwidth), ..VolumeEdit::default() };
     array.change(move |draft| draft.edit_volume("shared", &edit).map(|_| ())).await;
-    array.gate.looked_at().await;
+    array.gate.wait_checked().await;
 }
 
 async fn submit_reads(host: &mut Host) -> Vec<CommandId> {
@@ -45,13 +46,13 @@ async fn submit_reads(host: &mut Host) -> Vec<CommandId> {
 }
 
 #[tokio::test]
-async fn what_waits_holds_up_no_other_volume_and_goes_when_the_limit_is_lifted() {
+async fn throttled_reads_delay_no_other_volume() {
     let array = start().await;
     let mut host = array.host(ALPHA).await;
     limit(&array, Some(1 << 20)).await;
     let reads = submit_reads(&mut host).await;
     assert_eq!(host.run(2, Command::Read(transfer(0, 8))).await.data(), vec![0; 4096]);
-    // A lock is taken although many reads wait on the volume.
+    // A COMPARE AND WRITE completes although many reads are throttled.
     let lock = Command::CompareAndWrite { lba: Lba(0), blocks: 1, dpo: false, fua: false };
     assert_eq!(host.run_with(1, lock, [[0; 512], [1; 512]].concat()).await, GOOD);
     let last = *reads.last().expect("reads");
@@ -63,7 +64,7 @@ async fn what_waits_holds_up_no_other_volume_and_goes_when_the_limit_is_lifted()
 }
 
 #[tokio::test]
-async fn what_waits_can_be_aborted_at_once() {
+async fn throttled_commands_can_be_aborted() {
     let array = start().await;
     let mut host = array.host(ALPHA).await;
     limit(&array, Some(1 << 20)).await;
@@ -71,7 +72,7 @@ async fn what_waits_can_be_aborted_at_once() {
     let (last, before) = (reads[reads.len() - 1], reads[reads.len() - 2]);
     let abort = host.start_function(TaskFunction::AbortTask, 1, Some(last)).await;
     assert_eq!(host.outcome_of(abort).await, TaskOutcome::Complete);
-    assert!(!host.has_ended(before), "the others wait still");
+    assert!(!host.has_ended(before), "the other reads still wait");
     let mut beta = array.host(BETA).await;
     let reset = beta.start_function(TaskFunction::LogicalUnitReset, 1, None).await;
     assert_eq!(beta.outcome_of(reset).await, TaskOutcome::Complete);
@@ -79,20 +80,20 @@ async fn what_waits_can_be_aborted_at_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_leaves_nothing_in_line() {
+async fn ended_session_leaves_no_throttled_commands() {
     let array = start().await;
     let mut host = array.host(ALPHA).await;
     limit(&array, Some(1 << 20)).await;
     submit_reads(&mut host).await;
     drop(host);
-    // The seat is free again only when the old session's commands have ended.
+    // The login succeeds only after the commands of the old session have ended.
     let mut host = array.host(ALPHA).await;
     assert_eq!(host.run(2, Command::TestUnitReady).await, GOOD);
     assert_eq!(array.target.sessions(), 1);
 }
 
 #[tokio::test]
-async fn what_waited_does_not_reach_a_volume_that_was_taken_away() {
+async fn throttled_reads_fail_after_volume_disconnect() {
     let array = start().await;
     let mut host = array.host(ALPHA).await;
     limit(&array, Some(1 << 20)).await;

@@ -1,4 +1,4 @@
-//! Who sees what: logins, LUN maps and their changes, and copies that stay inside the map of their session.
+//! Access control: logins, LUN maps and their changes, and copies within the map of a session.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn copy(source: Naa, destination: Naa, blocks: u16) -> (Command, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_host_sees_its_volumes_and_nothing_else() {
+async fn host_sees_only_its_own_volumes() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     assert_eq!(alpha.run_with(2, Command::Write(transfer(0, 1)), vec![0xaa; 512]).await, Ended::Good(Bytes::new()));
@@ -49,7 +49,7 @@ async fn a_host_sees_its_volumes_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn strangers_are_refused_and_may_only_ask_where_the_target_is() {
+async fn unknown_initiator_is_limited_to_discovery() {
     let array = Array::start().await;
     let name = array.catalog.target_iqn();
     let stranger = Host::login(array.address, &name, "iqn.2026-11.org.ibid:stranger", 1).await;
@@ -65,7 +65,7 @@ async fn strangers_are_refused_and_may_only_ask_where_the_target_is() {
 }
 
 #[tokio::test]
-async fn a_lun_without_a_unit_answers_the_questions_that_find_the_others() {
+async fn absent_lun_answers_discovery_commands() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     assert_eq!(luns(&mut host, 0).await, [1, 2]);
@@ -79,7 +79,7 @@ async fn a_lun_without_a_unit_answers_the_questions_that_find_the_others() {
 }
 
 #[tokio::test]
-async fn changes_of_the_map_are_told_and_take_effect() {
+async fn lun_map_changes_raise_attentions_and_take_effect() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     array
@@ -87,13 +87,13 @@ async fn changes_of_the_map_are_told_and_take_effect() {
             draft.create_volume("new", 1 << 20, 0).and_then(|_| draft.connect("alpha", "new", Some(3))).map(|_| ())
         })
         .await;
-    assert_eq!(host.news(1).await, [asc::REPORTED_LUNS_DATA_HAS_CHANGED.0]);
+    assert_eq!(host.attentions(1).await, [asc::REPORTED_LUNS_DATA_HAS_CHANGED.0]);
     assert_eq!(luns(&mut host, 1).await, [1, 2, 3]);
-    assert!(host.news(2).await.is_empty(), "REPORT LUNS has told it for all units");
-    assert_eq!(host.news(3).await, [asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED.0]);
+    assert!(host.attentions(2).await.is_empty(), "REPORT LUNS has cleared it on all units");
+    assert_eq!(host.attentions(3).await, [asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED.0]);
 
     array.change(|draft| draft.resize_volume("shared", 2 * BLOCKS * 512, false, 0).map(|_| ())).await;
-    assert_eq!(host.news(1).await, [asc::CAPACITY_DATA_HAS_CHANGED.0]);
+    assert_eq!(host.attentions(1).await, [asc::CAPACITY_DATA_HAS_CHANGED.0]);
     let capacity = host.run(1, Command::ReadCapacity10).await.data();
     assert_eq!(capacity[..4], (2 * BLOCKS as u32 - 1).to_be_bytes());
 
@@ -104,7 +104,7 @@ async fn changes_of_the_map_are_told_and_take_effect() {
 }
 
 #[tokio::test]
-async fn a_copy_reaches_the_units_of_its_own_session_only() {
+async fn copy_reaches_only_volumes_of_its_own_session() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     alpha.run_with(2, Command::Write(transfer(0, 8)), vec![0x5a; 4096]).await.data();
@@ -125,7 +125,7 @@ async fn a_copy_reaches_the_units_of_its_own_session_only() {
 }
 
 #[tokio::test]
-async fn every_initiator_is_admitted_where_a_host_says_so() {
+async fn wildcard_host_admits_every_initiator() {
     let array = Array::start().await;
     array
         .change(|draft| {
@@ -140,7 +140,7 @@ async fn every_initiator_is_admitted_where_a_host_says_so() {
 }
 
 #[tokio::test]
-async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
+async fn mutual_chap_is_required_where_configured() {
     let array = Array::start().await;
     array
         .change(|draft| {
@@ -170,7 +170,7 @@ async fn a_host_with_secrets_proves_itself_and_so_does_the_target() {
 }
 
 #[tokio::test]
-async fn a_connected_snapshot_is_read_and_not_written() {
+async fn connected_snapshot_is_read_only() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;
     let write = |byte| (Command::Write(transfer(0, 8)), vec![byte; 4096]);
@@ -183,7 +183,7 @@ async fn a_connected_snapshot_is_read_and_not_written() {
         })
         .await;
     while host.run(3, Command::TestUnitReady).await != GOOD {}
-    host.hear_news().await;
+    host.drain_attentions().await;
     let (command, new) = write(2);
     assert_eq!(host.run_with(1, command, new).await, GOOD);
     assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
@@ -201,7 +201,7 @@ async fn a_connected_snapshot_is_read_and_not_written() {
         assert_eq!(host.run_with(3, command, data).await, protected, "{command:?}");
     }
     assert_eq!(host.run(3, Command::Read(transfer(0, 8))).await.data(), old);
-    // WP of the DEVICE-SPECIFIC PARAMETER, by which hosts know before they try.
+    // The WP bit of the DEVICE-SPECIFIC PARAMETER shows the write protection before any write.
     let sense = [0x1a, 0x08, 0x3f, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(host.run_raw(3, sense, Vec::new(), 255).await.data()[2] & 0x80, 0x80);
     assert_eq!(host.run_raw(1, sense, Vec::new(), 255).await.data()[2] & 0x80, 0);

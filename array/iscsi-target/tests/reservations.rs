@@ -1,4 +1,4 @@
-//! Reservations over real sessions: who is shut out, on both sides of a copy, and what outlives a restart.
+//! Reservations over real sessions: conflicts, copies, preemption, and persistence over restarts.
 
 mod support;
 
@@ -33,18 +33,18 @@ async fn write(host: &mut Host, lun: u16) -> Ended {
 async fn copy(host: &mut Host, source: Naa, destination: Naa) -> Ended {
     let segment = Segment { source: 0, destination: 1, blocks: 1, source_lba: Lba(0), destination_lba: Lba(64) };
     let list = build_copy_list(&CopyList::between(source, destination, vec![segment]));
-    // Sent to LUN 2, which nobody has reserved: what counts is what the copy touches.
+    // Sent to LUN 2, which is not reserved. Only the source and the destination are checked.
     host.run_with(2, Command::ExtendedCopy { length: list.len() as u32 }, list).await
 }
 
-/// Alpha takes a write exclusive reservation of the shared volume.
+/// Registers alpha and reserves the shared volume with type Write Exclusive.
 async fn reserve(alpha: &mut Host, aptpl: bool) {
     assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, aptpl).await, GOOD);
     assert_eq!(alpha.reserve_out(1, OutAction::Reserve, 0xa1, 0, aptpl).await, GOOD);
 }
 
 #[tokio::test]
-async fn a_write_exclusive_reservation_shuts_out_the_writes_of_others() {
+async fn write_exclusive_reservation_blocks_other_writers() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     reserve(&mut alpha, false).await;
@@ -56,20 +56,20 @@ async fn a_write_exclusive_reservation_shuts_out_the_writes_of_others() {
 }
 
 #[tokio::test]
-async fn a_copy_is_held_up_by_the_reservation_of_its_destination_but_not_of_its_source() {
+async fn copy_conflicts_only_with_a_reserved_destination() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     reserve(&mut alpha, false).await;
     let (b, shared) = (naa(&array, "b"), naa(&array, "shared"));
     let refused = Ended::Check(SenseKey::CopyAborted, asc::THIRD_PARTY_DEVICE_FAILURE);
     assert_eq!(copy(&mut beta, b, shared).await, refused);
-    // Write exclusive: others may read.
+    // Write Exclusive allows other hosts to read.
     assert_eq!(copy(&mut beta, shared, b).await, GOOD);
     assert_eq!(copy(&mut alpha, naa(&array, "a"), shared).await, GOOD);
 }
 
 #[tokio::test]
-async fn a_classic_reservation_shuts_out_others_and_ends_with_its_session() {
+async fn reserve6_blocks_others_until_the_session_ends() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     assert_eq!(alpha.run(1, Command::Reserve { size: CdbSize::Six }).await, GOOD);
@@ -81,14 +81,14 @@ async fn a_classic_reservation_shuts_out_others_and_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn preempt_and_abort_ends_the_commands_of_the_preempted() {
+async fn preempt_and_abort_aborts_preempted_commands() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     reserve(&mut alpha, false).await;
     assert_eq!(beta.reserve_out(1, OutAction::Register, 0, 0xb2, false).await, GOOD);
-    array.gate.shut();
+    array.gate.block_changes();
     let stuck = alpha.submit(1, &Command::Write(transfer(8, 1)), vec![0xee; 512]).await;
-    array.gate.arrived(1).await;
+    array.gate.wait_blocked(1).await;
     let parameters =
         OutParameters { key: 0xb2, service_key: 0xa1, persist: false, all_target_ports: false, initiator_ports: None };
     let kind = Some(scsi::persistent_reservation::ReservationType::WriteExclusive);
@@ -96,16 +96,16 @@ async fn preempt_and_abort_ends_the_commands_of_the_preempted() {
     let preempting = beta.submit(1, &preempt, parameters.to_bytes().to_vec()).await;
     beta.ping().await;
     assert!(!beta.has_ended(preempting), "the outcome of alpha's write is not certain yet");
-    array.gate.open();
+    array.gate.release();
     assert_eq!(beta.end_of(preempting).await, GOOD);
     assert_eq!(alpha.end_of(stuck).await, Ended::Aborted);
-    assert_eq!(alpha.news(1).await, [asc::REGISTRATIONS_PREEMPTED.0]);
+    assert_eq!(alpha.attentions(1).await, [asc::REGISTRATIONS_PREEMPTED.0]);
     assert_eq!(write(&mut alpha, 1).await, Ended::Conflict);
     assert_eq!(write(&mut beta, 1).await, GOOD);
 }
 
 #[tokio::test]
-async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() {
+async fn only_aptpl_reservations_survive_a_restart() {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     for aptpl in [true, false] {
         let array = Array::start_on(engine.clone(), TargetConfig::default()).await;
@@ -128,7 +128,7 @@ async fn a_reservation_with_aptpl_outlives_a_restart_and_one_without_does_not() 
 }
 
 #[tokio::test]
-async fn a_reservation_that_cannot_be_stored_is_refused_and_changes_nothing() {
+async fn reservation_is_refused_if_it_cannot_be_stored() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, true).await, GOOD);
@@ -139,7 +139,7 @@ async fn a_reservation_that_cannot_be_stored_is_refused_and_changes_nothing() {
         (keys, parse_reservation(&host.run(1, read(InAction::ReadReservation)).await.data()))
     };
     let before = seen(&mut alpha).await;
-    array.gate.set_crammed(true);
+    array.gate.set_values_full(true);
     let lacking = |asc| Ended::Check(SenseKey::IllegalRequest, asc);
     let refused = alpha.reserve_out(1, OutAction::Register, 0xa1, 0xa3, true).await;
     assert_eq!(refused, lacking(asc::INSUFFICIENT_REGISTRATION_RESOURCES));
@@ -147,32 +147,32 @@ async fn a_reservation_that_cannot_be_stored_is_refused_and_changes_nothing() {
     assert_eq!(refused, lacking(asc::INSUFFICIENT_RESERVATION_RESOURCES));
     let refused = alpha.reserve_out(1, OutAction::PreemptAndAbort, 0xa1, 0xb2, true).await;
     assert_eq!(refused, lacking(asc::INSUFFICIENT_RESERVATION_RESOURCES));
-    assert_eq!(seen(&mut beta).await, before, "neither keys, nor the generation, nor a reservation");
+    assert_eq!(seen(&mut beta).await, before, "keys, generation and reservation are unchanged");
     assert_eq!(write(&mut beta, 1).await, GOOD);
-    assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, true).await, GOOD, "what takes no room is done");
-    array.gate.set_crammed(false);
-    assert_eq!(beta.news(1).await, [asc::RESERVATIONS_PREEMPTED.0]);
+    assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, true).await, GOOD, "CLEAR needs no space");
+    array.gate.set_values_full(false);
+    assert_eq!(beta.attentions(1).await, [asc::RESERVATIONS_PREEMPTED.0]);
     reserve(&mut alpha, true).await;
     assert_eq!(write(&mut beta, 1).await, Ended::Conflict);
 }
 
 #[tokio::test]
-async fn a_reservation_is_in_force_when_it_is_stored_whatever_becomes_of_its_session() {
+async fn reservation_holds_once_stored_despite_session_loss() {
     let array = Array::start().await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
-    array.gate.shut_values();
+    array.gate.block_values();
     let parameters =
         OutParameters { key: 0, service_key: 0xa1, initiator_ports: None, all_target_ports: false, persist: true };
     let register = Command::PersistentReserveOut { action: OutAction::Register, kind: None, length: 24 };
     alpha.submit(1, &register, parameters.to_bytes().to_vec()).await;
-    array.gate.arrived(1).await;
+    array.gate.wait_blocked(1).await;
     let keys = Command::PersistentReserveIn { action: InAction::ReadKeys, allocation: 1024 };
     let seen = async |host: &mut Host| parse_keys(&host.run(1, keys).await.data()).expect("keys").1;
-    assert!(seen(&mut beta).await.is_empty(), "nobody has been told that it is registered");
+    assert!(seen(&mut beta).await.is_empty(), "the registration is not stored yet");
     let other = beta.reserve_out(1, OutAction::Register, 0, 0xb2, true).await;
-    assert_eq!(other, Ended::Other(Status::Busy), "one change after the other");
+    assert_eq!(other, Ended::Other(Status::Busy), "a change is being stored");
     drop(alpha);
-    array.gate.open();
+    array.gate.release();
     assert_eq!(seen(&mut beta).await, [0xa1]);
     assert_eq!(beta.reserve_out(1, OutAction::Register, 0, 0xb2, true).await, GOOD);
 }

@@ -53,7 +53,7 @@ pub(crate) fn is_medium_command(command: &Command) -> bool {
 }
 
 impl Medium {
-    /// Returns the first step of a command. The host may have sent less `data` than the CDB requests.
+    /// Returns the first step of a command. `data` may be shorter than the CDB requests.
     pub(crate) fn start(self, command: &Command, data: Bytes) -> Result<Step, Sense> {
         match *command {
             Command::Read(transfer) => self.read(transfer),
@@ -187,8 +187,7 @@ impl Medium {
         Ok(Step::Submit(op, Program::Single { lba }))
     }
 
-    /// WRITE ATOMIC (SBC-4 5.48). The engine writes each operation atomically, so one operation of at
-    /// most the maximum atomic length keeps the promise.
+    /// WRITE ATOMIC (SBC-4 5.48). One engine write is atomic, so the command becomes exactly one.
     fn write_atomic(self, lba: Lba, blocks: u16, fua: bool, data: &Bytes) -> Result<Step, Sense> {
         let range = self.range(lba, blocks.into())?;
         if u32::from(blocks) > MAX_ATOMIC_BLOCKS {

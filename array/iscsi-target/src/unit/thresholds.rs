@@ -4,8 +4,8 @@ use scsi::provisioning::{Resource, Thresholds, threshold_sets};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// Percentage points by which usage must fall below a threshold before it is reported again.
-/// Otherwise a volume that hovers around its threshold would report each crossing.
+/// Hysteresis in percentage points: usage must fall this far below a threshold before the threshold
+/// is reported again. Otherwise a volume near its threshold would report every small change.
 const HYSTERESIS_PERCENT: u8 = 2;
 /// After this many written bytes the thresholds are checked before the next poll.
 const CHECK_AFTER_BYTES: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! An engine whose writes and copies wait at a gate until the test opens it, and whose pool is as full as the test says.
+//! Engine wrapper that blocks operations until the test releases them, and fakes the pool usage.
 
 use engine::{Census, Change, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
 use parking_lot::Mutex;
@@ -7,102 +7,103 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, watch};
 use types::VolumeId;
 
-type Waiting = (Op, Tag, Arc<dyn Sink>);
+type Blocked = (Op, Tag, Arc<dyn Sink>);
 
-/// What waits.
+/// The operations that are blocked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shut {
+enum Blocking {
     Nothing,
     Changes,
     Reads,
     Values,
 }
 
-/// The gate before an engine.
+/// An engine behind a gate.
 pub struct Gate {
     engine: Arc<dyn Service>,
-    shut: Mutex<Shut>,
-    waiting: Mutex<Vec<Waiting>>,
+    blocking: Mutex<Blocking>,
+    blocked: Mutex<Vec<Blocked>>,
     arrived: Notify,
-    /// What the pool is said to be; the engine's own word where there is none.
+    /// The reported pool usage; `None` reports that of the engine.
     space: Mutex<Option<Space>>,
-    /// The pool has no room for data.
+    /// The pool has no space for data.
     is_full: AtomicBool,
-    /// The pool has no room for anything.
-    is_crammed: AtomicBool,
-    /// How often somebody has asked how full the pool is.
-    asked: watch::Sender<u64>,
+    /// The pool has no space even for catalog values.
+    is_full_for_values: AtomicBool,
+    /// Number of queries of the pool usage.
+    queries: watch::Sender<u64>,
 }
 
 impl Gate {
     pub fn new(engine: Arc<dyn Service>) -> Self {
         Self {
             engine,
-            shut: Mutex::new(Shut::Nothing),
-            waiting: Mutex::new(Vec::new()),
+            blocking: Mutex::new(Blocking::Nothing),
+            blocked: Mutex::new(Vec::new()),
             arrived: Notify::new(),
             space: Mutex::new(None),
             is_full: AtomicBool::new(false),
-            is_crammed: AtomicBool::new(false),
-            asked: watch::Sender::new(0),
+            is_full_for_values: AtomicBool::new(false),
+            queries: watch::Sender::new(0),
         }
     }
 
-    /// From now on so many percent of a pool of 100 GiB are in use.
-    pub fn use_percent(&self, percent: u64) {
+    /// Reports `percent` percent of a pool of 100 GiB as used.
+    pub fn set_used_percent(&self, percent: u64) {
         *self.space.lock() = Some(Space { capacity: 100 << 30, used: percent << 30, ..Space::default() });
     }
 
-    /// From now on there is no room for data, or there is again.
+    /// Makes operations that allocate space for data fail, or succeed again.
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::SeqCst);
     }
 
-    /// From now on there is no room even for values of the catalogue, or there is again.
-    pub fn set_crammed(&self, is_crammed: bool) {
-        self.is_crammed.store(is_crammed, Ordering::SeqCst);
+    /// Makes changes that store catalog values fail, or succeed again.
+    pub fn set_values_full(&self, is_full: bool) {
+        self.is_full_for_values.store(is_full, Ordering::SeqCst);
     }
 
-    /// Waits until somebody has looked at the space and at everything that depends on it, twice over.
-    pub async fn looked_at(&self) {
-        let mut asked = self.asked.subscribe();
-        let before = *asked.borrow_and_update();
-        asked.wait_for(|count| *count >= before + 3).await.expect("the gate is there");
+    /// Waits until the target has completed two checks of the space and of everything that depends
+    /// on it.
+    pub async fn wait_checked(&self) {
+        let mut queries = self.queries.subscribe();
+        let before = *queries.borrow_and_update();
+        queries.wait_for(|count| *count >= before + 3).await.expect("the gate exists");
     }
 
-    /// From now on operations that change data wait.
-    pub fn shut(&self) {
-        *self.shut.lock() = Shut::Changes;
+    /// Blocks operations that change data.
+    pub fn block_changes(&self) {
+        *self.blocking.lock() = Blocking::Changes;
     }
 
-    /// From now on reads wait.
-    pub fn shut_reads(&self) {
-        *self.shut.lock() = Shut::Reads;
+    /// Blocks reads.
+    pub fn block_reads(&self) {
+        *self.blocking.lock() = Blocking::Reads;
     }
 
-    /// From now on changes of the catalogue's values wait.
-    pub fn shut_values(&self) {
-        *self.shut.lock() = Shut::Values;
+    /// Blocks changes of catalog values.
+    pub fn block_values(&self) {
+        *self.blocking.lock() = Blocking::Values;
     }
 
-    /// Lets through everything that waits, and what comes.
-    pub fn open(&self) {
-        *self.shut.lock() = Shut::Nothing;
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        for (op, tag, sink) in waiting {
+    /// Submits the blocked operations, and blocks no more.
+    pub fn release(&self) {
+        *self.blocking.lock() = Blocking::Nothing;
+        let blocked = std::mem::take(&mut *self.blocked.lock());
+        for (op, tag, sink) in blocked {
             self.engine.submit(op, tag, &sink);
         }
     }
 
-    /// Waits until `count` operations stand before the gate.
-    pub async fn arrived(&self, count: usize) {
-        while self.waiting.lock().len() < count {
+    /// Waits until `count` operations are blocked.
+    pub async fn wait_blocked(&self, count: usize) {
+        while self.blocked.lock().len() < count {
             self.arrived.notified().await;
         }
     }
 
-    pub fn waiting(&self) -> usize {
-        self.waiting.lock().len()
+    pub fn blocked(&self) -> usize {
+        self.blocked.lock().len()
     }
 }
 
@@ -117,17 +118,17 @@ impl Service for Gate {
         }
         let takes_value =
             matches!(&op, Op::Change(changes) if changes.iter().any(|change| matches!(change, Change::Put { .. })));
-        if takes_value && self.is_crammed.load(Ordering::SeqCst) {
+        if takes_value && self.is_full_for_values.load(Ordering::SeqCst) {
             return sink.complete(tag, Err(OpError::NoSpace));
         }
-        let is_held = match *self.shut.lock() {
-            Shut::Nothing => false,
-            Shut::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
-            Shut::Reads => matches!(op, Op::Read { .. }),
-            Shut::Values => matches!(op, Op::Change(_)),
+        let is_blocked = match *self.blocking.lock() {
+            Blocking::Nothing => false,
+            Blocking::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
+            Blocking::Reads => matches!(op, Op::Read { .. }),
+            Blocking::Values => matches!(op, Op::Change(_)),
         };
-        if is_held {
-            self.waiting.lock().push((op, tag, sink.clone()));
+        if is_blocked {
+            self.blocked.lock().push((op, tag, sink.clone()));
             self.arrived.notify_one();
         } else {
             self.engine.submit(op, tag, sink);
@@ -143,9 +144,9 @@ impl Service for Gate {
     }
 
     fn space(&self) -> Space {
-        self.asked.send_modify(|count| *count += 1);
-        let said = *self.space.lock();
-        said.unwrap_or_else(|| self.engine.space())
+        self.queries.send_modify(|count| *count += 1);
+        let faked = *self.space.lock();
+        faked.unwrap_or_else(|| self.engine.space())
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {

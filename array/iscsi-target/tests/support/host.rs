@@ -1,4 +1,4 @@
-//! A host: one session on the initiator's state machine, and the words that tests are written in.
+//! Host for tests: one session on the initiator state machine, with helpers for commands.
 
 use bytes::{Buf, Bytes, BytesMut};
 use iscsi::initiator_connection::{
@@ -66,7 +66,7 @@ impl Host {
         let mut login = InitiatorLogin::start(config, &mut output);
         loop {
             send(&mut stream, &mut output).await;
-            assert_ne!(stream.read(&mut input).await.expect("an answer"), 0, "the target has hung up");
+            assert_ne!(stream.read(&mut input).await.expect("an answer"), 0, "the target closed the connection");
             match login.receive(&mut input, &mut output) {
                 InitiatorLoginProgress::Pending => {}
                 InitiatorLoginProgress::Established(established) => {
@@ -97,7 +97,7 @@ impl Host {
         id
     }
 
-    /// Sends any bytes as a CDB, with data of any length, and waits for the end.
+    /// Sends an arbitrary CDB with data of any length, and waits for its end.
     pub async fn run_raw(&mut self, lun: u16, cdb: [u8; 16], data: Vec<u8>, expected_read: u32) -> Ended {
         let cdb = Bytes::copy_from_slice(&cdb);
         let request =
@@ -142,7 +142,7 @@ impl Host {
         }
     }
 
-    /// True when the command has been answered, as far as has been heard.
+    /// Returns true if an answer to the command has been received.
     pub fn has_ended(&self, wanted: CommandId) -> bool {
         self.events.iter().any(|event| matches!(event, Event::Completed { id, .. } if *id == wanted))
     }
@@ -167,13 +167,13 @@ impl Host {
         }
     }
 
-    /// True when the function has not been answered, as far as a ping behind it tells.
-    pub async fn is_open(&mut self, wanted: RequestId) -> bool {
+    /// Returns true if the function is still unanswered after a further ping was answered.
+    pub async fn is_pending(&mut self, wanted: RequestId) -> bool {
         self.ping().await;
         !self.events.iter().any(|event| matches!(event, Event::TaskManagement { id, .. } if *id == wanted))
     }
 
-    /// A round trip: everything that was sent before has been looked at by the target.
+    /// Pings the target. The answer shows that the target has processed everything sent before.
     pub async fn ping(&mut self) {
         self.connection.ping(Bytes::from_static(b"there?"));
         self.flush().await;
@@ -205,35 +205,35 @@ impl Host {
         }
     }
 
-    /// The bare connection, of which nobody answers anything any more.
+    /// Returns the connection. Nothing answers the target on it.
     pub fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// Waits until something has arrived, a ping of the target say, and answers it.
-    pub async fn pinged(&mut self) {
+    /// Waits until data arrives, for example a ping of the target, and answers it.
+    pub async fn receive_and_answer(&mut self) {
         assert!(self.receive().await, "the connection has ended");
     }
 
     /// Waits for the target to close the connection.
-    pub async fn hung_up(mut self) {
+    pub async fn wait_closed(mut self) {
         while self.receive().await {}
     }
 
-    /// Takes the unit attentions of both LUNs, until they are silent.
-    pub async fn hear_news(&mut self) {
+    /// Takes all unit attentions of LUNs 1 and 2.
+    pub async fn drain_attentions(&mut self) {
         for lun in [1, 2] {
             while self.run(lun, Command::TestUnitReady).await != Ended::Good(Bytes::new()) {}
         }
     }
 
-    /// The codes of the unit attentions that wait on a LUN.
-    pub async fn news(&mut self, lun: u16) -> Vec<u16> {
-        let mut news = Vec::new();
+    /// Takes all unit attentions of a LUN and returns their codes.
+    pub async fn attentions(&mut self, lun: u16) -> Vec<u16> {
+        let mut attentions = Vec::new();
         loop {
             match self.run(lun, Command::TestUnitReady).await {
-                Ended::Check(SenseKey::UnitAttention, asc) => news.push(asc.0),
-                Ended::Good(_) | Ended::Conflict => return news,
+                Ended::Check(SenseKey::UnitAttention, asc) => attentions.push(asc.0),
+                Ended::Good(_) | Ended::Conflict => return attentions,
                 other => panic!("TEST UNIT READY ended with {other:?}"),
             }
         }
@@ -269,7 +269,7 @@ impl Host {
 async fn send(stream: &mut Stream, output: &mut Output) {
     while output.has_remaining() {
         let chunk = output.copy_to_bytes(output.remaining());
-        // A target that has hung up is found out by the next read.
+        // The next read detects a connection that the target has closed.
         let _ = stream.write_all(&chunk).await;
     }
 }

@@ -1,6 +1,6 @@
-//! An array in memory with a target before it, an engine that answers when the test says so, and hosts that speak iSCSI
-//! over real sockets.
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses a part of it")]
+//! In-memory array with a target, an engine that tests can block, and hosts that use iSCSI over
+//! real sockets.
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses only a part")]
 
 mod gate;
 mod host;
@@ -22,8 +22,8 @@ pub const BETA: &str = "iqn.2026-11.org.ibid:beta";
 /// Blocks of each volume.
 pub const BLOCKS: u64 = 2048;
 
-/// An array with the hosts `alpha` and `beta`, and three volumes: `shared` is LUN 1 of both, `a` is LUN 2 of alpha, `b`
-/// is LUN 2 of beta.
+/// An array with the hosts `alpha` and `beta` and three volumes. `shared` is LUN 1 of both, `a` is
+/// LUN 2 of alpha, `b` is LUN 2 of beta.
 pub struct Array {
     pub service: Arc<dyn Service>,
     pub gate: Arc<Gate>,
@@ -37,26 +37,26 @@ impl Array {
         Self::start_on(Arc::new(ModelEngine::default()), TargetConfig::default()).await
     }
 
-    /// An array on an engine that may hold volumes already.
+    /// Starts an array on an engine that may already hold volumes.
     pub async fn start_on(engine: Arc<dyn Service>, config: TargetConfig) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
         let founding = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
-            let catalog = Catalog::open(opened, &founding).expect("the catalogue opens");
+            let catalog = Catalog::open(opened, &founding).expect("the catalog opens");
             if catalog.state().volumes().next().is_none() {
-                catalog.change(populate).expect("the catalogue changes");
+                catalog.change(populate).expect("the catalog changes");
             }
             Arc::new(catalog)
         });
-        let catalog = catalog.await.expect("the catalogue is open");
+        let catalog = catalog.await.expect("the catalog is open");
         let target = IscsiTarget::new(service.clone(), catalog.clone(), config);
         let address = target.listen(([127, 0, 0, 1], 0).into()).await.expect("a portal on loopback");
         Self { service, gate, catalog, target, address }
     }
 
-    /// Changes the catalogue, off the runtime's threads.
+    /// Changes the catalog on a blocking thread, outside the runtime.
     pub async fn change(&self, edit: impl FnOnce(&mut catalog::Draft) -> Result<(), CatalogError> + Send + 'static) {
         let catalog = self.catalog.clone();
         let changed = tokio::task::spawn_blocking(move || catalog.change(edit)).await;
@@ -67,10 +67,10 @@ impl Array {
         self.catalog.state().volume(name).expect("a volume of that name").id
     }
 
-    /// Logs in as the first session of `initiator`, and reads what a new nexus is told first.
+    /// Logs in as the first session of `initiator`, and takes the unit attentions of a new nexus.
     pub async fn host(&self, initiator: &str) -> Host {
         let mut host = Host::login(self.address, &self.catalog.target_iqn(), initiator, 1).await.expect("a login");
-        host.hear_news().await;
+        host.drain_attentions().await;
         host
     }
 }
