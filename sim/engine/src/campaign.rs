@@ -1,15 +1,15 @@
 //! Many runs, on several threads, with the same result on any number of them.
 
-use crate::history::Violation;
-use crate::run::{Plant, RunPlan, Totals, run};
-use crate::subject::Subject;
+use crate::history::SimViolation;
+use crate::run::{InjectedBug, RunPlan, Totals, run};
+use crate::subject::SimSubject;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Campaign {
+pub struct CrashCampaign {
     /// The first seed; each run has the next one.
     pub seed: u64,
     /// How many.
@@ -17,30 +17,30 @@ pub struct Campaign {
     /// Threads.
     pub jobs: usize,
     /// A planted bug.
-    pub plant: Option<Plant>,
+    pub bug: Option<InjectedBug>,
     /// Broken promises after which it ends.
     pub most_violations: usize,
 }
 
 /// What came of a campaign.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub struct CampaignFindings {
     /// The sums.
     pub totals: Totals,
     /// Seeds that broke a promise, in order.
-    pub violations: Vec<(u64, Violation)>,
+    pub violations: Vec<(u64, SimViolation)>,
 }
 
 /// Hears of a run that has ended: the sums so far, and the seed and the promise when one was broken.
-pub type Progress<'a> = dyn Fn(&Totals, Option<(u64, &Violation)>) + Sync + 'a;
+pub type CampaignProgress<'a> = dyn Fn(&Totals, Option<(u64, &SimViolation)>) + Sync + 'a;
 
 /// Executes the runs of a campaign. `progress` hears of every run that has ended: the sums so
 /// far, and the promise that was broken, with the seed.
-pub fn execute<S: Subject>(campaign: &Campaign, progress: &Progress<'_>) -> Findings {
+pub fn execute<S: SimSubject>(campaign: &CrashCampaign, progress: &CampaignProgress<'_>) -> CampaignFindings {
     let next = AtomicU64::new(0);
     // The first run, by number, after which none is begun.
     let end = AtomicU64::new(campaign.runs);
-    let ended: Mutex<Vec<(u64, Totals, Option<Violation>)>> = Mutex::new(Vec::new());
+    let ended: Mutex<Vec<(u64, Totals, Option<SimViolation>)>> = Mutex::new(Vec::new());
     let sums = Mutex::new(Totals::default());
     let work = || {
         loop {
@@ -48,7 +48,7 @@ pub fn execute<S: Subject>(campaign: &Campaign, progress: &Progress<'_>) -> Find
             if number >= end.load(Ordering::Relaxed) {
                 return;
             }
-            let plan = RunPlan { plant: campaign.plant, ..RunPlan::new(campaign.seed.wrapping_add(number)) };
+            let plan = RunPlan { bug: campaign.bug, ..RunPlan::new(campaign.seed.wrapping_add(number)) };
             let report = run::<S>(&plan);
             let totals = {
                 let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ pub fn execute<S: Subject>(campaign: &Campaign, progress: &Progress<'_>) -> Find
     // Runs behind the end were begun by one thread count and not by another: they do not count.
     ended.retain(|(number, ..)| *number < end.load(Ordering::Relaxed));
     ended.sort_by_key(|(number, ..)| *number);
-    let mut findings = Findings::default();
+    let mut findings = CampaignFindings::default();
     for (number, totals, violation) in ended {
         findings.totals.add(&totals);
         findings.violations.extend(violation.map(|violation| (campaign.seed.wrapping_add(number), violation)));
@@ -87,13 +87,13 @@ pub fn execute<S: Subject>(campaign: &Campaign, progress: &Progress<'_>) -> Find
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toy::{FORGETS, Toy};
+    use crate::faulty_model::{DROPS_LAST_OP, FaultyModel};
 
     #[test]
     fn the_number_of_threads_changes_nothing() {
-        let campaign = Campaign { seed: 1, runs: 40, jobs: 1, plant: None, most_violations: 3 };
-        let one = execute::<Toy<FORGETS>>(&campaign, &|_, _| {});
-        let many = execute::<Toy<FORGETS>>(&Campaign { jobs: 3, ..campaign }, &|_, _| {});
+        let campaign = CrashCampaign { seed: 1, runs: 40, jobs: 1, bug: None, most_violations: 3 };
+        let one = execute::<FaultyModel<DROPS_LAST_OP>>(&campaign, &|_, _| {});
+        let many = execute::<FaultyModel<DROPS_LAST_OP>>(&CrashCampaign { jobs: 3, ..campaign }, &|_, _| {});
         assert_eq!(one.violations, many.violations);
         assert_eq!(one.totals, many.totals);
         assert_eq!(one.violations.len(), 3);

@@ -1,11 +1,11 @@
 //! The words of `ibid-sim`.
 
-use crate::campaign::{Campaign, Findings, execute};
+use crate::campaign::{CampaignFindings, CrashCampaign, execute};
 use crate::exhaustive::{alphabet, search};
-use crate::history::Violation;
-use crate::journal::Journal;
-use crate::run::{Plant, RunPlan, Totals, run, shrink};
-use crate::subject::Subject;
+use crate::history::SimViolation;
+use crate::progress::ProgressFile;
+use crate::run::{InjectedBug, RunPlan, Totals, run, shrink};
+use crate::subject::SimSubject;
 use clap::Subcommand;
 use platform::clock;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ pub enum EngineVerb {
         jobs: usize,
         /// Inject a bug; exit with 0 only if the simulator finds it
         #[arg(long)]
-        plant: Option<Plant>,
+        inject: Option<InjectedBug>,
         /// Stop after this many violations
         #[arg(long, default_value_t = 1)]
         violations: usize,
@@ -43,7 +43,7 @@ pub enum EngineVerb {
         ///
         /// An interrupted campaign continues where it stopped. The file is valid for one build of the program only:
         /// delete it after a change.
-        #[arg(long, conflicts_with = "plant")]
+        #[arg(long, conflicts_with = "inject")]
         progress: Option<PathBuf>,
     },
     /// Crash all short sequences of operations at every drive access
@@ -65,7 +65,7 @@ pub enum EngineVerb {
         seed: u64,
         /// Inject a bug
         #[arg(long)]
-        plant: Option<Plant>,
+        inject: Option<InjectedBug>,
         /// Omit operations that the violation does not need
         #[arg(long)]
         shrink: bool,
@@ -73,7 +73,7 @@ pub enum EngineVerb {
 }
 
 /// Runs a verb on the system under test `S`. `exhaustive` is the setup for the exhaustive search.
-pub fn run_verb<S: Subject>(verb: EngineVerb, exhaustive: S::Setup) -> ExitCode
+pub fn run_verb<S: SimSubject>(verb: EngineVerb, exhaustive: S::Setup) -> ExitCode
 where
     S::Setup: Send + Sync,
 {
@@ -82,16 +82,16 @@ where
         std::panic::set_hook(Box::new(|_| {}));
     }
     let is_good = match verb {
-        EngineVerb::Crash { runs, seed, jobs, plant, violations, progress } => {
-            let campaign = Campaign { seed, runs, jobs, plant, most_violations: violations };
+        EngineVerb::Crash { runs, seed, jobs, inject, violations, progress } => {
+            let campaign = CrashCampaign { seed, runs, jobs, bug: inject, most_violations: violations };
             match progress {
                 None => crash::<S>(&campaign),
-                Some(path) => go_on::<S>(&campaign, &path),
+                Some(path) => resume::<S>(&campaign, &path),
             }
         }
         EngineVerb::Exhaustive { longest, every, jobs } => search_all::<S>(exhaustive, longest, every, jobs),
-        EngineVerb::Replay { seed, plant, shrink } => {
-            let plan = RunPlan { plant, ..RunPlan::new(seed) };
+        EngineVerb::Replay { seed, inject, shrink } => {
+            let plan = RunPlan { bug: inject, ..RunPlan::new(seed) };
             replay::<S>(plan, shrink)
         }
     };
@@ -99,9 +99,9 @@ where
 }
 
 /// Executes a campaign in slices, noting each that is done, from the first one that is not noted.
-fn go_on<S: Subject>(campaign: &Campaign, path: &Path) -> bool {
-    let mut journal = match Journal::open(path) {
-        Ok(journal) => journal,
+fn resume<S: SimSubject>(campaign: &CrashCampaign, path: &Path) -> bool {
+    let mut progress_file = match ProgressFile::open(path) {
+        Ok(progress_file) => progress_file,
         Err(error) => {
             out(&format!("{}: {error}", path.display()));
             return false;
@@ -109,22 +109,22 @@ fn go_on<S: Subject>(campaign: &Campaign, path: &Path) -> bool {
     };
     let (mut sums, mut number) = (Totals::default(), 0);
     while number < campaign.runs {
-        let slice = Campaign {
+        let slice = CrashCampaign {
             seed: campaign.seed.wrapping_add(number),
             runs: SLICE_RUNS.min(campaign.runs - number),
             ..*campaign
         };
         number += slice.runs;
-        if let Some(done) = journal.done(slice.seed, slice.runs) {
+        if let Some(done) = progress_file.done(slice.seed, slice.runs) {
             sums.add(done);
             continue;
         }
         let findings = execute::<S>(&slice, &|_, _| {});
         sums.add(&findings.totals);
         if !findings.violations.is_empty() {
-            return tell_findings::<S>(&slice, &findings);
+            return print_findings::<S>(&slice, &findings);
         }
-        if let Err(error) = journal.note(slice.seed, &findings.totals) {
+        if let Err(error) = progress_file.note(slice.seed, &findings.totals) {
             out(&format!("{}: {error}", path.display()));
             return false;
         }
@@ -132,15 +132,15 @@ fn go_on<S: Subject>(campaign: &Campaign, path: &Path) -> bool {
     }
     let last = campaign.seed.wrapping_add(campaign.runs).wrapping_sub(1);
     out(&format!("seeds {} to {last}", campaign.seed));
-    tell_totals(&sums);
+    print_totals(&sums);
     out("0 violations");
     true
 }
 
-fn crash<S: Subject>(campaign: &Campaign) -> bool {
+fn crash<S: SimSubject>(campaign: &CrashCampaign) -> bool {
     let started = clock::now();
     let step = (campaign.runs / 20).max(1);
-    let progress = |totals: &Totals, broken: Option<(u64, &Violation)>| {
+    let progress = |totals: &Totals, broken: Option<(u64, &SimViolation)>| {
         if let Some((seed, violation)) = broken {
             eprintln!("seed {seed}: {violation}");
         }
@@ -153,25 +153,25 @@ fn crash<S: Subject>(campaign: &Campaign) -> bool {
     out(&format!(
         "seeds {} to {last}{}",
         campaign.seed,
-        campaign.plant.map_or(String::new(), |plant| format!(", planted {plant:?}"))
+        campaign.bug.map_or(String::new(), |bug| format!(", injected {bug:?}"))
     ));
     let findings = execute::<S>(campaign, &progress);
-    tell_totals(&findings.totals);
+    print_totals(&findings.totals);
     out(&format!("{} violations in {:.1} s", findings.violations.len(), started.elapsed().as_secs_f64()));
-    tell_findings::<S>(campaign, &findings)
+    print_findings::<S>(campaign, &findings)
 }
 
 /// Tells of broken promises; true when there is none, or when there is one and it was planted.
-fn tell_findings<S: Subject>(campaign: &Campaign, findings: &Findings) -> bool {
+fn print_findings<S: SimSubject>(campaign: &CrashCampaign, findings: &CampaignFindings) -> bool {
     for (seed, violation) in &findings.violations {
         out(&format!("\nseed {seed}: {violation}"));
     }
-    if campaign.plant.is_some() {
+    if campaign.bug.is_some() {
         let (found, runs) = (!findings.violations.is_empty(), findings.totals.runs);
         out(&if found {
-            format!("the planted bug was found within {runs} runs")
+            format!("the injected bug was found within {runs} runs")
         } else {
-            format!("the planted bug was not found in {runs} runs")
+            format!("the injected bug was not found in {runs} runs")
         });
         return found;
     }
@@ -181,7 +181,7 @@ fn tell_findings<S: Subject>(campaign: &Campaign, findings: &Findings) -> bool {
     findings.violations.is_empty()
 }
 
-fn tell_totals(totals: &Totals) {
+fn print_totals(totals: &Totals) {
     let Totals {
         runs,
         crashes,
@@ -194,17 +194,17 @@ fn tell_totals(totals: &Totals) {
         failures,
         ios,
         fscks,
-        accounts,
+        accounting_checks,
     } = totals;
     out(&format!(
         "{runs} runs, {crashes} crashes ({crashes_in_recovery} of them in recovery), {failures} failed drives, {ios} writes and flushes"
     ));
-    out(&format!("{fscks} arrays checked by fsck after a crash, {accounts} times all accounts compared"));
+    out(&format!("{fscks} arrays checked by fsck after a crash, {accounting_checks} comparisons of space accounting"));
     out(&format!("{submitted} operations, {answered} answered, {refused} refused by a full pool"));
     out(&format!("{} without an answer at a crash: {present} there after it, {absent} not", present + absent));
 }
 
-fn search_all<S: Subject>(setup: S::Setup, longest: u32, every: usize, jobs: usize) -> bool
+fn search_all<S: SimSubject>(setup: S::Setup, longest: u32, every: usize, jobs: usize) -> bool
 where
     S::Setup: Send + Sync,
 {
@@ -224,7 +224,7 @@ where
     broken.is_empty()
 }
 
-fn replay<S: Subject>(plan: RunPlan, shrinks: bool) -> bool {
+fn replay<S: SimSubject>(plan: RunPlan, shrinks: bool) -> bool {
     let plan = if shrinks { shrink::<S>(&plan, SHRINK_RUNS) } else { plan };
     let plan = RunPlan { is_traced: true, ..plan };
     let report = run::<S>(&plan);

@@ -43,7 +43,7 @@ impl Default for Contents {
 
 impl Contents {
     /// The name of a block's bytes. Zeros are [`Content::ZERO`].
-    pub fn name(&mut self, block: &[u8]) -> Content {
+    pub fn id_of(&mut self, block: &[u8]) -> Content {
         if block.iter().all(|byte| *byte == 0) {
             return Content::ZERO;
         }
@@ -61,8 +61,8 @@ impl Contents {
     }
 
     /// The names of the blocks of a buffer.
-    pub fn names(&mut self, data: &[u8]) -> Vec<Content> {
-        data.chunks_exact(LBA_LEN).map(|block| self.name(block)).collect()
+    pub fn ids_of(&mut self, data: &[u8]) -> Vec<Content> {
+        data.chunks_exact(LBA_LEN).map(|block| self.id_of(block)).collect()
     }
 
     /// The content that is `a` or `b`.
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn equal_bytes_have_one_name() {
         let mut contents = Contents::default();
-        let (a, b) = (contents.name(&[7; LBA_LEN]), contents.name(&[8; LBA_LEN]));
+        let (a, b) = (contents.id_of(&[7; LBA_LEN]), contents.id_of(&[8; LBA_LEN]));
         assert_ne!(a, b);
-        assert_eq!(contents.name(&[7; LBA_LEN]), a);
-        assert_eq!(contents.name(&[0; LBA_LEN]), Content::ZERO);
+        assert_eq!(contents.id_of(&[7; LBA_LEN]), a);
+        assert_eq!(contents.id_of(&[0; LBA_LEN]), Content::ZERO);
         assert_eq!(contents.bytes(b), &[8; LBA_LEN]);
         assert_eq!(contents.bytes(Content::UNMAPPED), &[0; LBA_LEN]);
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn one_of_several_allows_each_of_them_and_nothing_else() {
         let mut contents = Contents::default();
-        let (a, b, c) = (contents.name(&[1; LBA_LEN]), contents.name(&[2; LBA_LEN]), contents.name(&[3; LBA_LEN]));
+        let (a, b, c) = (contents.id_of(&[1; LBA_LEN]), contents.id_of(&[2; LBA_LEN]), contents.id_of(&[3; LBA_LEN]));
         let either = contents.either(a, b);
         let three = contents.either(either, Content::UNMAPPED);
         assert!(contents.allows(either, a) && contents.allows(either, b) && !contents.allows(either, c));

@@ -5,7 +5,7 @@
 //! ago. So new contents are made from those that the array holds as often as from nothing.
 
 use crate::content::{Contents, LBA_LEN};
-use crate::state::{State, Volume, span};
+use crate::state::{OracleState, OracleVolume, span};
 use bytes::Bytes;
 use testing::Rng;
 use types::LBAS_PER_BLOCK;
@@ -17,38 +17,38 @@ const WELL_KNOWN: u64 = 6;
 
 /// How the contents of one run are spread, in percent; what is left is chance, byte by byte.
 #[derive(Clone, Copy, Debug)]
-pub struct Palette {
+pub struct ContentMix {
     /// Zeros and repeated words.
-    pub cheap: u64,
+    pub repetitive: u64,
     /// What the array holds already, or nearly.
-    pub alike: u64,
+    pub duplicate: u64,
     /// What a compressor makes smaller.
-    pub dense: u64,
+    pub compressible: u64,
 }
 
-impl Palette {
+impl ContentMix {
     /// A spread by chance.
     pub fn draw(rng: &mut Rng) -> Self {
-        let (cheap, alike, dense) =
+        let (repetitive, duplicate, compressible) =
             rng.pick(&[(0, 0, 0), (10, 0, 0), (50, 0, 0), (5, 80, 5), (5, 40, 40), (5, 5, 80), (10, 30, 30)]);
-        Self { cheap, alike, dense }
+        Self { repetitive, duplicate, compressible }
     }
 
     /// Contents for so many blocks of an array that holds `state`.
-    pub fn data(&self, rng: &mut Rng, blocks: u64, state: &State, contents: &Contents) -> Bytes {
+    pub fn data(&self, rng: &mut Rng, blocks: u64, state: &OracleState, contents: &Contents) -> Bytes {
         let mut data = vec![0; blocks as usize * LBA_LEN];
-        let other = 100_u64.saturating_sub(self.cheap + self.alike + self.dense);
-        match rng.weighted(&[self.cheap, self.alike, self.dense, other.max(1)]) {
-            0 => cheap(rng, &mut data),
-            1 => alike(rng, &mut data, state, contents),
-            2 => dense(rng, &mut data),
+        let other = 100_u64.saturating_sub(self.repetitive + self.duplicate + self.compressible);
+        match rng.weighted(&[self.repetitive, self.duplicate, self.compressible, other.max(1)]) {
+            0 => repetitive(rng, &mut data),
+            1 => duplicate(rng, &mut data, state, contents),
+            2 => compressible(rng, &mut data),
             _ => rng.fill(&mut data),
         }
         data.into()
     }
 }
 
-fn cheap(rng: &mut Rng, data: &mut [u8]) {
+fn repetitive(rng: &mut Rng, data: &mut [u8]) {
     match rng.below(4) {
         0 => {}
         1 => {
@@ -64,7 +64,7 @@ fn cheap(rng: &mut Rng, data: &mut [u8]) {
     }
 }
 
-fn alike(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
+fn duplicate(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Contents) {
     match rng.below(6) {
         0 => {
             // Blocks equal to each other and to those of other writes.
@@ -90,8 +90,8 @@ fn alike(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
 }
 
 /// What some volume holds from some block on, most often at the same place in a block of 4 KiB.
-fn held(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
-    let volumes: Vec<&Volume> = state.volumes.values().collect();
+fn held(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Contents) {
+    let volumes: Vec<&OracleVolume> = state.volumes.values().collect();
     let Some(volume) = (!volumes.is_empty()).then(|| volumes[rng.index(volumes.len())]) else {
         return rng.fill(data);
     };
@@ -108,7 +108,7 @@ fn held(rng: &mut Rng, data: &mut [u8], state: &State, contents: &Contents) {
 }
 
 /// Chance thinned out, so that units of one to eight blocks become a fraction of their length.
-fn dense(rng: &mut Rng, data: &mut [u8]) {
+fn compressible(rng: &mut Rng, data: &mut [u8]) {
     rng.fill(data);
     let kept = rng.pick(&[1, 4, 16, 64, 200]);
     let period = rng.pick(&[256, 512, 1024, 4096]);
@@ -128,18 +128,18 @@ mod tests {
 
     #[test]
     fn what_is_alike_is_taken_from_the_array() {
-        let (mut state, mut contents) = (State::default(), Contents::default());
+        let (mut state, mut contents) = (OracleState::default(), Contents::default());
         let mut block = [0; LBA_LEN];
         Rng::new(99).fill(&mut block);
-        let name = contents.name(&block);
-        let mut volume = Volume::new(64);
+        let name = contents.id_of(&block);
+        let mut volume = OracleVolume::new(64);
         volume.fill(span(0, 64), name);
         state.volumes.insert(VolumeId(1), volume);
-        let palette = Palette { cheap: 0, alike: 100, dense: 0 };
+        let content_mix = ContentMix { repetitive: 0, duplicate: 100, compressible: 0 };
         let mut rng = Rng::new(1);
         let (mut same, mut near) = (0, 0);
         for _ in 0..400 {
-            let data = palette.data(&mut rng, 8, &state, &contents);
+            let data = content_mix.data(&mut rng, 8, &state, &contents);
             let differing: u32 = data.iter().zip(block.iter().cycle()).map(|(a, b)| (a ^ b).count_ones()).sum();
             same += u32::from(differing == 0);
             near += u32::from(differing == 1);
@@ -150,13 +150,15 @@ mod tests {
 
     #[test]
     fn every_kind_has_the_length_that_was_asked_for() {
-        let (state, contents) = (State::default(), Contents::default());
-        for palette in [(100, 0, 0), (0, 100, 0), (0, 0, 100), (0, 0, 0)] {
-            let palette = Palette { cheap: palette.0, alike: palette.1, dense: palette.2 };
+        let (state, contents) = (OracleState::default(), Contents::default());
+        for content_mix in [(100, 0, 0), (0, 100, 0), (0, 0, 100), (0, 0, 0)] {
+            let content_mix =
+                ContentMix { repetitive: content_mix.0, duplicate: content_mix.1, compressible: content_mix.2 };
             let mut rng = Rng::new(3);
             assert!(
                 (1..50)
-                    .all(|blocks| palette.data(&mut rng, blocks, &state, &contents).len() == blocks as usize * LBA_LEN)
+                    .all(|blocks| content_mix.data(&mut rng, blocks, &state, &contents).len()
+                        == blocks as usize * LBA_LEN)
             );
         }
     }

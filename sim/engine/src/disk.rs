@@ -9,20 +9,19 @@ mod image;
 mod pending;
 
 use image::Image;
+pub use image::SECTOR;
 use pending::Pending;
 use platform::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use testing::Rng;
 
-/// What a drive writes wholly or not at all.
-pub const SECTOR: usize = types::SECTOR_BYTES as usize;
 /// The unit in which the file system below gives out room.
 const PAGE: u64 = 4096;
 
 /// How the drive lies about flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum DriveBug {
     /// A flush is answered and not done.
     Flush,
     /// One flush in so many is answered and not done.
@@ -48,9 +47,9 @@ pub struct Faults {
     /// These bytes (from, to) are read wrong.
     pub rotten: Vec<(u64, u64)>,
     /// Room in the file system below, in bytes; None for endless.
-    pub room: Option<u64>,
+    pub space: Option<u64>,
     /// A planted bug.
-    pub lie: Option<Lie>,
+    pub bug: Option<DriveBug>,
 }
 
 /// A write that has begun.
@@ -185,15 +184,15 @@ impl SimDisk {
         if durability == Durability::Durable
             && !(offset.is_multiple_of(DURABLE_ALIGNMENT) && end.is_multiple_of(DURABLE_ALIGNMENT))
         {
-            inner.blame(format!("durable write of {} bytes at {offset} is not aligned", data.len()));
+            inner.report_misuse(format!("durable write of {} bytes at {offset} is not aligned", data.len()));
         }
         let fate = inner.count(offset, end)?;
-        inner.take_room(offset, end)?;
+        inner.reserve_space(offset, end)?;
         let id = inner.begin(offset, &data, durability);
         match fate {
             Fate::Good => Ok(id),
             Fate::Fails(error) => {
-                inner.pending.iter_mut().filter(|write| write.id == id.0).for_each(|write| write.is_doomed = true);
+                inner.pending.iter_mut().filter(|write| write.id == id.0).for_each(|write| write.is_lost = true);
                 Err(error)
             }
         }
@@ -206,7 +205,8 @@ impl SimDisk {
             return;
         };
         write.is_finished = true;
-        let lied = matches!(inner.faults.lie, Some(Lie::Durable { from, to }) if (from..to).contains(&write.bytes.0));
+        let lied =
+            matches!(inner.faults.bug, Some(DriveBug::Durable { from, to }) if (from..to).contains(&write.bytes.0));
         if write.is_durable && !lied {
             pending::settle(&mut inner.pending, &mut inner.stable, |write| write.id == id.0);
         }
@@ -218,7 +218,7 @@ impl SimDisk {
             self.lock()
                 .pending
                 .iter()
-                .filter(|write| write.is_finished && !write.is_doomed)
+                .filter(|write| write.is_finished && !write.is_lost)
                 .map(|write| write.id)
                 .collect(),
         )
@@ -229,13 +229,13 @@ impl SimDisk {
         let inner = &mut *self.lock();
         if let Fate::Fails(error) = inner.count(0, 0)? {
             // What a failed flush was about is lost for every later one too, as with a page cache.
-            inner.pending.iter_mut().for_each(|write| write.is_doomed = true);
+            inner.pending.iter_mut().for_each(|write| write.is_lost = true);
             return Err(error);
         }
         inner.flushes += 1;
-        let lies = match inner.faults.lie {
-            Some(Lie::Flush) => true,
-            Some(Lie::SomeFlushes(one_in)) => inner.flushes.is_multiple_of(one_in.max(1)),
+        let lies = match inner.faults.bug {
+            Some(DriveBug::Flush) => true,
+            Some(DriveBug::SomeFlushes(one_in)) => inner.flushes.is_multiple_of(one_in.max(1)),
             _ => false,
         };
         if !lies {
@@ -252,7 +252,7 @@ enum Fate {
 }
 
 impl Inner {
-    fn blame(&mut self, what: String) {
+    fn report_misuse(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 
@@ -262,7 +262,7 @@ impl Inner {
             return Err(crashed());
         }
         if end > self.size || offset > end {
-            self.blame(format!("bytes {offset} to {end} are not on the drive of {} bytes", self.size));
+            self.report_misuse(format!("bytes {offset} to {end} are not on the drive of {} bytes", self.size));
             return Err(DiskError::Io("beyond the end".to_owned()));
         }
         self.done += 1;
@@ -277,13 +277,13 @@ impl Inner {
     }
 
     /// Room for the pages of a range, or [`DiskError::Full`] and no change.
-    fn take_room(&mut self, offset: u64, end: u64) -> Result<(), DiskError> {
+    fn reserve_space(&mut self, offset: u64, end: u64) -> Result<(), DiskError> {
         let pages = offset / PAGE..end.div_ceil(PAGE);
-        let Some(room) = self.faults.room else {
+        let Some(space) = self.faults.space else {
             return Ok(());
         };
         let missing = pages.clone().filter(|page| !self.pages.contains(page)).count() as u64;
-        if (self.pages.len() as u64 + missing) * PAGE > room {
+        if (self.pages.len() as u64 + missing) * PAGE > space {
             return Err(DiskError::Full);
         }
         self.pages.extend(pages);
@@ -296,7 +296,7 @@ impl Inner {
             self.pending.iter().find(|write| !write.is_finished && write.bytes.0 < end && offset < write.bytes.1);
         if let Some(write) = overlapped {
             let (from, to) = write.bytes;
-            self.blame(format!("write of {offset} to {end} while one of {from} to {to} has not ended"));
+            self.report_misuse(format!("write of {offset} to {end} while one of {from} to {to} has not ended"));
         }
         self.visible.write(offset, data);
         let sector = offset / SECTOR as u64;
@@ -310,7 +310,7 @@ impl Inner {
             bytes: (offset, end),
             is_durable: durability == Durability::Durable,
             is_finished: false,
-            is_doomed: false,
+            is_lost: false,
             superseded: Vec::new(),
         });
         WriteId(self.next_id)
@@ -334,7 +334,7 @@ impl Disk for SimDisk {
         }
         if end > inner.size {
             let size = inner.size;
-            inner.blame(format!("read of {offset} to {end} on a drive of {size} bytes"));
+            inner.report_misuse(format!("read of {offset} to {end} on a drive of {size} bytes"));
             return Err(DiskError::Io("beyond the end".to_owned()));
         }
         if inner.faults.bad.iter().any(|(from, to)| *from < end && offset < *to) {
@@ -361,7 +361,7 @@ impl Disk for SimDisk {
         let mut inner = self.lock();
         let end = offset.saturating_add(bytes);
         match inner.count(offset, end)? {
-            Fate::Good => inner.take_room(offset, end),
+            Fate::Good => inner.reserve_space(offset, end),
             Fate::Fails(error) => Err(error),
         }
     }

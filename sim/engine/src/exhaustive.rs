@@ -5,11 +5,11 @@
 //! meanwhile there is one execution that ends in it, and is recovered and checked.
 
 use crate::disk::{Faults, SimDisk};
-use crate::history::{History, Violation, describe};
+use crate::history::{History, SimViolation, describe};
 use crate::inspect::inspect;
-use crate::machine::{Answers, Machine};
+use crate::machine::{Answers, SimMachine};
 use crate::state::{LEAF_BLOCKS, span};
-use crate::subject::Subject;
+use crate::subject::SimSubject;
 use bytes::Bytes;
 use engine::{Change, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const MOST_ACCESSES: u64 = 2000;
 
 /// How a sequence is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum SubmitMode {
     /// All operations are submitted, then committed.
     Together,
     /// Each operation is answered, and background work is done, before the next one.
@@ -35,7 +35,7 @@ pub enum Manner {
 
 /// Counts of an exhaustive search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Searched {
+pub struct SearchTotals {
     /// Executions of a whole sequence, in one manner.
     pub sequences: u64,
     /// Crashes.
@@ -44,13 +44,13 @@ pub struct Searched {
 
 /// A broken promise, and the sequence that breaks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct SequenceViolation {
     /// What was executed, in words.
     pub sequence: String,
     /// The access that the crash was in; None when it was found without one.
     pub crash_at: Option<u64>,
     /// What is wrong.
-    pub violation: Violation,
+    pub violation: SimViolation,
 }
 
 /// The operations of which sequences are made. The volume begins with data in its first leaf and a part of the second.
@@ -90,17 +90,17 @@ pub fn alphabet() -> Vec<Op> {
 }
 
 /// An array to begin each sequence from.
-struct Start<S: Subject> {
+struct Start<S: SimSubject> {
     setup: S::Setup,
     disk: SimDisk,
     history: History,
 }
 
-fn start<S: Subject>(setup: S::Setup) -> Result<Start<S>, Violation> {
+fn start<S: SimSubject>(setup: S::Setup) -> Result<Start<S>, SimViolation> {
     let disk = SimDisk::new(S::scale(&setup).disk_bytes, 1);
-    disk.arm(Faults { room: S::scale(&setup).room, ..Faults::default() });
-    S::create(&disk, &setup).map_err(|error| Violation(format!("cannot make an array: {error}")))?;
-    let mut machine = Machine::new(open::<S>(&disk, &setup)?, &disk);
+    disk.arm(Faults { space: S::scale(&setup).space, ..Faults::default() });
+    S::create(&disk, &setup).map_err(|error| SimViolation(format!("cannot make an array: {error}")))?;
+    let mut machine = SimMachine::new(open::<S>(&disk, &setup)?, &disk);
     let mut history = History::default();
     let mut data = vec![0; 80 * 512];
     Rng::new(100).fill(&mut data);
@@ -115,7 +115,7 @@ fn start<S: Subject>(setup: S::Setup) -> Result<Start<S>, Violation> {
         let answer = machine.call(op, &mut Answers::new())?;
         history.complete(
             tag,
-            &answer.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?,
+            &answer.ok_or_else(|| SimViolation::new("the drive stopped though nothing was to go wrong"))?,
         )?;
     }
     drop(machine);
@@ -123,44 +123,45 @@ fn start<S: Subject>(setup: S::Setup) -> Result<Start<S>, Violation> {
     Ok(Start { setup, disk, history })
 }
 
-fn open<S: Subject>(disk: &SimDisk, setup: &S::Setup) -> Result<S, Violation> {
-    S::recover(disk, setup).map_err(|error| Violation(format!("cannot recover: {error}")))
+fn open<S: SimSubject>(disk: &SimDisk, setup: &S::Setup) -> Result<S, SimViolation> {
+    S::recover(disk, setup).map_err(|error| SimViolation(format!("cannot recover: {error}")))
 }
 
-impl<S: Subject> Start<S> {
+impl<S: SimSubject> Start<S> {
     /// Executes a sequence once, up to the access `crash_at`, and checks what is there after it. Tells whether the
     /// sequence got so far.
-    fn execute(&self, ops: &[Op], manner: Manner, case: u64, crash_at: u64) -> Result<bool, Violation> {
+    fn execute(&self, ops: &[Op], mode: SubmitMode, case: u64, crash_at: u64) -> Result<bool, SimViolation> {
         let disk = self.disk.fork(Rng::part(case, crash_at).next_u64());
         let mut history = self.history.clone();
-        let mut machine = Machine::new(open::<S>(&disk, &self.setup)?, &disk);
-        disk.arm(Faults { crash_at: Some(crash_at), room: S::scale(&self.setup).room, ..Faults::default() });
-        self.work(ops, manner, &mut machine, &mut history)?;
+        let mut machine = SimMachine::new(open::<S>(&disk, &self.setup)?, &disk);
+        disk.arm(Faults { crash_at: Some(crash_at), space: S::scale(&self.setup).space, ..Faults::default() });
+        self.work(ops, mode, &mut machine, &mut history)?;
         drop(machine);
         let is_crashed = disk.is_crashed();
         disk.crash();
         let subject = open::<S>(&disk, &self.setup)?;
-        subject.audit(&disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
-        let mut machine = Machine::new(subject, &disk);
+        subject.audit(&disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
+        let mut machine = SimMachine::new(subject, &disk);
         let seen = inspect(&mut machine, &mut history.contents, VOLUME.0, false)?;
-        history
-            .recover(&seen.ok_or_else(|| Violation::new("the drive stopped though nothing was to go wrong"))?.state)?;
-        disk.violation().map_or(Ok(is_crashed), |what| Err(Violation(what)))
+        history.recover(
+            &seen.ok_or_else(|| SimViolation::new("the drive stopped though nothing was to go wrong"))?.state,
+        )?;
+        disk.violation().map_or(Ok(is_crashed), |what| Err(SimViolation(what)))
     }
 
     fn work(
         &self,
         ops: &[Op],
-        manner: Manner,
-        machine: &mut Machine<'_, S>,
+        mode: SubmitMode,
+        machine: &mut SimMachine<'_, S>,
         history: &mut History,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), SimViolation> {
         let mut waiting = 0;
         for (tag, op) in (1..).zip(ops) {
             history.submit(tag, op);
             machine.subject.submit(op.clone(), tag);
             waiting += 1;
-            if manner == Manner::OneByOne || tag == ops.len() as u64 {
+            if mode == SubmitMode::OneByOne || tag == ops.len() as u64 {
                 let mut answers = Answers::new();
                 machine.settle(&mut answers, |answers| answers.len() >= waiting)?;
                 machine.subject.checkpoint();
@@ -179,18 +180,28 @@ impl<S: Subject> Start<S> {
     }
 
     /// Crashes a sequence at every access.
-    fn search(&self, ops: &[Op], manner: Manner, case: u64, searched: &mut Searched) -> Result<(), Broken> {
+    fn search(
+        &self,
+        ops: &[Op],
+        mode: SubmitMode,
+        case: u64,
+        searched: &mut SearchTotals,
+    ) -> Result<(), SequenceViolation> {
         searched.sequences += 1;
         let mut crash_at = 0;
         loop {
             crash_at += 1;
-            let broken = |violation| Broken { sequence: tell(ops, manner), crash_at: Some(crash_at), violation };
-            let result = catch_unwind(AssertUnwindSafe(|| self.execute(ops, manner, case, crash_at)));
-            let result = result.unwrap_or_else(|_| Err(Violation::new("panic: see stderr")));
+            let broken = |violation| SequenceViolation {
+                sequence: describe_sequence(ops, mode),
+                crash_at: Some(crash_at),
+                violation,
+            };
+            let result = catch_unwind(AssertUnwindSafe(|| self.execute(ops, mode, case, crash_at)));
+            let result = result.unwrap_or_else(|_| Err(SimViolation::new("panic: see stderr")));
             searched.crashes += 1;
             match result {
                 Ok(true) if crash_at >= MOST_ACCESSES => {
-                    return Err(broken(Violation::new("the sequence does not come to rest")));
+                    return Err(broken(SimViolation::new("the sequence does not come to rest")));
                 }
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
@@ -200,47 +211,50 @@ impl<S: Subject> Start<S> {
     }
 }
 
-fn tell(ops: &[Op], manner: Manner) -> String {
-    format!("{manner:?}: {}", ops.iter().map(describe).collect::<Vec<_>>().join("; "))
+fn describe_sequence(ops: &[Op], mode: SubmitMode) -> String {
+    format!("{mode:?}: {}", ops.iter().map(describe).collect::<Vec<_>>().join("; "))
 }
 
 /// Searches all sequences of up to `longest` operations of an alphabet. `every` thins them: 1 for all, n for one in n. The
 /// result is the same on any number of threads.
-pub fn search<S: Subject>(
+pub fn search<S: SimSubject>(
     setup: S::Setup,
     alphabet: &[Op],
     longest: u32,
     every: usize,
     jobs: usize,
-) -> (Searched, Vec<Broken>)
+) -> (SearchTotals, Vec<SequenceViolation>)
 where
     S::Setup: Sync + Send,
 {
     let start = match start::<S>(setup) {
         Ok(start) => start,
         Err(violation) => {
-            return (Searched::default(), vec![Broken { sequence: "the start".to_owned(), crash_at: None, violation }]);
+            return (
+                SearchTotals::default(),
+                vec![SequenceViolation { sequence: "the start".to_owned(), crash_at: None, violation }],
+            );
         }
     };
-    let mut cases: Vec<(Vec<Op>, Manner)> = Vec::new();
+    let mut cases: Vec<(Vec<Op>, SubmitMode)> = Vec::new();
     for length in 1..=longest {
         for number in 0..alphabet.len().pow(length) {
             let ops: Vec<Op> = (0..length)
                 .map(|place| alphabet[number / alphabet.len().pow(place) % alphabet.len()].clone())
                 .collect();
-            cases.push((ops.clone(), Manner::Together));
-            cases.push((ops, Manner::OneByOne));
+            cases.push((ops.clone(), SubmitMode::Together));
+            cases.push((ops, SubmitMode::OneByOne));
         }
     }
     let cases: Vec<_> = cases.into_iter().step_by(every.max(1)).collect();
     let next = AtomicUsize::new(0);
-    let found: Mutex<(Searched, Vec<(usize, Broken)>)> = Mutex::new(Default::default());
+    let found: Mutex<(SearchTotals, Vec<(usize, SequenceViolation)>)> = Mutex::new(Default::default());
     let work = || {
-        let mut searched = Searched::default();
-        while let Some((number, (ops, manner))) =
+        let mut searched = SearchTotals::default();
+        while let Some((number, (ops, mode))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
         {
-            if let Err(broken) = start.search(ops, *manner, number as u64, &mut searched) {
+            if let Err(broken) = start.search(ops, *mode, number as u64, &mut searched) {
                 found.lock().unwrap_or_else(PoisonError::into_inner).1.push((number, broken));
             }
         }
@@ -262,24 +276,33 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toy::{ANSWERS_EARLY, FORGETS, SOUND, Toy};
+    use crate::faulty_model::{ANSWERS_BEFORE_COMMIT, CORRECT, DROPS_LAST_OP, FaultyModel};
 
-    fn toy_setup<S: Subject>() -> S::Setup {
+    fn model_setup<S: SimSubject>() -> S::Setup {
         S::draw(&mut Rng::new(5))
     }
 
     #[test]
     fn a_sound_array_passes_and_every_access_is_crashed() {
-        let (searched, broken) = search::<Toy<SOUND>>(toy_setup::<Toy<SOUND>>(), &alphabet(), 2, 5, 2);
+        let (searched, broken) =
+            search::<FaultyModel<CORRECT>>(model_setup::<FaultyModel<CORRECT>>(), &alphabet(), 2, 5, 2);
         assert_eq!(broken, Vec::new());
         assert!(searched.crashes > 2 * searched.sequences, "{searched:?}");
     }
 
     #[test]
     fn broken_arrays_are_found() {
-        let broken = search::<Toy<ANSWERS_EARLY>>(toy_setup::<Toy<ANSWERS_EARLY>>(), &alphabet(), 1, 1, 1).1;
+        let broken = search::<FaultyModel<ANSWERS_BEFORE_COMMIT>>(
+            model_setup::<FaultyModel<ANSWERS_BEFORE_COMMIT>>(),
+            &alphabet(),
+            1,
+            1,
+            1,
+        )
+        .1;
         assert!(!broken.is_empty());
-        let broken = search::<Toy<FORGETS>>(toy_setup::<Toy<FORGETS>>(), &alphabet(), 2, 3, 2).1;
+        let broken =
+            search::<FaultyModel<DROPS_LAST_OP>>(model_setup::<FaultyModel<DROPS_LAST_OP>>(), &alphabet(), 2, 3, 2).1;
         assert!(broken.iter().all(|broken| broken.sequence.starts_with("Together")) && !broken.is_empty());
     }
 }

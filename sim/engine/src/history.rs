@@ -4,8 +4,12 @@
 //! changes that were answered. A read is as old as its submission or as new as its answer, and all of it is of one
 //! instant. See [`crate::recovered`] for what may be there after a crash.
 
+mod recovery;
+
+pub use recovery::RecoveryOutcome;
+
 use crate::content::{Content, Contents};
-use crate::state::{State, brief, judge, span};
+use crate::state::{OracleState, check_answer, span, summary};
 use engine::{Change, Op, OpError, Reply, Tag};
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -14,9 +18,9 @@ use types::{BlockRange, LBAS_PER_BLOCK, VolumeId};
 /// The array broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Violation(pub String);
+pub struct SimViolation(pub String);
 
-impl Violation {
+impl SimViolation {
     /// A violation in so many words.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
@@ -25,7 +29,7 @@ impl Violation {
 
 /// An operation that was submitted and has no answer.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct PendingOp {
     /// The submitter's name for it.
     pub tag: Tag,
     /// What was asked.
@@ -38,11 +42,11 @@ pub struct Entry {
 
 /// What may be answered besides what is right.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Leniency {
+pub struct ToleratedErrors {
     /// The pool may be full.
     pub full: bool,
     /// The drive may fail.
-    pub failing: bool,
+    pub drive_failing: bool,
 }
 
 /// The oracle of one run.
@@ -51,16 +55,16 @@ pub struct History {
     /// The contents of all blocks, by name.
     pub contents: Contents,
     /// The state after all answered changes.
-    pub(crate) base: State,
+    pub(crate) base: OracleState,
     /// How many they are.
     changes: u64,
     /// Earlier states, by number of changes, that a read which was submitted then may still be answered from.
-    past: VecDeque<(u64, State)>,
+    past: VecDeque<(u64, OracleState)>,
     /// Operations without an answer, in the order of submission.
-    pub(crate) pending: Vec<Entry>,
-    latest: State,
+    pub(crate) pending: Vec<PendingOp>,
+    latest: OracleState,
     /// What may be answered besides what is right.
-    pub leniency: Leniency,
+    pub tolerated: ToleratedErrors,
     /// Answers that were judged.
     pub judged: u64,
     /// Volumes have shared their map. Unmapping a part of what is shared needs map pages of its own, and a pool can be full of them.
@@ -69,7 +73,7 @@ pub struct History {
 
 impl History {
     /// The state if all that was submitted is done. Not exact while operations fail; it is for choosing what to submit.
-    pub fn latest(&self) -> &State {
+    pub fn latest(&self) -> &OracleState {
         &self.latest
     }
 
@@ -87,27 +91,27 @@ impl History {
             Op::Change(changes) => changes.iter().any(|change| matches!(change, Change::CopyVolume { .. })),
             _ => false,
         };
-        self.pending.push(Entry { tag, op: op.clone(), since: self.changes, is_stopped: false });
+        self.pending.push(PendingOp { tag, op: op.clone(), since: self.changes, is_stopped: false });
     }
 
     /// Notes an answer, and judges it.
-    pub fn complete(&mut self, tag: Tag, answer: &Result<Reply, OpError>) -> Result<(), Violation> {
+    pub fn complete(&mut self, tag: Tag, answer: &Result<Reply, OpError>) -> Result<(), SimViolation> {
         let Some(index) = self.pending.iter().position(|entry| entry.tag == tag && !entry.is_stopped) else {
-            return Err(Violation::new(format!("operation {tag} is answered twice, or was never submitted")));
+            return Err(SimViolation::new(format!("operation {tag} is answered twice, or was never submitted")));
         };
         if matches!(answer, Err(OpError::Stopped(_))) {
             self.pending[index].is_stopped = true;
-            let why = format!("operation {tag}: the engine stopped on a good drive: {}", brief(answer));
-            return if self.leniency.failing { Ok(()) } else { Err(Violation(why)) };
+            let why = format!("operation {tag}: the engine stopped on a good drive: {}", summary(answer));
+            return if self.tolerated.drive_failing { Ok(()) } else { Err(SimViolation(why)) };
         }
         let entry = self.pending.remove(index);
         self.judged += 1;
         let verdict = if is_read_only(&entry.op) {
-            self.judge_read(&entry, answer)
+            self.check_read(&entry, answer)
         } else {
-            self.judge_change(&entry, index, answer)
+            self.check_change(&entry, index, answer)
         };
-        verdict.map_err(|what| Violation(format!("operation {tag} ({}): {what}", describe(&entry.op))))?;
+        verdict.map_err(|what| SimViolation(format!("operation {tag} ({}): {what}", describe(&entry.op))))?;
         let oldest = self.pending.iter().map(|entry| entry.since).min().unwrap_or(u64::MAX);
         self.past.retain(|(changes, _)| *changes >= oldest);
         if self.pending.is_empty() {
@@ -116,8 +120,8 @@ impl History {
         Ok(())
     }
 
-    fn judge_read(&mut self, entry: &Entry, answer: &Result<Reply, OpError>) -> Result<(), String> {
-        if self.is_excused(entry, answer) {
+    fn check_read(&mut self, entry: &PendingOp, answer: &Result<Reply, OpError>) -> Result<(), String> {
+        if self.is_tolerated(entry, answer) {
             return Ok(());
         }
         if let Op::Status { volume, .. } = &entry.op
@@ -130,16 +134,16 @@ impl History {
             return Ok(());
         }
         let now = self.base.apply(&mut self.contents, &entry.op, Some(answer));
-        let verdict = judge(&mut self.contents, &now, answer);
+        let verdict = check_answer(&mut self.contents, &now, answer);
         if let (Ok(()), Op::Read { volume, range }, Ok(Reply::Data(data))) = (&verdict, &entry.op, answer) {
-            learn(&mut self.base, &mut self.contents, *volume, *range, data);
+            narrow(&mut self.base, &mut self.contents, *volume, *range, data);
         }
         if verdict.is_ok() {
             return Ok(());
         }
         for (_, state) in self.past.iter_mut().filter(|(changes, _)| *changes >= entry.since) {
             let then = state.apply(&mut self.contents, &entry.op, Some(answer));
-            if judge(&mut self.contents, &then, answer).is_ok() {
+            if check_answer(&mut self.contents, &then, answer).is_ok() {
                 return Ok(());
             }
         }
@@ -147,9 +151,9 @@ impl History {
     }
 
     /// `index` operations without an answer were submitted before this one.
-    fn judge_change(&mut self, entry: &Entry, index: usize, answer: &Result<Reply, OpError>) -> Result<(), String> {
-        if self.is_excused(entry, answer) {
-            smear(&mut self.base, &mut self.contents, &entry.op);
+    fn check_change(&mut self, entry: &PendingOp, index: usize, answer: &Result<Reply, OpError>) -> Result<(), String> {
+        if self.is_tolerated(entry, answer) {
+            apply_in_part(&mut self.base, &mut self.contents, &entry.op);
             return Ok(());
         }
         let overtaken =
@@ -159,7 +163,7 @@ impl History {
         }
         let mut next = self.base.clone();
         let expected = next.apply(&mut self.contents, &entry.op, Some(answer));
-        judge(&mut self.contents, &expected, answer)?;
+        check_answer(&mut self.contents, &expected, answer)?;
         self.copy_from_pieces(entry, &mut next);
         let before = std::mem::replace(&mut self.base, next);
         if self.pending.iter().any(|entry| is_read_only(&entry.op)) {
@@ -170,20 +174,20 @@ impl History {
     }
 
     /// A copy in pieces is logged piece by piece: another copy, or a snapshot, may have taken its source from between two of them.
-    fn copy_from_pieces(&mut self, entry: &Entry, next: &mut State) {
+    fn copy_from_pieces(&mut self, entry: &PendingOp, next: &mut OracleState) {
         let Footprint { reads, writes } = footprint(&entry.op);
         let is_copying = match &entry.op {
             Op::Copy { .. } => true,
             Op::Change(changes) => changes.iter().any(|change| matches!(change, Change::CopyVolume { .. })),
             _ => false,
         };
-        let under_way = |other: &&Entry| is_in_pieces(&other.op) && meet(&reads, &footprint(&other.op).writes);
+        let under_way = |other: &&PendingOp| is_in_pieces(&other.op) && meet(&reads, &footprint(&other.op).writes);
         let pieces: Vec<Op> = self.pending.iter().filter(under_way).map(|other| other.op.clone()).collect();
         if !is_copying || pieces.is_empty() {
             return;
         }
         let mut between = self.base.clone();
-        pieces.iter().for_each(|op| smear(&mut between, &mut self.contents, op));
+        pieces.iter().for_each(|op| apply_in_part(&mut between, &mut self.contents, op));
         if between.apply(&mut self.contents, &entry.op, None).is_err() {
             return;
         }
@@ -197,18 +201,18 @@ impl History {
 
     /// True for an error that needs no other reason than the state of the pool, of the drive, or of a volume that is
     /// just being made, resized or deleted.
-    fn is_excused(&self, entry: &Entry, answer: &Result<Reply, OpError>) -> bool {
+    fn is_tolerated(&self, entry: &PendingOp, answer: &Result<Reply, OpError>) -> bool {
         match answer {
             // A drive that cannot give room is as good as full.
             Err(OpError::NoSpace) => {
                 let may_lack = may_lack_space(&entry.op) || (self.has_shared && matches!(entry.op, Op::Unmap { .. }));
-                (self.leniency.full || self.leniency.failing) && may_lack
+                (self.tolerated.full || self.tolerated.drive_failing) && may_lack
             }
-            Err(OpError::MediumError { .. }) => self.leniency.failing,
+            Err(OpError::MediumError { .. }) => self.tolerated.drive_failing,
             Err(OpError::NoSuchVolume(_) | OpError::VolumeExists(_) | OpError::OutOfRange { .. }) => {
                 let touched = footprint(&entry.op);
                 let is_whole =
-                    |other: &&Entry| matches!(other.op, Op::Change(_)) && touched.overlaps(&footprint(&other.op));
+                    |other: &&PendingOp| matches!(other.op, Op::Change(_)) && touched.overlaps(&footprint(&other.op));
                 self.pending.iter().find(is_whole).is_some()
             }
             _ => false,
@@ -216,7 +220,7 @@ impl History {
     }
 
     /// Begins anew from a state that was recovered and found good.
-    pub(crate) fn restart(&mut self, state: State) {
+    pub(crate) fn restart(&mut self, state: OracleState) {
         self.pending.clear();
         self.past.clear();
         self.latest = state.clone();
@@ -306,7 +310,7 @@ pub(crate) fn is_in_pieces(op: &Op) -> bool {
 }
 
 /// After a copy in pieces has failed, each block of its destination is the old or the new one.
-pub(crate) fn smear(state: &mut State, contents: &mut Contents, op: &Op) {
+pub(crate) fn apply_in_part(state: &mut OracleState, contents: &mut Contents, op: &Op) {
     let Op::Copy { from, destination, to, .. } = op else {
         return;
     };
@@ -324,14 +328,14 @@ pub(crate) fn smear(state: &mut State, contents: &mut Contents, op: &Op) {
 }
 
 /// A read tells which of several contents a block has.
-fn learn(state: &mut State, contents: &mut Contents, volume: VolumeId, range: BlockRange, data: &[u8]) {
+fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, range: BlockRange, data: &[u8]) {
     let Some(volume) = state.volumes.get_mut(&volume) else {
         return;
     };
     let held = volume.read(range);
     for (index, (content, block)) in held.iter().zip(data.chunks_exact(crate::content::LBA_LEN)).enumerate() {
         if !contents.is_certain(*content) {
-            let seen = contents.name(block);
+            let seen = contents.id_of(block);
             // Zeros may be mapped or not: what was possible stays possible.
             if seen != Content::ZERO {
                 volume.write(range.start().0 + index as u64, &[seen]);

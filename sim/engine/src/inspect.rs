@@ -1,10 +1,10 @@
 //! Reads all that an array holds, the way a host would.
 
 use crate::content::{Content, Contents};
-use crate::history::Violation;
-use crate::machine::{Answers, Machine};
-use crate::state::{State, Volume, brief, span};
-use crate::subject::Subject;
+use crate::history::SimViolation;
+use crate::machine::{Answers, SimMachine};
+use crate::state::{OracleState, OracleVolume, span, summary};
+use crate::subject::SimSubject;
 use engine::{Extent, Op, OpError, Provisioning, Reply};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
@@ -14,30 +14,33 @@ const READ_BLOCKS: u64 = 8192;
 /// What was found.
 pub struct Found {
     /// What the array holds.
-    pub state: State,
+    pub state: OracleState,
     /// Blocks that cannot be read.
     pub unreadable: u64,
 }
 
 /// What the array holds in the volumes `1..=last` and its values; None when the drive stops meanwhile. Nothing may be
 /// under way. Blocks that cannot be read are a broken promise, unless the drive `has_failed` before.
-pub fn inspect<S: Subject>(
-    machine: &mut Machine<'_, S>,
+pub fn inspect<S: SimSubject>(
+    machine: &mut SimMachine<'_, S>,
     contents: &mut Contents,
     last: u64,
     has_failed: bool,
-) -> Result<Option<Found>, Violation> {
-    let mut found = Found { state: State { values: machine.subject.values(), ..State::default() }, unreadable: 0 };
+) -> Result<Option<Found>, SimViolation> {
+    let mut found =
+        Found { state: OracleState { values: machine.subject.values(), ..OracleState::default() }, unreadable: 0 };
     for id in (1..=last).map(VolumeId) {
         // No volume is so large: the answer tells its size.
         let beyond = span(u64::MAX / 1024, 1);
         let blocks = match ask(machine, Op::Read { volume: id, range: beyond })? {
             Some(Err(OpError::OutOfRange { blocks })) => blocks,
             Some(Err(OpError::NoSuchVolume(_))) => continue,
-            Some(other) => return Err(Violation(format!("{id}: a read beyond the end is answered {}", brief(&other)))),
+            Some(other) => {
+                return Err(SimViolation(format!("{id}: a read beyond the end is answered {}", summary(&other))));
+            }
             None => return Ok(None),
         };
-        let mut volume = Volume::new(blocks);
+        let mut volume = OracleVolume::new(blocks);
         for start in (0..blocks).step_by(READ_BLOCKS as usize) {
             let range = span(start, READ_BLOCKS.min(blocks - start));
             let Some(unreadable) = read(machine, contents, id, &mut volume, range, has_failed)? else {
@@ -50,7 +53,7 @@ pub fn inspect<S: Subject>(
         };
         for extent in extents.iter().filter(|extent| extent.state == Provisioning::Deallocated) {
             if volume.read(extent.range).iter().any(|content| ![Content::ZERO, Content::UNREADABLE].contains(content)) {
-                return Err(Violation(format!("{id}: {:?} is told deallocated and holds data", extent.range)));
+                return Err(SimViolation(format!("{id}: {:?} is told deallocated and holds data", extent.range)));
             }
             if found.unreadable == 0 {
                 volume.fill(extent.range, Content::UNMAPPED);
@@ -62,17 +65,17 @@ pub fn inspect<S: Subject>(
 }
 
 /// Reads a range; where that fails for a medium error and may, its halves. Tells how many blocks cannot be read.
-fn read<S: Subject>(
-    machine: &mut Machine<'_, S>,
+fn read<S: SimSubject>(
+    machine: &mut SimMachine<'_, S>,
     contents: &mut Contents,
     id: VolumeId,
-    volume: &mut Volume,
+    volume: &mut OracleVolume,
     range: BlockRange,
     has_failed: bool,
-) -> Result<Option<u64>, Violation> {
+) -> Result<Option<u64>, SimViolation> {
     match ask(machine, Op::Read { volume: id, range })? {
         Some(Ok(Reply::Data(data))) if data.len() as u64 == range.bytes() => {
-            volume.write(range.start().0, &contents.names(&data));
+            volume.write(range.start().0, &contents.ids_of(&data));
         }
         Some(Err(OpError::MediumError { .. })) if has_failed && range.blocks() > LBAS_PER_BLOCK => {
             let (start, half) = (range.start().0, range.blocks() / 2);
@@ -89,47 +92,49 @@ fn read<S: Subject>(
             volume.fill(range, Content::UNREADABLE);
             return Ok(Some(range.blocks()));
         }
-        Some(other) => return Err(Violation(format!("{id}: a read of {range:?} is answered {}", brief(&other)))),
+        Some(other) => return Err(SimViolation(format!("{id}: a read of {range:?} is answered {}", summary(&other)))),
         None => return Ok(None),
     }
     Ok(Some(0))
 }
 
 /// All extents of a volume.
-fn extents<S: Subject>(
-    machine: &mut Machine<'_, S>,
+fn extents<S: SimSubject>(
+    machine: &mut SimMachine<'_, S>,
     id: VolumeId,
     blocks: u64,
     has_failed: bool,
-) -> Result<Option<Vec<Extent>>, Violation> {
+) -> Result<Option<Vec<Extent>>, SimViolation> {
     let mut all: Vec<Extent> = Vec::new();
     let mut at = 0;
     while at < blocks {
         let more = match ask(machine, Op::Status { volume: id, lba: Lba(at), limit: 4096 })? {
             Some(Ok(Reply::Extents(extents))) => extents,
             Some(Err(OpError::MediumError { .. })) if has_failed => return Ok(Some(all)),
-            Some(other) => return Err(Violation::new(format!("{id}: status from {at} is answered {}", brief(&other)))),
+            Some(other) => {
+                return Err(SimViolation::new(format!("{id}: status from {at} is answered {}", summary(&other))));
+            }
             None => return Ok(None),
         };
         for extent in &more {
             if extent.range.start().0 != at || extent.range.is_empty() || extent.range.end().0 > blocks {
-                return Err(Violation::new(format!("{id}: extent {extent:?} where one from {at} was due")));
+                return Err(SimViolation::new(format!("{id}: extent {extent:?} where one from {at} was due")));
             }
             at = extent.range.end().0;
         }
         if more.is_empty() {
-            return Err(Violation::new(format!("{id}: no extents from {at} on")));
+            return Err(SimViolation::new(format!("{id}: no extents from {at} on")));
         }
         all.extend(more);
     }
     Ok(Some(all))
 }
 
-fn ask<S: Subject>(machine: &mut Machine<'_, S>, op: Op) -> Result<Option<Result<Reply, OpError>>, Violation> {
+fn ask<S: SimSubject>(machine: &mut SimMachine<'_, S>, op: Op) -> Result<Option<Result<Reply, OpError>>, SimViolation> {
     let mut others = Answers::new();
     let answer = machine.call(op, &mut others)?;
     match others.first() {
-        Some((tag, _)) => Err(Violation::new(format!("operation {tag} is answered though nothing was asked"))),
+        Some((tag, _)) => Err(SimViolation::new(format!("operation {tag} is answered though nothing was asked"))),
         None => Ok(answer),
     }
 }

@@ -21,22 +21,21 @@
 //! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
 //! ```
 
-pub mod array;
 pub mod campaign;
 pub mod cli;
 pub mod content;
 pub mod data;
 pub mod disk;
+pub mod engine_subject;
 pub mod exhaustive;
 pub mod history;
 pub mod inspect;
-pub mod journal;
 pub mod machine;
 pub mod ops;
-pub mod recovered;
+pub mod progress;
 pub mod run;
 pub mod state;
 pub mod subject;
 
 #[cfg(test)]
-mod toy;
+mod faulty_model;

@@ -3,19 +3,19 @@
 //! Time is the order of steps. An access to the drive is asked for, done and told as three steps, with any others in between.
 
 use crate::disk::{Flush, SimDisk, WriteId};
-use crate::history::Violation;
-use crate::subject::{Action, Io, Subject};
+use crate::history::SimViolation;
+use crate::subject::{DriveIo, SimAction, SimSubject};
 use bytes::Bytes;
 use engine::{Op, OpError, Reply, Tag};
 use platform::{Disk, DiskError};
 use testing::Rng;
 
 /// Steps without progress after which the array counts as hung.
-const PATIENCE: u32 = 4000;
+const MAX_IDLE_STEPS: u32 = 4000;
 /// Tags from here on are the simulator's own.
 const OWN_TAGS: Tag = 1 << 60;
 
-enum Flying<S: Subject> {
+enum InFlight<S: SimSubject> {
     /// A planned read of a host.
     Read { tag: Tag, plan: S::Plan },
     /// A planned read of the subject.
@@ -27,7 +27,7 @@ enum Flying<S: Subject> {
     /// Worked out, and not told.
     Worked { id: u64, done: S::Done },
     /// Asked for, and not done.
-    Asked { id: u64, io: Io, flush: Option<Flush> },
+    Asked { id: u64, io: DriveIo, flush: Option<Flush> },
     /// Done, and not told.
     Done { id: u64, result: Result<Bytes, DiskError>, write: Option<WriteId> },
 }
@@ -36,21 +36,21 @@ enum Flying<S: Subject> {
 pub type Answers = Vec<(Tag, Result<Reply, OpError>)>;
 
 /// An array that is switched on.
-pub struct Machine<'a, S: Subject> {
+pub struct SimMachine<'a, S: SimSubject> {
     /// The system under test.
     pub subject: S,
     disk: &'a SimDisk,
-    flying: Vec<Flying<S>>,
-    actions: Vec<Action<S>>,
+    in_flight: Vec<InFlight<S>>,
+    actions: Vec<SimAction<S>>,
     next_own_tag: Tag,
     /// Notes of what happened, when they are wanted.
     pub notes: Option<Vec<String>>,
 }
 
-impl<'a, S: Subject> Machine<'a, S> {
+impl<'a, S: SimSubject> SimMachine<'a, S> {
     /// An array that was just recovered.
     pub fn new(subject: S, disk: &'a SimDisk) -> Self {
-        Self { subject, disk, flying: Vec::new(), actions: Vec::new(), next_own_tag: OWN_TAGS, notes: None }
+        Self { subject, disk, in_flight: Vec::new(), actions: Vec::new(), next_own_tag: OWN_TAGS, notes: None }
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {
@@ -65,15 +65,15 @@ impl<'a, S: Subject> Machine<'a, S> {
         self.subject.poll(&mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::Complete { tag, result } => answers.push((tag, result)),
-                Action::Read { tag, plan } => self.flying.push(Flying::Read { tag, plan }),
-                Action::Fetch { id, plan } => self.flying.push(Flying::Fetch { id, plan }),
-                Action::Work { id, work } => self.flying.push(Flying::Work { id, work }),
-                Action::Io { id, io } => {
+                SimAction::Complete { tag, result } => answers.push((tag, result)),
+                SimAction::Read { tag, plan } => self.in_flight.push(InFlight::Read { tag, plan }),
+                SimAction::Fetch { id, plan } => self.in_flight.push(InFlight::Fetch { id, plan }),
+                SimAction::Work { id, work } => self.in_flight.push(InFlight::Work { id, work }),
+                SimAction::Io { id, io } => {
                     self.note(|| format!("io {id} asked: {}", describe_io(&io)));
                     // A flush is about what the asker knows to be done when it asks.
-                    let flush = matches!(io, Io::Flush).then(|| self.disk.start_flush());
-                    self.flying.push(Flying::Asked { id, io, flush });
+                    let flush = matches!(io, DriveIo::Flush).then(|| self.disk.start_flush());
+                    self.in_flight.push(InFlight::Asked { id, io, flush });
                 }
             }
         }
@@ -82,35 +82,35 @@ impl<'a, S: Subject> Machine<'a, S> {
 
     /// True when nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.flying.is_empty()
+        self.in_flight.is_empty()
     }
 
     /// Moves one of the things under way, by chance or (without) the oldest, one step on.
     pub fn advance(&mut self, rng: Option<&mut Rng>, answers: &mut Answers) {
-        if self.flying.is_empty() {
+        if self.in_flight.is_empty() {
             return;
         }
-        let index = rng.map_or(0, |rng| rng.index(self.flying.len()));
-        match self.flying.remove(index) {
-            Flying::Read { tag, plan } => answers.push((tag, S::execute(&plan, self.disk))),
-            Flying::Fetch { id, plan } => {
+        let index = rng.map_or(0, |rng| rng.index(self.in_flight.len()));
+        match self.in_flight.remove(index) {
+            InFlight::Read { tag, plan } => answers.push((tag, S::execute(&plan, self.disk))),
+            InFlight::Fetch { id, plan } => {
                 let result = S::execute(&plan, self.disk);
-                self.flying.insert(index, Flying::Fetched { id, result });
+                self.in_flight.insert(index, InFlight::Fetched { id, result });
             }
-            Flying::Fetched { id, result } => self.subject.fetched(id, result),
-            Flying::Work { id, work } => {
+            InFlight::Fetched { id, result } => self.subject.fetched(id, result),
+            InFlight::Work { id, work } => {
                 let done = S::perform(&work, self.disk);
-                self.flying.insert(index, Flying::Worked { id, done });
+                self.in_flight.insert(index, InFlight::Worked { id, done });
             }
-            Flying::Worked { id, done } => self.subject.worked(id, done),
-            Flying::Asked { id, io, flush } => {
+            InFlight::Worked { id, done } => self.subject.worked(id, done),
+            InFlight::Asked { id, io, flush } => {
                 let (result, write) = self.access(io, flush.as_ref());
                 self.note(|| {
                     format!("io {id} done{}", result.as_ref().err().map_or(String::new(), |error| format!(": {error}")))
                 });
-                self.flying.insert(index, Flying::Done { id, result, write });
+                self.in_flight.insert(index, InFlight::Done { id, result, write });
             }
-            Flying::Done { id, result, write } => {
+            InFlight::Done { id, result, write } => {
                 self.note(|| format!("io {id} told"));
                 if let Some(write) = write {
                     self.disk.finish_write(write);
@@ -122,52 +122,54 @@ impl<'a, S: Subject> Machine<'a, S> {
 
     /// Does all accesses that were asked for, and tells of none: what a crash finds when the drive was faster than the array.
     pub fn do_all(&mut self) {
-        for flying in std::mem::take(&mut self.flying) {
-            self.flying.push(match flying {
-                Flying::Asked { id, io, flush } => {
+        for in_flight in std::mem::take(&mut self.in_flight) {
+            self.in_flight.push(match in_flight {
+                InFlight::Asked { id, io, flush } => {
                     let (result, write) = self.access(io, flush.as_ref());
-                    Flying::Done { id, result, write }
+                    InFlight::Done { id, result, write }
                 }
                 other => other,
             });
         }
     }
 
-    fn access(&self, io: Io, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
+    fn access(&self, io: DriveIo, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
         match io {
-            Io::Read { offset, bytes } => {
+            DriveIo::Read { offset, bytes } => {
                 let mut buffer = vec![0; bytes];
                 (self.disk.read_at(offset, &mut buffer).map(|()| buffer.into()), None)
             }
-            Io::Write { offset, data, durability } => {
+            DriveIo::Write { offset, data, durability } => {
                 let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
                 match self.disk.start_write(offset, &parts, durability) {
                     Ok(id) => (Ok(Bytes::new()), Some(id)),
                     Err(error) => (Err(error), None),
                 }
             }
-            Io::Flush => (flush.map_or(Ok(()), |flush| self.disk.finish_flush(flush)).map(|()| Bytes::new()), None),
-            Io::Allocate { offset, bytes } => (self.disk.allocate(offset, bytes).map(|()| Bytes::new()), None),
+            DriveIo::Flush => {
+                (flush.map_or(Ok(()), |flush| self.disk.finish_flush(flush)).map(|()| Bytes::new()), None)
+            }
+            DriveIo::Allocate { offset, bytes } => (self.disk.allocate(offset, bytes).map(|()| Bytes::new()), None),
         }
     }
 
     /// Lets everything go on in good order until `is_done` says so of the answers so far, or the drive stops.
-    pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), Violation> {
+    pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), SimViolation> {
         let mut idle = 0;
         loop {
             self.poll(answers);
-            if self.disk.is_crashed() || (is_done(answers) && self.flying.is_empty()) {
+            if self.disk.is_crashed() || (is_done(answers) && self.in_flight.is_empty()) {
                 return Ok(());
             }
-            if self.flying.is_empty() {
+            if self.in_flight.is_empty() {
                 idle += 1;
-                if idle > PATIENCE {
+                if idle > MAX_IDLE_STEPS {
                     let state = self.subject.describe();
-                    return Err(Violation(format!("operations get no answer though nothing is under way: {state}")));
+                    return Err(SimViolation(format!("operations get no answer though nothing is under way: {state}")));
                 }
                 self.subject.flush_log();
                 self.poll(answers);
-                if self.flying.is_empty() && idle > 1 {
+                if self.in_flight.is_empty() && idle > 1 {
                     self.subject.tick();
                 }
             } else {
@@ -178,7 +180,7 @@ impl<'a, S: Subject> Machine<'a, S> {
 
     /// Does one operation of the simulator's own and waits for its answer; None when the drive stops before. Answers to
     /// others go to `answers`.
-    pub fn call(&mut self, op: Op, answers: &mut Answers) -> Result<Option<Result<Reply, OpError>>, Violation> {
+    pub fn call(&mut self, op: Op, answers: &mut Answers) -> Result<Option<Result<Reply, OpError>>, SimViolation> {
         self.next_own_tag += 1;
         let tag = self.next_own_tag;
         self.subject.submit(op, tag);
@@ -190,13 +192,13 @@ impl<'a, S: Subject> Machine<'a, S> {
     }
 }
 
-fn describe_io(io: &Io) -> String {
+fn describe_io(io: &DriveIo) -> String {
     match io {
-        Io::Read { offset, bytes } => format!("read {bytes} at {offset}"),
-        Io::Write { offset, data, durability } => {
+        DriveIo::Read { offset, bytes } => format!("read {bytes} at {offset}"),
+        DriveIo::Write { offset, data, durability } => {
             format!("write {} at {offset} {durability:?}", data.iter().map(Bytes::len).sum::<usize>())
         }
-        Io::Flush => "flush".to_owned(),
-        Io::Allocate { offset, bytes } => format!("allocate {bytes} at {offset}"),
+        DriveIo::Flush => "flush".to_owned(),
+        DriveIo::Allocate { offset, bytes } => format!("allocate {bytes} at {offset}"),
     }
 }

@@ -4,8 +4,8 @@ mod datastore;
 
 use clap::{Parser, Subcommand};
 use datastore::DatastoreArgs;
-use engine_sim::array::{Array, Setup};
 use engine_sim::cli::{self, EngineVerb};
+use engine_sim::engine_subject::{EngineSetup, EngineSubject};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -25,7 +25,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     match Cli::parse().verb {
-        Verb::Engine(verb) => cli::run_verb::<Array>(verb, Setup::plain()),
+        Verb::Engine(verb) => cli::run_verb::<EngineSubject>(verb, EngineSetup::plain()),
         Verb::Datastore(args) => datastore::simulate(&args),
     }
 }

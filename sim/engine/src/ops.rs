@@ -1,8 +1,8 @@
 //! Operations by chance: aligned and not, tiny and wide, overlapping, wrong, and with every kind of content.
 
 use crate::content::{Contents, LBA_LEN};
-use crate::data::Palette;
-use crate::state::{LEAF_BLOCKS, State, Volume, span};
+use crate::data::ContentMix;
+use crate::state::{LEAF_BLOCKS, OracleState, OracleVolume, span};
 use bytes::Bytes;
 use engine::{Change, MAX_COMPARE_BLOCKS, Op};
 use testing::Rng;
@@ -26,12 +26,12 @@ pub struct Mix {
     /// The most volumes, snapshots included.
     most_volumes: usize,
     /// What is written.
-    palette: Palette,
+    content_mix: ContentMix,
 }
 
 /// What a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Temper {
+enum WorkloadProfile {
     /// Something of everything.
     Usual,
     /// Weights by chance.
@@ -85,37 +85,41 @@ const CLONING: [u64; KINDS.len()] = [30, 8, 8, 5, 3, 3, 4, 2, 1, 2, 1, 8, 3, 30]
 impl Mix {
     /// A mix by chance.
     pub fn draw(rng: &mut Rng, max_write: u64) -> Self {
-        let temper = match rng.below(100) {
-            0..30 => Temper::Usual,
-            30..50 => Temper::Odd,
-            50..65 => Temper::Filling,
-            65..80 => Temper::Overwriting,
-            _ => Temper::Cloning,
+        let profile = match rng.below(100) {
+            0..30 => WorkloadProfile::Usual,
+            30..50 => WorkloadProfile::Odd,
+            50..65 => WorkloadProfile::Filling,
+            65..80 => WorkloadProfile::Overwriting,
+            _ => WorkloadProfile::Cloning,
         };
         let mut odd = |base: [u64; KINDS.len()]| base.map(|usual| usual * rng.pick(&[0, 1, 1, 3, 10]) + 1);
-        let mut weights = match temper {
-            Temper::Usual => USUAL,
-            Temper::Odd => odd(USUAL),
-            Temper::Filling => odd(USUAL),
-            Temper::Overwriting => OVERWRITING,
-            Temper::Cloning => CLONING,
+        let mut weights = match profile {
+            WorkloadProfile::Usual => USUAL,
+            WorkloadProfile::Odd => odd(USUAL),
+            WorkloadProfile::Filling => odd(USUAL),
+            WorkloadProfile::Overwriting => OVERWRITING,
+            WorkloadProfile::Cloning => CLONING,
         };
-        let is_filling = matches!(temper, Temper::Filling | Temper::Overwriting);
-        if temper == Temper::Filling {
+        let is_filling = matches!(profile, WorkloadProfile::Filling | WorkloadProfile::Overwriting);
+        if profile == WorkloadProfile::Filling {
             weights[0] *= 5;
         }
         Self {
             weights,
             max_write: if !is_filling && rng.percent(70) { max_write.min(64) } else { max_write },
             large: if is_filling { rng.pick(&[20, 50, 80]) } else { 0 },
-            max_leaves: match temper {
-                Temper::Cloning => rng.pick(&[8, 16, 24, 40]),
+            max_leaves: match profile {
+                WorkloadProfile::Cloning => rng.pick(&[8, 16, 24, 40]),
                 _ => rng.pick(&[4, 4, 6, 8, 8, 12, 16, 24, 64]),
             },
-            hot: if temper == Temper::Overwriting { rng.pick(&[60, 90, 100]) } else { rng.pick(&[0, 30, 60, 90]) },
+            hot: if profile == WorkloadProfile::Overwriting {
+                rng.pick(&[60, 90, 100])
+            } else {
+                rng.pick(&[0, 30, 60, 90])
+            },
             aligned: rng.pick(&[0, 30, 70, 100]),
-            most_volumes: if temper == Temper::Cloning { rng.between(6, 24) as usize } else { 8 },
-            palette: Palette::draw(rng),
+            most_volumes: if profile == WorkloadProfile::Cloning { rng.between(6, 24) as usize } else { 8 },
+            content_mix: ContentMix::draw(rng),
         }
     }
 
@@ -129,14 +133,14 @@ impl Mix {
     }
 
     /// The next operation on an array that holds `state`.
-    pub fn next(&self, rng: &mut Rng, state: &State, contents: &Contents, next_volume: &mut u64) -> Op {
+    pub fn next(&self, rng: &mut Rng, state: &OracleState, contents: &Contents, next_volume: &mut u64) -> Op {
         let kind = KINDS[rng.weighted(&self.weights)];
-        let volumes: Vec<(&VolumeId, &Volume)> = state.volumes.iter().collect();
+        let volumes: Vec<(&VolumeId, &OracleVolume)> = state.volumes.iter().collect();
         let Some((id, volume)) = (!volumes.is_empty()).then(|| volumes[rng.index(volumes.len())]) else {
             return self.first(rng, next_volume);
         };
         let id = if rng.percent(1) { VolumeId(*next_volume + rng.below(3)) } else { *id };
-        let data = |rng: &mut Rng, blocks| self.palette.data(rng, blocks, state, contents);
+        let data = |rng: &mut Rng, blocks| self.content_mix.data(rng, blocks, state, contents);
         match kind {
             Kind::Write => {
                 let mut range = self.range(rng, volume, self.max_write);
@@ -191,7 +195,7 @@ impl Mix {
     }
 
     /// A range of at most `limit` blocks, nearly always inside the volume.
-    fn range(&self, rng: &mut Rng, volume: &Volume, limit: u64) -> BlockRange {
+    fn range(&self, rng: &mut Rng, volume: &OracleVolume, limit: u64) -> BlockRange {
         let limit = limit.clamp(1, volume.blocks.max(1));
         let mut blocks = rng.size(limit);
         let reach = if rng.percent(self.hot) { volume.blocks.min(64) } else { volume.blocks };
@@ -210,7 +214,7 @@ impl Mix {
         span(start, blocks)
     }
 
-    fn copy(&self, rng: &mut Rng, from: (VolumeId, &Volume), to: (VolumeId, &Volume)) -> Op {
+    fn copy(&self, rng: &mut Rng, from: (VolumeId, &OracleVolume), to: (VolumeId, &OracleVolume)) -> Op {
         let shortest = from.1.blocks.min(to.1.blocks);
         let limit = if rng.percent(50) { 64 } else { 2 * LEAF_BLOCKS };
         let source = self.range(rng, from.1, limit.min(shortest));
@@ -232,7 +236,7 @@ impl Mix {
         Op::Copy { source: from.0, from: source, destination: to.0, to: Lba(to_lba) }
     }
 
-    fn admin(&self, rng: &mut Rng, state: &State, next_volume: &mut u64) -> Op {
+    fn admin(&self, rng: &mut Rng, state: &OracleState, next_volume: &mut u64) -> Op {
         let leaves: u64 = state.volumes.values().map(|volume| volume.blocks.div_ceil(LEAF_BLOCKS)).sum();
         let spare = self.max_leaves.saturating_sub(leaves);
         let ids: Vec<VolumeId> = state.volumes.keys().copied().collect();
@@ -257,7 +261,7 @@ impl Mix {
     }
 
     /// Copies of whole volumes at one instant: a snapshot, a clone, a restore, a group of them; one that keeps what it overwrites.
-    fn snapshot(&self, rng: &mut Rng, state: &State, next_volume: &mut u64) -> Op {
+    fn snapshot(&self, rng: &mut Rng, state: &OracleState, next_volume: &mut u64) -> Op {
         let ids: Vec<VolumeId> = state.volumes.keys().copied().collect();
         let leaves = |id: &VolumeId| state.volumes.get(id).map_or(0, |volume| volume.blocks.div_ceil(LEAF_BLOCKS));
         let mut spare = self.max_leaves.saturating_sub(ids.iter().map(leaves).sum());
@@ -316,7 +320,7 @@ impl Mix {
 }
 
 /// What a comparison expects: most often what is there.
-fn expected(rng: &mut Rng, volume: &Volume, contents: &Contents, range: BlockRange) -> Bytes {
+fn expected(rng: &mut Rng, volume: &OracleVolume, contents: &Contents, range: BlockRange) -> Bytes {
     let mut data: Vec<u8> = volume.read(range).iter().flat_map(|content| *contents.bytes(*content)).collect();
     if rng.percent(30) {
         let at = rng.index(data.len());

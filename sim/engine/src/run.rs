@@ -1,12 +1,12 @@
 //! One seed: an array is made, used, crashed, recovered, checked, used again, several times over.
 
-use crate::disk::{Faults, Lie, SimDisk};
-use crate::history::{History, Leniency, Violation, describe};
+use crate::disk::{DriveBug, Faults, SimDisk};
+use crate::history::{History, SimViolation, ToleratedErrors, describe};
 use crate::inspect::inspect;
-use crate::machine::{Answers, Machine};
+use crate::machine::{Answers, SimMachine};
 use crate::ops::Mix;
-use crate::state::brief;
-use crate::subject::{Scale, Subject};
+use crate::state::summary;
+use crate::subject::{SimScale, SimSubject};
 use engine::OpError;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ const INTERRUPTED_RECOVERIES: u32 = 3;
 
 /// A bug that is planted in the drive, to show that the simulator finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Plant {
+pub enum InjectedBug {
     /// The log's writes are not flushed.
     SkipLogFlush,
     /// The superblock's writes are not flushed.
@@ -38,7 +38,7 @@ pub struct RunPlan {
     /// Names all chance of the run.
     pub seed: u64,
     /// A planted bug.
-    pub plant: Option<Plant>,
+    pub bug: Option<InjectedBug>,
     /// Operations, by number, that are left out: how a trace is made shorter.
     pub skip: BTreeSet<u64>,
     /// Keep a trace.
@@ -48,7 +48,7 @@ pub struct RunPlan {
 impl RunPlan {
     /// The run of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, plant: None, skip: BTreeSet::new(), is_traced: false }
+        Self { seed, bug: None, skip: BTreeSet::new(), is_traced: false }
     }
 }
 
@@ -78,7 +78,7 @@ pub struct Totals {
     /// Arrays that were checked by `fsck` after a crash.
     pub fscks: u64,
     /// Times that all accounts of space were compared with what is stored.
-    pub accounts: u64,
+    pub accounting_checks: u64,
 }
 
 impl Totals {
@@ -91,7 +91,7 @@ impl Totals {
     /// All counts, in the order in which they are declared.
     pub fn counts(&self) -> [u64; 12] {
         let Self { runs, crashes, crashes_in_recovery, submitted, answered, refused, .. } = *self;
-        let Self { present, absent, failures, ios, fscks, accounts, .. } = *self;
+        let Self { present, absent, failures, ios, fscks, accounting_checks, .. } = *self;
         [
             runs,
             crashes,
@@ -104,14 +104,14 @@ impl Totals {
             failures,
             ios,
             fscks,
-            accounts,
+            accounting_checks,
         ]
     }
 
     /// The totals of such counts.
     pub fn from_counts(counts: &[u64]) -> Option<Self> {
         let [runs, crashes, crashes_in_recovery, submitted, answered, refused, rest @ ..] = counts else { return None };
-        let [present, absent, failures, ios, fscks, accounts] = rest else { return None };
+        let [present, absent, failures, ios, fscks, accounting_checks] = rest else { return None };
         Some(Self {
             runs: *runs,
             crashes: *crashes,
@@ -124,18 +124,18 @@ impl Totals {
             failures: *failures,
             ios: *ios,
             fscks: *fscks,
-            accounts: *accounts,
+            accounting_checks: *accounting_checks,
         })
     }
 }
 
 /// What came of a run.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunReport {
     /// Its counts.
     pub totals: Totals,
     /// The broken promise, if one was broken.
-    pub violation: Option<Violation>,
+    pub violation: Option<SimViolation>,
     /// What happened, when it was wanted.
     pub trace: Vec<String>,
     /// Operations that were submitted, by number.
@@ -169,17 +169,17 @@ impl Pace {
     }
 }
 
-struct Run<'p, S: Subject> {
+struct Run<'p, S: SimSubject> {
     plan: &'p RunPlan,
     setup: S::Setup,
-    scale: Scale,
+    scale: SimScale,
     disk: SimDisk,
     history: History,
     mix: Mix,
     rng: Rng,
     next_volume: u64,
     next_number: u64,
-    report: &'p mut Report,
+    report: &'p mut RunReport,
     /// The drive has read badly at some time.
     has_read_badly: bool,
     /// Some blocks cannot be read for good, so that nothing more can be expected of the array.
@@ -187,22 +187,22 @@ struct Run<'p, S: Subject> {
 }
 
 /// Executes a run. A panic is a broken promise too.
-pub fn run<S: Subject>(plan: &RunPlan) -> Report {
+pub fn run<S: SimSubject>(plan: &RunPlan) -> RunReport {
     let totals = Totals { runs: 1, ..Totals::default() };
-    let mut report = Report { totals, violation: None, trace: Vec::new(), numbers: Vec::new() };
+    let mut report = RunReport { totals, violation: None, trace: Vec::new(), numbers: Vec::new() };
     let result = catch_unwind(AssertUnwindSafe(|| execute::<S>(plan, &mut report)));
     report.violation = match result {
         Ok(result) => result.err(),
         Err(payload) => {
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Some(Violation(format!("panic: {}", text.unwrap_or_default())))
+            Some(SimViolation(format!("panic: {}", text.unwrap_or_default())))
         }
     };
     report
 }
 
-fn execute<S: Subject>(plan: &RunPlan, report: &mut Report) -> Result<(), Violation> {
+fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), SimViolation> {
     let mut rng = Rng::new(plan.seed);
     let setup = S::draw(&mut rng);
     let scale = S::scale(&setup);
@@ -228,7 +228,7 @@ fn execute<S: Subject>(plan: &RunPlan, report: &mut Report) -> Result<(), Violat
     result
 }
 
-impl<S: Subject> Run<'_, S> {
+impl<S: SimSubject> Run<'_, S> {
     fn note(&mut self, what: impl FnOnce() -> String) {
         if self.plan.is_traced {
             self.report.trace.push(what());
@@ -237,23 +237,23 @@ impl<S: Subject> Run<'_, S> {
 
     fn faults(&self) -> Faults {
         let (from, to) = S::log_extent(&self.setup);
-        let lie = self.plan.plant.map(|plant| match plant {
-            Plant::SkipLogFlush => Lie::Durable { from, to },
-            Plant::SkipSuperblockFlush => Lie::Durable { from: 0, to: from },
-            Plant::SkipCheckpointFlush => Lie::Flush,
-            Plant::SkipSomeFlushes => Lie::SomeFlushes(3),
+        let bug = self.plan.bug.map(|bug| match bug {
+            InjectedBug::SkipLogFlush => DriveBug::Durable { from, to },
+            InjectedBug::SkipSuperblockFlush => DriveBug::Durable { from: 0, to: from },
+            InjectedBug::SkipCheckpointFlush => DriveBug::Flush,
+            InjectedBug::SkipSomeFlushes => DriveBug::SomeFlushes(3),
         });
-        Faults { lie, room: self.scale.room, ..Faults::default() }
+        Faults { bug, space: self.scale.space, ..Faults::default() }
     }
 
-    fn cycles(&mut self) -> Result<(), Violation> {
-        self.history.leniency.full = self.scale.may_fill;
+    fn cycles(&mut self) -> Result<(), SimViolation> {
+        self.history.tolerated.full = self.scale.may_fill;
         self.disk.arm(self.faults());
-        S::create(&self.disk, &self.setup).map_err(|error| Violation(format!("cannot make an array: {error}")))?;
+        S::create(&self.disk, &self.setup).map_err(|error| SimViolation(format!("cannot make an array: {error}")))?;
         for _ in 0..self.rng.between(1, 4) {
             let disk = std::mem::replace(&mut self.disk, SimDisk::new(0, 0));
             let result = self.cycle(&disk);
-            let result = result.and_then(|()| disk.violation().map_or(Ok(()), |what| Err(Violation(what))));
+            let result = result.and_then(|()| disk.violation().map_or(Ok(()), |what| Err(SimViolation(what))));
             self.disk = disk;
             result?;
             if self.is_damaged {
@@ -265,7 +265,7 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Recovers, checks, works until the next crash.
-    fn cycle(&mut self, disk: &SimDisk) -> Result<(), Violation> {
+    fn cycle(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
         let mut machine = self.recover(disk)?;
         if self.is_damaged {
             return Ok(());
@@ -284,7 +284,7 @@ impl<S: Subject> Run<'_, S> {
         }
         self.has_read_badly |= !faults.bad.is_empty() || !faults.rotten.is_empty();
         let is_failing = faults.error_at.is_some() || !faults.bad.is_empty() || !faults.rotten.is_empty();
-        self.history.leniency = Leniency { full: self.scale.may_fill, failing: is_failing };
+        self.history.tolerated = ToleratedErrors { full: self.scale.may_fill, drive_failing: is_failing };
         self.note(|| format!("-- works, {} operations, faults {faults:?}", pace.operations));
         disk.arm(faults.clone());
         let result = self.work(disk, &mut machine, &pace);
@@ -298,12 +298,12 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Whatever a crash leaves behind, an array that never read badly is without a flaw.
-    fn fsck(&mut self, disk: &SimDisk) -> Result<(), Violation> {
-        if self.has_read_badly || self.plan.plant.is_some() {
+    fn fsck(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
+        if self.has_read_badly || self.plan.bug.is_some() {
             return Ok(());
         }
         self.report.totals.fscks += 1;
-        S::fsck(disk).map_err(|what| Violation(format!("fsck after the crash: {what}")))
+        S::fsck(disk).map_err(|what| SimViolation(format!("fsck after the crash: {what}")))
     }
 
     /// A few places on the drive behind the log.
@@ -317,14 +317,14 @@ impl<S: Subject> Run<'_, S> {
         places
     }
 
-    fn drain_notes(&mut self, machine: &mut Machine<'_, S>) {
+    fn drain_notes(&mut self, machine: &mut SimMachine<'_, S>) {
         if let Some(notes) = &mut machine.notes {
             self.report.trace.append(notes);
         }
     }
 
     /// Opens the array after a crash, with further crashes meanwhile, and checks all of it.
-    fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<Machine<'d, S>, Violation> {
+    fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<SimMachine<'d, S>, SimViolation> {
         for attempt in 0..=INTERRUPTED_RECOVERIES {
             let mut faults = self.faults();
             if attempt < INTERRUPTED_RECOVERIES && self.rng.percent(30) {
@@ -337,7 +337,7 @@ impl<S: Subject> Run<'_, S> {
                         return Ok(machine);
                     }
                 }
-                Err(error) if !disk.is_crashed() => return Err(Violation(format!("cannot recover: {error}"))),
+                Err(error) if !disk.is_crashed() => return Err(SimViolation(format!("cannot recover: {error}"))),
                 _ => {}
             }
             self.note(|| "-- crash in recovery".to_owned());
@@ -345,13 +345,13 @@ impl<S: Subject> Run<'_, S> {
             self.report.totals.crashes += 1;
             self.report.totals.crashes_in_recovery += 1;
         }
-        Err(Violation::new("the last try to recover was cut short though nothing was to go wrong"))
+        Err(SimViolation::new("the last try to recover was cut short though nothing was to go wrong"))
     }
 
     /// Checks a recovered array against what may be there; None when the drive stops meanwhile.
-    fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<Machine<'d, S>>, Violation> {
-        subject.audit(disk).map_err(|what| Violation(format!("audit after recovery: {what}")))?;
-        let mut machine = Machine::new(subject, disk);
+    fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<SimMachine<'d, S>>, SimViolation> {
+        subject.audit(disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
+        let mut machine = SimMachine::new(subject, disk);
         let Some(found) = inspect(&mut machine, &mut self.history.contents, self.next_volume, self.has_read_badly)?
         else {
             return Ok(None);
@@ -365,7 +365,7 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Does this and that, until enough was done or the drive has stopped.
-    fn work(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>, pace: &Pace) -> Result<(), Violation> {
+    fn work(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>, pace: &Pace) -> Result<(), SimViolation> {
         let mut left = pace.operations;
         for _ in 0..pace.steps {
             let mut answers = Answers::new();
@@ -380,9 +380,9 @@ impl<S: Subject> Run<'_, S> {
                 5 => disk.write_back(),
                 6 => machine.subject.checkpoint(),
                 7 => {
-                    let odd = self.rng.next_u64();
+                    let selector = self.rng.next_u64();
                     self.note(|| "-- grows".to_owned());
-                    machine.subject.grow(odd);
+                    machine.subject.grow(selector);
                 }
                 _ => {}
             }
@@ -406,7 +406,7 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Has what was gathered written, and hears of nothing any more.
-    fn end_in_a_commit(&mut self, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
+    fn end_in_a_commit(&mut self, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
         let mut answers = Answers::new();
         machine.subject.flush_log();
         machine.poll(&mut answers);
@@ -415,7 +415,7 @@ impl<S: Subject> Run<'_, S> {
         Ok(())
     }
 
-    fn submit(&mut self, machine: &mut Machine<'_, S>) {
+    fn submit(&mut self, machine: &mut SimMachine<'_, S>) {
         let number = self.next_number;
         self.next_number += 1;
         let mut rng = Rng::part(self.plan.seed, number);
@@ -436,11 +436,11 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Judges answers; true when the engine has stopped.
-    fn take(&mut self, machine: &mut Machine<'_, S>, answers: Answers) -> Result<bool, Violation> {
+    fn take(&mut self, machine: &mut SimMachine<'_, S>, answers: Answers) -> Result<bool, SimViolation> {
         self.drain_notes(machine);
         let mut has_stopped = false;
         for (tag, answer) in answers {
-            self.note(|| format!("{tag} answered {}", brief(&answer)));
+            self.note(|| format!("{tag} answered {}", summary(&answer)));
             has_stopped |= matches!(answer, Err(OpError::Stopped(_)));
             self.report.totals.refused += u64::from(matches!(answer, Err(OpError::NoSpace)));
             self.history.complete(tag, &answer)?;
@@ -449,18 +449,18 @@ impl<S: Subject> Run<'_, S> {
     }
 
     /// Lets everything come to rest, and checks that the array holds exactly what it should.
-    fn rest(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
+    fn rest(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
         let mut answers = Answers::new();
         let waiting = self.history.unanswered();
         machine.settle(&mut answers, |answers| answers.len() >= waiting)?;
         if disk.is_crashed() || self.take(machine, answers)? {
             return Ok(());
         }
-        if self.history.leniency.failing {
+        if self.history.tolerated.drive_failing {
             return Ok(());
         }
-        machine.subject.audit(disk).map_err(|what| Violation(format!("audit at rest: {what}")))?;
-        self.compare_accounts(disk, machine)?;
+        machine.subject.audit(disk).map_err(|what| SimViolation(format!("audit at rest: {what}")))?;
+        self.check_accounting(disk, machine)?;
         self.note(|| "-- at rest".to_owned());
         match inspect(machine, &mut self.history.contents, self.next_volume, false)? {
             Some(found) => self.history.recover(&found.state).map(|_| ()),
@@ -469,11 +469,11 @@ impl<S: Subject> Run<'_, S> {
     }
 }
 
-impl<S: Subject> Run<'_, S> {
+impl<S: SimSubject> Run<'_, S> {
     /// Takes checkpoints with nothing under way, until the cleaner has moved nothing since the last of them, and has the accounts of
     /// space compared with it.
-    fn compare_accounts(&mut self, disk: &SimDisk, machine: &mut Machine<'_, S>) -> Result<(), Violation> {
-        let (mut compared, mut odd) = (Ok(()), None);
+    fn check_accounting(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
+        let (mut compared, mut selector) = (Ok(()), None);
         for checkpoint in 1..=CHECKPOINTS_TO_REST {
             let mut answers = Answers::new();
             machine.subject.checkpoint();
@@ -486,25 +486,25 @@ impl<S: Subject> Run<'_, S> {
                 return Ok(());
             }
             if checkpoint > 1 {
-                let odd = *odd.get_or_insert_with(|| self.rng.next_u64());
-                compared = machine.subject.accounts(disk, odd);
+                let selector = *selector.get_or_insert_with(|| self.rng.next_u64());
+                compared = machine.subject.check_accounting(disk, selector);
                 if compared.is_ok() || machine.subject.is_settled() {
                     break;
                 }
             }
         }
-        self.report.totals.accounts += 1;
-        compared.map_err(|what| Violation(format!("accounts at rest: {what}")))
+        self.report.totals.accounting_checks += 1;
+        compared.map_err(|what| SimViolation(format!("accounting_checks at rest: {what}")))
     }
 }
 
 /// What kind of violation it is: its first words, without numbers.
-fn kind(violation: &Violation) -> String {
+fn kind(violation: &SimViolation) -> String {
     violation.0.chars().filter(|c| !c.is_ascii_digit()).take(30).collect()
 }
 
 /// Leaves out operations as long as a violation remains, within so many runs. The plan comes back with what to skip.
-pub fn shrink<S: Subject>(plan: &RunPlan, budget: u32) -> RunPlan {
+pub fn shrink<S: SimSubject>(plan: &RunPlan, budget: u32) -> RunPlan {
     let mut best = plan.clone();
     let whole = run::<S>(&best);
     let mut numbers = whole.numbers;

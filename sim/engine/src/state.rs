@@ -15,13 +15,13 @@ type Leaf = [Content; LEAF_BLOCKS as usize];
 
 /// A volume: its size and what its blocks hold.
 #[derive(Clone, Debug, Default)]
-pub struct Volume {
+pub struct OracleVolume {
     /// Size in blocks.
     pub blocks: u64,
     leaves: BTreeMap<u64, Arc<Leaf>>,
 }
 
-impl Volume {
+impl OracleVolume {
     /// An empty volume.
     pub fn new(blocks: u64) -> Self {
         Self { blocks, leaves: BTreeMap::new() }
@@ -93,7 +93,7 @@ impl Volume {
     }
 
     /// The first block of `range` at which `seen` holds what this volume may not hold.
-    pub fn first_difference(&self, seen: &Volume, range: BlockRange, contents: &Contents) -> Option<u64> {
+    pub fn first_difference(&self, seen: &OracleVolume, range: BlockRange, contents: &Contents) -> Option<u64> {
         for (leaf, from, to) in pieces(range) {
             match (self.leaves.get(&leaf), seen.leaves.get(&leaf)) {
                 (None, None) => {}
@@ -145,15 +145,15 @@ pub enum Expected {
 
 /// The state of an array.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct OracleState {
     /// Volumes by name.
-    pub volumes: BTreeMap<VolumeId, Volume>,
+    pub volumes: BTreeMap<VolumeId, OracleVolume>,
     /// Values of the catalogue by key.
     pub values: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-impl State {
-    fn volume(&mut self, volume: VolumeId) -> Result<&mut Volume, OpError> {
+impl OracleState {
+    fn volume(&mut self, volume: VolumeId) -> Result<&mut OracleVolume, OpError> {
         self.volumes.get_mut(&volume).ok_or(OpError::NoSuchVolume(volume))
     }
 
@@ -176,7 +176,7 @@ impl State {
             Op::Write { volume, lba, data, .. } => {
                 let volume = self.volume(*volume)?;
                 volume.inside(*lba, data.len())?;
-                volume.write(lba.0, &contents.names(data));
+                volume.write(lba.0, &contents.ids_of(data));
                 Ok(Expected::Done)
             }
             Op::WriteSame { volume, range, pattern } => self.write_same(contents, *volume, *range, pattern),
@@ -198,7 +198,7 @@ impl State {
             }
             Op::CompareAndWrite { volume, lba, compare, write, .. } => {
                 self.compare(contents, *volume, *lba, compare, seen)?;
-                self.volume(*volume)?.write(lba.0, &contents.names(write));
+                self.volume(*volume)?.write(lba.0, &contents.ids_of(write));
                 Ok(Expected::Done)
             }
             Op::Or { volume, lba, data, .. } => {
@@ -235,7 +235,7 @@ impl State {
         if pattern.len() != LBA_LEN {
             return Err(OpError::Malformed("pattern is not one block"));
         }
-        volume.fill(range, contents.name(pattern));
+        volume.fill(range, contents.id_of(pattern));
         Ok(Expected::Done)
     }
 
@@ -287,7 +287,7 @@ impl State {
                     return Err(OpError::VolumeExists(*volume));
                 }
                 Change::CreateVolume { volume, blocks } => {
-                    next.volumes.insert(*volume, Volume::new(*blocks));
+                    next.volumes.insert(*volume, OracleVolume::new(*blocks));
                 }
                 Change::DeleteVolume { volume } => {
                     next.volumes.remove(volume).ok_or(OpError::NoSuchVolume(*volume))?;
@@ -315,14 +315,14 @@ fn or(contents: &mut Contents, old: Content, set: &[u8]) -> Content {
     let mut result: Option<Content> = None;
     for possible in contents.possible(old) {
         let bytes: Vec<u8> = contents.bytes(possible).iter().zip(set).map(|(a, b)| a | b).collect();
-        let new = contents.name(&bytes);
+        let new = contents.id_of(&bytes);
         result = Some(result.map_or(new, |before| contents.either(before, new)));
     }
     result.unwrap_or(Content::ZERO)
 }
 
 /// Holds an answer against what was expected; the error says what is wrong with it.
-pub fn judge(
+pub fn check_answer(
     contents: &mut Contents,
     expected: &Result<Expected, OpError>,
     seen: &Result<Reply, OpError>,
@@ -337,7 +337,7 @@ pub fn judge(
                 if contents.is_certain(*expected) && contents.bytes(*expected)[..] == *block {
                     continue;
                 }
-                let seen = contents.name(block);
+                let seen = contents.id_of(block);
                 if !contents.allows_bytes(*expected, seen) {
                     return Err(format!("block {index} of {} holds {seen:?}, expected {expected:?}", held.len()));
                 }
@@ -345,15 +345,15 @@ pub fn judge(
             Ok(())
         }
         (Ok(Expected::Extents { held, limit }), Ok(Reply::Extents(extents))) => {
-            judge_extents(contents, held, *limit, extents)
+            check_extents(contents, held, *limit, extents)
         }
         (Err(OpError::Malformed(_)), Err(OpError::Malformed(_))) => Ok(()),
         (Err(expected), Err(seen)) if expected == seen => Ok(()),
-        (expected, seen) => Err(format!("answered {}, expected {}", brief(seen), brief_expected(expected))),
+        (expected, seen) => Err(format!("answered {}, expected {}", summary(seen), summary_of_expected(expected))),
     }
 }
 
-fn judge_extents(contents: &Contents, held: &[Content], limit: usize, extents: &[Extent]) -> Result<(), String> {
+fn check_extents(contents: &Contents, held: &[Content], limit: usize, extents: &[Extent]) -> Result<(), String> {
     let covered: u64 = extents.iter().map(|extent| extent.range.blocks()).sum();
     if extents.is_empty() || extents.len() > limit.max(1) || covered > held.len() as u64 {
         return Err(format!(
@@ -377,7 +377,7 @@ fn judge_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
 }
 
 /// An answer in a few words.
-pub fn brief(reply: &Result<Reply, OpError>) -> String {
+pub fn summary(reply: &Result<Reply, OpError>) -> String {
     match reply {
         Ok(Reply::Done) => "done".to_owned(),
         Ok(Reply::Data(data)) => format!("{} bytes", data.len()),
@@ -386,7 +386,7 @@ pub fn brief(reply: &Result<Reply, OpError>) -> String {
     }
 }
 
-fn brief_expected(expected: &Result<Expected, OpError>) -> String {
+fn summary_of_expected(expected: &Result<Expected, OpError>) -> String {
     match expected {
         Ok(Expected::Done) => "done".to_owned(),
         Ok(Expected::Data(held)) => format!("{} blocks", held.len()),

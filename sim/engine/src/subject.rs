@@ -8,7 +8,7 @@ use testing::Rng;
 
 /// An access to the drive that the subject wants.
 #[derive(Clone, Debug)]
-pub enum Io {
+pub enum DriveIo {
     /// Read so many bytes.
     Read {
         /// Where.
@@ -38,7 +38,7 @@ pub enum Io {
 
 /// What the world shall do for the subject. A plan is a read that needs the drive
 /// and no longer the subject.
-pub enum Action<S: Subject> {
+pub enum SimAction<S: SimSubject> {
     /// Give a host its answer.
     Complete {
         /// The operation.
@@ -72,25 +72,25 @@ pub enum Action<S: Subject> {
         /// The subject's name for it.
         id: u64,
         /// What to do.
-        io: Io,
+        io: DriveIo,
     },
 }
 
 /// How large the world of a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct SimScale {
     /// Bytes of the drive.
     pub disk_bytes: u64,
     /// The most blocks that one write carries.
     pub max_write_blocks: u64,
     /// Room that the file system has for the array; None for endless.
-    pub room: Option<u64>,
+    pub space: Option<u64>,
     /// True when hosts may fill the pool.
     pub may_fill: bool,
 }
 
 /// A system under test.
-pub trait Subject: Sized {
+pub trait SimSubject: Sized {
     /// Geometry and options of a run.
     type Setup: Clone + std::fmt::Debug;
     /// A read that was planned.
@@ -103,7 +103,7 @@ pub trait Subject: Sized {
     /// A geometry by chance.
     fn draw(rng: &mut Rng) -> Self::Setup;
     /// How large the world is that goes with it.
-    fn scale(setup: &Self::Setup) -> Scale;
+    fn scale(setup: &Self::Setup) -> SimScale;
     /// Makes an empty array.
     fn create(disk: &dyn Disk, setup: &Self::Setup) -> Result<(), String>;
     /// Opens the array that is on the drive, whatever happened to it.
@@ -111,7 +111,7 @@ pub trait Subject: Sized {
     /// Takes an operation.
     fn submit(&mut self, op: Op, tag: Tag);
     /// Tells what the world shall do now.
-    fn poll(&mut self, actions: &mut Vec<Action<Self>>);
+    fn poll(&mut self, actions: &mut Vec<SimAction<Self>>);
     /// Executes a planned read.
     fn execute(plan: &Self::Plan, disk: &dyn Disk) -> Result<Reply, OpError>;
     /// Hears what came of a read that it had asked for.
@@ -127,7 +127,7 @@ pub trait Subject: Sized {
     /// Does what is done in the background.
     fn tick(&mut self);
     /// Makes itself larger, as far as the drive reaches. `odd` decides by how much.
-    fn grow(&mut self, odd: u64);
+    fn grow(&mut self, selector: u64);
     /// Begins a checkpoint, due or not.
     fn checkpoint(&mut self);
     /// All values of the catalogue.
@@ -142,7 +142,7 @@ pub trait Subject: Sized {
     }
     /// Compares its accounts of space with what is on the drive, right behind a checkpoint with nothing since. `odd` decides who
     /// belongs to whom.
-    fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String>;
+    fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String>;
     /// Its state in a line, for whoever looks into a violation.
     fn describe(&self) -> String;
     /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.

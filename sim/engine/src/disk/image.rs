@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Bytes of a sector: the drive writes each one entirely or not at all.
+pub const SECTOR: usize = types::SECTOR_BYTES as usize;
 const CHUNK: usize = 32 << 10;
 
 /// Bytes by address. What was never written reads as zeros, or as garbage.

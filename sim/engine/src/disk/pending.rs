@@ -1,7 +1,6 @@
 //! Writes that are not on stable storage yet, and what a crash leaves of them.
 
-use super::SECTOR;
-use super::image::Image;
+use super::image::{Image, SECTOR};
 use std::collections::HashMap;
 use testing::Rng;
 
@@ -16,7 +15,7 @@ pub(super) struct Pending {
     /// The caller knows that it is done. Only such a write may be counted on after a flush.
     pub(super) is_finished: bool,
     /// It failed, or a flush after it failed: no later flush makes it stable.
-    pub(super) is_doomed: bool,
+    pub(super) is_lost: bool,
     /// Sectors, from and to, of which a later version is stable already.
     pub(super) superseded: Vec<(u64, u64)>,
 }

@@ -149,10 +149,10 @@ fn the_drive_stops_where_it_was_told_to() {
 
 #[test]
 fn lies_lose_data() {
-    let lie = |lie| Faults { lie: Some(lie), ..Faults::default() };
+    let bug = |bug| Faults { bug: Some(bug), ..Faults::default() };
     assert_eq!(
         after_crash(|disk| {
-            disk.arm(lie(Lie::Flush));
+            disk.arm(bug(DriveBug::Flush));
             disk.write_at(0, &[&A], Durability::Volatile).unwrap();
             disk.flush().unwrap();
         }),
@@ -160,7 +160,7 @@ fn lies_lose_data() {
     );
     assert_eq!(
         after_crash(|disk| {
-            disk.arm(lie(Lie::Durable { from: 0, to: 4096 }));
+            disk.arm(bug(DriveBug::Durable { from: 0, to: 4096 }));
             disk.write_at(0, &[&[0xCC; 4096]], Durability::Durable).unwrap();
         }),
         [0, 0xCC]
@@ -170,7 +170,7 @@ fn lies_lose_data() {
 #[test]
 fn room_ends() {
     let disk = SimDisk::new(1 << 20, 1);
-    disk.arm(Faults { room: Some(16384), ..Faults::default() });
+    disk.arm(Faults { space: Some(16384), ..Faults::default() });
     disk.allocate(0, 8192).unwrap();
     disk.write_at(0, &[&A], Durability::Volatile).unwrap();
     assert_eq!(disk.allocate(65536, 12288), Err(DiskError::Full));

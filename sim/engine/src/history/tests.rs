@@ -84,7 +84,7 @@ fn only_a_pool_that_may_be_full_refuses_and_never_an_unmap() {
     let mut history = history();
     history.submit(1, &write(5, 1));
     assert!(history.clone().complete(1, &Err(OpError::NoSpace)).is_err());
-    history.leniency.full = true;
+    history.tolerated.full = true;
     history.complete(1, &Err(OpError::NoSpace)).unwrap();
     history.submit(2, &read(5));
     history.complete(2, &data(0)).unwrap();
@@ -98,7 +98,7 @@ fn an_engine_may_stop_only_on_a_failing_drive() {
     history.submit(1, &write(5, 1));
     let stopped = Err(OpError::Stopped("drive".into()));
     assert!(history.clone().complete(1, &stopped).is_err());
-    history.leniency.failing = true;
+    history.tolerated.drive_failing = true;
     history.complete(1, &stopped).unwrap();
     assert_eq!(history.unanswered(), 0);
     // Nobody knows whether it was done.
@@ -108,7 +108,7 @@ fn an_engine_may_stop_only_on_a_failing_drive() {
 #[test]
 fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
     let mut history = history();
-    history.leniency.full = true;
+    history.tolerated.full = true;
     for (tag, op) in [(1, write(0, 1)), (2, write(2009, 2))] {
         history.submit(tag, &op);
         history.complete(tag, &Ok(Reply::Done)).unwrap();

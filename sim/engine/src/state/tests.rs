@@ -6,13 +6,13 @@ use testing::Rng;
 
 const VOLUME: VolumeId = VolumeId(1);
 
-fn state(blocks: u64) -> State {
-    State { volumes: [(VOLUME, Volume::new(blocks))].into(), values: BTreeMap::new() }
+fn state(blocks: u64) -> OracleState {
+    OracleState { volumes: [(VOLUME, OracleVolume::new(blocks))].into(), values: BTreeMap::new() }
 }
 
 #[test]
 fn a_fill_over_leaves_touches_its_range_and_no_more() {
-    let mut volume = Volume::new(4 * LEAF_BLOCKS);
+    let mut volume = OracleVolume::new(4 * LEAF_BLOCKS);
     volume.fill(span(LEAF_BLOCKS - 1, LEAF_BLOCKS + 2), Content::ZERO);
     let mapped: Vec<u64> = (0..volume.blocks).filter(|lba| volume.get(*lba) == Content::ZERO).collect();
     assert_eq!(mapped, (LEAF_BLOCKS - 1..2 * LEAF_BLOCKS + 1).collect::<Vec<_>>());
@@ -30,38 +30,39 @@ fn what_a_shrunk_volume_lost_does_not_come_back() {
         state.apply(&mut contents, &Op::Change(vec![Change::ResizeVolume { volume: VOLUME, blocks }]), None).unwrap();
     }
     let held = state.volumes[&VOLUME].read(span(8, 16));
-    assert_eq!(held[..8], [contents.name(&[1; LBA_LEN]); 8]);
+    assert_eq!(held[..8], [contents.id_of(&[1; LBA_LEN]); 8]);
     assert_eq!(held[8..], [Content::UNMAPPED; 8]);
 }
 
 #[test]
 fn a_wrong_answer_is_told() {
     let mut contents = Contents::default();
-    let data = contents.names(&[[1; LBA_LEN], [2; LBA_LEN]].concat());
+    let data = contents.ids_of(&[[1; LBA_LEN], [2; LBA_LEN]].concat());
     let expected = Ok(Expected::Data(data));
     let answer = |first: u8, second: u8| Ok(Reply::Data([[first; LBA_LEN], [second; LBA_LEN]].concat().into()));
-    assert_eq!(judge(&mut contents, &expected, &answer(1, 2)), Ok(()));
-    assert!(judge(&mut contents, &expected, &answer(1, 3)).is_err());
-    assert!(judge(&mut contents, &expected, &Ok(Reply::Data(vec![1; LBA_LEN].into()))).is_err());
-    assert!(judge(&mut contents, &expected, &Err(OpError::NoSpace)).is_err());
+    assert_eq!(check_answer(&mut contents, &expected, &answer(1, 2)), Ok(()));
+    assert!(check_answer(&mut contents, &expected, &answer(1, 3)).is_err());
+    assert!(check_answer(&mut contents, &expected, &Ok(Reply::Data(vec![1; LBA_LEN].into()))).is_err());
+    assert!(check_answer(&mut contents, &expected, &Err(OpError::NoSpace)).is_err());
 }
 
 #[test]
 fn extents_must_be_whole_and_true() {
     let mut contents = Contents::default();
-    let data = contents.name(&[1; LBA_LEN]);
+    let data = contents.id_of(&[1; LBA_LEN]);
     let held = [data, data, Content::UNMAPPED, Content::UNMAPPED];
     let expected = Ok(Expected::Extents { held: held.to_vec(), limit: 8 });
     let mapped = |start, blocks| Extent { range: span(start, blocks), state: Provisioning::Mapped };
     let free = |start, blocks| Extent { range: span(start, blocks), state: Provisioning::Deallocated };
-    let mut judge = |extents: &[Extent]| judge(&mut contents, &expected, &Ok(Reply::Extents(extents.to_vec()))).is_ok();
-    assert!(judge(&[mapped(0, 2), free(2, 2)]));
-    assert!(judge(&[mapped(0, 4)]), "the array maps in larger units");
-    assert!(!judge(&[mapped(0, 1), free(1, 3)]), "data is mapped");
-    assert!(judge(&[mapped(0, 2)]), "the rest is for another question");
-    assert!(!judge(&[mapped(0, 2), free(2, 3)]), "there is no fifth block");
-    assert!(!judge(&[mapped(0, 2), free(3, 1)]), "a gap");
-    assert!(!judge(&[]));
+    let mut check_answer =
+        |extents: &[Extent]| check_answer(&mut contents, &expected, &Ok(Reply::Extents(extents.to_vec()))).is_ok();
+    assert!(check_answer(&[mapped(0, 2), free(2, 2)]));
+    assert!(check_answer(&[mapped(0, 4)]), "the array maps in larger units");
+    assert!(!check_answer(&[mapped(0, 1), free(1, 3)]), "data is mapped");
+    assert!(check_answer(&[mapped(0, 2)]), "the rest is for another question");
+    assert!(!check_answer(&[mapped(0, 2), free(2, 3)]), "there is no fifth block");
+    assert!(!check_answer(&[mapped(0, 2), free(3, 1)]), "a gap");
+    assert!(!check_answer(&[]));
 }
 
 proptest! {
@@ -72,12 +73,12 @@ proptest! {
     fn the_oracle_does_as_the_engines_model(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, 64);
-        let (mut contents, mut state, mut model, mut next_volume) = (Contents::default(), State::default(), Model::default(), 0);
+        let (mut contents, mut state, mut model, mut next_volume) = (Contents::default(), OracleState::default(), Model::default(), 0);
         for _ in 0..40 {
             let op = mix.next(&mut rng, &state, &contents, &mut next_volume);
             let reply = model.apply(&op);
             let expected = state.apply(&mut contents, &op, Some(&reply));
-            prop_assert_eq!(judge(&mut contents, &expected, &reply), Ok(()), "{}", crate::history::describe(&op));
+            prop_assert_eq!(check_answer(&mut contents, &expected, &reply), Ok(()), "{}", crate::history::describe(&op));
         }
         prop_assert_eq!(state.volumes.keys().collect::<Vec<_>>(), model.volumes.keys().collect::<Vec<_>>());
         prop_assert_eq!(&state.values, &model.values);

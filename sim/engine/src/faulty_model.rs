@@ -1,7 +1,7 @@
 //! A small array with a log and nothing else, to test the simulator itself: right as `Toy<SOUND>`, wrong in a known way as
 //! the others.
 
-use crate::subject::{Action, Io, Scale, Subject};
+use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
 use engine::model::Model;
 use engine::{Change, Op, OpError, Reply, Tag};
@@ -11,17 +11,17 @@ use std::sync::Arc;
 use testing::Rng;
 use types::{BlockRange, Lba, VolumeId};
 
-pub(crate) const SOUND: u8 = 0;
+pub(crate) const CORRECT: u8 = 0;
 /// Answers when the log's write begins.
-pub(crate) const ANSWERS_EARLY: u8 = 1;
+pub(crate) const ANSWERS_BEFORE_COMMIT: u8 = 1;
 /// Takes a torn group of the log for a good one.
-pub(crate) const NO_CHECKSUM: u8 = 2;
+pub(crate) const IGNORES_CHECKSUM: u8 = 2;
 /// Forgets the last operation of a group of several.
-pub(crate) const FORGETS: u8 = 3;
+pub(crate) const DROPS_LAST_OP: u8 = 3;
 /// Does half of an unmap in one group, and the rest in the next.
-pub(crate) const HALF_UNMAP: u8 = 4;
+pub(crate) const SPLITS_UNMAP: u8 = 4;
 /// Reads what is not committed.
-pub(crate) const READS_EARLY: u8 = 5;
+pub(crate) const READS_UNCOMMITTED: u8 = 5;
 
 const LOG: u64 = 4096;
 const LOG_BYTES: u64 = 24 << 20;
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     flushes: bool,
 }
 
-pub(crate) struct Toy<const BUG: u8> {
+pub(crate) struct FaultyModel<const BUG: u8> {
     model: Model,
     setup: Setup,
     queue: Vec<(Op, Tag)>,
@@ -43,12 +43,12 @@ pub(crate) struct Toy<const BUG: u8> {
     tail: u64,
     sequence: u64,
     next_io: u64,
-    actions: Vec<Action<Self>>,
+    actions: Vec<SimAction<Self>>,
     flushing: bool,
     stopped: bool,
 }
 
-impl<const BUG: u8> Toy<BUG> {
+impl<const BUG: u8> FaultyModel<BUG> {
     fn commit(&mut self) {
         if self.busy || self.stopped || self.queue.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl<const BUG: u8> Toy<BUG> {
             }
             let op = match op {
                 Op::Unmap { volume, ranges }
-                    if BUG == HALF_UNMAP && ranges.len() > 3 && self.model.volumes.contains_key(&volume) =>
+                    if BUG == SPLITS_UNMAP && ranges.len() > 3 && self.model.volumes.contains_key(&volume) =>
                 {
                     later.push((Op::Unmap { volume, ranges: ranges[2..].to_vec() }, tag));
                     Op::Unmap { volume, ranges: ranges[..2].to_vec() }
@@ -79,7 +79,7 @@ impl<const BUG: u8> Toy<BUG> {
             }
         }
         self.queue = later;
-        if BUG == FORGETS && logged.len() > 1 {
+        if BUG == DROPS_LAST_OP && logged.len() > 1 {
             logged.pop();
         }
         logged.iter().for_each(|op| encode(op, &mut payload));
@@ -93,24 +93,24 @@ impl<const BUG: u8> Toy<BUG> {
         let offset = self.tail;
         self.tail += group.len() as u64;
         let durability = if self.setup.flushes { Durability::Volatile } else { Durability::Durable };
-        self.ask(Io::Write { offset, data: vec![group.into()], durability });
+        self.ask(DriveIo::Write { offset, data: vec![group.into()], durability });
         self.busy = true;
-        if BUG == ANSWERS_EARLY {
+        if BUG == ANSWERS_BEFORE_COMMIT {
             self.answer();
         }
     }
 
-    fn ask(&mut self, io: Io) {
+    fn ask(&mut self, io: DriveIo) {
         self.next_io += 1;
-        self.actions.push(Action::Io { id: self.next_io, io });
+        self.actions.push(SimAction::Io { id: self.next_io, io });
     }
 
     fn answer(&mut self) {
-        self.actions.extend(self.group.drain(..).map(|(tag, result)| Action::Complete { tag, result }));
+        self.actions.extend(self.group.drain(..).map(|(tag, result)| SimAction::Complete { tag, result }));
     }
 }
 
-impl<const BUG: u8> Subject for Toy<BUG> {
+impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
     type Setup = Setup;
     type Plan = ();
     type Work = ();
@@ -120,8 +120,13 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         Setup { log_bytes: if rng.percent(30) { 1 << 20 } else { LOG_BYTES }, flushes: rng.percent(50) }
     }
 
-    fn scale(setup: &Setup) -> Scale {
-        Scale { disk_bytes: LOG + LOG_BYTES, max_write_blocks: 256, room: None, may_fill: setup.log_bytes < LOG_BYTES }
+    fn scale(setup: &Setup) -> SimScale {
+        SimScale {
+            disk_bytes: LOG + LOG_BYTES,
+            max_write_blocks: 256,
+            space: None,
+            may_fill: setup.log_bytes < LOG_BYTES,
+        }
     }
 
     fn create(disk: &dyn Disk, _: &Setup) -> Result<(), String> {
@@ -143,7 +148,7 @@ impl<const BUG: u8> Subject for Toy<BUG> {
             }
             let mut payload = vec![0; len as usize];
             disk.read_at(tail + HEADER as u64, &mut payload).map_err(|error| error.to_string())?;
-            if BUG != NO_CHECKSUM && u64::from(sum(&payload)) != expected {
+            if BUG != IGNORES_CHECKSUM && u64::from(sum(&payload)) != expected {
                 break;
             }
             let mut rest = &payload[..];
@@ -172,21 +177,21 @@ impl<const BUG: u8> Subject for Toy<BUG> {
 
     fn submit(&mut self, op: Op, tag: Tag) {
         match op {
-            Op::Read { .. } if BUG == READS_EARLY => {
+            Op::Read { .. } if BUG == READS_UNCOMMITTED => {
                 let mut ahead = self.model.clone();
                 self.queue.iter().for_each(|(op, _)| drop(ahead.apply(op)));
-                self.actions.push(Action::Complete { tag, result: ahead.apply(&op) });
+                self.actions.push(SimAction::Complete { tag, result: ahead.apply(&op) });
             }
             op => self.queue.push((op, tag)),
         }
     }
 
-    fn poll(&mut self, actions: &mut Vec<Action<Self>>) {
+    fn poll(&mut self, actions: &mut Vec<SimAction<Self>>) {
         actions.append(&mut self.actions);
     }
 
     fn execute((): &(), _: &dyn Disk) -> Result<Reply, OpError> {
-        unreachable!("the toy plans no reads")
+        unreachable!("the model plans no reads")
     }
 
     fn fetched(&mut self, _: u64, _: Result<Reply, OpError>) {}
@@ -204,7 +209,7 @@ impl<const BUG: u8> Subject for Toy<BUG> {
             self.group.extend(waiting.into_iter().map(|tag| (tag, Err(OpError::Stopped(why.clone())))));
         } else if self.setup.flushes && !self.flushing {
             self.flushing = true;
-            self.ask(Io::Flush);
+            self.ask(DriveIo::Flush);
             return;
         }
         self.flushing = false;
@@ -234,7 +239,7 @@ impl<const BUG: u8> Subject for Toy<BUG> {
         Ok(())
     }
 
-    fn accounts(&self, _: &dyn Disk, _: u64) -> Result<(), String> {
+    fn check_accounting(&self, _: &dyn Disk, _: u64) -> Result<(), String> {
         Ok(())
     }
 

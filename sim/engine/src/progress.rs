@@ -11,20 +11,20 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// The slices that are done.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ProgressFile {
     path: PathBuf,
     text: String,
     done: BTreeMap<u64, Totals>,
 }
 
-impl Journal {
+impl ProgressFile {
     /// Reads the file, if there is one. A line that was cut short counts for nothing.
     pub fn open(path: &Path) -> io::Result<Self> {
         let text = files::read_text(path, MAX_BYTES)?.unwrap_or_default();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let mut journal = Self { path: path.to_owned(), text: text[..whole].to_owned(), done: BTreeMap::new() };
-        journal.done = journal.text.lines().filter_map(read_line).collect();
-        Ok(journal)
+        let mut progress_file = Self { path: path.to_owned(), text: text[..whole].to_owned(), done: BTreeMap::new() };
+        progress_file.done = progress_file.text.lines().filter_map(read_line).collect();
+        Ok(progress_file)
     }
 
     /// What came of the slice of so many runs from that seed on, when it is done.
@@ -54,19 +54,23 @@ mod tests {
 
     #[test]
     fn what_is_noted_is_done_after_an_interruption() {
-        let directory = TemporaryDirectory::new(None, "sim-journal").unwrap();
+        let directory = TemporaryDirectory::new(None, "sim-progress_file").unwrap();
         let path = directory.path().join("progress");
         let counts: Vec<u64> = (1..=12).collect();
         let totals = Totals::from_counts(&counts).unwrap();
         assert_eq!(totals.counts().to_vec(), counts);
-        let mut journal = Journal::open(&path).unwrap();
-        assert_eq!(journal.done(7, 1), None);
-        journal.note(7, &totals).unwrap();
-        journal.note(8, &totals).unwrap();
+        let mut progress_file = ProgressFile::open(&path).unwrap();
+        assert_eq!(progress_file.done(7, 1), None);
+        progress_file.note(7, &totals).unwrap();
+        progress_file.note(8, &totals).unwrap();
         let text = files::read_text(&path, MAX_BYTES).unwrap().unwrap();
         files::replace(&path, &text.as_bytes()[..text.len() - 1], files::Access::Owner).unwrap();
-        let journal = Journal::open(&path).unwrap();
-        assert_eq!(journal.done(7, 1), Some(&totals));
-        assert_eq!((journal.done(7, 2), journal.done(8, 1)), (None, None), "another slice; a line that was cut short");
+        let progress_file = ProgressFile::open(&path).unwrap();
+        assert_eq!(progress_file.done(7, 1), Some(&totals));
+        assert_eq!(
+            (progress_file.done(7, 2), progress_file.done(8, 1)),
+            (None, None),
+            "another slice; a line that was cut short"
+        );
     }
 }

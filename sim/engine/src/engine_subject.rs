@@ -1,6 +1,6 @@
 //! The engine's core as the simulator's subject.
 
-use crate::subject::{Action, Io, Scale, Subject};
+use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
 use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
 use fsck::{Finding, Severity, Structure};
@@ -17,36 +17,36 @@ const ARRAY: [u8; 16] = *b"simulated array.";
 
 /// ArrayGeometry, options, and room for the array.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct EngineSetup {
     geometry: ArrayGeometry,
     options: Options,
     /// Bytes that the file system below gives; None for all that the geometry has.
-    room: Option<u64>,
+    space: Option<u64>,
     /// True when the pool is so small that hosts may fill it.
     is_small: bool,
 }
 
-impl Setup {
+impl EngineSetup {
     /// The array of the exhaustive search: small, so that recovery is fast, and never full.
     pub fn plain() -> Self {
         let geometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
-        Self { geometry, options: Options::for_geometry(&geometry), room: None, is_small: false }
+        Self { geometry, options: Options::for_geometry(&geometry), space: None, is_small: false }
     }
 }
 
 /// The core.
-pub struct Array {
+pub struct EngineSubject {
     core: Core,
     drive_bytes: u64,
 }
 
-impl Subject for Array {
-    type Setup = Setup;
+impl SimSubject for EngineSubject {
+    type Setup = EngineSetup;
     type Plan = ReadPlan;
     type Work = engine::Work;
     type Done = engine::WorkDone;
 
-    fn draw(rng: &mut Rng) -> Setup {
+    fn draw(rng: &mut Rng) -> EngineSetup {
         let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
         let is_small = rng.percent(50);
         let segment_bytes = if is_small {
@@ -61,24 +61,24 @@ impl Subject for Array {
         if rng.percent(50) {
             options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
         }
-        let room = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
-        Setup { geometry, options, room, is_small }
+        let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
+        EngineSetup { geometry, options, space, is_small }
     }
 
-    fn scale(setup: &Setup) -> Scale {
-        Scale {
+    fn scale(setup: &EngineSetup) -> SimScale {
+        SimScale {
             disk_bytes: drive_bytes(setup),
             max_write_blocks: setup.geometry.log_bytes / 4 / LBA_BYTES,
-            room: setup.room,
+            space: setup.space,
             may_fill: setup.is_small,
         }
     }
 
-    fn create(disk: &dyn Disk, setup: &Setup) -> Result<(), String> {
+    fn create(disk: &dyn Disk, setup: &EngineSetup) -> Result<(), String> {
         Core::create(disk, &setup.geometry, ARRAY).map_err(|error| error.to_string())
     }
 
-    fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, String> {
+    fn recover(disk: &dyn Disk, setup: &EngineSetup) -> Result<Self, String> {
         let drive_bytes = drive_bytes(setup);
         let core = Core::recover(disk, Some(setup.options)).map_err(|error| error.to_string());
         core.map(|(core, _)| Self { core, drive_bytes })
@@ -88,15 +88,15 @@ impl Subject for Array {
         self.core.submit(op, tag);
     }
 
-    fn poll(&mut self, actions: &mut Vec<Action<Self>>) {
+    fn poll(&mut self, actions: &mut Vec<SimAction<Self>>) {
         let mut wanted = Vec::new();
         self.core.poll(&mut wanted);
         actions.extend(wanted.into_iter().map(|action| match action {
-            engine::Action::Complete { tag, result } => Action::Complete { tag, result },
-            engine::Action::Read(plan) => Action::Read { tag: plan.tag(), plan },
-            engine::Action::Fetch { id, plan } => Action::Fetch { id, plan },
-            engine::Action::Work { id, work } => Action::Work { id, work },
-            engine::Action::Io { id, io } => Action::Io { id, io: access(io) },
+            engine::Action::Complete { tag, result } => SimAction::Complete { tag, result },
+            engine::Action::Read(plan) => SimAction::Read { tag: plan.tag(), plan },
+            engine::Action::Fetch { id, plan } => SimAction::Fetch { id, plan },
+            engine::Action::Work { id, work } => SimAction::Work { id, work },
+            engine::Action::Io { id, io } => SimAction::Io { id, io: access(io) },
         }));
     }
 
@@ -128,9 +128,9 @@ impl Subject for Array {
         self.core.tick();
     }
 
-    fn grow(&mut self, odd: u64) {
+    fn grow(&mut self, selector: u64) {
         let geometry = self.core.geometry();
-        let capacity = geometry.capacity + odd % (GROWTH_SEGMENTS * geometry.segment_bytes);
+        let capacity = geometry.capacity + selector % (GROWTH_SEGMENTS * geometry.segment_bytes);
         // Beyond its drive, or with room on the file system for less, nobody lets it grow.
         if capacity <= self.drive_bytes {
             // While one growth waits for its checkpoint, a smaller one is refused.
@@ -168,11 +168,12 @@ impl Subject for Array {
         self.core.is_settled()
     }
 
-    fn accounts(&self, disk: &dyn Disk, odd: u64) -> Result<(), String> {
+    fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String> {
         let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);
         let checkpoint = checkpoint.map_err(|error| error.to_string())?;
-        let owner = |volume: VolumeId| (VolumeId(volume.0 % (odd % 7 + 1)), (odd >> 8 >> (volume.0 % 32)) & 1 == 1);
+        let owner =
+            |volume: VolumeId| (VolumeId(volume.0 % (selector % 7 + 1)), (selector >> 8 >> (volume.0 % 32)) & 1 == 1);
         let shares = fsck::account_space(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
         let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
         let (sum, space) = (families.sum::<u64>() + shares.released, self.core.space());
@@ -187,24 +188,24 @@ impl Subject for Array {
         format!("{:?} {:?} wants a tick: {}", self.core.usage(), self.core.space(), self.core.wants_tick())
     }
 
-    fn log_extent(setup: &Setup) -> (u64, u64) {
+    fn log_extent(setup: &EngineSetup) -> (u64, u64) {
         let start = setup.geometry.log_start();
         (start, start + setup.geometry.log_bytes)
     }
 }
 
 /// An array whose file system gives it less than its geometry has does not grow.
-fn drive_bytes(setup: &Setup) -> u64 {
-    let spare = if setup.room.is_none() { SPARE_SEGMENTS } else { 0 };
+fn drive_bytes(setup: &EngineSetup) -> u64 {
+    let spare = if setup.space.is_none() { SPARE_SEGMENTS } else { 0 };
     setup.geometry.capacity + spare * setup.geometry.segment_bytes
 }
 
-fn access(io: engine::Io) -> Io {
+fn access(io: engine::Io) -> DriveIo {
     match io {
-        engine::Io::Read { offset, bytes } => Io::Read { offset, bytes },
-        engine::Io::Write { offset, data, durability } => Io::Write { offset, data, durability },
-        engine::Io::Flush => Io::Flush,
-        engine::Io::Allocate { offset, bytes } => Io::Allocate { offset, bytes },
+        engine::Io::Read { offset, bytes } => DriveIo::Read { offset, bytes },
+        engine::Io::Write { offset, data, durability } => DriveIo::Write { offset, data, durability },
+        engine::Io::Flush => DriveIo::Flush,
+        engine::Io::Allocate { offset, bytes } => DriveIo::Allocate { offset, bytes },
     }
 }
 

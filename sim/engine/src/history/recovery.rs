@@ -5,22 +5,22 @@
 //! other, so the search is over a few operations at a time.
 
 use crate::history::{
-    Entry, Footprint, History, VALUES, Violation, describe, footprint, is_in_pieces, is_read_only, must_keep_order,
-    smear,
+    Footprint, History, PendingOp, SimViolation, VALUES, apply_in_part, describe, footprint, is_in_pieces,
+    is_read_only, must_keep_order,
 };
-use crate::state::{State, span};
+use crate::state::{OracleState, span};
 use std::collections::BTreeSet;
 use types::VolumeId;
 
 /// The most unanswered operations that touch each other and can be decided.
-pub const MAX_UNDECIDED: usize = 12;
+const MAX_UNDECIDED: usize = 12;
 
 /// The most pairs of them whose order is open.
 const MAX_OPEN_PAIRS: usize = 8;
 
 /// What became of the unanswered operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RecoveryOutcome {
     /// How many are there.
     pub present: u64,
     /// How many are not.
@@ -29,7 +29,7 @@ pub struct Outcome {
 
 /// Operations that touch each other, and of which nobody knows whether they are there.
 struct Group<'e> {
-    entries: Vec<&'e Entry>,
+    entries: Vec<&'e PendingOp>,
     /// Pairs (earlier, later), by index, of which the later one is not there without the earlier one.
     kept: Vec<(usize, usize)>,
     /// Pairs (earlier, later), by index, that may have been done in either order.
@@ -38,7 +38,7 @@ struct Group<'e> {
 }
 
 impl<'e> Group<'e> {
-    fn new(entries: Vec<&'e Entry>) -> Self {
+    fn new(entries: Vec<&'e PendingOp>) -> Self {
         let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
         let touched = footprints.iter().flat_map(|footprint| footprint.writes.iter().copied()).collect();
         let (mut kept, mut open) = (Vec::new(), Vec::new());
@@ -78,9 +78,9 @@ impl<'e> Group<'e> {
 
 impl History {
     /// Holds what was found after a crash against what may be there, and goes on from it.
-    pub fn recover(&mut self, seen: &State) -> Result<Outcome, Violation> {
-        let entries: Vec<Entry> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
-        let mut outcome = Outcome::default();
+    pub fn recover(&mut self, seen: &OracleState) -> Result<RecoveryOutcome, SimViolation> {
+        let entries: Vec<PendingOp> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
+        let mut outcome = RecoveryOutcome::default();
         let mut state = self.base.clone();
         for group in groups(&entries) {
             let (chosen, order) = self.decide(&group, seen)?;
@@ -92,21 +92,23 @@ impl History {
             }
         }
         self.compare_all(&state, seen)?;
-        self.learn_all(&mut state, seen);
+        self.narrow_all(&mut state, seen);
         self.restart(state);
         Ok(outcome)
     }
 
     /// What explains the blocks that the group touches: which operations are there, as bits, and in which order.
-    fn decide(&mut self, group: &Group<'_>, seen: &State) -> Result<(u32, Vec<usize>), Violation> {
+    fn decide(&mut self, group: &Group<'_>, seen: &OracleState) -> Result<(u32, Vec<usize>), SimViolation> {
         let count = group.entries.len();
         if count > MAX_UNDECIDED {
-            return Err(Violation::new(format!("{count} unanswered operations touch each other: too many to decide")));
+            return Err(SimViolation::new(format!(
+                "{count} unanswered operations touch each other: too many to decide"
+            )));
         }
         let mut first_reason = None;
         for order in group.orders() {
             for chosen in candidates(count) {
-                if !self.leniency.full && !self.leniency.failing && !group.is_closed(chosen) {
+                if !self.tolerated.full && !self.tolerated.drive_failing && !group.is_closed(chosen) {
                     continue;
                 }
                 let mut state = self.base.clone();
@@ -120,18 +122,18 @@ impl History {
         let list: Vec<String> =
             group.entries.iter().map(|entry| format!("  {} {}", entry.tag, describe(&entry.op))).collect();
         let reason = first_reason.map_or_else(String::new, |violation| violation.0);
-        Err(Violation(format!(
+        Err(SimViolation(format!(
             "after the crash, no outcome of these unanswered operations explains what is there ({reason}):\n{}",
             list.join("\n")
         )))
     }
 
     /// Does those operations of the group that are chosen.
-    fn apply(&mut self, state: &mut State, group: &Group<'_>, chosen: u32, order: &[usize]) {
+    fn apply(&mut self, state: &mut OracleState, group: &Group<'_>, chosen: u32, order: &[usize]) {
         for index in order {
             let op = &group.entries[*index].op;
             if is_in_pieces(op) {
-                smear(state, &mut self.contents, op);
+                apply_in_part(state, &mut self.contents, op);
             } else if chosen & (1 << index) != 0 {
                 // It may have been going to fail, which changes nothing.
                 let _ = state.apply(&mut self.contents, op, None);
@@ -141,10 +143,10 @@ impl History {
 
     fn compare_touched(
         &self,
-        state: &State,
-        seen: &State,
+        state: &OracleState,
+        seen: &OracleState,
         touched: &BTreeSet<(VolumeId, u64, u64)>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), SimViolation> {
         for (volume, from, to) in touched {
             if *volume == VALUES {
                 compare_values(state, seen)?;
@@ -155,7 +157,7 @@ impl History {
         Ok(())
     }
 
-    fn compare_all(&self, state: &State, seen: &State) -> Result<(), Violation> {
+    fn compare_all(&self, state: &OracleState, seen: &OracleState) -> Result<(), SimViolation> {
         let volumes: BTreeSet<VolumeId> = state.volumes.keys().chain(seen.volumes.keys()).copied().collect();
         for volume in volumes {
             self.compare_volume(state, seen, volume, 0, u64::MAX)?;
@@ -165,26 +167,29 @@ impl History {
 
     fn compare_volume(
         &self,
-        state: &State,
-        seen: &State,
+        state: &OracleState,
+        seen: &OracleState,
         volume: VolumeId,
         from: u64,
         to: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), SimViolation> {
         let (expected, seen) = match (state.volumes.get(&volume), seen.volumes.get(&volume)) {
             (None, None) => return Ok(()),
-            (Some(_), None) => return Err(Violation::new(format!("{volume} is lost"))),
-            (None, Some(_)) => return Err(Violation::new(format!("{volume} should not be there"))),
+            (Some(_), None) => return Err(SimViolation::new(format!("{volume} is lost"))),
+            (None, Some(_)) => return Err(SimViolation::new(format!("{volume} should not be there"))),
             (Some(expected), Some(seen)) => (expected, seen),
         };
         if expected.blocks != seen.blocks {
-            return Err(Violation::new(format!("{volume} has {} blocks, expected {}", seen.blocks, expected.blocks)));
+            return Err(SimViolation::new(format!(
+                "{volume} has {} blocks, expected {}",
+                seen.blocks, expected.blocks
+            )));
         }
         let to = to.min(expected.blocks);
         let range = span(from.min(to), to - from.min(to));
         match expected.first_difference(seen, range, &self.contents) {
             None => Ok(()),
-            Some(lba) => Err(Violation::new(format!(
+            Some(lba) => Err(SimViolation::new(format!(
                 "{volume} block {lba} holds {:?}, expected {:?}",
                 seen.get(lba),
                 self.contents.possible(expected.get(lba))
@@ -193,7 +198,7 @@ impl History {
     }
 
     /// What was found tells which of several contents a block has.
-    fn learn_all(&self, state: &mut State, seen: &State) {
+    fn narrow_all(&self, state: &mut OracleState, seen: &OracleState) {
         for (id, volume) in &mut state.volumes {
             let held = volume.read(span(0, volume.blocks));
             for (lba, content) in held.iter().enumerate() {
@@ -205,7 +210,7 @@ impl History {
     }
 }
 
-fn compare_values(state: &State, seen: &State) -> Result<(), Violation> {
+fn compare_values(state: &OracleState, seen: &OracleState) -> Result<(), SimViolation> {
     let keys: BTreeSet<&Vec<u8>> = state.values.keys().chain(seen.values.keys()).collect();
     for key in keys {
         let (expected, found) = (state.values.get(key), seen.values.get(key));
@@ -213,7 +218,7 @@ fn compare_values(state: &State, seen: &State) -> Result<(), Violation> {
             let size =
                 |value: Option<&Vec<u8>>| value.map_or("none".to_owned(), |value| format!("{} bytes", value.len()));
             let name = String::from_utf8_lossy(key);
-            return Err(Violation::new(format!("value of {name} is {}, expected {}", size(found), size(expected))));
+            return Err(SimViolation::new(format!("value of {name} is {}, expected {}", size(found), size(expected))));
         }
     }
     Ok(())
@@ -227,7 +232,7 @@ fn candidates(count: usize) -> impl Iterator<Item = u32> {
 }
 
 /// The operations in groups that touch nothing in common.
-fn groups(entries: &[Entry]) -> Vec<Group<'_>> {
+fn groups(entries: &[PendingOp]) -> Vec<Group<'_>> {
     let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for index in 0..entries.len() {

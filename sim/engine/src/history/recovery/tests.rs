@@ -1,6 +1,6 @@
 use super::*;
 use crate::content::Content;
-use crate::state::{LEAF_BLOCKS, Volume};
+use crate::state::{LEAF_BLOCKS, OracleVolume};
 use engine::{Change, Op, OpError, Reply};
 use types::Lba;
 
@@ -19,16 +19,16 @@ fn write(lba: u64, blocks: usize, byte: u8) -> Op {
 }
 
 /// What is found: blocks of a byte each, from the first block on.
-fn found(history: &mut History, bytes: &[u8]) -> State {
-    let mut volume = Volume::new(2 * LEAF_BLOCKS);
+fn found(history: &mut History, bytes: &[u8]) -> OracleState {
+    let mut volume = OracleVolume::new(2 * LEAF_BLOCKS);
     for (lba, byte) in bytes.iter().enumerate() {
-        let content = if *byte == 0 { Content::UNMAPPED } else { history.contents.name(&[*byte; 512]) };
+        let content = if *byte == 0 { Content::UNMAPPED } else { history.contents.id_of(&[*byte; 512]) };
         volume.write(lba as u64, &[content]);
     }
-    State { volumes: [(VOLUME, volume)].into(), ..State::default() }
+    OracleState { volumes: [(VOLUME, volume)].into(), ..OracleState::default() }
 }
 
-fn recover(history: &History, bytes: &[u8]) -> Result<Outcome, Violation> {
+fn recover(history: &History, bytes: &[u8]) -> Result<RecoveryOutcome, SimViolation> {
     let mut history = history.clone();
     let seen = found(&mut history, bytes);
     history.recover(&seen)
@@ -49,8 +49,8 @@ fn what_was_answered_is_there() {
 fn what_was_not_answered_is_there_wholly_or_not_at_all() {
     let mut history = history();
     history.submit(1, &write(0, 2, 1));
-    assert_eq!(recover(&history, &[1, 1]), Ok(Outcome { present: 1, absent: 0 }));
-    assert_eq!(recover(&history, &[]), Ok(Outcome { present: 0, absent: 1 }));
+    assert_eq!(recover(&history, &[1, 1]), Ok(RecoveryOutcome { present: 1, absent: 0 }));
+    assert_eq!(recover(&history, &[]), Ok(RecoveryOutcome { present: 0, absent: 1 }));
     assert!(recover(&history, &[1, 0]).is_err());
 }
 
@@ -63,7 +63,7 @@ fn a_later_operation_is_not_there_without_the_one_it_overlaps() {
         assert!(recover(&history, good).is_ok(), "{good:?}");
     }
     assert!(recover(&history, &[0, 2, 2]).is_err());
-    history.leniency.full = true;
+    history.tolerated.full = true;
     assert!(recover(&history, &[0, 2, 2]).is_ok(), "the first may have been refused");
 }
 
@@ -72,7 +72,7 @@ fn operations_apart_from_each_other_are_decided_apart() {
     let mut history = history();
     history.submit(1, &write(0, 1, 1));
     history.submit(2, &write(8, 1, 2));
-    assert_eq!(recover(&history, &[0, 0, 0, 0, 0, 0, 0, 0, 2]), Ok(Outcome { present: 1, absent: 1 }));
+    assert_eq!(recover(&history, &[0, 0, 0, 0, 0, 0, 0, 0, 2]), Ok(RecoveryOutcome { present: 1, absent: 1 }));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_change_is_there_wholly_or_not_at_all() {
     history.submit(1, &Op::Change(changes));
     let mut check = |blocks: u64, value: Option<u8>| {
         let mut seen = found(&mut history, &[]);
-        seen.volumes.insert(VOLUME, Volume::new(blocks));
+        seen.volumes.insert(VOLUME, OracleVolume::new(blocks));
         seen.values.extend(value.map(|value| (b"a".to_vec(), vec![value])));
         history.clone().recover(&seen).is_ok()
     };

@@ -1,15 +1,15 @@
 use super::*;
-use crate::campaign::{Campaign, execute};
+use crate::campaign::{CrashCampaign, execute};
 use crate::exhaustive::{alphabet, search};
-use crate::run::Plant;
+use crate::run::InjectedBug;
 
-fn campaign(runs: u64, plant: Option<Plant>) -> Campaign {
-    Campaign { seed: 1, runs, jobs: 2, plant, most_violations: 1 }
+fn campaign(runs: u64, bug: Option<InjectedBug>) -> CrashCampaign {
+    CrashCampaign { seed: 1, runs, jobs: 2, bug, most_violations: 1 }
 }
 
 #[test]
 fn the_engine_keeps_its_word_through_crashes() {
-    let findings = execute::<Array>(&campaign(100, None), &|_, _| {});
+    let findings = execute::<EngineSubject>(&campaign(100, None), &|_, _| {});
     assert_eq!(findings.violations, Vec::new());
     let totals = findings.totals;
     for (count, name) in [(totals.present, "present"), (totals.absent, "absent"), (totals.failures, "failures")] {
@@ -24,22 +24,27 @@ const FINDERS: &[u64] = &[216_815];
 #[test]
 fn seeds_that_have_found_something_find_nothing() {
     for &seed in FINDERS {
-        let findings = execute::<Array>(&Campaign { seed, ..campaign(1, None) }, &|_, _| {});
+        let findings = execute::<EngineSubject>(&CrashCampaign { seed, ..campaign(1, None) }, &|_, _| {});
         assert_eq!(findings.violations, Vec::new());
     }
 }
 
 #[test]
 fn short_sequences_survive_a_crash_at_every_access() {
-    let (searched, broken) = search::<Array>(Setup::plain(), &alphabet(), 2, 11, 2);
+    let (searched, broken) = search::<EngineSubject>(EngineSetup::plain(), &alphabet(), 2, 11, 2);
     assert_eq!(broken, Vec::new());
     assert!(searched.crashes > 3 * searched.sequences, "{searched:?}");
 }
 
 #[test]
 fn a_flush_that_is_left_out_is_found() {
-    for plant in [Plant::SkipLogFlush, Plant::SkipSuperblockFlush, Plant::SkipCheckpointFlush, Plant::SkipSomeFlushes] {
-        let findings = execute::<Array>(&campaign(500, Some(plant)), &|_, _| {});
-        assert!(!findings.violations.is_empty(), "{plant:?}");
+    for bug in [
+        InjectedBug::SkipLogFlush,
+        InjectedBug::SkipSuperblockFlush,
+        InjectedBug::SkipCheckpointFlush,
+        InjectedBug::SkipSomeFlushes,
+    ] {
+        let findings = execute::<EngineSubject>(&campaign(500, Some(bug)), &|_, _| {});
+        assert!(!findings.violations.is_empty(), "{bug:?}");
     }
 }
