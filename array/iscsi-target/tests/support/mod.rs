@@ -41,10 +41,10 @@ impl Array {
     pub async fn start_on(engine: Arc<dyn Service>, config: TargetConfig) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
-        let founding = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let init = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
-            let catalog = Catalog::open(opened, &founding).expect("the catalog opens");
+            let catalog = Catalog::open(opened, &init).expect("the catalog opens");
             if catalog.state().volumes().next().is_none() {
                 catalog.change(populate).expect("the catalog changes");
             }
