@@ -1,5 +1,5 @@
 //! The engine's budgets (ARCHITECTURE.md): the cost of each operation on one core, without drive and network.
-#![allow(clippy::disallowed_methods, reason = "a benchmark reads and writes its report")]
+#![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark reads and writes its report")]
 
 use bench::{Bench, database_like};
 use bytes::Bytes;

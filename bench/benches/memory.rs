@@ -2,7 +2,7 @@
 //!
 //! The drive forgets the blocks as they are written, all of which is known by a mark in each sector: nobody reads them. What it keeps
 //! (metadata) stands in a sparse file, so that what the process takes is what the array takes.
-#![allow(clippy::disallowed_methods, reason = "a benchmark tells the time and reads its own size")]
+#![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark tells the time and reads its own size")]
 
 use bench::Bench;
 use bytes::Bytes;

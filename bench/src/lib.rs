@@ -1,5 +1,6 @@
 //! What the benchmarks of the engine share: a drive in memory, and the core run on one thread with everything that it asks for done
 //! at once, so that a figure is the engine's own cost and neither the drive's nor the network's.
+#![allow(clippy::expect_used, reason = "a benchmark that fails panics")]
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};

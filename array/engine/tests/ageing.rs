@@ -1,5 +1,5 @@
 //! An old array: what overwrites what is there already finds room, however long it goes on.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The drive is asked for what a stream of reads will want next, and for nothing else.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

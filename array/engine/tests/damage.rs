@@ -1,6 +1,6 @@
 //! Damaged images: whatever stands on the drive, opening it gives an array or an error, never a panic. In half of the tests the
 //! checksums are made right again, as somebody would who wants to break the engine.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

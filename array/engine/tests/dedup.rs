@@ -1,5 +1,5 @@
 //! Blocks that are equal are stored once, whatever stood in the slots that the index names.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! A reader of the format on disk, made from `docs/format.md` alone, against arrays that the engine has made. It shares nothing
 //! with the engine but the checksum.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! `fsck` against arrays that the engine has made: sound ones are clean, and a bit that is flipped anywhere is found and named.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A pool that is full: whatever hosts do then is answered, nothing that was acknowledged is lost, and giving space back works.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! A pool that grows while it serves.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! The census, the auditor and the scrubber of an array that is running.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

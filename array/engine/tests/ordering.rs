@@ -1,5 +1,5 @@
 //! Requests that overlap: each sees those that were submitted before it and none that came after, and nobody waits without an end.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! QoS limits of a volume: throttled commands delay no other volume, can be aborted, and resume
 //! when the limits change.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

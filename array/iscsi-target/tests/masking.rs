@@ -1,4 +1,5 @@
 //! Access control: logins, LUN maps and their changes, and copies within the map of a session.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Reservations over real sessions: conflicts, copies, preemption, and persistence over restarts.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

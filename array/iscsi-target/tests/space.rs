@@ -1,4 +1,5 @@
 //! Thin provisioning as hosts see it: a full pool, soft thresholds, and reported resources.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

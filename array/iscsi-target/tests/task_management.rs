@@ -1,4 +1,5 @@
 //! Aborts, resets, session reinstatement and lost connections, answered once outcomes are certain.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Entry points for the fuzz targets. The unit tests run a short seeded slice of each.
+#![allow(clippy::expect_used, reason = "a fuzz target panics when it finds something")]
 
 use crate::record;
 use crate::{Chain, GroupBuilder, LogOp, Replay, Ring};

@@ -1,4 +1,5 @@
 //! Hosts that claim, use and keep the devices of a target that follows a script.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;

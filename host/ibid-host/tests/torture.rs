@@ -1,4 +1,5 @@
 //! The torture against targets that die in every way: what is lost or half done must be found, and nothing else.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;

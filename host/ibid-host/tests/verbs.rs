@@ -1,4 +1,5 @@
 //! The program, run as a user runs it, against a disk in memory.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;

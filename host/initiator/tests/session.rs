@@ -1,4 +1,5 @@
 //! Sessions against a target that follows a script: each test is a dialogue.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Disks over several paths to a target that follows a script.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
 //! Tests of the program `ibid`: output, errors, exit codes and effects.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod array;
 mod commands;
