@@ -1,21 +1,28 @@
-//! `cargo xtask tidy`: the house rules that rustc and clippy do not know.
+//! `cargo xtask tidy`: the project's rules that rustc and clippy do not check.
 //!
 //! * arrows: which crate may depend on which ([`arrows`]);
+//! * imports: no circle among the files of a crate, impls with their types ([`imports`]);
 //! * sizes: files of at most 600 lines of code, functions of at most 70 lines ([`sizes`]);
-//! * words: nothing that names the machine a file was written on, no work left half done ([`words`]);
-//! * links: every relative link of every Markdown page leads somewhere in this repository ([`links`]);
-//! * promises: every test that SPECIFICATION.md names is there ([`promises`]).
+//! * prose: plain English in comments, short test names ([`prose`]);
+//! * titles: commit titles of the form `area: imperative` ([`titles`]);
+//! * words: no path of the author's machine, no mark of unfinished work ([`words`]);
+//! * links: every relative link of every Markdown page resolves in this repository ([`links`]);
+//! * promises: every test that SPECIFICATION.md names exists ([`promises`]).
 #![allow(clippy::disallowed_methods, reason = "a tool of the workspace reads the workspace")]
 
 mod arrows;
 mod exceptions;
+mod imports;
 mod links;
 mod promises;
+mod prose;
 mod scrub;
 mod sizes;
+mod titles;
 mod words;
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -26,21 +33,30 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Runs every check and prints each breach of a rule on a line of its own, as `path: what is wrong`.
+/// Runs every check and prints each breach on one line, as `path: breach`.
 fn tidy() -> Result<ExitCode> {
     let root = workspace_root()?;
     let files = tracked_files(&root)?;
     let mut found = arrows::check(&cargo_metadata(&root)?)?;
     let sources = || files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "rs"));
-    let exceptions = std::fs::read_to_string(root.join(exceptions::LIST)).context(exceptions::LIST)?;
-    found.extend(exceptions::judge(&exceptions, sources().flat_map(|f| sizes::measure(&f.name, &f.text)).collect()));
+    let texts: Vec<_> = sources().map(|f| (f.name.as_str(), f.text.as_str())).collect();
+    let sizes = texts.iter().flat_map(|(name, text)| sizes::measure(name, text)).collect();
+    found.extend(judge(&root, &exceptions::SIZES, sizes)?);
+    let mut prose = prose::check(texts.iter().copied())?;
+    found.append(&mut prose.found);
+    found.extend(prose.over_limit());
+    found.extend(judge(&root, &exceptions::PROSE, std::mem::take(&mut prose.markers))?);
+    for folder in crate_folders(&texts) {
+        let own = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with("/src/"));
+        found.extend(imports::check(folder, &texts.iter().copied().filter(|(name, _)| own(name)).collect()));
+    }
+    found.extend(titles::check(&root));
     let parent = root.parent().unwrap_or(&root);
     found.extend(files.iter().flat_map(|f| words::check(&f.name, &f.text, parent)));
     let pages = files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "md"));
     found.extend(pages.flat_map(|f| links::check(&root, &f.name, &f.text)));
     if let Some(page) = files.iter().find(|f| f.name == promises::PAGE) {
-        let sources: Vec<_> = sources().map(|f| (f.name.as_str(), f.text.as_str())).collect();
-        found.extend(promises::check(&page.text, sources.into_iter()));
+        found.extend(promises::check(&page.text, texts.iter().copied()));
     }
 
     found.sort();
@@ -48,22 +64,34 @@ fn tidy() -> Result<ExitCode> {
         println!("{breach}");
     }
     match found.len() {
-        0 => println!("tidy: {} files, nothing found", files.len()),
-        n => println!("tidy: {n} breaches of the house rules (CONTRIBUTING.md says why they are)"),
+        0 => println!("tidy: {} files, no breach; {}", files.len(), prose.summary()),
+        n => println!("tidy: {n} breaches of the rules (CONTRIBUTING.md explains them)"),
     }
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Reads a list of exceptions and compares what was measured with it.
+fn judge(root: &Path, list: &exceptions::List, measured: Vec<exceptions::Measure>) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(root.join(list.path)).context(list.path)?;
+    Ok(list.judge(&text, measured))
+}
+
+/// The folders of the workspace's crates: those with a `src/lib.rs` or `src/main.rs`.
+fn crate_folders<'a>(sources: &[(&'a str, &'a str)]) -> BTreeSet<&'a str> {
+    let root = |name: &'a str| name.strip_suffix("/src/lib.rs").or_else(|| name.strip_suffix("/src/main.rs"));
+    sources.iter().filter_map(|(name, _)| root(name)).collect()
+}
+
 /// A text file that git tracks.
 struct Tracked {
-    /// Where it is on this machine.
+    /// Path on this machine.
     path: PathBuf,
-    /// Its name in the repository.
+    /// Path in the repository.
     name: String,
     text: String,
 }
 
-/// All text files that git tracks or would track. A file that is not UTF-8 is no text.
+/// All UTF-8 files that git tracks or would track.
 fn tracked_files(root: &Path) -> Result<Vec<Tracked>> {
     let list = output(Command::new("git").current_dir(root).args([
         "ls-files",
@@ -84,7 +112,7 @@ fn tracked_files(root: &Path) -> Result<Vec<Tracked>> {
 
 fn workspace_root() -> Result<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(manifest.parent().context("xtask lies in the workspace")?.to_owned())
+    Ok(manifest.parent().context("xtask is not in a workspace")?.to_owned())
 }
 
 fn cargo_metadata(root: &Path) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Rust source without its comments and without what stands in its literals, so that braces and words can be counted.
+//! Rust source without comments and without the content of literals, so that braces and words can be counted.
 
 /// Returns `source` with every comment and every string or character literal replaced by blanks. Lines stay lines.
 /// Literals keep their quotes, so that a line that holds only a string still counts as code.

@@ -1,32 +1,24 @@
-//! How long files and functions are. Code is counted: lines that are not blank and not only comment, and no tests.
+//! Lengths of files and functions, in lines of code: blank lines, comment lines and tests are not counted.
 
+use crate::exceptions::Measure;
 use crate::scrub::scrub;
 
-/// A file's code, its tests and comments left out.
+/// Lines of code in a file, without tests and comments.
 pub(crate) const FILE_LINES: usize = 600;
-/// A function from its `fn` to its closing brace: what fits a screen.
+/// Lines of a function from `fn` to its closing brace: one screen.
 pub(crate) const FUNCTION_LINES: usize = 70;
 
-/// One thing that has a size and a limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Measure {
-    /// `path` for a file, `path::function` for a function.
-    pub(crate) what: String,
-    pub(crate) lines: usize,
-    pub(crate) limit: usize,
-}
-
-/// Measures a file and every function in it. A file that is wholly tests (`tests.rs`, or under `tests/`) has no limit
-/// as a file, but its functions do.
+/// Measures a file and every function in it. A file of tests only (`tests.rs`, or under `tests/`) has no limit as a
+/// file, but its functions do.
 pub(crate) fn measure(name: &str, source: &str) -> Vec<Measure> {
     let scrubbed = scrub(source);
     let lines: Vec<&str> = scrubbed.lines().collect();
     let mut found: Vec<Measure> = functions(&lines)
-        .map(|(function, lines)| Measure { what: format!("{name}::{function}"), lines, limit: FUNCTION_LINES })
+        .map(|(function, count)| Measure { what: format!("{name}::{function}"), count, limit: FUNCTION_LINES })
         .collect();
     if !is_test_file(name) {
         let code = without_tests(&lines).filter(|l| !l.trim().is_empty()).count();
-        found.push(Measure { what: name.to_owned(), lines: code, limit: FILE_LINES });
+        found.push(Measure { what: name.to_owned(), count: code, limit: FILE_LINES });
     }
     found
 }
@@ -51,7 +43,7 @@ fn without_tests<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// Every function with a body: its name, and its lines of code from `fn` to the closing brace.
+/// Every function with a body: its name and its lines of code from `fn` to the closing brace.
 fn functions<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = (&'a str, usize)> {
     lines.iter().enumerate().filter_map(|(at, line)| {
         let name = function_name(line)?;
@@ -60,7 +52,7 @@ fn functions<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = (&'a str, usize)>
     })
 }
 
-/// The name after a `fn` that begins an item on this line; function pointers and closures have none.
+/// The name after a `fn` that begins an item on this line. Function pointers and closures have no name.
 fn function_name(line: &str) -> Option<&str> {
     const BEFORE: &[&str] = &["pub", "const", "async", "unsafe", "extern", "default", "\"\"\""];
     let mut words = line.split_whitespace();
@@ -77,8 +69,8 @@ fn function_name(line: &str) -> Option<&str> {
     (end > 0).then(|| &name[..end])
 }
 
-/// The line after the one on which the item beginning at `from` ends: its outermost brace closes, or a `;` before any
-/// brace opens (a declaration, `mod tests;`).
+/// The line after the end of the item that begins at `from`: the line where its outermost brace closes, or where a `;`
+/// comes before any brace (a declaration, `mod tests;`).
 fn block_end(lines: &[&str], from: usize) -> usize {
     // Braces count once the parentheses and brackets of the signature are closed.
     let (mut braces, mut others) = (0i32, 0i32);
@@ -105,17 +97,17 @@ mod tests {
     use super::*;
 
     fn lines_of(source: &str, what: &str) -> Option<usize> {
-        measure("a.rs", source).into_iter().find(|m| m.what == what).map(|m| m.lines)
+        measure("a.rs", source).into_iter().find(|m| m.what == what).map(|m| m.count)
     }
 
     #[test]
-    fn blank_lines_comments_and_tests_are_no_code() {
+    fn blank_lines_comments_and_tests_do_not_count() {
         let source = "//! Doc\n\nuse x;\n\n/// Says\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {\n    }\n}\n";
         assert_eq!(lines_of(source, "a.rs"), Some(2));
     }
 
     #[test]
-    fn a_test_module_in_its_own_file_hides_nothing_after_it() {
+    fn code_after_a_declared_test_module_counts() {
         assert_eq!(lines_of("#[cfg(test)]\nmod tests;\nstruct S;\n", "a.rs"), Some(1));
     }
 
@@ -128,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn declarations_and_pointers_are_no_functions() {
+    fn declarations_and_pointers_are_not_functions() {
         assert_eq!(lines_of("trait T {\n    fn f(&self);\n}\n", "a.rs::f"), Some(1));
         assert_eq!(measure("a.rs", "type F = fn(u8) -> u8;\n").len(), 1);
     }
 
     #[test]
     fn test_files_have_no_limit_but_their_functions_do() {
-        assert_eq!(measure("crates/x/src/y/tests.rs", "fn f() {}\n").len(), 1);
-        assert_eq!(measure("crates/x/tests/all.rs", "fn f() {}\n")[0].limit, FUNCTION_LINES);
+        assert_eq!(measure("array/x/src/y/tests.rs", "fn f() {}\n").len(), 1);
+        assert_eq!(measure("array/x/tests/all.rs", "fn f() {}\n")[0].limit, FUNCTION_LINES);
     }
 }
