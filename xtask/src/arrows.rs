@@ -1,8 +1,12 @@
-//! Which crate may depend on which. The folders follow a write from the host to the drive, and so do the arrows: a part
-//! may use only parts below it, and the parts that are pure (values in, values out) may not reach the outside at all.
+//! Which crate may depend on which.
+//!
+//! Two wings share a base: crates in `array/` and `host/` use crates in `common/` and in their own wing, never each
+//! other. Within a wing a crate uses only crates listed before it. Pure crates (values in, values out) link no library
+//! that does I/O. Tests of the array may use the host kit's initiator, as an independent client.
 
 use anyhow::Result;
 use serde::Deserialize;
+use std::path::Path;
 
 /// A crate and the crates of this workspace it may use.
 struct Part {
@@ -98,6 +102,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Package {
     name: String,
+    manifest_path: String,
     dependencies: Vec<Dependency>,
 }
 
@@ -119,6 +124,20 @@ fn short(package: &str) -> &str {
     if package == "ibid-host" { package } else { package.strip_prefix("ibid-").unwrap_or(package) }
 }
 
+/// The folder that holds a crate's folder: `array` for `…/array/engine`.
+fn wing(folder: &Path) -> Option<&str> {
+    folder.parent()?.file_name()?.to_str()
+}
+
+/// True if a crate of one wing may link a crate of the other outside tests. Simulators, benchmarks and tools may use both wings.
+fn may_link(from: Option<&str>, to: Option<&str>) -> bool {
+    match from {
+        Some("common") => to == Some("common"),
+        Some(wing @ ("array" | "host")) => to == Some("common") || to == Some(wing),
+        _ => true,
+    }
+}
+
 fn judge(package: &Package) -> Vec<String> {
     let name = short(&package.name);
     let Some(part) = PARTS.iter().find(|p| p.name == name) else {
@@ -127,7 +146,11 @@ fn judge(package: &Package) -> Vec<String> {
     let wrong = |d: &Dependency| {
         let in_tests = d.kind.as_deref() == Some("dev");
         let dep = short(&d.name);
-        if d.path.is_some() {
+        if let Some(path) = &d.path {
+            if !in_tests && !may_link(Path::new(&package.manifest_path).parent().and_then(wing), wing(Path::new(path)))
+            {
+                return Some(format!("{name}: may not link {dep}, which is in another wing"));
+            }
             let allowed =
                 part.may_use.contains(&dep) || in_tests && (dep == TEST_KIT || part.may_test_with.contains(&dep));
             (!allowed).then(|| format!("{name}: may not depend on {dep} (xtask/src/arrows.rs)"))
@@ -144,12 +167,19 @@ mod tests {
     use super::*;
 
     fn found(name: &str, dependency: &str) -> Vec<String> {
-        let json = format!(r#"{{"packages":[{{"name":"{name}","dependencies":[{dependency}]}}]}}"#);
+        let wing = match name {
+            "engine" | "ondisk" | "iscsi-target" => "array",
+            "ibid-host" => "host",
+            _ => "common",
+        };
+        let json = format!(
+            r#"{{"packages":[{{"name":"{name}","manifest_path":"/src/{wing}/{name}/Cargo.toml","dependencies":[{dependency}]}}]}}"#
+        );
         check(&json).unwrap()
     }
 
     #[test]
-    fn an_arrow_down_is_allowed_and_one_up_is_not() {
+    fn only_downward_arrows_are_allowed() {
         assert!(found("engine", r#"{"name":"ondisk","kind":null,"path":"array/ondisk"}"#).is_empty());
         assert_eq!(
             found("ondisk", r#"{"name":"engine","kind":null,"path":"array/engine"}"#),
@@ -158,18 +188,27 @@ mod tests {
     }
 
     #[test]
-    fn the_host_never_links_the_engine_not_even_in_tests() {
+    fn the_wings_never_link_each_other() {
+        let array = r#"{"name":"initiator","kind":null,"path":"/src/host/initiator"}"#;
+        assert_eq!(found("engine", array), ["engine: may not link initiator, which is in another wing"]);
+        let common = r#"{"name":"engine","kind":null,"path":"/src/array/engine"}"#;
+        assert_eq!(found("iscsi", common), ["iscsi: may not link engine, which is in another wing"]);
+        assert!(may_link(Some("sim"), Some("array")) && may_link(Some("host"), Some("common")));
+    }
+
+    #[test]
+    fn the_host_kit_never_tests_with_the_engine() {
         assert_eq!(found("ibid-host", r#"{"name":"engine","kind":"dev","path":"array/engine"}"#).len(), 1);
     }
 
     #[test]
-    fn tests_may_reach_further_where_it_says_so() {
+    fn tests_may_use_what_the_list_allows_them() {
         assert!(found("iscsi-target", r#"{"name":"initiator","kind":"dev","path":"host/initiator"}"#).is_empty());
         assert_eq!(found("iscsi-target", r#"{"name":"initiator","kind":null,"path":"host/initiator"}"#).len(), 1);
     }
 
     #[test]
-    fn pure_parts_link_no_runtime_but_may_in_tests() {
+    fn pure_crates_link_a_runtime_only_in_tests() {
         assert_eq!(found("iscsi", r#"{"name":"tokio","kind":null}"#), ["iscsi: is pure and may not depend on tokio"]);
         assert!(found("iscsi", r#"{"name":"tokio","kind":"dev"}"#).is_empty());
         assert!(found("iscsi-target", r#"{"name":"tokio","kind":null}"#).is_empty());

@@ -4,6 +4,8 @@
 //! `use` declarations, so importing an item through a module that only re-exports it counts as importing the file that
 //! defines it.
 
+use crate::exceptions::Measure;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 
@@ -16,18 +18,39 @@ type ModulePath = Vec<String>;
 /// How many `use` declarations a name is followed through.
 const MAX_HOPS: usize = 16;
 
-/// Checks one crate. `folder` is the folder of the crate, for messages.
-pub(crate) fn check(folder: &str, sources: &Sources<'_>) -> Vec<String> {
-    let tree = match ModuleTree::parse(folder, sources) {
-        Ok(tree) => tree,
-        Err(error) => return vec![error],
+/// Breaches in one crate.
+#[derive(Default)]
+pub(crate) struct Findings {
+    /// Files in import circles: the breach in words, and how many files it concerns.
+    circles: Vec<(String, usize)>,
+    strayed_impls: Vec<String>,
+}
+
+impl Findings {
+    /// The counts, to be held against the allowances in `xtask/imports.txt`.
+    pub(crate) fn measures(&self, folder: &str) -> [Measure; 2] {
+        let in_circles = self.circles.iter().map(|(_, files)| files).sum();
+        [
+            Measure { what: format!("{folder}::circles"), count: in_circles, limit: 0 },
+            Measure { what: format!("{folder}::impls"), count: self.strayed_impls.len(), limit: 0 },
+        ]
+    }
+
+    /// Every breach in words.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = &str> {
+        self.circles.iter().map(|(text, _)| text).chain(&self.strayed_impls).map(String::as_str)
+    }
+}
+
+/// Checks one crate; `folder` is its folder. Fails if a source file cannot be parsed.
+pub(crate) fn check(folder: &str, sources: &Sources<'_>) -> Result<Findings> {
+    let tree = ModuleTree::parse(folder, sources)?;
+    let describe = |files: Vec<&str>| {
+        let text = format!("{folder}: files import each other in a circle: {}", files.join(", "));
+        (text, files.len())
     };
-    let mut found: Vec<String> = circles(&tree.imports())
-        .into_iter()
-        .map(|files| format!("{folder}: files import each other in a circle: {}", files.join(", ")))
-        .collect();
-    found.extend(tree.strayed_impls());
-    found
+    let circles = circles(&tree.imports()).into_iter().map(describe).collect();
+    Ok(Findings { circles, strayed_impls: tree.strayed_impls() })
 }
 
 /// What is known about one module.
@@ -56,7 +79,7 @@ struct ModuleTree {
 }
 
 impl ModuleTree {
-    fn parse(folder: &str, sources: &Sources<'_>) -> Result<Self, String> {
+    fn parse(folder: &str, sources: &Sources<'_>) -> Result<Self> {
         let mut tree = Self { modules: BTreeMap::new() };
         let has_library = sources.iter().any(|(name, _)| *name == format!("{folder}/src/lib.rs"));
         let root = format!("{folder}/src/{}", if has_library { "lib.rs" } else { "main.rs" });
@@ -65,9 +88,9 @@ impl ModuleTree {
     }
 
     /// Adds a file and the files of the modules that it declares. Modules for tests are left out.
-    fn add_file(&mut self, folder: &str, name: &str, at: ModulePath, sources: &Sources<'_>) -> Result<(), String> {
+    fn add_file(&mut self, folder: &str, name: &str, at: ModulePath, sources: &Sources<'_>) -> Result<()> {
         let Some((_, text)) = sources.iter().find(|(path, _)| *path == name) else { return Ok(()) };
-        let parsed = syn::parse_file(text).map_err(|error| format!("{name}: not parsed: {error}"))?;
+        let parsed = syn::parse_file(text).with_context(|| format!("{name}: cannot be parsed"))?;
         self.add_items(folder, name, at, &parsed.items, sources)
     }
 
@@ -78,7 +101,7 @@ impl ModuleTree {
         at: ModulePath,
         items: &[syn::Item],
         sources: &Sources<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<()> {
         let mut module = Module { file: file.to_owned(), ..Module::default() };
         let mut children = Vec::new();
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
@@ -393,7 +416,8 @@ mod tests {
 
     fn check_crate(files: &[(&str, &str)]) -> Vec<String> {
         let named: Vec<(String, &str)> = files.iter().map(|(name, text)| (format!("x/src/{name}"), *text)).collect();
-        check("x", &named.iter().map(|(name, text)| (name.as_str(), *text)).collect())
+        let found = check("x", &named.iter().map(|(name, text)| (name.as_str(), *text)).collect()).unwrap();
+        found.describe().map(str::to_owned).collect()
     }
 
     #[test]

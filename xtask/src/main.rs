@@ -46,10 +46,7 @@ fn tidy() -> Result<ExitCode> {
     found.append(&mut prose.found);
     found.extend(prose.over_limit());
     found.extend(judge(&root, &exceptions::PROSE, std::mem::take(&mut prose.markers))?);
-    for folder in crate_folders(&texts) {
-        let own = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with("/src/"));
-        found.extend(imports::check(folder, &texts.iter().copied().filter(|(name, _)| own(name)).collect()));
-    }
+    found.extend(check_imports(&root, &texts)?);
     found.extend(titles::check(&root));
     let parent = root.parent().unwrap_or(&root);
     found.extend(files.iter().flat_map(|f| words::check(&f.name, &f.text, parent)));
@@ -68,6 +65,22 @@ fn tidy() -> Result<ExitCode> {
         n => println!("tidy: {n} breaches of the rules (CONTRIBUTING.md explains them)"),
     }
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Checks the imports of every crate. The files of a circle are listed only if the circle is not an allowed one.
+fn check_imports(root: &Path, sources: &[(&str, &str)]) -> Result<Vec<String>> {
+    let (mut measures, mut details) = (Vec::new(), Vec::new());
+    for folder in crate_folders(sources) {
+        let is_own = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with("/src/"));
+        let findings = imports::check(folder, &sources.iter().copied().filter(|(name, _)| is_own(name)).collect())?;
+        measures.extend(findings.measures(folder));
+        details.extend(findings.describe().map(|text| (folder, text.to_owned())));
+    }
+    let mut found = judge(root, &exceptions::IMPORTS, measures)?;
+    let is_new = |folder: &str| found.iter().any(|breach| breach.starts_with(&format!("{folder}::")));
+    let details: Vec<String> = details.into_iter().filter(|(folder, _)| is_new(folder)).map(|(_, text)| text).collect();
+    found.extend(details);
+    Ok(found)
 }
 
 /// Reads a list of exceptions and compares what was measured with it.
