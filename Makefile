@@ -1,4 +1,4 @@
-# The whole story. Each target sets up what it needs (scripts/setup says what it installs; nothing when all is there).
+# The whole story. Each target sets up what it needs (scripts/setup.sh says what it installs; nothing when all is there).
 #
 #   make demo             the array at work: four offloads against the same work without them, then a kill -9
 #   make test             every test: the crates, the simulator, and real iSCSI clients
@@ -40,74 +40,76 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo:
-	@scripts/setup demo
+	@scripts/setup.sh demo
 	cargo build --release --package ibid --package ibid-host
-	@scripts/demo --bin $(BIN)
+	@scripts/demo.py --bin $(BIN)
 
 test:
-	@scripts/setup test
+	@scripts/setup.sh test
 	cargo test --workspace
 	cargo build --release --package ibid --package ibid-host --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
-	tests/run --bin $(BIN) --out $(OUT)/tests
+	tests/run.py --bin $(BIN) --out $(OUT)/tests
 
 build:
-	@scripts/setup build
+	@scripts/setup.sh build
 	cargo build --release --package ibid --package ibid-host
 	@ls -l $(BIN)/ibid $(BIN)/ibid-host
 
 bench:
-	@scripts/setup bench
+	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
 	cargo bench --package ibid-bench
-	scripts/bench --bin $(BIN) --out $(OUT)/bench
+	scripts/bench.py --bin $(BIN) --out $(OUT)/bench
 
 reduction:
-	@scripts/setup reduction
+	@scripts/setup.sh reduction
 	cargo build --release --package ibid --package ibid-host
-	scripts/reduction --bin $(BIN) --out $(OUT)/reduction $(ARGS)
+	scripts/reduction.py --bin $(BIN) --out $(OUT)/reduction $(ARGS)
 
 ageing deletion cleaning memory:
-	@scripts/setup bench
+	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
-	scripts/$@ --bin $(BIN) --out $(OUT)/bench $(ARGS)
+	scripts/$@.py --bin $(BIN) --out $(OUT)/bench $(ARGS)
 
 lab:
-	@scripts/setup build
+	@scripts/setup.sh build
 	cargo build --release --package ibid --package ibid-host
 	$(BIN)/ibid-host lab run all --scale $(SCALE) --out $(OUT)/lab $(ARGS)
 
 lint:
-	@scripts/setup build
+	@scripts/setup.sh lint
 	cargo fmt --all --check
+	$(OUT)/ruff/bin/ruff check scripts tests
+	$(OUT)/ruff/bin/ruff format --check scripts tests
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; fi
 
 serve:
-	@scripts/setup build
+	@scripts/setup.sh build
 	cargo build --release --package ibid
 	@mkdir -p $(DATA)
 	$(BIN)/ibid serve --data $(DATA) $(ARGS)
 
 soak:
-	@scripts/setup test
+	@scripts/setup.sh test
 	cargo build --release --package ibid --package ibid-host
-	tests/run --bin $(BIN) --out $(OUT)/tests --full
+	tests/run.py --bin $(BIN) --out $(OUT)/tests --full
 
 crash-campaign:
-	@scripts/setup build
+	@scripts/setup.sh build
 	cargo build --release --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(CRASHES) --seed $(SEED) --jobs $$(nproc) --progress $(OUT)/crash-campaign-$(REVISION)
 	$(BIN)/ibid-sim exhaustive --jobs $$(nproc)
 
 datastore-soak:
-	@scripts/setup test
+	@scripts/setup.sh test
 	cargo build --release --package ibid --package ibid-host --package ibid-sim
 	$(BIN)/ibid-sim datastore --hosts 64 --operations 10000 --seed $(or $(SEED),1)
 	$(BIN)/ibid-sim datastore --hosts 16 --operations 1000 --seed $(or $(SEED),1) --no-ats --fault-interval 4000
-	tests/run datastore --bin $(BIN) --out $(OUT)/tests --full
+	tests/run.py datastore --bin $(BIN) --out $(OUT)/tests --full
 
 fuzz:
-	@scripts/setup build
+	@scripts/setup.sh build
 	@for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(SECS) || exit 1; done

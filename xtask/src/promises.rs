@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn tests_that_are_there_are_fine() {
-        assert!(found("| D1 | said | `scsi: one_is_one`; `map: two_is_two`; `tests/run crash` |").is_empty());
+        assert!(found("| D1 | said | `scsi: one_is_one`; `map: two_is_two`; `tests/run.py crash` |").is_empty());
         assert!(found("`--write-cache` and `WRITE SAME` and `some_word` are no tests").is_empty());
     }
 

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# scripts/setup.sh WHAT...   makes this machine able to build (build), run the tests (test) or the benchmarks (bench).
+#
+# It installs only what is missing and says what that is; where nothing is missing it prints nothing and is done in
+# milliseconds. Debian and Ubuntu packages come by apt-get (with sudo only when not root), Rust by rustup.
+# SETUP_DRY_RUN=1 prints what would be installed and exits 1 if there is anything.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '\033[2msetup:\033[0m %s\n' "$*" | if [ -n "${NO_COLOR:-}" ] || [ ! -t 1 ]; then sed 's/\x1b\[[0-9]*m//g'; else cat; fi; }
+fail() { printf 'setup: %s\n' "$1" >&2; shift; for hint in "$@"; do printf 'hint: %s\n' "$hint" >&2; done; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+missing=()
+need() { have "$1" || missing+=("$2"); }
+
+# What each purpose needs: a command (or a file) and the package that brings it.
+need_build() {
+    need cc build-essential
+    need git git
+}
+need_demo() {
+    need_build
+    need python3 python3
+}
+need_test() {
+    need_demo
+    need iscsi-test-cu libiscsi-bin
+    need qemu-img qemu-utils
+    compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null || missing+=(qemu-block-extra)
+    need ip iproute2
+    need dpkg-deb dpkg
+    need mke2fs e2fsprogs
+}
+# ruff comes from PyPI, in an environment of its own below target/: no distribution of the last years has a current one.
+need_lint() {
+    need_build
+    need python3 python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+}
+need_reduction() {
+    need_test
+    need zstd zstd
+    need dpkg-deb dpkg
+}
+need_bench() { need_demo; need dpkg-deb dpkg; }
+
+# Rust: any cargo that is new enough, else the toolchain that rust-toolchain.toml names, by rustup.
+toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+rust_is_ready() {
+    if have rustup; then
+        rustup toolchain list 2>/dev/null | grep -q "^$toolchain" &&
+            rustup component list --toolchain "$toolchain" --installed 2>/dev/null | grep -q '^clippy'
+        return
+    fi
+    have cargo || return 1
+    local found; found=$(cargo --version | awk '{print $2}')
+    [ "$(printf '%s\n%s\n' "$toolchain" "${found%%-*}" | sort -V | head -n 1)" = "$toolchain" ]
+}
+
+install_packages() {
+    have apt-get || fail "this machine lacks: $*" "these are the names of Debian's packages; install their like and run again"
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        have sudo || fail "this machine lacks: $* (and sudo)" "as root: apt-get install $*"
+        as_root=(sudo)
+    fi
+    say "installing $*"
+    local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o APT::Install-Suggests=0)
+    # The package lists are fetched only where the packages cannot be had with the lists that are there.
+    "${as_root[@]}" "${quiet[@]}" install -y --no-install-recommends "$@" >/dev/null 2>&1 && return
+    say "fetching the package lists"
+    "${as_root[@]}" "${quiet[@]}" update >/dev/null || true
+    "${as_root[@]}" "${quiet[@]}" install -y --no-install-recommends "$@" >/dev/null ||
+        fail "apt-get could not install: $*" "on Ubuntu some of them are in 'universe': add-apt-repository universe"
+}
+
+install_rust() {
+    if ! have rustup; then
+        have curl || install_packages curl ca-certificates
+        say "installing rustup"
+        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --no-modify-path --default-toolchain none ||
+            fail "rustup could not be installed" "Rust $toolchain or newer, however it comes, is enough: https://www.rust-lang.org/tools/install"
+    fi
+    say "installing Rust $toolchain"
+    rustup toolchain install "$toolchain" --profile minimal --component clippy --component rustfmt >/dev/null ||
+        fail "rustup could not install Rust $toolchain" "look at: rustup toolchain install $toolchain"
+}
+
+ruff_version=$(sed -n 's/^ruff==//p' tests/requirements.txt)
+ruff_environment=${CARGO_TARGET_DIR:-target}/ruff
+ruff_is_ready() { [ "$("$ruff_environment/bin/ruff" --version 2>/dev/null)" = "ruff $ruff_version" ]; }
+install_ruff() {
+    say "installing ruff $ruff_version"
+    rm -rf "$ruff_environment"
+    python3 -m venv "$ruff_environment" &&
+        "$ruff_environment/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt ||
+        fail "ruff $ruff_version could not be installed in $ruff_environment" "try: pip install ruff==$ruff_version"
+}
+
+[ $# -gt 0 ] || set -- build
+for what in "$@"; do
+    case $what in
+        build | demo | test | bench | reduction | lint) "need_$what" ;;
+        *) fail "no such purpose: $what" "scripts/setup.sh build|demo|test|bench|reduction|lint" ;;
+    esac
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+fi
+
+if [ -n "${SETUP_DRY_RUN:-}" ]; then
+    [ ${#missing[@]} -eq 0 ] || echo "packages: ${missing[*]}"
+    rust_is_ready || echo "rust: $toolchain"
+    [ ${#missing[@]} -eq 0 ] && rust_is_ready
+    exit
+fi
+[ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
+rust_is_ready || install_rust
+case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac

@@ -1,0 +1,114 @@
+"""An Ibid array for one test or one show: its own directory, its own loopback ports, administered by `ibid`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from .procs import Failed, Process, free_ports, run
+from .wire import discover
+
+
+class Array:
+    """`ibid serve` in the background. As a context it is killed at the end, and its data are removed."""
+
+    def __init__(
+        self,
+        bin_dir: Path,
+        *,
+        capacity: str = "16GiB",
+        portals: int = 2,
+        args: list[str] = (),
+        base: Path | None = None,
+    ):
+        self.ibid = bin_dir / "ibid"
+        if not self.ibid.exists():
+            raise Failed(f"{self.ibid} is not there; `make build` makes it")
+        if base:
+            base.mkdir(parents=True, exist_ok=True)
+        self.dir = Path(tempfile.mkdtemp(prefix="ibid-", dir=base))
+        self.data, self.log = self.dir / "data", self.dir / "serve.log"
+        self.data.mkdir()
+        *self.ports, self.api_port = free_ports(portals + 1)
+        self.capacity, self.args = capacity, list(args)
+        self.process: Process | None = None
+        self.iqn = ""
+        self.hosts: set[str] = set()
+
+    def start(self, limit: float = 120) -> Array:
+        """Starts the array, or starts it again on the same data, and returns once it serves."""
+        command = [str(self.ibid), "serve", "--data", str(self.data), "--capacity", self.capacity]
+        for port in self.ports:
+            command += ["--iscsi", f"127.0.0.1:{port}"]
+        command += ["--api", f"127.0.0.1:{self.api_port}", *self.args]
+        self.process = Process(command, self.log)
+        self.process.await_line("ready", limit)
+        self.iqn = next(iter(discover(self.ports[0])), "")
+        if not self.iqn:
+            raise Failed(f"the array reports no target on port {self.ports[0]}:\n{self.process.tail()}")
+        return self
+
+    def admin(self, *args: str):
+        """Runs `ibid ARGS --json` against this array and returns what it said."""
+        out = run([str(self.ibid), *args, "--data", str(self.data), "--json"]).stdout
+        return json.loads(out) if out.strip() else None
+
+    def volume(self, name: str, size: str, lun: int, host: str = "any") -> str:
+        """Makes a volume and shows it to every initiator as `lun`; returns its URL."""
+        self.admin("volume", "create", name, "--size", size)
+        return self.connect(name, lun, host)
+
+    def connect(self, name: str, lun: int, host: str = "any") -> str:
+        """Shows a volume, or a snapshot, to every initiator as `lun`; returns its URL."""
+        self.admit(host)
+        self.admin("host", "connect", host, name, "--lun", str(lun))
+        return self.url(lun)
+
+    def admit(self, host: str = "any", iqn: str = "*") -> None:
+        """Makes a host of this name, unless it has been made."""
+        if host not in self.hosts:
+            self.admin("host", "create", host, "--iqn", iqn)
+            self.hosts.add(host)
+
+    def space(self) -> dict:
+        """What the array says of its space, in bytes."""
+        return self.admin("array", "show")["array"]["space"]
+
+    def stored(self) -> int:
+        """Bytes of data that the array stores, after reduction."""
+        space = self.space()
+        return space["unique"] + (space["shared"] or 0) + space["snapshots"]
+
+    def settled(self, limit: float = 300) -> dict:
+        """The space, once it moves no more: what was written has been reduced and stored, what was freed is free."""
+        before, end = None, time.monotonic() + limit
+        while (now := self.space()) != before:
+            if time.monotonic() > end:
+                raise Failed(f"the space of the array still changes after {limit:.0f} s")
+            before = now
+            time.sleep(1.5)
+        return now
+
+    def url(self, lun: int, portal: int = 0) -> str:
+        return f"iscsi://127.0.0.1:{self.ports[portal]}/{self.iqn}/{lun}"
+
+    def kill(self) -> None:
+        if self.process:
+            self.process.kill()
+
+    def fsck(self) -> dict:
+        """Checks the array, which is not running, and returns the report. Damage is a failure."""
+        return json.loads(run([str(self.ibid), "fsck", str(self.data), "--json"], limit=600).stdout)
+
+    def stop(self) -> int:
+        return self.process.stop() if self.process else 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,80 @@
+"""SIGKILL under a verifying load, cycle after cycle: nothing that was acknowledged is lost, and `ibid fsck` finds no flaw.
+
+The load (`ibid-host torture`) writes, zeroes, unmaps, copies and compares-and-writes, and keeps a journal of what it sent and what was
+answered. After each kill the array is started again on the same data and every block is compared with what the journal allows.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+from ibid_tests.kit.array import Array
+from ibid_tests.kit.host import Host
+from ibid_tests.kit.procs import Failed
+from ibid_tests.kit.term import Progress, count, seconds
+from ibid_tests.outside.result import Lab, Result, checks
+
+SUITE = "crash"
+CYCLES, FULL_CYCLES = 20, 200
+STILL = ["--size", "128MiB", "--seed", "3"]
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    host, chance = Host(lab.bin), random.Random(1)
+    cycles = FULL_CYCLES if lab.full else CYCLES
+    scratch = lab.scratch("crash")
+    recoveries, acknowledged, idle, begin = [], 0, 0, time.monotonic()
+    progress = Progress(cycles, " kills")
+    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+        array.start()
+        url = array.volume("crash", "2GiB", 1)
+        # What lies still while the load works beside it, and a copy of it: both must outlive all the kills.
+        still, copy = array.volume("still", "1GiB", 2), array.volume("copy", "1GiB", 3)
+        host.verb("fill", still, *STILL)
+        host.verb("deploy", still, copy, "--size", STILL[1])
+        for n in range(cycles):
+            journal = scratch / f"journal-{n}"
+            journal.unlink(missing_ok=True)
+            with host.torture(url, journal, scratch / "torture.log", n + 1) as load:
+                # The moment of the kill is chance, from start-up to well into destaging and checkpoints.
+                time.sleep(chance.uniform(0.2, 2.5))
+                if not load.alive():
+                    raise Failed(f"the load ended before the kill:\n{load.tail()}")
+                array.kill()
+            try:
+                array.fsck()
+            except Failed as e:
+                progress.finish()
+                yield Result(SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}")
+                return
+            started = time.monotonic()
+            array.start()
+            recoveries.append(time.monotonic() - started)
+            try:
+                found = host.torture_verify(url, journal)["acknowledged"]
+                acknowledged, idle = acknowledged + found, idle + (found == 0)
+            except Failed as e:
+                progress.finish()
+                yield Result(
+                    SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}; journal {journal}"
+                )
+                return
+            journal.unlink()
+            progress.step()
+        progress.finish()
+        yield from checks(
+            SUITE,
+            [
+                (f"the {name} after all of them", lambda u=u: host.verb("verify", u, *STILL) and "every byte")
+                for name, u in (("volume that lay still", still), ("copy of it", copy))
+            ],
+        )
+    # A kill may come before the first answer, but not most of them.
+    if idle > cycles // 4:
+        said = f"before {idle} of {cycles} kills nothing was acknowledged: they tested nothing"
+        yield Result(SUITE, f"{cycles} kills", "error", time.monotonic() - begin, said)
+        return
+    detail = f"{count(acknowledged)} acknowledged operations, 0 lost; fsck clean each time; serving again after {seconds(max(recoveries))} at most"
+    yield Result(SUITE, f"{cycles} kills", "pass", time.monotonic() - begin, detail, {"recovery": recoveries})

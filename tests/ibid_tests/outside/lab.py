@@ -1,0 +1,91 @@
+"""A slice of the lab: two experiments against an array, one against tgt, and the report as a reader and a script find it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from ibid_tests.kit.array import Array
+from ibid_tests.kit.host import Host
+from ibid_tests.kit.peer import Tgt
+from ibid_tests.kit.procs import run as command
+from ibid_tests.outside.result import Lab, Result, checks
+
+SUITE = "lab"
+GIB = 1 << 30
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    host, out = Host(lab.bin), lab.scratch("lab")
+    array_out, tgt_out = out / "ibid", out / "tgt"
+
+    def measure(names: list[str], targets: list[str], into: Path) -> dict:
+        options = [word for url in targets for word in ("--target", url)]
+        command(
+            [host.program, "lab", "run", *names, "--repeat", "1", "--quiet", "--out", str(into), *options], limit=600
+        )
+        report = json.loads((into / "report.json").read_text())
+        assert [o["name"] for o in report["outcomes"]] == names, "the report has other experiments than were asked for"
+        for outcome in report["outcomes"]:
+            assert outcome["ending"]["state"] == "done", f"{outcome['name']}: {outcome['ending']}"
+        return report
+
+    def against_the_array() -> str:
+        with Array(lab.bin, capacity="16GiB", base=lab.scratch("arrays")) as array:
+            array.start()
+            urls = [array.volume(f"lab{lun}", "2TiB", lun) for lun in (1, 2)]
+            report = measure(["transfer-size", "terabyte"], urls, array_out)
+        for outcome in report["outcomes"]:
+            found = outcome["findings"]
+            assert not [n for n in found["notes"] if n["kind"] == "unsupported"], f"{outcome['name']}: {found['notes']}"
+            assert found["figures"][0]["measured"] and found["seen"] and found["why"], f"{outcome['name']} says nothing"
+        return "; ".join(f"{o['id']}: {o['findings']['figures'][0]['measured']:.1f}×" for o in report["outcomes"])
+
+    def a_report_for_people_and_scripts() -> str:
+        report = json.loads((array_out / "report.json").read_text())
+        html = (array_out / "report.html").read_text()
+        plots = sum(len(o["findings"]["plots"]) + len(o["published"]["plots"]) for o in report["outcomes"])
+        assert html.count("data-plot=") == plots > 0, "a plot has no place in the page"
+        assert "<link" not in html and 'src="' not in html, "the page needs something outside itself"
+        with (array_out / "samples.csv").open(newline="") as f:
+            rows = list(csv.DictReader(f))
+        samples = sum(len(o["findings"]["samples"]) for o in report["outcomes"])
+        assert len(rows) == samples > 0 and all(float(row["value"]) >= 0 for row in rows), (
+            "samples.csv is not the report's samples"
+        )
+        return f"{plots} plots, {samples} samples"
+
+    def against_tgt() -> str:
+        with Tgt(lab.scratch("packages"), base=lab.scratch("tgt")) as tgt:
+            tgt.start()
+            urls = [tgt.volume(8 * GIB, lun) for lun in (1, 2)]
+            report = measure(["transfer-size"], urls, tgt_out)
+        notes = report["outcomes"][0]["findings"]["notes"]
+        assert [n for n in notes if n["kind"] == "unsupported"], (
+            "tgt has no EXTENDED COPY, and the report does not say so"
+        )
+        return "no EXTENDED COPY: said so, and the fall-back measured"
+
+    def full_disks_are_left_alone() -> str:
+        with Array(lab.bin, capacity="4GiB", base=lab.scratch("arrays")) as array:
+            array.start()
+            url = array.volume("precious", "1GiB", 1)
+            host.verb("fill", url, "--size", "16MiB", "--seed", "1")
+            done = command(
+                [host.program, "lab", "run", "L8", "--target", url, "--out", str(out / "refused")], check=False
+            )
+            assert done.returncode == 2 and "--erase" in done.stderr, f"exit {done.returncode}: {done.stderr}"
+            host.verb("verify", url, "--size", "16MiB", "--seed", "1")
+        return "refused, and nothing was written"
+
+    yield from checks(
+        SUITE,
+        [
+            ("two experiments", against_the_array),
+            ("the report", a_report_for_people_and_scripts),
+            ("tgt", against_tgt),
+            ("a disk that holds something", full_disks_are_left_alone),
+        ],
+    )

@@ -1,0 +1,202 @@
+"""A real Linux kernel as the host: user-mode Linux, open-iscsi, file systems and sg3-utils, all from Debian's packages.
+
+The kernel runs as a process; its root is a directory of unpacked packages under the build directory, so nothing is
+installed. It needs root for one thing, the tap device; where that cannot be made the suite is skipped and says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from ibid_tests.kit import packages
+from ibid_tests.kit.array import Array
+from ibid_tests.kit.procs import Failed, Process, run as run_command
+from ibid_tests.kit.relay import Relay
+from ibid_tests.outside.result import Lab, Result, Skip
+
+SUITE = "linux"
+HERE = Path(__file__).parent / "guest"
+WANTED = [
+    "user-mode-linux",
+    "open-iscsi",
+    "sg3-utils",
+    "ddpt",
+    "e2fsprogs",
+    "xfsprogs",
+    "util-linux",
+    "mount",
+    "kmod",
+    "iproute2",
+    "bash",
+    "coreutils",
+    "diffutils",
+    "grep",
+    "sed",
+]
+# What the packages above depend on and a guest without users, services and scripts has no use for.
+UNWANTED = re.compile(
+    r"(python|libpython|perl|libperl|debconf|cdebconf|adduser|dpkg|usrmerge|usr-is-merged|mailcap|media-types"
+    r"|mime-support|install-info|libicu|systemd(?!.*lib)|original-awk|gawk|udev$|.*-perl|passwd|libpam).*"
+)
+GUEST_SECONDS = 300
+MEMORY = 384
+
+
+def why_not() -> str:
+    """The reason why this machine cannot run the guest, or nothing."""
+    if os.uname().machine != "x86_64":
+        return "Debian has user-mode Linux for x86_64 only"
+    if os.geteuid() != 0:
+        return "a tap device needs root"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "there is no /dev/net/tun"
+    if not shutil.which("apt-get"):
+        return "the guest is made of Debian's packages, and there is no apt-get here"
+    return ""
+
+
+def build(cache: Path) -> Path:
+    """The guest's root directory; made once, then found again."""
+    root, done = cache / "root", cache / ".done"
+    recipe = " ".join(WANTED)
+    if done.exists() and done.read_text() == recipe:
+        return root
+    shutil.rmtree(cache, ignore_errors=True)
+    debs = cache / "debs"
+    debs.mkdir(parents=True)
+    no = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
+    closure = run_command(["apt-cache", "depends", "--recurse", *no, *WANTED]).stdout
+    names = sorted({n for n in re.findall(r"^(\w\S*)$", closure, re.M) if not UNWANTED.fullmatch(n)} | set(WANTED))
+    if lost := set(WANTED) - packages.fetch(names, debs):
+        raise Skip(f"apt-get cannot download {' '.join(sorted(lost))}")
+    for folder in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / folder).mkdir(parents=True)
+        (root / folder).symlink_to(f"usr/{folder}")
+    for deb in sorted(debs.glob("*.deb")):
+        archive = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", str(root)], stdin=archive.stdout, check=True)
+        archive.wait()
+    shutil.rmtree(debs)
+    for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", "etc/iscsi", "var/lib/iscsi", "usr/share/guest"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in (
+        ("passwd", "root:x:0:0:root:/tmp:/bin/bash\n"),
+        ("group", "root:x:0:\n"),
+        ("nsswitch.conf", "passwd: files\n"),
+    ):
+        (root / "etc" / name).write_text(text)
+    shutil.copy(root / "etc/iscsi/iscsid.conf", root / "usr/share/guest/iscsid.conf")
+    link_modules(root)
+    run_command(["cc", "-O2", "-shared", "-fPIC", "-o", str(root / "xstate.so"), str(HERE / "xstate.c")])
+    done.write_text(recipe)
+    return root
+
+
+def link_modules(root: Path) -> None:
+    """The modules of the user-mode kernel lie in a place of their own; modprobe looks in /lib/modules."""
+    (root / "usr/lib/modules").mkdir(exist_ok=True)
+    for version in (root / "usr/lib/uml/modules").iterdir():
+        (root / "usr/lib/modules" / version.name).symlink_to(f"../uml/modules/{version.name}")
+        run_command(["chroot", str(root), "/sbin/depmod", version.name])
+
+
+@contextlib.contextmanager
+def tap() -> Iterator[tuple[str, str]]:
+    """A tap device with an address of its own: its name, and the number that both ends' addresses are made of."""
+    number = os.getpid() % 250 + 1
+    name = f"ibidtap{number}"
+    made = run_command(["ip", "tuntap", "add", "dev", name, "mode", "tap"], check=False)
+    if made.returncode != 0:
+        raise Skip(f"no tap device can be made here: {made.stderr.strip()}")
+    try:
+        run_command(["ip", "addr", "add", f"10.77.{number}.1/30", "dev", name])
+        run_command(["ip", "link", "set", name, "up"])
+        yield name, f"10.77.{number}"
+    finally:
+        run_command(["ip", "link", "del", name], check=False)
+
+
+def boot(root: Path, lab: Lab, array: Array) -> str:
+    """Runs the guest to its end and returns what it said on its console."""
+    for name in ("init.sh", "checks.sh"):
+        shutil.copy(HERE / name, root / "usr/share/guest" / name)
+    console = lab.scratch("linux") / "console.log"
+    console.unlink(missing_ok=True)
+    with tap() as (device, network), Relay(f"{network}.1", array.ports[0]) as relay:
+        # The guest's memory is a file; it belongs in memory where there is room for it.
+        shm = Path("/dev/shm")
+        roomy = shm.is_dir() and shutil.disk_usage(shm).free > (MEMORY + 64) << 20
+        command = [
+            str(root / "usr/bin/linux.uml"),
+            f"mem={MEMORY}M",
+            "rootfstype=hostfs",
+            f"rootflags={root}",
+            "root=none",
+            "ro",
+            "init=/usr/share/guest/init.sh",
+            "con0=null,fd:1",
+            "con=null",
+            "ssl=null",
+            "quiet",
+            "loglevel=4",
+            "panic=-1",
+            f"vec0:transport=tap,ifname={device},depth=128,gro=1",
+            f"address={network}.2/30",
+            f"portal={network}.1:{relay.port}",
+            f"iqn={array.iqn}",
+            "checks=checks.sh",
+        ]
+        env = {"TMPDIR": str(shm if roomy else lab.scratch("linux")), "LD_PRELOAD": str(root / "xstate.so")}
+        with Process(command, console, env) as guest:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guest.child.wait(GUEST_SECONDS)
+            # Its helper processes are in its session; nothing of it may outlive the suite.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(guest.pid, 9)
+    return console.read_text(errors="replace").replace("\r", "")
+
+
+def results(said: str) -> Iterator[Result]:
+    """The console's `@@begin NAME ... @@end RC NOW BEGUN`, as results. A section without its end died with the guest."""
+    planned = re.findall(r"^## (.*)$", (HERE / "checks.sh").read_text(), re.M)
+    seen = set()
+    for part in said.split("@@begin ")[1:]:
+        name, _, rest = part.partition("\n")
+        body, end, tail = rest.partition("@@end ")
+        lines = [line for line in body.strip().splitlines() if line.strip()]
+        seen.add(name)
+        if not end:
+            yield Result(
+                SUITE, name, "crash", 0, f"the guest ended or hung here: {' / '.join(lines[-3:])}", {"output": body}
+            )
+            continue
+        rc, now, begun = tail.split()[:3]
+        status = "pass" if rc == "0" else "fail"
+        detail = (lines[-1] if lines else "")[:110] if status == "pass" else f"exit {rc}: {' / '.join(lines[-4:])}"
+        yield Result(
+            SUITE, name, status, float(now) - float(begun), detail, {"output": body} if status == "fail" else {}
+        )
+    if not seen:
+        yield Result(SUITE, "boot", "error", 0, f"the guest said nothing of use: {said[-500:]}")
+    for name in planned:
+        if name not in seen:
+            yield Result(SUITE, name, "error", 0, "the guest did not get that far")
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    if reason := why_not():
+        raise Skip(reason)
+    root = build(lab.out.parent / "guest")
+    with Array(lab.bin, portals=1, base=lab.scratch("arrays")) as array:
+        array.start()
+        for lun in (1, 2):
+            array.volume(f"linux-{lun}", "1GiB", lun)
+        yield from results(boot(root, lab, array))
+        if not array.process.alive():
+            raise Failed(f"the array died:\n{array.process.tail()}")

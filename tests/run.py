@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Tests of a whole array from outside: real clients, rude clients, and the kill -9.
+
+    tests/run.py [--bin DIR] [--out DIR] [--full] [SUITE...]
+
+  conformance   libiscsi's iscsi-test-cu, test by test
+  qemu          qemu-img and qemu-io over iscsi://
+  bad-input     garbage, half logins, oversized lengths, wrong digests, crowds
+  offload       copies that store nothing, and volumes far larger than the array
+  full          an array without room: refusals, no loss, space that comes back
+  snapshots     snapshots, clones and restores, read by a host
+  reduction     what is stored of a few MiB of real data
+  lab           two of the documents' experiments, against an array and against tgt, and the report
+  crash         SIGKILL under a verifying load, cycle after cycle
+  esx           ESXi's words on a simulated host
+  datastore     many hosts on one datastore, dying now and then
+  linux         a real Linux kernel with open-iscsi and sg3-utils (as root, where a tap device can be made)
+
+Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, everything else to
+DIR/outside.json. --full runs the long sizes (make soak).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from ibid_tests.kit.procs import Failed
+from ibid_tests.kit.term import paint, say, seconds
+from ibid_tests.outside import (
+    bad_input,
+    conformance,
+    crash,
+    datastore,
+    esx,
+    full,
+    lab as laboratory,
+    linux,
+    offload,
+    qemu,
+    reduction,
+    snapshots,
+)
+from ibid_tests.outside.result import Lab, Result, Skip, where
+
+SUITES = {
+    "conformance": conformance.run,
+    "qemu": qemu.run,
+    "bad-input": bad_input.run,
+    "offload": offload.run,
+    "full": full.run,
+    "snapshots": snapshots.run,
+    "reduction": reduction.run,
+    "lab": laboratory.run,
+    "crash": crash.run,
+    "esx": esx.run,
+    "datastore": datastore.run,
+    "linux": linux.run,
+}
+STYLE = {"pass": "green", "skip": "yellow"}
+# A suite of hundreds of tests prints only what is not a plain pass.
+TERSE = {"conformance"}
+
+
+def run_suite(name: str, lab: Lab) -> list[Result]:
+    say()
+    say(name, "bold")
+    begin, results = time.monotonic(), []
+    try:
+        for result in SUITES[name](lab):
+            results.append(result)
+            show(result)
+    except Skip as e:
+        results.append(Result(name, "all", "skip", time.monotonic() - begin, str(e)))
+        show(results[-1])
+    except Exception as e:
+        said = str(e) if isinstance(e, Failed) else f"{type(e).__name__}: {e} ({where(e)})"
+        results.append(Result(name, "start", "error", time.monotonic() - begin, said))
+        show(results[-1])
+    if not results:
+        results.append(Result(name, "start", "error", time.monotonic() - begin, "the suite tested nothing"))
+        show(results[-1])
+    counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status for r in results).most_common())
+    say(f"  {counts} in {seconds(time.monotonic() - begin)}", "dim")
+    return results
+
+
+def show(r: Result) -> None:
+    if r.suite in TERSE and r.good:
+        return
+    mark = paint(f"{r.status:7}", STYLE.get(r.status, "red"))
+    print(f"  {mark} {r.name:46} {paint(f'{seconds(r.secs):>8}', 'dim')}  {r.detail}".rstrip(), flush=True)
+
+
+def machine() -> dict:
+    return {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg(),
+        "kernel": platform.release(),
+        "at": time.strftime("%FT%TZ", time.gmtime()),
+    }
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
+    options.add_argument("--out", type=Path, default=ROOT / "target/tests", help="where results and scratch files go")
+    options.add_argument("--full", action="store_true", help="the long sizes")
+    args = options.parse_args()
+    if unknown := set(args.suites) - set(SUITES):
+        options.error(f"no such suite: {', '.join(sorted(unknown))} (there are {', '.join(SUITES)})")
+
+    lab = Lab(args.bin.resolve(), args.out.resolve(), args.full)
+    begin, before = time.monotonic(), machine()
+    results = [r for name in args.suites or SUITES for r in run_suite(name, lab)]
+    lab.out.mkdir(parents=True, exist_ok=True)
+    report = {"machine": before, "secs": round(time.monotonic() - begin, 1), "results": [vars(r) for r in results]}
+    (lab.out / "outside.json").write_text(json.dumps(report, indent=1) + "\n")
+
+    counts = Counter(r.status if r.status == "pass" else "skip" if r.good else "fail" for r in results)
+    say()
+    print(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
+    return 0 if results and not counts["fail"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
