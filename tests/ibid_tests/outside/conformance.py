@@ -144,7 +144,7 @@ def explained(heading: str) -> dict[str, str]:
 def compare_with_lists(results: list[Result]) -> None:
     """A skip that is not explained fails; so does an explanation of what needs none any more. A test that is wrong in
     itself fails on every target: it is set apart, and its failure must be the one that the page tells."""
-    skips, wrong = explained("Skips of iscsi-test-cu"), explained("Tests of iscsi-test-cu that are wrong")
+    skips, wrong = explained("Skips of iscsi-test-cu"), explained("Defective tests of iscsi-test-cu")
     for r in results:
         if r.status == "skip" and r.name not in skips:
             r.status, r.detail = "fail", f"skipped, and {EXPLAINED.name} does not say why: {r.detail}"
@@ -157,7 +157,7 @@ def compare_with_lists(results: list[Result]) -> None:
 def obsolete(names: list[str]) -> list[str]:
     """Entries of the page's tables whose name no test has."""
     return sorted(
-        (set(explained("Skips of iscsi-test-cu")) | set(explained("Tests of iscsi-test-cu that are wrong")))
+        (set(explained("Skips of iscsi-test-cu")) | set(explained("Defective tests of iscsi-test-cu")))
         - set(names)
     )
 
