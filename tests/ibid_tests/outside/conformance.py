@@ -157,8 +157,7 @@ def compare_with_lists(results: list[Result]) -> None:
 def obsolete(names: list[str]) -> list[str]:
     """Entries of the page's tables whose name no test has."""
     return sorted(
-        (set(explained("Skips of iscsi-test-cu")) | set(explained("Defective tests of iscsi-test-cu")))
-        - set(names)
+        (set(explained("Skips of iscsi-test-cu")) | set(explained("Defective tests of iscsi-test-cu"))) - set(names)
     )
 
 

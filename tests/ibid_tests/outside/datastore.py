@@ -25,8 +25,17 @@ def run(lab: Lab) -> Iterator[Result]:
         array.start()
 
         def torture(url: str, crash_interval: int, *more: str) -> str:
-            args = ["--url", url, "--hosts", str(hosts), "--seconds", str(secs), "--crash-interval", str(crash_interval),
-                    *more]
+            args = [
+                "--url",
+                url,
+                "--hosts",
+                str(hosts),
+                "--seconds",
+                str(secs),
+                "--crash-interval",
+                str(crash_interval),
+                *more,
+            ]
             # Dead hosts' locks are waited for when the time is over: a lease and what comes after it.
             said = host.verb("datastore-torture", *args, limit=secs + 240)
             assert said["operations"] > 0, "no host got a lock: nothing was tested"
