@@ -6,7 +6,7 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # SCSI commands
 
-Made from the table of commands in the crate `scsi` (`cargo run -p ibid-scsi --example scsi-commands`); a test compares the two.
+Generated from the command table of the crate `scsi` (`cargo run -p ibid-scsi --example scsi-commands`); a test compares both.
 CDB usage is what REPORT SUPPORTED OPERATION CODES returns, from byte 1 on: a bit that is 0 there must be 0 in the CDB, or
 the command is refused with INVALID FIELD IN CDB and a pointer to the bit. Timeouts are in seconds.
 
