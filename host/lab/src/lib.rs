@@ -13,6 +13,7 @@ pub mod experiments;
 pub mod load;
 pub mod machine;
 pub mod pattern;
+pub mod plot;
 pub mod published;
 pub mod report;
 pub mod results;

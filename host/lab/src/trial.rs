@@ -1,9 +1,7 @@
 //! What all experiments share: two settings in turn, and the words, plots and figures that are made of their numbers.
 
 use crate::display;
-use crate::results::{
-    Axis, ExperimentFindings, Figure, Goal, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key,
-};
+use crate::results::{Axis, Figure, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key};
 
 /// A setting that an experiment switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,20 +112,6 @@ pub(crate) fn figure(name: impl Into<String>, unit: MeasureUnit, measured: Optio
     Figure { name: name.into(), unit, measured, published: None, goal: None }
 }
 
-impl Figure {
-    /// With the documents' number.
-    pub(crate) fn published(mut self, value: f64) -> Self {
-        self.published = Some(value);
-        self
-    }
-
-    /// With what must be reached.
-    pub(crate) fn goal(mut self, goal: Goal) -> Self {
-        self.goal = Some(goal);
-        self
-    }
-}
-
 /// `XCOPY off: 41 s (38 s to 43 s); XCOPY on: 1 s`, for one case of times.
 pub(crate) fn times(samples: &Samples, case: &str, settings: &[Setting]) -> String {
     let one = |setting: &Setting| {
@@ -146,18 +130,6 @@ pub(crate) fn compare_with_published(measured: f64, published: f64) -> String {
             format!("{} of that of the documents ({documents})", display::with_unit(100.0 * r, MeasureUnit::Percent))
         }
         _ => format!("much like the documents ({documents})"),
-    }
-}
-
-impl ExperimentFindings {
-    /// Adds a sentence to what was seen, where there is one.
-    pub(crate) fn add_seen(&mut self, text: Option<String>) {
-        self.seen.extend(text);
-    }
-
-    /// Adds a reason, where there is one.
-    pub(crate) fn add_reason(&mut self, text: Option<String>) {
-        self.why.extend(text);
     }
 }
 

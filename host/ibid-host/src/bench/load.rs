@@ -1,6 +1,6 @@
 //! The load itself: which command comes next, and what its answer means.
 
-use super::{BenchArgs, Op};
+use super::args::{BenchArgs, Op};
 use crate::cli::{Pattern, Region};
 use crate::failure::Failure;
 use crate::meter::Meter;

@@ -1,7 +1,7 @@
 //! What a load found: a table for people, one JSON object for programs.
 
+use super::args::{BenchArgs, Op};
 use super::load::Load;
-use super::{BenchArgs, Op};
 use crate::failure::Failure;
 use crate::meter::{Latency, round};
 use crate::out::outln;

@@ -1,8 +1,9 @@
 //! `ibid-host check`: the array's best practices for ESXi, compared with what the host really does. Each finding names the
 //! command that fixes it.
 
+use super::filesystem;
+use super::host_args::HostArgs;
 use super::view::DeviceView;
-use super::{HostArgs, filesystem};
 use crate::failure::Failure;
 use crate::out::out;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `esxcli storage vmfs unmap`: the free space of a datastore goes back to the array.
 
-use super::HostArgs;
+use super::host_args::HostArgs;
 use crate::failure::Failure;
 use crate::vmfs::{Volumes, failed};
 use clap::{ArgGroup, Args, ValueEnum};

@@ -22,6 +22,9 @@ pub(crate) const RECORD: usize = 64;
 const MAGIC: [u8; 8] = *b"IBIDTORT";
 const VERSION: u32 = 1;
 
+/// Blocks in the array's unit of reference. Copies between ranges that lie differently within it move data in pieces.
+const CONGRUENCE: u64 = 8;
+
 /// What the journal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -152,6 +155,32 @@ impl Header {
             return Err(JournalError::Version { version, block_bytes });
         }
         Ok(Self { seed: u64_at(bytes, 16), first: u64_at(bytes, 24), blocks: u64_at(bytes, 32) })
+    }
+}
+
+impl Operation {
+    /// The block after the last one changed.
+    pub(crate) fn end(&self) -> u64 {
+        self.lba + u64::from(self.blocks)
+    }
+
+    /// First block read, for operations whose effect depends on other blocks than those that they change.
+    pub(crate) fn source(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Copy { source } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// True when the operation must be found wholly there or not at all after a crash. Copies between ranges that are not
+    /// congruent to a 4 KiB block are done in pieces, each atomic in itself.
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.source().is_none_or(|source| source % CONGRUENCE == self.lba % CONGRUENCE)
+    }
+
+    pub(super) fn touches(&self, lba: u64, end: u64) -> bool {
+        let overlaps = |start: u64| start < end && lba < start + u64::from(self.blocks);
+        overlaps(self.lba) || self.source().is_some_and(overlaps)
     }
 }
 

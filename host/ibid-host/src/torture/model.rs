@@ -8,9 +8,6 @@ use std::collections::BTreeMap;
 /// The most blocks of a region: 4 GiB, some 200 MB of model.
 pub(crate) const MAX_BLOCKS: u64 = 8 << 20;
 
-/// Blocks in the array's unit of reference. Copies between ranges that lie differently within it move data in pieces.
-const CONGRUENCE: u64 = 8;
-
 /// The expected content of the region.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -34,32 +31,6 @@ pub(crate) enum Verdict {
         /// The block's number within the volume.
         lba: u64,
     },
-}
-
-impl Operation {
-    /// The block after the last one changed.
-    pub(crate) fn end(&self) -> u64 {
-        self.lba + u64::from(self.blocks)
-    }
-
-    /// First block read, for operations whose effect depends on other blocks than those that they change.
-    pub(crate) fn source(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Copy { source } => Some(source),
-            _ => None,
-        }
-    }
-
-    /// True when the operation must be found wholly there or not at all after a crash. Copies between ranges that are not
-    /// congruent to a 4 KiB block are done in pieces, each atomic in itself.
-    pub(crate) fn is_atomic(&self) -> bool {
-        self.source().is_none_or(|source| source % CONGRUENCE == self.lba % CONGRUENCE)
-    }
-
-    fn touches(&self, lba: u64, end: u64) -> bool {
-        let overlaps = |start: u64| start < end && lba < start + u64::from(self.blocks);
-        overlaps(self.lba) || self.source().is_some_and(overlaps)
-    }
 }
 
 impl Model {

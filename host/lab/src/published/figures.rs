@@ -1,6 +1,6 @@
 //! The numbers that the documents give, as plots.
 
-use crate::results::{Axis, MeasureUnit, Plot, Point, Role, Series, Shape};
+use crate::plot::{Axis, MeasureUnit, Plot, Point, Role, Series, Shape};
 
 /// 17 min 6 s: 1 TB without WRITE SAME.
 pub(crate) const TERABYTE_OFF_SECS: f64 = 1026.0;

@@ -5,7 +5,7 @@ mod figures;
 
 pub(crate) use figures::{TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SECS};
 
-use crate::results::Plot;
+use crate::plot::Plot;
 use serde::Serialize;
 
 /// One of the documents.

@@ -1,19 +1,15 @@
 //! The page: its head, the overview and the foot. [`section`](super::section) makes what is between.
 
 use super::section;
+use super::verdict::{escape, verdict};
 use crate::display;
-use crate::results::{Ending, ExperimentOutcome, Figure, LabReport, MeasureUnit, ReportNote};
+use crate::results::{ExperimentOutcome, Figure, LabReport, MeasureUnit};
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
-
-/// Text as it stands between tags or in a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The report as one page that refers to nothing outside itself.
 pub(super) fn render(report: &LabReport) -> String {
@@ -128,20 +124,6 @@ fn bar(figure: &Figure, widest: f64) -> String {
     let mark =
         figure.published.map_or_else(String::new, |value| format!("<u style=\"left:{:.1}%\"></u>", place(value)));
     format!("<i class=\"ratio\"><b style=\"width:{:.1}%\"></b>{mark}</i>", place(measured).max(0.7))
-}
-
-/// The judgement of an experiment: a class and a word.
-pub(super) fn verdict(outcome: &ExperimentOutcome) -> (&'static str, &'static str) {
-    let goals: Vec<bool> = outcome.findings.figures.iter().filter_map(Figure::is_met).collect();
-    let fallback = outcome.findings.notes.iter().any(|note| matches!(note, ReportNote::Unsupported(_)));
-    match &outcome.ending {
-        Ending::Failed(_) => ("bad", "failed"),
-        Ending::NotPossible(_) => ("dull", "not possible"),
-        Ending::Done if fallback => ("warn", "fall-back measured"),
-        Ending::Done if goals.is_empty() => ("plain", "measured"),
-        Ending::Done if goals.iter().all(|met| *met) => ("good", "goal met"),
-        Ending::Done => ("bad", "goal missed"),
-    }
 }
 
 fn foot(report: &LabReport) -> String {

@@ -4,6 +4,7 @@
 mod csv;
 mod html;
 mod section;
+mod verdict;
 
 use crate::results::LabReport;
 use platform::files::{self, Access};

@@ -1,6 +1,6 @@
 //! One experiment on the page: what was seen beside what was published, the reasons, and every number.
 
-use super::html::{escape, verdict};
+use super::verdict::{escape, verdict};
 use crate::display;
 use crate::published::{Published, Quote};
 use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, Plot, ReportNote, Shape};

@@ -213,7 +213,7 @@ fn every_plot_has_its_place() {
 #[test]
 fn an_experiment_is_judged_by_its_goals_and_its_ending() {
     let report = report();
-    let words: Vec<&str> = report.outcomes.iter().map(|o| html::verdict(o).1).collect();
+    let words: Vec<&str> = report.outcomes.iter().map(|o| verdict::verdict(o).1).collect();
     let expected =
         ["goal met", "goal missed", "fall-back measured", "goal met", "measured", "measured", "not possible"];
     assert_eq!(words, expected);

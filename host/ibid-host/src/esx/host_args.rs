@@ -1,0 +1,38 @@
+//! The options that choose the simulated host.
+
+use crate::failure::Failure;
+use clap::Args;
+use esxi_host::{Host, default_directory};
+use std::time::Duration;
+
+/// Which simulated host.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HostArgs {
+    /// The simulated host: it lives below $IBID_HOST_HOME (~/.local/state/ibid-host)
+    #[arg(long, global = true, value_name = "NAME", env = "IBID_HOST", default_value = "esx01", value_parser = host_name)]
+    pub(crate) host: String,
+    /// Milliseconds added to the round trip of each command of the simulated host, as if the array were far away
+    #[arg(long, global = true, value_name = "MS", default_value = "0", value_parser = milliseconds)]
+    pub(crate) distance: Duration,
+}
+
+/// A name is a directory and a part of an IQN.
+fn host_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let fits = (1..=63).contains(&text.len()) && text.chars().all(allowed) && !text.starts_with('.');
+    if fits { Ok(text.to_owned()) } else { Err("a host's name has 1 to 63 of a-z, 0-9, - and .".to_owned()) }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    Duration::try_from_secs_f64(number / 1000.0).map_err(|error| error.to_string())
+}
+
+impl HostArgs {
+    /// The host.
+    pub(crate) fn open(&self) -> Result<Host, Failure> {
+        let host = Host::open(&self.host, &default_directory(&self.host))?;
+        host.set_distance(self.distance);
+        Ok(host)
+    }
+}
