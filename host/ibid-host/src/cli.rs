@@ -39,9 +39,7 @@ impl ConnectionArgs {
     pub(crate) fn config(&self, url: &Url) -> Result<InitiatorConfig, Failure> {
         let length = |bytes: u64, option: &str| {
             let fits = u32::try_from(bytes).ok().filter(|bytes| (512..1 << 24).contains(bytes));
-            fits.ok_or_else(|| {
-                Failure::usage(format!("{option} {bytes} is out of range"), "512 to 16777215 bytes are possible")
-            })
+            fits.ok_or_else(|| Failure::usage(format!("{option} {bytes} is out of range"), "use 512 to 16777215 bytes"))
         };
         Ok(InitiatorConfig {
             chap_md5: self.chap_md5,
@@ -61,15 +59,15 @@ impl ConnectionArgs {
     /// Logs in. Digests that were asked for must be in force: a measurement without them would be another one.
     pub(crate) async fn connect(&self, url: &Url) -> Result<Session, Failure> {
         if url.target.is_empty() {
-            let hint = "ibid-host targets URL lists the targets of a portal";
-            return Err(Failure::usage(format!("{url} names no target"), hint));
+            let hint = "run `ibid-host targets URL` to list the targets of a portal";
+            return Err(Failure::usage(format!("URL {url} has no target name"), hint));
         }
         let session = Session::connect(&self.config(url)?).await?;
         let (asked, agreed) = (self.digests(), session.parameters().digests);
         if (asked.header && !agreed.header) || (asked.data && !agreed.data) {
             return Err(Failure::usage(
-                "the target declined the digests",
-                "leave out --header-digest and --data-digest",
+                "target declined the requested digests",
+                "omit --header-digest and --data-digest",
             ));
         }
         Ok(session)
@@ -115,12 +113,12 @@ impl Region {
         let capacity = unit.blocks.saturating_mul(block);
         let size = size.unwrap_or(capacity.saturating_sub(offset));
         if !offset.is_multiple_of(block) || !size.is_multiple_of(block) || size == 0 {
-            let message = format!("{size} bytes from {offset} are no whole blocks of {block} bytes");
-            return Err(Failure::usage(message, "give a size and an offset that are multiples of the block"));
+            let message = format!("{size} bytes at offset {offset} are not whole blocks of {block} bytes");
+            return Err(Failure::usage(message, "use a size and an offset that are multiples of the block size"));
         }
         if offset.checked_add(size).is_none_or(|end| end > capacity) {
-            let message = format!("{size} bytes from {offset} pass the end of the logical unit, {capacity} bytes");
-            return Err(Failure::usage(message, "choose a smaller --size or --off"));
+            let message = format!("{size} bytes at offset {offset} exceed the logical unit of {capacity} bytes");
+            return Err(Failure::usage(message, "use a smaller --size or --off"));
         }
         Ok(Self { lba: offset / block, blocks: size / block })
     }

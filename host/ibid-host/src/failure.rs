@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Host(#[from] HostError),
     /// The session ended.
-    #[error("the session ended: {0}")]
+    #[error("session ended: {0}")]
     Session(#[from] SessionError),
     /// A command was refused.
     #[error("{what}: {refusal}")]
@@ -79,17 +79,19 @@ impl Failure {
         match self {
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Connect(error) => Some(error.hint().to_owned()),
-            Self::Url(_) => Some("a URL reads iscsi://[user%password@]host[:port]/target-iqn/lun".to_owned()),
-            Self::Host(HostError::NoDevice(_)) => Some("ibid-host claim iscsi://PORTAL finds devices".to_owned()),
+            Self::Url(_) => Some("use iscsi://[user%password@]host[:port]/target-iqn/lun".to_owned()),
+            Self::Host(HostError::NoDevice(_)) => {
+                Some("run `ibid-host claim iscsi://PORTAL` to find devices".to_owned())
+            }
             Self::Host(HostError::Connect(error)) => Some(error.hint().to_owned()),
             Self::Host(HostError::Open { error: OpenError::Connect(error), .. }) => Some(error.hint().to_owned()),
             Self::Host(_) => None,
-            Self::Session(_) => Some("the array may have stopped; its log tells why".to_owned()),
+            Self::Session(_) => Some("check whether the array stopped, and read its log".to_owned()),
             Self::Refused { refusal, .. } if refusal.is_conflict() => {
-                Some("another initiator holds a reservation on the logical unit".to_owned())
+                Some("release the reservation that another initiator holds on the unit".to_owned())
             }
             Self::Refused { refusal, .. } if refusal.is_unknown_command() => {
-                Some("the target does not offer this command; choose another method".to_owned())
+                Some("choose another method; the target does not support this command".to_owned())
             }
             Self::Refused { .. } | Self::Wrong(_) | Self::File { .. } => None,
         }

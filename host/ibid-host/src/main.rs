@@ -2,7 +2,7 @@
 //! saves, and a torture that knows what every block must hold. It speaks iSCSI and shares no code with the array but the
 //! words of the wire.
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, reason = "a reader that goes away is no reason to panic: see out")]
+#![deny(clippy::print_stdout, reason = "a closed pipe must not cause a panic: see out")]
 
 mod bench;
 mod cli;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use verbs::{compare, deploy, fill, lock, reclaim, targets, zero};
 
 #[derive(Parser)]
-#[command(name = "ibid-host", version, about = "A host's end of a block array: loads, offloads and checks over iSCSI")]
+#[command(name = "ibid-host", version, about = "Host side of a block array: loads, offloads and checks over iSCSI")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

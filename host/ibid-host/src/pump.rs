@@ -84,6 +84,6 @@ async fn next_completion(sessions: &mut [Session]) -> Result<(Route, Completion)
             completion = first.next(), if first.open_commands() > 0 => Ok((0, completion?)),
             completion = second.next(), if second.open_commands() > 0 => Ok((1, completion?)),
         },
-        _ => Err(Failure::Wrong("a loop runs over one session or two".to_owned())),
+        _ => Err(Failure::Wrong("internal error: the loop needs one or two sessions".to_owned())),
     }
 }

@@ -121,7 +121,7 @@ fn a_write_that_is_half_there_is_found() {
     torture(&served, &journal);
     let (code, report, said) = verify(&served, &journal);
     assert_eq!((code, report["in_pieces"].as_u64()), (1, Some(1)), "{report}");
-    assert!(said.contains("half there"), "{said}");
+    assert!(said.contains("not acknowledged: torn"), "{said}");
     // Going on over such a disk would hide it.
     let output = run("torture", &served, &journal, &["--secs", "0.1"]);
     assert_eq!(output.status.code(), Some(1));

@@ -58,20 +58,17 @@ impl Load {
         let blocks =
             u32::try_from(args.size / block).ok().filter(|blocks| *blocks > 0 && args.size.is_multiple_of(block));
         let blocks = blocks.ok_or_else(|| {
-            Failure::usage(format!("--size {} is no number of blocks of {block} bytes", args.size), "try --size 4K")
+            Failure::usage(format!("--size {} is not a multiple of the block size {block}", args.size), "use --size 4K")
         })?;
         if matches!(args.op, Op::Caw | Op::CawMiss) && blocks > 255 {
-            return Err(Failure::usage("COMPARE AND WRITE takes at most 255 blocks", "try --size 512"));
+            return Err(Failure::usage("COMPARE AND WRITE takes at most 255 blocks", "use --size 512"));
         }
         let halves = if args.op == Op::Xcopy { 2 } else { 1 };
         let chunks = region.blocks / halves / u64::from(blocks);
         let depth = u64::from(args.qd);
         // Slots of a COMPARE AND WRITE load keep to chunks of their own, so that each knows what it will find.
         if chunks == 0 || (args.op == Op::Caw && chunks < depth) {
-            return Err(Failure::usage(
-                "the span is too small for this size and depth",
-                "raise --span or lower --size",
-            ));
+            return Err(Failure::usage("--span is too small for this --size and --qd", "raise --span or lower --size"));
         }
         let mut random = SplitMix64::new(args.seed);
         let buffers = (0..args.qd).map(|_| Buffers::new(args, &mut random, block as usize)).collect();
@@ -149,7 +146,7 @@ impl Load {
         let result = completion.into_result();
         match (&result, self.op) {
             (Ok(_), Op::CawMiss) => {
-                self.fail("COMPARE AND WRITE found what is not there".to_owned());
+                self.fail("COMPARE AND WRITE matched data that is not there".to_owned());
                 return false;
             }
             (Err(refusal), Op::CawMiss) if refusal.is_miscompare() => return true,

@@ -18,12 +18,15 @@ const MAX_CAW_BYTES: u64 = 1 << 30;
 /// Runs the verb.
 pub(crate) async fn run(args: &BenchArgs) -> Result<(), Failure> {
     if !(args.secs > 0.0 && args.secs <= 86_400.0 && args.warm >= 0.0 && args.warm <= 86_400.0) {
-        return Err(Failure::usage("--secs and --warm are out of range", "seconds up to a day are possible"));
+        return Err(Failure::usage(
+            "--secs and --warm are out of range",
+            "use at most 86400 seconds, and more than 0 for --secs",
+        ));
     }
     if args.op.carries_data() && args.size > MAX_DATA_BYTES {
         return Err(Failure::usage(
             format!("--size {} is too large", args.size),
-            "commands that carry data take up to 16M",
+            "use at most 16M for commands that carry data",
         ));
     }
     let (session, unit) = args.connection.open(&args.url).await?;

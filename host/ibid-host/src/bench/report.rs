@@ -58,7 +58,7 @@ impl Report {
             outln!("{text}");
             return Ok(());
         }
-        let order = if self.seq { "in order" } else { "at random" };
+        let order = if self.seq { "sequential" } else { "random" };
         outln!("{} {}, {order}, queue depth {}, {} s", self.op, format_capacity(self.size), self.qd, self.secs);
         outln!("  commands  {:>12}   {:>12.1} /s   {:>10.1} MiB/s", self.ops, self.ops_s, self.mib_s);
         let Latency { mean, p50, p99, p999, max } = self.lat_us;

@@ -66,8 +66,8 @@ pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> 
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     let found = Datastore::probe(&disk, &runtime).await.map_err(wrong)?;
     if let Some(found) = found.filter(|found| found.label != "simulated" && !args.force) {
-        let message = format!("the LUN carries the datastore '{}'", found.label);
-        return Err(Failure::usage(message, "--force gives it up"));
+        let message = format!("LUN holds the datastore '{}'", found.label);
+        return Err(Failure::usage(message, "use --force to overwrite it"));
     }
     drop(disk);
     let run = Torture {
@@ -120,7 +120,7 @@ fn report(args: &DatastoreTortureArgs, outcome: &TortureOutcome) -> Result<(), F
         });
     }
     outln!(
-        "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} incarnations; fsck finds {problems} problems",
+        "{} hosts, {} s: {} lock operations ({rate:.0} /s), {} refused, {} crashes, {} incarnations; fsck found {problems} problems",
         args.hosts,
         args.seconds,
         outcome.operations,

@@ -48,7 +48,7 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
     out!("{}", text(&report));
     match report.problems.len() {
         0 => Ok(()),
-        count => Err(Failure::Wrong(format!("{device}: {count} problems"))),
+        count => Err(Failure::Wrong(format!("{device}: {count} problems found"))),
     }
 }
 

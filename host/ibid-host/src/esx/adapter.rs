@@ -155,8 +155,8 @@ pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) 
         CoreAdapter::Rescan => {
             let portals = host.portals()?;
             if portals.is_empty() {
-                let hint = "esxcli iscsi adapter discovery sendtarget add --address HOST[:PORT]";
-                return Err(Failure::usage("the host knows no portal", hint));
+                let hint = "run `ibid-host esxcli iscsi adapter discovery sendtarget add --address HOST[:PORT]`";
+                return Err(Failure::usage("no discovery portal is configured", hint));
             }
             // Without target and unit: a portal shows all that it has.
             let place = |url: &Url| {

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failur
     closed?;
     match findings.iter().filter(|finding| !finding.ok).count() {
         0 => Ok(()),
-        wrong => Err(Failure::Wrong(format!("{wrong} of {} practices are not followed", findings.len()))),
+        wrong => Err(Failure::Wrong(format!("{wrong} of {} best practices are not met", findings.len()))),
     }
 }
 
@@ -123,12 +123,12 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
     let policy = device.policy;
     let mut findings = vec![
         Finding::new(name, "at least four ports", ports >= MIN_PORTS, ports.to_string(), || {
-            "give the array more portals (ibid serve --iscsi ADDRESS, once for each), then ibid-host claim \
+            "add array portals (ibid serve --iscsi ADDRESS, once for each), then ibid-host claim \
              iscsi://PORTAL"
                 .to_owned()
         }),
         Finding::new(name, "every path is alive", dead.is_empty(), trouble, || {
-            format!("ibid-host esxcli storage core path list --device {name} tells why")
+            format!("ibid-host esxcli storage core path list --device {name} shows why")
         }),
         Finding::new(
             name,
@@ -156,7 +156,7 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
         let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
         findings.push(Finding::new(name, practice, device.vaai.is_usable(primitive), found, || {
             if state.support == Support::Unsupported && state.enabled {
-                format!("{set} --forget, where the array can do it now")
+                format!("{set} --forget, if the array supports it now")
             } else {
                 format!("{set} --{option} enable")
             }
@@ -172,8 +172,8 @@ fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
     let count = |text: &String| logged_blocks(text, &line.info.uuid.to_string());
     let last = log.iter().filter_map(count).max();
     let found = match last {
-        Some(last) => format!("{last} of {most} blocks"),
-        None => format!("not run, {most} blocks may be"),
+        Some(last) => format!("{last} blocks, limit {most}"),
+        None => format!("not run, limit {most} blocks"),
     };
     let (label, practice) = (line.info.label.as_str(), "UNMAP takes at most 1 % of the free space at a time");
     Finding::new(label, practice, last.is_none_or(|last| last <= most), found, || {
@@ -221,14 +221,14 @@ mod tests {
             vec![format!("2026-11-22T04:10:56.069Z cpu0:1){}", virtual_disk::reclaim::log_line(blocks, &uuid))]
         };
         let finding = unmap_finding(&volume(500_000), &log(5000));
-        assert_eq!((finding.ok, finding.found.as_str()), (true, "5000 of 5000 blocks"));
+        assert_eq!((finding.ok, finding.found.as_str()), (true, "5000 blocks, limit 5000"));
         let finding = unmap_finding(&volume(500_000), &log(5001));
         let fix = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
         assert_eq!((finding.ok, finding.fix.as_deref()), (false, Some(fix)));
         // What ESXi takes anyway is not wrong, nor what another datastore saw, nor nothing.
         assert!(unmap_finding(&volume(100), &log(200)).ok);
         let other = vec![virtual_disk::reclaim::log_line(9999, "another")];
-        assert_eq!(unmap_finding(&volume(100), &other).found, "not run, 200 blocks may be");
+        assert_eq!(unmap_finding(&volume(100), &other).found, "not run, limit 200 blocks");
     }
 
     #[test]
@@ -250,17 +250,17 @@ mod tests {
         let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
         let expected = [
             format!("WRONG  {name}  at least four ports: 2\n"),
-            format!("{indent}fix: give the array more portals (ibid serve --iscsi ADDRESS, once for each), then "),
+            format!("{indent}fix: add array portals (ibid serve --iscsi ADDRESS, once for each), then "),
             "ibid-host claim iscsi://PORTAL\n".to_owned(),
             format!("WRONG  {name}  every path is alive: dead: vmhba64:C1:T0:L7\n"),
-            format!("{indent}fix: ibid-host esxcli storage core path list --device {name} tells why\n"),
+            format!("{indent}fix: ibid-host esxcli storage core path list --device {name} shows why\n"),
             format!("WRONG  {name}  an I/O operation limit of 1: 1000\n"),
             format!("{indent}fix: ibid-host esxcli storage nmp psp roundrobin deviceconfig set --device {name} "),
             "--type iops --iops 1\n".to_owned(),
             format!("WRONG  {name}  XCOPY is usable: disabled for this device\n"),
             format!("{indent}fix: {set} --clone enable\n"),
             format!("WRONG  {name}  WRITE SAME is usable: unsupported\n"),
-            format!("{indent}fix: {set} --forget, where the array can do it now\n"),
+            format!("{indent}fix: {set} --forget, if the array supports it now\n"),
         ];
         assert_eq!(wrong, expected.concat());
     }

@@ -124,7 +124,7 @@ async fn set_vaai(host: &Host, args: &VaaiSetArgs) -> Result<(), Failure> {
         (Primitive::Delete, args.delete),
     ];
     if !args.forget && switches.iter().all(|(_, switch)| switch.is_none()) {
-        return Err(Failure::usage("nothing to change", "give --ats, --clone, --zero, --delete or --forget"));
+        return Err(Failure::usage("no change requested", "use --ats, --clone, --zero, --delete or --forget"));
     }
     if args.forget {
         host.forget_support(&args.device)?;

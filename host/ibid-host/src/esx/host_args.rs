@@ -20,11 +20,11 @@ pub(crate) struct HostArgs {
 fn host_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let fits = (1..=63).contains(&text.len()) && text.chars().all(allowed) && !text.starts_with('.');
-    if fits { Ok(text.to_owned()) } else { Err("a host's name has 1 to 63 of a-z, 0-9, - and .".to_owned()) }
+    if fits { Ok(text.to_owned()) } else { Err("a host name has 1 to 63 characters of a-z, 0-9, - and .".to_owned()) }
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let number: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     Duration::try_from_secs_f64(number / 1000.0).map_err(|error| error.to_string())
 }
 

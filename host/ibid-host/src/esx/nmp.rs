@@ -152,8 +152,8 @@ pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result
         Nmp::Psp(Psp::Fixed(Fixed::Deviceconfig(FixedConfig::Set(args)))) => {
             let names = host.device(&args.device)?.path_names(&host.targets());
             let Some(preferred) = names.iter().position(|name| *name == args.path) else {
-                let hint = format!("its paths are {}", names.join(", "));
-                return Err(Failure::usage(format!("{} has no path {}", args.device, args.path), hint));
+                let hint = format!("use one of its paths: {}", names.join(", "));
+                return Err(Failure::usage(format!("device {} has no path {}", args.device, args.path), hint));
             };
             host.set_policy(&args.device, PathPolicy::Fixed { preferred }).await?;
         }
@@ -163,8 +163,8 @@ pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result
 
 async fn round_robin(host: &Host, config: &RoundRobinConfig, formatter: Formatter) -> Result<String, Failure> {
     let not_round_robin = |name: &str| {
-        let hint = format!("esxcli storage nmp device set --device {name} --psp VMW_PSP_RR");
-        Failure::usage(format!("the paths of {name} do not take turns"), hint)
+        let hint = format!("run `ibid-host esxcli storage nmp device set --device {name} --psp VMW_PSP_RR`");
+        Failure::usage(format!("device {name} does not use round robin"), hint)
     };
     match config {
         RoundRobinConfig::Get(args) => {
@@ -187,7 +187,9 @@ async fn round_robin(host: &Host, config: &RoundRobinConfig, formatter: Formatte
             let iops = match (args.limit, args.iops) {
                 (LimitType::Default, _) => DEFAULT_IOPS,
                 (LimitType::Iops, Some(iops)) => iops,
-                (LimitType::Iops, None) => return Err(Failure::usage("no limit is given", "--iops 1 is best")),
+                (LimitType::Iops, None) => {
+                    return Err(Failure::usage("--iops is missing", "use --iops 1, the recommended limit"));
+                }
             };
             host.set_policy(&args.device, PathPolicy::RoundRobin { iops }).await?;
             Ok(String::new())

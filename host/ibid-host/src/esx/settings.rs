@@ -102,10 +102,10 @@ pub(crate) fn advcfg(host: &Host, args: &AdvcfgArgs) -> Result<String, Failure> 
         (Some(path), ..) => (path, None),
         (_, Some(path), _) => (path, Some(Setting::find(path).map_err(unknown)?.definition().default)),
         (.., [value, path]) => {
-            let number = value.parse().map_err(|_| Failure::usage(format!("'{value}' is no number"), ADVCFG))?;
+            let number = value.parse().map_err(|_| Failure::usage(format!("'{value}' is not a number"), ADVCFG))?;
             (path, Some(number))
         }
-        _ => return Err(Failure::usage("nothing to do", ADVCFG)),
+        _ => return Err(Failure::usage("no action given", ADVCFG)),
     };
     let setting = Setting::find(path).map_err(unknown)?;
     if let Some(value) = value {
@@ -114,10 +114,10 @@ pub(crate) fn advcfg(host: &Host, args: &AdvcfgArgs) -> Result<String, Failure> 
     Ok(format!("Value of {} is {}\n", setting.definition().name(), host.settings().get(setting)))
 }
 
-const ADVCFG: &str = "esxcfg-advcfg -g PATH, or esxcfg-advcfg -s VALUE PATH";
+const ADVCFG: &str = "use `esxcfg-advcfg -g PATH` or `esxcfg-advcfg -s VALUE PATH`";
 
 fn unknown(error: SettingError) -> Failure {
-    Failure::usage(error.to_string(), "ibid-host esxcli system settings advanced list shows all settings")
+    Failure::usage(error.to_string(), "run `ibid-host esxcli system settings advanced list` to list all settings")
 }
 
 #[cfg(test)]

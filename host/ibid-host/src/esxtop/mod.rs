@@ -47,8 +47,12 @@ pub(crate) struct EsxtopArgs {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
-    if (0.1..=86_400.0).contains(&value) { Ok(value) } else { Err("0.1 to 86400 seconds are possible".to_owned()) }
+    let value: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
+    if (0.1..=86_400.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("delay is not between 0.1 and 86400 seconds".to_owned())
+    }
 }
 
 /// Runs the verb.
@@ -60,8 +64,8 @@ pub(crate) async fn run(host: &HostArgs, args: &EsxtopArgs) -> Result<(), Failur
     }
     if !std::io::stdout().is_terminal() {
         return Err(Failure::usage(
-            "esxtop's screen needs a terminal",
-            "esxtop -b -d 5 -n 50 > FILE.csv writes a file",
+            "the screen of esxtop needs a terminal",
+            "run `ibid-host esxtop -b -d 5 -n 50 > FILE.csv` to write a file",
         ));
     }
     watch(&host, Screen::new(selection, args.delay)).await
@@ -78,7 +82,10 @@ fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure>
     let failed = |error| Failure::File { path: given.display().to_string(), error };
     match files::read_text(given, MAX_CONFIGURATION_BYTES).map_err(failed)? {
         Some(text) => Selection::from_notation(&text).ok_or_else(|| {
-            Failure::usage(format!("{} is no configuration of esxtop", given.display()), "save one with the key W")
+            Failure::usage(
+                format!("{} is not an esxtop configuration", given.display()),
+                "save one with the key W in esxtop",
+            )
         }),
         None if path.is_none() => Ok(Selection::default()),
         None => Err(failed(std::io::ErrorKind::NotFound.into())),

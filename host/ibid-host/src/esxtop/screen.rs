@@ -70,17 +70,17 @@ pub(crate) struct Screen {
 }
 
 const SCREEN_KEYS: &[(&str, &str)] = &[
-    ("u", "disk device screen, the one that this host has"),
-    ("f", "fields: which columns are shown"),
-    ("o p", "on the field screen: VAAI counters and VAAI latencies"),
-    ("s", "seconds between two looks"),
-    ("#", "number of devices shown"),
-    ("r w", "sort by reads, by writes per second"),
-    ("R T", "sort by MB read, by MB written per second"),
+    ("u", "show the disk device screen"),
+    ("f", "select the fields to show"),
+    ("o p", "on the field screen: toggle VAAI counters, VAAI latencies"),
+    ("s", "set the seconds between samples"),
+    ("#", "set the number of devices shown"),
+    ("r w", "sort by reads or writes per second"),
+    ("R T", "sort by MB read or written per second"),
     ("N", "sort by name"),
-    ("W", "save the selection of fields for the next time and for batch mode"),
-    ("space, enter", "look at once"),
-    ("h ?", "this help"),
+    ("W", "save the selected fields, also for batch mode"),
+    ("space, enter", "take a sample now"),
+    ("h ?", "show this help"),
     ("q", "quit"),
 ];
 
@@ -125,7 +125,7 @@ impl Screen {
                 Typed::Done(text) => {
                     match text.parse() {
                         Ok(delay) if (MIN_DELAY..=86_400.0).contains(&delay) => self.delay = delay,
-                        _ => self.set_message(format!("{MIN_DELAY} to 86400 seconds are possible")),
+                        _ => self.set_message(format!("use {MIN_DELAY} to 86400 seconds")),
                     }
                     Action::Nothing
                 }
@@ -162,7 +162,7 @@ impl Screen {
             Key::Char('T') => Order::MbWritten,
             Key::Char('N') => Order::Name,
             Key::Char('c' | 'm' | 'd' | 'v' | 'n' | 'i' | 'p') => {
-                self.set_message("this host has disks alone: u is its screen, h helps");
+                self.set_message("only the disk device screen (u) is available; h shows help");
                 return Action::Nothing;
             }
             _ => return Action::Nothing,
@@ -229,7 +229,7 @@ impl Screen {
 }
 
 fn help_lines() -> Vec<Line<'static>> {
-    let mut lines = vec![Line::raw("esxtop of a simulated host: the keys"), Line::raw("")];
+    let mut lines = vec![Line::raw("esxtop of a simulated host: keys"), Line::raw("")];
     lines.extend(SCREEN_KEYS.iter().map(|(keys, what)| Line::raw(format!("  {keys:14} {what}"))));
     lines.push(Line::raw(""));
     lines.push(Line::raw("Hit any key to continue:"));

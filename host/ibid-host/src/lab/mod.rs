@@ -63,7 +63,7 @@ pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
         LabVerb::Run(args) => tokio::select! {
             result = measure(args) => result,
             // What the lab has started goes with the values that are dropped here.
-            Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted: the report has what was done until then".to_owned())),
+            Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted; the report has the experiments that were complete".to_owned())),
         },
     }
 }
@@ -106,7 +106,9 @@ fn begin_failed(error: LabError) -> Failure {
         LabError::Usage { message, hint } => Failure::Usage { message, hint },
         LabError::Connect(error) => Failure::Connect(error),
         LabError::Url(error) => Failure::Url(error),
-        LabError::Array { .. } => Failure::usage(error.to_string(), "start it by hand and name it with --target"),
+        LabError::Array { .. } => {
+            Failure::usage(error.to_string(), "start the array by hand and pass its URL with --target")
+        }
         other => Failure::Wrong(other.to_string()),
     }
 }
@@ -115,5 +117,5 @@ fn begin_failed(error: LabError) -> Failure {
 fn verdict(report: &LabReport) -> Result<(), Failure> {
     let failed = report.outcomes.iter().filter(|outcome| matches!(outcome.ending, Ending::Failed(_)));
     let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(format!("failed: {}", failed.join(", ")))) }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(format!("experiments failed: {}", failed.join(", ")))) }
 }

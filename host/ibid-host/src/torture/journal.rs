@@ -95,12 +95,10 @@ pub(crate) enum Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum JournalError {
     /// The header is missing, torn, or of another program.
-    #[error("the file is not a torture journal")]
+    #[error("not a torture journal")]
     Header,
     /// The header is of another version, or of blocks of another size.
-    #[error(
-        "the journal is of version {version} with blocks of {block_bytes} bytes; this program reads version 1 with 512"
-    )]
+    #[error("journal has version {version} and blocks of {block_bytes} bytes, expected version 1 and 512 bytes")]
     Version {
         /// Found version.
         version: u32,
@@ -108,10 +106,10 @@ pub(crate) enum JournalError {
         block_bytes: u32,
     },
     /// A record that is not the last one is damaged.
-    #[error("record {0} of the journal is damaged")]
+    #[error("journal record {0} is damaged")]
     Damaged(usize),
     /// An answer without its command, a second answer, or a sequence that does not ascend.
-    #[error("record {0} of the journal does not follow from those before it")]
+    #[error("journal record {0} contradicts the records before it")]
     Order(usize),
 }
 

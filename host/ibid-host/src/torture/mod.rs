@@ -28,21 +28,21 @@ fn file_error(path: &Path) -> impl Fn(std::io::Error) -> Failure {
 fn journal_error(path: &Path) -> impl Fn(JournalError) -> Failure {
     let path = path.display().to_string();
     move |error| {
-        Failure::usage(format!("{path}: {error}"), "give the journal of an earlier torture of this unit, or a new name")
+        Failure::usage(format!("{path}: {error}"), "use the journal of an earlier run on this unit, or a new file name")
     }
 }
 
 /// The unit must be the one that the journal speaks of, as far as can be told.
 fn check_unit(unit: &LogicalUnit, header: &Header) -> Result<(), Failure> {
     if unit.block_bytes as usize != stamp::BLOCK {
-        let message = format!("the unit has blocks of {} bytes", unit.block_bytes);
-        return Err(Failure::usage(message, "the torture needs blocks of 512 bytes"));
+        let message = format!("unit has blocks of {} bytes", unit.block_bytes);
+        return Err(Failure::usage(message, "use a unit with blocks of 512 bytes"));
     }
     if header.blocks == 0 || header.blocks > model::MAX_BLOCKS {
-        return Err(Failure::usage("the region has no size that can be kept in mind", "choose a --span up to 4G"));
+        return Err(Failure::usage("region is empty or larger than 4 GiB", "use a --span of up to 4G"));
     }
     if header.first.checked_add(header.blocks).is_none_or(|end| end > unit.blocks) {
-        return Err(Failure::usage("the region passes the end of the unit", "choose a smaller --span or --off"));
+        return Err(Failure::usage("region exceeds the unit", "use a smaller --span or --off"));
     }
     Ok(())
 }

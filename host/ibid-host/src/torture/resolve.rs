@@ -32,10 +32,10 @@ impl std::fmt::Display for ResolvedOperation {
         let Operation { sequence, kind, lba, blocks } = self.operation;
         write!(f, "operation {sequence}, {kind:?} of {blocks} blocks at LBA {lba}, not acknowledged: ")?;
         match self.verdict {
-            Verdict::Applied => f.write_str("there"),
-            Verdict::NotApplied => f.write_str("not there"),
-            Verdict::Torn => f.write_str("half there"),
-            Verdict::Foreign { lba } => write!(f, "LBA {lba} holds neither what was there nor what it would have left"),
+            Verdict::Applied => f.write_str("applied"),
+            Verdict::NotApplied => f.write_str("not applied"),
+            Verdict::Torn => f.write_str("torn"),
+            Verdict::Foreign { lba } => write!(f, "LBA {lba} holds neither the old nor the new content"),
         }
     }
 }
@@ -57,8 +57,8 @@ pub(super) async fn resolve(
             lba += blocks;
         }
         let judged = model.classify(operation, &data);
-        let verdict = judged
-            .ok_or_else(|| Failure::Wrong(format!("operation {} is outside of its region", operation.sequence)))?;
+        let verdict =
+            judged.ok_or_else(|| Failure::Wrong(format!("operation {} is outside the region", operation.sequence)))?;
         resolved.push(ResolvedOperation { operation: *operation, verdict });
     }
     Ok(resolved)
@@ -69,7 +69,7 @@ pub(super) fn describe(model: &Model, lba: u64, block: &[u8]) -> String {
     let expected = model.stamps(lba, 1).and_then(|stamps| stamps.first().copied()).unwrap_or(Stamp::Unknown);
     match Stamp::read(model.header().seed, block) {
         Some(found) if found != expected => format!("LBA {lba} holds {found} instead of {expected}"),
-        Some(_) => format!("LBA {lba} holds {expected}, damaged"),
-        None => format!("LBA {lba} holds bytes of no operation instead of {expected}"),
+        Some(_) => format!("LBA {lba} holds a damaged copy of {expected}"),
+        None => format!("LBA {lba} holds unknown data instead of {expected}"),
     }
 }

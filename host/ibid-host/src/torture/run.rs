@@ -97,7 +97,7 @@ impl Torture {
 
     /// Notes the operation and makes its command.
     fn start(&mut self, operation: Operation) -> Result<Request, Failure> {
-        let impossible = || Failure::Wrong(format!("operation {} cannot follow", operation.sequence));
+        let impossible = || Failure::Wrong(format!("operation {} contradicts the journal", operation.sequence));
         let before = self.model.stamps(operation.lba, operation.blocks).ok_or_else(impossible)?.to_vec();
         let after = self.model.effect(&operation).ok_or_else(impossible)?;
         self.model.start(operation).ok_or_else(impossible)?;
@@ -251,7 +251,7 @@ impl Work for Torture {
             (Step::Change(operation), result) => self.answered(operation, result)?,
             (Step::Read { lba, .. }, Ok(data)) => self.check(lba, &data)?,
             (Step::Miscompare { lba }, Ok(_)) => {
-                return Err(Failure::Wrong(format!("COMPARE AND WRITE at LBA {lba} found what is not there")));
+                return Err(Failure::Wrong(format!("COMPARE AND WRITE at LBA {lba} matched data that is not there")));
             }
             (Step::Miscompare { .. }, Err(refusal)) if refusal.is_miscompare() => {}
             (Step::Miscompare { .. }, Err(refusal)) if refusal.is_unknown_command() => {
@@ -277,7 +277,7 @@ fn abilities(unit: &LogicalUnit) -> Abilities {
 /// Runs the verb.
 pub(crate) async fn run(args: &TortureArgs) -> Result<(), Failure> {
     if !(args.secs > 0.0 && args.secs <= 604_800.0) {
-        return Err(Failure::usage("--secs is out of range", "seconds up to a week are possible"));
+        return Err(Failure::usage("--secs is out of range", "use more than 0 and at most 604800 seconds"));
     }
     let (mut session, unit) = args.connection.open(&args.url).await?;
     let (journal, model) = open_journal(args, &unit)?;
@@ -312,9 +312,9 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
         outln!("{}", serde_json::to_string(&counts).map_err(|error| Failure::Wrong(error.to_string()))?);
     } else {
         let Counts { acknowledged, open, blocks_read, full, errors, target_gone, .. } = &counts;
-        let gone = if *target_gone { "; the target is gone" } else { "" };
+        let gone = if *target_gone { "; connection to the target lost" } else { "" };
         outln!(
-            "{acknowledged} operations acknowledged, {open} open, {full} without room, {blocks_read} blocks read, {errors} errors{gone}"
+            "{acknowledged} operations acknowledged, {open} open, {full} refused for lack of space, {blocks_read} blocks read, {errors} errors{gone}"
         );
     }
     result?;

@@ -124,11 +124,11 @@ fn print(args: &VerifyArgs, report: &Report) -> Result<(), Failure> {
         outln!("{}", serde_json::to_string(report).map_err(|error| Failure::Wrong(error.to_string()))?);
     } else {
         let Report { operations, blocks, open, applied, not_applied, in_pieces, wrong, .. } = report;
-        outln!("{operations} operations, {blocks} blocks compared, {wrong} wrong");
-        outln!("{open} operations were open: {applied} there, {not_applied} not there, {in_pieces} in pieces");
+        outln!("{operations} operations, {blocks} blocks compared, {wrong} errors");
+        outln!("{open} open operations: {applied} applied, {not_applied} not applied, {in_pieces} torn");
     }
     match &report.first_wrong {
         None => Ok(()),
-        Some(first) => Err(Failure::Wrong(format!("{} wrong: {first}", report.wrong))),
+        Some(first) => Err(Failure::Wrong(format!("{} errors, the first: {first}", report.wrong))),
     }
 }

@@ -68,7 +68,7 @@ impl Work for Comparison {
         };
         if let Some(byte) = first_difference(&expected, &data) {
             let lba = *lba + byte as u64 / u64::from(self.units[0].block_bytes);
-            return Err(Failure::Wrong(format!("the units differ from LBA {lba} of the first on")));
+            return Err(Failure::Wrong(format!("units differ at LBA {lba} of the first unit")));
         }
         self.tally.add(data.len() as u64);
         self.progress.add(data.len() as u64);
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &CompareArgs) -> Result<(), Failure> {
     let (first, unit) = args.connection.open(&args.first).await?;
     let (second, other) = args.connection.open(&args.second).await?;
     if unit.block_bytes != other.block_bytes {
-        return Err(Failure::usage("the units have blocks of different sizes", "compare units of one kind"));
+        return Err(Failure::usage("units have different block sizes", "use units with the same block size"));
     }
     let region = Region::of(&unit, args.first_off, args.size)?;
     let bytes = region.blocks * u64::from(unit.block_bytes);

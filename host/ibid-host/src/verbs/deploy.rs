@@ -115,7 +115,7 @@ pub(crate) async fn run(args: &DeployArgs) -> Result<(), Failure> {
     let (mut session, source) = args.connection.open(&args.source).await?;
     let same_target = args.source.portal == args.destination.portal && args.source.target == args.destination.target;
     if args.method == Method::Xcopy && !same_target {
-        return Err(Failure::usage("a copy within the array needs both units on one target", "try --method readwrite"));
+        return Err(Failure::usage("EXTENDED COPY needs both units on one target", "use --method readwrite"));
     }
     // Units of one target share the session, as they do at a host.
     let (second, destination) = if same_target {
@@ -140,14 +140,14 @@ fn plan(
     writer: Route,
 ) -> Result<Deployment, Failure> {
     if source.block_bytes != destination.block_bytes {
-        return Err(Failure::usage("the units have blocks of different sizes", "copy between units of one kind"));
+        return Err(Failure::usage("units have different block sizes", "use units with the same block size"));
     }
     let from = Region::of(&source, args.source_off, args.size)?;
     let bytes = from.blocks * u64::from(source.block_bytes);
     let to = Region::of(&destination, args.destination_off, Some(bytes))?;
     let overlaps = from.lba < to.lba + to.blocks && to.lba < from.lba + from.blocks;
     if source.lun == destination.lun && writer == 0 && overlaps {
-        return Err(Failure::usage("source and destination overlap", "choose another --destination-off"));
+        return Err(Failure::usage("source and destination ranges overlap", "use another --destination-off"));
     }
     let (chunk, limit) = match args.method {
         Method::Xcopy => (args.chunk.unwrap_or(CHUNK_XCOPY), 0),

@@ -117,7 +117,7 @@ impl Host {
 /// Runs the verb.
 pub(crate) async fn run(args: &LockArgs) -> Result<(), Failure> {
     if !(args.secs > 0.0 && args.secs <= 86_400.0) {
-        return Err(Failure::usage("--secs is out of range", "seconds up to a day are possible"));
+        return Err(Failure::usage("--secs is out of range", "use more than 0 and at most 86400 seconds"));
     }
     let mut hosts = Vec::new();
     for number in 0..args.hosts {
@@ -152,7 +152,7 @@ async fn open(args: &LockArgs, number: u16) -> Result<Host, Failure> {
         let probe = unit.compare_and_write(lba, [free.as_slice(), &free].concat().into(), false);
         match session.run(probe).await {
             Err(RunError::Refused(refusal @ CommandRefusal::Check(_))) if refusal.is_unknown_command() => {
-                return Err(Failure::usage("the target has no COMPARE AND WRITE", "try --method reserve"));
+                return Err(Failure::usage("target does not support COMPARE AND WRITE", "use --method reserve"));
             }
             result => result.map_err(Failure::command("COMPARE AND WRITE"))?,
         };
@@ -169,7 +169,7 @@ fn print(args: &LockArgs, meter: &Meter, conflicts: u64) -> Result<(), Failure> 
         return print_json(&report);
     }
     outln!(
-        "lock by {method}: {} hosts took and gave back {locks} locks in {} s, {locks_s} /s, {conflicts} conflicts, p99 {} us",
+        "lock by {method}: {} hosts, {locks} locks in {} s, {locks_s} /s, {conflicts} conflicts, p99 {} us",
         args.hosts,
         args.secs,
         lat_us.p99

@@ -28,7 +28,10 @@ const DATA_BYTES: u64 = 1 << 20;
 fn data_chunk(asked: Option<u64>) -> Result<u64, Failure> {
     let chunk = asked.unwrap_or(DATA_BYTES);
     if chunk > MAX_DATA_BYTES {
-        return Err(Failure::usage(format!("--chunk {chunk} is too large"), "commands that carry data take up to 16M"));
+        return Err(Failure::usage(
+            format!("--chunk {chunk} is too large"),
+            "use at most 16M for commands that carry data",
+        ));
     }
     Ok(chunk)
 }

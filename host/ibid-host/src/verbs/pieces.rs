@@ -17,8 +17,8 @@ impl Pieces {
     pub(crate) fn new(unit: &LogicalUnit, region: Region, chunk: u64, limit: u64) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
         if chunk < block || !chunk.is_multiple_of(block) {
-            let message = format!("--chunk {chunk} is no number of blocks of {block} bytes");
-            return Err(Failure::usage(message, "try --chunk 1M"));
+            let message = format!("--chunk {chunk} is not a multiple of the block size {block}");
+            return Err(Failure::usage(message, "use --chunk 1M"));
         }
         let limit = if limit == 0 { u64::MAX } else { limit };
         let piece = u32::try_from((chunk / block).min(limit)).unwrap_or(u32::MAX);

@@ -101,7 +101,7 @@ fn disk(text: &str) -> Result<DiskSpec, String> {
     if (1 << 20..=62 << 40).contains(&bytes) && bytes.is_multiple_of(512) {
         Ok(DiskSpec { bytes, format })
     } else {
-        Err("virtual disks have 1 MB to 62 TB, in whole sectors".to_owned())
+        Err("size is not between 1 MB and 62 TB in whole sectors".to_owned())
     }
 }
 

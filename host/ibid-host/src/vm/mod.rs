@@ -51,7 +51,10 @@ async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
             Err(error) => return Err(failed(name)(error)),
         }
     }
-    Err(Failure::usage(format!("there is no virtual machine '{name}'"), "ibid-host vm list shows all"))
+    Err(Failure::usage(
+        format!("virtual machine '{name}' does not exist"),
+        "run `ibid-host vm list` to list all virtual machines",
+    ))
 }
 
 async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
@@ -95,8 +98,8 @@ fn describe_transfer(report: &Report) -> String {
 async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<(), Failure> {
     let source = find(volumes, &args.source).await?;
     if deploy && !source.vmx().template {
-        let hint = format!("ibid-host vm clone {} NAME copies a machine", args.source);
-        return Err(Failure::usage(format!("'{}' is no template", args.source), hint));
+        let hint = format!("run `ibid-host vm clone {} NAME` to copy a virtual machine", args.source);
+        return Err(Failure::usage(format!("'{}' is not a template", args.source), hint));
     }
     let datastore = match &args.datastore {
         Some(label) => volumes.mount(label).await?,

@@ -37,8 +37,8 @@ pub(crate) fn parse_path(path: &str) -> Result<DatastorePath, Failure> {
         (None, None) => ("", ""),
     };
     if volume.is_empty() {
-        let hint = "write /vmfs/volumes/DATASTORE/FILE or '[DATASTORE] FILE'";
-        return Err(Failure::usage(format!("'{path}' names no datastore"), hint));
+        let hint = "use /vmfs/volumes/DATASTORE/FILE or '[DATASTORE] FILE'";
+        return Err(Failure::usage(format!("path '{path}' has no datastore name"), hint));
     }
     Ok(DatastorePath { volume: volume.to_owned(), file: file.trim_matches('/').to_owned() })
 }
@@ -101,8 +101,8 @@ impl Volumes {
             }
         }
         Err(Failure::usage(
-            format!("the host has no datastore '{volume}'"),
-            "ibid-host claim finds devices; vmkfstools -C makes a datastore",
+            format!("no device of the host has a datastore '{volume}'"),
+            "run `ibid-host claim URL` to find devices or `ibid-host vmkfstools -C` to create a datastore",
         ))
     }
 

@@ -92,14 +92,14 @@ fn size(text: &str) -> Result<u64, String> {
         "m" => 1 << 20,
         "g" => 1 << 30,
         "t" => 1 << 40,
-        _ => return Err(format!("'{text}' is not a size: write a number and b, s, k, m, g or t")),
+        _ => return Err(format!("'{text}' is not a size: use a number and b, s, k, m, g or t")),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
     // 62 TB is the most that ESXi makes.
     let limit = 62 << 40;
     match bytes {
         Some(bytes) if (1 << 20..=limit).contains(&bytes) && bytes.is_multiple_of(512) => Ok(bytes),
-        _ => Err("virtual disks have 1 MB to 62 TB, in whole sectors".to_owned()),
+        _ => Err("size is not between 1 MB and 62 TB in whole sectors".to_owned()),
     }
 }
 

@@ -48,7 +48,10 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     if let Some(from) = &args.rename {
         let (other, from) = volumes.open(from).await?;
         if other.info().uuid != datastore.info().uuid {
-            return Err(Failure::usage("the datastores differ", "clone with -i, then delete with -U"));
+            return Err(Failure::usage(
+                "source and destination are on different datastores",
+                "clone with -i, then delete with -U",
+            ));
         }
         return VirtualDisk::rename(&datastore, &from, &file).await.map_err(failed("Failed to rename"));
     }
@@ -144,8 +147,8 @@ async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> R
 async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Result<(), Failure> {
     let info = datastore.info();
     if info.mode == Mode::V6 {
-        let hint = format!("esxcli storage vmfs unmap -l {}", info.label);
-        return Err(Failure::usage("vmkfstools -y is for VMFS 5", hint));
+        let hint = format!("run `ibid-host esxcli storage vmfs unmap -l {}`", info.label);
+        return Err(Failure::usage("vmkfstools -y supports VMFS 5 only", hint));
     }
     let space = datastore.space().await.map_err(failed(&info.label))?;
     let random: [u8; 6] =

@@ -108,16 +108,16 @@ fn keys_do_what_help_says() {
     assert_eq!(press(&mut screen, "s2.5\n").last(), Some(&Action::Nothing));
     assert_eq!(screen.delay, 2.5);
     press(&mut screen, "s0\n");
-    assert_eq!((screen.delay, lines(&screen, 80)[1].as_str()), (2.5, "0.5 to 86400 seconds are possible"));
+    assert_eq!((screen.delay, lines(&screen, 80)[1].as_str()), (2.5, "use 0.5 to 86400 seconds"));
     press(&mut screen, "s7");
     assert_eq!(lines(&screen, 80)[1], "Change delay from 2.5 second(s) to: 7");
     screen.press(Key::Backspace);
     screen.press(Key::Escape);
     assert_eq!(screen.delay, 2.5);
     press(&mut screen, "h");
-    assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: the keys");
+    assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: keys");
     press(&mut screen, "xn");
-    assert_eq!(lines(&screen, 80)[1], "this host has disks alone: u is its screen, h helps");
+    assert_eq!(lines(&screen, 80)[1], "only the disk device screen (u) is available; h shows help");
     assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Action::Quit], Action::Quit));
 }
 
