@@ -1,29 +1,29 @@
-//! The command line: what all verbs share.
+//! Command-line options that several verbs share.
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use initiator::{InitiatorConfig, LogicalUnit, Session, TargetRecord, Url};
 use iscsi::Digests;
 
-/// Who we are and how the session is negotiated.
+/// Initiator name and session parameters to negotiate.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectionArgs {
-    /// The initiator name to log in with
+    /// Initiator name to log in with
     #[arg(long, value_name = "IQN", default_value = "iqn.2026-11.org.ibid:host", env = "IBID_HOST_IQN")]
     pub(crate) initiator: String,
-    /// Ask for header digests (CRC32C)
+    /// Request header digests (CRC32C)
     #[arg(long)]
     pub(crate) header_digest: bool,
-    /// Ask for data digests (CRC32C)
+    /// Request data digests (CRC32C)
     #[arg(long)]
     pub(crate) data_digest: bool,
-    /// Offer CHAP with MD5 only, for targets that know nothing else or take SHA-256 for SHA-1, as tgt does
+    /// Offer CHAP with MD5 only (for targets such as tgt)
     #[arg(long)]
     pub(crate) chap_md5: bool,
-    /// Ask for ImmediateData=No: no data travel with a command
+    /// Request ImmediateData=No: send no data with the command
     #[arg(long)]
     pub(crate) no_immediate: bool,
-    /// Ask for InitialR2T=Yes: no data travel before the target asks for them
+    /// Request InitialR2T=Yes: send data only after an R2T
     #[arg(long)]
     pub initial_r2t: bool,
     /// FirstBurstLength to offer
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// How to log in at a URL.
+    /// Returns the login configuration for `url`.
     pub(crate) fn config(&self, url: &Url) -> Result<InitiatorConfig, Failure> {
         let length = |bytes: u64, option: &str| {
             let fits = u32::try_from(bytes).ok().filter(|bytes| (512..1 << 24).contains(bytes));
@@ -56,7 +56,9 @@ impl ConnectionArgs {
         Digests { header: self.header_digest, data: self.data_digest }
     }
 
-    /// Logs in. Digests that were asked for must be in force: a measurement without them would be another one.
+    /// Logs in to the target of `url`.
+    /// Fails if the target declines a requested digest, because a measurement without digests is
+    /// not comparable.
     pub(crate) async fn connect(&self, url: &Url) -> Result<Session, Failure> {
         if url.target.is_empty() {
             let hint = "run `ibid-host targets URL` to list the targets of a portal";
@@ -73,41 +75,44 @@ impl ConnectionArgs {
         Ok(session)
     }
 
-    /// Logs in and asks what the logical unit is.
+    /// Logs in and reads the properties of the logical unit.
     pub(crate) async fn open(&self, url: &Url) -> Result<(Session, LogicalUnit), Failure> {
         let mut session = self.connect(url).await?;
         let unit = session.open_unit(url.lun).await.map_err(Failure::command(format!("LUN {}", url.lun)))?;
         Ok((session, unit))
     }
 
-    /// The targets behind a portal, and where each is to be had.
+    /// Returns the targets that a portal reports, with their addresses.
     pub(crate) async fn discover(&self, url: &Url) -> Result<Vec<TargetRecord>, Failure> {
         Ok(Session::discover(&self.config(url)?).await?)
     }
 }
 
-/// What the blocks of a load hold.
+/// Content of the blocks that a load writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pattern {
     /// Zeros
     Zero,
     /// Bytes that neither compress nor repeat
     Random,
-    /// Each 4 KiB half random, half zeros
+    /// Random first half and zero second half of each 4 KiB
     Mixed,
 }
 
-/// A run of bytes of a logical unit, as blocks.
+/// A range of logical blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// First block.
     pub(crate) lba: u64,
-    /// Number of blocks.
     pub(crate) blocks: u64,
 }
 
 impl Region {
-    /// The region of `size` bytes (all that is left of the unit, without) from `offset`.
+    /// Converts `size` bytes from byte `offset` to blocks; without `size`, up to the end of the
+    /// unit.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the range is empty, is not block-aligned or passes the end of the unit.
     pub(crate) fn of(unit: &LogicalUnit, offset: u64, size: Option<u64>) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
         let capacity = unit.blocks.saturating_mul(block);
@@ -124,7 +129,7 @@ impl Region {
     }
 }
 
-/// A size on the command line: `4K`, `1.5GiB`.
+/// Parses a size from the command line, such as `4K` or `1.5GiB`.
 pub(crate) fn size(text: &str) -> Result<u64, types::CapacityError> {
     types::parse_capacity(text)
 }

@@ -1,62 +1,52 @@
-//! How a verb fails, and what the shell and the user are told: exit code 2 when it could not begin (wrong usage, no
-//! connection, login refused), 1 when commands or checks failed on the way.
+//! Errors of verbs, their exit codes and hints.
+//! Exit code 2 means that the verb could not start (usage, connection, login); 1 means that
+//! commands or checks failed.
 
 use esxi_host::HostError;
 use initiator::{CommandRefusal, ConnectError, RunError, SessionError, UrlError};
 use multipath::OpenError;
 use thiserror::Error;
 
-/// Why a verb did not end well.
+/// Why a verb failed.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
-    /// The command line asks for something impossible.
+    /// The command line is invalid.
     #[error("{message}")]
-    Usage {
-        /// What is wrong.
-        message: String,
-        /// What to do.
-        hint: String,
-    },
-    /// No session with the target.
+    Usage { message: String, hint: String },
+    /// The session with the target could not be established.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A URL is wrong.
+    /// A URL is invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The simulated host could not do it.
+    /// The simulated host failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The session ended.
+    /// The session ended unexpectedly.
     #[error("session ended: {0}")]
     Session(#[from] SessionError),
-    /// A command was refused.
+    /// The target rejected a command.
     #[error("{what}: {refusal}")]
     Refused {
-        /// The command, and where.
+        /// The command and its address.
         what: String,
-        /// The target's answer.
         refusal: CommandRefusal,
     },
-    /// Data or counts are not what they should be.
+    /// Data or counters differ from the expected values, or an internal step failed.
     #[error("{0}")]
     Wrong(String),
     /// A file could not be read or written.
     #[error("{path}: {error}")]
-    File {
-        /// The file.
-        path: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    File { path: String, error: std::io::Error },
 }
 
 impl Failure {
-    /// A usage error with its hint.
+    /// Creates a usage error with its hint.
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
     }
 
-    /// A command that was refused, or whose session ended.
+    /// Returns a function that converts the error of a command; `what` names the command.
     pub(crate) fn command(what: impl Into<String>) -> impl FnOnce(RunError) -> Self {
         |error| match error {
             RunError::Refused(refusal) => Self::Refused { what: what.into(), refusal },
@@ -64,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } | Self::Connect(_) | Self::Url(_) | Self::File { .. } => 2,
@@ -74,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// What the user may do about it.
+    /// Returns what the user can do about the failure.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => Some(hint.clone()),

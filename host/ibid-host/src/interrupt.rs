@@ -1,8 +1,8 @@
-//! When the user, or the system, wants the program to end.
+//! Signals that ask the program to stop.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns when the program is told to stop: by Ctrl-C, or by whoever ends it (SIGTERM), or when its terminal goes away (SIGHUP).
+/// Returns on SIGINT (Ctrl-C), SIGTERM or SIGHUP (closed terminal).
 pub(crate) async fn stop_requested() -> std::io::Result<()> {
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     tokio::select! {

@@ -1,6 +1,7 @@
-//! `ibid-host`: a host's end of the array, as a program. Loads that measure, verbs that compare an offload with the work it
-//! saves, and a torture that knows what every block must hold. It speaks iSCSI and shares no code with the array but the
-//! words of the wire.
+//! The program `ibid-host`: the host side of a block array.
+//! It has load generators, verbs that compare an offload with the same work done by the host, and a
+//! stress test that knows the expected content of every block. It talks iSCSI and shares no code
+//! with the array except the wire formats.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, reason = "a closed pipe must not cause a panic: see out")]
 
@@ -54,47 +55,47 @@ struct VmArgs {
 enum Verb {
     /// ESXi's command line: storage, iscsi, system settings
     Esxcli(OnHost<esx::EsxcliArgs>),
-    /// Show or change an advanced setting in ESXi's other language
+    /// Show or change an advanced setting (legacy esxcfg-advcfg syntax)
     #[command(name = "esxcfg-advcfg")]
     Advcfg(OnHost<esx::AdvcfgArgs>),
-    /// Datastores and virtual disks, as ESXi's vmkfstools makes, copies and changes them
+    /// Manage datastores and virtual disks (vmkfstools syntax)
     Vmkfstools(Box<OnHost<vmkfstools::VmkfstoolsArgs>>),
-    /// Virtual machines on datastores
+    /// Manage virtual machines on datastores
     Vm(OnHost<VmArgs>),
     /// Compare the simulated host with the array's best practices
     Check(OnHost<esx::check::CheckArgs>),
-    /// Watch what the simulated host does to its devices
+    /// Show device statistics of the simulated host (esxtop screens)
     Esxtop(OnHost<esxtop::EsxtopArgs>),
     /// Claim devices for the simulated host
     Claim(OnHost<esx::ClaimArgs>),
-    /// Give devices of the simulated host up
+    /// Release devices of the simulated host
     Unclaim(OnHost<esx::UnclaimArgs>),
-    /// Repeat the experiments of the documents and write a report
+    /// Repeat the published VAAI experiments and write a report
     #[command(subcommand)]
     Lab(lab::LabVerb),
     /// Check the datastore of a device (vSphere On-disk Metadata Analyzer)
     Voma(OnHost<cluster::VomaArgs>),
-    /// Let many hosts fight for one datastore over real iSCSI, and die
+    /// Stress one datastore from many hosts over iSCSI, with host crashes
     DatastoreTorture(cluster::DatastoreTortureArgs),
     /// Measure one kind of command in a closed loop
     Bench(bench::BenchArgs),
-    /// List the targets behind a portal
+    /// List the targets of a portal
     Targets(targets::TargetsArgs),
-    /// Copy a disk, by EXTENDED COPY or through the host
+    /// Copy a disk with EXTENDED COPY or through the host
     Deploy(deploy::DeployArgs),
-    /// Clear a disk, by WRITE SAME or by writing zeros
+    /// Clear a disk with WRITE SAME or by writing zeros
     Zero(zero::ZeroArgs),
-    /// Take and give back locks as many hosts, by COMPARE AND WRITE or by reservation
+    /// Measure locking from many hosts with COMPARE AND WRITE or RESERVE
     Lock(lock::LockArgs),
-    /// Give space back, by UNMAP or by writing zeros
+    /// Free space with UNMAP or by writing zeros
     Reclaim(reclaim::ReclaimArgs),
-    /// Write data that a seed determines
+    /// Write data derived from a seed
     Fill(fill::FillArgs),
-    /// Check the data of `fill`
+    /// Check the data that `fill` wrote
     Verify(fill::ContentArgs),
     /// Compare two disks
     Compare(compare::CompareArgs),
-    /// Load a disk with operations of all kinds, noting each, until told to stop or the target is gone
+    /// Stress a disk with all kinds of commands, recorded in a journal
     Torture(torture::TortureArgs),
     /// Check a disk against the journal of `torture`
     TortureVerify(torture::VerifyArgs),
@@ -129,7 +130,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
 
 fn main() -> ExitCode {
     let cli: Cli = usage::parse();
-    // One thread: the load of one connection fits there, and the cores are the array's when both share a machine.
+    // One thread is enough for the load of one connection. The other cores are left to the array if
+    // both run on the same machine.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

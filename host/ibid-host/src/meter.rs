@@ -1,10 +1,10 @@
-//! Latencies and rates: what a measurement found, as numbers and as text.
+//! Latency histograms and their summary.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Longest latency that is told apart: a minute.
+/// Longest latency that is recorded exactly: one minute.
 const MAX_NS: u64 = 60_000_000_000;
 
 /// A latency histogram with three significant digits, in nanoseconds.
@@ -13,39 +13,36 @@ pub(crate) struct Meter {
     histogram: Histogram<u64>,
 }
 
-/// A distribution of latencies, in microseconds.
+/// Summary of a latency distribution, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Latency {
-    /// Mean.
     pub(crate) mean: f64,
-    /// Median.
     pub p50: f64,
-    /// 99 of a hundred are no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of a thousand are no longer.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// The longest.
     pub(crate) max: f64,
 }
 
 impl Meter {
-    /// A meter that has seen nothing.
+    /// Creates an empty histogram.
     pub(crate) fn new() -> Result<Self, hdrhistogram::CreationError> {
         Ok(Self { histogram: Histogram::new_with_bounds(1, MAX_NS, 3)? })
     }
 
-    /// Takes note of one latency.
+    /// Records one latency.
     #[inline]
     pub(crate) fn record(&mut self, latency: Duration) {
         self.histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(MAX_NS).max(1));
     }
 
-    /// How many were noted.
+    /// Returns the number of recorded latencies.
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The distribution.
+    /// Returns the summary; all zeros if nothing was recorded.
     pub(crate) fn latency(&self) -> Latency {
         if self.histogram.is_empty() {
             return Latency::default();
@@ -61,7 +58,7 @@ impl Meter {
     }
 }
 
-/// One decimal is more than a measurement is worth.
+/// Rounds to one decimal, which is finer than the measurement.
 pub(crate) fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,21 +1,23 @@
-//! The closed loop under every verb: a number of slots, each with one command open at a time, until the work is done.
+//! The closed loop of every verb: a number of slots with one open command each.
 
 use crate::failure::Failure;
 use initiator::{Completion, Request, Session};
 
-/// Which of the loop's sessions carries a request.
+/// Index of the session that carries a request.
 pub(crate) type Route = usize;
 
-/// What the loop is to do. One owner of all state: the loop calls one method at a time.
+/// A source of commands. The loop makes one call at a time, so the work owns its state without
+/// locks.
 pub(crate) trait Work {
-    /// The next command for a free slot; `None` leaves it free until another command has ended.
+    /// Returns the next command for a free slot; `None` leaves the slot free until another command
+    /// completes.
     fn next(&mut self, slot: usize) -> Option<(Route, Request)>;
 
-    /// A slot's command has ended.
+    /// Handles the completion of a slot's command.
     fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure>;
 }
 
-/// How often a command is sent again that the target did not begin, before its refusal is handed to the work.
+/// How often a command is resent that the target refused before starting it (busy, unit attention).
 const MAX_RETRIES: u32 = 1000;
 
 struct Slot {
@@ -23,7 +25,7 @@ struct Slot {
     retries: u32,
 }
 
-/// Runs `work` with `depth` slots, until all slots are free and none gets a command any more.
+/// Runs `work` with `depth` slots until all slots are free and no slot gets a command.
 pub(crate) async fn pump(sessions: &mut [Session], depth: usize, work: &mut impl Work) -> Result<(), Failure> {
     let mut slots: Vec<Slot> = (0..depth).map(|_| Slot { open: None, retries: 0 }).collect();
     loop {
@@ -36,7 +38,8 @@ pub(crate) async fn pump(sessions: &mut [Session], depth: usize, work: &mut impl
             return Ok(());
         }
         let mut next = Some(next_completion(sessions).await?);
-        // All that one receive has brought is answered before the next send: one system call each for many commands.
+        // All completions of one receive are handled before the next send, so that many commands
+        // share a system call.
         while let Some((route, completion)) = next {
             complete(sessions, &mut slots, work, completion)?;
             next = ready(sessions, route);

@@ -1,4 +1,4 @@
-//! The torture against targets that die in every way: what is lost or half done must be found, and nothing else.
+//! Tests that `torture-verify` finds every lost or torn write of a failing target, and nothing else.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
@@ -13,7 +13,7 @@ use support::{LBA_LEN, Reply, Served, Target};
 /// Blocks of the region: 4 MiB.
 const BLOCKS: u64 = 8192;
 
-/// A journal of one test's own.
+/// A journal file that is removed on drop.
 struct Journal(PathBuf);
 
 impl Journal {
@@ -48,12 +48,12 @@ fn verify(served: &Served, journal: &Journal) -> (i32, Value, String) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
 }
 
-/// True for the commands that change blocks.
+/// Returns true for commands that change blocks.
 fn changes(task: &TargetCommand) -> bool {
     matches!(task.cdb[0], 0x8a | 0x93 | 0x42 | 0x83 | 0x89)
 }
 
-/// A target that answers `count` changes and then says `last` to the next one, once.
+/// Returns a target that executes `count` changes and answers the next one with `last`.
 fn dying(count: usize, last: fn() -> Reply) -> Served {
     let mut left = Some(count);
     Target::scripted(BLOCKS, move |task| match &mut left {
@@ -110,7 +110,8 @@ fn every_acknowledged_block_that_changes_is_found() {
 
 #[test]
 fn a_write_that_is_half_there_is_found() {
-    // Half of each write, then the end: the first write of more than one block tells.
+    // After 150 changes, the first write of several blocks is applied by half and the connection
+    // closed.
     let mut left = 150;
     let served = Target::scripted(BLOCKS, move |task| {
         left -= usize::from(changes(task) && left > 0);
@@ -122,7 +123,7 @@ fn a_write_that_is_half_there_is_found() {
     let (code, report, said) = verify(&served, &journal);
     assert_eq!((code, report["in_pieces"].as_u64()), (1, Some(1)), "{report}");
     assert!(said.contains("not acknowledged: torn"), "{said}");
-    // Going on over such a disk would hide it.
+    // The load must not continue on such a disk, because that would hide the error.
     let output = run("torture", &served, &journal, &["--secs", "0.1"]);
     assert_eq!(output.status.code(), Some(1));
 }
@@ -133,7 +134,7 @@ fn a_write_that_is_acknowledged_and_dropped_is_found() {
     let served = Target::scripted(BLOCKS, move |task| {
         writes += usize::from(task.cdb[0] == 0x8a);
         match std::mem::replace(&mut dropped, writes == 60 && task.cdb[0] == 0x8a) {
-            // One command at a time: what comes after the dropped write is the next one.
+            // With one open command at a time, this is the first one after the dropped write.
             true => Reply::Hangup,
             false if dropped => Reply::Answer(iscsi::target_connection::CommandCompletion::good()),
             false => Reply::Disk,
@@ -143,7 +144,7 @@ fn a_write_that_is_acknowledged_and_dropped_is_found() {
     let journal = Journal::new("dropped");
     let output = run("torture", &served, &journal, &["--until-killed", "--span", "4M", "--qd", "1"]);
     assert!(output.status.success());
-    // Whether the block is called lost or the operation over it half there, it is not passed.
+    // The check fails either way: the block is lost, or the operation that covers it is torn.
     assert_eq!(verify(&served, &journal).0, 1);
 }
 

@@ -1,4 +1,4 @@
-//! The program, run as a user runs it, against a disk in memory.
+//! Runs the program as a user would, against a disk in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
@@ -12,14 +12,14 @@ fn run(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(words).env_remove("IBID_HOST_IQN").output().unwrap()
 }
 
-/// Runs a verb that must end well, and reads its JSON.
+/// Runs a verb that must succeed and returns its JSON output.
 fn json(words: &[&str]) -> Value {
     let output = run(&[words, &["--json"]].concat());
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs a verb that must fail with `code`, and reads what it says.
+/// Runs a verb that must fail with exit code `code` and returns its stderr.
 fn fails(words: &[&str], code: i32) -> String {
     let output = run(words);
     let words = format!("{words:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -191,7 +191,7 @@ fn a_reader_that_goes_away_ends_nothing() {
 
 #[test]
 fn what_could_not_be_written_is_told() {
-    // Every write there fails, as it does on a disk that is full.
+    // Every write to this device fails as on a full disk.
     #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test gives the program an output")]
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(["lab", "list"]).stdout(full).output().unwrap();

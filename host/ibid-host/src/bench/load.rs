@@ -1,4 +1,4 @@
-//! The load itself: which command comes next, and what its answer means.
+//! Chooses the commands of a benchmark load and evaluates their results.
 
 use super::args::{BenchArgs, Op};
 use crate::cli::{Pattern, Region};
@@ -11,7 +11,7 @@ use platform::clock;
 use std::time::{Duration, Instant};
 use testing::SplitMix64;
 
-/// After so many failed commands the load stops: the rest would fail too.
+/// The load stops after more failed commands than this, because the rest would fail too.
 const MAX_ERRORS: u64 = 1000;
 
 /// A closed loop of one kind of command.
@@ -19,9 +19,9 @@ pub(super) struct Load {
     unit: LogicalUnit,
     op: Op,
     region: Region,
-    /// Blocks a command.
+    /// Blocks per command.
     blocks: u32,
-    /// Commands that fit side by side into the region, or into half of it for copies.
+    /// Number of command-sized chunks in the region; for copies, in its first half.
     chunks: u64,
     depth: u64,
     seq: bool,
@@ -30,9 +30,9 @@ pub(super) struct Load {
     random: SplitMix64,
     position: u64,
     buffers: Vec<Buffers>,
-    /// With [`Op::Caw`], which chunks hold the slot's data at present; the others hold zeros.
+    /// With [`Op::Caw`]: true for chunks that hold the slot's data, false for chunks of zeros.
     written: Vec<bool>,
-    /// Numbers what is written: an array that finds repetitions must find none.
+    /// Makes every written page unique, so that the array cannot deduplicate the load.
     stamps: Stamps,
     started: Vec<Option<(Instant, u64)>>,
     measure_from: Instant,
@@ -43,12 +43,13 @@ pub(super) struct Load {
     pub(super) first_error: Option<String>,
 }
 
-/// What a slot sends. Made once: the load generator must cost less than what it measures.
+/// Payloads of one slot. They are built once, because the load generator must be cheaper than what
+/// it measures.
 struct Buffers {
     data: Bytes,
-    /// Zeros, then the data: COMPARE AND WRITE of a chunk that holds zeros.
+    /// Zeros, then the data: the payload of COMPARE AND WRITE for a chunk that holds zeros.
     set: Bytes,
-    /// The data, then zeros.
+    /// The data, then zeros: the payload for a chunk that holds the data.
     clear: Bytes,
 }
 
@@ -66,7 +67,8 @@ impl Load {
         let halves = if args.op == Op::Xcopy { 2 } else { 1 };
         let chunks = region.blocks / halves / u64::from(blocks);
         let depth = u64::from(args.qd);
-        // Slots of a COMPARE AND WRITE load keep to chunks of their own, so that each knows what it will find.
+        // Each slot of a COMPARE AND WRITE load has its own chunks, so that their content is
+        // predictable.
         if chunks == 0 || (args.op == Op::Caw && chunks < depth) {
             return Err(Failure::usage("--span is too small for this --size and --qd", "raise --span or lower --size"));
         }
@@ -102,7 +104,7 @@ impl Load {
     }
 
     fn chunk(&mut self, slot: usize) -> u64 {
-        // With COMPARE AND WRITE, slot s has the chunks s, s + depth, s + 2 depth and so on.
+        // With COMPARE AND WRITE, slot s uses the chunks s, s + depth, s + 2 depth and so on.
         let own = self.op == Op::Caw;
         let count = if own { (self.chunks - slot as u64).div_ceil(self.depth) } else { self.chunks };
         let drawn = if self.seq {
@@ -182,7 +184,8 @@ impl Work for Load {
     fn done(&mut self, slot: usize, completion: Completion) -> Result<(), Failure> {
         let now = clock::now();
         let Some((started, chunk)) = self.started[slot].take() else { return Ok(()) };
-        // What began in the warm-up or ended late is not measured, but its failure counts.
+        // Commands that started during warm-up or ended late are not measured, but their errors
+        // count.
         if self.is_good(chunk, completion) && started >= self.measure_from && now <= self.end {
             self.meter.record(now - started);
         }
@@ -201,7 +204,7 @@ impl Buffers {
         let mut data = vec![0; bytes];
         let pattern = match args.op {
             Op::Zero | Op::ZeroUnmap => Pattern::Zero,
-            // A zero written over a zero would prove nothing.
+            // Comparing zeros and writing zeros would not detect a lost write.
             Op::Caw | Op::CawMiss => Pattern::Random,
             _ => args.pattern,
         };
@@ -215,14 +218,14 @@ impl Buffers {
     }
 }
 
-/// Makes each page that is written another one, for the price of a copy.
+/// Numbers the pages of written data, so that no two pages are equal. Costs one copy of the data.
 struct Stamps {
     is_on: bool,
     next: u64,
 }
 
 impl Stamps {
-    /// The data with a number of its own in each 4 KiB.
+    /// Returns a copy of the data with a new number in each 4 KiB page.
     fn fresh(&mut self, data: &Bytes) -> Bytes {
         if !self.is_on {
             return data.clone();

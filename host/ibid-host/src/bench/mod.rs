@@ -1,4 +1,4 @@
-//! `ibid-host bench`: one kind of command in a closed loop, and how fast it was answered.
+//! `ibid-host bench`: measures one kind of command in a closed loop.
 
 mod args;
 mod load;
@@ -12,7 +12,8 @@ pub(crate) use args::{BenchArgs, Op};
 use initiator::{LogicalUnit, Session};
 use load::Load;
 
-/// Largest region of a COMPARE AND WRITE load: it must be zeroed before, and its content is remembered.
+/// Largest region of a COMPARE AND WRITE load, because the region is zeroed first and its content
+/// kept in memory.
 const MAX_CAW_BYTES: u64 = 1 << 30;
 
 /// Runs the verb.
@@ -58,7 +59,7 @@ fn region(args: &BenchArgs, unit: &LogicalUnit) -> Result<Region, Failure> {
     Region::of(unit, args.off, Some(span / block * block))
 }
 
-/// A logout that fails changes nothing of what was measured.
+/// Ends the session. A failed logout does not invalidate the measurement, so its error is ignored.
 async fn logout(session: Session) {
     let _ = session.logout().await;
 }

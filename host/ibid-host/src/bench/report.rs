@@ -1,4 +1,4 @@
-//! What a load found: a table for people, one JSON object for programs.
+//! The result of a benchmark load, printed as a table or as one JSON object.
 
 use super::args::{BenchArgs, Op};
 use super::load::Load;

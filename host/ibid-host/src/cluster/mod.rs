@@ -1,4 +1,4 @@
-//! The datastore's own verbs: its check in ESXi's word, and its long tests.
+//! Verbs of the cluster file system: `voma`, which checks a datastore, and long-running tests.
 
 mod torture;
 mod voma;
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) use torture::{DatastoreTortureArgs, torture};
 pub(crate) use voma::{VomaArgs, voma};
 
-/// One line of JSON on stdout.
+/// Prints one line of JSON.
 fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(value).map_err(|error| Failure::Wrong(error.to_string()))?;
     outln!("{line}");

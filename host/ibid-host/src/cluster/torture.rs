@@ -1,4 +1,5 @@
-//! `datastore-torture`: many hosts that fight for the files of one datastore over real iSCSI, and die now and then.
+//! `datastore-torture`: many hosts contend for the files of one datastore over iSCSI, and crash at
+//! random.
 
 use super::print_json;
 use crate::cli::ConnectionArgs;
@@ -16,28 +17,28 @@ use std::time::Duration;
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DatastoreTortureArgs {
-    /// iscsi://[user%password@]host[:port]/target-iqn/lun; a datastore is made there, all that the LUN held is lost
+    /// LUN to use (iscsi://host[:port]/iqn/lun); its content is lost
     #[arg(long)]
     url: Url,
-    /// Hosts, each with sessions of its own
+    /// Number of hosts, each with its own sessions
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=63))]
     hosts: u16,
-    /// For how long
+    /// Duration in seconds
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Mean time between host crashes (ms)
+    /// Mean time between host crashes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     crash_interval: u64,
-    /// Lock by reserving the whole LUN instead of by ATS
+    /// Lock with RESERVE of the LUN instead of ATS
     #[arg(long)]
     no_ats: bool,
-    /// Decides what the hosts do
+    /// Seed of the hosts' actions
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Even when the LUN carries a datastore that another program made
+    /// Overwrite a datastore that another program created
     #[arg(long)]
     force: bool,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -87,12 +88,12 @@ pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> 
     }
 }
 
-/// Opens the LUN for a host.
+/// Returns a function that opens the LUN for a host.
 fn connect(args: &DatastoreTortureArgs) -> Result<Connect, Failure> {
     let config = args.connection.config(&args.url)?;
     let lun = args.url.lun;
     Ok(Arc::new(move |_| {
-        // One name, many sessions: to the target each is a nexus of its own.
+        // All hosts use the same initiator name; the target sees each session as a separate nexus.
         let config = config.clone();
         Box::pin(async move {
             let paths = vec![PathConfig { config, lun }];

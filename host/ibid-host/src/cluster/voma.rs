@@ -1,4 +1,4 @@
-//! `voma`: the check of a datastore, read-only, in ESXi's word.
+//! `voma`: a read-only check of a datastore with the output of ESXi's `voma`.
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
@@ -7,30 +7,30 @@ use clap::{Args, ValueEnum};
 use datastore::{CheckReport, Runtime, TokioRuntime, check};
 use std::sync::Arc;
 
-/// What is to be checked.
+/// Module of `voma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Module {
-    /// The file system
+    /// VMFS file system
     Vmfs,
 }
 
-/// What is to be done.
+/// Function of `voma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Function {
-    /// Look, and change nothing
+    /// Check without changing anything
     Check,
 }
 
 /// Options of `voma`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VomaArgs {
-    /// What is checked
+    /// Module to check
     #[arg(short, long, value_enum, default_value_t = Module::Vmfs)]
     module: Module,
-    /// What is done
+    /// Function to run
     #[arg(short, long, value_enum, default_value_t = Function::Check)]
     func: Function,
-    /// The device, with its partition or without: naa.…:1
+    /// Device name, with or without its partition (naa.…:1)
     #[arg(short, long, value_name = "DEVICE")]
     device: String,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
     }
 }
 
-/// The report as `voma` writes one.
+/// Formats the report in the layout of `voma`.
 fn text(report: &CheckReport) -> String {
     let volume = &report.volume;
     let mut out =

@@ -1,4 +1,4 @@
-//! Finding devices: `esxcli iscsi adapter`, `esxcli storage core adapter rescan`, and `claim` and `unclaim` in one word.
+//! Device discovery: `esxcli iscsi adapter`, `esxcli storage core adapter`, `claim` and `unclaim`.
 
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use initiator::Url;
 /// `esxcli iscsi`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Iscsi {
-    /// The software initiator
+    /// Manage the software initiator
     #[command(subcommand)]
     Adapter(Adapter),
 }
@@ -21,7 +21,7 @@ pub(crate) enum Adapter {
     Get,
     /// Change the initiator
     Set(AdapterSet),
-    /// Where to look for targets
+    /// Manage discovery addresses
     #[command(subcommand)]
     Discovery(Discovery),
 }
@@ -29,13 +29,13 @@ pub(crate) enum Adapter {
 /// Options of `iscsi adapter set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AdapterSet {
-    /// The name that it logs in with
+    /// Initiator name to log in with
     #[arg(short, long, value_name = "IQN")]
     name: Option<String>,
-    /// VMkernel ports that are bound to it: each is a path to every port of an array
+    /// Number of bound VMkernel ports; each has a path to every array port
     #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=8))]
     ports: Option<u32>,
-    /// Offer CHAP with MD5 only, for targets that take SHA-256 for SHA-1, as tgt does
+    /// Offer CHAP with MD5 only (for targets such as tgt)
     #[arg(long, value_name = "BOOL")]
     chap_md5: Option<bool>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct AdapterSet {
 /// `esxcli iscsi adapter discovery`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Discovery {
-    /// Portals that tell their targets
+    /// Manage SendTargets discovery portals
     #[command(subcommand)]
     Sendtarget(SendTarget),
 }
@@ -53,13 +53,12 @@ pub(crate) enum Discovery {
 pub(crate) enum SendTarget {
     /// List the portals
     List,
-    /// Add a portal; its devices are claimed at the next rescan
+    /// Add a portal; the next rescan claims its devices
     Add(Address),
-    /// Remove a portal; what was claimed stays
+    /// Remove a portal; its devices stay claimed
     Remove(Address),
 }
 
-/// A portal.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Address {
     /// [user%password@]host[:port]
@@ -76,20 +75,20 @@ fn portal_url(text: &str) -> Result<Url, initiator::UrlError> {
 pub(crate) enum CoreAdapter {
     /// List the adapters
     List,
-    /// Look for devices at all portals
+    /// Claim the devices of all portals
     Rescan,
 }
 
 /// Options of `claim`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClaimArgs {
-    /// iscsi://PORTAL (all it shows), iscsi://PORTAL/IQN (one target), iscsi://PORTAL/IQN/LUN (one unit, this port only)
+    /// iscsi://PORTAL (all), iscsi://PORTAL/IQN or iscsi://PORTAL/IQN/LUN
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// VMkernel ports, each of them a path to every port of the array
+    /// Number of VMkernel ports; each has a path to every array port
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=8))]
     adapters: Option<u32>,
-    /// The name to log in with
+    /// Initiator name to log in with
     #[arg(long, value_name = "IQN", env = "IBID_HOST_IQN")]
     initiator: Option<String>,
 }
@@ -97,12 +96,12 @@ pub(crate) struct ClaimArgs {
 /// Options of `unclaim`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UnclaimArgs {
-    /// The devices, by their names
+    /// Device names
     #[arg(required = true, value_name = "NAME")]
     devices: Vec<String>,
 }
 
-/// Runs `esxcli iscsi`; what it prints.
+/// Runs `esxcli iscsi` and returns its output.
 pub(crate) fn iscsi(host: &Host, verb: &Iscsi, formatter: Formatter) -> Result<String, Failure> {
     let Iscsi::Adapter(verb) = verb;
     match verb {
@@ -148,7 +147,7 @@ fn adapters(host: &Host) -> Vec<Record> {
     (0..host.adapters()).map(describe).collect()
 }
 
-/// Runs `esxcli storage core adapter`; what it prints.
+/// Runs `esxcli storage core adapter` and returns its output.
 pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         CoreAdapter::List => Ok(formatter.print(&adapters(host))),
@@ -158,7 +157,7 @@ pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) 
                 let hint = "run `ibid-host esxcli iscsi adapter discovery sendtarget add --address HOST[:PORT]`";
                 return Err(Failure::usage("no discovery portal is configured", hint));
             }
-            // Without target and unit: a portal shows all that it has.
+            // The URL is cut to its portal, so that all targets and LUNs are claimed.
             let place = |url: &Url| {
                 let text = url.with_secrets();
                 text.split("//")
@@ -174,7 +173,7 @@ pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) 
     }
 }
 
-/// Runs `claim`; what it prints.
+/// Runs `claim` and returns its output.
 pub(crate) async fn claim(host: &Host, args: &ClaimArgs) -> Result<String, Failure> {
     if let Some(initiator) = &args.initiator {
         host.set_iqn(initiator)?;

@@ -1,5 +1,5 @@
-//! `ibid-host check`: the array's best practices for ESXi, compared with what the host really does. Each finding names the
-//! command that fixes it.
+//! `ibid-host check` compares the host with the array's best practices for ESXi.
+//! Each finding names the command that fixes it.
 
 use super::filesystem;
 use super::host_args::HostArgs;
@@ -12,29 +12,29 @@ use multipath::{PathPolicy, PathState, Primitive, Support};
 use serde::Serialize;
 use virtual_disk::reclaim::{DEFAULT_UNIT, logged_blocks};
 
-/// Ports that a device should be reached through: two on each of two controllers.
+/// Recommended number of array ports per device: two on each of two controllers.
 const MIN_PORTS: usize = 4;
-/// The transfer size that is best for EXTENDED COPY, in KiB: the most that ESXi can be set to.
+/// Recommended maximum transfer size of EXTENDED COPY, in KiB: the highest value that ESXi accepts.
 const BEST_TRANSFER_KIB: i64 = 16_384;
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CheckArgs {
-    /// One JSON array on stdout
+    /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// One practice, and how the host follows it.
+/// Result of checking one best practice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// `host`, or the device.
+    /// `host`, or the device name.
     subject: String,
     practice: &'static str,
     ok: bool,
-    /// What was found.
+    /// The actual value.
     found: String,
-    /// The command that fixes it, or what to look at where there is no such command.
+    /// The command that fixes it; without such a command, advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-/// Runs the verb. The exit code is 1 when a practice is not followed.
+/// Runs the verb; fails if the host deviates from a best practice.
 pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failure> {
     let host = args.open()?;
     let views = DeviceView::collect(&host, None).await;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failur
 }
 
 fn json(findings: &[Finding]) -> String {
-    // Strings and booleans always encode.
+    // Strings and booleans always serialize.
     serde_json::to_string_pretty(findings).unwrap_or_default() + "\n"
 }
 
@@ -165,8 +165,9 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
     findings
 }
 
-/// The block count that the host last gave free space of a datastore back with: that of the longest iteration in its log.
-/// ESXi takes more than 1 % of the free blocks for 200; where an older one did not, the file that holds them fills the datastore.
+/// Checks the largest UNMAP iteration of a datastore in the host's log.
+/// Current ESXi versions replace a count above 1 % of the free blocks by 200. Older versions do
+/// not, and the temporary file that holds the blocks then fills the datastore.
 fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
     let most = (line.space.free / 100).max(DEFAULT_UNIT);
     let count = |text: &String| logged_blocks(text, &line.info.uuid.to_string());
@@ -225,7 +226,8 @@ mod tests {
         let finding = unmap_finding(&volume(500_000), &log(5001));
         let fix = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
         assert_eq!((finding.ok, finding.fix.as_deref()), (false, Some(fix)));
-        // What ESXi takes anyway is not wrong, nor what another datastore saw, nor nothing.
+        // These are all correct: 200 blocks, which ESXi always allows; an entry of another
+        // datastore; no entry.
         assert!(unmap_finding(&volume(100), &log(200)).ok);
         let other = vec![virtual_disk::reclaim::log_line(9999, "another")];
         assert_eq!(unmap_finding(&volume(100), &other).found, "not run, limit 200 blocks");

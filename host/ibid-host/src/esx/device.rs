@@ -7,10 +7,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use esxi_host::Host;
 use multipath::{PathState, Primitive, VaaiStatus};
 
-/// Which device.
+/// Optional choice of one device.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceArg {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     pub(crate) device: Option<String>,
 }
@@ -20,20 +20,20 @@ pub(crate) struct DeviceArg {
 pub(crate) enum CoreDevice {
     /// List the devices
     List(DeviceArg),
-    /// Offloads
+    /// Manage offloads
     #[command(subcommand)]
     Vaai(Vaai),
-    /// Change a device
+    /// Change a device setting
     Set(DeviceSetArgs),
 }
 
 /// Options of `set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceSetArgs {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
-    /// Commands that may be open at once
+    /// Maximum queue depth
     #[arg(short = 'm', long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     max_queue_depth: u16,
 }
@@ -41,7 +41,7 @@ pub(crate) struct DeviceSetArgs {
 /// `esxcli storage core device vaai`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Vaai {
-    /// The state of the offloads
+    /// Show or change the state of the offloads
     #[command(subcommand)]
     Status(VaaiVerb),
 }
@@ -49,9 +49,9 @@ pub(crate) enum Vaai {
 /// `esxcli storage core device vaai status`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum VaaiVerb {
-    /// What was found out about a device's offloads
+    /// Show which offloads a device supports
     Get(DeviceArg),
-    /// Switch offloads off or on for one device
+    /// Enable or disable offloads of one device
     Set(VaaiSetArgs),
 }
 
@@ -64,7 +64,7 @@ enum Switch {
 /// Options of `vaai status set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VaaiSetArgs {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
     /// Hardware assisted locking
@@ -79,7 +79,7 @@ pub(crate) struct VaaiSetArgs {
     /// Dead space reclamation
     #[arg(long)]
     delete: Option<Switch>,
-    /// Forget what was found out: the next use decides again
+    /// Reset the recorded support; the next use of an offload detects it
     #[arg(long)]
     forget: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) enum CorePath {
     List(DeviceArg),
 }
 
-/// Runs `esxcli storage core device`; what it prints.
+/// Runs `esxcli storage core device` and returns its output.
 pub(crate) async fn device(host: &Host, verb: &CoreDevice, formatter: Formatter) -> Result<String, Failure> {
     let records = match verb {
         CoreDevice::List(args) => {
@@ -141,7 +141,7 @@ fn yes(value: bool) -> &'static str {
     if value { "yes" } else { "unknown" }
 }
 
-/// A device in ESXi's fields.
+/// Formats a device with the fields of ESXi.
 fn describe(view: &DeviceView) -> Record {
     let device = &view.record;
     Record::titled(&device.name)
@@ -177,26 +177,27 @@ fn describe(view: &DeviceView) -> Record {
         .with("Device Max Queue Depth", device.queue_depth)
 }
 
-/// ESXi's other name of a device: type, unit number, designator, and the beginning of the model.
+/// Returns the `vml.` name of a device: type, LUN, designator and the first bytes of the model.
 fn vml(name: &str, lun: u16, model: &str) -> String {
     let designator = name.split_once('.').map_or(name, |(_, designator)| designator);
     let model: String = model.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("vml.0200{lun:02x}0000{designator}{model}")
 }
 
-/// What was found out about a device's offloads, in ESXi's words. Our devices have no plug-in: they speak T10.
+/// Formats the offload support of a device as ESXi does. The plug-in name is empty because the
+/// devices use the T10 commands.
 fn vaai_status(name: &str, vaai: &VaaiStatus) -> Record {
     const KEYS: [&str; 4] = ["ATS Status", "Clone Status", "Zero Status", "Delete Status"];
     let record = Record::titled(name).with("VAAI Plugin Name", "");
     Primitive::ALL.into_iter().zip(KEYS).fold(record, |record, (one, key)| {
         let state = vaai.of(one);
-        // Words of ours: ESXi has no switch for a single device that this command would show.
+        // The suffix is not ESXi's: ESXi has no per-device switch that this command could show.
         let word = if state.enabled { state.support.to_string() } else { format!("{} (disabled)", state.support) };
         record.with(key, word)
     })
 }
 
-/// Runs `esxcli storage core path`; what it prints.
+/// Runs `esxcli storage core path` and returns its output.
 pub(crate) async fn path(host: &Host, verb: &CorePath, formatter: Formatter) -> Result<String, Failure> {
     let CorePath::List(args) = verb;
     let iqn = host.iqn();
@@ -238,7 +239,7 @@ fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
     }
 }
 
-/// ESXi's word for a path's state: unoptimized paths are active to it too.
+/// Returns ESXi's name of a path state. Unoptimized paths count as active.
 fn path_state(state: PathState) -> &'static str {
     match state {
         PathState::Active | PathState::Unoptimized => "active",

@@ -1,4 +1,4 @@
-//! `esxcli storage filesystem`: the datastores on the host's devices.
+//! `esxcli storage filesystem`: lists the datastores on the host's devices.
 
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
@@ -7,24 +7,22 @@ use datastore::{Datastore, DatastoreSpace, FS_BLOCK_BYTES, Runtime, TokioRuntime
 use esxi_host::Host;
 use std::sync::Arc;
 
-/// What is to be told of file systems.
+/// `esxcli storage filesystem`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Filesystem {
-    /// All datastores on the host's devices
+    /// List all datastores on the host's devices
     List,
 }
 
-/// A datastore: one line of the list.
+/// One datastore of the list.
 pub(super) struct Line {
-    /// What it is.
     pub(super) info: VolumeInfo,
-    /// How much room it has.
     pub(super) space: DatastoreSpace,
-    /// Whether the host uses it.
+    /// True if the host has mounted it.
     pub(super) mounted: bool,
 }
 
-/// Runs `esxcli storage filesystem`.
+/// Runs `esxcli storage filesystem` and returns its output.
 pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Formatter) -> Result<String, Failure> {
     let Filesystem::List = verb;
     let lines = lines(host).await?;
@@ -34,13 +32,13 @@ pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Format
     })
 }
 
-/// The datastores on the host's devices.
+/// Returns the datastores on the host's devices.
 pub(super) async fn lines(host: &Host) -> Result<Vec<Line>, Failure> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     let mounts = host.mounts();
     let mut lines = Vec::new();
     for device in host.devices() {
-        // A device that does not answer has no datastores to list.
+        // A device that does not answer is skipped.
         let Ok(disk) = host.disk(&device.name).await else { continue };
         let wrong = |error: datastore::DatastoreError| Failure::Wrong(format!("{}: {error}", device.name));
         if let Some(info) = Datastore::probe(&disk, &runtime).await.map_err(wrong)? {
@@ -79,7 +77,8 @@ fn record(line: &Line) -> Record {
         .with("Free", line.space.free * FS_BLOCK_BYTES)
 }
 
-/// A table as esxcli prints one: columns as wide as their widest field, flags and numbers to the right.
+/// Formats a table as esxcli does: columns as wide as their widest cell, booleans and numbers
+/// right-aligned.
 fn table(lines: &[Line]) -> String {
     let rows: Vec<[String; 7]> = lines.iter().map(fields).collect();
     let width =
@@ -106,7 +105,7 @@ pub(super) mod tests {
     use super::*;
     use datastore::{Mode, VolumeUuid};
 
-    /// A datastore that the host has mounted.
+    /// Returns a mounted datastore.
     pub(in crate::esx) fn line(label: &str, space: DatastoreSpace) -> Line {
         let info = VolumeInfo {
             uuid: VolumeUuid([0x51; 16]),

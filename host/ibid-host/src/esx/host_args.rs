@@ -1,22 +1,22 @@
-//! The options that choose the simulated host.
+//! Options that choose the simulated host.
 
 use crate::failure::Failure;
 use clap::Args;
 use esxi_host::{Host, default_directory};
 use std::time::Duration;
 
-/// Which simulated host.
+/// The simulated host and its network latency.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HostArgs {
-    /// The simulated host: it lives below $IBID_HOST_HOME (~/.local/state/ibid-host)
+    /// Simulated host; state in $IBID_HOST_HOME or ~/.local/state/ibid-host
     #[arg(long, global = true, value_name = "NAME", env = "IBID_HOST", default_value = "esx01", value_parser = host_name)]
     pub(crate) host: String,
-    /// Milliseconds added to the round trip of each command of the simulated host, as if the array were far away
+    /// Network round-trip time to add to each command, in milliseconds
     #[arg(long, global = true, value_name = "MS", default_value = "0", value_parser = milliseconds)]
     pub(crate) distance: Duration,
 }
 
-/// A name is a directory and a part of an IQN.
+/// Checks a host name, which is used as a directory name and as part of an IQN.
 fn host_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let fits = (1..=63).contains(&text.len()) && text.chars().all(allowed) && !text.starts_with('.');
@@ -29,7 +29,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 }
 
 impl HostArgs {
-    /// The host.
+    /// Opens the host's stored state.
     pub(crate) fn open(&self) -> Result<Host, Failure> {
         let host = Host::open(&self.host, &default_directory(&self.host))?;
         host.set_distance(self.distance);

@@ -1,5 +1,5 @@
-//! ESXi's own words: `esxcli`, `esxcfg-advcfg`, `esxtop`, and what finds devices and checks the host. Each acts on one
-//! simulated host, which outlives the command.
+//! ESXi's command lines: `esxcli`, `esxcfg-advcfg`, `claim`, `unclaim` and `check`.
+//! Each command works on one simulated host, whose state is kept between commands.
 
 mod adapter;
 pub(crate) mod check;
@@ -24,7 +24,7 @@ pub(crate) use settings::AdvcfgArgs;
 /// Options of `esxcli`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EsxcliArgs {
-    /// How to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     formatter: Formatter,
     #[command(subcommand)]
@@ -33,62 +33,62 @@ pub(crate) struct EsxcliArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum Esxcli {
-    /// The iSCSI initiator
+    /// Manage the iSCSI initiator
     #[command(subcommand)]
     Iscsi(adapter::Iscsi),
-    /// Storage
+    /// Manage devices, paths and datastores
     #[command(subcommand)]
     Storage(Storage),
-    /// The host
+    /// Manage the host's settings
     #[command(subcommand)]
     System(System),
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum Storage {
-    /// Devices, paths and adapters
+    /// Manage devices, paths and adapters
     #[command(subcommand)]
     Core(Core),
-    /// Datastores
+    /// List datastores
     #[command(subcommand)]
     Filesystem(filesystem::Filesystem),
-    /// How paths are chosen
+    /// Manage path selection
     #[command(subcommand)]
     Nmp(nmp::Nmp),
-    /// Datastores
+    /// Manage VMFS datastores
     #[command(subcommand)]
     Vmfs(Vmfs),
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum Vmfs {
-    /// Give the free space of a datastore back to the array
+    /// Return the free space of a datastore to the array
     Unmap(unmap::UnmapArgs),
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum Core {
-    /// Adapters
+    /// Manage adapters
     #[command(subcommand)]
     Adapter(adapter::CoreAdapter),
-    /// Devices
+    /// Manage devices
     #[command(subcommand)]
     Device(device::CoreDevice),
-    /// Paths
+    /// List paths
     #[command(subcommand)]
     Path(device::CorePath),
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum System {
-    /// Settings
+    /// Manage settings
     #[command(subcommand)]
     Settings(SystemSettings),
 }
 
 #[derive(Subcommand, Clone, Debug)]
 enum SystemSettings {
-    /// Advanced settings
+    /// Show or change advanced settings
     #[command(subcommand)]
     Advanced(settings::Advanced),
 }
@@ -108,7 +108,7 @@ pub(crate) async fn esxcli(host: &HostArgs, args: &EsxcliArgs) -> Result<(), Fai
         Esxcli::Storage(Storage::Core(Core::Path(verb))) => device::path(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Filesystem(verb)) => filesystem::filesystem(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Nmp(verb)) => nmp::nmp(&host, verb, formatter).await,
-        // Above: it mounts a datastore.
+        // Handled at the top of this function, because it mounts a datastore.
         Esxcli::Storage(Storage::Vmfs(Vmfs::Unmap(_))) => Ok(String::new()),
     };
     finish(&host, result).await
@@ -135,7 +135,7 @@ pub(crate) async fn unclaim(host: &HostArgs, args: &UnclaimArgs) -> Result<(), F
     finish(&host, result).await
 }
 
-/// A device with four paths, for tests of what shows devices.
+/// Returns a device with four paths for tests.
 #[cfg(test)]
 pub(crate) fn example_device(name: &str) -> esxi_host::DeviceRecord {
     let mut device = view::tests::device(&[::multipath::PathState::Active; 4]).record;
@@ -143,7 +143,7 @@ pub(crate) fn example_device(name: &str) -> esxi_host::DeviceRecord {
     device
 }
 
-/// Prints what a command has to say, and lets the host keep what it learned, whatever came of the command.
+/// Closes the host, which saves its state, and prints the output of a command that succeeded.
 async fn finish(host: &Host, result: Result<String, Failure>) -> Result<(), Failure> {
     let closed = host.close().await;
     let text = result?;

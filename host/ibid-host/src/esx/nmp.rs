@@ -1,4 +1,4 @@
-//! `esxcli storage nmp`: how the paths of a device are chosen.
+//! `esxcli storage nmp`: path selection.
 
 use super::device::DeviceArg;
 use super::record::{Formatter, Record};
@@ -10,17 +10,17 @@ use multipath::PathPolicy;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// ESXi's own I/O limit of round robin, and the number of bytes that it would count instead.
+/// Defaults of ESXi's round robin: the I/O limit, and the byte limit that this host does not use.
 const DEFAULT_IOPS: u32 = 1000;
 const DEFAULT_BYTES: u32 = 10_485_760;
 
 /// `esxcli storage nmp`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Nmp {
-    /// Devices
+    /// Manage path selection per device
     #[command(subcommand)]
     Device(NmpDevice),
-    /// Path selection policies
+    /// Configure path selection policies
     #[command(subcommand)]
     Psp(Psp),
 }
@@ -28,22 +28,22 @@ pub(crate) enum Nmp {
 /// `esxcli storage nmp device`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum NmpDevice {
-    /// List the devices and how their paths are chosen
+    /// List devices with their path selection policy
     List(DeviceArg),
-    /// Change how a device's paths are chosen
+    /// Set the path selection policy of a device
     Set(NmpSetArgs),
 }
 
 /// Options of `nmp device set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NmpSetArgs {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
     /// VMW_PSP_RR, VMW_PSP_FIXED or VMW_PSP_MRU
     #[arg(short = 'P', long, value_name = "POLICY", required_unless_present = "default")]
     psp: Option<PathPolicy>,
-    /// Back to the policy that is best for the array: round robin, I/O limit 1
+    /// Restore the recommended policy: round robin with I/O limit 1
     #[arg(short = 'E', long, conflicts_with = "psp")]
     default: bool,
 }
@@ -51,10 +51,10 @@ pub(crate) struct NmpSetArgs {
 /// `esxcli storage nmp psp`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Psp {
-    /// Round robin
+    /// Configure round robin
     #[command(subcommand)]
     Roundrobin(RoundRobin),
-    /// One preferred path
+    /// Configure the fixed policy
     #[command(subcommand)]
     Fixed(Fixed),
 }
@@ -62,7 +62,7 @@ pub(crate) enum Psp {
 /// `esxcli storage nmp psp roundrobin`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum RoundRobin {
-    /// The configuration of one device
+    /// Show or change the configuration of one device
     #[command(subcommand)]
     Deviceconfig(RoundRobinConfig),
 }
@@ -70,16 +70,16 @@ pub(crate) enum RoundRobin {
 /// `esxcli storage nmp psp roundrobin deviceconfig`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum RoundRobinConfig {
-    /// Show it
+    /// Show the configuration
     Get(OneDevice),
-    /// Change it
+    /// Change the configuration
     Set(RoundRobinSet),
 }
 
-/// A device that must be named.
+/// A required device name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OneDevice {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
 }
@@ -93,13 +93,13 @@ enum LimitType {
 /// Options of `roundrobin deviceconfig set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RoundRobinSet {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
-    /// What ends a path's turn: a number of commands, or ESXi's own default
+    /// Limit type: a number of commands, or ESXi's default
     #[arg(short, long = "type", value_name = "TYPE", default_value = "iops")]
     limit: LimitType,
-    /// Commands on one path before the next one's turn
+    /// Commands to send on a path before switching to the next
     #[arg(short = 'I', long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     iops: Option<u32>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct RoundRobinSet {
 /// `esxcli storage nmp psp fixed`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Fixed {
-    /// The configuration of one device
+    /// Change the configuration of one device
     #[command(subcommand)]
     Deviceconfig(FixedConfig),
 }
@@ -115,22 +115,22 @@ pub(crate) enum Fixed {
 /// `esxcli storage nmp psp fixed deviceconfig`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum FixedConfig {
-    /// Choose the preferred path
+    /// Set the preferred path
     Set(FixedSet),
 }
 
 /// Options of `fixed deviceconfig set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FixedSet {
-    /// The device, by its name
+    /// Device name
     #[arg(short, long, value_name = "NAME")]
     device: String,
-    /// The path, by its runtime name
+    /// Runtime name of the path
     #[arg(short, long, value_name = "PATH")]
     path: String,
 }
 
-/// Runs `esxcli storage nmp`; what it prints.
+/// Runs `esxcli storage nmp` and returns its output.
 pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         Nmp::Device(NmpDevice::List(args)) => {
@@ -138,7 +138,7 @@ pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result
             return Ok(formatter.print(&views.iter().map(describe).collect::<Vec<_>>()));
         }
         Nmp::Device(NmpDevice::Set(args)) => {
-            // Asked for by name alone, round robin has ESXi's own limit.
+            // Without an explicit limit, round robin gets ESXi's default limit.
             let policy = match args.psp {
                 Some(PathPolicy::RoundRobin { .. }) => PathPolicy::RoundRobin { iops: DEFAULT_IOPS },
                 Some(policy) => policy,
@@ -197,7 +197,7 @@ async fn round_robin(host: &Host, config: &RoundRobinConfig, formatter: Formatte
     }
 }
 
-/// A device in ESXi's fields.
+/// Formats a device with the fields of ESXi.
 fn describe(view: &DeviceView) -> Record {
     let device = &view.record;
     let (satp, config) = array_type(view);
@@ -213,7 +213,8 @@ fn describe(view: &DeviceView) -> Record {
         .with("Is USB", false)
 }
 
-/// The plug-in that knows the array's ports, and what it knows: groups and their states, where the array has them.
+/// Returns the storage array type plug-in and its configuration: ALUA with port groups and their
+/// states if the array reports groups, else active/active.
 fn array_type(view: &DeviceView) -> (&'static str, String) {
     let mut groups = BTreeMap::new();
     for status in view.paths.iter().filter_map(|path| path.status.as_ref()) {

@@ -1,8 +1,8 @@
-//! How esxcli prints: titled lists of fields, or JSON.
+//! Output formats of esxcli: titled lists of fields, or JSON.
 
 use serde_json::{Map, Value, json};
 
-/// One thing with its fields, in order.
+/// An object with its fields in output order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
     title: Option<String>,
@@ -10,7 +10,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A record that begins with a name of its own.
+    /// Creates a record with a title line.
     pub(crate) fn titled(title: &str) -> Self {
         Self { title: Some(title.to_owned()), fields: Vec::new() }
     }
@@ -34,7 +34,7 @@ impl Record {
         out
     }
 
-    /// An object whose keys have no spaces, as `esxcli --formatter=json` names them.
+    /// Returns a JSON object whose keys have no spaces, as with `esxcli --formatter=json`.
     fn json(&self) -> Value {
         let key = |words: &str| words.split(' ').collect::<String>();
         let title = self.title.iter().map(|title| ("Device".to_owned(), json!(title)));
@@ -44,18 +44,18 @@ impl Record {
     }
 }
 
-/// How to print.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Formatter {
-    /// As esxcli prints
+    /// Text in the layout of esxcli
     #[default]
     Text,
-    /// One JSON array
+    /// JSON array
     Json,
 }
 
 impl Formatter {
-    /// The records as text, with a blank line between two.
+    /// Formats the records; in text, a blank line separates two records.
     pub(crate) fn print(self, records: &[Record]) -> String {
         match self {
             Self::Text => records.iter().map(Record::text).collect::<Vec<_>>().join("\n"),

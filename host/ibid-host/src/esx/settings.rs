@@ -1,4 +1,4 @@
-//! `esxcli system settings advanced` and `esxcfg-advcfg`: the same settings in two languages.
+//! `esxcli system settings advanced` and `esxcfg-advcfg`: two command lines for the same settings.
 
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use esxi_host::{Host, Setting, SettingError, Settings};
 /// `esxcli system settings advanced`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Advanced {
-    /// List the advanced settings
+    /// List advanced settings
     List(ListArgs),
     /// Change an advanced setting
     Set(SetArgs),
@@ -17,13 +17,13 @@ pub(crate) enum Advanced {
 /// Options of `list`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ListArgs {
-    /// Only this setting, by its path
+    /// Path of the only setting to list
     #[arg(short, long, value_name = "PATH")]
     option: Option<String>,
-    /// Only settings below this path
+    /// List only settings below this path
     #[arg(short, long, value_name = "PATH", conflicts_with = "option")]
     tree: Option<String>,
-    /// Only settings that differ from their default
+    /// List only settings that differ from their default
     #[arg(short, long)]
     delta: bool,
 }
@@ -31,13 +31,13 @@ pub(crate) struct ListArgs {
 /// Options of `set`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SetArgs {
-    /// The setting, by its path
+    /// Path of the setting
     #[arg(short, long, value_name = "PATH")]
     option: String,
-    /// Its new value
+    /// New value
     #[arg(short, long, value_name = "NUMBER", required_unless_present = "default", allow_negative_numbers = true)]
     int_value: Option<i64>,
-    /// Back to its default
+    /// Restore the default
     #[arg(short, long, conflicts_with = "int_value")]
     default: bool,
 }
@@ -45,18 +45,18 @@ pub(crate) struct SetArgs {
 /// `esxcfg-advcfg`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AdvcfgArgs {
-    /// Print the value of a setting
+    /// Path of the setting to print
     #[arg(short, long, value_name = "PATH", conflicts_with = "set", required_unless_present_any = ["set", "default"])]
     get: Option<String>,
-    /// Change a setting: the value, then its path
+    /// New value and path of the setting to change
     #[arg(short, long, num_args = 2, value_names = ["VALUE", "PATH"], allow_negative_numbers = true)]
     set: Vec<String>,
-    /// Give a setting its default back
+    /// Path of the setting to restore to its default
     #[arg(short, long, value_name = "PATH", conflicts_with_all = ["get", "set"])]
     default: Option<String>,
 }
 
-/// Runs `esxcli system settings advanced`; what it prints.
+/// Runs `esxcli system settings advanced` and returns its output.
 pub(crate) fn advanced(host: &Host, verb: &Advanced, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         Advanced::List(args) => Ok(formatter.print(&list(host.settings(), args)?)),
@@ -80,7 +80,8 @@ fn list(settings: &Settings, args: &ListArgs) -> Result<Vec<Record>, Failure> {
     Ok(Setting::ALL.into_iter().filter(wanted).map(|setting| describe(settings, setting)).collect())
 }
 
-/// A setting in ESXi's fields. All of ours are numbers, so the fields of text are empty.
+/// Formats a setting with the fields of ESXi. The string fields are empty because all settings are
+/// numbers.
 fn describe(settings: &Settings, setting: Setting) -> Record {
     let definition = setting.definition();
     Record::default()
@@ -96,7 +97,7 @@ fn describe(settings: &Settings, setting: Setting) -> Record {
         .with("Description", definition.description)
 }
 
-/// Runs `esxcfg-advcfg`; what it prints.
+/// Runs `esxcfg-advcfg` and returns its output.
 pub(crate) fn advcfg(host: &Host, args: &AdvcfgArgs) -> Result<String, Failure> {
     let (path, value) = match (&args.get, &args.default, args.set.as_slice()) {
         (Some(path), ..) => (path, None),

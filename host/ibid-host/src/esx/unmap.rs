@@ -1,4 +1,4 @@
-//! `esxcli storage vmfs unmap`: the free space of a datastore goes back to the array.
+//! `esxcli storage vmfs unmap`: returns the free space of a datastore to the array.
 
 use super::host_args::HostArgs;
 use crate::failure::Failure;
@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use virtual_disk::reclaim::CountRule;
 use virtual_disk::unmap::unmap;
 
-/// Which ESXi's rule for the block count.
+/// Rule of an ESXi release for the block count of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Rule {
-    /// 5.5 until Update 2: any count
+    /// Up to 5.5 Update 2: any count
     #[value(name = "5.5")]
     Any,
-    /// Since 5.5 Patch 3: at most 1 % of the free blocks, and 200 on a datastore that is 75 % full
+    /// Since 5.5 Patch 3: at most 1 % of the free blocks; 200 if 75 % full
     #[value(name = "5.5p3")]
     OnePercent,
 }
@@ -23,21 +23,21 @@ enum Rule {
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("volume").required(true).args(["label", "uuid"])))]
 pub(crate) struct UnmapArgs {
-    /// The label of the VMFS volume to unmap
+    /// Label of the VMFS volume to unmap
     #[arg(short = 'l', long = "volume-label")]
     label: Option<String>,
-    /// The UUID of the VMFS volume to unmap
+    /// UUID of the VMFS volume to unmap
     #[arg(short = 'u', long = "volume-uuid")]
     uuid: Option<String>,
-    /// Number of VMFS blocks to unmap per iteration; 200 without
+    /// Number of VMFS blocks to unmap per iteration [default: 200]
     #[arg(short = 'n', long = "reclaim-unit", value_parser = clap::value_parser!(u64).range(1..))]
     reclaim_unit: Option<u64>,
-    /// The ESXi whose rule for that number applies
+    /// ESXi release whose rule limits the block count
     #[arg(long, value_enum, default_value = "5.5p3")]
     rule: Rule,
 }
 
-/// Runs the command. ESXi prints nothing: each iteration is a line of the host's log.
+/// Runs the command. It prints nothing, as on ESXi: each iteration adds a line to the host's log.
 pub(crate) async fn run(host: &HostArgs, args: &UnmapArgs) -> Result<(), Failure> {
     let mut volumes = Volumes::new(host.open()?);
     let result = reclaim(&mut volumes, args).await;
@@ -51,7 +51,8 @@ async fn reclaim(volumes: &mut Volumes, args: &UnmapArgs) -> Result<(), Failure>
         Rule::Any => CountRule::Any,
         Rule::OnePercent => CountRule::OnePercent,
     };
-    // The first line that could not be written is told; the work goes on.
+    // If a log line cannot be written, the UNMAP continues and the first error is returned at the
+    // end.
     let unwritten = Mutex::new(None);
     let log = |line: &str| {
         if let Err(error) = volumes.host().log(line)
@@ -63,7 +64,7 @@ async fn reclaim(volumes: &mut Volumes, args: &UnmapArgs) -> Result<(), Failure>
     let settings = volumes.settings(&datastore);
     let done = unmap(&datastore, args.reclaim_unit, rule, settings, &log).await;
     done.map_err(|error| match error {
-        // ESXi's own sentence, alone.
+        // The error text is ESXi's own, so it gets no prefix.
         virtual_disk::Error::NoUnmap(_) => Failure::Wrong(error.to_string()),
         other => failed(name)(other),
     })?;

@@ -1,10 +1,10 @@
-//! A device with its paths as they are now: what the words of `esxcli storage` are made of.
+//! A device and the current state of its paths, for the output of `esxcli storage`.
 
 use crate::failure::Failure;
 use esxi_host::{DeviceRecord, Host};
 use multipath::{PathState, PathStatus, Primitive, Support, VaaiStatus};
 
-/// A path, by ESXi's name and as it is.
+/// A path with its runtime name and, if the device could be opened, its status.
 #[derive(Clone, Debug)]
 pub(crate) struct PathView {
     pub(crate) name: String,
@@ -17,17 +17,17 @@ impl PathView {
     }
 }
 
-/// A device.
+/// A device with its paths.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceView {
     pub(crate) record: DeviceRecord,
     pub(crate) paths: Vec<PathView>,
-    /// The path of the last command.
+    /// Index of the path that carried the last command.
     pub(crate) current: usize,
 }
 
 impl DeviceView {
-    /// The device called `name`, or all; each is opened to see its paths.
+    /// Opens the device `name`, or all devices, and reads the state of their paths.
     pub(crate) async fn collect(host: &Host, name: Option<&str>) -> Result<Vec<Self>, Failure> {
         let records = match name {
             Some(name) => vec![host.device(name)?],
@@ -36,7 +36,7 @@ impl DeviceView {
         let targets = host.targets();
         let mut views = Vec::with_capacity(records.len());
         for record in records {
-            // A device that cannot be opened has only dead paths, and is listed with them.
+            // A device that cannot be opened is listed with dead paths.
             let disk = host.iscsi_disk(&record.name).await.ok();
             let statuses = disk.as_ref().map_or_else(Vec::new, |disk| disk.paths());
             let names = record.path_names(&targets).into_iter().enumerate();
@@ -46,14 +46,15 @@ impl DeviceView {
         Ok(views)
     }
 
-    /// The paths that take commands: the best of those that live.
+    /// Returns the paths that carry commands: all paths in the best state, which must be active or
+    /// unoptimized.
     pub(crate) fn working(&self) -> Vec<&PathView> {
         let best = self.paths.iter().map(PathView::state).max().unwrap_or_default();
         let works = |path: &&PathView| best >= PathState::Unoptimized && path.state() == best;
         self.paths.iter().filter(works).collect()
     }
 
-    /// ESXi's word for its health: on, degraded (a path is dead, or there is only one), dead.
+    /// Returns ESXi's device status: on, degraded (a dead path, or only one path) or dead.
     pub(crate) fn health(&self) -> &'static str {
         let alive = self.paths.iter().filter(|path| path.state() > PathState::Dead).count();
         match alive {
@@ -64,7 +65,8 @@ impl DeviceView {
     }
 }
 
-/// ESXi's word for all offloads together: supported when all are, unsupported when none is, unknown in between.
+/// Returns ESXi's status of all offloads together: supported or unsupported if all agree, else
+/// unknown.
 pub(crate) fn overall(vaai: &VaaiStatus) -> Support {
     let all = |support: Support| Primitive::ALL.iter().all(|one| vaai.of(*one).support == support);
     match () {
@@ -80,7 +82,7 @@ pub(crate) mod tests {
     use initiator::Portal;
     use multipath::PathPolicy;
 
-    /// A device with paths in these states over two ports.
+    /// Returns a device with one path per state, spread over two port groups.
     pub(crate) fn device(states: &[PathState]) -> DeviceView {
         let name = "naa.624a9370753d69fe46db318d00011014";
         let target = "iqn.2026-11.org.ibid:array".to_owned();

@@ -1,9 +1,9 @@
-//! esxtop's batch mode: a CSV file as perfmon writes them, one line for each look.
+//! Batch mode of esxtop: a CSV file in perfmon's format, one line per sample.
 
 use super::fields::{Column, Selection};
 use super::sample::Row;
 
-/// The columns of one capture: fixed when it begins, so that every line has as many.
+/// The columns of a capture, fixed at the start so that all lines have the same number of cells.
 #[derive(Debug)]
 pub(crate) struct Capture {
     host: String,
@@ -21,7 +21,7 @@ impl Capture {
         Self { host: host.to_owned(), devices, columns }
     }
 
-    /// The first line. Times are in UTC, which is what the two numbers in it say.
+    /// Returns the header line. The `(UTC)(0)` in it states that times are in UTC.
     pub(crate) fn header(&self) -> String {
         let mut cells = vec![quoted("(PDH-CSV 4.0) (UTC)(0)")];
         for device in &self.devices {
@@ -32,7 +32,8 @@ impl Capture {
         cells.join(",") + "\n"
     }
 
-    /// One look, taken at `time` (`MM/DD/YYYY HH:MM:SS`). A device that is new since the header has no columns.
+    /// Returns the line of a sample taken at `time` (`MM/DD/YYYY HH:MM:SS`). Devices that appeared
+    /// after the header are left out.
     pub(crate) fn line(&self, time: &str, rows: &[Row]) -> String {
         let nothing = Row::default();
         let mut cells = vec![quoted(time)];
@@ -44,7 +45,7 @@ impl Capture {
     }
 }
 
-/// perfmon's way to write a time, from ESXi's (`2026-11-22T00:30:05.123Z`).
+/// Converts an ESXi time (`2026-11-22T00:30:05.123Z`) to perfmon's format.
 pub(crate) fn perfmon_time(timestamp: &str) -> String {
     let (date, time) = timestamp.split_once('T').unwrap_or((timestamp, ""));
     let (year, month_day) = date.split_once('-').unwrap_or((date, ""));

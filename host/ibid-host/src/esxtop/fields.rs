@@ -1,40 +1,39 @@
-//! The columns of the disk device screen, in the groups by which esxtop switches them on and off.
+//! Columns of the disk device screen, in the field groups that esxtop shows and hides.
 
 use super::sample::Row;
 
-/// The width of the first column: a NAA name.
+/// Width of the first column, which holds a NAA name.
 const DEVICE_WIDTH: usize = 36;
 
-/// What a cell shows.
+/// How a cell is computed and formatted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
-    /// Words, to the left.
+    /// Text, left-aligned.
     Text(fn(&Row) -> String),
-    /// A number that esxtop shows as a whole one: counts since the host began.
+    /// An integer: a total since the host started.
     Count(fn(&Row) -> u64),
-    /// A rate or a time, with two digits behind the point.
+    /// A rate or a time, with two decimals.
     Number(fn(&Row) -> f64),
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    /// Its heading on the screen.
+    /// Heading on the screen.
     pub(crate) heading: &'static str,
-    /// Its name in a CSV file; none for what perfmon has no counters of.
+    /// Counter name in a CSV file; `None` if perfmon has no such counter.
     pub(crate) counter: Option<&'static str>,
     width: usize,
     value: Value,
 }
 
-/// A group of columns, which one key switches.
+/// A group of columns that one key shows or hides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     /// The key, `A` to `P`.
     pub(crate) key: char,
-    /// Its name and meaning as the field screen lists it.
+    /// Text of the group on the field screen.
     pub(crate) description: &'static str,
-    /// Whether it is shown at first.
+    /// True if the group is shown by default.
     default: bool,
     pub(crate) columns: &'static [Column],
 }
@@ -55,7 +54,7 @@ const fn field(key: char, description: &'static str, default: bool, columns: &'s
     Field { key, description, default, columns }
 }
 
-/// All groups, in esxtop's order. The names of the counters are perfmon's, and for offloads the headings themselves.
+/// All groups in esxtop's order. Counter names are perfmon's; for offloads they equal the headings.
 pub(crate) const FIELDS: &[Field] = &[
     field('A', "DEVICE = Device Name", true, &[text("DEVICE", DEVICE_WIDTH, |row| row.device.clone())]),
     field('B', "ID = Path/World/Partition Id", true, &[text("PATH/WORLD/PARTITION", 20, |_| "-".to_owned())]),
@@ -147,7 +146,8 @@ pub(crate) const FIELDS: &[Field] = &[
             number("ABRTS/s", "Aborts/sec", 8, |row| row.per_second(row.delta.aborts)),
         ],
     ),
-    // A 64-bit host copies nothing for want of address bits, and our commands are cut before they are counted.
+    // Always 0: a 64-bit host needs no PAE copies, and large commands are split before they are
+    // counted.
     field('M', "PAESTATS/s = PAE Stats", false, &[text("PAECMD/s", 8, |_| "0.00".to_owned())]),
     field('N', "SPLTSTATS/s = SPLIT Stats", false, &[text("SPLTCMD/s", 9, |_| "0.00".to_owned())]),
     field(
@@ -179,7 +179,7 @@ pub(crate) const FIELDS: &[Field] = &[
             number("CAVG/f", "CAVG/f", 8, |row| Row::ms(row.delta.clone_read.failed_ns, row.delta.clone_read.failed)),
             number("AAVG/suc", "AAVG/suc", 8, |row| Row::ms(row.delta.ats.done_ns, row.delta.ats.done)),
             number("AAVG/f", "AAVG/f", 8, |row| Row::ms(row.delta.ats.failed_ns, row.delta.ats.failed)),
-            // ESXi's heading; its full name would be ZAVG/suc.
+            // ESXi's heading; the systematic name would be ZAVG/suc.
             number("AVG/suc", "AVG/suc", 8, |row| Row::ms(row.delta.zero.done_ns, row.delta.zero.done)),
             number("ZAVG/f", "ZAVG/f", 8, |row| Row::ms(row.delta.zero.failed_ns, row.delta.zero.failed)),
         ],
@@ -187,22 +187,22 @@ pub(crate) const FIELDS: &[Field] = &[
 ];
 
 impl Column {
-    /// The heading, as wide as the column: words to the left, numbers to the right.
+    /// Returns the heading padded to the width of the column.
     pub(crate) fn heading(&self) -> String {
         self.align(self.heading)
     }
 
-    /// A cell, as wide as the column.
+    /// Returns the cell padded to the width of the column.
     pub(crate) fn cell(&self, row: &Row) -> String {
         self.align(&self.bare(row))
     }
 
-    /// A cell without padding, as in a CSV file.
+    /// Returns the cell without padding, as in a CSV file.
     pub(crate) fn bare(&self, row: &Row) -> String {
         match self.value {
             Value::Text(value) => value(row),
             Value::Count(value) => value(row).to_string(),
-            // A time is never below zero, but the difference of two rounded ones may be.
+            // The difference of two rounded times may be slightly negative.
             Value::Number(value) => format!("{:.2}", value(row).max(0.0)),
         }
     }
@@ -216,7 +216,7 @@ impl Column {
     }
 }
 
-/// Which groups are shown.
+/// The field groups that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection(Vec<bool>);
 
@@ -227,30 +227,30 @@ impl Default for Selection {
 }
 
 impl Selection {
-    /// All groups.
+    /// Selects all groups.
     pub(crate) fn all() -> Self {
         Self(vec![true; FIELDS.len()])
     }
 
-    /// Switches the group with this key; false where there is none.
+    /// Toggles the group of `key`; returns false if there is none.
     pub(crate) fn toggle(&mut self, key: char) -> bool {
         let Some(at) = FIELDS.iter().position(|field| field.key == key.to_ascii_uppercase()) else { return false };
         self.0[at] = !self.0[at];
         true
     }
 
-    /// Whether the group at this place is shown.
+    /// Returns whether the group at index `at` is shown.
     pub(crate) fn shows(&self, at: usize) -> bool {
         self.0.get(at).copied().unwrap_or(false)
     }
 
-    /// The columns that are shown.
+    /// Returns the columns of all shown groups.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &'static Column> + '_ {
         let shown = FIELDS.iter().enumerate().filter(|(at, _)| self.shows(*at));
         shown.flat_map(|(_, field)| field.columns)
     }
 
-    /// The keys in order, in capitals where the group is shown: esxtop's notation.
+    /// Returns esxtop's notation: all keys in order, upper case for shown groups.
     pub(crate) fn notation(&self) -> String {
         let key = |(at, field): (usize, &Field)| {
             if self.shows(at) { field.key } else { field.key.to_ascii_lowercase() }
@@ -258,7 +258,7 @@ impl Selection {
         FIELDS.iter().enumerate().map(key).collect()
     }
 
-    /// The selection that this notation stands for; none where it is not one.
+    /// Parses esxtop's notation.
     pub(crate) fn from_notation(text: &str) -> Option<Self> {
         let keys: Vec<char> = text.trim().chars().collect();
         let fits = keys.len() == FIELDS.len()

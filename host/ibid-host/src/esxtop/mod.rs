@@ -1,4 +1,4 @@
-//! `ibid-host esxtop`: what a host does to its devices, on a screen or as a CSV file.
+//! `ibid-host esxtop`: device statistics of a host, on a screen or as a CSV file.
 
 mod batch;
 mod fields;
@@ -21,27 +21,27 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file that keeps the selection of fields, beside the host's other files.
+/// File in the host's directory that stores the selected fields.
 const CONFIGURATION: &str = "esxtoprc";
-/// A configuration is a line.
+/// Maximum size of that file, which holds one line.
 const MAX_CONFIGURATION_BYTES: u64 = 4096;
 
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EsxtopArgs {
-    /// Batch mode: CSV on stdout
+    /// Run in batch mode and print CSV
     #[arg(short, long)]
     batch: bool,
-    /// Seconds between two looks
+    /// Seconds between samples
     #[arg(short, long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     delay: f64,
-    /// Looks in batch mode; without, until the reader goes away
+    /// Number of samples in batch mode [default: until stdout is closed]
     #[arg(short = 'n', long, value_name = "NUMBER")]
     iterations: Option<u64>,
-    /// All fields, whatever the configuration says
+    /// Show all fields, ignoring the saved configuration
     #[arg(short, long)]
     all: bool,
-    /// A configuration that the key W saved, in the place of the host's own
+    /// Configuration file to use instead of the host's own
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ fn configuration_path(host: &Host) -> PathBuf {
     host.directory().unwrap_or(Path::new(".")).join(CONFIGURATION)
 }
 
-/// The selection that was saved; the default when none was.
+/// Returns the saved selection of fields, or the default.
 fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure> {
     let own = configuration_path(host);
     let given = path.unwrap_or(&own);
@@ -92,7 +92,7 @@ fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure>
     }
 }
 
-/// Batch mode. The first line of numbers comes after the first interval: rates need two looks.
+/// Runs batch mode. The first sample is printed after one interval, because rates need two samples.
 async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Result<(), Failure> {
     let mut before = Sample::take(host)?;
     let mut names: Vec<String> = host.devices().into_iter().map(|device| device.name).collect();
@@ -115,7 +115,7 @@ async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Resul
     Ok(())
 }
 
-/// The screen, until it is left.
+/// Shows the screen until the user quits.
 async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
     let failed = |error| Failure::File { path: "the terminal".to_owned(), error };
     let mut terminal = terminal::Terminal::open().map_err(failed)?;
@@ -155,7 +155,8 @@ fn refresh(host: &Host, screen: &mut Screen, before: &mut Sample) -> Result<(), 
     Ok(())
 }
 
-/// The first line: the time, how long the machine is up, who uses the host, and the machine's load.
+/// Returns the first line of the screen: time, uptime, processes that use the host, and load
+/// average.
 fn banner(worlds: u64) -> String {
     let proc =
         |name: &str| files::read_text(Path::new(name), MAX_CONFIGURATION_BYTES).ok().flatten().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the counters say between two looks.
+//! Counters of the host's devices, and their change between two samples.
 
 use esxi_host::{DeviceRecord, Host, HostError};
 use multipath::CountersSnapshot;
@@ -6,7 +6,7 @@ use platform::clock;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// One device between two looks.
+/// One device between two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) device: String,
@@ -15,11 +15,11 @@ pub(crate) struct Row {
     pub(crate) worlds: u64,
     pub(crate) block_bytes: u32,
     pub(crate) queue_depth: u64,
-    /// Since the host began.
+    /// Since the host started.
     pub(crate) total: CountersSnapshot,
-    /// Since the last look.
+    /// Since the previous sample.
     pub(crate) delta: CountersSnapshot,
-    /// Time between the two, in seconds.
+    /// Seconds between the two samples.
     pub(crate) seconds: f64,
 }
 
@@ -36,7 +36,7 @@ impl Row {
         self.per_second(bytes) / f64::from(1 << 20)
     }
 
-    /// The mean, in milliseconds, of `count` times of `ns` nanoseconds together.
+    /// Returns the mean in milliseconds of `count` durations that sum to `ns` nanoseconds.
     pub(crate) fn ms(ns: u64, count: u64) -> f64 {
         Self::ratio(ns, count) / 1e6
     }
@@ -57,7 +57,7 @@ impl Row {
         Self::ms(self.delta.write_queue_ns, self.delta.writes)
     }
 
-    /// What a guest waits for a read or write.
+    /// Returns the mean latency of reads and writes as seen by the guest.
     pub(crate) fn guest_ms(&self) -> f64 {
         Self::ms(self.delta.read_ns + self.delta.write_ns, self.delta.reads + self.delta.writes)
     }
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// All devices at one look.
+/// The counters of all devices at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     at: Instant,
@@ -75,18 +75,17 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Looks at the counters of a host.
+    /// Reads the counters of a host.
     pub(crate) fn take(host: &Host) -> Result<Self, HostError> {
         Ok(Self { at: clock::now(), numbers: host.counters()? })
     }
 
-    /// The devices that were counted.
+    /// Returns the names of the devices that have counters.
     pub(crate) fn devices(&self) -> impl Iterator<Item = &String> {
         self.numbers.keys()
     }
 
-    /// The rows between `earlier` and this look, for the devices that the host has claimed and those that it counted, by
-    /// name.
+    /// Returns the rows of all claimed or counted devices since `earlier`, sorted by name.
     pub(crate) fn rows(&self, earlier: &Self, devices: &[DeviceRecord], worlds: u64) -> Vec<Row> {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
         let mut names: Vec<&String> = devices.iter().map(|device| &device.name).chain(self.devices()).collect();

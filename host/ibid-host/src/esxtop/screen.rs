@@ -1,4 +1,4 @@
-//! esxtop's screen: what is on it, and what the keys do.
+//! The screen of esxtop: its content, and the effect of its keys.
 
 use super::fields::{FIELDS, Selection};
 use super::sample::Row;
@@ -8,21 +8,21 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-/// The shortest time between two looks, in seconds.
+/// Minimum seconds between two samples.
 const MIN_DELAY: f64 = 0.5;
 
-/// What the keys work on.
+/// What is shown, and what the keys act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mode {
     Table,
     Fields,
     Help,
-    /// A number is being typed; the text so far.
+    /// Prompt for a number, with the text typed so far.
     Delay(String),
     Rows(String),
 }
 
-/// By what the rows are sorted.
+/// Sort key of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Name,
@@ -32,7 +32,7 @@ enum Order {
     MbWritten,
 }
 
-/// A key that was pressed.
+/// A pressed key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Char(char),
@@ -43,27 +43,27 @@ pub(crate) enum Key {
     Interrupt,
 }
 
-/// What the program has to do because of a key.
+/// What the main loop must do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Nothing,
-    /// Look at the counters now.
+    /// Take a sample now.
     Refresh,
-    /// Keep the selection of fields.
+    /// Save the selection of fields.
     Save,
     Quit,
 }
 
-/// The screen.
+/// State of the screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     mode: Mode,
     order: Order,
     pub(crate) selection: Selection,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     pub(crate) delay: f64,
     max_rows: Option<usize>,
-    /// The first line: time, load.
+    /// First line: time, uptime and load.
     pub(crate) banner: String,
     pub(crate) rows: Vec<Row>,
     message: String,
@@ -98,12 +98,12 @@ impl Screen {
         }
     }
 
-    /// A line below the banner, until the next key.
+    /// Sets the line below the banner, which is shown until the next key.
     pub(crate) fn set_message(&mut self, message: impl Into<String>) {
         self.message = message.into();
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: Key) -> Action {
         self.message.clear();
         if key == Key::Interrupt {
@@ -171,7 +171,7 @@ impl Screen {
         Action::Nothing
     }
 
-    /// The rows as they are shown.
+    /// Returns the rows in display order.
     fn sorted(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         let by = |value: fn(&Row) -> u64| move |a: &&Row, b: &&Row| value(b).cmp(&value(a));
@@ -186,7 +186,7 @@ impl Screen {
         rows
     }
 
-    /// Draws it.
+    /// Draws the screen.
     pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
         let [top, body] = Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(frame.area());
         frame.render_widget(Paragraph::new(vec![Line::raw(self.banner.clone()), Line::raw(self.prompt())]), top);

@@ -1,21 +1,22 @@
-//! The terminal: raw while the screen is up, as it was afterwards, whatever happens.
+//! The terminal: raw while the screen is shown, and restored on drop.
 
 use super::screen::{Key, Screen};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use std::io;
 use tokio::sync::mpsc;
 
-/// The terminal with a screen on it.
+/// A terminal in raw mode, and the keys typed on it.
 pub(super) struct Terminal {
     terminal: ratatui::DefaultTerminal,
     keys: mpsc::UnboundedReceiver<Key>,
 }
 
 impl Terminal {
-    /// Takes the terminal.
+    /// Switches the terminal to raw mode.
     pub(super) fn open() -> io::Result<Self> {
         let terminal = ratatui::try_init()?;
-        // Keys are read by a thread of their own, which ends with the process: a read cannot be called off.
+        // A blocking read cannot be cancelled, so a separate thread reads the keys and ends with
+        // the process.
         let (sender, keys) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             while let Ok(event) = event::read() {
@@ -34,7 +35,7 @@ impl Terminal {
         self.terminal.draw(|frame| screen.draw(frame)).map(drop)
     }
 
-    /// The next key; none when the terminal is gone.
+    /// Waits for the next key; returns `None` if the terminal is gone.
     pub(super) async fn key(&mut self) -> Option<Key> {
         self.keys.recv().await
     }

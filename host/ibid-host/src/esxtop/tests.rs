@@ -4,7 +4,7 @@ use std::time::Instant;
 
 const NAA: &str = "naa.624a9370753d69fe46db318d00011014";
 
-/// A device that did something of everything in five seconds.
+/// Returns the row of a device with activity in every counter during five seconds.
 pub(super) fn rows() -> Vec<super::sample::Row> {
     let offload = |done, failed, bytes: u64| OffloadCount {
         done,

@@ -1,4 +1,4 @@
-//! `ibid-host lab`: the experiments of the documents, against any target.
+//! `ibid-host lab`: repeats the published VAAI experiments against any target.
 
 use crate::failure::Failure;
 use crate::interrupt::stop_requested;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) enum LabVerb {
     /// List the experiments
     List {
-        /// One JSON array on stdout
+        /// Print one JSON array
         #[arg(long)]
         json: bool,
     },
@@ -26,32 +26,35 @@ pub(crate) enum LabVerb {
 /// Options of `lab run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Experiments by id (L2) or name (deploy), or all
+    /// Experiments by id (L2) or name (deploy), or `all`
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// What to measure: iscsi://host:port/iqn, with /LUN for one disk; several for several portals of one target. Without, the
-    /// lab starts an array of its own and removes it at the end
+    /// Target URL; one per portal [default: start an array]
+    ///
+    /// iscsi://host:port/iqn measures all disks of the target, with /LUN only that disk. Repeat the
+    /// option for several portals of one target. By default the lab starts an array and removes it
+    /// at the end.
     #[arg(long, value_name = "URL")]
     target: Vec<String>,
-    /// Overwrite disks of the target that hold something
+    /// Overwrite target disks that are not empty
     #[arg(long)]
     erase: bool,
-    /// The program to start an array with [default: ibid, beside this program]
+    /// Path of the `ibid` program to start [default: next to this program]
     #[arg(long, value_name = "PATH", conflicts_with = "target")]
     ibid: Option<PathBuf>,
-    /// Where that array keeps its data [default: the system's place for temporary files]
+    /// Directory for that array's data [default: the temporary directory]
     #[arg(long, value_name = "DIR", conflicts_with = "target")]
     scratch: Option<PathBuf>,
-    /// How large everything is: small, or paper for the documents' sizes
+    /// Sizes: small, or paper for the published sizes
     #[arg(long, default_value_t = LabScale::Small)]
     scale: LabScale,
-    /// How often everything is repeated
+    /// Repetitions of each measurement
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Where the report goes: report.html, report.json and samples.csv
+    /// Directory for report.html, report.json and samples.csv
     #[arg(long, default_value = "lab-report", value_name = "DIR")]
     out: PathBuf,
-    /// No progress bar
+    /// Show no progress bar
     #[arg(long)]
     quiet: bool,
 }
@@ -62,7 +65,7 @@ pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
         LabVerb::List { json } => list(*json),
         LabVerb::Run(args) => tokio::select! {
             result = measure(args) => result,
-            // What the lab has started goes with the values that are dropped here.
+            // Dropping the measurement stops the array that the lab started and removes its files.
             Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted; the report has the experiments that were complete".to_owned())),
         },
     }
@@ -100,7 +103,7 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
     verdict(&found)
 }
 
-/// The lab could not begin.
+/// Converts an error that occurred before the first experiment.
 fn begin_failed(error: LabError) -> Failure {
     match error {
         LabError::Usage { message, hint } => Failure::Usage { message, hint },
@@ -113,7 +116,7 @@ fn begin_failed(error: LabError) -> Failure {
     }
 }
 
-/// A goal that was missed is in the report; an experiment that failed is an error.
+/// Fails if an experiment failed. A missed goal appears only in the report.
 fn verdict(report: &LabReport) -> Result<(), Failure> {
     let failed = report.outcomes.iter().filter(|outcome| matches!(outcome.ending, Ending::Failed(_)));
     let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();

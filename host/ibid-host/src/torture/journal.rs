@@ -1,13 +1,14 @@
-//! The torture's journal: what was sent, and what was answered. A record is appended before its command is sent and after its
-//! answer came, each by one write, so a kill of the load at any point leaves at most one torn record at the end.
+//! The journal of `torture`: commands sent and their results.
+//! A record is appended before its command is sent and after its response arrives, each with one
+//! write. If the load is killed, at most the last record is torn.
 //!
-//! Layout, little-endian, 64 bytes each, the last four a CRC32C of the 60 before:
+//! Layout, little-endian, 64 bytes each; the last four bytes are a CRC32C of the first 60:
 //!
 //! | bytes | header | | bytes | record |
 //! | --- | --- | --- | --- | --- |
 //! | 0..8 | `IBIDTORT` | | 0 | 1 sent, 2 answered |
 //! | 8..12 | version, 1 | | 1 | operation (sent) or outcome (answered) |
-//! | 12..16 | bytes in a block, 512 | | 2..4 | zero |
+//! | 12..16 | bytes per block, 512 | | 2..4 | zero |
 //! | 16..24 | seed | | 4..8 | blocks |
 //! | 24..32 | first LBA of the region | | 8..16 | sequence |
 //! | 32..40 | blocks of the region | | 16..24 | LBA |
@@ -22,13 +23,15 @@ pub(crate) const RECORD: usize = 64;
 const MAGIC: [u8; 8] = *b"IBIDTORT";
 const VERSION: u32 = 1;
 
-/// Blocks in the array's unit of reference. Copies between ranges that lie differently within it move data in pieces.
+/// Logical blocks in a 4 KiB block of the array.
+/// A copy whose source and destination differ in their offset within a 4 KiB block moves data in
+/// several steps.
 const CONGRUENCE: u64 = 8;
 
-/// What the journal is about.
+/// The seed and region that a journal belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Seed of all content.
+    /// Seed of all data.
     pub(crate) seed: u64,
     /// First block of the region.
     pub(crate) first: u64,
@@ -36,10 +39,10 @@ pub(crate) struct Header {
     pub(crate) blocks: u64,
 }
 
-/// What an operation does to its blocks.
+/// Kind of a command that changes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// WRITE of a stamp of its own to each block.
+    /// WRITE of a different stamp to each block.
     Write,
     /// WRITE SAME of one stamp to all blocks.
     WriteSame,
@@ -51,64 +54,63 @@ pub(crate) enum Kind {
     Unmap,
     /// EXTENDED COPY from `source`.
     Copy {
-        /// First block copied from.
+        /// First source block.
         source: u64,
     },
-    /// COMPARE AND WRITE of what is there against a new stamp for each block.
+    /// COMPARE AND WRITE of the current content with a new stamp per block.
     CompareAndWrite,
 }
 
 /// A command that changes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// Number of the operation, from 1, never used twice in a journal.
+    /// Number of the operation, from 1, unique within a journal.
     pub(crate) sequence: u64,
-    /// What it does.
     pub(crate) kind: Kind,
-    /// First block changed.
+    /// First changed block.
     pub(crate) lba: u64,
-    /// Blocks changed.
+    /// Number of changed blocks.
     pub(crate) blocks: u32,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was acknowledged, or found whole after a restart.
+    /// It was acknowledged, or a restart found it applied.
     Applied,
-    /// It was not sent after all, or found to have left no trace after a restart.
+    /// The target rejected it without effect, or a restart found it not applied.
     NotApplied,
-    /// It failed: its blocks may hold anything.
+    /// It failed, so its blocks may hold anything.
     Unknown,
 }
 
-/// One entry of the journal.
+/// An entry of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// The command is about to be sent.
     Sent(Operation),
-    /// The command of that sequence has ended.
+    /// The command with this sequence has ended.
     Answered(u64, Outcome),
 }
 
-/// Why a file is no journal that can be relied on.
+/// Why a journal cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum JournalError {
     /// The header is missing, torn, or of another program.
     #[error("not a torture journal")]
     Header,
-    /// The header is of another version, or of blocks of another size.
+    /// The header has another version or block size.
     #[error("journal has version {version} and blocks of {block_bytes} bytes, expected version 1 and 512 bytes")]
     Version {
-        /// Found version.
+        /// Version found.
         version: u32,
-        /// Found block size.
+        /// Block size found.
         block_bytes: u32,
     },
-    /// A record that is not the last one is damaged.
+    /// A record before the last one is damaged.
     #[error("journal record {0} is damaged")]
     Damaged(usize),
-    /// An answer without its command, a second answer, or a sequence that does not ascend.
+    /// An answer without its command, a second answer, or a sequence that does not increase.
     #[error("journal record {0} contradicts the records before it")]
     Order(usize),
 }
@@ -132,7 +134,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Header {
-    /// The header as it stands in the file.
+    /// Returns the header in the file format.
     pub(crate) fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0u8; RECORD];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -157,12 +159,12 @@ impl Header {
 }
 
 impl Operation {
-    /// The block after the last one changed.
+    /// Returns the block after the last changed one.
     pub(crate) fn end(&self) -> u64 {
         self.lba + u64::from(self.blocks)
     }
 
-    /// First block read, for operations whose effect depends on other blocks than those that they change.
+    /// Returns the first source block of a copy.
     pub(crate) fn source(&self) -> Option<u64> {
         match self.kind {
             Kind::Copy { source } => Some(source),
@@ -170,8 +172,8 @@ impl Operation {
         }
     }
 
-    /// True when the operation must be found wholly there or not at all after a crash. Copies between ranges that are not
-    /// congruent to a 4 KiB block are done in pieces, each atomic in itself.
+    /// Returns true if a crash must leave the operation applied as a whole or not at all.
+    /// Copies that are not congruent modulo 4 KiB are done in several steps, each atomic by itself.
     pub(crate) fn is_atomic(&self) -> bool {
         self.source().is_none_or(|source| source % CONGRUENCE == self.lba % CONGRUENCE)
     }
@@ -210,7 +212,7 @@ impl Kind {
 }
 
 impl Record {
-    /// The record as it stands in the file.
+    /// Returns the record in the file format.
     pub(crate) fn encode(&self) -> [u8; RECORD] {
         let mut bytes = [0u8; RECORD];
         match *self {
@@ -257,8 +259,8 @@ impl Record {
     }
 }
 
-/// Reads a journal: its header, its records, and how many bytes of the file they are. What follows those is one torn record,
-/// to be cut off before more is appended.
+/// Decodes a journal: header, records, and the length of the valid part of the file.
+/// Bytes after that length are one torn record, which must be cut off before more is appended.
 pub(crate) fn decode(file: &[u8]) -> Result<(Header, Vec<Record>, usize), JournalError> {
     let header = Header::decode(file.get(..RECORD).ok_or(JournalError::Header)?)?;
     let body = &file[RECORD..];
@@ -266,7 +268,8 @@ pub(crate) fn decode(file: &[u8]) -> Result<(Header, Vec<Record>, usize), Journa
     for (index, bytes) in body.chunks(RECORD).enumerate() {
         match Record::decode(bytes) {
             Some(record) => records.push(record),
-            // Only the last record can be torn: each was whole before the next was begun.
+            // Only the last record can be torn, because each was complete before the next was
+            // started.
             None if (index + 1) * RECORD >= body.len() => break,
             None => return Err(JournalError::Damaged(index)),
         }

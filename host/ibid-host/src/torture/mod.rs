@@ -1,5 +1,7 @@
-//! `ibid-host torture` and `ibid-host torture-verify`: a load that knows what every block must hold, made to be killed, and
-//! the check afterwards that nothing acknowledged is lost and nothing is half there.
+//! `ibid-host torture` and `ibid-host torture-verify`: a load that can be killed at any time, and
+//! the check that follows.
+//! The load records every operation in a journal. The check verifies that no acknowledged operation
+//! is lost and that every open one was applied as a whole or not at all.
 
 mod journal;
 mod model;
@@ -17,7 +19,7 @@ use initiator::LogicalUnit;
 use journal::{Header, JournalError};
 use std::path::Path;
 
-/// The longest journal that is read: 16 million records.
+/// Maximum journal size: 16 million records.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 fn file_error(path: &Path) -> impl Fn(std::io::Error) -> Failure {
@@ -32,7 +34,7 @@ fn journal_error(path: &Path) -> impl Fn(JournalError) -> Failure {
     }
 }
 
-/// The unit must be the one that the journal speaks of, as far as can be told.
+/// Checks that the unit fits the journal's region and block size.
 fn check_unit(unit: &LogicalUnit, header: &Header) -> Result<(), Failure> {
     if unit.block_bytes as usize != stamp::BLOCK {
         let message = format!("unit has blocks of {} bytes", unit.block_bytes);

@@ -1,11 +1,12 @@
-//! What every block of the region must hold, as far as the journal tells: the stamps left by all answered operations, and
-//! the operations that are still open, each of which may or may not have happened.
+//! The expected content of every block, derived from the journal.
+//! Completed operations determine the stamp of each block. Open operations may or may not have been
+//! applied.
 
 use super::journal::{Header, JournalError, Kind, Operation, Outcome, Record};
 use super::stamp::{BLOCK, Stamp};
 use std::collections::BTreeMap;
 
-/// The most blocks of a region: 4 GiB, some 200 MB of model.
+/// Maximum blocks of a region: 4 GiB, with a model of about 200 MB.
 pub(crate) const MAX_BLOCKS: u64 = 8 << 20;
 
 /// The expected content of the region.
@@ -17,30 +18,30 @@ pub(crate) struct Model {
     last: u64,
 }
 
-/// What the blocks of an open operation were found to hold.
+/// State of the blocks of an open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All as the operation would have left them.
+    /// All blocks are as after the operation.
     Applied,
-    /// All as they were before.
+    /// All blocks are as before the operation.
     NotApplied,
-    /// Each block is one or the other, the operation is not whole.
+    /// Each block is as before or after, but not all are the same.
     Torn,
-    /// This block is neither.
+    /// A block is neither as before nor as after.
     Foreign {
-        /// The block's number within the volume.
+        /// LBA of that block.
         lba: u64,
     },
 }
 
 impl Model {
-    /// A region of which nothing is known yet.
+    /// Creates a model of a region with unknown content.
     pub(crate) fn new(header: Header) -> Self {
         let blocks = usize::try_from(header.blocks.min(MAX_BLOCKS)).unwrap_or_default();
         Self { header, stamps: vec![Stamp::Unknown; blocks], open: BTreeMap::new(), last: 0 }
     }
 
-    /// The model after the records of a journal.
+    /// Creates the model that results from the records of a journal.
     pub(crate) fn replay(header: Header, records: &[Record]) -> Result<Self, JournalError> {
         let mut model = Self::new(header);
         for (index, record) in records.iter().enumerate() {
@@ -53,34 +54,33 @@ impl Model {
         Ok(model)
     }
 
-    /// What the journal is about.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The highest sequence used so far.
+    /// Returns the highest sequence used so far.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.last
     }
 
-    /// Operations without an answer, in the order in which they were sent.
+    /// Returns the operations without an answer, in the order in which they were sent.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Operation> {
         self.open.values()
     }
 
-    /// True when no open operation reads or changes any of these blocks.
+    /// Returns true if no open operation reads or changes any of these blocks.
     pub(crate) fn is_idle(&self, lba: u64, blocks: u32) -> bool {
         let end = lba + u64::from(blocks);
         !self.open.values().any(|operation| operation.touches(lba, end))
     }
 
-    /// The stamps of a run of blocks that lies within the region.
+    /// Returns the stamps of a range of blocks; `None` if it is not within the region.
     pub(crate) fn stamps(&self, lba: u64, blocks: u32) -> Option<&[Stamp]> {
         let from = usize::try_from(lba.checked_sub(self.header.first)?).ok()?;
         self.stamps.get(from..from.checked_add(blocks as usize)?)
     }
 
-    /// The stamps that the blocks of `operation` have when it is applied.
+    /// Returns the stamps of the blocks of `operation` after it is applied.
     pub(crate) fn effect(&self, operation: &Operation) -> Option<Vec<Stamp>> {
         let Operation { sequence, kind, lba, blocks } = *operation;
         self.stamps(lba, blocks)?;
@@ -94,8 +94,9 @@ impl Model {
         })
     }
 
-    /// Takes note of an operation that is about to be sent. `None` when it cannot follow from what is known: a sequence
-    /// used before, blocks outside the region, or blocks that an open operation touches.
+    /// Adds an operation that is about to be sent.
+    /// Returns `None` if it is invalid: a sequence used before, blocks outside the region, or
+    /// blocks that an open operation touches.
     #[must_use]
     pub(crate) fn start(&mut self, operation: Operation) -> Option<()> {
         self.effect(&operation)?;
@@ -109,7 +110,7 @@ impl Model {
         Some(())
     }
 
-    /// Takes note of an answer. `None` when no such operation is open.
+    /// Records the result of an operation; returns `None` if no such operation is open.
     #[must_use]
     pub(crate) fn finish(&mut self, sequence: u64, outcome: Outcome) -> Option<()> {
         let operation = self.open.remove(&sequence)?;
@@ -123,7 +124,8 @@ impl Model {
         Some(())
     }
 
-    /// Compares what was read from a quiet run of blocks with what must be there: the first block that differs.
+    /// Compares data read from idle blocks with the expected stamps and returns the first LBA that
+    /// differs.
     pub(crate) fn first_difference(&self, lba: u64, data: &[u8]) -> Option<u64> {
         let blocks = u32::try_from(data.len() / BLOCK).ok()?;
         let expected = self.stamps(lba, blocks)?;
@@ -131,7 +133,7 @@ impl Model {
         pairs.position(|(stamp, block)| !stamp.matches(self.header.seed, block)).map(|index| lba + index as u64)
     }
 
-    /// Decides from the blocks of an open operation whether it happened.
+    /// Determines from the blocks of an open operation whether it was applied.
     pub(crate) fn classify(&self, operation: &Operation, data: &[u8]) -> Option<Verdict> {
         let before = self.stamps(operation.lba, operation.blocks)?;
         let after = self.effect(operation)?;

@@ -1,5 +1,5 @@
-//! What the torture does next: operations of all kinds and sizes, aligned and not, that keep off the blocks of those still
-//! open, so that the content of every block stays known.
+//! Chooses the next operation: all kinds and sizes, aligned and unaligned.
+//! Operations never overlap open ones, so that the content of every block stays known.
 
 use super::journal::{Kind, Operation};
 use super::model::Model;
@@ -10,12 +10,12 @@ use testing::SplitMix64;
 const MAX_WRITE: u32 = 512;
 /// Blocks in 4 MiB: the largest zero, unmap and copy.
 const MAX_OFFLOAD: u32 = 8192;
-/// Blocks in 1 MiB: what file systems align offloads to.
+/// Blocks in 1 MiB: the usual alignment of offloads by file systems.
 const ALIGNED_OFFLOAD: u32 = 2048;
-/// Draws before giving up for now, when the open operations leave little room.
+/// Attempts to find idle blocks before the slot waits.
 const ATTEMPTS: u32 = 16;
 
-/// What the target can do.
+/// Optional commands of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// EXTENDED COPY.
@@ -26,32 +26,32 @@ pub(crate) struct Abilities {
     pub(crate) write_same: bool,
     /// The UNMAP bit of WRITE SAME(16).
     pub(crate) write_same_unmap: bool,
-    /// The most blocks of a COMPARE AND WRITE; 0 when there is none.
+    /// Maximum blocks of a COMPARE AND WRITE; 0 if not supported.
     pub(crate) compare_and_write: u32,
 }
 
-/// What to do next.
+/// The next step of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Change blocks.
     Change(Operation),
-    /// Read blocks that no open operation touches, and compare them.
+    /// Read blocks that no open operation touches, and check them.
     Read {
         /// First block.
         lba: u64,
         /// Number of blocks.
         blocks: u32,
     },
-    /// COMPARE AND WRITE with data that are not there: must miscompare and change nothing.
+    /// COMPARE AND WRITE with wrong data: it must miscompare and change nothing.
     Miscompare {
-        /// The block.
+        /// The block to compare.
         lba: u64,
     },
     /// SYNCHRONIZE CACHE.
     Flush,
 }
 
-/// The torturer's choices.
+/// Makes the random choices of the load.
 #[derive(Debug)]
 pub(crate) struct Planner {
     random: SplitMix64,
@@ -59,12 +59,12 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Choices by `seed`, within what the target can do.
+    /// Creates a planner that uses only commands in `abilities`.
     pub(crate) fn new(seed: u64, abilities: Abilities) -> Self {
         Self { random: SplitMix64::new(seed), abilities }
     }
 
-    /// The target does not know the command after all, whatever it says of itself: no more of that kind.
+    /// Stops using a command that the target reports but does not implement.
     pub(crate) fn disable(&mut self, kind: Kind) {
         let abilities = &mut self.abilities;
         match kind {
@@ -77,7 +77,7 @@ impl Planner {
         }
     }
 
-    /// The next step; `None` when no free run of blocks was found, until an open operation ends.
+    /// Returns the next step; `None` if no idle blocks were found, so that the slot waits.
     pub(crate) fn next(&mut self, model: &Model) -> Option<Step> {
         (0..ATTEMPTS).find_map(|_| self.draw(model))
     }
@@ -108,7 +108,7 @@ impl Planner {
     fn change(&mut self, model: &Model, kind: Kind, limit: u32) -> Option<Step> {
         let (mut lba, mut blocks) = self.place(model, limit)?;
         if kind == Kind::Unmap {
-            // A target may leave alone what is not a whole unit of its own; 4 KiB is the least that all of them take.
+            // A target may ignore parts of its own allocation unit; 4 KiB is supported by all.
             blocks = blocks.next_multiple_of(8);
             lba &= !7;
             if lba < model.header().first || lba + u64::from(blocks) > model.header().first + model.header().blocks {
@@ -125,7 +125,8 @@ impl Planner {
         let (lba, blocks) = self.place(model, MAX_OFFLOAD)?;
         let (mut source, _) = self.place(model, blocks)?;
         if self.random.percent(75) {
-            // Mostly congruent, as hosts copy: within the block of reference, half of those within the 1 MiB leaf.
+            // Most copies are congruent modulo 4 KiB, as from real hosts; half of these modulo 1
+            // MiB.
             let unit = if self.random.percent(50) { u64::from(ALIGNED_OFFLOAD) } else { 8 };
             source = (source & !(unit - 1)) | (lba & (unit - 1));
         }
@@ -145,8 +146,9 @@ impl Planner {
         Operation { sequence: model.last_sequence() + 1, kind, lba, blocks }
     }
 
-    /// A run of up to `limit` blocks in the region: short ones as often as long ones, half of them aligned to 4 KiB, and
-    /// some of the long ones to 1 MiB.
+    /// Returns a random range of up to `limit` blocks.
+    /// Each power of two is equally likely as a length. Half of the ranges are aligned: long ones
+    /// to 1 MiB, others to 4 KiB.
     fn place(&mut self, model: &Model, limit: u32) -> Option<(u64, u32)> {
         let header = model.header();
         let limit = u64::from(limit).min(header.blocks);
@@ -174,7 +176,7 @@ mod tests {
     const ALL: Abilities =
         Abilities { copy: true, unmap: true, write_same: true, write_same_unmap: true, compare_and_write: 255 };
 
-    /// Plans `steps` steps with up to 8 open at a time, answering the oldest first.
+    /// Plans `steps` steps with up to 8 open operations, completing the oldest first.
     fn plan(abilities: Abilities, steps: usize) -> Vec<Step> {
         let mut model = Model::new(Header { seed: 1, first: 5, blocks: 40_000 });
         model.start(Operation { sequence: 1, kind: Kind::Zero, lba: 5, blocks: 40_000 }).unwrap();

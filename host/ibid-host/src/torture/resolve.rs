@@ -1,4 +1,4 @@
-//! What became of the operations that were open when the target died.
+//! Determines whether operations that were open when the target died were applied.
 
 use super::journal::Operation;
 use super::model::{Model, Verdict};
@@ -6,10 +6,10 @@ use super::stamp::{BLOCK, Stamp};
 use crate::failure::Failure;
 use initiator::{LogicalUnit, Session};
 
-/// Blocks of one READ: 1 MiB, which every target takes.
+/// Blocks per READ: 1 MiB, which every target accepts.
 const PIECE: u64 = 2048;
 
-/// An open operation, and what its blocks were found to be.
+/// An open operation and the state of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedOperation {
     pub(super) operation: Operation,
@@ -17,7 +17,8 @@ pub(super) struct ResolvedOperation {
 }
 
 impl ResolvedOperation {
-    /// Neither there as a whole nor absent as a whole, where that was promised; or something else altogether.
+    /// Returns true if an atomic operation is torn, or if a block holds neither its old nor its new
+    /// content.
     pub(super) fn is_wrong(&self) -> bool {
         match self.verdict {
             Verdict::Applied | Verdict::NotApplied => false,
@@ -40,7 +41,7 @@ impl std::fmt::Display for ResolvedOperation {
     }
 }
 
-/// Reads the blocks of every open operation and judges them.
+/// Reads and classifies the blocks of every open operation.
 pub(super) async fn resolve(
     session: &mut Session,
     unit: &LogicalUnit,
@@ -64,7 +65,7 @@ pub(super) async fn resolve(
     Ok(resolved)
 }
 
-/// Words for a block that is not what it must be.
+/// Describes a block that differs from its expected content.
 pub(super) fn describe(model: &Model, lba: u64, block: &[u8]) -> String {
     let expected = model.stamps(lba, 1).and_then(|stamps| stamps.first().copied()).unwrap_or(Stamp::Unknown);
     match Stamp::read(model.header().seed, block) {

@@ -1,4 +1,4 @@
-//! The load: plans an operation, notes it in the journal, sends it, notes the answer.
+//! The load of `torture`: plans an operation, records it, sends it, and records the result.
 
 use super::journal::{self, Header, Kind, Operation, Outcome, Record};
 use super::model::{MAX_BLOCKS, Model, Verdict};
@@ -21,37 +21,37 @@ use std::time::{Duration, Instant};
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TortureArgs {
-    /// iscsi://[user%password@]host[:port]/target-iqn/lun; the region is overwritten
+    /// Unit (iscsi://host[:port]/iqn/lun); the region is overwritten
     pub(crate) url: Url,
-    /// Where to note what is done; an existing one is continued
+    /// Journal file; an existing one is continued
     #[arg(long)]
     pub(crate) journal: PathBuf,
-    /// Stop after so many seconds
+    /// Duration in seconds
     #[arg(long, default_value_t = 10.0)]
     pub(crate) secs: f64,
-    /// Go on until the target is gone
+    /// Run until the target is gone
     #[arg(long, conflicts_with = "secs")]
     pub(crate) until_killed: bool,
-    /// Bytes of the unit to work on, up to 4G; with an existing journal, its region
+    /// Bytes of the region, up to 4G; ignored with an existing journal
     #[arg(long, default_value = "256M", value_parser = size)]
     pub(crate) span: u64,
-    /// Where they begin
+    /// Start of the region, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) off: u64,
-    /// Commands open at a time
+    /// Queue depth
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) qd: u16,
-    /// Seed of choices and, with a new journal, of data
+    /// Seed of the choices and, with a new journal, of the data
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
-/// What was done.
+/// Result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Counts {
     verb: &'static str,
@@ -59,14 +59,15 @@ struct Counts {
     acknowledged: u64,
     /// Operations without an answer at the end.
     open: u64,
-    /// Blocks read and found right.
+    /// Blocks that were read and had the expected content.
     blocks_read: u64,
-    /// Commands that the target refused because it is full: no errors, and nothing of them may be there.
+    /// Commands that the target refused because it is full. These are not errors and must have no
+    /// effect.
     full: u64,
-    /// Commands that the target refused otherwise.
+    /// Commands that the target refused for another reason.
     errors: u64,
     first_error: Option<String>,
-    /// The target went away.
+    /// True if the connection to the target was lost.
     target_gone: bool,
 }
 
@@ -78,16 +79,16 @@ struct Torture {
     path: PathBuf,
     slots: Vec<Option<Step>>,
     end: Option<Instant>,
-    /// The journal could not be written: nothing may be sent any more.
+    /// Error of the journal. After it, no command is sent.
     journal_failure: Option<Failure>,
     counts: Counts,
 }
 
-/// After so many refused commands the load stops.
+/// The load stops after this many refused commands.
 const MAX_ERRORS: u64 = 100;
-/// Draws before a slot waits: steps are dropped that touch blocks being read.
+/// Attempts to find an operation that overlaps no open read, before the slot waits.
 const ATTEMPTS: u32 = 8;
-/// Blocks of one operation of the beginning, which zeroes the region.
+/// Blocks per command when the region is zeroed at the start.
 const ZERO_BLOCKS: u64 = 8192;
 
 impl Torture {
@@ -95,7 +96,7 @@ impl Torture {
         self.journal.append(&record.encode()).map_err(file_error(&self.path))
     }
 
-    /// Notes the operation and makes its command.
+    /// Records the operation and returns its command.
     fn start(&mut self, operation: Operation) -> Result<Request, Failure> {
         let impossible = || Failure::Wrong(format!("operation {} contradicts the journal", operation.sequence));
         let before = self.model.stamps(operation.lba, operation.blocks).ok_or_else(impossible)?.to_vec();
@@ -112,7 +113,8 @@ impl Torture {
             Kind::Unmap => self.unit.unmap(&[(lba, blocks)]),
             Kind::Copy { source } => {
                 let run = CopyRun { source, destination: lba, blocks: u64::from(blocks) };
-                // Open operations are fewer than 256 and dense, so that this repeats no identifier that is in use.
+                // Fewer than 256 operations are open and their sequences are consecutive, so the
+                // identifier is unique.
                 self.unit.extended_copy(sequence as u8, &self.unit, &[run])
             }
             Kind::CompareAndWrite => self.unit.compare_and_write(lba, self.render(&[before, after].concat()), false),
@@ -126,12 +128,13 @@ impl Torture {
         data.into()
     }
 
-    /// A block that nobody has written, to compare with what nobody can have.
+    /// Returns two stamps that no operation writes, for a COMPARE AND WRITE that must miscompare.
     fn foreign(&self, lba: u64) -> Bytes {
         self.render(&[Stamp::Written { sequence: u64::MAX, lba }, Stamp::Written { sequence: u64::MAX - 1, lba }])
     }
 
-    /// Blocks that an open command reads or compares keep still until its answer has been looked at.
+    /// Returns true if no open read or miscompare covers blocks of `operation`. Their expected
+    /// content must not change before the response is checked.
     fn overlaps_no_open_read(&self, operation: &Operation) -> bool {
         self.slots.iter().flatten().all(|step| match *step {
             Step::Read { lba, blocks } => operation.end() <= lba || lba + u64::from(blocks) <= operation.lba,
@@ -151,7 +154,7 @@ impl Torture {
         let outcome = match &result {
             Ok(_) => Outcome::Applied,
             Err(refusal) if refusal.is_unknown_command() => Outcome::NotApplied,
-            // A copy may have been made in part when the room came to its end; anything else is refused whole.
+            // A copy may be partly done when space runs out. Other commands fail as a whole.
             Err(refusal) if refusal.is_full() && !matches!(operation.kind, Kind::Copy { .. }) => Outcome::NotApplied,
             Err(_) => Outcome::Unknown,
         };
@@ -184,7 +187,7 @@ impl Torture {
         Ok(())
     }
 
-    /// Decides the operations that an earlier run left open.
+    /// Resolves the operations that an earlier run left open, and records their results.
     async fn resolve_open(&mut self, session: &mut Session) -> Result<(), Failure> {
         for resolved in resolve(session, &self.unit, &self.model).await? {
             if resolved.is_wrong() {
@@ -204,7 +207,7 @@ impl Torture {
         Ok(())
     }
 
-    /// Zeroes what is not known yet, by operations like all others.
+    /// Zeroes the blocks with unknown content, with recorded operations.
     async fn zero_unknown_blocks(&mut self, session: &mut Session) -> Result<(), Failure> {
         let Header { first, blocks: all, .. } = *self.model.header();
         let mut lba = first;
@@ -297,7 +300,7 @@ pub(crate) async fn run(args: &TortureArgs) -> Result<(), Failure> {
     finish(args, torture, result)
 }
 
-/// A target that went away is what this load is for: no failure.
+/// Prints the result. A lost target is expected and is not a failure.
 fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> Result<(), Failure> {
     let Torture { mut counts, model, journal_failure, .. } = torture;
     counts.open = model.open().count() as u64;
@@ -325,7 +328,7 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
     }
 }
 
-/// Opens the journal, or begins it. A torn record at its end is cut off.
+/// Opens or creates the journal, and cuts off a torn record at its end.
 fn open_journal(args: &TortureArgs, unit: &LogicalUnit) -> Result<(AppendFile, Model), Failure> {
     let on_file = file_error(&args.journal);
     let (mut file, content) = AppendFile::open(&args.journal, MAX_JOURNAL_BYTES).map_err(&on_file)?;
@@ -338,7 +341,7 @@ fn open_journal(args: &TortureArgs, unit: &LogicalUnit) -> Result<(AppendFile, M
     let region = Region::of(unit, args.off, Some(args.span.min(MAX_BLOCKS * BLOCK as u64)))?;
     let header = Header { seed: args.seed, first: region.lba, blocks: region.blocks };
     check_unit(unit, &header)?;
-    // Less than a header is what a kill in the very first write left behind.
+    // A file shorter than a header comes from a kill during the first write.
     file.truncate(0).map_err(&on_file)?;
     file.append(&header.encode()).map_err(&on_file)?;
     Ok((file, Model::new(header)))

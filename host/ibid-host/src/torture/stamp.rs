@@ -1,31 +1,32 @@
-//! What a block holds under torture: a stamp that says which operation wrote it and where, so that a block found in the
-//! wrong place, or an old one found in place of a newer, names itself.
+//! Content of a block under `torture`: a stamp that names the operation and the address that wrote
+//! it.
+//! The stamp identifies misplaced and stale blocks.
 
 use testing::SplitMix64;
 
-/// Bytes of a logical block. The torture speaks of blocks of this size only; it refuses others at the start.
+/// Bytes of a logical block; `torture` supports no other size.
 pub(crate) const BLOCK: usize = 512;
 
 const MAGIC: [u8; 8] = *b"ibidblok";
 
-/// The content of one block, by where it came from.
+/// The content of one block, by its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stamp {
     /// All zeros: never written, zeroed or unmapped.
     Zero,
-    /// Written by operation `sequence`, at first to `lba`. A copy carries it elsewhere unchanged.
+    /// Written by operation `sequence` to `lba`. A copy moves the stamp unchanged.
     Written {
-        /// The operation that made the content.
+        /// The operation that wrote the data.
         sequence: u64,
-        /// The block that it was first written to.
+        /// The block to which it was first written.
         lba: u64,
     },
-    /// A command on the block failed, or nothing is known of it yet: anything may be there.
+    /// The content is not known, or a command on the block failed: any content is accepted.
     Unknown,
 }
 
 impl Stamp {
-    /// Writes the 512 bytes that this stamp stands for. [`Stamp::Unknown`] stands for none and leaves zeros.
+    /// Writes the 512 bytes of this stamp; [`Stamp::Unknown`] writes zeros.
     pub(crate) fn render(self, seed: u64, block: &mut [u8]) {
         block.fill(0);
         let Self::Written { sequence, lba } = self else { return };
@@ -33,7 +34,7 @@ impl Stamp {
             block[at * 8..at * 8 + 8].copy_from_slice(field);
         }
         let body = &mut block[32..];
-        // Three kinds of data, so that stored, compressed and nearly empty blocks all come to be.
+        // Three kinds of data exercise incompressible, compressible and nearly empty blocks.
         match sequence % 3 {
             0 => SplitMix64::stream(seed ^ sequence, lba).fill(body),
             1 => body.chunks_mut(8).for_each(|word| word.copy_from_slice(&sequence.to_le_bytes()[..word.len()])),
@@ -41,7 +42,8 @@ impl Stamp {
         }
     }
 
-    /// Reads back what a block says of itself, whatever the rest of it holds. `None`: neither zeros nor a stamp of `seed`.
+    /// Returns the stamp in the first bytes of a block, without checking the rest.
+    /// `None` means neither zeros nor a stamp of `seed`.
     pub(crate) fn read(seed: u64, block: &[u8]) -> Option<Self> {
         if block.iter().all(|byte| *byte == 0) {
             return Some(Self::Zero);
@@ -53,7 +55,8 @@ impl Stamp {
         Some(Self::Written { sequence: u64::from_le_bytes(field(16)?), lba: u64::from_le_bytes(field(24)?) })
     }
 
-    /// True when `block` holds exactly what this stamp stands for. Nothing is asked of an unknown block.
+    /// Returns true if `block` holds exactly the bytes of this stamp; always true for unknown
+    /// content.
     pub(crate) fn matches(self, seed: u64, block: &[u8]) -> bool {
         if self == Self::Unknown {
             return true;

@@ -1,4 +1,4 @@
-//! The check after a restart: every block against the journal.
+//! `ibid-host torture-verify`: checks every block against the journal after a restart.
 
 use super::model::{Model, Verdict};
 use super::resolve::{describe, resolve};
@@ -21,33 +21,34 @@ use std::path::PathBuf;
 pub(crate) struct VerifyArgs {
     /// iscsi://[user%password@]host[:port]/target-iqn/lun
     pub(crate) url: Url,
-    /// The journal that the torture wrote
+    /// Journal file that `torture` wrote
     #[arg(long)]
     pub(crate) journal: PathBuf,
-    /// Reads open at a time
+    /// Queue depth
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) qd: u16,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
-/// What was found.
+/// Result of the check.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     verb: &'static str,
-    /// Operations that the journal holds.
+    /// Operations in the journal.
     operations: u64,
-    /// Blocks compared with what acknowledged operations left.
+    /// Blocks compared with the result of acknowledged operations.
     blocks: u64,
-    /// Operations without an acknowledgement, and how they were found.
+    /// Operations without an acknowledgement; the next three counters say in which state they were
+    /// found.
     open: u64,
     applied: u64,
     not_applied: u64,
     in_pieces: u64,
-    /// Blocks and operations that are not as promised.
+    /// Blocks and operations with unexpected content.
     wrong: u64,
     first_wrong: Option<String>,
 }
@@ -83,7 +84,7 @@ pub(crate) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     print(args, &report)
 }
 
-/// Reads the region and compares every block that no open operation changes.
+/// Reads the region and checks every block that no open operation changes.
 async fn sweep(
     args: &VerifyArgs,
     session: Session,
@@ -103,7 +104,7 @@ async fn sweep(
     let make = |lba, blocks| unit.read(lba, blocks, false);
     let check = |first: u64, data: bytes::Bytes| {
         for (lba, block) in (first..).zip(data.chunks_exact(BLOCK)) {
-            // Of blocks where a command failed nothing is known, so that nothing is proved by them either.
+            // Blocks where a command failed may hold anything, so they are not compared.
             let unknown = model.stamps(lba, 1).is_none_or(|stamps| stamps.contains(&Stamp::Unknown));
             if unknown || undecided[(lba - header.first) as usize] {
                 continue;

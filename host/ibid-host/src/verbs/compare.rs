@@ -1,4 +1,4 @@
-//! `ibid-host compare`: whether two runs of bytes are equal.
+//! `ibid-host compare`: compares two ranges of bytes.
 
 use super::fill::first_difference;
 use super::outcome::Tally;
@@ -14,30 +14,30 @@ use initiator::{Completion, LogicalUnit, Request, Url};
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareArgs {
-    /// One logical unit
+    /// First logical unit
     pub(crate) first: Url,
-    /// The other
+    /// Second logical unit
     pub(crate) second: Url,
-    /// Bytes to compare; all that is left of the first without
+    /// Bytes to compare [default: the rest of the first unit]
     #[arg(long, value_parser = size)]
     pub(crate) size: Option<u64>,
-    /// Where they begin in the first
+    /// Start of the range in the first unit, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) first_off: u64,
-    /// Where they begin in the second
+    /// Start of the range in the second unit, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) second_off: u64,
-    /// Pairs of reads open at a time
+    /// Queue depth, in pairs of reads
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) qd: u16,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
-/// Each slot reads a piece of the first unit, then the same piece of the second.
+/// Each slot reads a chunk of the first unit, then the same chunk of the second.
 struct Comparison {
     units: [LogicalUnit; 2],
     regions: [Region; 2],

@@ -1,4 +1,5 @@
-//! `ibid-host deploy`: a "VM" from a template, by telling the array to copy or by carrying the data through the host.
+//! `ibid-host deploy`: copies a template with EXTENDED COPY or by reading and writing through the
+//! host.
 
 use super::outcome::Tally;
 use super::pieces::Pieces;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use initiator::{Completion, CopyRun, LogicalUnit, Request, Session, Url};
 
-/// How to copy.
+/// Copy method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
     /// EXTENDED COPY
@@ -22,39 +23,39 @@ pub(crate) enum Method {
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeployArgs {
-    /// Where the template lies
+    /// Unit that holds the template
     pub(crate) source: Url,
-    /// Where the copy goes; may be the same unit at another offset
+    /// Unit for the copy; may be the same unit
     pub(crate) destination: Url,
-    /// Bytes to copy; all that is left of the source without
+    /// Bytes to copy [default: the rest of the source]
     #[arg(long, value_parser = size)]
     pub(crate) size: Option<u64>,
-    /// Where the template begins in the source
+    /// Start of the template in the source, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) source_off: u64,
-    /// Where the copy begins in the destination
+    /// Start of the copy in the destination, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) destination_off: u64,
-    /// How
+    /// Copy method
     #[arg(long, value_enum, default_value_t = Method::Xcopy)]
     pub(crate) method: Method,
-    /// Bytes a command: ESXi copies by 4 MiB, and by 16 MiB where it is told to [default: 4M, readwrite 1M]
+    /// Bytes per command [default: 4M (as ESXi), 1M with readwrite]
     #[arg(long, value_parser = size)]
     pub(crate) chunk: Option<u64>,
-    /// Commands open at a time
+    /// Queue depth
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) qd: u16,
-    /// One JSON object on stdout, no bar on stderr
+    /// Print one JSON object and no progress bar
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
-/// Bytes of an EXTENDED COPY, when not told: what ESXi sends.
+/// Default bytes of an EXTENDED COPY, as ESXi sends it.
 const CHUNK_XCOPY: u64 = 4 << 20;
 
-/// What is copied where, and what each slot is at.
+/// A copy in progress: its two regions and the state of each slot.
 struct Deployment {
     source: LogicalUnit,
     destination: LogicalUnit,
@@ -62,7 +63,7 @@ struct Deployment {
     to: Region,
     pieces: Pieces,
     method: Method,
-    /// Which session writes.
+    /// Index of the session that writes.
     writer: Route,
     open: Vec<(u64, u32, Option<Bytes>)>,
     progress: Progress,
@@ -80,7 +81,8 @@ impl Work for Deployment {
         let request = match self.method {
             Method::Xcopy => {
                 let run = CopyRun { source: lba, destination: moved(lba), blocks: u64::from(blocks) };
-                // The slot is a list identifier that no other open copy of this session has.
+                // The list identifier must be unique among the open copies of a session; the slot
+                // number is.
                 self.source.extended_copy(slot as u8, &self.destination, &[run])
             }
             Method::Readwrite => self.source.read(lba, blocks, false),
@@ -99,7 +101,7 @@ impl Work for Deployment {
         let data = completion.into_result().map_err(refused)?;
         if self.method == Method::Readwrite && read.take().is_none() {
             *read = Some(data);
-            // A read is half the work: the piece counts when it is written.
+            // The chunk counts as copied only when it is written.
             self.tally.commands += 1;
             return Ok(());
         }
@@ -117,7 +119,7 @@ pub(crate) async fn run(args: &DeployArgs) -> Result<(), Failure> {
     if args.method == Method::Xcopy && !same_target {
         return Err(Failure::usage("EXTENDED COPY needs both units on one target", "use --method readwrite"));
     }
-    // Units of one target share the session, as they do at a host.
+    // Units of one target share a session, as on a real host.
     let (second, destination) = if same_target {
         let lun = args.destination.lun;
         (None, session.open_unit(lun).await.map_err(Failure::command(format!("LUN {lun}")))?)

@@ -1,4 +1,5 @@
-//! `ibid-host fill` and `ibid-host verify`: data that a seed and an address determine, written and read back.
+//! `ibid-host fill` and `ibid-host verify`: write and check data derived from a seed and the
+//! address.
 
 use super::RangeArgs;
 use super::pieces::Pieces;
@@ -16,7 +17,7 @@ use testing::SplitMix64;
 pub(crate) struct FillArgs {
     #[command(flatten)]
     pub(crate) content: ContentArgs,
-    /// Stop where the target has no room left, and tell where that is: all before it was acknowledged
+    /// Stop when the target is full, and print how much was written
     #[arg(long)]
     pub(crate) until_full: bool,
 }
@@ -26,18 +27,18 @@ pub(crate) struct FillArgs {
 pub(crate) struct ContentArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// What determines the data
+    /// Seed of the data
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The address, in bytes, that the data were made for, when they lie elsewhere now (a copy)
+    /// Original byte address of the data, if it was copied from there
     #[arg(long, value_parser = crate::cli::size)]
     pub(crate) from: Option<u64>,
 }
 
-/// Bytes that have one address of their own, whatever the block size of the unit.
+/// Bytes that are generated from one address, independent of the unit's block size.
 const CELL: usize = 512;
 
-/// The data of `seed` for the run of bytes from `offset`, a multiple of 512.
+/// Returns the data of `seed` for `bytes` bytes at `offset`, which must be a multiple of 512.
 fn content(seed: u64, offset: u64, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     for (cell, address) in data.chunks_mut(CELL).zip(offset / CELL as u64..) {
@@ -90,9 +91,9 @@ pub(crate) async fn verify(args: &ContentArgs) -> Result<(), Failure> {
     sweep.tally.end("verify", "read").print(range.json)
 }
 
-/// The first byte in which two equally long runs differ.
+/// Returns the index of the first byte in which two slices of equal length differ.
 pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
-    // Whole slices first: the usual answer is "none", and it costs one memcmp.
+    // The slices are usually equal, and comparing them as a whole is one memcmp.
     if expected == found { None } else { expected.iter().zip(found).position(|(a, b)| a != b).or(Some(0)) }
 }
 

@@ -1,5 +1,6 @@
-//! `ibid-host lock`: many hosts that lock files of one datastore at the same time, by COMPARE AND WRITE on a block of the
-//! file's own, or by reserving the whole logical unit as before there was such a command.
+//! `ibid-host lock`: many hosts lock files of one datastore at the same time.
+//! A lock is taken by COMPARE AND WRITE on the file's own block, or by RESERVE of the whole logical
+//! unit, as hosts did before COMPARE AND WRITE existed.
 
 use super::outcome::print_json;
 use crate::cli::{ConnectionArgs, Region, size};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How to lock.
+/// Lock method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
     /// COMPARE AND WRITE of the lock's block
@@ -26,21 +27,21 @@ pub(crate) enum Method {
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LockArgs {
-    /// iscsi://[user%password@]host[:port]/target-iqn/lun; the first blocks from --off on are overwritten
+    /// Unit (iscsi://host[:port]/iqn/lun); blocks from --off are overwritten
     pub(crate) url: Url,
-    /// How
+    /// Lock method
     #[arg(long, value_enum, default_value_t = Method::Caw)]
     pub(crate) method: Method,
-    /// Hosts, each with a session and a lock of its own
+    /// Number of hosts, each with its own session and lock
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) hosts: u16,
-    /// Seconds
+    /// Duration in seconds
     #[arg(long, default_value_t = 5.0)]
     pub(crate) secs: f64,
-    /// Where the locks lie
+    /// Start of the lock blocks, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) off: u64,
-    /// One JSON object on stdout
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -53,15 +54,15 @@ struct Report {
     method: &'static str,
     hosts: u16,
     secs: f64,
-    /// Locks taken and given back.
+    /// Times that a lock was taken and released.
     locks: u64,
     locks_s: f64,
-    /// Times that a host had to try again because of another one.
+    /// Reservation conflicts, each of which caused a retry.
     conflicts: u64,
     lat_us: Latency,
 }
 
-/// One host: its session, its lock, and what it holds there when the lock is taken.
+/// A host with its session, its lock block, and the block's content when free and when held.
 struct Host {
     session: Session,
     unit: LogicalUnit,
@@ -73,7 +74,7 @@ struct Host {
 }
 
 impl Host {
-    /// Takes the lock and gives it back, by two commands that touch nothing but the lock's block.
+    /// Takes and releases the lock with two COMPARE AND WRITE commands on the lock block.
     async fn by_compare_and_write(&mut self) -> Result<(), RunError> {
         for (from, to) in [(&self.free, &self.held), (&self.held, &self.free)] {
             let data = [from.as_ref(), to.as_ref()].concat();
@@ -82,7 +83,7 @@ impl Host {
         Ok(())
     }
 
-    /// The same by reserving the unit, which keeps every other host out of all of it meanwhile.
+    /// Takes and releases the lock under reservations, which exclude all other hosts from the unit.
     async fn by_reservation(&mut self) -> Result<(), RunError> {
         for data in [self.held.clone(), self.free.clone()] {
             while let Err(error) = self.session.run(self.unit.reserve()).await {
@@ -134,7 +135,7 @@ pub(crate) async fn run(args: &LockArgs) -> Result<(), Failure> {
         let host = joined.map_err(|error| Failure::Wrong(error.to_string()))??;
         conflicts += host.conflicts;
         host.waits.into_iter().for_each(|wait| meter.record(wait));
-        // All is measured; a logout that fails changes nothing.
+        // The measurement is complete, so a failed logout is ignored.
         let _ = host.session.logout().await;
     }
     print(args, &meter, conflicts)
@@ -143,7 +144,7 @@ pub(crate) async fn run(args: &LockArgs) -> Result<(), Failure> {
 async fn open(args: &LockArgs, number: u16) -> Result<Host, Failure> {
     let (mut session, unit) = args.connection.open(&args.url).await?;
     let block = unit.block_bytes as usize;
-    // Locks lie a block apart, as VMFS's heartbeats do.
+    // The lock blocks are adjacent, like the heartbeats of VMFS.
     let lba = Region::of(&unit, args.off, None)?.lba + u64::from(number);
     let (free, held) = (vec![0; block], vec![number as u8 + 1; block]);
     let write = unit.write(lba, free.clone().into(), false);

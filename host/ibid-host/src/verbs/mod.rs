@@ -1,4 +1,4 @@
-//! What a host does with its disks, one verb a file: each both the offloaded way and the way without.
+//! Disk operations of a host, one verb per file, each with an offloaded and a plain method.
 
 pub(crate) mod compare;
 pub(crate) mod deploy;
@@ -19,12 +19,12 @@ use crate::failure::Failure;
 use clap::Args;
 use initiator::Url;
 
-/// The most data of one command: each command open at a time holds as much memory.
+/// Maximum data of one command, because each open command keeps this much memory.
 pub(crate) const MAX_DATA_BYTES: u64 = 16 << 20;
-/// Bytes of a READ or WRITE, when not told.
+/// Default bytes of a READ or WRITE.
 const DATA_BYTES: u64 = 1 << 20;
 
-/// The bytes of a command that carries data: those asked for, within reason.
+/// Returns the bytes of a command that carries data: `asked` or the default.
 fn data_chunk(asked: Option<u64>) -> Result<u64, Failure> {
     let chunk = asked.unwrap_or(DATA_BYTES);
     if chunk > MAX_DATA_BYTES {
@@ -36,24 +36,24 @@ fn data_chunk(asked: Option<u64>) -> Result<u64, Failure> {
     Ok(chunk)
 }
 
-/// Options of the verbs that go over a run of bytes of one logical unit.
+/// Options of verbs that work on a range of one logical unit.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RangeArgs {
     /// iscsi://[user%password@]host[:port]/target-iqn/lun
     pub(crate) url: Url,
-    /// Bytes to go over; all that is left of the unit without
+    /// Bytes to process [default: the rest of the unit]
     #[arg(long, value_parser = size)]
     pub(crate) size: Option<u64>,
-    /// Where they begin
+    /// Start of the range, in bytes
     #[arg(long, default_value = "0", value_parser = size)]
     pub(crate) off: u64,
-    /// Bytes a command; without, what suits the method
+    /// Bytes per command [default: depends on the method]
     #[arg(long, value_parser = size)]
     pub(crate) chunk: Option<u64>,
-    /// Commands open at a time
+    /// Queue depth
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) qd: u16,
-    /// One JSON object on stdout, no bar on stderr
+    /// Print one JSON object and no progress bar
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a verb did, and how long it took.
+//! The result of a verb: bytes, commands and time.
 
 use crate::failure::Failure;
 use crate::meter::round;
@@ -17,36 +17,34 @@ pub(super) struct Outcome {
     commands: u64,
     secs: f64,
     mib_s: f64,
-    /// Bytes from the beginning that were all done before the target had no room left.
+    /// Bytes from the start of the range that were written before the target was full.
     #[serde(skip_serializing_if = "Option::is_none")]
     full_at: Option<u64>,
 }
 
-/// Counts from the beginning of the work.
+/// Counters and start time of a verb that runs.
 #[derive(Debug)]
 pub(super) struct Tally {
     started: Instant,
-    /// Commands answered so far.
     pub(super) commands: u64,
-    /// Bytes done so far.
     pub(super) bytes: u64,
 }
 
 impl Tally {
-    /// Begins now.
+    /// Starts the clock.
     pub(super) fn begin() -> Self {
         Self { started: clock::now(), commands: 0, bytes: 0 }
     }
 
-    /// Takes note of a command that did `bytes`.
+    /// Counts a command that processed `bytes`.
     pub(super) fn add(&mut self, bytes: u64) {
         self.commands += 1;
         self.bytes += bytes;
     }
 
-    /// Ends now.
+    /// Stops the clock and returns the result.
     pub(super) fn end(&self, verb: &'static str, method: &'static str) -> Outcome {
-        // A microsecond is the least that is told apart, and keeps the rate finite.
+        // The minimum of one microsecond keeps the rate finite.
         let secs = (clock::now() - self.started).as_secs_f64().max(1e-6);
         let mib_s = round(self.bytes as f64 / f64::from(1 << 20) / secs);
         let secs = (secs * 1e6).round() / 1e6;
@@ -55,7 +53,7 @@ impl Tally {
 }
 
 impl Outcome {
-    /// Adds where the target had no room left.
+    /// Sets the offset at which the target was full.
     pub(super) fn full_at(self, full_at: Option<u64>) -> Self {
         Self { full_at, ..self }
     }

@@ -1,10 +1,10 @@
-//! A region cut into commands.
+//! Splits a region into commands.
 
 use crate::cli::Region;
 use crate::failure::Failure;
 use initiator::LogicalUnit;
 
-/// The pieces of a region, in order: `(first block, blocks)`.
+/// Iterates over the chunks of a region as `(first block, blocks)`.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces {
     next: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Cuts `region` into pieces of `chunk` bytes, or fewer where the target's `limit` in blocks is lower (0: no limit).
+    /// Splits `region` into chunks of `chunk` bytes, but at most `limit` blocks (0: no limit).
     pub(crate) fn new(unit: &LogicalUnit, region: Region, chunk: u64, limit: u64) -> Result<Self, Failure> {
         let block = u64::from(unit.block_bytes);
         if chunk < block || !chunk.is_multiple_of(block) {

@@ -1,4 +1,4 @@
-//! `ibid-host reclaim`: gives space back, by UNMAP or, as before there was UNMAP, by writing zeros.
+//! `ibid-host reclaim`: frees space with UNMAP or by writing zeros.
 
 use super::RangeArgs;
 use super::pieces::Pieces;
@@ -10,14 +10,14 @@ use crate::pump::pump;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 
-/// How to give space back.
+/// Method of freeing space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
     /// UNMAP
     Unmap,
     /// WRITE SAME of zeros with the UNMAP bit
     WriteSameUnmap,
-    /// WRITE of zeros, for the array to find
+    /// WRITE of zeros
     WriteZeros,
 }
 
@@ -26,12 +26,12 @@ pub(crate) enum Method {
 pub(crate) struct ReclaimArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// How
+    /// Method
     #[arg(long, value_enum, default_value_t = Method::Unmap)]
     pub(crate) method: Method,
 }
 
-/// Bytes of an UNMAP, when not told.
+/// Default bytes of an UNMAP.
 const CHUNK_UNMAP: u64 = 16 << 20;
 
 /// Runs the verb.

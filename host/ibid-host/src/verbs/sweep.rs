@@ -1,4 +1,4 @@
-//! The work that most verbs are: one command for each piece of a region, and a look at each answer.
+//! Sends one command per chunk of a region and checks each result.
 
 use super::outcome::Tally;
 use super::pieces::Pieces;
@@ -8,7 +8,8 @@ use crate::pump::{Route, Work};
 use bytes::Bytes;
 use initiator::{Completion, Request};
 
-/// One command a piece.
+/// The work of most verbs: `make` builds the command of a chunk, `check` tests the data it
+/// returned.
 pub(crate) struct Sweep<Make, Check> {
     pieces: Pieces,
     block_bytes: u64,
@@ -17,11 +18,10 @@ pub(crate) struct Sweep<Make, Check> {
     make: Make,
     check: Check,
     progress: Progress,
-    /// A target without room is an end, not a failure.
+    /// If true, a full target ends the sweep without an error.
     pub(super) until_full: bool,
-    /// The first block for which there was no room.
+    /// First block that the target had no space for.
     pub(super) full_at: Option<u64>,
-    /// What is done so far.
     pub(super) tally: Tally,
 }
 
@@ -30,7 +30,7 @@ where
     Make: FnMut(u64, u32) -> Request,
     Check: FnMut(u64, Bytes) -> Result<(), Failure>,
 {
-    /// The command of each of `pieces` is made by `make`; its data are looked at by `check`.
+    /// Creates a sweep over `pieces` with `depth` slots.
     pub(crate) fn new(
         what: &'static str,
         (pieces, block_bytes): (Pieces, u32),
@@ -65,7 +65,7 @@ where
             |refusal| Failure::Refused { what: format!("{} of {blocks} blocks at LBA {lba}", self.what), refusal };
         let data = match completion.into_result() {
             Err(refusal) if self.until_full && refusal.is_full() => {
-                // Those sent behind it may have found room; what counts is where the first one did not.
+                // Commands sent later may have succeeded; the lowest LBA that failed counts.
                 self.full_at = Some(self.full_at.map_or(lba, |first| first.min(lba)));
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! `ibid-host targets`: what is behind a portal.
+//! `ibid-host targets`: lists the targets of a portal.
 
 use super::outcome::print_json;
 use crate::cli::ConnectionArgs;
@@ -13,7 +13,7 @@ use serde::Serialize;
 pub(crate) struct TargetsArgs {
     /// iscsi://host[:port]
     pub(crate) url: Url,
-    /// One JSON array on stdout
+    /// Print one JSON array
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

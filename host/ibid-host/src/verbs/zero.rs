@@ -1,4 +1,4 @@
-//! `ibid-host zero`: clears a disk, by telling the array to or by sending zeros.
+//! `ibid-host zero`: clears a disk with WRITE SAME or by writing zeros.
 
 use super::pieces::Pieces;
 use super::sweep::Sweep;
@@ -11,12 +11,12 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use initiator::{CommandRefusal, LogicalUnit, RunError, Session};
 
-/// How to zero.
+/// Method of zeroing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
-    /// WRITE SAME: one block of zeros a command
+    /// WRITE SAME with one block of zeros per command
     WriteSame,
-    /// WRITE: all the zeros
+    /// WRITE of zeros
     Write,
 }
 
@@ -25,12 +25,12 @@ pub(crate) enum Method {
 pub(crate) struct ZeroArgs {
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// How
+    /// Method
     #[arg(long, value_enum, default_value_t = Method::WriteSame)]
     pub(crate) method: Method,
 }
 
-/// Bytes of a WRITE SAME, when not told.
+/// Default bytes of a WRITE SAME.
 const CHUNK_SAME: u64 = 16 << 20;
 
 /// Runs the verb.
@@ -64,7 +64,8 @@ pub(crate) async fn run(args: &ZeroArgs) -> Result<(), Failure> {
     outcome.print(range.json)
 }
 
-/// Zeroes `region` by whatever the target knows: the start of loads that must know what they will find.
+/// Zeroes `region` with WRITE SAME, or with WRITE if the target rejects it.
+/// Loads call this first if they need known content.
 pub(crate) async fn clear(session: &mut Session, unit: &LogicalUnit, region: Region) -> Result<(), Failure> {
     let zeros = Bytes::from(vec![0; DATA_BYTES as usize]);
     let block = zeros.slice(..unit.block_bytes as usize);

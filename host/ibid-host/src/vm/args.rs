@@ -1,27 +1,27 @@
-//! The command line of `vm`.
+//! Command-line options of `vm`.
 
 use clap::{Args, Subcommand};
 use virtual_disk::{DiskSpec, Format};
 
-/// What to do with machines.
+/// Verbs of `vm`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum VmVerb {
-    /// List the machines of all datastores
+    /// List the virtual machines of all datastores
     List,
-    /// Make a machine with its disks
+    /// Create a virtual machine with its disks
     Create(CreateArgs),
-    /// Copy a machine that is powered off
+    /// Copy a powered-off virtual machine
     Clone(CopyArgs),
-    /// Make a machine from a template
+    /// Create a virtual machine from a template
     Deploy(CopyArgs),
-    /// Move a machine to another datastore (Storage vMotion)
+    /// Move a virtual machine to another datastore (Storage vMotion)
     Migrate(MigrateArgs),
-    /// Power a machine on, or ask whether it is
+    /// Power on a virtual machine or show its power state
     #[command(subcommand)]
     Power(Power),
-    /// Remove a machine and its disks
+    /// Delete a virtual machine and its disks
     Destroy {
-        /// The machine
+        /// Name of the virtual machine
         name: String,
     },
 }
@@ -29,15 +29,15 @@ pub(crate) enum VmVerb {
 /// Options of `vm create`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CreateArgs {
-    /// Its name
+    /// Name of the virtual machine
     pub(crate) name: String,
-    /// The datastore, by label or UUID
+    /// Datastore, by label or UUID
     #[arg(long, short)]
     pub(crate) datastore: String,
-    /// A disk: SIZE or SIZE:FORMAT (zeroedthick, eagerzeroedthick, thin); may be given several times
+    /// Disk as SIZE or SIZE:FORMAT; may be repeated
     #[arg(long, value_name = "SIZE[:FORMAT]", value_parser = disk)]
     pub(crate) disk: Vec<DiskSpec>,
-    /// Memory in MB, which is the size of the swap file of a machine that runs
+    /// Memory in MB, also the size of the swap file
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=6_291_456))]
     pub(crate) memory: u32,
     /// Make it a template
@@ -48,14 +48,14 @@ pub(crate) struct CreateArgs {
 /// Options of `vm clone` and `vm deploy`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CopyArgs {
-    /// The machine or template to copy
+    /// Virtual machine or template to copy
     pub(crate) source: String,
-    /// The name of the copy
+    /// Name of the copy
     pub(crate) name: String,
-    /// The datastore of the copy; the same one without
+    /// Datastore of the copy [default: that of the source]
     #[arg(long, short)]
     pub(crate) datastore: Option<String>,
-    /// The format of its disks; those of the source without
+    /// Format of the disks [default: that of the source]
     #[arg(long, short)]
     pub(crate) format: Option<Format>,
 }
@@ -63,15 +63,15 @@ pub(crate) struct CopyArgs {
 /// Options of `vm migrate`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MigrateArgs {
-    /// The machine
+    /// Name of the virtual machine
     pub(crate) name: String,
-    /// Where to
+    /// Destination datastore, by label or UUID
     #[arg(long, short)]
     pub(crate) datastore: String,
-    /// The format of its disks there; those that they have without
+    /// Format of the disks [default: unchanged]
     #[arg(long, short)]
     pub(crate) format: Option<Format>,
-    /// Power it on for the time of the migration
+    /// Power it on for the duration of the migration
     #[arg(long)]
     pub(crate) running: bool,
 }
@@ -79,17 +79,17 @@ pub(crate) struct MigrateArgs {
 /// `vm power`.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Power {
-    /// Power on; the machine runs until Ctrl-C, or for as long as told, and is powered off then
+    /// Power on until Ctrl-C or for --secs, then power off
     On {
-        /// The machine
+        /// Name of the virtual machine
         name: String,
         /// Seconds to run
         #[arg(long)]
         secs: Option<u64>,
     },
-    /// Whether a host has it powered on
+    /// Show whether a host has powered it on
     State {
-        /// The machine
+        /// Name of the virtual machine
         name: String,
     },
 }

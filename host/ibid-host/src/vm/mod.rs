@@ -1,4 +1,4 @@
-//! `vm`: virtual machines on the simulated host's datastores.
+//! `vm`: virtual machines on the datastores of the simulated host.
 
 mod args;
 mod table;
@@ -42,7 +42,7 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
     }
 }
 
-/// The machine of this name, wherever it is.
+/// Finds the virtual machine `name` on any datastore.
 async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
     for datastore in volumes.all().await? {
         match Machine::open(&datastore, name, volumes.settings(&datastore)).await {
@@ -81,13 +81,13 @@ async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure>
     Ok(())
 }
 
-/// Bytes of all disks of a machine.
+/// Returns the bytes of all disks of a machine.
 async fn size(machine: &Machine) -> Result<u64, Failure> {
     let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
     Ok(descriptors.iter().map(virtual_disk::Descriptor::bytes).sum())
 }
 
-/// Where the data of a copy went: for people who ask why it took so long.
+/// Describes whether a copy was offloaded, and if not, why.
 fn describe_transfer(report: &Report) -> String {
     match report.by_host {
         None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
@@ -144,8 +144,9 @@ async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Resul
     waited
 }
 
-/// Lets a machine run for some seconds, or until it is told to stop. Meanwhile a VMFS 6 datastore gives its free space back by itself, as
-/// it does while any of its files is open.
+/// Runs a machine for `secs` seconds or until Ctrl-C.
+/// A VMFS 6 datastore returns its free space automatically while any of its files is open, so this
+/// also runs automatic UNMAP.
 async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> Result<(), Failure> {
     let stop = AtomicBool::new(false);
     let end = async {
@@ -163,7 +164,7 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
     let (ended, reclaimed) = tokio::join!(end, automatic_until(machine.datastore(), Priority::Low, settings, &stop));
     ended?;
     match reclaimed {
-        // Another host does it already.
+        // `Locked`: another host already runs automatic UNMAP on this datastore.
         Ok(_) | Err(virtual_disk::Error::Datastore(datastore::DatastoreError::Locked { .. })) => Ok(()),
         Err(error) => Err(failed("automatic unmap")(error)),
     }

@@ -1,12 +1,12 @@
-//! The list of machines, as `vim-cmd vmsvc/getallvms` prints it.
+//! The list of virtual machines in the layout of `vim-cmd vmsvc/getallvms`.
 
 use virtual_disk::Machine;
 
-/// A machine.
+/// One line of the list.
 pub(crate) struct Row([String; 5]);
 
 impl Row {
-    /// The row of a machine of a datastore.
+    /// Returns the row of `machine`, which is on the datastore `label`.
     pub(crate) fn of(number: usize, label: &str, machine: &Machine) -> Self {
         let vmx = machine.vmx();
         Self([
@@ -21,7 +21,8 @@ impl Row {
 
 const HEADINGS: [&str; 5] = ["Vmid", "Name", "File", "Guest OS", "Version"];
 
-/// All rows below their headings. Columns are three blanks apart; the last heading is that of notes, of which there are none.
+/// Formats the table. Columns are separated by three spaces; the last one, Annotation, is always
+/// empty.
 pub(crate) fn render(rows: &[Row]) -> String {
     let cells = |row: [&str; 5]| row.map(|cell| cell.chars().count());
     let mut widths = HEADINGS.map(str::len);

@@ -1,27 +1,27 @@
-//! ESXi's way to show how far work is: one line that is written over.
+//! Progress display of ESXi: one line that is overwritten.
 
 use crate::out::{out, outln};
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `Clone: 37% done.`
+/// Prints lines like `Clone: 37% done.`
 pub(crate) struct Meter {
     verb: &'static str,
     total: u64,
     done: AtomicU64,
     shown: AtomicU64,
-    /// Only a terminal can be written over; elsewhere the last line is all.
+    /// True on a terminal. Elsewhere only the last line is printed.
     terminal: bool,
 }
 
 impl Meter {
-    /// Nothing of `total` bytes is done.
+    /// Creates a display for `total` bytes.
     pub(crate) fn new(verb: &'static str, total: u64) -> Self {
         let terminal = std::io::stdout().is_terminal();
         Self { verb, total: total.max(1), done: AtomicU64::new(0), shown: AtomicU64::new(u64::MAX), terminal }
     }
 
-    /// So many more bytes are done.
+    /// Counts `bytes` more bytes as done.
     pub(crate) fn advance(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let percent = (u128::from(done) * 100 / u128::from(self.total)).min(99) as u64;
@@ -30,7 +30,7 @@ impl Meter {
         }
     }
 
-    /// All is done.
+    /// Prints the last line, 100 %.
     pub(crate) fn end(&self) {
         let start = if self.terminal { "\r" } else { "" };
         outln!("{start}{}", line(self.verb, 100));

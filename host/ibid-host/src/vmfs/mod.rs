@@ -1,5 +1,4 @@
-//! The datastores of the simulated host, for the verbs that work on them: found by label or UUID, mounted while the verb
-//! runs.
+//! Finds the datastores of the simulated host by label or UUID and mounts them while a verb runs.
 
 mod meter;
 
@@ -10,26 +9,26 @@ pub(crate) use meter::Meter;
 use std::sync::Arc;
 use virtual_disk::MoverSettings;
 
-/// Where ESXi shows datastores.
+/// Directory under which ESXi shows datastores.
 const VOLUMES: &str = "/vmfs/volumes/";
 
-/// The host and what it has mounted for this verb.
+/// The host and the datastores that are mounted for this verb.
 pub(crate) struct Volumes {
     host: Host,
     runtime: Arc<dyn Runtime>,
     mounted: Vec<Datastore>,
 }
 
-/// A file on a datastore.
+/// Path of a file on a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatastorePath {
     /// Label or UUID of the datastore.
     pub(crate) volume: String,
-    /// Path on it; empty for the datastore itself.
+    /// Path on the datastore; empty for the datastore itself.
     pub(crate) file: String,
 }
 
-/// Reads `/vmfs/volumes/DATASTORE/vm/disk.vmdk` or `[DATASTORE] vm/disk.vmdk`.
+/// Parses `/vmfs/volumes/DATASTORE/vm/disk.vmdk` or `[DATASTORE] vm/disk.vmdk`.
 pub(crate) fn parse_path(path: &str) -> Result<DatastorePath, Failure> {
     let (volume, file) = match (path.strip_prefix(VOLUMES), path.strip_prefix('[')) {
         (Some(rest), _) => rest.split_once('/').unwrap_or((rest, "")),
@@ -44,22 +43,21 @@ pub(crate) fn parse_path(path: &str) -> Result<DatastorePath, Failure> {
 }
 
 impl Volumes {
-    /// No datastore is mounted yet.
+    /// Creates an empty set; datastores are mounted on first use.
     pub(crate) fn new(host: Host) -> Self {
         Self { host, runtime: Arc::new(TokioRuntime::default()), mounted: Vec::new() }
     }
 
-    /// The host.
     pub(crate) fn host(&self) -> &Host {
         &self.host
     }
 
-    /// What time and tasks the datastores run on.
+    /// Returns the runtime (clock and tasks) of the datastores.
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
     }
 
-    /// How the host's settings have datastores mounted.
+    /// Returns the mount options that follow from the host's settings.
     fn options(&self) -> MountOptions {
         let settings = self.host.settings();
         MountOptions {
@@ -70,19 +68,19 @@ impl Volumes {
         }
     }
 
-    /// What the host's settings let the data mover do on this datastore.
+    /// Returns the data mover settings for `datastore` that follow from the host's settings.
     pub(crate) fn settings(&self, datastore: &Datastore) -> MoverSettings {
         MoverSettings::of(self.host.settings(), datastore.info().mode)
     }
 
-    /// Mounts the datastore with this label or UUID, if that is not done.
+    /// Mounts the datastore with this label or UUID unless it is already mounted.
     pub(crate) async fn mount(&mut self, volume: &str) -> Result<Datastore, Failure> {
         let named = |label: &str, uuid: &str| label == volume || uuid == volume;
         let is_it = |ds: &&Datastore| named(&ds.info().label, &ds.info().uuid.to_string());
         if let Some(datastore) = self.mounted.iter().find(is_it) {
             return Ok(datastore.clone());
         }
-        // Where it was found before, then wherever it may be.
+        // Devices where it was found before come first, then all devices.
         let known = self.host.mounts().into_iter().filter(|mount| named(&mount.label, &mount.uuid));
         let mut devices: Vec<String> = known.map(|mount| mount.device).collect();
         devices.extend(self.host.devices().into_iter().map(|device| device.name));
@@ -106,13 +104,13 @@ impl Volumes {
         ))
     }
 
-    /// The datastore of a path, and the file on it.
+    /// Mounts the datastore of a path and returns it with the file's path on it.
     pub(crate) async fn open(&mut self, path: &str) -> Result<(Datastore, String), Failure> {
         let path = parse_path(path)?;
         Ok((self.mount(&path.volume).await?, path.file))
     }
 
-    /// All datastores on the host's devices.
+    /// Mounts all datastores on the host's devices.
     pub(crate) async fn all(&mut self) -> Result<Vec<Datastore>, Failure> {
         let mut found = Vec::new();
         for device in self.host.devices() {
@@ -124,7 +122,8 @@ impl Volumes {
         Ok(found)
     }
 
-    /// Gives the heartbeats back and lets the host keep what it learned, whatever came of the verb.
+    /// Unmounts the datastores, which releases their heartbeats, and saves the host's state, even
+    /// after an error.
     pub(crate) async fn finish<T>(self, result: Result<T, Failure>) -> Result<T, Failure> {
         let mut unmounted = Ok(());
         for datastore in &self.mounted {
@@ -138,7 +137,7 @@ impl Volumes {
     }
 }
 
-/// A failure of a datastore, a disk or a machine, and what it was about.
+/// Returns a function that converts an error to a failure prefixed with `what`.
 pub(crate) fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure + use<E> {
     let what = what.to_owned();
     move |error| Failure::Wrong(format!("{what}: {error}"))

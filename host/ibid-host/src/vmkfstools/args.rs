@@ -1,10 +1,10 @@
-//! The command line of `vmkfstools`.
+//! Command-line options of `vmkfstools`.
 
 use clap::{ArgGroup, Args, ValueEnum};
 use datastore::Mode;
 use virtual_disk::Format;
 
-/// Which file system to make.
+/// File system version to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileSystem {
     /// VMFS 5
@@ -22,66 +22,67 @@ impl From<FileSystem> for Mode {
     }
 }
 
-/// Options of `vmkfstools`, as ESXi names them.
+/// Options of `vmkfstools`, named as on ESXi.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("action").required(true).args([
     "createfs", "create", "clone", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
     "chain", "grow", "lock_info",
 ])))]
 pub(crate) struct VmkfstoolsArgs {
-    /// Make a datastore on a device (naa.…:1)
+    /// Create a datastore on a device (naa.…:1)
     #[arg(short = 'C', long = "createfs", value_enum, ignore_case = true)]
     pub(crate) createfs: Option<FileSystem>,
-    /// Label of the datastore to make
+    /// Label of the new datastore
     #[arg(short = 'S', long = "setfsname", value_name = "LABEL", requires = "createfs")]
     pub(crate) label: Option<String>,
-    /// First sector of the partition of the datastore to make
+    /// First sector of the partition of the new datastore
     #[arg(long, value_name = "LBA", default_value_t = datastore::DEFAULT_PARTITION_LBA, requires = "createfs")]
     pub(crate) partition_lba: u64,
-    /// Make a virtual disk of this size (K, M, G, T; KB without a unit)
+    /// Create a virtual disk of this size (B, S, K, M, G, T; default K)
     #[arg(short = 'c', long = "createvirtualdisk", value_name = "SIZE", value_parser = size)]
     pub(crate) create: Option<u64>,
-    /// Format of the disk to make: zeroedthick, eagerzeroedthick or thin
+    /// Format of the new disk: zeroedthick, eagerzeroedthick or thin
     #[arg(short = 'd', long = "diskformat", value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
     /// Copy this virtual disk
     #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
     pub(crate) clone: Option<String>,
-    /// Give this percentage of the free space back to the array, by a balloon file (5.0 and 5.1)
+    /// Reclaim this percentage of free space with a balloon file (VMFS 5)
     #[arg(short = 'y', long = "reclaimBlocks", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) reclaim: Option<u32>,
-    /// Write zeros over all of a disk
+    /// Overwrite a virtual disk with zeros
     #[arg(short = 'w', long = "writezeros")]
     pub(crate) write_zeros: bool,
-    /// Make a thin disk an eagerly zeroed one
+    /// Convert a thin disk to eagerzeroedthick
     #[arg(short = 'j', long = "inflatedisk")]
     pub(crate) inflate: bool,
-    /// Zero what is not zeroed yet of a thick disk
+    /// Zero the blocks of a thick disk that are not zeroed yet
     #[arg(short = 'k', long = "eagerzero")]
     pub(crate) eager_zero: bool,
-    /// Give back the blocks of a thin disk that hold only zeros
+    /// Free the blocks of a thin disk that hold only zeros
     #[arg(short = 'K', long = "punchzero")]
     pub(crate) punch_zero: bool,
-    /// Remove a virtual disk
+    /// Delete a virtual disk
     #[arg(short = 'U', long = "deletevirtualdisk")]
     pub(crate) delete: bool,
-    /// Give this virtual disk another name
+    /// Rename this virtual disk
     #[arg(short = 'E', long = "renamevirtualdisk", value_name = "SOURCE")]
     pub(crate) rename: Option<String>,
-    /// Check that a disk and its file belong together
+    /// Check that a descriptor and its data file match
     #[arg(short = 'e', long = "chainConsistent")]
     pub(crate) chain: bool,
-    /// Let a virtual disk grow to this size
+    /// Extend a virtual disk to this size
     #[arg(short = 'X', long = "extendvirtualdisk", value_name = "SIZE", value_parser = size)]
     pub(crate) grow: Option<u64>,
-    /// Show who has locked a file
+    /// Show the lock of a file
     #[arg(short = 'D', long = "lockinfo")]
     pub(crate) lock_info: bool,
-    /// A file (/vmfs/volumes/DATASTORE/…), a datastore, or a device
+    /// File (/vmfs/volumes/DATASTORE/…), datastore or device
     pub(crate) path: String,
 }
 
-/// A size of a virtual disk: a number and `B`, `S` (sectors), `K`, `M`, `G` or `T`; kilobytes without.
+/// Parses a disk size: a number and `B`, `S` (sectors), `K`, `M`, `G` or `T`; kilobytes without a
+/// unit.
 fn size(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -95,7 +96,7 @@ fn size(text: &str) -> Result<u64, String> {
         _ => return Err(format!("'{text}' is not a size: use a number and b, s, k, m, g or t")),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
-    // 62 TB is the most that ESXi makes.
+    // 62 TB is ESXi's limit.
     let limit = 62 << 40;
     match bytes {
         Some(bytes) if (1 << 20..=limit).contains(&bytes) && bytes.is_multiple_of(512) => Ok(bytes),

@@ -1,4 +1,4 @@
-//! `vmkfstools`: datastores and virtual disks, in ESXi's words.
+//! `vmkfstools`: manages datastores and virtual disks with the options and output of ESXi.
 
 mod args;
 mod output;
@@ -67,7 +67,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     change(disk, args).await
 }
 
-/// `-w`, `-j`, `-k`, `-K`, `-X`.
+/// Runs `-w`, `-j`, `-k`, `-K` or `-X` on an existing disk.
 async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure> {
     let bytes = disk.bytes();
     if let Some(size) = args.grow {
@@ -108,7 +108,7 @@ async fn clone(
     let (from, from_file) = volumes.open(source).await?;
     let settings = volumes.settings(&from);
     let disk = VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await.map_err(failed(source))?;
-    // Without -d ESXi makes what it makes by default, whatever the source is.
+    // Without -d, ESXi creates its default format, whatever the format of the source.
     let format = args.format.unwrap_or(Format::ZeroedThick);
     outln!("{}", output::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
@@ -128,7 +128,7 @@ async fn clone(
 
 async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> Result<(), Failure> {
     let name = args.path.rsplit('/').next().unwrap_or(&args.path);
-    // The partition is made here as well, and it is the first: partedUtil has no counterpart.
+    // The partition, always the first, is created here too, because partedUtil is not simulated.
     let device = name.strip_suffix(":1").unwrap_or(name);
     let disk = volumes.host().disk(device).await?;
     let label = args.label.clone().unwrap_or_else(|| "datastore".to_owned());
@@ -168,7 +168,8 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
 async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
     let path = if file.is_empty() { "/" } else { file };
     let stat = datastore.stat(path).await.map_err(failed(path))?;
-    // Who has it open for writing knows what is to be zeroed; for others it is on the disk.
+    // Only an open file knows its blocks to be zeroed. If a writer on another host has the file
+    // open, the count shown is 0.
     let to_be_zeroed = match datastore.open(path, FileAccess::Read).await {
         Ok(open) => {
             let waiting =

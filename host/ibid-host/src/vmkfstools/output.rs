@@ -1,9 +1,9 @@
-//! What `vmkfstools` prints, in ESXi's words.
+//! The output of `vmkfstools`, in ESXi's wording.
 
 use datastore::{FileKind, Mode, Stat, VolumeUuid};
 use virtual_disk::Format;
 
-/// `vmkfstools -C`: the lines before the work.
+/// Returns the first lines of `vmkfstools -C`.
 pub(crate) fn createfs(device: &str, mode: Mode, label: &str, ats: bool) -> String {
     let short = fs_name(mode);
     let name = device.rsplit('/').next().unwrap_or(device);
@@ -22,7 +22,7 @@ pub(crate) fn createfs(device: &str, mode: Mode, label: &str, ats: bool) -> Stri
     text
 }
 
-/// The name of a file system on the command line.
+/// Returns the name of a file system as used on the command line.
 pub(crate) fn fs_name(mode: Mode) -> &'static str {
     match mode {
         Mode::V5 => "vmfs5",
@@ -30,27 +30,27 @@ pub(crate) fn fs_name(mode: Mode) -> &'static str {
     }
 }
 
-/// The last line of `vmkfstools -C`.
+/// Returns the last line of `vmkfstools -C`.
 pub(crate) fn created_volume(uuid: &str) -> String {
     format!("Successfully created new volume: {uuid}")
 }
 
-/// The line before a disk is made; only one that is zeroed has it.
+/// Returns the line before a disk is created; only eagerzeroedthick disks have one.
 pub(crate) fn creating(path: &str, format: Format) -> Option<String> {
     (format == Format::EagerZeroedThick).then(|| format!("Creating disk '{path}' and zeroing it out..."))
 }
 
-/// The lines before a disk is cloned.
+/// Returns the lines before a disk is cloned.
 pub(crate) fn cloning(path: &str, format: Format) -> String {
     format!("Destination disk format: {}\nCloning disk '{path}'...", format.destination_words())
 }
 
-/// The line before the blocks of a disk are changed in place.
+/// Returns the line before a disk is changed in place.
 pub(crate) fn in_place() -> &'static str {
     "vmfsDisk: 1, rdmDisk: 0, blockSize: 1048576"
 }
 
-/// The lines of `vmkfstools -y` before the work.
+/// Returns the first lines of `vmkfstools -y`.
 pub(crate) fn reclaiming(percent: u32, free_bytes: u64, label: &str, mode: Mode, balloon: &str, bytes: u64) -> String {
     let part = free_bytes / 100 * u64::from(percent);
     format!(
@@ -62,15 +62,15 @@ pub(crate) fn reclaiming(percent: u32, free_bytes: u64, label: &str, mode: Mode,
     )
 }
 
-/// The name of a balloon: six letters or digits by chance, as mkstemp chooses them.
+/// Returns the name of a balloon file, with six random letters or digits as from mkstemp.
 pub(crate) fn balloon_name(random: [u8; 6]) -> String {
     const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let letter = |byte: u8| char::from(LETTERS[usize::from(byte) % LETTERS.len()]);
     format!(".vmfsBalloon{}", random.map(letter).iter().collect::<String>())
 }
 
-/// The lines of `vmkfstools -D`: who holds the lock of a file, and what the file is. `to_be_zeroed` are its blocks that are
-/// allocated and not zeroed.
+/// Returns the lines of `vmkfstools -D`: the lock of a file, and its properties.
+/// `to_be_zeroed` is the number of allocated blocks that are not zeroed yet.
 pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
     let (mode, owner, slot, generation) = match stat.owner {
         Some(owner) => (1, owner.uuid, owner.slot, owner.incarnation),
@@ -95,7 +95,7 @@ pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
     )
 }
 
-/// A size as ESXi writes it: one decimal and the unit.
+/// Formats a size as ESXi does: one decimal and a unit.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["bytes", "KB", "MB", "GB", "TB", "PB"];
     let unit = (1..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);

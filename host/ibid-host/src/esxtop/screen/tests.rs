@@ -15,7 +15,7 @@ fn press(screen: &mut Screen, keys: &str) -> Vec<Action> {
     keys.chars().map(|key| screen.press(if key == '\n' { Key::Enter } else { Key::Char(key) })).collect()
 }
 
-/// The lines as they are on a terminal of this width, without blanks at their ends.
+/// Returns the lines of a terminal of this width, without trailing spaces.
 fn lines(screen: &Screen, width: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, 26)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
