@@ -22,8 +22,8 @@ impl<T> Items<T> {
     }
 }
 
-/// A reference to another object. Both fields are null if there is none, because clients read `name`
-/// without checking.
+/// A reference to another object. Both fields are null if there is none, because clients read
+/// `name` without checking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// Unique id.

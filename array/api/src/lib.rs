@@ -1,8 +1,9 @@
 //! Resource types of the REST API, for the server and for clients.
 //!
-//! The API is a subset of FlashArray REST 2.26, as existing clients use it. Sizes, times and counts are
-//! integers (bytes, milliseconds since 1970). Answers contain every field that clients read without
-//! checking for it. Requests with unknown fields are refused, so that no field is silently ignored.
+//! The API is a subset of FlashArray REST 2.26, as existing clients use it. Sizes, times and counts
+//! are integers (bytes, milliseconds since 1970). Answers contain every field that clients read
+//! without checking for it. Requests with unknown fields are refused, so that no field is silently
+//! ignored.
 #![forbid(unsafe_code)]
 
 mod alert;

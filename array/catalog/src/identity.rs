@@ -18,6 +18,6 @@ impl CatalogState {
         // The last 8 digits of a serial number are the engine's id.
         let digits = uuid.len().checked_sub(8).and_then(|at| uuid.get(at..))?;
         let id = VolumeId(u64::from_str_radix(digits, 16).ok()?);
-        self.volume_or_snapshot_by_id(id).filter(|unit| unit.uuid().eq_ignore_ascii_case(uuid))
+        self.volume_or_snapshot_by_id(id).filter(|object| object.uuid().eq_ignore_ascii_case(uuid))
     }
 }

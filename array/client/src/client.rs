@@ -53,8 +53,8 @@ pub struct HostsAndVolumes<'a> {
     pub volumes: &'a [String],
 }
 
-/// A client of one array. Logs in with the first call and after the session expired, and logs out when
-/// dropped.
+/// A client of one array. Logs in with the first call and after the session expired, and logs out
+/// when dropped.
 pub struct Client {
     agent: Agent,
     url: String,
@@ -63,7 +63,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a client of the array at `url` (`https://HOST:PORT` or `HOST:PORT`). Does not connect.
+    /// Creates a client of the array at `url` (`https://HOST:PORT` or `HOST:PORT`). Does not
+    /// connect.
     pub fn new(url: &str, token: &str, trust: &Trust) -> Result<Self, ClientError> {
         let address = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
         if address.is_empty() || address.contains(['/', '?', '#', '@', ' ']) {
@@ -92,8 +93,8 @@ impl Client {
         self.one(Method::PATCH, "arrays", &[], Some(patch))
     }
 
-    /// Returns the space usage of the array. `refresh` counts it first, which takes time in proportion to
-    /// the stored data.
+    /// Returns the space usage of the array. `refresh` counts it first, which takes time in
+    /// proportion to the stored data.
     pub fn array_space(&self, refresh: bool) -> Result<ArraySpace, ClientError> {
         let parameters: Parameters<'_> = if refresh { &[("refresh", "true")] } else { &[] };
         self.one(Method::GET, "arrays/space", parameters, None::<&()>)
@@ -280,7 +281,8 @@ impl Client {
             .ok_or(ClientError::NotUnderstood { status: 200, reason })
     }
 
-    /// Makes a call within a session. If the session has expired, opens another one and retries once.
+    /// Makes a call within a session. If the session has expired, opens another one and retries
+    /// once.
     fn call<B: Serialize>(
         &self,
         method: Method,

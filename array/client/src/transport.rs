@@ -23,7 +23,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let mut tls = ClientConnection::new(self.0.clone(), name)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         socket.set_timeout(details.timeout);
-        // Completes the handshake here, so that a certificate error is not reported as a failed request.
+        // Completes the handshake here, so that a certificate error is not reported as a failed
+        // request.
         tls.complete_io(&mut socket)?;
         let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(TlsTransport { buffers, stream: StreamOwned { conn: tls, sock: socket } }))

@@ -13,8 +13,8 @@ use thiserror::Error as ThisError;
 /// The certificates that a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The certificate with this SHA-256 fingerprint. Its names do not matter, because arrays sign their
-    /// own certificates.
+    /// The certificate with this SHA-256 fingerprint. Its names do not matter, because arrays sign
+    /// their own certificates.
     Fingerprint([u8; 32]),
     /// Certificates issued by these authorities for the host name of the URL.
     Authorities(Vec<CertificateDer<'static>>),
@@ -54,7 +54,8 @@ impl Trust {
         }
     }
 
-    /// Trusts the certificate with this fingerprint, in the form of `openssl x509 -fingerprint -sha256`.
+    /// Trusts the certificate with this fingerprint, in the form of `openssl x509 -fingerprint
+    /// -sha256`.
     pub fn fingerprint(text: &str) -> Result<Self, TrustError> {
         let bad = || TrustError::Fingerprint(text.to_owned());
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
@@ -96,8 +97,8 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// Accepts one certificate, or any. The server's signature is always verified, so the server must have
-/// the private key.
+/// Accepts one certificate, or any. The server's signature is always verified, so the server must
+/// have the private key.
 #[derive(Debug)]
 struct FingerprintVerifier {
     fingerprint: Option<[u8; 32]>,

@@ -1,4 +1,5 @@
-//! Finds the array that a command administers: its address, the API token and the trusted certificate.
+//! Finds the array that a command administers: its address, the API token and the trusted
+//! certificate.
 
 use crate::cli::ClientOptions;
 use crate::endpoints::Endpoints;

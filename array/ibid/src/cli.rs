@@ -190,9 +190,9 @@ pub(crate) enum VolumeCommand {
     },
     /// Create a volume from another volume or from a snapshot
     ///
-    /// A copy takes the same time at any size: source and copy share their data until one of them is
-    /// written. With --overwrite, the previous content of the volume becomes a destroyed snapshot,
-    /// which can be recovered until its eradication.
+    /// A copy takes the same time at any size: source and copy share their data until one of them
+    /// is written. With --overwrite, the previous content of the volume becomes a destroyed
+    /// snapshot, which can be recovered until its eradication.
     #[command(after_help = "Examples:
   ibid volume copy vm1 vm2                             clone a volume
   ibid volume copy vm1.before-upgrade vm1 --overwrite  restore a volume from a snapshot

@@ -30,8 +30,8 @@ const LOCK_FILE: &str = "lock";
 /// Check the on-disk structures of a stopped array
 ///
 /// Reads all superblock copies, the manifest, the slot table, all block maps, all data and the log.
-/// Verifies each checksum and checks the structures against each other. Reports what is damaged, where,
-/// and what to do. Writes only with --repair.
+/// Verifies each checksum and checks the structures against each other. Reports each damage, its
+/// location and the recommended action. Writes only with --repair.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 clean; 1 all errors repaired; 4 damage found; 8 check not run.
 

@@ -25,8 +25,8 @@ pub(crate) fn either<T: Serialize>(as_json: bool, value: &T, text: impl FnOnce()
     if as_json { json(value) } else { print(&text()) }
 }
 
-/// Formats a table; the columns `right` are aligned right. It has no lines or colours, because scripts
-/// read it as well.
+/// Formats a table; the columns `right` are aligned right. It has no lines or colours, because
+/// scripts read it as well.
 pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head.iter().copied()).add_rows(rows);

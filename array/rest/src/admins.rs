@@ -5,8 +5,8 @@ use crate::error::RestError;
 use crate::token;
 use api::{AdminApiToken, ApiToken, ErrorCode, Reference};
 
-/// Answers `POST /admins/api-tokens?names=admin`: replaces the token and ends its sessions. Only this
-/// answer shows the new token.
+/// Answers `POST /admins/api-tokens?names=admin`: replaces the token and ends its sessions. Only
+/// this answer shows the new token.
 pub(crate) fn new_token(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;

@@ -1,9 +1,9 @@
 //! The state that all request handlers share.
 
-use crate::alerts::AlertBook;
+use crate::alert_monitor::AlertMonitor;
 use crate::limiter::LoginLimiter;
 use crate::session::Sessions;
-use crate::space::SpaceBook;
+use crate::space::SpaceAccounting;
 use catalog::Catalog;
 use engine::Service;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub type Growth = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 pub struct App {
     /// The catalog that requests read and change.
     pub(crate) catalog: Arc<Catalog>,
-    /// The engine, for space, health and scrubs.
+    /// The engine, for space and scrubs.
     pub(crate) engine: Arc<dyn Service>,
     /// The iSCSI portals.
     pub(crate) portals: Vec<SocketAddr>,
@@ -24,8 +24,8 @@ pub struct App {
     pub(crate) version: &'static str,
     /// Grows the array.
     pub(crate) growth: Growth,
-    pub(crate) spaces: SpaceBook,
-    pub(crate) alerts: AlertBook,
+    pub(crate) space: SpaceAccounting,
+    pub(crate) alerts: AlertMonitor,
     pub(crate) sessions: Sessions,
     pub(crate) limiter: LoginLimiter,
 }
@@ -39,8 +39,25 @@ impl App {
         version: &'static str,
         growth: Growth,
     ) -> Arc<Self> {
-        let (spaces, alerts) = (SpaceBook::default(), AlertBook::default());
+        let space = SpaceAccounting::new(catalog.clone(), engine.clone());
+        let alerts = AlertMonitor::new(catalog.clone(), engine.clone());
         let (sessions, limiter) = (Sessions::default(), LoginLimiter::default());
-        Arc::new(Self { catalog, engine, portals, version, growth, spaces, alerts, sessions, limiter })
+        Arc::new(Self { catalog, engine, portals, version, growth, space, alerts, sessions, limiter })
+    }
+
+    /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
+    pub fn update_alerts(&self) {
+        self.alerts.update();
+    }
+
+    /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns
+    /// false if the engine could not count.
+    pub fn count_space(&self) -> bool {
+        self.space.count()
+    }
+
+    /// Returns whether the last space count is still up to date.
+    pub fn is_space_current(&self) -> bool {
+        self.space.is_current()
     }
 }

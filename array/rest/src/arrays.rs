@@ -1,9 +1,9 @@
-//! The array and its parts: `/arrays`, `/controllers`, `/hardware`, `/ports`, `/network-interfaces`.
+//! The array and its parts: `/arrays`, `/controllers`, `/hardware`, `/ports`,
+//! `/network-interfaces`.
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::space;
 use api::{
     Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, ErrorCode, Eth, Hardware, NetworkInterface, Port,
 };
@@ -16,7 +16,7 @@ const MODEL: &str = "Ibid";
 fn show(call: &Call) -> Array {
     let state = call.app.catalog.state();
     let array = state.array();
-    let (capacity, space) = space::of_array(&call.app, &state);
+    let (capacity, space) = call.app.space.of_array(&state);
     let delay = array.settings.eradication_delay_ms;
     Array {
         id: array.id.clone(),
@@ -40,7 +40,7 @@ fn show(call: &Call) -> Array {
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
-    call.app.count_space_if_quick();
+    call.app.space.count_if_quick();
     page(vec![show(call)], &call.query, &["name"])
 }
 
@@ -94,11 +94,11 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     let array = state.array();
     check_names(call, &array.name)?;
     if call.query.flag("refresh")? != Some(true) {
-        call.app.count_space_if_quick();
-    } else if !call.app.count_space() {
+        call.app.space.count_if_quick();
+    } else if !call.app.space.count() {
         return Err(RestError::Internal("Space accounting failed.".to_owned()));
     }
-    let (capacity, space) = space::of_array(&call.app, &state);
+    let (capacity, space) = call.app.space.of_array(&state);
     let (id, name) = (array.id.clone(), array.name.clone());
     let time = platform::clock::unix_millis();
     page(vec![ArraySpace { id, name, capacity, parity: 1, space, time }], &call.query, &["name"])

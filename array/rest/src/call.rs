@@ -31,8 +31,8 @@ pub(crate) struct Call {
 pub(crate) type Action = fn(&Call) -> Result<Answer, RestError>;
 
 impl Call {
-    /// Checks the session and the parameters before it reads the body, so that an unauthenticated client
-    /// cannot make the server buffer data.
+    /// Checks the session and the parameters before it reads the body, so that an unauthenticated
+    /// client cannot make the server buffer data.
     pub(crate) async fn accept(app: Arc<App>, request: Request) -> Result<Self, RestError> {
         let token = session_token(request.headers())
             .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use types::VolumeId;
 
 fn show(state: &CatalogState, connection: &Connection) -> Option<api::Connection> {
-    let (host, unit) = (state.host_by_id(connection.host)?, state.volume_or_snapshot_by_id(connection.volume)?);
+    let (host, object) = (state.host_by_id(connection.host)?, state.volume_or_snapshot_by_id(connection.volume)?);
     Some(api::Connection {
         host: Reference::named(&host.name),
         host_group: Reference::default(),
         lun: connection.lun,
         nsid: None,
         protocol_endpoint: Reference::default(),
-        volume: Reference { id: Some(unit.uuid()), name: Some(state.volume_or_snapshot_name(&unit)) },
+        volume: Reference { id: Some(object.uuid()), name: Some(state.volume_or_snapshot_name(&object)) },
     })
 }
 
@@ -25,10 +25,10 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["host_names", "volume_names"]])?;
     let state = call.app.catalog.state();
     let host = |name: &str| Ok(state.host(name)?.id);
-    let unit = |name: &str| Ok(state.volume_or_snapshot(name)?.id());
+    let object = |name: &str| Ok(state.volume_or_snapshot(name)?.id());
     let hosts = select(&call.query, "host_names", state.hosts().map(|host| host.id), host)?;
     let all = state.connections().map(|connection| connection.volume);
-    let volumes = select(&call.query, "volume_names", all, unit)?;
+    let volumes = select(&call.query, "volume_names", all, object)?;
     let (hosts, volumes): (BTreeSet<HostId>, BTreeSet<VolumeId>) =
         (hosts.into_iter().collect(), volumes.into_iter().collect());
     let shown = state

@@ -3,14 +3,15 @@
 //! ```text
 //! either     = all { "or" all }
 //! all        = one { "and" one }
-//! one        = "not" one | "(" either ")" | field [ operator value | "=" "(" value { "," value } ")" ]
+//! one        = "not" one | "(" either ")" | condition
+//! condition  = field [ operator value | "=" "(" value { "," value } ")" ]
 //! operator   = "=" | "!=" | "<" | ">" | "<=" | ">="
 //! value      = 'text' | "text" | number | true | false | null
 //! ```
 //!
 //! Keywords and texts are compared without regard to case, as names are. `*` in a text matches any
-//! characters. A field without operator tests whether its value is true. A condition on a list holds if
-//! it holds for one of the values.
+//! characters. A field without operator tests whether its value is true. A condition on a list
+//! holds if it holds for one of the values.
 
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -133,7 +134,7 @@ fn order(held: &Value, wanted: &Value) -> Option<Ordering> {
     }
 }
 
-/// Returns whether the text matches the pattern, in which `*` matches any characters. Takes the first
+/// Returns whether the text matches the pattern. `*` matches any characters. Takes the first
 /// match of each piece between two stars, so the cost is linear in the text for each piece.
 fn like(text: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {

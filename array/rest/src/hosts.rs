@@ -4,7 +4,6 @@ use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::space;
 use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
 use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
 
@@ -12,7 +11,7 @@ use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, 
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
 fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
-    let units: Vec<VolumeOrSnapshot> = state.luns_of(host.id).map(|(_, unit)| unit).collect();
+    let objects: Vec<VolumeOrSnapshot> = state.luns_of(host.id).map(|(_, object)| object).collect();
     let masked = |half: &Option<(String, Secret)>| half.as_ref().map(|_| MASKED_SECRET.to_owned());
     let user = |half: &Option<(String, Secret)>| half.as_ref().map(|(user, _)| user.clone());
     api::Host {
@@ -23,7 +22,7 @@ fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
             target_password: masked(&host.chap.target),
             target_user: user(&host.chap.target),
         },
-        connection_count: units.len() as u64,
+        connection_count: objects.len() as u64,
         host_group: Reference::default(),
         iqns: host.iqns.clone(),
         is_local: true,
@@ -31,7 +30,7 @@ fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
         personality: host.personality.clone(),
         port_connectivity: PortConnectivity::default(),
         preferred_arrays: Vec::new(),
-        space: space::of_units(app, &units),
+        space: app.space.of_host(&objects),
         wwns: Vec::new(),
     }
 }
@@ -45,7 +44,7 @@ fn answer(call: &Call, ids: &[HostId]) -> Result<Answer, RestError> {
 /// Answers `GET /hosts`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
-    call.app.count_space_if_quick();
+    call.app.space.count_if_quick();
     let state = call.app.catalog.state();
     let find = |name: &str| Ok(state.host(name)?.clone());
     let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;

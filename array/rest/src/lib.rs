@@ -1,10 +1,11 @@
 //! The REST server: administration of the array over HTTPS, in the dialect of [`api`].
 //!
-//! Each connection is a task, which authenticates and reads requests. Handlers run on blocking threads,
-//! because a change of the catalog waits for the engine's log.
+//! Each connection is a task, which authenticates and reads requests. Handlers run on blocking
+//! threads, because a change of the catalog waits for the engine's log.
 #![forbid(unsafe_code)]
 
 mod admins;
+mod alert_monitor;
 mod alerts;
 mod app;
 mod arrays;

@@ -23,8 +23,8 @@ struct Key {
 /// Answers one page of `items`. The `identity` fields are unique together; they are the last sort
 /// fields, and the only ones if the query has no `sort`.
 ///
-/// The continuation token contains the sort fields of the last item on the page. Items that are created
-/// or removed between two pages therefore neither hide nor repeat others.
+/// The continuation token contains the sort fields of the last item on the page. Items that are
+/// created or removed between two pages therefore neither hide nor repeat others.
 pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]) -> Result<Answer, RestError> {
     let values: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
     let mut values = values.map_err(|error| RestError::Internal(error.to_string()))?;
@@ -54,8 +54,8 @@ pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]
     Answer::list(Items { continuation_token, items: values, more_items_remaining, total_item_count })
 }
 
-/// Like [`page`], for items with unique names. Without `filter` and `sort`, only the items on the page
-/// are converted, so a page of a long list costs little more than sorting the names.
+/// Like [`page`], for items with unique names. Without `filter` and `sort`, only the items on the
+/// page are converted, so a page of a long list costs little more than sorting the names.
 pub(crate) fn page_named<T, S: Serialize>(
     mut items: Vec<T>,
     query: &Query,
@@ -99,8 +99,8 @@ fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
     Ok(kept)
 }
 
-/// Parses `name`, `name-` (sent by existing clients) and `-name` (documented in later versions), and
-/// appends the identity.
+/// Parses `name`, `name-` (sent by existing clients) and `-name` (documented in later versions),
+/// and appends the identity.
 fn sort_keys(query: &Query, identity: &[&str]) -> Vec<Key> {
     let asked = query.list("sort").unwrap_or_default().into_iter().map(|text| {
         let field = text.trim_matches(['-', '+']).to_owned();
@@ -160,8 +160,8 @@ fn decode_token(token: &str, keys: &[Key]) -> Result<Vec<Value>, RestError> {
     if fields.len() == keys.len() { Ok(fields) } else { Err(invalid()) }
 }
 
-/// Returns the named items, or all if the parameter is missing. Each unknown name is an error of its
-/// own.
+/// Returns the named items, or all if the parameter is missing. Each unknown name is an error of
+/// its own.
 pub(crate) fn select<T: Clone>(
     query: &Query,
     parameter: &str,

@@ -25,7 +25,8 @@ impl Query {
         Ok(Self(pairs))
     }
 
-    /// Refuses parameters that are not in `known`. An ignored parameter could hide a client's mistake.
+    /// Refuses parameters that are not in `known`. An ignored parameter could hide a client's
+    /// mistake.
     pub(crate) fn allow(&self, known: &[&[&str]]) -> Result<(), RestError> {
         match self.0.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str()))) {
             Some((name, _)) => {

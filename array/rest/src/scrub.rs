@@ -18,7 +18,7 @@ pub(crate) fn status(call: &Call) -> Result<Answer, RestError> {
         checked: health.scrubbed,
         used: call.app.engine.space().used,
         completed: health.scrubs,
-        damage: call.app.damage().map(|(_, damage)| damage).collect(),
+        damage: call.app.alerts.damage().map(|(_, damage)| damage).collect(),
     }])
 }
 

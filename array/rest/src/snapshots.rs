@@ -3,7 +3,6 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
-use crate::space;
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{ErrorCode, Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
@@ -11,13 +10,15 @@ use std::sync::Arc;
 use types::VolumeId;
 
 fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
-    let unit = VolumeOrSnapshot::Snapshot(snapshot.clone());
+    let object = VolumeOrSnapshot::Snapshot(snapshot.clone());
     let destroyed_ms = state.snapshot_destroyed_ms(snapshot);
     let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
-    let reference =
-        |unit: VolumeOrSnapshot| Reference { id: Some(unit.uuid()), name: Some(state.volume_or_snapshot_name(&unit)) };
+    let reference = |object: VolumeOrSnapshot| Reference {
+        id: Some(object.uuid()),
+        name: Some(state.volume_or_snapshot_name(&object)),
+    };
     VolumeSnapshot {
-        id: unit.uuid(),
+        id: object.uuid(),
         name: state.snapshot_name(snapshot),
         connection_count: state.hosts_of(snapshot.id).count() as u64,
         created: snapshot.created_ms,
@@ -26,7 +27,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64
         provisioned: snapshot.bytes,
         serial: snapshot.serial.clone(),
         source: source.map(reference).unwrap_or_default(),
-        space: space::of_unit(&call.app, &unit),
+        space: call.app.space.of_object(&object),
         suffix: snapshot.suffix.clone(),
         time_remaining: time_remaining(state, destroyed_ms, now_ms),
         volume_group: Reference::default(),
@@ -83,7 +84,8 @@ fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, R
     Ok(volumes.into_iter().flat_map(|volume| state.snapshots_of(volume)).cloned().collect())
 }
 
-/// Answers `POST /volume-snapshots?source_names=…`: takes snapshots of several volumes at one instant.
+/// Answers `POST /volume-snapshots?source_names=…`: takes snapshots of several volumes at one
+/// instant.
 pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["source_names", "source_ids", "allow_throttle"]])?;
     // Checked but ignored: a snapshot costs the same at any load, so it is never throttled.
@@ -124,7 +126,8 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     answer(call, &ids)
 }
 
-/// Applies a change. Recovers first and destroys last, so that each can be combined with a new name.
+/// Applies a change. Recovers first and destroys last, so that each can be combined with a new
+/// name.
 fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64) -> Result<VolumeId, RestError> {
     let id = draft.state().snapshot(name)?.id;
     if patch.destroyed == Some(false) {

@@ -1,14 +1,14 @@
 //! Space usage of volumes and of the array.
 //!
-//! The engine always knows how much hosts have written and how much the pool stores. The ownership of
-//! stored bytes (unique, shared, snapshots) requires a walk over all block maps. A request triggers the
-//! walk if data has changed and the walk is quick; otherwise it runs in the background. Its figures carry
-//! their time. At that time, the figures of all volumes add up to those of the array.
+//! The engine always knows how much hosts have written and how much the pool stores. The ownership
+//! of stored bytes (unique, shared, snapshots) requires a walk over all block maps. A request
+//! triggers the walk if data has changed and the walk is quick; otherwise it runs in the
+//! background. Its figures carry their time. At that time, the figures of all volumes add up to
+//! those of the array.
 
-use crate::app::App;
 use api::Space;
-use catalog::{CatalogState, Volume, VolumeOrSnapshot};
-use engine::{Census, FamilySpace, Owner};
+use catalog::{Catalog, CatalogState, Volume, VolumeOrSnapshot};
+use engine::{Census, FamilySpace, Owner, Service};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use platform::clock;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use types::VolumeId;
 pub const COUNT_PART: u32 = 20;
 /// A request waits for a new count only if the last one took at most this long.
 const QUICK: Duration = Duration::from_millis(500);
-/// Maximum wait for a count that a request triggers. The array may be too busy for the checkpoint that
-/// a count needs, or have no space for it.
+/// Maximum wait for a count that a request triggers. The array may be too busy for the checkpoint
+/// that a count needs, or have no space for it.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Before the first count, a count is assumed to be quick up to this many stored bytes.
 const LITTLE_DATA: u64 = 16 << 30;
 
-/// The last space count, and the state of counting.
-#[derive(Default)]
-pub(crate) struct SpaceBook {
+/// Counts space and reports the usage of objects.
+pub(crate) struct SpaceAccounting {
+    catalog: Arc<Catalog>,
+    engine: Arc<dyn Service>,
     /// Held during a count. Concurrent counts would only slow each other down.
     counting: Mutex<()>,
     latest: RwLock<Option<Arc<Counted>>>,
@@ -40,7 +41,7 @@ struct Counted {
     as_of_ms: u64,
     /// The versions just before the count.
     versions: Versions,
-    took: Duration,
+    duration: Duration,
     ended: Instant,
 }
 
@@ -56,40 +57,45 @@ struct Versions {
 }
 
 impl Counted {
-    /// Returns whether a request may wait for a new count: the last one was quick and long enough ago.
+    /// Returns whether a request may wait for a new count: the last one was quick and long enough
+    /// ago.
     fn may_be_repeated(&self) -> bool {
-        self.took <= QUICK && clock::now().saturating_duration_since(self.ended) >= self.took * COUNT_PART
+        self.duration <= QUICK && clock::now().saturating_duration_since(self.ended) >= self.duration * COUNT_PART
     }
 }
 
-impl App {
-    /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns
-    /// false if the engine could not count.
-    pub fn count_space(&self) -> bool {
-        self.count(&self.spaces.counting.lock(), None)
+impl SpaceAccounting {
+    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Service>) -> Self {
+        Self { catalog, engine, counting: Mutex::default(), latest: RwLock::default(), retry_at: Mutex::default() }
     }
 
-    /// Counts the space before a request reads the figures, if data has changed and a count is quick.
-    /// Otherwise the request gets the figures of the last count.
-    pub(crate) fn count_space_if_quick(&self) {
+    /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns
+    /// false if the engine could not count.
+    pub(crate) fn count(&self) -> bool {
+        self.count_locked(&self.counting.lock(), None)
+    }
+
+    /// Counts the space before a request reads the figures, if data has changed and a count is
+    /// quick. Otherwise the request gets the figures of the last count.
+    pub(crate) fn count_if_quick(&self) {
         let is_due = || match self.counted() {
             None => self.engine.space().data <= LITTLE_DATA,
             Some(last) => last.may_be_repeated() && last.versions != self.versions(),
         };
-        if self.spaces.retry_at.lock().is_some_and(|until| clock::now() < until) || !is_due() {
+        if self.retry_at.lock().is_some_and(|until| clock::now() < until) || !is_due() {
             return;
         }
-        let is_counted = match self.spaces.counting.try_lock_for(COUNT_TIMEOUT) {
+        let is_counted = match self.counting.try_lock_for(COUNT_TIMEOUT) {
             // Another thread may have counted in the meantime.
-            Some(counting) => !is_due() || self.count(&counting, Some(COUNT_TIMEOUT)),
+            Some(counting) => !is_due() || self.count_locked(&counting, Some(COUNT_TIMEOUT)),
             None => false,
         };
         if !is_counted {
-            *self.spaces.retry_at.lock() = Some(clock::now() + COUNT_TIMEOUT * COUNT_PART);
+            *self.retry_at.lock() = Some(clock::now() + COUNT_TIMEOUT * COUNT_PART);
         }
     }
 
-    fn count(&self, _counting: &MutexGuard<'_, ()>, timeout: Option<Duration>) -> bool {
+    fn count_locked(&self, _counting: &MutexGuard<'_, ()>, timeout: Option<Duration>) -> bool {
         // Reads the current state for each id, because snapshots may be taken during the walk.
         let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
             Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
@@ -99,30 +105,30 @@ impl App {
         let versions = self.versions();
         let Some(census) = self.engine.census(&owner, timeout) else { return false };
         let ended = clock::now();
-        let took = ended.saturating_duration_since(start);
-        *self.spaces.latest.write() = Some(Arc::new(Counted { census, as_of_ms, versions, took, ended }));
+        let duration = ended.saturating_duration_since(start);
+        *self.latest.write() = Some(Arc::new(Counted { census, as_of_ms, versions, duration, ended }));
         true
     }
 
     /// Returns whether the last count is still up to date.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.counted().is_some_and(|counted| counted.versions == self.versions())
     }
 
     /// Runs `ask` while another count holds the lock.
     #[cfg(test)]
     pub(crate) fn while_another_counts(&self, ask: impl FnOnce()) {
-        let _counting = self.spaces.counting.lock();
+        let _counting = self.counting.lock();
         ask();
     }
 
     /// Sets the duration of the last count.
     #[cfg(test)]
-    pub(crate) fn set_count_duration(&self, took: Duration) {
-        let mut latest = self.spaces.latest.write();
+    pub(crate) fn set_count_duration(&self, duration: Duration) {
+        let mut latest = self.latest.write();
         let last = latest.as_ref().unwrap();
         let Counted { as_of_ms, versions, ended, .. } = **last;
-        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, versions, took, ended }));
+        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, versions, duration, ended }));
     }
 
     fn versions(&self) -> Versions {
@@ -131,113 +137,115 @@ impl App {
     }
 
     fn counted(&self) -> Option<Arc<Counted>> {
-        self.spaces.latest.read().clone()
+        self.latest.read().clone()
     }
-}
 
-/// Returns the capacity and the space of the array. `system + unique + shared + snapshots` is always
-/// `total_physical`: data written since the last count is added to `unique`.
-pub(crate) fn of_array(app: &App, state: &CatalogState) -> (u64, Space) {
-    let pool = app.engine.space();
-    let counted = app.counted();
-    // The count may be older than the pool's figures, so each part is limited to the remaining bytes.
-    let mut left = pool.data;
-    let mut part = |bytes: u64| {
-        let part = bytes.min(left);
-        left -= part;
-        part
-    };
-    let (shared, snapshots, released) = match counted.as_deref() {
-        Some(Counted { census, .. }) => (part(census.shared()), part(census.snapshots()), part(census.released)),
-        None => (0, 0, 0),
-    };
-    let unique = left;
-    let written = |volume: &Arc<Volume>| app.engine.volume_space(volume.id).unwrap_or_default().written;
-    let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
-    for volume in state.volumes() {
-        let written = written(volume);
-        written_all += written;
-        if volume.destroyed_ms.is_none() {
-            (provisioned, written_live) = (provisioned + volume.bytes, written_live + written);
+    /// Returns the capacity and the space of the array. `system + unique + shared + snapshots` is
+    /// always `total_physical`: data written since the last count is added to `unique`.
+    pub(crate) fn of_array(&self, state: &CatalogState) -> (u64, Space) {
+        let pool = self.engine.space();
+        let counted = self.counted();
+        // The count may be older than the pool's figures, so each part is limited to the remaining
+        // bytes.
+        let mut left = pool.data;
+        let mut part = |bytes: u64| {
+            let part = bytes.min(left);
+            left -= part;
+            part
+        };
+        let (shared, snapshots, released) = match counted.as_deref() {
+            Some(Counted { census, .. }) => (part(census.shared()), part(census.snapshots()), part(census.released)),
+            None => (0, 0, 0),
+        };
+        let unique = left;
+        let written = |volume: &Arc<Volume>| self.engine.volume_space(volume.id).unwrap_or_default().written;
+        let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
+        for volume in state.volumes() {
+            let written = written(volume);
+            written_all += written;
+            if volume.destroyed_ms.is_none() {
+                (provisioned, written_live) = (provisioned + volume.bytes, written_live + written);
+            }
+        }
+        let space = Space {
+            as_of: counted.map(|counted| counted.as_of_ms),
+            data_reduction: ratio(written_all, written_all, unique + shared),
+            replication: 0,
+            shared: Some(shared),
+            snapshots,
+            system: Some(pool.used.saturating_sub(pool.data) + released),
+            thin_provisioning: thin(written_live, provisioned),
+            total_physical: Some(pool.used),
+            total_provisioned: provisioned,
+            total_reduction: ratio(written_all, provisioned, unique + shared),
+            unique: Some(unique),
+            r#virtual: Some(written_all),
+        };
+        (pool.capacity, space)
+    }
+
+    /// Returns the space of a volume with its snapshots.
+    pub(crate) fn of_volume(&self, volume: &Volume) -> Space {
+        self.of_volumes(&[volume])
+    }
+
+    /// Returns the total space of volumes with their snapshots.
+    fn of_volumes(&self, volumes: &[&Volume]) -> Space {
+        let written =
+            volumes.iter().map(|volume| self.engine.volume_space(volume.id).unwrap_or_default().written).sum();
+        let provisioned = volumes.iter().map(|volume| volume.bytes).sum();
+        let counted = self.counted();
+        let mut all = FamilySpace::default();
+        for volume in volumes {
+            // A volume created after the count has no entry.
+            let families = counted.as_ref().map(|counted| &counted.census.families);
+            let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
+            all.written += family.written;
+            all.unique += family.unique;
+            all.snapshots += family.snapshots;
+            all.shared += family.shared;
+        }
+        let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
+        Space {
+            as_of: counted.as_ref().map(|counted| counted.as_of_ms),
+            // Both sides of the ratios are from the time of the count.
+            data_reduction: ratio(all.written, all.written, all.unique + all.shared),
+            shared: measured(all.shared),
+            snapshots: all.snapshots,
+            thin_provisioning: thin(written, provisioned),
+            total_physical: measured(all.physical()),
+            total_reduction: ratio(all.written, provisioned, all.unique + all.shared),
+            unique: measured(all.unique),
+            r#virtual: Some(written),
+            ..unmeasured(provisioned)
         }
     }
-    let space = Space {
-        as_of: counted.map(|counted| counted.as_of_ms),
-        data_reduction: ratio(written_all, written_all, unique + shared),
-        replication: 0,
-        shared: Some(shared),
-        snapshots,
-        system: Some(pool.used.saturating_sub(pool.data) + released),
-        thin_provisioning: thin(written_live, provisioned),
-        total_physical: Some(pool.used),
-        total_provisioned: provisioned,
-        total_reduction: ratio(written_all, provisioned, unique + shared),
-        unique: Some(unique),
-        r#virtual: Some(written_all),
-    };
-    (pool.capacity, space)
-}
 
-/// Returns the space of a volume with its snapshots.
-pub(crate) fn of_volume(app: &App, volume: &Volume) -> Space {
-    of_volumes(app, &[volume])
-}
-
-/// Returns the total space of volumes with their snapshots.
-fn of_volumes(app: &App, volumes: &[&Volume]) -> Space {
-    let written = volumes.iter().map(|volume| app.engine.volume_space(volume.id).unwrap_or_default().written).sum();
-    let provisioned = volumes.iter().map(|volume| volume.bytes).sum();
-    let counted = app.counted();
-    let mut all = FamilySpace::default();
-    for volume in volumes {
-        // A volume created after the count has no entry.
-        let families = counted.as_ref().map(|counted| &counted.census.families);
-        let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
-        all.written += family.written;
-        all.unique += family.unique;
-        all.snapshots += family.snapshots;
-        all.shared += family.shared;
+    /// Returns the space of the volumes of a host, with their snapshots. Connected snapshots count
+    /// only by their size.
+    pub(crate) fn of_host(&self, objects: &[VolumeOrSnapshot]) -> Space {
+        let volumes: Vec<&Volume> = objects
+            .iter()
+            .filter_map(|object| match object {
+                VolumeOrSnapshot::Volume(volume) => Some(volume.as_ref()),
+                VolumeOrSnapshot::Snapshot(_) => None,
+            })
+            .collect();
+        Space { total_provisioned: objects.iter().map(VolumeOrSnapshot::bytes).sum(), ..self.of_volumes(&volumes) }
     }
-    let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
-    Space {
-        as_of: counted.as_ref().map(|counted| counted.as_of_ms),
-        // Both sides of the ratios are from the time of the count.
-        data_reduction: ratio(all.written, all.written, all.unique + all.shared),
-        shared: measured(all.shared),
-        snapshots: all.snapshots,
-        thin_provisioning: thin(written, provisioned),
-        total_physical: measured(all.physical()),
-        total_reduction: ratio(all.written, provisioned, all.unique + all.shared),
-        unique: measured(all.unique),
-        r#virtual: Some(written),
-        ..unmeasured(provisioned)
-    }
-}
 
-/// Returns the space of the volumes of a host, with their snapshots. Connected snapshots count only by
-/// their size.
-pub(crate) fn of_units(app: &App, units: &[VolumeOrSnapshot]) -> Space {
-    let volumes: Vec<&Volume> = units
-        .iter()
-        .filter_map(|unit| match unit {
-            VolumeOrSnapshot::Volume(volume) => Some(volume.as_ref()),
-            VolumeOrSnapshot::Snapshot(_) => None,
-        })
-        .collect();
-    Space { total_provisioned: units.iter().map(VolumeOrSnapshot::bytes).sum(), ..of_volumes(app, &volumes) }
-}
-
-/// Returns the space of a volume or snapshot. The space of a single snapshot is not measured, because it
-/// changes with every snapshot of the volume.
-pub(crate) fn of_unit(app: &App, unit: &VolumeOrSnapshot) -> Space {
-    match unit {
-        VolumeOrSnapshot::Volume(volume) => of_volume(app, volume),
-        VolumeOrSnapshot::Snapshot(snapshot) => {
-            let written = app.engine.volume_space(snapshot.id).unwrap_or_default().written;
-            Space {
-                thin_provisioning: thin(written, snapshot.bytes),
-                r#virtual: Some(written),
-                ..unmeasured(snapshot.bytes)
+    /// Returns the space of a volume or snapshot. The space of a single snapshot is not measured,
+    /// because it changes with every snapshot of the volume.
+    pub(crate) fn of_object(&self, object: &VolumeOrSnapshot) -> Space {
+        match object {
+            VolumeOrSnapshot::Volume(volume) => self.of_volume(volume),
+            VolumeOrSnapshot::Snapshot(snapshot) => {
+                let written = self.engine.volume_space(snapshot.id).unwrap_or_default().written;
+                Space {
+                    thin_provisioning: thin(written, snapshot.bytes),
+                    r#virtual: Some(written),
+                    ..unmeasured(snapshot.bytes)
+                }
             }
         }
     }
@@ -254,8 +262,8 @@ fn unmeasured(provisioned: u64) -> Space {
     }
 }
 
-/// Returns `bytes` per stored byte, or 1 if nothing is written. Zeros and patterns use no space, so the
-/// divisor is at least one sector.
+/// Returns `bytes` per stored byte, or 1 if nothing is written. Zeros and patterns use no space, so
+/// the divisor is at least one sector.
 fn ratio(written: u64, bytes: u64, stored: u64) -> f64 {
     if written == 0 { 1.0 } else { bytes as f64 / stored.max(types::SECTOR_BYTES) as f64 }
 }

@@ -70,7 +70,7 @@ impl Rest {
         (response.status().as_u16(), session.unwrap_or_default())
     }
 
-    /// Calls `/api/{path}`, in which blanks are encoded. Returns the HTTP status and the body.
+    /// Calls `/api/{path}` and encodes blanks. Returns the HTTP status and the body.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder()
             .method(method)

@@ -38,9 +38,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads certificate and key from the array's directory, where an administrator may have replaced
-    /// them. Creates them if the certificate is missing, for `localhost`, the loopback addresses and
-    /// `names`.
+    /// Reads certificate and key from the array's directory, where an administrator may have
+    /// replaced them. Creates them if the certificate is missing, for `localhost`, the loopback
+    /// addresses and `names`.
     pub fn load_or_create(directory: &Path, names: &[IpAddr]) -> Result<Self, IdentityError> {
         let read = |file: &'static str| {
             files::read_text(&directory.join(file), MAX_FILE_BYTES).map_err(|error| IdentityError::File(file, error))

@@ -26,9 +26,9 @@ pub enum TokenError {
     Catalog(#[from] CatalogError),
 }
 
-/// Creates the administrator [`ADMIN`] if it does not exist, and writes its token to a file that only
-/// the owner can read. The file is written first: after an interruption, the next start finds no
-/// administrator and repeats both steps.
+/// Creates the administrator [`ADMIN`] if it does not exist, and writes its token to a file that
+/// only the owner can read. The file is written first: after an interruption, the next start finds
+/// no administrator and repeats both steps.
 pub fn ensure_admin(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<(), TokenError> {
     if catalog.state().admin(ADMIN).is_some() {
         return Ok(());

@@ -3,7 +3,6 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
-use crate::space;
 use api::{ErrorCode, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
     CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
@@ -18,8 +17,8 @@ pub(crate) fn time_remaining(state: &CatalogState, destroyed_ms: Option<u64>, no
     destroyed_ms.map(|destroyed| delay.saturating_sub(now_ms.saturating_sub(destroyed)))
 }
 
-/// Applies the parameter `destroyed`: keeps only destroyed items, or only items in use. An explicitly
-/// named item that does not match is an error.
+/// Applies the parameter `destroyed`: keeps only destroyed items, or only items in use. An
+/// explicitly named item that does not match is an error.
 pub(crate) fn check_destroyed<T>(
     call: &Call,
     is_named: bool,
@@ -41,8 +40,10 @@ pub(crate) fn check_destroyed<T>(
 }
 
 fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) -> api::Volume {
-    let reference =
-        |unit: VolumeOrSnapshot| Reference { id: Some(unit.uuid()), name: Some(state.volume_or_snapshot_name(&unit)) };
+    let reference = |object: VolumeOrSnapshot| Reference {
+        id: Some(object.uuid()),
+        name: Some(state.volume_or_snapshot_name(&object)),
+    };
     api::Volume {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
@@ -58,7 +59,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
             .and_then(|source| state.volume_or_snapshot_by_id(source))
             .map(reference)
             .unwrap_or_default(),
-        space: space::of_volume(&call.app, volume),
+        space: call.app.space.of_volume(volume),
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(state, volume.destroyed_ms, now_ms),
@@ -95,7 +96,7 @@ fn selected(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Volume>>, RestE
 /// Answers `GET /volumes`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
-    call.app.count_space_if_quick();
+    call.app.space.count_if_quick();
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let name = |volume: &Arc<Volume>| volume.name.clone();
     page_named(selected(call, &state)?, &call.query, name, |volume| show(call, &state, volume, now_ms))
@@ -104,13 +105,13 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
 /// Answers `GET /volumes/space`.
 pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
-    call.app.count_space_if_quick();
+    call.app.space.count_if_quick();
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
     let name = |volume: &Arc<Volume>| volume.name.clone();
     page_named(selected(call, &state)?, &call.query, name, |volume| VolumeSpace {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
-        space: space::of_volume(&call.app, volume),
+        space: call.app.space.of_volume(volume),
         time,
     })
 }
@@ -168,9 +169,9 @@ fn source_of(call: &Call, source: Option<&Reference>) -> Result<Option<String>, 
         Some(Reference { name: Some(name), .. }) => Ok(Some(name.clone())),
         Some(Reference { id: Some(id), name: None }) => {
             let state = call.app.catalog.state();
-            let unit = state.volume_or_snapshot_by_uuid(id);
+            let object = state.volume_or_snapshot_by_uuid(id);
             let error = || CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.clone() };
-            Ok(Some(state.volume_or_snapshot_name(&unit.ok_or_else(error)?)))
+            Ok(Some(state.volume_or_snapshot_name(&object.ok_or_else(error)?)))
         }
         _ => Ok(None),
     }
@@ -206,7 +207,8 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     answer(call, &ids)
 }
 
-/// Applies a change. Recovers first and destroys last, so that each can be combined with the others.
+/// Applies a change. Recovers first and destroys last, so that each can be combined with the
+/// others.
 fn apply(
     draft: &mut Draft,
     name: &str,

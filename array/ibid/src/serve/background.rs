@@ -58,8 +58,8 @@ fn shortened(names: &[String]) -> String {
     }
 }
 
-/// Counts the space of volumes and snapshots. The first count runs a minute after the start, when the
-/// hosts have reconnected.
+/// Counts the space of volumes and snapshots. The first count runs a minute after the start, when
+/// the hosts have reconnected.
 async fn count_space(app: Arc<App>) {
     let mut pause = COUNT_INTERVAL;
     let mut last = None;
@@ -67,7 +67,7 @@ async fn count_space(app: Arc<App>) {
         tokio::time::sleep(pause).await;
         let start = platform::clock::now();
         let is_recent = last.is_some_and(|last| start.saturating_duration_since(last) < LONGEST_COUNT_INTERVAL);
-        if is_recent && app.is_counted() {
+        if is_recent && app.is_space_current() {
             continue;
         }
         let counting = app.clone();

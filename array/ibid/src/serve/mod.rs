@@ -46,7 +46,8 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
     let served = runtime.block_on(run(&settings, &storage, &catalog));
     storage.cancel_background_scans();
-    // The runtime and the catalog are the last users of the engine, which is closed after any error.
+    // The runtime and the catalog are the last users of the engine, which is closed after any
+    // error.
     drop((runtime, catalog));
     let closed = storage.close();
     drop(lock);

@@ -96,8 +96,8 @@ impl Settings {
 
 /// Returns the memory of the array, and the part of it for the index if that is fixed, in bytes.
 ///
-/// The default is 1/4 of the RAM `total`, and 1/4 of that for the index. If the memory is given without
-/// the index, the engine sizes the index from the memory that the slot table leaves free.
+/// The default is 1/4 of the RAM `total`, and 1/4 of that for the index. If the memory is given
+/// without the index, the engine sizes the index from the memory that the slot table leaves free.
 fn split_memory(memory: Option<u64>, index: Option<u64>, total: Option<u64>) -> Result<(u64, Option<u64>), Problem> {
     let default = total.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes / 4).max(Options::MIN_MEMORY_BYTES);
     let is_default = memory.is_none();

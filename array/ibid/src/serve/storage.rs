@@ -17,8 +17,8 @@ const FILE: &str = "array";
 const NEW_FILE: &str = "array.new";
 /// Default capacity of a new array in a file.
 const DEFAULT_CAPACITY: u64 = 64 << 30;
-/// A new array is created on a device only if this many bytes at its start are zero. File systems and
-/// partition tables have their signatures there.
+/// A new array is created on a device only if this many bytes at its start are zero. File systems
+/// and partition tables have their signatures there.
 const BLANK_BYTES: usize = 1 << 20;
 
 const CHECK_DEVICE: &str = "set --device to a block device, or to a file of the capacity, that can be read and written";
@@ -106,8 +106,8 @@ fn lock_device(device: &Path) -> Result<Lock, Problem> {
     })
 }
 
-/// Opens the file, and creates it if necessary. The file gets its final name when it is complete, so
-/// that an interrupted first start leaves no partial array.
+/// Opens the file, and creates it if necessary. The file gets its final name when it is complete,
+/// so that an interrupted first start leaves no partial array.
 fn open_file(directory: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
     let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
     if !files::exists(&path)? {

@@ -51,7 +51,7 @@ fn array_space_is_current_and_adds_up() {
         check_array_space(&rest, path, 5 * MIB, 4 * MIB);
     }
     write(&app, "b", 2 * MIB);
-    app.set_count_duration(Duration::ZERO);
+    app.space.set_count_duration(Duration::ZERO);
     check_array_space(&rest, "arrays/space", 6 * MIB, 4 * MIB);
 }
 
@@ -64,7 +64,7 @@ fn slow_counts_are_not_repeated_for_requests() {
     let unique =
         |volume: &str| number(&rest.items("GET", &format!("volumes?names={volume}"), "")[0]["space"], "unique");
     for took in [Duration::from_millis(501), Duration::from_millis(500)] {
-        app.set_count_duration(took);
+        app.space.set_count_duration(took);
         write(&app, "b", 2 * MIB);
         // The array reports new data as unique until the next count.
         check_array_space(&rest, "arrays/space", 6 * MIB, 4 * MIB);
@@ -80,7 +80,7 @@ fn stuck_count_leaves_the_last_figures() {
     check_array_space(&rest, "arrays", 0, 0);
     write(&app, "a", 4 * MIB);
     let unique = || number(&rest.items("GET", "volumes?names=a", "")[0]["space"], "unique");
-    app.while_another_counts(|| (0..100).for_each(|_| assert_eq!(unique(), 0)));
+    app.space.while_another_counts(|| (0..100).for_each(|_| assert_eq!(unique(), 0)));
     check_array_space(&rest, "arrays/space?refresh=true", 4 * MIB, 0);
     assert_eq!(unique(), 4 * MIB);
 }
@@ -91,7 +91,7 @@ fn volume_space_includes_its_snapshots() {
     write(&app, "a", 4 * MIB);
     rest.items("POST", "volume-snapshots?source_names=a", "");
     let of = |path: &str| rest.items("GET", path, "")[0]["space"].clone();
-    assert!(!app.is_counted());
+    assert!(!app.is_space_current());
     for path in ["volumes?names=a", "volumes/space?names=a", "volumes/space?filter=name='a'"] {
         let space = of(path);
         // The model engine does not share data between volumes.
@@ -99,7 +99,7 @@ fn volume_space_includes_its_snapshots() {
         assert_eq!(number(&space, "total_physical"), 8 * MIB);
         assert_eq!((&space["data_reduction"], &space["total_reduction"]), (&json!(1.0), &json!(256.0)));
         assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
-        assert!(app.is_counted());
+        assert!(app.is_space_current());
     }
     rest.items("POST", "hosts?names=h", "");
     rest.items("POST", "connections?host_names=h&volume_names=a,b", "");
@@ -111,7 +111,7 @@ fn volume_space_includes_its_snapshots() {
     );
     assert_eq!((&host["data_reduction"], &host["total_reduction"]), (&json!(1.0), &json!(512.0)));
     write(&app, "b", MIB);
-    app.set_count_duration(Duration::ZERO);
+    app.space.set_count_duration(Duration::ZERO);
     assert_eq!(number(&of("hosts?names=h"), "unique"), 5 * MIB, "without delay");
     assert_eq!(number(&of("volumes?names=b"), "unique"), MIB);
     assert_eq!(number(&of("volume-snapshots?source_names=a"), "virtual"), 4 * MIB);

@@ -1,0 +1,281 @@
+//! Alerts: conditions that need an administrator, such as low space or damaged data.
+
+use api::Alert;
+use catalog::{Catalog, VolumeOrSnapshot};
+use engine::{Service, Space};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use types::format_capacity;
+
+/// Pool usage at which a warning opens.
+const WARNING_PERCENT: u64 = 80;
+/// Pool usage at which the alert becomes critical.
+const CRITICAL_PERCENT: u64 = 90;
+/// Number of closed alerts that are kept.
+const MAX_CLOSED: usize = 1000;
+
+/// The kinds of alert. The numbers are part of the REST API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Code {
+    PoolFills = 1,
+    VolumeFills = 2,
+    Damage = 3,
+    BackingFull = 4,
+}
+
+/// A condition that currently holds.
+struct Condition {
+    code: Code,
+    component: String,
+    severity: &'static str,
+    summary: String,
+    description: &'static str,
+    actual: Option<String>,
+    expected: Option<String>,
+}
+
+/// Evaluates the conditions of an array, and keeps its alerts since it started.
+pub(crate) struct AlertMonitor {
+    catalog: Arc<Catalog>,
+    engine: Arc<dyn Service>,
+    alerts: Mutex<Alerts>,
+}
+
+#[derive(Default)]
+struct Alerts {
+    last: u64,
+    open: BTreeMap<(Code, String), Alert>,
+    closed: VecDeque<Alert>,
+}
+
+impl AlertMonitor {
+    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Service>) -> Self {
+        Self { catalog, engine, alerts: Mutex::default() }
+    }
+
+    /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
+    pub(crate) fn update(&self) {
+        let new = self.alerts.lock().update(self.conditions(), platform::clock::unix_millis());
+        for alert in new {
+            tracing::warn!(severity = alert.severity, component = alert.component_name, "alert: {}", alert.summary);
+        }
+    }
+
+    /// Returns all alerts, closed ones first.
+    pub(crate) fn all(&self) -> Vec<Alert> {
+        let alerts = self.alerts.lock();
+        alerts.closed.iter().chain(alerts.open.values()).cloned().collect()
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        let mut found = Vec::new();
+        let pool = self.engine.space();
+        found.extend(self.pool_fills(&pool));
+        found.extend(backing_full(&pool, &self.catalog.array().name));
+        let state = self.catalog.state();
+        let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
+        for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
+            let written = self.engine.volume_space(volume.id).unwrap_or_default().written;
+            let percent = percent(written, volume.bytes);
+            if percent >= u64::from(threshold) {
+                found.push(Condition {
+                    code: Code::VolumeFills,
+                    component: volume.name.clone(),
+                    severity: "warning",
+                    summary: format!("volume {} is {percent} % written", volume.name),
+                    description: "Increase the volume size, or unmap unused blocks on its hosts.",
+                    actual: Some(format!("{percent} %")),
+                    expected: Some(format!("below {threshold} %")),
+                });
+            }
+        }
+        found.extend(self.damage().map(|(name, damage)| Condition {
+            code: Code::Damage,
+            summary: format!("damaged: {damage}"),
+            component: name.unwrap_or(damage),
+            severity: "critical",
+            description: "Reads of the damaged blocks return MEDIUM ERROR. Overwrite them, or restore the volume from a \
+                          snapshot or a backup; then run a scrub (ibid scrub start) to verify.",
+            actual: None,
+            expected: None,
+        }));
+        found
+    }
+
+    /// Describes the known damage, each with the name of its volume or snapshot, if any. Damage of
+    /// eradicated volumes is left out.
+    pub(crate) fn damage(&self) -> impl Iterator<Item = (Option<String>, String)> {
+        let state = self.catalog.state();
+        self.engine.health().damage.into_iter().filter_map(move |damage| match damage.volume {
+            Some(id) => {
+                let object = state.volume_or_snapshot_by_id(id)?;
+                let name = state.volume_or_snapshot_name(&object);
+                let kind = if matches!(object, VolumeOrSnapshot::Volume(_)) { "volume" } else { "snapshot" };
+                let what = format!("{kind} {name}: {}", damage.what);
+                Some((Some(name), what))
+            }
+            None => Some((None, damage.what)),
+        })
+    }
+
+    fn pool_fills(&self, pool: &Space) -> Option<Condition> {
+        let percent = percent(pool.used, pool.capacity);
+        let threshold = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
+        let expected = threshold.min(WARNING_PERCENT);
+        (percent >= expected).then(|| Condition {
+            code: Code::PoolFills,
+            component: self.catalog.array().name.clone(),
+            severity: if percent >= CRITICAL_PERCENT { "critical" } else { "warning" },
+            summary: format!("array is {percent} % full: {} free", format_capacity(pool.free())),
+            description: "Grow the array (ibid array grow), eradicate destroyed volumes, or unmap unused blocks on the hosts.",
+            actual: Some(format!("{percent} %")),
+            expected: Some(format!("below {expected} %")),
+        })
+    }
+}
+
+/// The file system that stores the array is full although the pool has free space. Host writes stop
+/// before the pool is full.
+fn backing_full(pool: &Space, array: &str) -> Option<Condition> {
+    pool.is_refused_below.then(|| Condition {
+        code: Code::BackingFull,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: format!(
+            "file system of the array is full, although the array has {} free",
+            format_capacity(pool.free())
+        ),
+        description: "Host writes are refused until space is available, then continue. Free space on that file system: the array \
+                      needs as much as its capacity.",
+        actual: None,
+        expected: None,
+    })
+}
+
+impl Alerts {
+    /// Applies the current conditions. Returns the alerts that are new or became critical.
+    fn update(&mut self, conditions: Vec<Condition>, now_ms: u64) -> Vec<Alert> {
+        let mut new = Vec::new();
+        let mut present = BTreeSet::new();
+        for condition in conditions {
+            let key = (condition.code, condition.component.clone());
+            if !present.insert(key.clone()) {
+                // For example, a scrub and a read found damage of the same volume.
+                continue;
+            }
+            match self.open.get_mut(&key) {
+                Some(known) => {
+                    let is_worse = known.severity != condition.severity && condition.severity == "critical";
+                    if known.summary != condition.summary || known.severity != condition.severity {
+                        (known.summary, known.issue) = (condition.summary.clone(), condition.summary);
+                        (known.actual, known.expected) = (condition.actual, condition.expected);
+                        known.severity = condition.severity.to_owned();
+                        known.updated = now_ms;
+                    }
+                    new.extend(is_worse.then(|| known.clone()));
+                }
+                None => {
+                    self.last += 1;
+                    let alert = opened(self.last, condition, now_ms);
+                    new.push(alert.clone());
+                    self.open.insert(key, alert);
+                }
+            }
+        }
+        let over: Vec<_> = self.open.keys().filter(|key| !present.contains(*key)).cloned().collect();
+        for mut alert in over.iter().filter_map(|key| self.open.remove(key)) {
+            alert.state = "closed".to_owned();
+            (alert.closed, alert.updated, alert.flagged) = (Some(now_ms), now_ms, false);
+            self.closed.push_back(alert);
+        }
+        let surplus = self.closed.len().saturating_sub(MAX_CLOSED);
+        self.closed.drain(..surplus);
+        new
+    }
+}
+
+fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
+    let component_type = match condition.code {
+        Code::PoolFills | Code::BackingFull => "array",
+        Code::VolumeFills => "volume",
+        Code::Damage => "storage",
+    };
+    Alert {
+        id: number.to_string(),
+        name: number.to_string(),
+        actual: condition.actual,
+        category: "array".to_owned(),
+        closed: None,
+        code: condition.code as u64,
+        component_name: condition.component,
+        component_type: component_type.to_owned(),
+        created: now_ms,
+        description: condition.description.to_owned(),
+        expected: condition.expected,
+        flagged: true,
+        issue: condition.summary.clone(),
+        knowledge_base_url: None,
+        notified: None,
+        severity: condition.severity.to_owned(),
+        state: "open".to_owned(),
+        summary: condition.summary,
+        updated: now_ms,
+    }
+}
+
+fn percent(of: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(of) * 100 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(code: Code, component: &str, severity: &'static str, summary: &str) -> Condition {
+        let (component, summary) = (component.to_owned(), summary.to_owned());
+        Condition { code, component, severity, summary, description: "", actual: None, expected: None }
+    }
+
+    #[test]
+    fn alert_is_reported_when_opened_and_when_critical() {
+        let mut alerts = Alerts::default();
+        let mut reported = |conditions: Vec<Condition>, at: u64| -> Vec<String> {
+            alerts.update(conditions, at).into_iter().map(|alert| alert.summary).collect()
+        };
+        let pool = |severity, summary| condition(Code::PoolFills, "array", severity, summary);
+        assert_eq!(reported(vec![pool("warning", "80 %")], 1), ["80 %"]);
+        assert_eq!(reported(vec![pool("warning", "85 %")], 2), Vec::<String>::new());
+        let damage = condition(Code::Damage, "segment 7", "critical", "damaged: segment 7");
+        assert_eq!(reported(vec![pool("critical", "90 %"), damage], 3), ["90 %", "damaged: segment 7"]);
+        assert_eq!(reported(vec![pool("warning", "89 %")], 4), Vec::<String>::new());
+        let open: Vec<_> = alerts.open.values().collect();
+        assert_eq!((open.len(), open[0].created, open[0].updated, open[0].id.as_str()), (1, 1, 4, "1"));
+        let closed = &alerts.closed[0];
+        assert_eq!((closed.code, closed.closed, closed.state.as_str()), (3, Some(4), "closed"));
+    }
+
+    #[test]
+    fn closed_alerts_are_bounded() {
+        let mut alerts = Alerts::default();
+        for at in 0..MAX_CLOSED as u64 + 10 {
+            alerts.update(vec![condition(Code::Damage, &at.to_string(), "critical", "")], at);
+        }
+        alerts.update(Vec::new(), 9999);
+        assert_eq!((alerts.open.len(), alerts.closed.len()), (0, MAX_CLOSED));
+        assert_eq!(alerts.closed[0].component_name, "10");
+    }
+
+    #[test]
+    fn full_backing_file_system_raises_an_alert() {
+        let space = |is_refused_below| Space { capacity: 6 << 30, used: 2 << 30, is_refused_below, ..Space::default() };
+        let mut alerts = Alerts::default();
+        let mut look = |is_full, at| alerts.update(backing_full(&space(is_full), "array-1").into_iter().collect(), at);
+        assert!(look(false, 1).is_empty());
+        let new = look(true, 2);
+        assert_eq!((new[0].severity.as_str(), new[0].component_name.as_str()), ("critical", "array-1"));
+        assert_eq!(new[0].summary, "file system of the array is full, although the array has 4G free");
+        assert!(look(true, 3).is_empty() && look(false, 4).is_empty());
+        assert_eq!(alerts.closed[0].closed, Some(4));
+    }
+}
