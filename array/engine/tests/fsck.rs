@@ -267,7 +267,7 @@ fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
         // The forger has left the summaries as they were: they list the pages under their old checksums.
         let others = report.findings.iter().filter(|finding| finding.structure != Structure::Count);
         assert_eq!(others.filter(|finding| finding.structure == Structure::Summary).count(), report.findings.len() - 1);
-        let told = format!("the count of slot {slot}: it counts {to} references, and {from} were found");
+        let told = format!("reference count of slot {slot}: {to} references are recorded, but {from} were found");
         assert!(counts[0].to_string().starts_with(&told), "{}", counts[0]);
         // The engine's own auditor, after it has replayed the log, which may have changed the count by then.
         let (core, _) = Core::recover(&disk, None).unwrap();

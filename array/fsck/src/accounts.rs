@@ -1,10 +1,12 @@
-//! The accounts of all segments, from the slots alone: what the auditor of a running array compares.
+//! Checks the live-sector account of every segment against the slots, for the audit of a running
+//! array.
 
-use crate::checkpoint::{Checkpoint, run_at};
+use crate::checkpoint::{Checkpoint, run_location};
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use ondisk::SECTOR_BYTES;
 
-/// Compares the live sectors of every segment with the sum of what slots, directory and runs name in it.
+/// Compares the live sectors of every segment with the sum of its slots, directory pages and
+/// manifest runs.
 pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
     let segments = &checkpoint.manifest.segments;
     let mut found = vec![0_u64; segments.len()];
@@ -21,7 +23,7 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
     };
     checkpoint.each_slot(each, |_| is_whole = false);
     let located = checkpoint.slot_pages.iter().chain(&checkpoint.manifest.directory).flatten().copied();
-    let runs = checkpoint.superblock.manifest.iter().map(run_at);
+    let runs = checkpoint.superblock.manifest.iter().map(run_location);
     located.chain(runs).for_each(|at| add(at.segment, u64::from(at.bytes).div_ceil(SECTOR_BYTES)));
     if !is_whole {
         return;
@@ -29,10 +31,10 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
     for (number, (segment, found)) in segments.iter().zip(found).enumerate() {
         if u64::from(segment.live) != found {
             findings.add(
-                Finding::new(Severity::Damage, Structure::SegmentAccount, format!("the account of segment {number}"))
-                    .what(format!("it counts {} live sectors, and {found} were found", segment.live))
-                    .meaning("Space may be lost, or given to new data too early.")
-                    .advice("This is a mistake of the program, not of the drive: please report it."),
+                Finding::new(Severity::Damage, Structure::SegmentAccount, format!("account of segment {number}"))
+                    .what(format!("{} live sectors are recorded, but {found} were found", segment.live))
+                    .meaning("Space may be leaked, or reused while data still need it.")
+                    .advice("This is a bug in the software, not a drive error: report it."),
             );
         }
     }

@@ -1,31 +1,31 @@
-//! What a check finds, in words: which structure, where on the drive, what it means, what to do.
+//! Findings of a check: the structure, its position on the drive, the consequence and the remedy.
 
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The most findings that are kept; the others are counted.
+/// Maximum number of findings that are kept. Further ones are only counted.
 pub const MAX_FINDINGS: usize = 1000;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing, and no damage: what a crash leaves behind.
+    /// Expected after a crash and harmless.
     Note,
-    /// One of several copies is bad: nothing is lost as long as another one is good.
+    /// One of several copies is bad. Nothing is lost while another copy is good.
     Redundancy,
-    /// Something is lost, or the array's own accounts are wrong.
+    /// Data are lost, or the array's own accounts are wrong.
     Damage,
 }
 
-/// Which part of the format it is about.
+/// Part of the on-disk format that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Structure {
     /// A copy of the superblock.
     Superblock,
-    /// A run of the manifest, or what stands in it.
+    /// A run of the manifest, or its content.
     Manifest,
     /// A page of the slot directory.
     SlotDirectory,
@@ -33,13 +33,13 @@ pub enum Structure {
     SlotTable,
     /// A page of a volume's map.
     MapPage,
-    /// Blocks of data.
+    /// Data blocks.
     Data,
-    /// A summary of what a segment holds.
+    /// A summary of the contents of a segment.
     Summary,
-    /// What the array counts as live in a segment.
+    /// The live-sector account of a segment.
     SegmentAccount,
-    /// How many references a slot counts.
+    /// The reference count of a slot.
     Count,
     /// The root of a volume.
     Volume,
@@ -48,7 +48,7 @@ pub enum Structure {
 }
 
 impl Structure {
-    /// Its name in a sentence.
+    /// Returns the name of the structure, for use in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             Self::Superblock => "superblock",
@@ -59,40 +59,40 @@ impl Structure {
             Self::Data => "data",
             Self::Summary => "summary",
             Self::SegmentAccount => "segment account",
-            Self::Count => "count of references",
+            Self::Count => "reference count",
             Self::Volume => "volume",
             Self::Log => "log",
         }
     }
 }
 
-/// Bytes on the drive.
+/// A range of bytes on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// One thing that was found.
+/// A problem found by a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// What it is about.
+    /// Structure that the problem is about.
     pub structure: Structure,
-    /// Which one, by name.
+    /// Name of the affected item.
     pub name: String,
-    /// Where it stands, when it stands somewhere.
+    /// Position on the drive, if it has one.
     pub place: Option<Span>,
-    /// What was found.
+    /// Description of the problem.
     pub what: String,
-    /// What that means.
+    /// Consequence of the problem.
     pub meaning: String,
-    /// What to do.
+    /// Suggested remedy.
     pub advice: String,
-    /// It was written again from a good copy.
+    /// True if the item was rewritten from a good copy.
     pub is_repaired: bool,
 }
 
@@ -104,14 +104,14 @@ impl fmt::Display for Finding {
         }
         write!(f, ": {}. {}", self.what, self.meaning)?;
         if self.is_repaired {
-            return write!(f, " It was written again from a good copy.");
+            return write!(f, " It was rewritten from a good copy.");
         }
         if self.advice.is_empty() { Ok(()) } else { write!(f, " {}", self.advice) }
     }
 }
 
 impl Finding {
-    /// A finding without a place.
+    /// Creates a finding without a position.
     pub(crate) fn new(severity: Severity, structure: Structure, name: impl Into<String>) -> Self {
         Self {
             severity,
@@ -146,7 +146,7 @@ impl Finding {
     }
 }
 
-/// Takes findings from several threads.
+/// Collects findings from several threads.
 #[derive(Default)]
 pub struct FsckFindings {
     inner: Mutex<Counted>,
@@ -159,7 +159,7 @@ struct Counted {
 }
 
 impl FsckFindings {
-    /// Takes one.
+    /// Adds a finding.
     pub fn add(&self, finding: Finding) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.kept.len() < MAX_FINDINGS {
@@ -169,7 +169,8 @@ impl FsckFindings {
         }
     }
 
-    /// All that were kept, the worst first and then by place, and how many more there were.
+    /// Returns the kept findings, sorted by severity (worst first) and position, and the number of
+    /// those not kept.
     pub fn take(self) -> (Vec<Finding>, u64) {
         let inner = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut kept = inner.kept;

@@ -1,24 +1,25 @@
-//! What stands where on the drive: the regions of which every single bit is checked.
+//! Lists the regions of the drive that belong to the array. Fsck detects any flipped bit in them.
 
 use crate::checkpoint::Checkpoint;
 use crate::finding::{FsckFindings, Span, Structure};
-use crate::manifest::Kind;
+use crate::manifest::SegmentKind;
 use crate::{log, stored, summaries, superblocks};
 use ondisk::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
 use platform::Disk;
 
-/// A part of the drive that belongs to the array.
+/// A region of the drive that belongs to the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// What it is.
+    /// Structure stored in the region.
     pub structure: Structure,
-    /// Which one.
+    /// Name of the item.
     pub name: String,
-    /// Where.
+    /// Position on the drive.
     pub span: Span,
 }
 
-/// All regions of a sound array; `None` when it is not sound. What lies between them is free, and may hold anything.
+/// Returns all regions of an intact array, or `None` if the array is damaged. The space between the
+/// regions is free and may hold anything.
 pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
     let findings = FsckFindings::default();
     let superblock = superblocks::check(disk, false, &findings).ok()?;
@@ -33,26 +34,26 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
         .collect();
     regions.extend(log::groups(disk, &superblock).into_iter().map(|span| Region {
         structure: Structure::Log,
-        name: format!("the group at {}", span.offset),
+        name: format!("log group at {}", span.offset),
         span,
     }));
-    // Metadata stand a second time in the upper half of their segment.
+    // The upper half of a metadata segment mirrors the lower half.
     let mut add = |segment: u32, structure, name: String, offset, bytes| {
         regions.push(region(structure, name.clone(), offset, bytes));
         if checkpoint.is_metadata(segment) {
             regions.push(region(structure, name, geometry.mirror_offset(offset), bytes));
         }
     };
-    for thing in stored::things(&checkpoint, &findings) {
-        let offset = checkpoint.drive.offset(&thing.at);
-        add(thing.at.segment, thing.structure(), thing.name(), offset, u64::from(thing.at.bytes));
+    for item in stored::items(&checkpoint, &findings) {
+        let offset = checkpoint.drive.offset(&item.location);
+        add(item.location.segment, item.structure(), item.name(), offset, u64::from(item.location.bytes));
     }
     for (number, segment) in checkpoint.manifest.segments.iter().enumerate() {
-        if segment.kind == Kind::Free || segment.live == 0 {
+        if segment.kind == SegmentKind::Free || segment.live == 0 {
             continue;
         }
         for (sector, bytes) in summaries::places(&checkpoint, number as u32, segment) {
-            let name = format!("the summary at sector {sector} of segment {number}");
+            let name = format!("summary at sector {sector} of segment {number}");
             add(number as u32, Structure::Summary, name, geometry.sector_start(number as u32, sector), bytes);
         }
     }

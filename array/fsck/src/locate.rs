@@ -1,4 +1,4 @@
-//! Which volumes hold what is damaged.
+//! Finds the volumes and blocks that damaged slots belong to.
 
 use crate::checkpoint::Checkpoint;
 use crate::pages::{self, PageSlot, PageSlots};
@@ -7,19 +7,20 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use types::{LBAS_PER_BLOCK, VolumeId};
 
-/// Runs that are told of one volume.
-const MOST_RUNS: usize = 20;
+/// Maximum number of runs that are listed for one volume.
+const MAX_RUNS: usize = 20;
 
-/// Blocks of a volume that cannot be read.
+/// Unreadable blocks of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct UnreadableRanges {
-    /// First block (512 bytes) and length of each run, ascending; the first ones.
+    /// First block (512 bytes) and length of each run, ascending. Only the first 20 runs are
+    /// listed.
     pub runs: Vec<(u64, u64)>,
-    /// How many blocks they are, those of further runs included.
+    /// Total number of unreadable blocks, including runs that are not listed.
     pub blocks: u64,
 }
 
-/// What hangs below the slots `bad`, by volume.
+/// Returns the block ranges that depend on the slots `bad`, by volume.
 pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, UnreadableRanges> {
     let mut slots = PageSlots::default();
     let each = |number, slot: blockmap::Slot| {
@@ -28,60 +29,61 @@ pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<Vol
         }
     };
     checkpoint.each_slot(each, |_| {});
-    let mut search = Search { checkpoint, slots, bad, sound: FxHashSet::default() };
-    let mut hurt = BTreeMap::new();
+    let mut search = Search { checkpoint, slots, bad, intact: FxHashSet::default() };
+    let mut ranges = BTreeMap::new();
     for (id, volume) in &checkpoint.manifest.volumes {
         let mut found = UnreadableRanges::default();
         search.below(volume.root.reference, volume.root.height, 0, volume.blocks, &mut found);
         if found.blocks > 0 {
-            hurt.insert(*id, found);
+            ranges.insert(*id, found);
         }
     }
-    hurt
+    ranges
 }
 
 struct Search<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     slots: PageSlots,
     bad: &'c FxHashSet<u64>,
-    /// Pages below which nothing is bad: they are entered once, however many volumes share them.
-    sound: FxHashSet<u64>,
+    /// Pages without damage below them. Each is entered once, however many volumes share it.
+    intact: FxHashSet<u64>,
 }
 
 impl Search<'_, '_> {
-    /// Adds what is bad below a reference at that level, whose first block of 4 KiB is `start`. True when something is.
-    fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, hurt: &mut UnreadableRanges) -> bool {
-        let name = match node.target() {
-            RefTarget::Data(name) if self.bad.contains(&name.slot) => return note(hurt, start, 1, size),
-            RefTarget::Page(name) if self.sound.contains(&name.slot) => return false,
-            RefTarget::Page(name) => name,
+    /// Adds the damage below a reference of this level, whose first 4 KiB block is `start`. Returns
+    /// true if there was any.
+    fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, ranges: &mut UnreadableRanges) -> bool {
+        let id = match node.target() {
+            RefTarget::Data(id) if self.bad.contains(&id.slot) => return add_range(ranges, start, 1, size),
+            RefTarget::Page(id) if self.intact.contains(&id.slot) => return false,
+            RefTarget::Page(id) => id,
             _ => return false,
         };
-        let page = (!self.bad.contains(&name.slot)).then(|| pages::read(self.checkpoint, &self.slots, name));
+        let page = (!self.bad.contains(&id.slot)).then(|| pages::read(self.checkpoint, &self.slots, id));
         let page = page.and_then(Result::ok).filter(|page| page.level == level);
-        let Some(page) = page else { return note(hurt, start, blockmap::span(level), size) };
-        let mut is_hurt = false;
+        let Some(page) = page else { return add_range(ranges, start, blockmap::span(level), size) };
+        let mut is_damaged = false;
         for (index, child) in page.entries.iter().enumerate() {
             let at = start + index as u64 * blockmap::entry_span(level);
-            is_hurt |= self.below(child.reference, level.saturating_sub(1), at, size, hurt);
+            is_damaged |= self.below(child.reference, level.saturating_sub(1), at, size, ranges);
         }
-        if !is_hurt {
-            self.sound.insert(name.slot);
+        if !is_damaged {
+            self.intact.insert(id.slot);
         }
-        is_hurt
+        is_damaged
     }
 }
 
-fn note(hurt: &mut UnreadableRanges, start: u64, blocks: u64, size: u64) -> bool {
+fn add_range(ranges: &mut UnreadableRanges, start: u64, blocks: u64, size: u64) -> bool {
     let from = (start * LBAS_PER_BLOCK).min(size);
     let blocks = ((start + blocks) * LBAS_PER_BLOCK).min(size) - from;
-    hurt.blocks += blocks;
-    if let Some((first, length)) = hurt.runs.last_mut()
+    ranges.blocks += blocks;
+    if let Some((first, length)) = ranges.runs.last_mut()
         && *first + *length == from
     {
         *length += blocks;
-    } else if hurt.runs.len() < MOST_RUNS {
-        hurt.runs.push((from, blocks));
+    } else if ranges.runs.len() < MAX_RUNS {
+        ranges.runs.push((from, blocks));
     }
     true
 }

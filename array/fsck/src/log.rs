@@ -1,4 +1,5 @@
-//! The log behind the checkpoint: its chain of groups, and whether their records fit what they are applied to.
+//! Checks the log after the checkpoint: the chain of groups, and whether their records can be
+//! applied.
 
 use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, FsckFindings, Severity, Span, Structure};
@@ -11,26 +12,26 @@ use wal::{Chain, GROUP_ALIGNMENT, LogOp, Replay, ReplayError};
 
 const MAGIC: &[u8] = b"IBIDLOG\0";
 const HEADER_BYTES: usize = 72;
-/// Bytes that are looked through at a time for what follows the end of the chain.
+/// Bytes read at a time when searching for groups beyond the end of the chain.
 const PIECE: usize = 4 << 20;
 
-/// What the log holds.
+/// Contents of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogTotals {
-    /// Groups behind the checkpoint.
+    /// Groups after the checkpoint.
     pub groups: u64,
-    /// Records in them.
+    /// Records in these groups.
     pub records: u64,
 }
 
-/// What a header says of a group, its own checksum being right.
+/// Fields of a group header with a correct checksum.
 struct Header {
     sequence: u64,
     epoch: u64,
     body_bytes: u64,
 }
 
-/// Reads the log from where the checkpoint ends. `checkpoint` is there when its volumes are known.
+/// Reads the log from the end of the checkpoint. `checkpoint` is `None` if the volumes are unknown.
 pub(crate) fn check(
     disk: &dyn Disk,
     superblock: &Superblock,
@@ -59,7 +60,7 @@ pub(crate) fn check(
             Ok(Some(group)) => group,
             Ok(None) => break,
             Err(error) => {
-                findings.add(unusable(error));
+                findings.add(unreadable_log(error));
                 return logged;
             }
         };
@@ -68,40 +69,41 @@ pub(crate) fn check(
             logged.records += 1;
             let Some(volumes) = &mut volumes else { continue };
             if let Some(what) = record.iter().find_map(|op| apply(volumes, op).err()) {
-                findings.add(misfit(lsn, what));
+                findings.add(inapplicable_record(lsn, what));
             }
         }
     }
     let (chain, ring) = replay.finish();
-    look_behind(disk, superblock, &chain, ring.head(), findings);
+    check_log_end(disk, superblock, &chain, ring.head(), findings);
     logged
 }
 
-fn unusable<E: std::fmt::Display>(error: ReplayError<E>) -> Finding {
-    Finding::new(Severity::Damage, Structure::Log, "the log")
+fn unreadable_log<E: std::fmt::Display>(error: ReplayError<E>) -> Finding {
+    Finding::new(Severity::Damage, Structure::Log, "log")
         .what(error.to_string())
-        .meaning("The array does not start: it does not leave out what was acknowledged.")
-        .advice("Copy the drive before anything else. Restore the array from a copy.")
+        .meaning("The array cannot start without losing acknowledged operations.")
+        .advice("Copy the drive before anything else. Then restore the array from a backup.")
 }
 
-fn misfit(lsn: Lsn, what: &'static str) -> Finding {
-    Finding::new(Severity::Damage, Structure::Log, format!("record {} of the log", lsn.0))
-        .what(format!("it does not fit the state that it is applied to: {what}"))
-        .meaning("The array does not start.")
-        .advice("This is a mistake of the program, not of the drive: please report it. Copy the drive before anything else.")
+fn inapplicable_record(lsn: Lsn, what: &'static str) -> Finding {
+    Finding::new(Severity::Damage, Structure::Log, format!("log record {}", lsn.0))
+        .what(format!("it cannot be applied: {what}"))
+        .meaning("The array cannot start.")
+        .advice("This is a bug in the software, not a drive error: report it. Copy the drive before anything else.")
 }
 
-/// What stands where the next group would: nothing, the rest of one that a crash cut short, or one that was acknowledged and is
-/// damaged now, which those behind it show.
-fn look_behind(disk: &dyn Disk, superblock: &Superblock, end: &Chain, head: u64, findings: &FsckFindings) {
+/// Checks the position of the next group after the end of the chain. It may hold nothing, or the
+/// remains of a group torn by a crash. If later groups exist, it held an acknowledged group that is
+/// damaged now.
+fn check_log_end(disk: &dyn Disk, superblock: &Superblock, end: &Chain, head: u64, findings: &FsckFindings) {
     let start = superblock.geometry.log_start();
     let later = later_group(disk, superblock, end);
     if let Some((offset, sequence)) = later {
-        let finding = Finding::new(Severity::Damage, Structure::Log, format!("group {} of the log", end.sequence))
+        let finding = Finding::new(Severity::Damage, Structure::Log, format!("log group {}", end.sequence))
             .at(start + head, GROUP_ALIGNMENT)
-            .what(format!("it is damaged: the chain ends before it, and group {sequence}, at {} of the drive, was written after it", start + offset))
-            .meaning("Operations that were acknowledged are lost: those of this group and of all behind it.")
-            .advice("Do not start the array: it would go on without them. Copy the drive, then restore what was written last.");
+            .what(format!("it is damaged: the chain ends before it, but group {sequence} at {} of the drive was written after it", start + offset))
+            .meaning("The acknowledged operations of this group and of all later groups are lost.")
+            .advice("Do not start the array, which would continue without them. Copy the drive, then restore the most recent data.");
         return findings.add(finding);
     }
     for at in if head == 0 { vec![0] } else { vec![head, 0] } {
@@ -110,21 +112,22 @@ fn look_behind(disk: &dyn Disk, superblock: &Superblock, end: &Chain, head: u64,
         if !is_inside || disk.read_at(start + at, &mut first).is_err() {
             continue;
         }
-        if looks_like(&first, superblock, end) {
-            let finding = Finding::new(Severity::Note, Structure::Log, format!("group {} of the log", end.sequence))
+        if resembles_header(&first, superblock, end) {
+            let finding = Finding::new(Severity::Note, Structure::Log, format!("log group {}", end.sequence))
                 .at(start + at, GROUP_ALIGNMENT)
-                .what("it is the last one, and it is not complete: a checksum does not hold")
-                .meaning("A crash while it was written leaves this behind, and then nothing of it was acknowledged. When the array was not stopped by a crash, it was damaged later.");
+                .what("it is the last one and incomplete: its checksum does not match")
+                .meaning("This is normal after a crash during its write, and nothing of it was acknowledged then. If the array did not crash, the group was damaged later.");
             return findings.add(finding);
         }
     }
 }
 
-/// True for bytes that begin as the group would that the chain expects, whatever is wrong with them: most fields are right.
-fn looks_like(bytes: &[u8], superblock: &Superblock, end: &Chain) -> bool {
+/// Returns true if the bytes resemble the header of the next group in the chain. One of its fields
+/// may be wrong.
+fn resembles_header(bytes: &[u8], superblock: &Superblock, end: &Chain) -> bool {
     let field =
         |at: usize, length: usize| bytes[at..at + length].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-    let signs = [
+    let matches = [
         bytes[..8] == *MAGIC,
         bytes[16..32] == superblock.array,
         field(32, 8) == end.epoch || field(32, 8) == end.epoch + 1,
@@ -132,11 +135,11 @@ fn looks_like(bytes: &[u8], superblock: &Superblock, end: &Chain) -> bool {
         field(48, 8) == end.lsn.0,
         field(64, 4) == u64::from(end.previous),
     ];
-    signs.iter().filter(|sign| **sign).count() >= signs.len() - 1
+    matches.iter().filter(|is_match| **is_match).count() >= matches.len() - 1
 }
 
-/// A group of a higher sequence than the one that is missing. There is none in a log that a crash has ended: one group is under way
-/// at a time.
+/// Finds a group with a higher sequence number than the missing one. A crash cannot leave one,
+/// because only one group is in flight at a time.
 fn later_group(disk: &dyn Disk, superblock: &Superblock, end: &Chain) -> Option<(u64, u64)> {
     let (start, length) = (superblock.geometry.log_start(), superblock.geometry.log_bytes);
     let (mut at, mut skip_to) = (0, 0);
@@ -156,7 +159,8 @@ fn later_group(disk: &dyn Disk, superblock: &Superblock, end: &Chain) -> Option<
             if header.sequence > end.sequence && header.epoch >= end.epoch {
                 return Some((offset, header.sequence));
             }
-            // What a group carries is not looked into: a host may have written something that looks like a group.
+            // The body of a group is skipped, because a host may have written data that resemble a
+            // group.
             skip_to = offset + (HEADER_BYTES as u64 + header.body_bytes).next_multiple_of(GROUP_ALIGNMENT);
         }
         at += piece.len() as u64;
@@ -164,7 +168,7 @@ fn later_group(disk: &dyn Disk, superblock: &Superblock, end: &Chain) -> Option<
     None
 }
 
-/// Where the groups behind the checkpoint stand.
+/// Returns the positions of the groups after the checkpoint.
 pub(crate) fn groups(disk: &dyn Disk, superblock: &Superblock) -> Vec<Span> {
     let (start, length) = (superblock.geometry.log_start(), superblock.geometry.log_bytes);
     let mut groups = Vec::new();
@@ -181,21 +185,21 @@ fn header(bytes: &[u8], superblock: &Superblock) -> Option<Header> {
     let bytes = bytes.get(..HEADER_BYTES)?;
     let field =
         |at: usize, length: usize| bytes[at..at + length].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-    let is_sound = bytes[..8] == *MAGIC
+    let is_valid = bytes[..8] == *MAGIC
         && bytes[16..32] == superblock.array
         && field(68, 4) == u64::from(crc32c::crc32c(&bytes[..68]));
-    is_sound.then(|| Header { epoch: field(32, 8), sequence: field(40, 8), body_bytes: field(56, 4) })
+    is_valid.then(|| Header { epoch: field(32, 8), sequence: field(40, 8), body_bytes: field(56, 4) })
 }
 
-/// Does to the sizes of the volumes what an operation does.
+/// Applies the effect of an operation to the volume sizes.
 fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'static str> {
     let is_size =
         |blocks: u64| blocks > 0 && blocks.is_multiple_of(LBAS_PER_BLOCK) && blocks <= MAX_VOLUME_BYTES / LBA_BYTES;
     let size =
         |volumes: &BTreeMap<VolumeId, u64>, volume: &VolumeId| volumes.get(volume).copied().ok_or("no such volume");
     let inside = |volumes: &BTreeMap<VolumeId, u64>, volume: &VolumeId, start: u64, blocks: u64| {
-        let end = start.checked_add(blocks).ok_or("a range without an end")?;
-        if end <= size(volumes, volume)? { Ok(()) } else { Err("a range beyond the end of its volume") }
+        let end = start.checked_add(blocks).ok_or("range exceeds the address space")?;
+        if end <= size(volumes, volume)? { Ok(()) } else { Err("range exceeds the volume") }
     };
     let within = |volumes: &BTreeMap<VolumeId, u64>, volume: &VolumeId, range: &BlockRange| {
         inside(volumes, volume, range.start().0, range.blocks())
@@ -209,19 +213,19 @@ fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'stat
         }
         LogOp::Create { volume, blocks } if is_size(*blocks) => match volumes.insert(*volume, *blocks) {
             None => Ok(()),
-            Some(_) => Err("a volume that exists already"),
+            Some(_) => Err("volume already exists"),
         },
         LogOp::Resize { volume, blocks } if is_size(*blocks) => {
             size(volumes, volume)?;
             volumes.insert(*volume, *blocks);
             Ok(())
         }
-        LogOp::Create { .. } | LogOp::Resize { .. } => Err("a volume of an impossible size"),
+        LogOp::Create { .. } | LogOp::Resize { .. } => Err("invalid volume size"),
         LogOp::Delete { volume } => volumes.remove(volume).map(|_| ()).ok_or("no such volume"),
         LogOp::CopyVolume { source, destination } => {
             let blocks = size(volumes, source)?;
             volumes.insert(*destination, blocks);
-            if source == destination { Err("a volume that is copied onto itself") } else { Ok(()) }
+            if source == destination { Err("volume is copied onto itself") } else { Ok(()) }
         }
         LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
     }

@@ -1,6 +1,7 @@
-//! The manifest as values. Written apart from the engine's, from the description of the format.
+//! Decoder of the manifest. It is independent of the engine's decoder and was written from the
+//! format description.
 
-use crate::drive::At;
+use crate::drive::Location;
 use blockmap::{Ref, RefTarget, Root, SlotId};
 use std::collections::BTreeMap;
 use types::VolumeId;
@@ -9,9 +10,9 @@ const MAGIC: &[u8] = b"IBIDMAN\0";
 const VERSION: u64 = 2;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
-/// Bytes of a page of the slot table, and of its directory.
+/// Size in bytes of a page of the slot table or of its directory.
 pub(crate) const PAGE_BYTES: u32 = 4096;
-/// Locations in a page of the directory.
+/// Number of locations in a directory page.
 pub(crate) const LOCATIONS: usize = 256;
 
 /// A volume.
@@ -22,37 +23,37 @@ pub(crate) struct Volume {
     pub(crate) root: Root,
 }
 
-/// What a segment is used for.
+/// Use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SegmentKind {
     Free,
     Data,
     Metadata,
 }
 
-/// The account of a segment.
+/// Account of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SegmentKind,
     pub(crate) live: u32,
     pub(crate) sectors: u32,
     pub(crate) summary: Option<u32>,
     pub(crate) usage: u64,
 }
 
-/// What a checkpoint holds besides pages and data.
+/// Content of a checkpoint apart from pages and data.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) slot_pages: u32,
     pub(crate) next_usage: u64,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
     pub(crate) segments: Vec<Segment>,
-    /// Where the pages of the slot directory are.
-    pub(crate) directory: Vec<Option<At>>,
+    /// Locations of the slot directory pages.
+    pub(crate) directory: Vec<Option<Location>>,
     pub(crate) drops: Vec<SlotId>,
 }
 
-/// Numbers off the front of some bytes.
+/// Input bytes, consumed from the front.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -67,24 +68,24 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Reads a manifest; the error names the part that makes no sense.
+/// Decodes a manifest. The error names the invalid part.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     let input = &mut Input(bytes);
     if input.take(MAGIC.len()) != Some(MAGIC) || input.number(4) != Some(VERSION) {
-        return Err("its magic or its version");
+        return Err("magic or version");
     }
-    let slot_pages = input.number(4).ok_or("the number of slot pages")? as u32;
-    let next_usage = input.number(8).ok_or("the next number of use")?;
-    let volumes = decode_volumes(input).ok_or("the list of volumes")?;
-    decode_values(input).ok_or("the values of the catalogue")?;
-    let segments = decode_segments(input).ok_or("the list of segments")?;
-    let directory = decode_directory(input).ok_or("the places of the slot directory")?;
+    let slot_pages = input.number(4).ok_or("number of slot pages")? as u32;
+    let next_usage = input.number(8).ok_or("next use counter")?;
+    let volumes = decode_volumes(input).ok_or("list of volumes")?;
+    decode_values(input).ok_or("catalog values")?;
+    let segments = decode_segments(input).ok_or("list of segments")?;
+    let directory = decode_directory(input).ok_or("locations of the slot directory")?;
     if directory.len() as u64 != u64::from(slot_pages).div_ceil(LOCATIONS as u64) {
-        return Err("the length of the slot directory");
+        return Err("length of the slot directory");
     }
-    let drops = decode_drops(input).ok_or("the pages that wait to be dropped")?;
+    let drops = decode_drops(input).ok_or("queue of pages to be dropped")?;
     if !input.0.is_empty() {
-        return Err("what follows its end");
+        return Err("trailing bytes");
     }
     Ok(Manifest { slot_pages, next_usage, volumes, segments, directory, drops })
 }
@@ -102,7 +103,7 @@ fn decode_volumes(input: &mut Input<'_>) -> Option<BTreeMap<VolumeId, Volume>> {
     Some(volumes)
 }
 
-/// The values mean nothing here: they are only passed over.
+/// Skips the values of the catalog, which are not checked here.
 fn decode_values(input: &mut Input<'_>) -> Option<()> {
     for _ in 0..input.number(8)? {
         let key = input.number(4)? as usize;
@@ -115,16 +116,16 @@ fn decode_values(input: &mut Input<'_>) -> Option<()> {
 
 fn decode_segments(input: &mut Input<'_>) -> Option<Vec<Segment>> {
     let count = input.number(8)?;
-    // One byte at least for each: a count that promises more is not believed.
+    // A segment takes at least one byte. A larger count must not reserve memory.
     let mut segments = Vec::with_capacity((count as usize).min(input.0.len()));
     for _ in 0..count {
         let kind = match input.number(1)? {
-            0 => Kind::Free,
-            1 => Kind::Data,
-            2 => Kind::Metadata,
+            0 => SegmentKind::Free,
+            1 => SegmentKind::Data,
+            2 => SegmentKind::Metadata,
             _ => return None,
         };
-        segments.push(if kind == Kind::Free {
+        segments.push(if kind == SegmentKind::Free {
             Segment { kind, live: 0, sectors: 0, summary: None, usage: 0 }
         } else {
             let (live, sectors, summary) = (input.number(4)? as u32, input.number(4)? as u32, input.number(4)?);
@@ -135,7 +136,7 @@ fn decode_segments(input: &mut Input<'_>) -> Option<Vec<Segment>> {
     Some(segments)
 }
 
-fn decode_directory(input: &mut Input<'_>) -> Option<Vec<Option<At>>> {
+fn decode_directory(input: &mut Input<'_>) -> Option<Vec<Option<Location>>> {
     let count = input.number(8)? as usize;
     let bytes = input.take(count.checked_mul(16)?)?;
     bytes.chunks_exact(16).map(decode_location).collect()
@@ -152,11 +153,11 @@ fn decode_drops(input: &mut Input<'_>) -> Option<Vec<SlotId>> {
     Some(drops)
 }
 
-/// A location of 16 bytes: `Some(None)` where nothing was ever stored.
-pub(crate) fn decode_location(bytes: &[u8]) -> Option<Option<At>> {
+/// Decodes a location of 16 bytes. Returns `Some(None)` if the page was never stored.
+pub(crate) fn decode_location(bytes: &[u8]) -> Option<Option<Location>> {
     let input = &mut Input(bytes);
     let (segment, sector, sectors) = (input.number(4)? as u32, input.number(4)? as u32, input.number(4)?);
-    let at = At { segment, sector, bytes: PAGE_BYTES, crc: input.number(4)? as u32 };
+    let at = Location { segment, sector, bytes: PAGE_BYTES, crc: input.number(4)? as u32 };
     match sectors {
         0 => Some(None),
         PAGE_SECTORS => Some(Some(at)),

@@ -1,47 +1,57 @@
-//! What belongs to whom: every stored byte of data goes to the family that alone holds it, or is divided equally among those that
-//! hold it together.
+//! Space accounting: attributes every stored byte of data to one family, or divides it equally
+//! among the families that share it.
 //!
-//! The trees are walked level by level from the top, each page once: by the time a page is entered, all that name it have been seen, and
-//! so it is known who holds it: one family (its volume, or only its snapshots), or a set of families. A slot remembers that in two bytes, as a number
-//! of the sets that have come up. Where more sets come up than have numbers, what the rest hold is divided by what each family has written.
+//! A family is a volume with its snapshots. The trees are walked level by level from the top, and
+//! each page is read once. When a page is entered, all references to it have been seen, so its
+//! owner is known: one family (its volume, or only its snapshots) or a set of families.
+//!
+//! Each slot records its owner as a number of two bytes. If more sets occur than numbers exist, the
+//! remaining data are divided in proportion to what each family has written.
 
 mod count;
 mod divide;
 mod sets;
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use count::Count;
+use count::Accounting;
 use std::collections::BTreeMap;
 use types::{BLOCK_BYTES, VolumeId};
 
 /// Bytes of one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyBytes {
-    /// What its volume has mapped, before reduction.
+    /// Bytes mapped by the volume, before data reduction.
     pub written: u64,
-    /// As stored: held by its volume, and by no other family.
+    /// Stored bytes that the volume and no other family references.
     pub volume: u64,
-    /// As stored: held by its snapshots only.
+    /// Stored bytes that only the snapshots reference.
     pub snapshots: u64,
-    /// As stored: its part of what several families hold.
+    /// This family's part of stored bytes that several families share.
     pub shared: u64,
 }
 
-/// The data of an array, by who holds them. All stored bytes together are [`Checkpoint::data_bytes`].
+/// Stored data of an array by family. The sum of all stored bytes equals
+/// [`Checkpoint::data_bytes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpaceBreakdown {
-    /// By family.
+    /// Bytes by family.
     pub families: BTreeMap<VolumeId, FamilyBytes>,
-    /// Held by nobody any more, and not given back yet.
+    /// Bytes without references that are not freed yet.
     pub released: u64,
 }
 
-/// Counts the data of a checkpoint. `owner` tells the family of a volume, and whether it is a snapshot in it. `go_on` is asked
-/// now and then, and ends the count.
+/// Accounts for the data of a checkpoint.
+///
+/// `owner` returns the family of a volume and whether it is a snapshot in that family.
+/// `should_continue` is called for each page; returning false cancels the accounting.
+///
+/// # Errors
+///
+/// Fails if the checkpoint cannot be read or if the accounting is cancelled.
 pub fn account_space(
     checkpoint: &Checkpoint<'_>,
     owner: &dyn Fn(VolumeId) -> (VolumeId, bool),
-    go_on: &dyn Fn() -> bool,
+    should_continue: &dyn Fn() -> bool,
 ) -> Result<SpaceBreakdown, CheckpointError> {
     let volumes = &checkpoint.manifest.volumes;
     let owned: Vec<_> = volumes.iter().map(|(name, volume)| (owner(*name), volume.root)).collect();
@@ -53,8 +63,8 @@ pub fn account_space(
         }
     }
     let families: Vec<VolumeId> = shares.families.keys().copied().collect();
-    if families.len() > sets::MOST_FAMILIES {
-        return Err(CheckpointError(format!("more than {} families cannot be told apart", sets::MOST_FAMILIES)));
+    if families.len() > sets::MAX_FAMILIES {
+        return Err(CheckpointError(format!("more than {} families are not supported", sets::MAX_FAMILIES)));
     }
     let roots: Vec<count::Root> = owned
         .into_iter()
@@ -63,13 +73,13 @@ pub fn account_space(
             count::Root { family, is_snapshot, reference: root.reference, height: root.height }
         })
         .collect();
-    let mut count = Count::new(checkpoint, families.len())?;
-    count.walk(&roots, go_on)?;
+    let mut count = Accounting::new(checkpoint, families.len())?;
+    count.walk(&roots, should_continue)?;
     let sums = count.sums(families.len())?;
     let written: Vec<f64> = shares.families.values().map(|share| share.written as f64).collect();
-    let several = divide::divide(sums.several, &written);
-    for ((share, held), several) in shares.families.values_mut().zip(sums.families).zip(several) {
-        (share.volume, share.snapshots, share.shared) = (held.volume, held.snapshots, held.shared + several);
+    let untracked = divide::divide(sums.untracked, &written);
+    for ((share, held), untracked) in shares.families.values_mut().zip(sums.families).zip(untracked) {
+        (share.volume, share.snapshots, share.shared) = (held.volume, held.snapshots, held.shared + untracked);
     }
     shares.released = sums.released;
     Ok(shares)

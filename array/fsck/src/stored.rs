@@ -1,14 +1,16 @@
-//! The pass over what is stored: each segment is read from front to back, once, and everything in it that counts is held
-//! against its checksum. Metadata are read from both places where they stand.
+//! Read pass: reads each segment once from front to back and verifies the checksum of every live
+//! item. Metadata are read from both copies.
 
-use crate::FsckOptions;
-use crate::checkpoint::{Checkpoint, run_at};
-use crate::drive::At;
+use crate::buffer::Buffer;
+use crate::checkpoint::{Checkpoint, run_location};
+use crate::drive::Location;
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
-use crate::manifest::{Kind, Segment};
-use crate::summaries::{self, Listed};
-use blockmap::{GENERATION_MASK, Ref, SlotId, SlotPlace};
-use ondisk::{SECTOR_BYTES, SummaryItem};
+use crate::item::{ItemKind, StoredItem};
+use crate::manifest::{Segment, SegmentKind};
+use crate::report::{FsckOptions, ReadTotals};
+use crate::summaries::{self, SummaryContents};
+use blockmap::{GENERATION_MASK, SlotId, SlotPlace};
+use ondisk::SECTOR_BYTES;
 use platform::Durability;
 use reduction::GROUP_HEADER_BYTES;
 use rustc_hash::FxHashSet;
@@ -16,157 +18,65 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Things of one round: segments are taken together as long as they hold no more, so that memory is bounded.
-const MOST_THINGS: u64 = 2 << 20;
+/// Maximum number of items per round. Segments are processed in rounds to bound memory.
+const MAX_ITEMS: u64 = 2 << 20;
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// What was read and checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadTotals {
-    /// Bytes that were read.
-    pub read: u64,
-    /// Units of data.
-    pub groups: u64,
-    /// Bytes of live data in them, as stored.
-    pub data: u64,
-    /// Pages of all kinds, and runs of the manifest.
-    pub pages: u64,
-    /// Summaries.
-    pub summaries: u64,
-}
-
-/// What came of the pass.
+/// Result of the read pass.
 #[derive(Default)]
 pub(crate) struct Stored {
     pub(crate) checked: ReadTotals,
-    /// Slots whose blocks, or whose page, cannot be read.
+    /// Slots whose blocks or pages cannot be read.
     pub(crate) bad: FxHashSet<u64>,
 }
 
-/// What stands at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    Block { name: SlotId, place: SlotPlace },
-    MapPage(SlotId),
-    SlotPage(usize),
-    DirectoryPage(usize),
-    Run(usize),
-}
-
-/// One thing that a segment holds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Thing {
-    pub(crate) at: At,
-    pub(crate) what: What,
-}
-
-impl Thing {
-    fn sectors(&self) -> u32 {
-        u64::from(self.at.bytes).div_ceil(SECTOR_BYTES) as u32
-    }
-
-    fn end(&self) -> u32 {
-        self.at.sector + self.sectors()
-    }
-
-    /// The sectors that it adds to the account of its segment.
-    fn share(&self) -> u32 {
-        match self.what {
-            What::Block { place, .. } => place.share(),
-            _ => self.sectors(),
-        }
-    }
-
-    pub(crate) fn structure(&self) -> Structure {
-        match self.what {
-            What::Block { .. } => Structure::Data,
-            What::MapPage(_) => Structure::MapPage,
-            What::SlotPage(_) => Structure::SlotTable,
-            What::DirectoryPage(_) => Structure::SlotDirectory,
-            What::Run(_) => Structure::Manifest,
-        }
-    }
-
-    pub(crate) fn name(&self) -> String {
-        match self.what {
-            What::Block { name, place } if place.blocks > 1 => {
-                format!("the unit of {} blocks of which slot {} is one", place.blocks, name.slot)
-            }
-            What::Block { name, .. } => format!("the block of slot {}", name.slot),
-            What::MapPage(name) => format!("map page {name:?}"),
-            What::SlotPage(number) => format!("page {number} of the slot table"),
-            What::DirectoryPage(number) => format!("page {number} of the slot directory"),
-            What::Run(number) => format!("run {number} of the manifest"),
-        }
-    }
-
-    /// What its summary calls it.
-    pub(crate) fn item(&self) -> Option<SummaryItem> {
-        match self.what {
-            What::Block { name, .. } => Some(SummaryItem::Slot(Ref::data(name).to_bits())),
-            What::MapPage(name) => Some(SummaryItem::Slot(Ref::page(name).to_bits())),
-            What::SlotPage(number) => Some(SummaryItem::SlotPage(number as u64)),
-            What::DirectoryPage(number) => Some(SummaryItem::DirectoryPage(number as u64)),
-            What::Run(_) => None,
-        }
-    }
-
-    fn is_one_unit_with(&self, other: &Thing) -> bool {
-        match (self.what, other.what) {
-            (What::Block { place: a, .. }, What::Block { place: b, .. }) => {
-                self.at == other.at && a.blocks == b.blocks && a.index != b.index
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Reads all segments that hold something.
+/// Reads all segments that are in use.
 pub(crate) fn check(checkpoint: &Checkpoint<'_>, options: FsckOptions, findings: &FsckFindings) -> Stored {
     let pass = Pass { checkpoint, findings, options, bad_pages: Mutex::default(), stored: Mutex::default() };
     let segments = &checkpoint.manifest.segments;
     let mut from = 0;
     while from < segments.len() {
-        let (mut to, mut things) = (from, 0);
-        while to < segments.len() && (to == from || things + most_things(&segments[to]) <= MOST_THINGS) {
-            things += most_things(&segments[to]);
+        let (mut to, mut items) = (from, 0);
+        while to < segments.len() && (to == from || items + max_items(&segments[to]) <= MAX_ITEMS) {
+            items += max_items(&segments[to]);
             to += 1;
         }
-        pass.round(from, to, options.threads);
+        pass.check_segments(from, to, options.threads);
         from = to;
     }
     pass.stored.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// About how many things a segment holds: fewer where they are long, up to eight times as many where blocks shrink to nothing.
-fn most_things(segment: &Segment) -> u64 {
-    if segment.kind == Kind::Free { 0 } else { u64::from(segment.live) + 64 }
+/// Estimates the number of items in a segment. Segments of highly compressed blocks may hold up to
+/// eight times as many.
+fn max_items(segment: &Segment) -> u64 {
+    if segment.kind == SegmentKind::Free { 0 } else { u64::from(segment.live) + 64 }
 }
 
-/// What stands in segments: everything but the summaries and what nobody names.
-pub(crate) fn things(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> Vec<Thing> {
+/// Returns all items in segments, except summaries and unreferenced data.
+pub(crate) fn items(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> Vec<StoredItem> {
     let options = FsckOptions { repair: false, check_data: true, threads: 1 };
     let pass = Pass { checkpoint, findings, options, bad_pages: Mutex::default(), stored: Mutex::default() };
-    let mut things = Vec::new();
-    pass.gather(0..checkpoint.manifest.segments.len() as u32, &mut things);
-    things
+    let mut items = Vec::new();
+    pass.gather(0..checkpoint.manifest.segments.len() as u32, &mut items);
+    items
 }
 
 struct Pass<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     findings: &'c FsckFindings,
     options: FsckOptions,
-    /// Pages of the slot table that were told already.
+    /// Pages of the slot table that were already reported.
     bad_pages: Mutex<BTreeSet<usize>>,
     stored: Mutex<Stored>,
 }
 
 impl Pass<'_, '_> {
     /// Checks the segments `from..to`.
-    fn round(&self, from: usize, to: usize, threads: usize) {
-        let mut things: Vec<Thing> = Vec::new();
-        self.gather(from as u32..to as u32, &mut things);
-        things.sort_unstable_by_key(|thing| (thing.at.segment, thing.at.sector, index(thing)));
+    fn check_segments(&self, from: usize, to: usize, threads: usize) {
+        let mut items: Vec<StoredItem> = Vec::new();
+        self.gather(from as u32..to as u32, &mut items);
+        items.sort_unstable_by_key(|item| (item.location.segment, item.location.sector, index(item)));
         let next = AtomicUsize::new(from);
         let work = || {
             loop {
@@ -174,9 +84,9 @@ impl Pass<'_, '_> {
                 if segment >= to {
                     return;
                 }
-                let first = things.partition_point(|thing| (thing.at.segment as usize) < segment);
-                let end = things.partition_point(|thing| thing.at.segment as usize <= segment);
-                self.segment(segment as u32, &things[first..end]);
+                let first = items.partition_point(|item| (item.location.segment as usize) < segment);
+                let end = items.partition_point(|item| item.location.segment as usize <= segment);
+                self.check_segment(segment as u32, &items[first..end]);
             }
         };
         std::thread::scope(|scope| {
@@ -187,103 +97,108 @@ impl Pass<'_, '_> {
         });
     }
 
-    /// All that stands in these segments.
-    fn gather(&self, segments: std::ops::Range<u32>, things: &mut Vec<Thing>) {
+    /// Collects all items in these segments.
+    fn gather(&self, segments: std::ops::Range<u32>, items: &mut Vec<StoredItem>) {
         let checkpoint = self.checkpoint;
         let total = checkpoint.manifest.segments.len() as u32;
-        let is_here = |segment: u32| segments.contains(&segment);
+        let is_in_range = |segment: u32| segments.contains(&segment);
         checkpoint.each_slot(
             |number, slot| {
                 let Some(place) = slot.place else { return };
-                let name = SlotId { slot: number, generation: slot.generation & GENERATION_MASK };
+                let id = SlotId { slot: number, generation: slot.generation & GENERATION_MASK };
                 let bytes = u32::from(place.sectors) * SECTOR_BYTES as u32;
-                let at = At { segment: place.segment, sector: u32::from(place.sector), bytes, crc: slot.crc };
+                let at = Location { segment: place.segment, sector: u32::from(place.sector), bytes, crc: slot.crc };
                 let is_page = checkpoint.is_metadata(place.segment);
                 if place.segment >= total || !checkpoint.drive.holds(&at, is_page) {
                     if segments.start == 0 {
-                        self.misplaced(number, place);
+                        self.report_misplaced(number, place);
                     }
-                } else if is_here(place.segment) {
-                    let what = if is_page { What::MapPage(name) } else { What::Block { name, place } };
-                    things.push(Thing { at, what });
+                } else if is_in_range(place.segment) {
+                    let kind = if is_page { ItemKind::MapPage(id) } else { ItemKind::Block { id, place } };
+                    items.push(StoredItem { location: at, kind });
                 }
             },
             |page| self.bad_slot_page(page),
         );
-        let mut add = |at: Option<At>, what: What| {
-            things.extend(at.filter(|at| is_here(at.segment)).map(|at| Thing { at, what }));
+        let mut add = |at: Option<Location>, kind: ItemKind| {
+            items.extend(at.filter(|at| is_in_range(at.segment)).map(|at| StoredItem { location: at, kind }));
         };
-        checkpoint.slot_pages.iter().enumerate().for_each(|(number, at)| add(*at, What::SlotPage(number)));
-        checkpoint.manifest.directory.iter().enumerate().for_each(|(number, at)| add(*at, What::DirectoryPage(number)));
+        checkpoint.slot_pages.iter().enumerate().for_each(|(number, at)| add(*at, ItemKind::SlotPage(number)));
+        checkpoint
+            .manifest
+            .directory
+            .iter()
+            .enumerate()
+            .for_each(|(number, at)| add(*at, ItemKind::DirectoryPage(number)));
         let runs = checkpoint.superblock.manifest.iter().enumerate();
-        runs.for_each(|(number, run)| add(Some(run_at(run)), What::Run(number)));
+        runs.for_each(|(number, run)| add(Some(run_location(run)), ItemKind::Run(number)));
     }
 
-    fn misplaced(&self, number: u64, place: SlotPlace) {
+    fn report_misplaced(&self, number: u64, place: SlotPlace) {
         let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot {number}"))
-            .what(format!("its place (segment {}, sector {}) lies outside of the drive", place.segment, place.sector))
-            .meaning("What it held cannot be read, and the array does not start.")
-            .advice("Restore the array from a copy.");
+            .what(format!("its location (segment {}, sector {}) is outside the drive", place.segment, place.sector))
+            .meaning("Its content cannot be read, and the array cannot start.")
+            .advice("Restore the array from a backup.");
         self.findings.add(finding);
     }
 
-    /// A page of the slot table that both copies of which are bad, or that holds nonsense. Told once.
+    /// Reports, once, a page of the slot table that is unreadable or invalid.
     fn bad_slot_page(&self, page: usize) {
         let is_new = self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner).insert(page);
         let at = self.checkpoint.slot_pages.get(page).copied().flatten();
         let is_readable = at.is_some_and(|at| self.checkpoint.drive.read_metadata(&at).is_some());
-        // Where both copies are bad the pass over its segment tells of it, when it has one.
-        let is_told_elsewhere = at.is_some_and(|at| self.checkpoint.drive.holds(&at, true)) && !is_readable;
-        if is_new && !is_told_elsewhere {
-            let finding =
-                Finding::new(Severity::Damage, Structure::SlotTable, format!("page {page} of the slot table"))
-                    .what(if is_readable {
-                        "its checksum holds, and it holds what is no slot"
-                    } else {
-                        "nobody knows where it stands"
-                    })
-                    .meaning("What its 256 slots name cannot be read, and the array does not start.")
-                    .advice("Restore the array from a copy.");
+        // If both copies are bad and the page has a valid location, the check of its segment
+        // reports it.
+        let is_reported_elsewhere = at.is_some_and(|at| self.checkpoint.drive.holds(&at, true)) && !is_readable;
+        if is_new && !is_reported_elsewhere {
+            let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot table page {page}"))
+                .what(if is_readable {
+                    "its checksum matches, but it holds an invalid slot"
+                } else {
+                    "its location is unknown"
+                })
+                .meaning("The content of its 256 slots cannot be read, and the array cannot start.")
+                .advice("Restore the array from a backup.");
             self.findings.add(finding);
         }
     }
 
-    fn segment(&self, number: u32, things: &[Thing]) {
+    fn check_segment(&self, number: u32, items: &[StoredItem]) {
         let segment = self.checkpoint.manifest.segments[number as usize];
-        self.account(number, &segment, things);
-        let is_left_out = segment.kind == Kind::Data && !self.options.check_data;
-        if is_left_out || segment.kind == Kind::Free || (things.is_empty() && segment.live == 0) {
+        self.check_account(number, &segment, items);
+        let is_skipped = segment.kind == SegmentKind::Data && !self.options.check_data;
+        if is_skipped || segment.kind == SegmentKind::Free || (items.is_empty() && segment.live == 0) {
             return;
         }
         let geometry = &self.checkpoint.drive.geometry;
-        let is_metadata = segment.kind == Kind::Metadata;
+        let is_metadata = segment.kind == SegmentKind::Metadata;
         let most = if is_metadata { geometry.metadata_sectors() } else { geometry.segment_sectors() };
-        let filled = things.iter().map(Thing::end).chain([segment.sectors]).max().unwrap_or(0).min(most);
+        let filled = items.iter().map(StoredItem::end).chain([segment.sectors]).max().unwrap_or(0).min(most);
         let start = geometry.segment_start(number);
         let first = self.read(start, filled);
-        let twin = is_metadata.then(|| self.read(geometry.mirror_offset(start), filled));
-        let copies = [Some(&first), twin.as_ref()];
+        let mirror = is_metadata.then(|| self.read(geometry.mirror_offset(start), filled));
+        let copies = [Some(&first), mirror.as_ref()];
         let listed = summaries::read(self.checkpoint, number, &segment, copies, self.options.repair, self.findings);
-        let (mut checked, mut before) = (ReadTotals::default(), None::<&Thing>);
+        let (mut checked, mut before) = (ReadTotals::default(), None::<&StoredItem>);
         checked.read = u64::from(filled) * SECTOR_BYTES * if is_metadata { 2 } else { 1 };
         checked.summaries = listed.summaries;
-        for thing in things {
-            let is_same_unit = before.is_some_and(|before| before.is_one_unit_with(thing));
-            if !is_same_unit {
-                if let Some(before) = before.filter(|before| before.end() > thing.at.sector) {
-                    self.overlapping(before, thing);
+        for item in items {
+            let is_same_group = before.is_some_and(|before| before.is_in_same_group(item));
+            if !is_same_group {
+                if let Some(before) = before.filter(|before| before.end() > item.location.sector) {
+                    self.report_overlap(before, item);
                 }
-                self.thing(thing, copies, things);
+                self.check_item(item, copies, items);
             }
-            self.is_listed(thing, &listed);
-            match thing.what {
-                What::Block { place, .. } => {
-                    checked.groups += u64::from(!is_same_unit);
+            self.check_listed(item, &listed);
+            match item.kind {
+                ItemKind::Block { place, .. } => {
+                    checked.groups += u64::from(!is_same_group);
                     checked.data += u64::from(place.share()) * SECTOR_BYTES;
                 }
                 _ => checked.pages += 1,
             }
-            before = Some(thing);
+            before = Some(item);
         }
         self.add(checked);
     }
@@ -298,7 +213,7 @@ impl Pass<'_, '_> {
         sum.summaries += summaries;
     }
 
-    /// So many sectors, as far as they can be read: a sector that cannot is marked.
+    /// Reads `sectors` sectors and records the ranges that cannot be read.
     fn read(&self, start: u64, sectors: u32) -> Buffer {
         const PIECE: usize = 4 << 20;
         let mut buffer = Buffer { bytes: vec![0; sectors as usize * SECTOR], unreadable: Vec::new() };
@@ -317,173 +232,149 @@ impl Pass<'_, '_> {
         buffer
     }
 
-    /// Holds one thing against its checksum, in all of its copies.
-    fn thing(&self, thing: &Thing, copies: [Option<&Buffer>; 2], things: &[Thing]) {
-        let from = thing.at.sector as usize * SECTOR;
-        let range = from..from + thing.at.bytes as usize;
-        let judge = |buffer: &Buffer| match buffer.get(range.clone()) {
+    /// Verifies the checksum of an item in all of its copies.
+    fn check_item(&self, item: &StoredItem, copies: [Option<&Buffer>; 2], items: &[StoredItem]) {
+        let from = item.location.sector as usize * SECTOR;
+        let range = from..from + item.location.bytes as usize;
+        let verify = |buffer: &Buffer| match buffer.get(range.clone()) {
             None => Some("the drive cannot read it"),
-            Some(bytes) if crc32c::crc32c(bytes) != thing.at.crc => Some("its checksum does not hold"),
-            Some(bytes) => unit_mistake(thing, bytes),
+            Some(bytes) if crc32c::crc32c(bytes) != item.location.crc => Some("its checksum does not match"),
+            Some(bytes) => group_header_error(item, bytes),
         };
-        let verdicts = copies.map(|copy| copy.map(judge));
-        let start = self.checkpoint.drive.geometry.sector_start(thing.at.segment, thing.at.sector);
-        let bytes = u64::from(thing.at.bytes);
-        let base = |severity| Finding::new(severity, thing.structure(), thing.name());
+        let verdicts = copies.map(|copy| copy.map(verify));
+        let start = self.checkpoint.drive.geometry.sector_start(item.location.segment, item.location.sector);
+        let bytes = u64::from(item.location.bytes);
+        let base = |severity| Finding::new(severity, item.structure(), item.name());
         match verdicts {
             [Some(None), None | Some(None)] => {}
             [Some(Some(first)), Some(Some(_))] => {
-                self.is_lost(std::iter::once(thing));
-                let what = format!("{first}, in both of its copies");
-                self.findings.add(lost(base(Severity::Damage), thing).at(start, bytes).what(what));
+                self.record_lost(std::iter::once(item));
+                let what = format!("{first}, in both copies");
+                self.findings.add(lost(base(Severity::Damage), item).at(start, bytes).what(what));
             }
             [Some(Some(what)), None] => {
-                let in_it = || things.iter().filter(|other| other.at == thing.at);
-                self.is_lost(in_it());
-                let blocks = in_it().count();
+                let same_group = || items.iter().filter(|other| other.location == item.location);
+                self.record_lost(same_group());
+                let blocks = same_group().count();
                 let finding = base(Severity::Damage).at(start, bytes).what(what);
                 self.findings.add(finding.meaning(format!(
-                    "{blocks} live blocks of 4096 bytes are lost: reading them is answered with a medium error (03/11), everything else is sound."
-                )).advice("Write them again or restore them; ibid fsck lists the volumes that hold them."));
+                    "{blocks} live blocks of 4096 bytes are lost. Reading them returns a medium error (03/11); all other data are intact."
+                )).advice("Rewrite or restore them; `ibid fsck` lists the affected volumes."));
             }
             [first, Some(second)] => {
                 let (copy, what) = match first {
                     Some(Some(what)) => (0, what),
-                    _ => (1, second.unwrap_or("it is bad")),
+                    _ => (1, second.unwrap_or("it is damaged")),
                 };
-                let twin = self.checkpoint.drive.geometry.mirror_offset(start);
-                let place = if copy == 0 { start } else { twin };
+                let mirror = self.checkpoint.drive.geometry.mirror_offset(start);
+                let place = if copy == 0 { start } else { mirror };
                 let mut finding = base(Severity::Redundancy).at(place, bytes).what(format!("copy {copy}: {what}"));
                 finding.name = format!("{}, copy {copy}", finding.name);
                 finding = finding
-                    .meaning("The other copy is good, so that nothing is lost.")
-                    .advice("--repair writes it again; the scrubber of a running array does, too.");
+                    .meaning("The other copy is good, so nothing is lost.")
+                    .advice("Run `ibid fsck --repair`, or let the scrubber of the running array rewrite it.");
                 let good = copies[1 - copy].and_then(|buffer| buffer.get(range));
-                finding.is_repaired = self.options.repair && good.is_some_and(|good| self.mend(place, good));
+                finding.is_repaired = self.options.repair && good.is_some_and(|good| self.rewrite(place, good));
                 self.findings.add(finding);
             }
             [None, None] => {}
         }
     }
 
-    /// Remembers the slots of what is lost, so that the volumes can be told that hold it.
-    fn is_lost<'t>(&self, things: impl Iterator<Item = &'t Thing>) {
+    /// Records the slots of lost items, so that the affected volumes can be listed.
+    fn record_lost<'t>(&self, items: impl Iterator<Item = &'t StoredItem>) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        stored.bad.extend(things.filter_map(|thing| match thing.what {
-            What::Block { name, .. } | What::MapPage(name) => Some(name.slot),
+        stored.bad.extend(items.filter_map(|item| match item.kind {
+            ItemKind::Block { id, .. } | ItemKind::MapPage(id) => Some(id.slot),
             _ => None,
         }));
     }
 
-    fn mend(&self, offset: u64, bytes: &[u8]) -> bool {
+    fn rewrite(&self, offset: u64, bytes: &[u8]) -> bool {
         self.checkpoint.drive.disk.write_at(offset, &[bytes], Durability::Volatile).is_ok()
     }
 
-    fn overlapping(&self, before: &Thing, thing: &Thing) {
-        let start = self.checkpoint.drive.geometry.sector_start(thing.at.segment, thing.at.sector);
-        let finding = Finding::new(Severity::Damage, Structure::SlotTable, thing.name())
-            .at(start, u64::from(thing.at.bytes))
-            .what(format!("it claims sectors that {} has too", before.name()))
-            .meaning("At most one of the two holds what was written.")
-            .advice("This is a mistake of the program, not of the drive: please report it.");
+    fn report_overlap(&self, before: &StoredItem, item: &StoredItem) {
+        let start = self.checkpoint.drive.geometry.sector_start(item.location.segment, item.location.sector);
+        let finding = Finding::new(Severity::Damage, Structure::SlotTable, item.name())
+            .at(start, u64::from(item.location.bytes))
+            .what(format!("it overlaps with {}", before.name()))
+            .meaning("At most one of the two items is intact.")
+            .advice("This is a bug in the software, not a drive error: report it.");
         self.findings.add(finding);
     }
 
-    /// Whatever lives in a segment has to be listed in it: the cleaner finds it there.
-    fn is_listed(&self, thing: &Thing, listed: &Listed) {
-        let Some(item) = thing.item() else { return };
-        if listed.is_complete && !listed.holds(thing, item) {
-            let start = self.checkpoint.drive.geometry.sector_start(thing.at.segment, thing.at.sector);
+    /// Every live item must be listed in a summary of its segment, because the cleaner finds it
+    /// there.
+    fn check_listed(&self, item: &StoredItem, listed: &SummaryContents) {
+        let Some(listed_item) = item.summary_item() else { return };
+        if listed.is_complete && !listed.holds(item, listed_item) {
+            let start = self.checkpoint.drive.geometry.sector_start(item.location.segment, item.location.sector);
             let finding = Finding::new(
                 Severity::Damage,
                 Structure::Summary,
-                format!("the summaries of segment {}", thing.at.segment),
+                format!("summaries of segment {}", item.location.segment),
             )
-            .at(start, u64::from(thing.at.bytes))
-            .what(format!("none lists {}", thing.name()))
-            .meaning("Nothing is lost, but the segment can never be cleaned.")
-            .advice("This is a mistake of the program, not of the drive: please report it.");
+            .at(start, u64::from(item.location.bytes))
+            .what(format!("they do not list {}", item.name()))
+            .meaning("Nothing is lost, but the segment cannot be cleaned.")
+            .advice("This is a bug in the software, not a drive error: report it.");
             self.findings.add(finding);
         }
     }
 
-    /// The account of a segment is the sum of what stands in it.
-    fn account(&self, number: u32, segment: &Segment, things: &[Thing]) {
-        let found: u64 = things.iter().map(|thing| u64::from(thing.share())).sum();
-        let end = things.iter().map(Thing::end).max().unwrap_or(0);
+    /// Compares the account of a segment with the sum of its contents.
+    fn check_account(&self, number: u32, segment: &Segment, items: &[StoredItem]) {
+        let found: u64 = items.iter().map(|item| u64::from(item.share())).sum();
+        let end = items.iter().map(StoredItem::end).max().unwrap_or(0);
         let has_all = self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
             && self.checkpoint.slot_pages.iter().all(Option::is_some);
-        let complain = |what: String, meaning: &str| {
+        let add = |what: String, meaning: &str| {
             let finding =
-                Finding::new(Severity::Damage, Structure::SegmentAccount, format!("the account of segment {number}"))
+                Finding::new(Severity::Damage, Structure::SegmentAccount, format!("account of segment {number}"))
                     .what(what)
                     .meaning(meaning)
-                    .advice("This is a mistake of the program, not of the drive: please report it.");
+                    .advice("This is a bug in the software, not a drive error: report it.");
             self.findings.add(finding);
         };
         if has_all && found != u64::from(segment.live) {
-            let what = format!("it counts {} live sectors, and {found} were found", segment.live);
-            complain(what, "The array does not start with an account that is wrong.");
+            let what = format!("{} live sectors are recorded, but {found} were found", segment.live);
+            add(what, "The array cannot start with a wrong account.");
         }
-        if segment.kind != Kind::Free && end > segment.sectors {
-            let what =
-                format!("it says that {} sectors are filled, and something stands up to sector {end}", segment.sectors);
-            complain(what, "What stands behind could be taken for free.");
+        if segment.kind != SegmentKind::Free && end > segment.sectors {
+            let what = format!("{} sectors are recorded as filled, but items extend to sector {end}", segment.sectors);
+            add(what, "The items beyond could be overwritten.");
         }
-        if segment.kind == Kind::Free && !things.is_empty() {
-            complain(
-                format!("it is said to be free, and {} things stand in it", things.len()),
-                "They would be overwritten.",
-            );
+        if segment.kind == SegmentKind::Free && !items.is_empty() {
+            add(format!("it is recorded as free, but holds {} items", items.len()), "They could be overwritten.");
         }
     }
 }
 
-/// Sectors, and which of them could not be read.
-pub(crate) struct Buffer {
-    bytes: Vec<u8>,
-    unreadable: Vec<(usize, usize)>,
+fn index(item: &StoredItem) -> u8 {
+    if let ItemKind::Block { place, .. } = item.kind { place.index } else { 0 }
 }
 
-impl Buffer {
-    /// Those bytes, when all of them could be read.
-    pub(crate) fn get(&self, range: std::ops::Range<usize>) -> Option<&[u8]> {
-        let is_bad = self.unreadable.iter().any(|(from, to)| *from < range.end && range.start < *to);
-        self.bytes.get(range).filter(|_| !is_bad)
-    }
-
-    /// From a sector on, as far as the next that could not be read.
-    pub(crate) fn tail(&self, sector: u32) -> Option<&[u8]> {
-        let from = sector as usize * SECTOR;
-        let end = self.unreadable.iter().filter(|(_, to)| *to > from).map(|(bad, _)| *bad).min();
-        self.bytes.get(from..end.unwrap_or(self.bytes.len()))
-    }
-}
-
-fn index(thing: &Thing) -> u8 {
-    if let What::Block { place, .. } = thing.what { place.index } else { 0 }
-}
-
-/// What is wrong with a unit whose checksum holds.
-fn unit_mistake(thing: &Thing, bytes: &[u8]) -> Option<&'static str> {
-    let What::Block { place, .. } = thing.what else { return None };
+/// Returns the error in the header of a compression group whose checksum matches, if any.
+fn group_header_error(item: &StoredItem, bytes: &[u8]) -> Option<&'static str> {
+    let ItemKind::Block { place, .. } = item.kind else { return None };
     if place.is_raw() {
         return None;
     }
     let length = bytes.get(2..4).map_or(0, |length| usize::from(length[0]) | usize::from(length[1]) << 8);
-    let is_sound = bytes.first().is_some_and(|codec| (1..=2).contains(codec))
+    let is_valid = bytes.first().is_some_and(|codec| (1..=2).contains(codec))
         && bytes.get(1) == Some(&place.blocks)
         && (GROUP_HEADER_BYTES..=bytes.len()).contains(&length)
         && length.div_ceil(SECTOR).max(usize::from(place.blocks)) * SECTOR == bytes.len();
-    (!is_sound).then_some("its checksum holds, but its header is none of a unit of that length")
+    (!is_valid).then_some("its checksum matches, but its compression group header is invalid")
 }
 
-/// What it means that both copies of metadata are bad.
-fn lost(finding: Finding, thing: &Thing) -> Finding {
-    match thing.what {
-        What::MapPage(_) => finding
-            .meaning("The range that it maps cannot be read; reading it is answered with a medium error.")
-            .advice("Restore the volumes that hold it, or write the range again as a whole."),
-        _ => finding.meaning("The array does not start without it.").advice("Restore the array from a copy."),
+/// Describes the consequence when both copies of metadata are bad.
+fn lost(finding: Finding, item: &StoredItem) -> Finding {
+    match item.kind {
+        ItemKind::MapPage(_) => finding
+            .meaning("The range that it maps is lost. Reading it returns a medium error.")
+            .advice("Restore the affected volumes, or rewrite the whole range."),
+        _ => finding.meaning("The array cannot start without it.").advice("Restore the array from a backup."),
     }
 }

@@ -1,40 +1,41 @@
-//! The summaries of a segment, from the last to the first.
+//! Reads the summaries of a segment, from the last to the first.
 
+use crate::buffer::Buffer;
 use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
-use crate::manifest::{Kind, Segment};
-use crate::stored::{Buffer, Thing, What};
+use crate::item::{ItemKind, StoredItem};
+use crate::manifest::{Segment, SegmentKind};
 use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 use platform::Durability;
 use rustc_hash::FxHashMap;
 
-/// What the summaries of a segment list.
+/// Entries of all summaries of a segment.
 #[derive(Default)]
-pub(crate) struct Listed {
-    /// By sector and index within the unit.
+pub(crate) struct SummaryContents {
+    /// Entries by sector and by index within the compression group.
     entries: FxHashMap<(u16, u8), SummaryEntry>,
-    /// All summaries could be read.
+    /// True if all summaries could be read.
     pub(crate) is_complete: bool,
-    /// How many they are.
+    /// Number of summaries.
     pub(crate) summaries: u64,
 }
 
-impl Listed {
-    /// True when a summary lists the thing as it is.
-    pub(crate) fn holds(&self, thing: &Thing, item: SummaryItem) -> bool {
-        let (index, blocks) = match thing.what {
-            What::Block { place, .. } => (place.index, place.blocks),
+impl SummaryContents {
+    /// Returns true if a summary lists the item with its actual values.
+    pub(crate) fn holds(&self, item: &StoredItem, listed: SummaryItem) -> bool {
+        let (index, blocks) = match item.kind {
+            ItemKind::Block { place, .. } => (place.index, place.blocks),
             _ => (0, 1),
         };
-        let entry = u16::try_from(thing.at.sector).ok().and_then(|sector| self.entries.get(&(sector, index)));
+        let entry = u16::try_from(item.location.sector).ok().and_then(|sector| self.entries.get(&(sector, index)));
         entry.is_some_and(|entry| {
-            (entry.item, entry.blocks, entry.crc) == (item, blocks, thing.at.crc)
-                && u64::from(entry.sectors) == u64::from(thing.at.bytes).div_ceil(SECTOR_BYTES)
+            (entry.item, entry.blocks, entry.crc) == (listed, blocks, item.location.crc)
+                && u64::from(entry.sectors) == u64::from(item.location.bytes).div_ceil(SECTOR_BYTES)
         })
     }
 }
 
-/// Reads the summaries of a segment and tells which are bad.
+/// Reads the summaries of a segment and reports the bad ones.
 pub(crate) fn read(
     checkpoint: &Checkpoint<'_>,
     number: u32,
@@ -42,16 +43,16 @@ pub(crate) fn read(
     copies: [Option<&Buffer>; 2],
     repair: bool,
     findings: &FsckFindings,
-) -> Listed {
+) -> SummaryContents {
     let id = SummaryId { array: checkpoint.superblock.array, segment: number, usage: segment.usage };
-    let mut listed = Listed { is_complete: true, ..Listed::default() };
+    let mut listed = SummaryContents { is_complete: true, ..SummaryContents::default() };
     let mut next = segment.summary;
     while let Some(sector) = next {
         listed.summaries += 1;
-        let found = copies.map(|copy| copy.map(|copy| sound_summary(id, sector, copy)));
+        let found = copies.map(|copy| copy.map(|copy| read_copy(id, sector, copy)));
         let geometry = &checkpoint.drive.geometry;
         let start = geometry.segment_start(number) + u64::from(sector) * SECTOR_BYTES;
-        let name = format!("the summary at sector {sector} of segment {number}");
+        let name = format!("summary at sector {sector} of segment {number}");
         let good = found.iter().flatten().flatten().next().cloned();
         for (copy, found) in found.iter().enumerate().filter(|(_, found)| **found == Some(None)) {
             let place = if copy == 0 { start } else { geometry.mirror_offset(start) };
@@ -62,15 +63,15 @@ pub(crate) fn read(
             break;
         };
         listed.entries.extend(entries.into_iter().map(|entry| ((entry.sector, entry.index), entry)));
-        // Each points further back: a chain that does not would never end.
+        // Each summary must point to a lower sector, so that the chain ends.
         next = previous.filter(|previous| *previous < sector);
     }
-    // A segment that holds nothing but runs of the manifest has none.
-    listed.is_complete &= segment.kind != Kind::Free;
+    // A segment that holds only manifest runs has no summaries.
+    listed.is_complete &= segment.kind != SegmentKind::Free;
     listed
 }
 
-/// Where the summaries of a segment stand, in the first copy: sector and bytes.
+/// Returns the sector and size of each summary of a segment, in the first copy.
 pub(crate) fn places(checkpoint: &Checkpoint<'_>, number: u32, segment: &Segment) -> Vec<(u32, u64)> {
     let id = SummaryId { array: checkpoint.superblock.array, segment: number, usage: segment.usage };
     let start = checkpoint.drive.geometry.segment_start(number);
@@ -87,8 +88,8 @@ pub(crate) fn places(checkpoint: &Checkpoint<'_>, number: u32, segment: &Segment
 
 type Summary = (Vec<SummaryEntry>, Option<u32>);
 
-/// A summary whose every byte is as it was written: those that no checksum covers too.
-fn sound_summary(id: SummaryId, sector: u32, copy: &Buffer) -> Option<Summary> {
+/// Reads a summary. Every byte must be as written, including those that no checksum covers.
+fn read_copy(id: SummaryId, sector: u32, copy: &Buffer) -> Option<Summary> {
     let bytes = copy.tail(sector)?;
     let (entries, previous) = decode_summary(id, bytes)?;
     let written = encode_summary(id, previous, &entries);
@@ -103,15 +104,15 @@ fn bad_summary(
     good: (SummaryId, Option<&Summary>),
     repair: bool,
 ) -> Finding {
-    let what = "it is not the one that the segment's account names, or a byte of it has changed";
+    let what = "it is damaged, or not the summary that the segment account names";
     match good {
         (id, Some((entries, previous))) => {
             let written = encode_summary(id, *previous, entries);
             let mut finding = Finding::new(Severity::Redundancy, Structure::Summary, format!("{name}, copy {copy}"))
                 .at(offset, written.len() as u64)
                 .what(what)
-                .meaning("The other copy is good, so that nothing is lost.")
-                .advice("--repair writes it again.");
+                .meaning("The other copy is good, so nothing is lost.")
+                .advice("Run `ibid fsck --repair` to rewrite it.");
             finding.is_repaired =
                 repair && checkpoint.drive.disk.write_at(offset, &[&written], Durability::Volatile).is_ok();
             finding
@@ -119,7 +120,7 @@ fn bad_summary(
         (_, None) => Finding::new(Severity::Damage, Structure::Summary, name)
             .at(offset, SECTOR_BYTES)
             .what(what)
-            .meaning("No data are lost: summaries serve the cleaner only. What is dead in this segment cannot be reused until all of it is.")
-            .advice("Copy what the segment holds: a volume that is rewritten leaves it."),
+            .meaning("No data are lost, because only the cleaner uses summaries. Free space in this segment cannot be reused until the whole segment is free.")
+            .advice("Rewrite the volumes with data in the segment; rewritten data move to other segments."),
     }
 }

@@ -1,6 +1,8 @@
-//! The mark pass: every reference below every root is followed and counted, and the counts of the slots are compared.
+//! Mark pass: follows and counts every reference below every root, and compares the result with the
+//! counts of the slots.
 //!
-//! Level by level from the top, each page once, in the order in which the pages stand on the drive. It takes six bytes a slot.
+//! The pass works level by level from the top and reads each page once, in the order of their
+//! positions on the drive. It uses six bytes of memory per slot.
 
 use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
@@ -10,42 +12,43 @@ use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
 use rustc_hash::FxHashMap;
 use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES};
 
-/// In the tag of a slot, beside its generation: it is in use.
+/// Flag in the tag of a slot, next to its generation: the slot is in use.
 const IN_USE: u16 = 1 << 15;
-/// It is stored where metadata are.
+/// Flag in the tag of a slot: the slot is stored in a metadata segment.
 const IS_PAGE: u16 = 1 << 14;
-/// The tag of a slot whose page of the table cannot be read: one that is not in use stands nowhere.
+/// Tag of a slot whose slot table page is unreadable. It is unique, because a slot that is not in
+/// use has no location.
 const UNKNOWN: u16 = IS_PAGE;
-/// Pages that are read at a time.
+/// Pages read at a time.
 const BATCH: usize = 256;
-/// Wrong counts that are told one by one.
-const MOST_COUNTS: u64 = 100;
+/// Maximum number of wrong counts that are reported individually.
+const MAX_COUNT_FINDINGS: u64 = 100;
 
-/// What the mark pass found.
+/// Totals of the mark pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkTotals {
-    /// Pages of the map.
+    /// Map pages.
     pub pages: u64,
-    /// Slots of data in use.
+    /// Data slots in use.
     pub blocks: u64,
-    /// References to them.
+    /// References to these slots.
     pub references: u64,
 }
 
-/// What the first reference to a page says of it. All others have to say the same.
+/// Facts that a reference states about a page. All references to a page must state the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Said {
-    /// `None` where nobody says it: pages that wait to be dropped.
+struct Claim {
+    /// Level of the page. `None` for pages in the drop queue.
     level: Option<u8>,
-    /// Blocks of 4 KiB that are not HOLE.
+    /// Number of 4 KiB blocks that are not HOLE.
     mapped: Option<u64>,
 }
 
-const NOTHING: Said = Said { level: None, mapped: None };
+const NO_CLAIM: Claim = Claim { level: None, mapped: None };
 
-/// Pages to be read, those of each level for itself, and those of which nobody knows the level.
+/// Pages to be read, by level, and those whose level is unknown.
 #[derive(Default)]
-struct Todo {
+struct WorkQueue {
     levels: [Vec<SlotId>; MAX_HEIGHT as usize + 1],
     drops: Vec<SlotId>,
 }
@@ -53,19 +56,20 @@ struct Todo {
 struct Walk<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     findings: &'c FsckFindings,
-    /// What each slot counts, less the references that were found: 0 at the end.
+    /// Reference count of each slot minus the references found. All are 0 at the end if the counts
+    /// are right.
     left: Vec<u32>,
     tags: Vec<u16>,
     pages: PageSlots,
-    /// What is said of each page by those that name it.
-    said: FxHashMap<u64, Said>,
-    todo: Todo,
+    /// Facts stated about each page by its references.
+    claims: FxHashMap<u64, Claim>,
+    queue: WorkQueue,
     marked: MarkTotals,
-    /// Something could not be read, so that references are missing.
+    /// True if something could not be read, so some references were not found.
     is_partial: bool,
 }
 
-/// Counts every reference anew.
+/// Recounts every reference.
 pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> MarkTotals {
     let slots = checkpoint.slots() as usize;
     let mut walk = Walk {
@@ -74,26 +78,26 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> Mar
         left: vec![0; slots],
         tags: vec![UNKNOWN; slots],
         pages: PageSlots::default(),
-        said: FxHashMap::default(),
-        todo: Todo::default(),
+        claims: FxHashMap::default(),
+        queue: WorkQueue::default(),
         marked: MarkTotals::default(),
         is_partial: checkpoint.slot_pages.iter().any(Option::is_none),
     };
-    walk.take_slots();
-    walk.take_roots();
+    walk.load_slots();
+    walk.mark_roots();
     for level in (0..=MAX_HEIGHT).rev() {
-        walk.read_all(|todo| &mut todo.levels[usize::from(level)]);
+        walk.read_all(|queue| &mut queue.levels[usize::from(level)]);
     }
-    for name in checkpoint.manifest.drops.clone() {
-        walk.mark(Ref::page(name), NOTHING, &|| "the queue of pages to be dropped".to_owned());
+    for id in checkpoint.manifest.drops.clone() {
+        walk.mark(Ref::page(id), NO_CLAIM, &|| "the queue of pages to be dropped".to_owned());
     }
-    walk.read_all(|todo| &mut todo.drops);
+    walk.read_all(|queue| &mut queue.drops);
     walk.compare();
     walk.marked
 }
 
 impl Walk<'_, '_> {
-    fn take_slots(&mut self) {
+    fn load_slots(&mut self) {
         let (left, tags, pages) = (&mut self.left, &mut self.tags, &mut self.pages);
         let (checkpoint, marked, is_partial) = (self.checkpoint, &mut self.marked, &mut self.is_partial);
         checkpoint.each_slot(
@@ -107,110 +111,110 @@ impl Walk<'_, '_> {
                     pages.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
                 }
             },
-            // The pass over what is stored tells of it.
+            // The read pass reports the page.
             |_| *is_partial = true,
         );
     }
 
-    fn take_roots(&mut self) {
+    fn mark_roots(&mut self) {
         for (id, volume) in &self.checkpoint.manifest.volumes {
             let Volume { blocks, root } = *volume;
             let name = format!("volume {}", id.0);
-            let complain = |what: &str| {
+            let finding = |what: &str| {
                 Finding::new(Severity::Damage, Structure::Volume, name.clone())
                     .what(what)
-                    .meaning("The array does not start with such a volume.")
-                    .advice("Restore the array from a copy.")
+                    .meaning("The array cannot start with such a volume.")
+                    .advice("Restore the array from a backup.")
             };
             let is_size = blocks > 0
                 && blocks.is_multiple_of(LBAS_PER_BLOCK)
                 && blocks <= MAX_VOLUME_BYTES / LBA_BYTES
                 && height_for(blocks / LBAS_PER_BLOCK) <= root.height;
             if !is_size {
-                self.findings.add(complain("its size is none that a volume can have, or does not fit its tree"));
+                self.findings.add(finding("its size is invalid or does not match its tree"));
             }
             match root.reference.target() {
-                RefTarget::Data(_) => self.findings.add(complain("its root is a block of data")),
+                RefTarget::Data(_) => self.findings.add(finding("its root is a data block")),
                 RefTarget::Page(_) => {
-                    let said = Said { level: Some(root.height), mapped: Some(root.mapped) };
-                    self.mark(root.reference, said, &|| format!("the root of {name}"));
+                    let claim = Claim { level: Some(root.height), mapped: Some(root.mapped) };
+                    self.mark(root.reference, claim, &|| format!("the root of {name}"));
                 }
-                _ if !is_plain(root.reference, root.mapped, span(root.height)) => {
-                    self.findings.add(complain("what it says to be mapped is not what there is"));
+                _ if !has_expected_mapped(root.reference, root.mapped, span(root.height)) => {
+                    self.findings.add(finding("its number of mapped blocks is wrong"));
                 }
                 _ => {}
             }
         }
     }
 
-    /// Counts one reference, which stands in `holder` and says this of a page.
-    fn mark(&mut self, reference: Ref, said: Said, holder: &dyn Fn() -> String) {
-        let (name, is_page) = match reference.target() {
-            RefTarget::Data(name) => (name, false),
-            RefTarget::Page(name) => (name, true),
+    /// Counts one reference, which is stored in `holder` and states `claim` about a page.
+    fn mark(&mut self, reference: Ref, claim: Claim, holder: &dyn Fn() -> String) {
+        let (id, is_page) = match reference.target() {
+            RefTarget::Data(id) => (id, false),
+            RefTarget::Page(id) => (id, true),
             _ => return,
         };
-        let complain = |what: &str| {
-            Finding::new(Severity::Damage, Structure::MapPage, format!("a reference in {}", holder()))
-                .what(format!("it names {} {name:?}, {what}", if is_page { "page" } else { "block" }))
-                .meaning("Reading there is answered with a medium error; other data are never given.")
-                .advice("Write the range again, or restore the volume.")
+        let finding = |what: &str| {
+            Finding::new(Severity::Damage, Structure::MapPage, format!("reference in {}", holder()))
+                .what(format!("it names {} {id:?}, {what}", if is_page { "page" } else { "block" }))
+                .meaning("Reading the range returns a medium error, never other data.")
+                .advice("Rewrite the range, or restore the volume.")
         };
-        let tag = self.tags.get(name.slot as usize).copied();
+        let tag = self.tags.get(id.slot as usize).copied();
         if tag == Some(UNKNOWN) {
             return;
         }
-        let Some(tag) = tag.filter(|tag| tag & IN_USE != 0 && tag & blockmap::GENERATION_MASK == name.generation)
-        else {
-            return self.findings.add(complain("which is not in use under that name"));
+        let Some(tag) = tag.filter(|tag| tag & IN_USE != 0 && tag & blockmap::GENERATION_MASK == id.generation) else {
+            return self.findings.add(finding("which is free or has another generation"));
         };
         if (tag & IS_PAGE != 0) != is_page {
-            return self.findings.add(complain("which is stored where such things are not"));
+            return self.findings.add(finding("which is in a segment of the wrong kind"));
         }
-        let left = &mut self.left[name.slot as usize];
+        let left = &mut self.left[id.slot as usize];
         *left = left.wrapping_sub(1);
         self.marked.references += u64::from(!is_page);
         if !is_page {
             return;
         }
-        match self.said.get(&name.slot) {
-            Some(other) if said != NOTHING && *other != said => {
-                self.findings.add(complain("of which another reference says something else"));
+        match self.claims.get(&id.slot) {
+            Some(other) if claim != NO_CLAIM && *other != claim => {
+                self.findings.add(finding("but another reference contradicts it"));
             }
             Some(_) => {}
             None => {
-                self.said.insert(name.slot, said);
-                match said.level {
-                    Some(level) => self.todo.levels[usize::from(level)].push(name),
-                    None => self.todo.drops.push(name),
+                self.claims.insert(id.slot, claim);
+                match claim.level {
+                    Some(level) => self.queue.levels[usize::from(level)].push(id),
+                    None => self.queue.drops.push(id),
                 }
             }
         }
     }
 
-    /// Reads what is to be read, and what comes to it meanwhile.
-    fn read_all(&mut self, queue: impl Fn(&mut Todo) -> &mut Vec<SlotId>) {
+    /// Reads all queued pages, including those queued on the way.
+    fn read_all(&mut self, queue: impl Fn(&mut WorkQueue) -> &mut Vec<SlotId>) {
         loop {
-            let mut names = std::mem::take(queue(&mut self.todo));
-            if names.is_empty() {
+            let mut ids = std::mem::take(queue(&mut self.queue));
+            if ids.is_empty() {
                 return;
             }
-            names.sort_unstable_by_key(|name| self.pages.get(&name.slot).map(|slot| slot.place));
-            for batch in names.chunks(BATCH) {
-                for (name, page) in self.read_batch(batch) {
+            ids.sort_unstable_by_key(|id| self.pages.get(&id.slot).map(|slot| slot.place));
+            for batch in ids.chunks(BATCH) {
+                for (id, page) in self.read_batch(batch) {
                     match page {
-                        Ok(page) => self.enter(name, &page),
-                        Err(what) => self.cannot_enter(name, what),
+                        Ok(page) => self.enter(id, &page),
+                        Err(what) => self.report_unreadable(id, what),
                     }
                 }
             }
         }
     }
 
-    /// Two threads read: one waits for the drive while the other checks.
+    /// Reads with two threads, so that one can wait for the drive while the other verifies
+    /// checksums.
     fn read_batch(&self, batch: &[SlotId]) -> Vec<(SlotId, Result<MapPage, &'static str>)> {
-        let read = |names: &[SlotId]| -> Vec<_> {
-            names.iter().map(|name| (*name, pages::read(self.checkpoint, &self.pages, *name))).collect()
+        let read = |ids: &[SlotId]| -> Vec<_> {
+            ids.iter().map(|id| (*id, pages::read(self.checkpoint, &self.pages, *id))).collect()
         };
         if batch.len() < BATCH / 4 {
             return read(batch);
@@ -224,95 +228,98 @@ impl Walk<'_, '_> {
         })
     }
 
-    fn enter(&mut self, name: SlotId, page: &MapPage) {
+    fn enter(&mut self, id: SlotId, page: &MapPage) {
         let level = page.level;
-        let holder = || format!("map page {name:?} of level {level}");
-        let said = self.said.get(&name.slot).copied().unwrap_or(NOTHING);
-        if said.level.is_some_and(|said| said != level) {
-            return self.cannot_enter(name, "it is of another level than those say that name it");
+        let holder = || format!("map page {id:?} of level {level}");
+        let claim = self.claims.get(&id.slot).copied().unwrap_or(NO_CLAIM);
+        if claim.level.is_some_and(|claim| claim != level) {
+            return self.report_unreadable(id, "its level differs from the one stated by its references");
         }
         self.marked.pages += 1;
         let mapped = page.entries.iter().fold(0_u64, |sum, entry| sum.wrapping_add(entry.mapped));
-        if said.mapped.is_some_and(|said| said != mapped) {
-            let what = format!("{mapped} blocks are mapped below it, and who names it says another number");
+        if claim.mapped.is_some_and(|claim| claim != mapped) {
+            let what = format!("{mapped} blocks are mapped below it, but its references state another number");
             self.findings.add(wrong_mapped(holder(), what));
         }
         for (index, Entry { reference, mapped }) in page.entries.iter().enumerate() {
             let is_page = matches!(reference.target(), RefTarget::Page(_));
-            if level > 0 && !is_page && !is_plain(*reference, *mapped, blockmap::entry_span(level)) {
-                let what = format!("entry {index} says that {mapped} blocks are mapped, and holds {reference:?}");
+            if level > 0 && !is_page && !has_expected_mapped(*reference, *mapped, blockmap::entry_span(level)) {
+                let what = format!("entry {index} states {mapped} mapped blocks, but holds {reference:?}");
                 self.findings.add(wrong_mapped(holder(), what));
             }
-            let below = Said { level: Some(level.saturating_sub(1)), mapped: Some(*mapped) };
-            self.mark(*reference, if said == NOTHING { NOTHING } else { below }, &holder);
+            let below = Claim { level: Some(level.saturating_sub(1)), mapped: Some(*mapped) };
+            self.mark(*reference, if claim == NO_CLAIM { NO_CLAIM } else { below }, &holder);
         }
     }
 
-    fn cannot_enter(&mut self, name: SlotId, what: &str) {
+    fn report_unreadable(&mut self, id: SlotId, what: &str) {
         self.is_partial = true;
-        let level = self.said.get(&name.slot).and_then(|said| said.level).unwrap_or(0);
+        let level = self.claims.get(&id.slot).and_then(|claim| claim.level).unwrap_or(0);
         let blocks = span(level) * LBAS_PER_BLOCK * LBA_BYTES;
-        let finding = Finding::new(Severity::Damage, Structure::MapPage, format!("map page {name:?} of level {level}"))
+        let finding = Finding::new(Severity::Damage, Structure::MapPage, format!("map page {id:?} of level {level}"))
             .what(what)
             .meaning(format!(
-                "The {} that it maps cannot be read, and what it referenced cannot be counted.",
+                "The {} that it maps cannot be read, and its references cannot be counted.",
                 types::format_capacity(blocks)
             ))
-            .advice("Restore the volumes that hold it, or write the range again as a whole.");
-        let slot = self.pages.get(&name.slot);
-        let place = slot.map(pages::at).filter(|at| self.checkpoint.drive.holds(at, true));
+            .advice("Restore the affected volumes, or rewrite the whole range.");
+        let slot = self.pages.get(&id.slot);
+        let place = slot.map(pages::location).filter(|at| self.checkpoint.drive.holds(at, true));
         self.findings.add(match place {
             Some(at) => finding.at(self.checkpoint.drive.offset(&at), u64::from(at.bytes)),
             None => finding,
         });
     }
 
-    /// Tells of every slot whose count is not what was found.
+    /// Reports every slot whose count differs from the references found.
     fn compare(&self) {
         if self.left.iter().all(|left| *left == 0) {
             return;
         }
-        let (mut told, mut untold) = (0, 0_u64);
+        let (mut reported, mut unreported) = (0, 0_u64);
         let each = |number: u64, slot: blockmap::Slot| {
             let found = slot.count.wrapping_sub(self.left[number as usize]);
-            // Where something could not be read, references are missing that are there.
+            // If something could not be read, missing references are expected.
             if found == slot.count || (self.is_partial && found < slot.count) {
                 return;
             }
-            if told == MOST_COUNTS {
-                untold += 1;
+            if reported == MAX_COUNT_FINDINGS {
+                unreported += 1;
                 return;
             }
-            told += 1;
+            reported += 1;
             let meaning = if found > slot.count {
-                "When one of the references goes, the place would be given to other data although the rest still name it."
+                "Removing one of the references could free the slot while others still use it."
             } else {
-                "Its space never comes back. Nothing is lost."
+                "Its space is leaked. No data are lost."
             };
-            let finding = Finding::new(Severity::Damage, Structure::Count, format!("the count of slot {number}"))
-                .what(format!("it counts {} references, and {found} were found", slot.count))
+            let finding = Finding::new(Severity::Damage, Structure::Count, format!("reference count of slot {number}"))
+                .what(format!("{} references are recorded, but {found} were found", slot.count))
                 .meaning(meaning)
-                .advice("This is a mistake of the program, not of the drive: please report it. Copy the volumes to another array.");
+                .advice(
+                    "This is a bug in the software, not a drive error: report it. Copy the volumes to another array.",
+                );
             self.findings.add(finding);
         };
         self.checkpoint.each_slot(each, |_| {});
-        if untold > 0 {
-            let finding = Finding::new(Severity::Damage, Structure::Count, "the counts of other slots")
-                .what(format!("{untold} more are wrong"))
+        if unreported > 0 {
+            let finding = Finding::new(Severity::Damage, Structure::Count, "reference counts of other slots")
+                .what(format!("{unreported} more are wrong"))
                 .meaning("As above.");
             self.findings.add(finding);
         }
     }
 }
 
-/// True when an entry without a page below it says of `blocks` blocks what is so.
-fn is_plain(reference: Ref, mapped: u64, blocks: u64) -> bool {
+/// Returns true if an entry without a page states the right number of mapped blocks, out of
+/// `blocks`.
+fn has_expected_mapped(reference: Ref, mapped: u64, blocks: u64) -> bool {
     mapped == if reference == Ref::HOLE { 0 } else { blocks }
 }
 
 fn wrong_mapped(holder: String, what: String) -> Finding {
     Finding::new(Severity::Damage, Structure::MapPage, holder)
         .what(what)
-        .meaning("No data are lost. What the array tells of the space of its volumes is wrong.")
-        .advice("This is a mistake of the program, not of the drive: please report it.")
+        .meaning("No data are lost. The reported space of the volumes is wrong.")
+        .advice("This is a bug in the software, not a drive error: report it.")
 }

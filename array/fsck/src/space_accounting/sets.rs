@@ -1,77 +1,78 @@
-//! Who holds a slot, as a number of two bytes: nobody, one family, or a set of families.
+//! Owners of slots, encoded in two bytes: none, one family, or a set of families.
 
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Who holds a slot.
-pub(super) type Tag = u16;
+/// Encoded owner of a slot.
+pub(super) type OwnerTag = u16;
 
-/// Nobody has come yet.
-pub(super) const NOBODY: Tag = 0;
-/// No volume any more: held only by pages that wait to be dropped.
-pub(super) const RELEASED: Tag = Tag::MAX - 1;
-/// A set of families that is not told from others: there are too many.
-pub(super) const SEVERAL: Tag = Tag::MAX;
+/// No reference was found yet.
+pub(super) const UNOWNED: OwnerTag = 0;
+/// The slot is referenced only by pages in the drop queue.
+pub(super) const RELEASED: OwnerTag = OwnerTag::MAX - 1;
+/// A set of families that is not tracked because there are too many sets.
+pub(super) const UNTRACKED_SET: OwnerTag = OwnerTag::MAX;
 
-/// The most families that can be told apart.
-pub(super) const MOST_FAMILIES: usize = 30_000;
-/// The most members of all sets together: 8 MiB.
-const MOST_MEMBERS: usize = 4 << 20;
-/// The most unions that are remembered.
-const MOST_UNIONS: usize = 1 << 18;
+/// Maximum number of families.
+pub(super) const MAX_FAMILIES: usize = 30_000;
+/// Maximum number of members of all sets together: 8 MiB.
+const MAX_MEMBERS: usize = 4 << 20;
+/// Maximum number of cached unions.
+const MAX_UNIONS: usize = 1 << 18;
 
-/// Of a family's volume, or of its snapshots alone. The lower of the two stands for both.
-pub(super) fn single(family: usize, is_snapshot: bool) -> Tag {
-    family as Tag * 2 + 1 + Tag::from(is_snapshot)
+/// Returns the tag of a family's volume, or of its snapshots only. The volume has the lower tag and
+/// takes precedence.
+pub(super) fn single(family: usize, is_snapshot: bool) -> OwnerTag {
+    family as OwnerTag * 2 + 1 + OwnerTag::from(is_snapshot)
 }
 
-/// The families, by number, and the sets of them that have come up.
+/// The families, by number, and the sets of families found so far.
 pub(super) struct Sets {
     families: usize,
     members: Vec<Rc<[u16]>>,
-    numbers: FxHashMap<Rc<[u16]>, Tag>,
-    unions: FxHashMap<(Tag, Tag), Tag>,
-    /// Members of all sets together.
+    numbers: FxHashMap<Rc<[u16]>, OwnerTag>,
+    unions: FxHashMap<(OwnerTag, OwnerTag), OwnerTag>,
+    /// Total number of members of all sets.
     size: usize,
 }
 
-/// Who is behind a tag.
-pub(super) enum Holder<'s> {
-    Nobody,
+/// Decoded owner.
+pub(super) enum Owner<'s> {
+    None,
     Released,
-    /// A family, by its number: its volume, or only its snapshots.
+    /// A family, by number, and whether only its snapshots are the owner.
     Family(usize, bool),
-    /// Several families, by their numbers.
+    /// Several families, by number.
     Set(&'s [u16]),
-    /// Several, and nobody knows which.
-    Several,
+    /// Several families that are not tracked.
+    UntrackedSet,
 }
 
 impl Sets {
-    /// For so many families, at most [`MOST_FAMILIES`].
+    /// Creates the table for `families` families, at most [`MAX_FAMILIES`].
     pub(super) fn new(families: usize) -> Self {
         let (numbers, unions) = (FxHashMap::default(), FxHashMap::default());
         Self { families, members: Vec::new(), numbers, unions, size: 0 }
     }
 
-    /// Who is behind a tag.
-    pub(super) fn holder(&self, tag: Tag) -> Holder<'_> {
+    /// Decodes a tag.
+    pub(super) fn owner(&self, tag: OwnerTag) -> Owner<'_> {
         match tag {
-            NOBODY => Holder::Nobody,
-            RELEASED => Holder::Released,
-            SEVERAL => Holder::Several,
+            UNOWNED => Owner::None,
+            RELEASED => Owner::Released,
+            UNTRACKED_SET => Owner::UntrackedSet,
             _ => {
                 let at = usize::from(tag) - 1;
                 match at.checked_sub(2 * self.families) {
-                    None => Holder::Family(at / 2, at % 2 == 1),
-                    Some(set) => self.members.get(set).map_or(Holder::Several, |members| Holder::Set(members)),
+                    None => Owner::Family(at / 2, at % 2 == 1),
+                    Some(set) => self.members.get(set).map_or(Owner::UntrackedSet, |members| Owner::Set(members)),
                 }
             }
         }
     }
 
-    /// Who holds what two hold.
-    pub(super) fn union(&mut self, one: Tag, other: Tag) -> Tag {
+    /// Returns the owner of a slot that both `one` and `other` own.
+    pub(super) fn union(&mut self, one: OwnerTag, other: OwnerTag) -> OwnerTag {
         if one == other {
             return one;
         }
@@ -79,12 +80,12 @@ impl Sets {
         if let Some(known) = self.unions.get(&pair) {
             return *known;
         }
-        let union = match (self.holder(pair.0), self.holder(pair.1)) {
-            // The volume comes first: what it holds is its own.
-            (Holder::Family(family, _), Holder::Family(same, _)) if family == same => return pair.0,
-            (Holder::Nobody | Holder::Released, _) => return pair.1,
-            (_, Holder::Released) => return pair.0,
-            (Holder::Several, _) | (_, Holder::Several) => return SEVERAL,
+        let union = match (self.owner(pair.0), self.owner(pair.1)) {
+            // The volume takes precedence over its snapshots.
+            (Owner::Family(family, _), Owner::Family(same, _)) if family == same => return pair.0,
+            (Owner::None | Owner::Released, _) => return pair.1,
+            (_, Owner::Released) => return pair.0,
+            (Owner::UntrackedSet, _) | (_, Owner::UntrackedSet) => return UNTRACKED_SET,
             (one, other) => {
                 let mut members = members(&one);
                 members.extend(self::members(&other));
@@ -93,33 +94,33 @@ impl Sets {
                 self.number(members)
             }
         };
-        if self.unions.len() < MOST_UNIONS {
+        if self.unions.len() < MAX_UNIONS {
             self.unions.insert(pair, union);
         }
         union
     }
 
-    fn number(&mut self, members: Vec<u16>) -> Tag {
+    fn number(&mut self, members: Vec<u16>) -> OwnerTag {
         let next = 1 + 2 * self.families + self.members.len();
         let members: Rc<[u16]> = members.into();
         if let Some(known) = self.numbers.get(&members) {
             return *known;
         }
-        if self.size + members.len() > MOST_MEMBERS || next >= usize::from(RELEASED) {
-            return SEVERAL;
+        if self.size + members.len() > MAX_MEMBERS || next >= usize::from(RELEASED) {
+            return UNTRACKED_SET;
         }
         self.size += members.len();
         self.members.push(members.clone());
-        self.numbers.insert(members, next as Tag);
-        next as Tag
+        self.numbers.insert(members, next as OwnerTag);
+        next as OwnerTag
     }
 }
 
-fn members(holder: &Holder<'_>) -> Vec<u16> {
-    match holder {
-        Holder::Family(family, _) => vec![*family as u16],
-        Holder::Set(members) => members.to_vec(),
-        Holder::Nobody | Holder::Released | Holder::Several => Vec::new(),
+fn members(owner: &Owner<'_>) -> Vec<u16> {
+    match owner {
+        Owner::Family(family, _) => vec![*family as u16],
+        Owner::Set(members) => members.to_vec(),
+        Owner::None | Owner::Released | Owner::UntrackedSet => Vec::new(),
     }
 }
 
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_come_together_in_any_order() {
+    fn set_unions_do_not_depend_on_order() {
         let mut sets = Sets::new(3);
         let (volume, snapshots, others) = (single(0, false), single(0, true), [single(1, true), single(2, false)]);
         assert_eq!(sets.union(snapshots, volume), volume);
@@ -136,21 +137,21 @@ mod tests {
         assert_eq!((sets.union(others[0], snapshots), sets.union(two, volume)), (two, two));
         let (three, also) = (sets.union(two, others[1]), sets.union(others[1], others[0]));
         assert_eq!(sets.union(also, snapshots), three);
-        assert!(matches!(sets.holder(three), Holder::Set([0, 1, 2])));
-        assert!(matches!(sets.holder(others[0]), Holder::Family(1, true)));
-        assert_eq!(sets.union(three, SEVERAL), SEVERAL);
+        assert!(matches!(sets.owner(three), Owner::Set([0, 1, 2])));
+        assert!(matches!(sets.owner(others[0]), Owner::Family(1, true)));
+        assert_eq!(sets.union(three, UNTRACKED_SET), UNTRACKED_SET);
     }
 
     #[test]
-    fn more_sets_than_there_are_numbers_are_one() {
-        let mut sets = Sets::new(MOST_FAMILIES);
+    fn excess_sets_are_merged_into_one() {
+        let mut sets = Sets::new(MAX_FAMILIES);
         let mut last = single(0, false);
-        for family in 1..MOST_FAMILIES {
+        for family in 1..MAX_FAMILIES {
             last = sets.union(last, single(family, false));
         }
-        assert!(matches!(sets.holder(last), Holder::Several));
-        assert!(sets.size <= MOST_MEMBERS);
-        assert!(matches!(sets.holder(sets.members.len() as Tag), Holder::Family(..)));
-        assert!(matches!(sets.holder(single(MOST_FAMILIES - 1, true)), Holder::Family(29_999, true)));
+        assert!(matches!(sets.owner(last), Owner::UntrackedSet));
+        assert!(sets.size <= MAX_MEMBERS);
+        assert!(matches!(sets.owner(sets.members.len() as OwnerTag), Owner::Family(..)));
+        assert!(matches!(sets.owner(single(MAX_FAMILIES - 1, true)), Owner::Family(29_999, true)));
     }
 }
