@@ -44,7 +44,7 @@ impl Endpoints {
     pub(crate) fn write(&self, directory: &Path) -> Result<(), Problem> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
-        files::replace(&path(directory), text.as_bytes(), Access::Everybody)
+        files::replace(&path(directory), text.as_bytes(), Access::Everyone)
             .map_err(|error| Problem::new(format!("{}: {error}", path(directory).display())))
     }
 

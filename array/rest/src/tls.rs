@@ -67,7 +67,7 @@ impl Identity {
                 .map_err(|error| IdentityError::File(file, error))
         };
         write(KEY_FILE, &key.serialize_pem(), Access::Owner)?;
-        write(CERTIFICATE_FILE, &certificate, Access::Everybody)?;
+        write(CERTIFICATE_FILE, &certificate, Access::Everyone)?;
         Self::from_pem(&certificate, &key.serialize_pem())
     }
 

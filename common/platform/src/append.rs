@@ -1,24 +1,25 @@
-//! A file that only grows: a record of what was done, for whoever comes after a crash.
-#![allow(clippy::disallowed_types, reason = "world is the door to the outside")]
+//! An append-only file: a record of actions that survives a crash of the process.
+#![allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// A file that is appended to. Each append is one write, so that a process killed at any time leaves whole records and
-/// at most one torn one at the end. Nothing is forced to stable storage: what outlives the process is all that is wanted.
+/// An append-only file. Each append is one write: a process killed at any time leaves whole records
+/// and at most one torn record at the end. Nothing is forced to stable storage: the file survives
+/// the process, not a power failure.
 #[derive(Debug)]
 pub struct AppendFile(File);
 
 impl AppendFile {
-    /// Opens a file, or makes it, and reads what is in it, at most `limit` bytes.
+    /// Opens or creates a file and reads its content, at most `limit` bytes.
     pub fn open(path: &Path, limit: u64) -> io::Result<(Self, Vec<u8>)> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let content = Self::content(&mut file, limit)?;
         Ok((Self(file), content))
     }
 
-    /// Reads a file that is there, at most `limit` bytes.
+    /// Reads an existing file of at most `limit` bytes.
     pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         Self::content(&mut File::open(path)?, limit)
     }
@@ -32,7 +33,7 @@ impl AppendFile {
         Ok(content)
     }
 
-    /// Cuts the file to its first `length` bytes: off goes the torn record of a process that was killed.
+    /// Cuts the file to its first `length` bytes, to remove the torn record of a killed process.
     pub fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
     }

@@ -1,25 +1,26 @@
-//! Time. Code above takes it as a value where it can, so that a test says what time it is.
+//! Clocks. Most code takes the time as a parameter, so that a test controls it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Now, on the clock that never goes back. It is the clock that tokio's timers go by: in a test that pauses it, it jumps with
-/// them.
+/// Returns the time of a clock that never goes back. It is the clock of tokio's timers: in a test
+/// that pauses tokio's time, it jumps with them.
 pub fn now() -> Instant {
-    #[allow(clippy::disallowed_methods, reason = "world is the door to the outside")]
+    #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     tokio::time::Instant::now().into_std()
 }
 
-/// The longest that two looks at clocks may lie apart without the machine having slept.
+/// The clocks are read one after the other; a larger difference between them is sleep.
 const AWAKE: Duration = Duration::from_millis(500);
 
-/// Now, on the same clock, and all the time on top that the machine has slept (CLOCK_BOOTTIME): for leases, which end while
-/// their holder sleeps. Timers of tokio do not count that time.
+/// Returns the time of [`now`] plus all time for which the machine was suspended (CLOCK_BOOTTIME).
+/// For leases, which expire while their holder sleeps; tokio's timers do not count that time.
 pub fn now_with_sleep() -> Instant {
     static ASLEEP: AtomicU64 = AtomicU64::new(0);
     let told = Duration::from_millis(ASLEEP.load(Ordering::Relaxed));
     let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
-    // Between the two looks something else may have run: only what is longer was sleep, so that this clock never goes back.
+    // The thread may be preempted between the two readings. Only a longer difference counts as
+    // sleep, so that this clock never goes back.
     let asleep = if asleep > told + AWAKE {
         let millis = u64::try_from(asleep.as_millis()).unwrap_or(u64::MAX);
         ASLEEP.fetch_max(millis, Ordering::Relaxed);
@@ -42,9 +43,9 @@ fn raw(clock: libc::clockid_t) -> Duration {
     }
 }
 
-/// Now, in milliseconds since 1970: for what people read, never for measuring.
+/// Returns milliseconds since 1970, for output only, never for measuring.
 pub fn unix_millis() -> u64 {
-    #[allow(clippy::disallowed_methods, reason = "world is the door to the outside")]
+    #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
-//! A drive that is a file, or a block device, of the operating system.
+//! A drive that is a file or a block device of the operating system.
 //!
-//! Volatile writes and all reads go through the page cache; durable ones bypass it where the file system allows that
-//! (`O_DIRECT`), so that the flush of the log never waits for data that is merely being destaged.
+//! Volatile writes and all reads use the page cache. Durable writes bypass it where the file system
+//! allows that (`O_DIRECT`), so that a flush of the log does not wait for data that is being
+//! destaged.
 
 use crate::disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 use parking_lot::Mutex;
@@ -13,9 +14,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most parts that the system takes in one write (IOV_MAX).
+/// The most parts of one vectored write (IOV_MAX).
 const MAX_PARTS: usize = 1024;
-/// The most bytes that one durable write copies at a time into its aligned buffer.
+/// The most bytes that a durable write copies into its aligned buffer at a time.
 const BOUNCE_BYTES: usize = 1 << 20;
 
 /// A file or a block device.
@@ -28,21 +29,22 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// Opens an existing file or device. `size` is what may be addressed: a file is extended to it, without using space;
-    /// a device must hold it (0: all of the device).
+    /// Opens an existing file or device with `size` addressable bytes. A shorter file is extended
+    /// without using space; a device must hold that many (0: the whole device).
     pub fn open(path: &Path, size: u64) -> Result<Self, DiskError> {
         Self::with_flags(path, size, OFlags::RDWR)
     }
 
-    /// Opens an existing file or device to look at: every write fails.
+    /// Opens an existing file or device read-only: every write fails.
     pub fn open_read_only(path: &Path) -> Result<Self, DiskError> {
         Self::with_flags(path, 0, OFlags::RDONLY)
     }
 
-    /// Makes a new file; an error when it is there already.
+    /// Creates a new file. Fails if the file exists.
     pub fn create(path: &Path, size: u64) -> Result<Self, DiskError> {
         let disk = Self::with_flags(path, size, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
-        // The name of the file has to survive a power failure too, before anything in the file is promised to.
+        // The directory entry must survive a power failure before any write to the file is
+        // acknowledged.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(disk_error)?;
@@ -70,11 +72,12 @@ impl FileDisk {
         Ok(disk)
     }
 
-    /// Makes more of it addressable, while it is in use: a file is extended, without using space; a device must have become that
-    /// large. What is addressable already stays so.
+    /// Extends the addressable range while the disk is in use. A file is extended without using
+    /// space; a device must already be that large. The range never shrinks.
     pub fn grow(&self, size: u64) -> Result<(), DiskError> {
         self.extend(size)?;
-        // The new length has to survive a power failure before anything is promised to lie behind the old one.
+        // The new length must survive a power failure before any write beyond the old end is
+        // acknowledged.
         rustix::fs::fsync(&self.cached).map_err(disk_error)?;
         self.size.fetch_max(size, Ordering::AcqRel);
         Ok(())
@@ -91,7 +94,7 @@ impl FileDisk {
         rustix::fs::ftruncate(&self.cached, size).map_err(disk_error)
     }
 
-    /// Bytes of the file or device as it is now.
+    /// Current length of the file or device in bytes.
     fn length(&self) -> Result<u64, DiskError> {
         if self.is_block_device {
             return rustix::fs::seek(&self.cached, rustix::fs::SeekFrom::End(0)).map_err(disk_error);
@@ -128,7 +131,8 @@ impl FileDisk {
                 Ok(0) => return Err(DiskError::Io("nothing was written".into())),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                // A file system may open with O_DIRECT and then want another alignment. Nothing was written: through the page cache.
+                // Some file systems open with O_DIRECT but need another alignment. Nothing was
+                // written yet: retry through the page cache.
                 Err(Errno::INVAL) if !std::ptr::eq(fd, &self.cached) => fd = &self.cached,
                 Err(error) => return Err(disk_error(error)),
             }
@@ -160,14 +164,14 @@ impl Disk for FileDisk {
         match rustix::io::preadv2(&self.cached, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
             Ok(count) => Ok(count == length),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-            // Some file systems do not know the flag: then every read may wait.
+            // Some file systems do not support the flag: then any read may block.
             Err(Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(disk_error(error)),
         }
     }
 
     fn will_read(&self, offset: u64, bytes: u64) {
-        // A hint: where the file system takes none, reads will wait.
+        // A hint: without support by the file system, later reads block.
         let _ = rustix::fs::fadvise(&self.cached, offset, NonZeroU64::new(bytes), Advice::WillNeed);
     }
 
@@ -185,7 +189,8 @@ impl Disk for FileDisk {
         for parts in parts.chunks(MAX_PARTS) {
             let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let mut rest = &mut slices[..];
-            // Parts without bytes are passed over first: a write of nothing but those would look like one that does not go on.
+            // Skip empty parts first: a write of only those returns 0, which looks like no
+            // progress.
             IoSlice::advance_slices(&mut rest, 0);
             while !rest.is_empty() {
                 match rustix::io::pwritev(&self.cached, rest, at) {
@@ -213,7 +218,8 @@ impl Disk for FileDisk {
         loop {
             match rustix::fs::fallocate(&self.cached, FallocateFlags::empty(), offset, bytes) {
                 Err(Errno::INTR) => {}
-                // A file system without fallocate cannot promise room; the write itself will tell.
+                // A file system without fallocate cannot reserve space; the write itself reports a
+                // lack of it.
                 Err(Errno::OPNOTSUPP) => return Ok(()),
                 result => return result.map_err(disk_error),
             }
@@ -233,11 +239,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_by_both_ways() {
+    fn durable_and_volatile_writes_read_back() {
         let path = std::env::temp_dir().join(format!("ibid-file-disk-{}", std::process::id()));
         let disk = FileDisk::create(&path, 8 << 20).expect("a new file");
-        assert!(FileDisk::create(&path, 8 << 20).is_err(), "an existing file is never made anew");
-        disk.allocate(0, 4 << 20).expect("room in the temporary folder");
+        assert!(FileDisk::create(&path, 8 << 20).is_err(), "an existing file is not overwritten");
+        disk.allocate(0, 4 << 20).expect("space in the temporary folder");
         let (log, data) = (vec![7u8; 2 << 20], vec![9u8; 12345]);
         disk.write_at(4096, &[&log[..100], &log[100..]], Durability::Durable).unwrap();
         disk.write_at(5 << 20, &[&data], Durability::Volatile).unwrap();
@@ -252,7 +258,7 @@ mod tests {
         assert!(disk.read_at((8 << 20) - 1, &mut [0; 2]).is_err());
         disk.grow(16 << 20).unwrap();
         disk.grow(12 << 20).unwrap();
-        assert_eq!(disk.size(), 16 << 20, "growing takes nothing away");
+        assert_eq!(disk.size(), 16 << 20, "growing never shrinks the disk");
         disk.write_at((16 << 20) - 4096, &[&[7; 4096]], Durability::Durable).unwrap();
         drop(disk);
         assert_eq!(FileDisk::open(&path, 0).unwrap().size(), 16 << 20);

@@ -1,5 +1,5 @@
-//! The only door to the outside: drives, sockets, clocks, randomness and files. Everything else is values in, values out,
-//! so that every test can be a simulation.
+//! The only access to the outside: drives, sockets, clocks, randomness and files. All other code
+//! computes values from values, so that a simulator can replace these parts.
 
 mod append;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! One process at a time: a lock file that names its holder.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "world is the door to the outside")]
+//! A lock file that admits one process and names its holder.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "only this crate may access the outside")]
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -9,13 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thiserror::Error;
 
-/// The most bytes of a holder's name that are kept.
+/// The longest description of a holder, in bytes.
 const MAX_HOLDER_BYTES: usize = 1024;
 
-/// Why a lock was not taken.
+/// Why a lock could not be taken.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("it is in use by {0}")]
     Held(String),
     /// The file could not be opened or written.
@@ -23,17 +23,16 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
-/// A lock, held until it is dropped or the process ends in whatever way: the system lets go of it then.
+/// A lock. The system releases it when it is dropped or the process ends for any reason.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
-    /// True when the file is there to name its holder, and not for its content.
+    /// Whether the file's content names the holder; false for a device, whose content is kept.
     is_named: bool,
 }
 
 impl Lock {
-    /// Takes the lock of that file (made when it is not there), and writes into it who holds it: this process' number
-    /// and its command line.
+    /// Locks a file, creating it if needed, and writes the process id and command line into it.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -48,7 +47,8 @@ impl Lock {
         Ok(Self { file, is_named: true })
     }
 
-    /// Takes the lock of a file or device whose content is not touched, and which can therefore not name its holder.
+    /// Locks a file or device without changing its content. The lock therefore cannot name its
+    /// holder.
     pub fn take_device(path: &Path) -> Result<Self, LockError> {
         let file = OpenOptions::new().read(true).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -61,8 +61,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // An empty file tells a reader that nobody holds it. The file itself stays: removing it would let two processes
-        // hold locks on two files of one name.
+        // An empty file shows that no process holds the lock. The file is not removed: otherwise
+        // two processes could lock two different files of the same name.
         if self.is_named {
             let _ = self.file.set_len(0);
         }
@@ -74,7 +74,7 @@ fn holder(file: &mut File) -> String {
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MAX_HOLDER_BYTES as u64).read_to_end(&mut text));
     match read {
         Ok(count) if count > 0 => String::from_utf8_lossy(&text).into_owned(),
-        _ => "a process that has not said its name yet".to_owned(),
+        _ => "a process that has not written its name yet".to_owned(),
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_refused_by_name_of_the_first() {
+    fn second_lock_fails_and_names_the_holder() {
         let path = std::env::temp_dir().join(format!("ibid-lock-{}", std::process::id()));
         let first = Lock::take(&path).unwrap();
         let LockError::Held(holder) = Lock::take(&path).unwrap_err() else { panic!("held") };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_locked_and_keeps_its_content() {
+    fn locking_a_device_keeps_its_content() {
         let path = std::env::temp_dir().join(format!("ibid-lock-device-{}", std::process::id()));
         std::fs::write(&path, "content").unwrap();
         let first = Lock::take_device(&path).unwrap();

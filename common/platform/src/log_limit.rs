@@ -1,4 +1,4 @@
-//! A bound on log lines of which a stranger, or a drive, can cause any number.
+//! A rate limit for log lines that a remote peer or a failing drive can cause in any number.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -13,12 +13,13 @@ struct Period {
     withheld: u32,
 }
 
-/// Lets through a few lines per period of time and counts the others.
+/// Admits ten lines per ten seconds and counts the others.
 #[derive(Debug, Default)]
 pub struct LogLimit(Mutex<Period>);
 
 impl LogLimit {
-    /// `Some(withheld)` when a line may be written at `now`; `withheld` lines were not since the last one.
+    /// Returns `Some(n)` if a line may be written at `now`; `n` lines were withheld since the last
+    /// one.
     pub fn admit(&self, now: Instant) -> Option<u32> {
         let mut period = self.0.lock();
         if period.began.is_none_or(|began| now.duration_since(began) >= PERIOD) {
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_beyond_the_limit_are_counted_and_told_later() {
+    fn lines_over_the_limit_are_counted() {
         let limit = LogLimit::default();
         let start = crate::clock::now();
         let admitted = (0..25).filter(|_| limit.admit(start).is_some()).count();

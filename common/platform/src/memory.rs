@@ -1,10 +1,10 @@
-//! How much memory there is, and how the process's allocator gives it back.
+//! The memory limit of the process, and how its allocator returns freed memory.
 
 use crate::files;
 use std::path::Path;
 
-/// Bytes of memory that this process may count on: that of the machine, or of the container (cgroup v2) that it runs in, if that is less.
-/// `None` where the system does not tell.
+/// Returns the bytes of memory available to this process: those of the machine, or of its container
+/// (cgroup v2) if that has less. Returns `None` if the system reports neither.
 pub fn total() -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| machine(&text));
     let container = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());
@@ -14,26 +14,28 @@ pub fn total() -> Option<u64> {
     }
 }
 
-/// Buffers of this size and more go back to the system as soon as they are freed.
+/// Buffers of at least this size return to the system as soon as they are freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BUFFER_BYTES: i32 = 1 << 20;
-/// Heaps that all threads share.
+/// Number of heaps, shared by all threads.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HEAPS: i32 = 1;
 
-/// Keeps the allocator of glibc from holding on to what was freed. To be called first thing, while there is one thread. Nothing is done
-/// where the C library is another one.
+/// Limits how much freed memory glibc's allocator retains. Call it first, while the process has one
+/// thread. Does nothing with other C libraries.
 ///
-/// * Left alone it raises its threshold for large buffers with the first that is freed, and from then on cuts them out of a heap that only
-///   grows: an array told to live in 64 MiB was seen to take four times as much.
-/// * It gives threads heaps of their own. What one thread allocates and another frees (a page of metadata comes in with whoever read it and
-///   leaves with whoever needs the room) is free in the first one's heap alone, and each heap keeps holes for the peak of its own: an
-///   array told to live in 96 MiB held 85 and took 260. With one heap it took 135. Threads keep small pieces for themselves all the same.
+/// * By default, glibc raises its threshold for large buffers when the first one is freed. It then
+///   places them in a heap that only grows: an array limited to 64 MiB used four times as much.
+/// * By default, each thread has a heap. Memory that one thread allocates and another frees is
+///   reusable only in the first one's heap, and each heap keeps its own peak. An array limited to
+///   96 MiB held 85 MiB and used 260 MiB; with one heap it used 135 MiB. Threads still cache small
+///   pieces.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "the C library offers no other way; see SAFETY")]
-pub fn hold_little() {
-    // SAFETY: mallopt takes two numbers and keeps no pointer; all three parameters are documented (mallopt(3)), and a value that it does not
-    // like it refuses without effect. It is not called while other threads allocate: see above.
+pub fn limit_malloc_retention() {
+    // SAFETY: mallopt takes two integers and keeps no pointer. All three parameters are documented
+    // (mallopt(3)); an invalid value is refused without effect. No other thread allocates while
+    // this runs: see above.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES);
         libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BUFFER_BYTES);
@@ -41,15 +43,15 @@ pub fn hold_little() {
     }
 }
 
-/// Keeps the allocator of glibc from holding on to what was freed: this is another C library.
+/// Does nothing: this is not glibc.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn hold_little() {}
+pub fn limit_malloc_retention() {}
 
 fn read(path: &str) -> Option<String> {
     files::read_text(Path::new(path), 1 << 16).ok().flatten()
 }
 
-/// The machine's memory, out of `/proc/meminfo`.
+/// Returns the machine's memory in bytes from the text of `/proc/meminfo`.
 fn machine(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_tells_in_kibibytes() {
+    fn meminfo_is_parsed_in_kibibytes() {
         assert_eq!(machine("MemTotal:       24000000 kB\nMemFree: 1 kB\n"), Some(24_000_000 << 10));
         assert_eq!(machine("MemFree: 1 kB\n"), None);
         assert!(total().is_some_and(|bytes| bytes > 1 << 20));

@@ -1,4 +1,4 @@
-//! Sockets: TCP listeners and streams, with the moves that a batching server needs.
+//! TCP listeners and streams, with the operations that a batching server needs.
 
 mod async_io;
 
@@ -11,27 +11,27 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// A bound TCP port.
+/// A TCP listener.
 #[derive(Debug)]
-#[allow(clippy::disallowed_types, reason = "world is the door to the outside")]
+#[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
 pub struct Listener(tokio::net::TcpListener);
 
 impl Listener {
-    /// Binds `address`; port 0 takes a free one. To be called within a tokio runtime.
+    /// Binds `address`; port 0 selects a free port. Must be called within a tokio runtime.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        #[allow(clippy::disallowed_types, reason = "world is the door to the outside")]
+        #[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
         tokio::net::TcpListener::bind(address).await.map(Self)
     }
 
-    /// The address that was bound.
+    /// The bound address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The next connection and who made it.
+    /// Waits for the next connection; returns it with the peer's address.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         let (stream, peer) = self.0.accept().await?;
-        // Answers are gathered into one write already; Nagle's algorithm would only delay them.
+        // Responses are already gathered into one write; Nagle's algorithm would only delay them.
         stream.set_nodelay(true)?;
         Ok((Stream(stream), peer))
     }
@@ -39,53 +39,55 @@ impl Listener {
 
 /// A TCP connection.
 #[derive(Debug)]
-#[allow(clippy::disallowed_types, reason = "world is the door to the outside")]
+#[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
 pub struct Stream(tokio::net::TcpStream);
 
 impl Stream {
-    /// Connects to `address`, without Nagle's delay.
+    /// Connects to `address` with Nagle's algorithm disabled.
     pub async fn connect(address: SocketAddr) -> io::Result<Self> {
-        #[allow(clippy::disallowed_types, reason = "world is the door to the outside")]
+        #[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
         let stream = tokio::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self(stream))
     }
 
-    /// Lets the connection end at once when it is dropped, or its process dies (RST): what was written and has not yet
-    /// been sent, or received, is not delivered later by a kernel that goes on trying.
+    /// Makes the connection end with RST when it is dropped or its process dies. Data not yet sent
+    /// or acknowledged is discarded, so the kernel does not deliver it later.
     pub fn abort_when_dropped(&self) -> io::Result<()> {
         self.0.set_zero_linger()
     }
 
-    /// Lets the connection end when what was written is not acknowledged for so long (RFC 5482), whole milliseconds: a kernel
-    /// goes on trying for a quarter of an hour, also while its process is stopped.
-    pub fn give_up_after(&self, time: Duration) -> io::Result<()> {
+    /// Ends the connection if sent data stays unacknowledged for `time` (TCP_USER_TIMEOUT, RFC
+    /// 5482), in whole milliseconds. By default the kernel retries for about 15 minutes, even while
+    /// the process is stopped.
+    pub fn set_user_timeout(&self, time: Duration) -> io::Result<()> {
         set_user_timeout(self.0.as_raw_fd(), time)
     }
 
-    /// This end's address.
+    /// The local address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The other end's address.
+    /// The peer's address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// Appends what has arrived, up to the spare capacity of `buffer`, which must not be nothing; `Ready(Ok(0))` is the
-    /// end of the stream. After a read that did not fill the buffer the next poll costs no system call.
+    /// Appends received bytes, up to the spare capacity of `buffer`, which must not be 0.
+    /// `Ready(Ok(0))` is the end of the stream. If a read did not fill the buffer, the next poll
+    /// makes no system call.
     pub fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        // `read_buf` keeps no state between polls, so a new future for each is the same as one.
+        // `read_buf` keeps no state between polls, so each poll may use a new future.
         pin!(self.0.read_buf(buffer)).poll(context)
     }
 
-    /// Writes what the socket takes now of `data`.
+    /// Writes as much of `data` as the socket accepts now.
     pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write_vectored(context, data)
     }
 
-    /// Reads into `buffer`: for clients that wait for one thing at a time.
+    /// Reads into `buffer`, for clients that wait for one event at a time.
     pub async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         self.0.read_buf(buffer).await
     }
@@ -95,7 +97,7 @@ impl Stream {
         self.0.write_all(data).await
     }
 
-    /// Tells the other end that nothing more comes.
+    /// Closes the sending direction.
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.0.shutdown().await
     }
@@ -105,7 +107,7 @@ impl Stream {
 fn set_user_timeout(socket: RawFd, time: Duration) -> io::Result<()> {
     let millis = libc::c_uint::try_from(time.as_millis()).unwrap_or(libc::c_uint::MAX);
     let (level, option) = (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT);
-    // SAFETY: the pointer and the length are those of `millis`, which lives longer than the call.
+    // SAFETY: pointer and length describe `millis`, which lives longer than the call.
     let outcome = unsafe {
         let size = size_of_val(&millis) as libc::socklen_t;
         libc::setsockopt(socket, level, option, (&raw const millis).cast(), size)
@@ -120,7 +122,8 @@ mod tests {
     #[allow(unsafe_code, reason = "as above")]
     fn user_timeout(stream: &Stream) -> libc::c_uint {
         let (mut millis, mut size): (libc::c_uint, _) = (0, size_of::<libc::c_uint>() as libc::socklen_t);
-        // SAFETY: both pointers are those of variables that live longer than the call, and `size` tells the first one's size.
+        // SAFETY: both pointers refer to variables that live longer than the call; `size` is the
+        // size of the first.
         let outcome = unsafe {
             let (socket, value) = (stream.0.as_raw_fd(), (&raw mut millis).cast());
             libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, value, &raw mut size)
@@ -130,11 +133,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_told_how_long_it_may_go_unheard() {
+    async fn user_timeout_of_a_connection_is_set() {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let stream = Stream::connect(listener.local_addr().unwrap()).await.unwrap();
         assert_eq!(user_timeout(&stream), 0);
-        stream.give_up_after(Duration::from_millis(2500)).unwrap();
+        stream.set_user_timeout(Duration::from_millis(2500)).unwrap();
         assert_eq!(user_timeout(&stream), 2500);
     }
 }

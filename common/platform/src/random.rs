@@ -1,11 +1,11 @@
-//! Chance, from the operating system: for identities, tokens and salts.
+//! Randomness from the operating system, for identities, tokens and salts.
 
 use std::io;
 
-/// `N` bytes that nobody can guess.
+/// Returns `N` unpredictable bytes.
 pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    #[allow(clippy::disallowed_methods, reason = "world is the door to the outside")]
+    #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes)
 }

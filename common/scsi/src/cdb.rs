@@ -3,16 +3,13 @@
 mod command;
 mod decode;
 mod document;
-mod encode;
-mod phase;
 mod table;
 
 pub use command::{
-    ByteCheck, CacheRange, CdbSize, Command, CopyResults, LogSense, ModeSense, PageControl, ReportOpcodes,
+    ByteCheck, CacheRange, CdbSize, Command, CopyResults, DataPhase, LogSense, ModeSense, PageControl, ReportOpcodes,
     ReportingOptions, SelectReport, StartStop, Transfer, Verification, WriteSame,
 };
 pub use document::commands_markdown;
-pub use phase::DataPhase;
 pub use table::{COMMANDS, Definition, Timeouts, commands_of};
 
 use crate::sense::{Sense, asc};

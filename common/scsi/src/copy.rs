@@ -3,14 +3,12 @@
 //! What is here knows no volumes. The target resolves each [`Cscd`] among the logical units that the session may see,
 //! and nowhere else.
 
-mod build;
 mod list;
 mod results;
 
-pub use build::{build_copy_list, segments_of};
 pub use list::{
     CopyList, Cscd, LIST_HEADER_BYTES, ListIdUsage, MAX_CSCDS, MAX_DESCRIPTORS_BYTES, MAX_LIST_BYTES, MAX_SEGMENTS,
-    Segment, parse_copy_list,
+    Segment, build_copy_list, parse_copy_list, segments_of,
 };
 pub use results::{
     CopyState, CopyStatus, FailedSegment, MAX_CONCURRENT_COPIES, MAX_SEGMENT_BYTES, OperatingParameters,

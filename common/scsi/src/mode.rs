@@ -1,5 +1,6 @@
 //! Mode parameters: MODE SENSE data and MODE SELECT lists (SPC-4 6.11 to 6.14, 7.5; SBC-4 6.5).
 
+pub(crate) mod format;
 mod pages;
 mod select;
 mod sense;
@@ -36,16 +37,6 @@ pub struct ModeState {
     /// The soft thresholds of thin provisioning, which administrators set.
     pub thresholds: Thresholds,
 }
-
-/// Mode parameter headers of the two sizes (SPC-4 7.5.5).
-const HEADER_6_BYTES: usize = 4;
-const HEADER_10_BYTES: usize = 8;
-/// SPF, byte 0 of a page: it has a SUBPAGE CODE, and a PAGE LENGTH of two bytes (SPC-4 7.5.7).
-pub(crate) const SPF: u8 = 0x40;
-/// LONGLBA of the 10-byte header.
-const LONGLBA: u8 = 0x01;
-const SHORT_DESCRIPTOR_BYTES: usize = 8;
-const LONG_DESCRIPTOR_BYTES: usize = 16;
 
 #[cfg(test)]
 mod tests;

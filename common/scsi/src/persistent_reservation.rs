@@ -3,21 +3,17 @@
 //! The state machine is pure: it changes a value and says which unit attentions to establish, which commands to abort
 //! and whether the state must be made durable. The target owns one [`Reservations`] per volume.
 
-mod image;
 mod list;
 mod nexus;
-mod preempt;
-mod report;
-mod rights;
 mod state;
 mod types;
 
-pub use image::ImageError;
 pub use list::{MoveParameters, OutParameters};
 pub use nexus::NexusId;
-pub use report::{parse_keys, parse_reservation};
-pub use rights::Conflict;
-pub use state::{MAX_REGISTRATIONS, Outcome, Refusal, Registration, Reservations};
+pub use state::{
+    Conflict, ImageError, MAX_REGISTRATIONS, Outcome, Refusal, Registration, Reservations, parse_keys,
+    parse_reservation,
+};
 pub use types::{InAction, OutAction, ReservationType};
 
 #[cfg(test)]

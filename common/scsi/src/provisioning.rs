@@ -48,7 +48,7 @@ impl Thresholds {
     /// The mode page, from its page code on. SITUA is 0: every nexus is told.
     pub(crate) fn page(&self) -> Vec<u8> {
         let mut page = vec![0; Self::PAGE_BYTES];
-        page[0] = crate::mode::SPF | Self::PAGE;
+        page[0] = crate::mode::format::SPF | Self::PAGE;
         page[1] = Self::SUBPAGE;
         put(&mut page, 2, ((Self::PAGE_BYTES - 4) as u16).to_be_bytes());
         for (resource, count) in [(Resource::Available, self.available), (Resource::Used, self.used)] {

@@ -1,19 +1,20 @@
-//! Sizes as people write them: `512`, `4K`, `1.5 TiB`. All units are powers of 1024, as on the arrays that people know.
+//! Sizes in text form: `512`, `4K`, `1.5 TiB`. All units are powers of 1024, as usual for arrays.
 
 use thiserror::Error;
 
-/// Why a text is not a size.
+/// Why a text is not a valid size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CapacityError {
-    /// The text has no number that could be read.
+    /// The text has no valid number or an unknown unit.
     #[error("'{0}' is not a size: write a number and K, M, G, T or P, such as 64G or 1.5TiB")]
     NotASize(String),
-    /// The size does not fit in 64 bits of bytes, or is not a whole number of bytes.
+    /// The size does not fit in 64 bits, or is not a whole number of bytes.
     #[error("'{0}' is not a whole number of bytes below 16 EiB")]
     OutOfRange(String),
 }
 
-/// Reads a size in bytes: digits, optionally a fraction, optionally one of `K M G T P` with an optional `iB` or `B`.
+/// Parses a size in bytes: digits with an optional fraction, then optionally one of `K M G T P`,
+/// which `iB` or `B` may follow.
 pub fn parse_capacity(text: &str) -> Result<u64, CapacityError> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -44,7 +45,8 @@ pub fn parse_capacity(text: &str) -> Result<u64, CapacityError> {
     u64::try_from(bytes / scale).map_err(|_| out_of_range())
 }
 
-/// Writes a size with the largest unit that keeps it at 1 or more, with at most two decimals: `1.50T`.
+/// Formats a size with the largest unit that keeps it at 1 or more, with up to two decimals:
+/// `1.50T`.
 pub fn format_capacity(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["", "K", "M", "G", "T", "P"];
     let mut unit = 0;
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn sizes_with_units_and_fractions_parse() {
         for (text, bytes) in [
             ("0", 0),
             ("512", 512),
@@ -78,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_sizes_are_refused() {
         for text in ["", "G", "1X", "-1G", "1.2.3G", "0.3", "99999P", "1GG"] {
             assert!(parse_capacity(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn sizes_are_written_short() {
+    fn sizes_format_with_the_largest_unit() {
         assert_eq!(format_capacity(1 << 40), "1T");
         assert_eq!(format_capacity(3 << 39), "1.50T");
         assert_eq!(format_capacity(0), "0");

@@ -1,6 +1,6 @@
-//! Sized newtypes for the quantities of the array, so that a count of blocks is never taken for a count of bytes.
+//! Typed quantities of the array, so that a count of blocks is never used as a count of bytes.
 //!
-//! Everything here is a value: no I/O, no clock, no allocation.
+//! Plain values: no I/O, no clock, no allocation.
 #![forbid(unsafe_code)]
 
 mod capacity;
@@ -15,20 +15,21 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes in one logical block: the unit of every LBA that a host sends.
 pub const LBA_BYTES: u64 = 512;
-/// Bytes in one block: the unit in which the engine maps and references data.
+/// Bytes in one block: the unit of the engine's map and of its references.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Logical blocks in one block.
 pub const LBAS_PER_BLOCK: u64 = BLOCK_BYTES / LBA_BYTES;
 /// Bytes in one sector: the unit of allocation within a segment of the drive.
 pub const SECTOR_BYTES: u64 = 512;
-/// The largest volume: 4 PiB, the limit of the REST dialect.
+/// The largest volume: 4 PiB, the limit of the REST API.
 pub const MAX_VOLUME_BYTES: u64 = 4 << 50;
 
-/// A logical block address: the number of a 512-byte block within a volume, from 0.
+/// A logical block address: the index of a 512-byte block within a volume, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lba(pub u64);
 
-/// The engine's name of a volume. Never reused, never shown to hosts (they see the NAA name of its serial).
+/// The engine's id of a volume. Never reused, never shown to hosts, which see the NAA identifier
+/// derived from its serial number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VolumeId(pub u64);
 

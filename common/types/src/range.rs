@@ -3,23 +3,24 @@
 use crate::{LBA_BYTES, Lba};
 use thiserror::Error;
 
-/// A run of logical blocks. Invariant: `start + blocks` fits in 64 bits, so `end()` never overflows.
+/// A run of logical blocks. Invariant: `start + blocks` fits in 64 bits, so `end()` never
+/// overflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockRange {
     start: u64,
     blocks: u64,
 }
 
-/// Why a range could not be made.
+/// Why a range is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{blocks} blocks from LBA {start} pass the end of the address space")]
+#[error("{blocks} blocks from LBA {start} exceed the address space")]
 pub struct RangeError {
     start: u64,
     blocks: u64,
 }
 
 impl BlockRange {
-    /// The run of `blocks` blocks from `start`; an error when its end, in bytes, does not fit in 64 bits.
+    /// Creates the run of `blocks` blocks from `start`. Fails if its end in bytes exceeds 64 bits.
     pub fn new(start: Lba, blocks: u64) -> Result<Self, RangeError> {
         let error = RangeError { start: start.0, blocks };
         let end = start.0.checked_add(blocks).ok_or(error)?;
@@ -47,12 +48,12 @@ impl BlockRange {
         self.blocks * LBA_BYTES
     }
 
-    /// True for a run of no blocks.
+    /// Returns whether the run has no blocks.
     pub fn is_empty(&self) -> bool {
         self.blocks == 0
     }
 
-    /// True when the two runs share at least one block.
+    /// Returns whether the two runs share at least one block.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start < other.end().0 && other.start < self.end().0
     }
@@ -63,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn end_may_not_overflow() {
+    fn range_end_beyond_64_bits_is_refused() {
         assert!(BlockRange::new(Lba(u64::MAX), 1).is_err());
         assert!(BlockRange::new(Lba(1 << 60), 1).is_err());
         assert!(BlockRange::new(Lba((1 << 55) - 2), 1).is_ok());
     }
 
     #[test]
-    fn neighbours_do_not_overlap() {
+    fn adjacent_and_empty_ranges_do_not_overlap() {
         let a = BlockRange::new(Lba(0), 8).unwrap();
         let b = BlockRange::new(Lba(8), 8).unwrap();
         assert!(!a.overlaps(&b));

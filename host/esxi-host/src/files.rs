@@ -35,7 +35,7 @@ pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), HostError
 
 /// The same, without making it durable.
 pub(crate) fn store_lightly(path: &Path, value: &impl Serialize) -> Result<(), HostError> {
-    files::exchange(path, &encode(path, value)?, Access::Owner).map_err(failed(path))
+    files::replace_volatile(path, &encode(path, value)?, Access::Owner).map_err(failed(path))
 }
 
 fn encode(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, HostError> {

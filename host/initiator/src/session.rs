@@ -67,8 +67,8 @@ impl Session {
     }
 
     /// Lets the session end when what it has sent is not acknowledged for so long.
-    pub fn give_up_after(&self, time: Duration) -> Result<(), SessionError> {
-        Ok(self.stream.give_up_after(time)?)
+    pub fn set_user_timeout(&self, time: Duration) -> Result<(), SessionError> {
+        Ok(self.stream.set_user_timeout(time)?)
     }
 
     /// Commands that were submitted and have not been answered.

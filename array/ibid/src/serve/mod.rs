@@ -31,8 +31,8 @@ const LOCK_FILE: &str = "lock";
 
 /// Runs an array until it receives a signal.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
-    platform::memory::hold_little();
-    platform::process::end_on_panic();
+    platform::memory::limit_malloc_retention();
+    platform::process::abort_on_panic();
     let settings = Settings::new(data, args)?;
     start_log()?;
     let in_directory = |error: std::io::Error| {

@@ -2,7 +2,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A directory of this test's own, gone with it.
+/// A directory of one test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -20,12 +20,12 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn a_replaced_file_has_the_new_content_and_rights() {
+fn replaced_file_has_new_content_and_mode() {
     let scratch = Scratch::new("replace");
     let path = scratch.0.join("token");
     assert_eq!(read_text(&path, 10).unwrap(), None);
-    replace(&path, b"first", Access::Everybody).unwrap();
-    fs::write(scratch.0.join("token.new"), "left behind").unwrap();
+    replace(&path, b"first", Access::Everyone).unwrap();
+    fs::write(scratch.0.join("token.new"), "stale").unwrap();
     replace(&path, b"second", Access::Owner).unwrap();
     assert_eq!(read_text(&path, 10).unwrap().as_deref(), Some("second"));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -33,19 +33,19 @@ fn a_replaced_file_has_the_new_content_and_rights() {
 }
 
 #[test]
-fn an_exchanged_file_has_the_new_content_and_a_directory_tells_its_names() {
+fn exchanged_files_and_directory_names() {
     let scratch = Scratch::new("exchange");
     assert!(names(&scratch.0.join("none")).unwrap().is_empty());
     for content in ["first", "second"] {
-        exchange(&scratch.0.join("b"), content.as_bytes(), Access::Owner).unwrap();
+        replace_volatile(&scratch.0.join("b"), content.as_bytes(), Access::Owner).unwrap();
         assert_eq!(read_text(&scratch.0.join("b"), 10).unwrap().as_deref(), Some(content));
     }
-    exchange(&scratch.0.join("a"), b"", Access::Everybody).unwrap();
+    replace_volatile(&scratch.0.join("a"), b"", Access::Everyone).unwrap();
     assert_eq!(names(&scratch.0).unwrap(), ["a", "b"]);
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused() {
+fn reading_a_file_over_the_limit_fails() {
     let scratch = Scratch::new("limit");
     let path = scratch.0.join("large");
     replace(&path, b"0123456789a", Access::Owner).unwrap();
@@ -54,7 +54,7 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn removing_what_is_not_there_is_no_error() {
+fn removing_a_missing_file_succeeds() {
     let scratch = Scratch::new("remove");
     let path = scratch.0.join("file");
     replace(&path, b"", Access::Owner).unwrap();

@@ -1,4 +1,5 @@
-//! A [`Stream`] as an asynchronous reader and writer, for the protocols whose libraries ask for one (TLS, HTTP).
+//! A [`Stream`] as an asynchronous reader and writer, for the protocols whose libraries ask for one
+//! (TLS, HTTP).
 
 use super::Stream;
 use std::io::{self, IoSlice};

@@ -1,5 +1,10 @@
 //! What a CDB asks for, as values. Reserved, ignored and fixed fields are gone; every number has a name.
 
+mod encode;
+mod phase;
+
+pub use phase::DataPhase;
+
 use crate::persistent_reservation::{InAction, OutAction, ReservationType};
 use types::Lba;
 

@@ -1,5 +1,9 @@
 //! The parameter list of EXTENDED COPY(LID1): which logical units, and which blocks go where.
 
+mod build;
+
+pub use build::{build_copy_list, segments_of};
+
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::inquiry::{Designator, DesignatorKind};
 use crate::sense::{Sense, asc};

@@ -1,10 +1,8 @@
 //! MODE SELECT parameter lists. A list is taken up whole or not at all.
 
+use super::format::{HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, SHORT_DESCRIPTOR_BYTES, SPF};
 use super::pages::Page;
-use super::{
-    HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, ModeSettings, ModeState, SHORT_DESCRIPTOR_BYTES,
-    SPF,
-};
+use super::{ModeSettings, ModeState};
 use crate::be::{get_u16, get_u24, get_u32, get_u64};
 use crate::cdb::CdbSize;
 use crate::sense::Sense;

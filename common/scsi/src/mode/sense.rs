@@ -1,7 +1,8 @@
 //! MODE SENSE data.
 
+use super::ModeState;
+use super::format::{HEADER_6_BYTES, HEADER_10_BYTES, LONGLBA};
 use super::pages::{PAGES, Page};
-use super::{HEADER_6_BYTES, HEADER_10_BYTES, LONGLBA, ModeState};
 use crate::be::get_u16;
 use crate::cdb::{CdbSize, ModeSense, PageControl};
 use crate::sense::{Sense, asc};

@@ -3,6 +3,15 @@
 //! A method that returns an error has changed nothing. The caller applies an action to a copy, makes the copy durable
 //! where [`Outcome::changed`] says so, and only then answers GOOD.
 
+mod image;
+mod preempt;
+mod report;
+mod rights;
+
+pub use image::ImageError;
+pub use report::{parse_keys, parse_reservation};
+pub use rights::Conflict;
+
 use super::list::{MoveParameters, OutParameters};
 use super::nexus::NexusId;
 use super::types::{OutAction, ReservationType};

@@ -136,7 +136,7 @@ async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
             screen::Action::Save => {
                 let path = configuration_path(host);
                 let text = screen.selection.notation() + "\n";
-                match files::replace(&path, text.as_bytes(), Access::Everybody) {
+                match files::replace(&path, text.as_bytes(), Access::Everyone) {
                     Ok(()) => screen.set_message(format!("saved in {}", path.display())),
                     Err(error) => screen.set_message(format!("{}: {error}", path.display())),
                 }

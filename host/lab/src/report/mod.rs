@@ -42,7 +42,7 @@ pub fn write(report: &LabReport, directory: &Path) -> Result<PathBuf, WriteError
     files::create_directory(directory).map_err(failed(directory))?;
     for (name, content) in FILES.iter().zip(render(report)) {
         let path = directory.join(name);
-        files::replace(&path, content.as_bytes(), Access::Everybody).map_err(failed(&path))?;
+        files::replace(&path, content.as_bytes(), Access::Everyone).map_err(failed(&path))?;
     }
     Ok(directory.join(PAGE))
 }

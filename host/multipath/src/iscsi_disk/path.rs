@@ -361,7 +361,7 @@ impl Task {
     /// What is sent in the first half of a command's time, and is not acknowledged in the second, is not sent again by the
     /// kernel: not even when this process is stopped, and cannot end the session.
     fn limit(&self, session: &Session) -> Result<(), SessionError> {
-        self.lifetime.map_or(Ok(()), |lifetime| session.give_up_after(lifetime / 2))
+        self.lifetime.map_or(Ok(()), |lifetime| session.set_user_timeout(lifetime / 2))
     }
 
     fn submit(

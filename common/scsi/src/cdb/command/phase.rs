@@ -1,6 +1,6 @@
 //! Which way a command's data go, and how many bytes.
 
-use super::command::{ByteCheck, Command};
+use super::{ByteCheck, Command};
 use types::LBA_BYTES;
 
 /// The data phase of a command, as its CDB fixes it.

@@ -1,8 +1,8 @@
 //! PERSISTENT RESERVE IN data (SPC-4 6.15), and their readers for the initiator.
 
-use super::state::{Registration, Reservations};
-use super::types::{InAction, ReservationType};
+use super::{Registration, Reservations};
 use crate::be::{get_u32, get_u64};
+use crate::persistent_reservation::types::{InAction, ReservationType};
 
 const HEADER_BYTES: usize = 8;
 /// R_HOLDER and ALL_TG_PT of a full status descriptor.

@@ -14,10 +14,10 @@
 //!
 //! All integers are big-endian, as everywhere in SCSI. A RESERVE(6) is not kept: a reset ends it.
 
-use super::nexus::NexusId;
-use super::state::{MAX_REGISTRATIONS, Registration, Reservation, Reservations};
-use super::types::ReservationType;
+use super::{MAX_REGISTRATIONS, Registration, Reservation, Reservations};
 use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::persistent_reservation::nexus::NexusId;
+use crate::persistent_reservation::types::ReservationType;
 use thiserror::Error;
 
 const MAGIC: &[u8; 8] = b"IBIDPRSV";

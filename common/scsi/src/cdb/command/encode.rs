@@ -1,8 +1,8 @@
 //! From a [`Command`] to the bytes of its CDB, for our initiator.
 
-use super::Cdb;
-use super::command::{CacheRange, CdbSize, Command, Transfer, Verification, WriteSame};
+use super::{CacheRange, CdbSize, Command, Transfer, Verification, WriteSame};
 use crate::be::{put, put_u24};
+use crate::cdb::Cdb;
 use types::Lba;
 
 /// A CDB in the making: bytes behind the opcode are zero until set.

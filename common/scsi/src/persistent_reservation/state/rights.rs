@@ -1,9 +1,9 @@
 //! Which commands a reservation lets through (SPC-4 table 65, SBC-4 table 13, SPC-2 tables 9 and 10), and RESERVE and
 //! RELEASE of old.
 
-use super::nexus::NexusId;
-use super::state::{Refusal, Reservations};
+use super::{Refusal, Reservations};
 use crate::cdb::Command;
+use crate::persistent_reservation::nexus::NexusId;
 use thiserror::Error;
 
 /// The command ends with status RESERVATION CONFLICT.

@@ -1,6 +1,6 @@
 //! EXTENDED COPY parameter lists for our initiator.
 
-use super::list::{
+use super::{
     CSCD_BYTES, CopyList, Cscd, DESIGNATOR_AT, DESIGNATOR_MAX_BYTES, LIST_HEADER_BYTES, ListIdUsage, SEGMENT_BYTES,
     SEGMENT_LENGTH, Segment, TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION,
 };

@@ -1,10 +1,10 @@
 //! The actions that take a reservation from one nexus and give it to another: PREEMPT, PREEMPT AND ABORT, REGISTER AND
 //! MOVE.
 
-use super::list::{MoveParameters, OutParameters};
-use super::nexus::NexusId;
-use super::state::{MAX_REGISTRATIONS, Outcome, Refusal, Reservation, Reservations};
-use super::types::ReservationType;
+use super::{MAX_REGISTRATIONS, Outcome, Refusal, Reservation, Reservations};
+use crate::persistent_reservation::list::{MoveParameters, OutParameters};
+use crate::persistent_reservation::nexus::NexusId;
+use crate::persistent_reservation::types::ReservationType;
 use crate::sense::{Sense, asc};
 
 /// Where SERVICE ACTION RESERVATION KEY stands in the parameter lists.
