@@ -4,12 +4,17 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
+mod codec;
 mod geometry;
+mod location;
+mod manifest;
 mod summary;
 mod superblock;
 mod writer;
 
 pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
+pub use location::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, PageLocation};
+pub use manifest::{Manifest, ManifestSegment, ManifestVolume, encode_manifest, manifest_value_bytes};
 pub use summary::{SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 pub use superblock::{
     LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,

@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::lost::{Lost, unreadable};
-use crate::machine::{Core, Frozen, Scrubbed, read_located};
+use crate::machine::{Core, PinnedCheckpoint, PinnedSegment, read_page_at};
 use crate::service::{Census, Damage, FamilySpace, Health, OpError, Owner};
 use fsck::{Checkpoint, FsckFindings};
 use ondisk::{
@@ -104,15 +104,15 @@ impl Shared {
     }
 
     /// Takes a checkpoint of what is now. `None` when the engine ends or has stopped.
-    fn checkpoint(&self) -> Option<Frozen> {
+    fn checkpoint(&self) -> Option<PinnedCheckpoint> {
         self.checkpoint_while(&|| !self.is_ending())
     }
 
     /// The same, and `None` when there is no more time for it. Then it is still taken, and nobody waits.
-    fn checkpoint_while(&self, has_time: &dyn Fn() -> bool) -> Option<Frozen> {
+    fn checkpoint_while(&self, has_time: &dyn Fn() -> bool) -> Option<PinnedCheckpoint> {
         let wanted = self.locked(Core::request_checkpoint);
         loop {
-            let frozen = self.locked(|core| (core.checkpoints() >= wanted).then(|| core.frozen()));
+            let frozen = self.locked(|core| (core.checkpoints() >= wanted).then(|| core.pin_checkpoint()));
             if frozen.is_some() {
                 return frozen;
             }
@@ -204,7 +204,7 @@ impl Shared {
             if self.is_ending() {
                 return None;
             }
-            let Some(scrubbed) = self.locked(|core| core.scrubbed(segment)) else { continue };
+            let Some(scrubbed) = self.locked(|core| core.pin_segment(segment)) else { continue };
             let contents = self.read_segment(&scrubbed, pace)?;
             if contents.broken.is_some() || !suspects_in(&contents).is_empty() {
                 suspects.push(segment);
@@ -229,12 +229,12 @@ impl Shared {
     }
 
     /// Reads a segment while nothing is written to it. `None` when there was no such moment, or nothing is in it any more.
-    fn read_quietly(&self, segment: u32, pace: u64) -> Option<(Scrubbed, Contents)> {
+    fn read_quietly(&self, segment: u32, pace: u64) -> Option<(PinnedSegment, Contents)> {
         for _ in 0..QUIET_TRIES {
-            let scrubbed = self.locked(|core| core.scrubbed(segment))?;
-            let before = self.locked(|core| core.instants_at_rest());
+            let scrubbed = self.locked(|core| core.pin_segment(segment))?;
+            let before = self.locked(|core| core.idle_freezes());
             let contents = self.read_segment(&scrubbed, pace)?;
-            let is_quiet = before.is_some() && before == self.locked(|core| core.instants_at_rest());
+            let is_quiet = before.is_some() && before == self.locked(|core| core.idle_freezes());
             // Of a segment of data, only the last chunk can still have been under way, and it is soon done.
             if (is_quiet && scrubbed.is_metadata) || (!scrubbed.is_metadata && contents.broken.is_none()) {
                 return Some((scrubbed, contents));
@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Reads a segment, all copies, at the pace. `None` when the engine ends.
-    fn read_segment(&self, scrubbed: &Scrubbed, pace: u64) -> Option<Contents> {
+    fn read_segment(&self, scrubbed: &PinnedSegment, pace: u64) -> Option<Contents> {
         let geometry = self.locked(|core| *core.geometry());
         let start = geometry.segment_start(scrubbed.segment);
         let twin = scrubbed.is_metadata.then(|| geometry.mirror_offset(start));
@@ -302,7 +302,7 @@ impl Shared {
     }
 
     fn superblocks_agree(&self) -> bool {
-        let newest = self.locked(|core| core.frozen()).superblock;
+        let newest = self.locked(|core| core.pin_checkpoint()).superblock;
         (0..SUPERBLOCK_COPIES).all(|copy| {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
             self.disk.read_at(superblock_offset(copy), &mut bytes).is_ok() && bytes == newest.encode(copy)
@@ -310,7 +310,13 @@ impl Shared {
     }
 
     /// Mends what can be mended, and tells the rest.
-    fn judge(&self, scrubbed: &Scrubbed, contents: &Contents, damage: &mut Vec<Damage>, lost: &mut FxHashSet<u64>) {
+    fn judge(
+        &self,
+        scrubbed: &PinnedSegment,
+        contents: &Contents,
+        damage: &mut Vec<Damage>,
+        lost: &mut FxHashSet<u64>,
+    ) {
         let start = self.locked(|core| core.geometry().segment_start(scrubbed.segment));
         if let Some(sector) = contents.broken {
             damage.push(Damage {
@@ -323,7 +329,7 @@ impl Shared {
         }
         for Suspect { entry, good } in suspects_in(contents) {
             let is_mended = self.with_slots_of(&entry, |core| {
-                !core.is_needed(scrubbed, &entry) || (scrubbed.is_metadata && core.renew(&entry, good.as_deref()))
+                !core.is_needed(scrubbed, &entry) || (scrubbed.is_metadata && core.rewrite(&entry, good.as_deref()))
             });
             if is_mended {
                 continue;
@@ -343,7 +349,7 @@ impl Shared {
     /// Asks the core with the slot in memory that says whether an entry is needed, where that can be read.
     fn with_slots_of<T>(&self, entry: &SummaryEntry, ask: impl Fn(&mut Core) -> T) -> T {
         loop {
-            let asked = self.locked(|core| match core.slots_of(entry) {
+            let asked = self.locked(|core| match core.missing_slot_page(entry) {
                 None => Ok(ask(core)),
                 Some(absent) => Err((absent, *core.geometry())),
             });
@@ -351,8 +357,8 @@ impl Shared {
                 Ok(answer) => return answer,
                 Err(absent) => absent,
             };
-            let Some(bytes) = read_located(&*self.disk, &geometry, located) else { return self.locked(&ask) };
-            let asked = self.locked(|core| core.take_in(page, located, &bytes).then(|| ask(core)));
+            let Some(bytes) = read_page_at(&*self.disk, &geometry, located) else { return self.locked(&ask) };
+            let asked = self.locked(|core| core.load_slot_page(page, located, &bytes).then(|| ask(core)));
             if let Some(answer) = asked {
                 return answer;
             }
@@ -360,7 +366,7 @@ impl Shared {
     }
 
     /// Says which blocks of which volumes are lost.
-    fn name_volumes(&self, frozen: &Frozen, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
+    fn name_volumes(&self, frozen: &PinnedCheckpoint, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
         if lost.is_empty() {
             return;
         }

@@ -1,22 +1,22 @@
-//! A batch of dirty blocks on its way through reduction.
+//! A batch of dirty blocks in the reduction pipeline.
 
-use super::unit::StoredUnit;
+use super::group::StoredGroup;
 use blockmap::SlotId;
 use smallvec::SmallVec;
 
-/// A block that may be equal to a stored one.
+/// A dirty block and a stored block that may hold the same bytes.
 pub(crate) struct Pair {
-    pub(crate) name: SlotId,
+    pub(crate) id: SlotId,
     pub(crate) fingerprint: u128,
     pub(crate) candidate: SlotId,
-    /// Where the candidate stood when it was compared.
-    pub(crate) compared: (StoredUnit, u8),
+    /// Where the candidate was stored when the comparison was requested, and its index there.
+    pub(crate) compared: (StoredGroup, u8),
 }
 
-/// A batch whose comparisons and units are being worked out.
+/// A batch that is being compared and compressed.
+#[derive(Default)]
 pub(crate) struct Batch {
-    /// The blocks that may be equal to stored ones.
     pub(crate) pairs: Vec<Pair>,
-    /// The units: name and fingerprint of each block.
-    pub(crate) units: Vec<SmallVec<[(SlotId, u128); 1]>>,
+    /// The compression groups: id and fingerprint of each block.
+    pub(crate) groups: Vec<SmallVec<[(SlotId, u128); 1]>>,
 }

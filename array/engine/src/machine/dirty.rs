@@ -85,9 +85,17 @@ pub(crate) struct DirtyBlocks {
     unplaced: u64,
     unplaced_moved: u64,
     reducing: u64,
+    /// Writes of hosts, and segments relocated by the cleaner, since the array was opened.
+    writes: u64,
 }
 
 impl DirtyBlocks {
+    /// Returns a number for the blocks of one operation: they may be compressed together.
+    pub(crate) fn begin_write(&mut self) -> u64 {
+        self.writes += 1;
+        self.writes
+    }
+
     pub(crate) fn get(&self, name: SlotId) -> Option<&DirtyBlock> {
         self.blocks.get(&name)
     }

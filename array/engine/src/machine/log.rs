@@ -1,23 +1,83 @@
 //! The write-ahead log as the state machine sees it.
 
+use super::dispatcher::{Dispatcher, IoPurpose};
+use super::io::Io;
+use ondisk::{ArrayGeometry, LogPosition};
+use platform::Durability;
 use types::Lsn;
-use wal::{Chain, GroupBuilder, Ring};
+use wal::{Chain, GroupBuilder, LogOp, Ring};
 
-/// The log as far as the core knows it.
+/// The open group and the position of the log.
 pub(crate) struct Log {
-    pub(crate) builder: GroupBuilder,
+    builder: GroupBuilder,
     /// Records in the builder.
-    pub(crate) gathered: u64,
-    pub(crate) chain: Chain,
+    pending: u64,
+    chain: Chain,
     pub(crate) ring: Ring,
-    pub(crate) in_flight: bool,
-    /// Everything up to here is on stable storage.
+    in_flight: bool,
+    /// Everything up to this LSN is on stable storage.
     pub(crate) durable: Lsn,
 }
 
 impl Log {
-    /// The LSN of the last record that was sequenced.
+    /// Continues the log at `chain`, with nothing in flight.
+    pub(crate) fn new(chain: Chain, ring: Ring) -> Self {
+        let durable = Lsn(chain.lsn.0.saturating_sub(1));
+        Self { builder: GroupBuilder::default(), pending: 0, chain, ring, in_flight: false, durable }
+    }
+
+    /// Returns the LSN of the last record that was sequenced.
     pub(crate) fn last(&self) -> Lsn {
-        Lsn(self.chain.lsn.0 + self.gathered - 1)
+        Lsn(self.chain.lsn.0 + self.pending - 1)
+    }
+
+    /// Returns the number of records in the open group.
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Adds a record to the open group.
+    pub(crate) fn push(&mut self, record: &[LogOp]) {
+        self.builder.push(record);
+        self.pending += 1;
+    }
+
+    /// True if the ring has space for the open group with a record of `bytes` more.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        self.ring.fits(self.builder.ring_bytes_with(bytes))
+    }
+
+    /// Writes the open group, unless it is empty or another group is in flight: the next group
+    /// starts when that one ends.
+    pub(crate) fn kick(&mut self, geometry: &ArrayGeometry, dispatcher: &mut Dispatcher) -> Result<(), &'static str> {
+        if self.in_flight || self.builder.is_empty() {
+            return Ok(());
+        }
+        let sequence = self.chain.sequence;
+        let group = self.builder.seal(&mut self.chain);
+        self.pending = 0;
+        let offset = self.ring.reserve(sequence, group.bytes).ok_or("log full: an admitted group does not fit")?;
+        self.in_flight = true;
+        let io =
+            Io::Write { offset: geometry.log_start() + offset, data: group.parts, durability: Durability::Durable };
+        dispatcher.start_io(io, IoPurpose::LogGroup { last: group.last_lsn });
+        Ok(())
+    }
+
+    /// The group in flight is on stable storage.
+    pub(crate) fn group_written(&mut self, last: Lsn) {
+        self.in_flight = false;
+        self.durable = last;
+    }
+
+    /// Returns the position after the last group that was sealed, for a superblock.
+    pub(crate) fn position(&self) -> LogPosition {
+        LogPosition {
+            head: self.ring.head(),
+            sequence: self.chain.sequence,
+            lsn: self.chain.lsn.0,
+            epoch: self.chain.epoch,
+            previous: self.chain.previous,
+        }
     }
 }

@@ -1,53 +1,60 @@
-//! The engine as a deterministic state machine: requests and completions of I/O go in, actions come out. No I/O, no clock, no
-//! threads, no chance: the same inputs in the same order give the same actions, so that a seed replays a failure exactly.
+//! The engine as a deterministic state machine: requests and ends of I/O go in, actions come out.
+//! No I/O, no clock, no threads, no randomness: the same inputs in the same order give the same
+//! actions, so that a seed replays a failure exactly.
 //!
-//! The way of a change: [`task`] claims its range ([`locks`]), has the map pages loaded that it touches, fetches bytes that it
-//! depends on, waits for room, and is then *sequenced*: it goes into the log's open group and, in the same step, into the map
-//! ([`apply`]). It is answered when the group is on stable storage. [`destage`] gives dirty blocks a place, [`checkpoint`]
-//! stores the map, [`recover`] reads it all back.
+//! ```text
+//! request ─▶ core ─▶ scheduler: lock the range
+//!                 ─▶ page loader: load the map pages that the step touches
+//!                 ─▶ space: admit the record
+//!                 ─▶ log: open group, and state: map, in the same step
+//!         ◀─ reply when the group is on stable storage
+//!
+//! background: destager (dirty blocks ─▶ segments), checkpointer (map ─▶ segments, superblock),
+//!             cleaner (segments ─▶ dirty blocks), page loader (drop queue)
+//! ```
+//!
+//! Each owner ([`scheduler`], [`dispatcher`], [`page_loader`], [`destager`], [`checkpointer`],
+//! [`space`]) has fields and methods of its own, and takes other owners as parameters. [`core`]
+//! joins them.
 
-mod apply;
-mod audit;
+mod backpressure;
 mod batch;
-mod check;
-mod checkpoint;
-mod clean;
-mod codec;
+mod checkpointer;
+mod cleaner;
 mod core;
 mod dedup;
-mod destage;
+mod destager;
 mod dirty;
+mod dispatcher;
 mod error;
-mod grow;
+mod group;
 mod io;
-mod load;
-mod located;
 mod locks;
 mod log;
-mod manifest;
 mod options;
+mod page_loader;
 mod plan;
 mod pool;
+mod ranges;
 mod read;
-mod recover;
-mod room;
+mod report;
+mod scheduler;
 mod scrub;
+mod space;
 mod span;
+mod state;
 mod steps;
 mod task;
-mod unit;
-mod validate;
 mod volume;
 mod work;
 
-pub use audit::Usage;
 pub use core::Core;
 pub use error::{AuditError, CreateError, RecoverError};
 pub(crate) use io::perform;
 pub use io::{Action, Io, IoId, TaskId};
 pub use options::Options;
 pub use plan::ReadPlan;
-pub(crate) use read::read_located;
-pub use recover::Recovery;
-pub(crate) use scrub::{Frozen, Scrubbed};
+pub(crate) use read::read_page_at;
+pub use report::{Recovery, Usage};
+pub(crate) use scrub::{PinnedCheckpoint, PinnedSegment};
 pub use work::{Work, WorkDone, WorkId};

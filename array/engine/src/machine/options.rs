@@ -1,6 +1,6 @@
 //! What may be set each time that an array is opened, and how its memory is shared out.
 
-use blockmap::SlotBytes;
+use blockmap::{SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes};
 use ondisk::ArrayGeometry;
 use types::BLOCK_BYTES;
 
@@ -11,6 +11,9 @@ const SLOT_BYTES: u64 = size_of::<SlotBytes>() as u64;
 const MAX_DIRTY_BYTES: u64 = 96 << 20;
 /// The most bytes of metadata that a checkpoint stores at one instant, in a large array.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
+
+/// Free slots to keep in memory, beside those for dirty blocks.
+const MIN_FREE_SLOTS: u64 = 1024;
 
 /// What may be set each time that an array is opened.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +65,21 @@ impl Options {
         let cache_bytes = shared / 8;
         let page_budget = memory - dirty_limit - metadata_limit - index_bytes - cache_bytes;
         Self { write_cache: false, dirty_limit, metadata_limit, page_budget, index_bytes, cache_bytes }
+    }
+
+    /// Returns the bytes of changed metadata at which a checkpoint is due. Changes stop at twice
+    /// as much until it is complete.
+    pub(crate) fn metadata_budget(&self, geometry: &ArrayGeometry) -> u64 {
+        let segments = u64::from(geometry.segments());
+        let most = self.metadata_limit.min(segments * geometry.segment_bytes / 32);
+        (geometry.capacity / 256).max(geometry.segment_bytes / 2).min(most)
+    }
+
+    /// Returns the number of free slots to keep in memory: as many as may be allocated before the
+    /// next tick. Their pages, each at least a sixteenth free, take at most half of the budget.
+    pub(crate) fn free_slots_target(&self) -> u64 {
+        let most = self.page_budget / 2 / SLOT_PAGE_BYTES as u64 * (SLOTS_PER_PAGE as u64 / 16);
+        (2 * self.dirty_limit / BLOCK_BYTES + MIN_FREE_SLOTS).min(most)
     }
 
     /// How much of the page budget the slot table and the map may keep, when they take so many bytes. A leaf of the map and a page of the

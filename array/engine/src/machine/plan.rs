@@ -3,11 +3,11 @@
 //! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
 //! that a plan names keep their bytes.
 
+use super::group::{GroupCache, GroupError, StoredGroup, block};
 use super::span::Spans;
-use super::unit::{StoredUnit, UnitCache, UnitError, block};
 use crate::service::{OpError, Reply, Tag};
 use bytes::{Bytes, BytesMut};
-use platform::{Disk, DiskError};
+use platform::{Disk, DiskError, Durability};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba};
@@ -36,10 +36,10 @@ pub(crate) enum Part {
     Damaged,
     /// Blocks on the drive, as they are.
     Disk(Run),
-    /// Blocks of a compressed unit.
-    Unit {
-        /// The unit.
-        unit: StoredUnit,
+    /// Blocks of a compressed group.
+    Group {
+        /// The group.
+        group: StoredGroup,
         /// The first block in it that is meant.
         first: u8,
         /// How many.
@@ -47,8 +47,8 @@ pub(crate) enum Part {
     },
     /// A block on the drive with some of its 512-byte sectors newer in memory.
     Patched {
-        /// The unit of the block below.
-        unit: StoredUnit,
+        /// The group of the block below.
+        group: StoredGroup,
         /// Its place there.
         index: u8,
         /// The newer bytes, 4 KiB of which those in `mask` count.
@@ -75,12 +75,12 @@ pub struct ReadPlan {
     tag: Tag,
     range: BlockRange,
     pieces: SmallVec<[Piece; 1]>,
-    cache: Arc<UnitCache>,
+    cache: Arc<GroupCache>,
     _pin: Arc<()>,
 }
 
 impl ReadPlan {
-    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<UnitCache>, pin: Arc<()>) -> Self {
+    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<GroupCache>, pin: Arc<()>) -> Self {
         Self { tag, range, pieces: SmallVec::new(), cache, _pin: pin }
     }
 
@@ -106,10 +106,10 @@ impl ReadPlan {
             return;
         }
         if let (
-            Some(Piece { part: Part::Unit { unit, first, blocks }, length: grown, .. }),
-            Part::Unit { unit: next, first: index, .. },
+            Some(Piece { part: Part::Group { group, first, blocks }, length: grown, .. }),
+            Part::Group { group: next, first: index, .. },
         ) = (self.pieces.last_mut(), &part)
-            && unit == next
+            && group == next
             && *first + *blocks == *index
         {
             *blocks += 1;
@@ -136,12 +136,17 @@ impl ReadPlan {
         self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
     }
 
+    /// Executes the plan if it needs no drive.
+    pub(crate) fn execute_in_memory(&self) -> Option<Result<Reply, OpError>> {
+        self.is_in_memory().then(|| self.execute(&NoDisk))
+    }
+
     /// Asks the drive for what the plan will have to read, and waits for nothing.
     pub(crate) fn ask_ahead(&self, disk: &dyn Disk) {
         let place = |piece: &Piece| match &piece.part {
             Part::Disk(run) => Some((run.offset, (run.crcs.len() * BLOCK_LEN) as u64)),
-            Part::Unit { unit, .. } | Part::Patched { unit, .. } if !self.cache.holds(unit) => {
-                Some((unit.offset, unit.bytes() as u64))
+            Part::Group { group, .. } | Part::Patched { group, .. } if !self.cache.holds(group) => {
+                Some((group.offset, group.bytes() as u64))
             }
             _ => None,
         };
@@ -168,21 +173,21 @@ impl ReadPlan {
         if let [piece] = self.pieces.as_slice() {
             match &piece.part {
                 Part::Memory(bytes) => return Ok(Some(bytes.slice(piece.skip..piece.skip + total))),
-                Part::Unit { unit, first, .. } => {
-                    return match unit.load(&self.cache, read) {
+                Part::Group { group, first, .. } => {
+                    return match group.load(&self.cache, read) {
                         Ok(blocks) => {
                             let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                             Ok(Some(blocks.slice(from..from + total)))
                         }
-                        Err(UnitError::WouldBlock) => Ok(None),
-                        Err(UnitError::Medium) => Err(self.medium_error(0)),
+                        Err(GroupError::WouldBlock) => Ok(None),
+                        Err(GroupError::Medium) => Err(self.medium_error(0)),
                     };
                 }
                 Part::Word(0) if total <= ZEROS.len() => return Ok(Some(Bytes::from_static(&ZEROS).slice(..total))),
                 _ => {}
             }
         }
-        let Some(spans) = Spans::read(self.units_to_read(), read) else { return Ok(None) };
+        let Some(spans) = Spans::read(self.groups_to_read(), read) else { return Ok(None) };
         let read = |offset: u64, buffer: &mut [u8]| {
             if spans.copy_to(offset, buffer) { Ok(true) } else { read(offset, buffer) }
         };
@@ -196,12 +201,12 @@ impl ReadPlan {
     }
 
     /// The units of the plan that are not in memory.
-    fn units_to_read(&self) -> impl Iterator<Item = StoredUnit> + '_ {
-        let unit = |piece: &Piece| match &piece.part {
-            Part::Unit { unit, .. } | Part::Patched { unit, .. } => Some(*unit),
+    fn groups_to_read(&self) -> impl Iterator<Item = StoredGroup> + '_ {
+        let group = |piece: &Piece| match &piece.part {
+            Part::Group { group, .. } | Part::Patched { group, .. } => Some(*group),
             _ => None,
         };
-        self.pieces.iter().filter_map(unit).filter(|unit| !self.cache.holds(unit))
+        self.pieces.iter().filter_map(group).filter(|group| !self.cache.holds(group))
     }
 
     fn fill(
@@ -225,19 +230,19 @@ impl ReadPlan {
                 }
                 out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
             }
-            Part::Unit { unit, first, .. } => match unit.load(&self.cache, read) {
+            Part::Group { group, first, .. } => match group.load(&self.cache, read) {
                 Ok(blocks) => {
                     let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                     out.copy_from_slice(&blocks[from..from + piece.length]);
                 }
-                Err(UnitError::WouldBlock) => return Ok(false),
-                Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+                Err(GroupError::WouldBlock) => return Ok(false),
+                Err(GroupError::Medium) => return Err(self.medium_error(piece.at)),
             },
-            Part::Patched { unit, index, newer, mask } => {
-                let blocks = match unit.load(&self.cache, read) {
+            Part::Patched { group, index, newer, mask } => {
+                let blocks = match group.load(&self.cache, read) {
                     Ok(blocks) => blocks,
-                    Err(UnitError::WouldBlock) => return Ok(false),
-                    Err(UnitError::Medium) => return Err(self.medium_error(piece.at)),
+                    Err(GroupError::WouldBlock) => return Ok(false),
+                    Err(GroupError::Medium) => return Err(self.medium_error(piece.at)),
                 };
                 let mut whole = BytesMut::from(&block(&blocks, *index)[..]);
                 patch(&mut whole, newer, *mask);
@@ -279,9 +284,9 @@ impl ReadPlan {
 }
 
 impl Run {
-    /// A unit that is a block as it is.
-    pub(crate) fn new(unit: &StoredUnit) -> Self {
-        Self { offset: unit.offset, crcs: SmallVec::from_slice(&[unit.crc]) }
+    /// A group that is a block as it is.
+    pub(crate) fn new(group: &StoredGroup) -> Self {
+        Self { offset: group.offset, crcs: SmallVec::from_slice(&[group.crc]) }
     }
 }
 
@@ -290,5 +295,26 @@ pub(crate) fn patch(block: &mut [u8], newer: &[u8], mask: u8) {
     for sector in (0..LBAS_PER_BLOCK as usize).filter(|sector| mask & (1 << sector) != 0) {
         let range = sector * LBA_LEN..(sector + 1) * LBA_LEN;
         block[range.clone()].copy_from_slice(&newer[range]);
+    }
+}
+
+/// A drive for plans that need none: every read fails.
+struct NoDisk;
+
+impl Disk for NoDisk {
+    fn size(&self) -> u64 {
+        0
+    }
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), DiskError> {
+        Err(DiskError::Io("plan in memory read from the drive".into()))
+    }
+    fn write_at(&self, _: u64, _: &[&[u8]], _: Durability) -> Result<(), DiskError> {
+        Err(DiskError::Io("plan wrote to the drive".into()))
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+    fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
+        Err(DiskError::Full)
     }
 }

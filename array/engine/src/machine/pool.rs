@@ -1,7 +1,7 @@
 //! The pool: which segments are free, open, sealed or dying, and how much of each is alive.
 
 use blockmap::SlotPlace;
-use ondisk::{ArrayGeometry, SegmentFill};
+use ondisk::SegmentFill;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -39,13 +39,15 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// A segment that holds nothing.
+    pub(crate) const FREE: Self =
+        Self { kind: Kind::Data, phase: Phase::Free, live: 0, usage: 0, sectors: 0, summary: None };
+
     /// Sealed, and nothing references it.
     fn is_dead(&self) -> bool {
         self.phase == Phase::Sealed && self.live == 0
     }
 }
-
-const FREE: Segment = Segment { kind: Kind::Data, phase: Phase::Free, live: 0, usage: 0, sectors: 0, summary: None };
 
 /// All segments of the array.
 pub(crate) struct Pool {
@@ -74,10 +76,6 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(geometry: &ArrayGeometry) -> Self {
-        Self::restore(vec![FREE; geometry.segments() as usize], 1)
-    }
-
     /// The pool as a manifest has it.
     pub(crate) fn restore(segments: Vec<Segment>, next_usage: u64) -> Self {
         let unallocated =
@@ -112,7 +110,7 @@ impl Pool {
     /// Takes in new segments, up to so many. They are not used yet.
     pub(crate) fn grow(&mut self, segments: u32) {
         self.grown.extend(self.segments.len() as u32..segments);
-        self.segments.resize(segments as usize, FREE);
+        self.segments.resize(segments as usize, Segment::FREE);
     }
 
     /// The checkpoint that new segments came with counts.
@@ -195,12 +193,12 @@ impl Pool {
         let segment = self.ready.pop_front()?;
         let usage = self.next_usage;
         self.next_usage += 1;
-        self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, ..FREE };
+        self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, ..Segment::FREE };
         Some(SegmentFill { segment, usage, sectors: 0, summary: None })
     }
 
     /// Notes how far an open segment is filled.
-    pub(crate) fn note(&mut self, fill: SegmentFill) {
+    pub(crate) fn set_fill(&mut self, fill: SegmentFill) {
         let segment = &mut self.segments[fill.segment as usize];
         assert!(segment.phase == Phase::Open && segment.usage == fill.usage);
         segment.sectors = fill.sectors;
@@ -209,7 +207,7 @@ impl Pool {
 
     /// Ends the filling of a segment.
     pub(crate) fn seal(&mut self, fill: SegmentFill) {
-        self.note(fill);
+        self.set_fill(fill);
         self.change(fill.segment, |state| state.phase = Phase::Sealed);
     }
 
@@ -243,7 +241,7 @@ impl Pool {
     }
 
     /// At the instant of a checkpoint: sealed segments that hold nothing begin to die.
-    pub(crate) fn doom(&mut self) {
+    pub(crate) fn mark_dying(&mut self) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             if segment.is_dead() {
                 segment.phase = Phase::Dying;
@@ -269,7 +267,7 @@ impl Pool {
         while self.pinned.front_mut().is_some_and(|(pin, _)| Arc::get_mut(pin).is_some()) {
             let Some((_, segments)) = self.pinned.pop_front() else { return };
             for segment in segments {
-                self.segments[segment as usize] = FREE;
+                self.segments[segment as usize] = Segment::FREE;
                 self.ready.push_back(segment);
             }
         }

@@ -1,18 +1,19 @@
-//! Reads of checkpoint metadata, each checked against its checksum.
+//! Reads of superblocks and of checkpoint metadata, checked against their checksums.
 
 use super::error::RecoverError;
-use super::located::Located;
-use super::manifest::{self, Manifest};
-use blockmap::SLOT_PAGE_BYTES;
+use blockmap::{Page, SLOT_PAGE_BYTES, Slot};
 use bytes::Bytes;
-use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
+use ondisk::{
+    ArrayGeometry, Manifest, PageLocation, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock,
+    superblock_offset,
+};
 use platform::{Disk, DiskError};
 
+/// Reads all copies of the superblock. A copy that cannot be read is zeros: the quorum decides.
 pub(crate) fn read_superblocks(disk: &dyn Disk) -> Result<[Vec<u8>; SUPERBLOCK_COPIES], DiskError> {
     let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
     for (copy, bytes) in copies.iter_mut().enumerate() {
         bytes.resize(SUPERBLOCK_BYTES, 0);
-        // A copy that cannot be read is one that does not count; the quorum decides.
         if disk.read_at(superblock_offset(copy), bytes).is_err() {
             bytes.fill(0);
         }
@@ -20,6 +21,7 @@ pub(crate) fn read_superblocks(disk: &dyn Disk) -> Result<[Vec<u8>; SUPERBLOCK_C
     Ok(copies)
 }
 
+/// Reads the manifest that a superblock names.
 pub(crate) fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<Manifest, RecoverError> {
     let damaged = RecoverError::Damaged("the manifest");
     let mut all = Vec::new();
@@ -28,11 +30,11 @@ pub(crate) fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<
         let bytes = read_metadata(disk, &superblock.geometry, offset, run.bytes() as usize, run.crc());
         all.extend_from_slice(&bytes.ok_or(damaged.clone())?);
     }
-    let manifest = manifest::decode(all.into()).ok_or(damaged.clone())?;
+    let manifest = Manifest::decode(all.into()).ok_or(damaged.clone())?;
     if manifest.segments.len() == superblock.geometry.segments() as usize { Ok(manifest) } else { Err(damaged) }
 }
 
-/// Metadata with that checksum, from the one of its two copies that is sound.
+/// Reads metadata with a known checksum, from whichever of the two copies is intact.
 pub(crate) fn read_metadata(
     disk: &dyn Disk,
     geometry: &ArrayGeometry,
@@ -47,11 +49,19 @@ pub(crate) fn read_metadata(
     })
 }
 
-/// Reads a page of the slot table or of its directory, and checks it.
-pub(crate) fn read_located(disk: &dyn Disk, geometry: &ArrayGeometry, located: Located) -> Option<Bytes> {
-    if located.segment >= geometry.segments() || located.sector >= geometry.segment_sectors() {
+/// Reads a page of the slot table or of its directory.
+pub(crate) fn read_page_at(disk: &dyn Disk, geometry: &ArrayGeometry, location: PageLocation) -> Option<Bytes> {
+    if location.segment >= geometry.segments() || location.sector >= geometry.segment_sectors() {
         return None;
     }
-    let offset = geometry.sector_start(located.segment, located.sector);
-    read_metadata(disk, geometry, offset, SLOT_PAGE_BYTES, located.crc)
+    let offset = geometry.sector_start(location.segment, location.sector);
+    read_metadata(disk, geometry, offset, SLOT_PAGE_BYTES, location.crc)
+}
+
+/// Reads the map page that a slot names.
+pub(crate) fn read_map_page(disk: &dyn Disk, geometry: &ArrayGeometry, slot: &Slot) -> Option<Page> {
+    let place = slot.place?;
+    let offset = geometry.sector_start(place.segment, u32::from(place.sector));
+    let bytes = usize::from(place.sectors) * SECTOR_BYTES as usize;
+    Page::decode(&read_metadata(disk, geometry, offset, bytes, slot.crc)?)
 }

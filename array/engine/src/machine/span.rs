@@ -1,6 +1,6 @@
 //! Neighbours on the drive are read together: a read of many small units asks the drive once for those that stand side by side.
 
-use super::unit::StoredUnit;
+use super::group::StoredGroup;
 use platform::DiskError;
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ impl Spans {
     /// Reads the stretches in which at least two of `units` stand. `None` when that would have to wait. A stretch that cannot be read is
     /// left out: its units are then read one by one, and only what is really damaged is told to be.
     pub(crate) fn read(
-        units: impl Iterator<Item = StoredUnit>,
+        units: impl Iterator<Item = StoredGroup>,
         read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
     ) -> Option<Self> {
         let mut spans = Self::default();
@@ -43,7 +43,7 @@ impl Spans {
 }
 
 /// Where at least two units stand side by side, in the order of the drive.
-fn stretches(units: impl Iterator<Item = StoredUnit>) -> SmallVec<[(u64, u64); 4]> {
+fn stretches(units: impl Iterator<Item = StoredGroup>) -> SmallVec<[(u64, u64); 4]> {
     let mut places: SmallVec<[(u64, u64); 16]> =
         units.map(|unit| (unit.offset, unit.offset + unit.bytes() as u64)).collect();
     places.sort_unstable();
@@ -64,15 +64,15 @@ fn stretches(units: impl Iterator<Item = StoredUnit>) -> SmallVec<[(u64, u64); 4
 mod tests {
     use super::*;
 
-    fn unit(offset: u64, sectors: u8) -> StoredUnit {
-        StoredUnit { offset, usage: 1, sectors, blocks: 1, crc: 0 }
+    fn unit(offset: u64, sectors: u8) -> StoredGroup {
+        StoredGroup { offset, usage: 1, sectors, blocks: 1, crc: 0 }
     }
 
     #[test]
     fn neighbours_are_one_stretch_and_loners_none() {
         let units = [unit(1 << 30, 2), unit(9216, 4), unit(4096, 8), unit(4096, 8), unit(1 << 20, 1)];
         assert_eq!(stretches(units.into_iter())[..], [(4096, 11264)]);
-        let long: Vec<StoredUnit> = (0..1024).map(|at| unit(at * 2048, 4)).collect();
+        let long: Vec<StoredGroup> = (0..1024).map(|at| unit(at * 2048, 4)).collect();
         assert_eq!(stretches(long.into_iter())[..], [(0, MAX_SPAN), (MAX_SPAN, 2 * MAX_SPAN)]);
     }
 

@@ -7,21 +7,21 @@ use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::LogOp;
 
 /// Blocks that a copy shares per step where its ends do not stand at the same place of a leaf: 32 MiB.
-pub(super) const COPY_STEP_BLOCKS: u64 = (32 << 20) / LBA_BYTES;
+pub(crate) const COPY_STEP_BLOCKS: u64 = (32 << 20) / LBA_BYTES;
 /// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
-pub(super) const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / LBA_BYTES;
+pub(crate) const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / LBA_BYTES;
 /// Ranges of an UNMAP that are one step: what a step needs in memory, and what it changes, has a bound.
-pub(super) const UNMAP_STEP_RANGES: usize = 32;
+pub(crate) const UNMAP_STEP_RANGES: usize = 32;
 
 /// One step of a copy: a middle of whole 4 KiB blocks whose references are copied, and edges whose bytes are.
-pub(super) struct CopyStep {
-    pub(super) blocks: u64,
-    pub(super) middle: Option<(BlockRange, Lba)>,
-    pub(super) edges: SmallVec<[(BlockRange, Lba); 2]>,
+pub(crate) struct CopyStep {
+    pub(crate) blocks: u64,
+    pub(crate) middle: Option<(BlockRange, Lba)>,
+    pub(crate) edges: SmallVec<[(BlockRange, Lba); 2]>,
 }
 
 /// The step after `done` blocks. Steps go in the direction in which a later one does not read what an earlier one has written.
-pub(super) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u64, data_step: u64) -> CopyStep {
+pub(crate) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u64, data_step: u64) -> CopyStep {
     let (start, left) = (from.start().0, from.blocks() - done);
     let offset_in = |block: u64| start.abs_diff(to.0) % block;
     let is_backward = is_same_volume && to.0 > start;
@@ -49,12 +49,12 @@ pub(super) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u
 }
 
 impl CopyStep {
-    pub(super) fn data_from(&self) -> impl Iterator<Item = BlockRange> + '_ {
+    pub(crate) fn data_from(&self) -> impl Iterator<Item = BlockRange> + '_ {
         self.edges.iter().map(|(range, _)| *range)
     }
 
     /// The middle first: the edges are in memory already, and it may read where they go.
-    pub(super) fn record(&self, source: VolumeId, destination: VolumeId, fetched: SmallVec<[Bytes; 2]>) -> Vec<LogOp> {
+    pub(crate) fn record(&self, source: VolumeId, destination: VolumeId, fetched: SmallVec<[Bytes; 2]>) -> Vec<LogOp> {
         let middle = self.middle.map(|(from, to)| LogOp::Copy { source, from, destination, to });
         let edges =
             self.edges.iter().zip(fetched).map(|((_, to), data)| LogOp::Write { volume: destination, lba: *to, data });
@@ -63,6 +63,6 @@ impl CopyStep {
 }
 
 /// The ranges of an UNMAP that the step after `done` ranges unmaps.
-pub(super) fn unmap_step(ranges: &[BlockRange], done: u64) -> impl Iterator<Item = &BlockRange> {
+pub(crate) fn unmap_step(ranges: &[BlockRange], done: u64) -> impl Iterator<Item = &BlockRange> {
     ranges.iter().skip(done as usize).take(UNMAP_STEP_RANGES).filter(|range| !range.is_empty())
 }

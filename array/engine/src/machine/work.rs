@@ -1,9 +1,7 @@
 //! Work: what takes time on a processor, or reads the drive, and needs nothing of the core. The core asks for it as an
 //! [`Action`](super::io::Action); whoever has a thread to spare carries it out.
 
-use super::core::Core;
-use super::unit::{StoredUnit, UnitCache, block};
-use blockmap::SlotId;
+use super::group::{GroupCache, StoredGroup, block};
 use bytes::Bytes;
 use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, decode_summary, summary_bytes};
 use platform::Disk;
@@ -31,10 +29,10 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Reduction {
     /// Blocks, and the stored block that each may be equal to.
-    pub(crate) pairs: Vec<(Bytes, StoredUnit, u8)>,
+    pub(crate) pairs: Vec<(Bytes, StoredGroup, u8)>,
     /// Units of up to eight blocks, and how hard they are worked at.
-    pub(crate) units: Vec<(SmallVec<[Bytes; 1]>, Effort)>,
-    pub(crate) cache: Arc<UnitCache>,
+    pub(crate) groups: Vec<(SmallVec<[Bytes; 1]>, Effort)>,
+    pub(crate) cache: Arc<GroupCache>,
     /// Keeps the segments of the pairs from being reused.
     pub(crate) _pin: Arc<()>,
 }
@@ -45,7 +43,7 @@ pub(crate) enum Effort {
     /// LZ4: somebody may be waiting.
     Quick,
     /// LZ4, and zstd where that got little out of a whole unit: nobody waits.
-    Calm,
+    Relaxed,
     /// zstd: the data has not been written for long.
     Cold,
 }
@@ -63,9 +61,9 @@ pub(crate) struct SummaryChain {
 
 /// A unit as it will stand on the drive.
 #[derive(Clone, Debug)]
-pub(crate) enum Packed {
+pub(crate) enum PackedGroup {
     /// Compressed: its bytes and their checksum.
-    Unit(Bytes, u32),
+    Compressed(Bytes, u32),
     /// As it is: the checksum of each block.
     Raw(Vec<u32>),
 }
@@ -77,7 +75,7 @@ pub struct WorkDone(pub(crate) Done);
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
     Fingerprints(Vec<u128>),
-    Reduced { equal: Vec<bool>, units: Vec<Packed> },
+    Reduced { equal: Vec<bool>, groups: Vec<PackedGroup> },
     Summaries(Vec<SummaryEntry>),
 }
 
@@ -114,25 +112,25 @@ thread_local! {
 impl Reduction {
     fn perform(&self, disk: &dyn Disk) -> Done {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
-        let is_equal = |(new, unit, index): &(Bytes, StoredUnit, u8)| {
+        let is_equal = |(new, unit, index): &(Bytes, StoredGroup, u8)| {
             unit.load(&self.cache, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
         };
         let equal = self.pairs.iter().map(is_equal).collect();
-        let units = SCRATCH.with_borrow_mut(|scratch| {
-            self.units.iter().map(|(blocks, effort)| pack(blocks, *effort, scratch)).collect()
+        let groups = SCRATCH.with_borrow_mut(|scratch| {
+            self.groups.iter().map(|(blocks, effort)| pack(blocks, *effort, scratch)).collect()
         });
-        Done::Reduced { equal, units }
+        Done::Reduced { equal, groups }
     }
 }
 
 /// What LZ4 takes to half is good enough: zstd would gain less, and is slower to read.
 const GOOD_ENOUGH: usize = 2;
 
-fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
+fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> PackedGroup {
     let packed = match effort {
         Effort::Quick => reduction::pack(blocks, scratch),
         Effort::Cold => reduction::pack_dense(blocks, scratch),
-        Effort::Calm => reduction::pack(blocks, scratch).map(|quick| {
+        Effort::Relaxed => reduction::pack(blocks, scratch).map(|quick| {
             let is_good = quick.len() * GOOD_ENOUGH <= blocks.len() * reduction::BLOCK_LEN;
             if is_good || blocks.len() < reduction::MAX_GROUP_BLOCKS {
                 return quick;
@@ -143,9 +141,9 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> Packed {
     match packed {
         Some(bytes) => {
             let crc = crc_fast::crc32_iscsi(&bytes);
-            Packed::Unit(bytes, crc)
+            PackedGroup::Compressed(bytes, crc)
         }
-        None => Packed::Raw(blocks.iter().map(|block| crc_fast::crc32_iscsi(block)).collect()),
+        None => PackedGroup::Raw(blocks.iter().map(|block| crc_fast::crc32_iscsi(block)).collect()),
     }
 }
 
@@ -178,44 +176,5 @@ impl SummaryChain {
             return decode_summary(self.id, &short);
         }
         decode_summary(self.id, &read(bytes)?)
-    }
-}
-
-/// What work was asked for.
-pub(crate) enum WorkPurpose {
-    /// The fingerprints of these blocks.
-    Fingerprint(Vec<SlotId>),
-    /// The reduction of a batch.
-    Reduce(super::batch::Batch),
-    /// What a segment holds, for the index.
-    Rebuild,
-    /// What stands near a block that was found, for the neighbours.
-    Neighbours,
-}
-
-impl Core {
-    pub(crate) fn start_work(&mut self, work: Work, purpose: WorkPurpose) {
-        let id = self.next_io;
-        self.next_io += 1;
-        self.works.insert(id, purpose);
-        self.actions.push(super::io::Action::Work { id, work });
-    }
-
-    /// Work has ended. Unknown names are ignored (the core has stopped meanwhile).
-    pub fn worked(&mut self, id: WorkId, done: WorkDone) {
-        let Some(purpose) = self.works.remove(&id) else { return };
-        if self.stopped.is_some() {
-            return;
-        }
-        match (purpose, done.0) {
-            (WorkPurpose::Fingerprint(names), Done::Fingerprints(fingerprints)) => {
-                self.fingerprinted(names, fingerprints);
-            }
-            (WorkPurpose::Reduce(batch), Done::Reduced { equal, units }) => self.reduced(batch, &equal, units),
-            (WorkPurpose::Rebuild, Done::Summaries(entries)) => self.segment_indexed(&entries),
-            (WorkPurpose::Neighbours, Done::Summaries(entries)) => self.neighbours_read(&entries),
-            _ => return self.stop("work came back as other work"),
-        }
-        self.run_woken();
     }
 }

@@ -1,10 +1,15 @@
 //! Map and slot table beyond the memory for them: everything is answered, nothing piles up.
 
 use super::*;
-use crate::machine::{io::perform, pool};
-use crate::service::{Change, Op};
+use crate::machine::io::{Io, perform};
+use crate::machine::options::Options;
+use crate::machine::pool;
+use crate::service::{Change, Op, Tag};
+use bytes::Bytes;
+use ondisk::ArrayGeometry;
+use std::collections::{BTreeSet, VecDeque};
 use testing::MemoryDisk;
-use types::{BlockRange, Lba};
+use types::{BlockRange, Lba, VolumeId};
 
 const V: VolumeId = VolumeId(1);
 const W: VolumeId = VolumeId(2);
@@ -88,7 +93,7 @@ impl Rig {
                 self.core.io_done(id, perform(&self.disk, &io));
             }
         }
-        self.most = self.most.max(self.core.map.pages.bytes() + self.core.map.slots.loaded_page_bytes());
+        self.most = self.most.max(self.core.state.map.pages.bytes() + self.core.state.map.slots.loaded_page_bytes());
         true
     }
 
@@ -158,7 +163,7 @@ fn many_reads_at_once_wait_for_each_other_and_not_for_ever() {
 fn a_read_finds_its_pages_while_what_cannot_leave_takes_more_than_there_is() {
     let mut rig = Rig::written();
     for _ in 0..LEAVES * 256 {
-        rig.core.map.slots.allocate();
+        rig.core.state.map.slots.allocate();
     }
     rig.core.submit(Op::Read { volume: V, range: range(77 * LEAF, 8) }, 7);
     rig.until(1, 1);
@@ -179,17 +184,17 @@ fn what_a_deletion_has_to_drop_is_never_much_and_goes_on_after_a_restart() {
     rig.core.submit(Op::Change(vec![Change::DeleteVolume { volume: V }]), 7);
     let mut wanted = u64::MAX;
     while rig.core.checkpoints() < wanted {
-        if wanted == u64::MAX && rig.core.map.drops_len() > 500 {
+        if wanted == u64::MAX && rig.core.state.map.drops_len() > 500 {
             wanted = rig.core.request_checkpoint();
         }
         rig.go_on();
     }
-    let (core, _) = Core::recover(&rig.disk, Some(rig.core.options)).unwrap();
-    assert!(core.map.drops_len() > 100, "{}", core.map.drops_len());
-    assert!(core.map.slots.bytes() < 64 << 10, "{}", core.map.slots.bytes());
+    let (core, _) = Core::recover(&rig.disk, Some(rig.core.state.options)).unwrap();
+    assert!(core.state.map.drops_len() > 100, "{}", core.state.map.drops_len());
+    assert!(core.state.map.slots.bytes() < 64 << 10, "{}", core.state.map.slots.bytes());
     let mut most = 0;
-    while rig.core.map.drops_len() > 0 {
-        most = most.max(rig.core.map.drops_len());
+    while rig.core.state.map.drops_len() > 0 {
+        most = most.max(rig.core.state.map.drops_len());
         rig.go_on();
     }
     assert!(most < LEAVES as usize / 2, "{most} of {LEAVES} leaves wait");
@@ -216,9 +221,9 @@ fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
         rig.rest();
         rig.core.request_checkpoint();
         rig.rest();
-        pages.push(rig.core.map.slots.pages());
+        pages.push(rig.core.state.map.slots.pages());
     }
-    assert!(rig.core.map.slots.absent_pages() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
+    assert!(rig.core.state.map.slots.absent_pages() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
 }
 
 /// The slots that the cleaner asked for leave again while a checkpoint drains: it asks once more.
@@ -226,17 +231,18 @@ fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
 fn the_cleaner_moves_everything_although_slots_come_and_go() {
     let mut rig = Rig::written();
     let is_full = |segment: &pool::Segment| segment.kind == pool::Kind::Data && segment.live > 1000;
-    let victim = rig.core.pool.segments().iter().position(is_full).unwrap();
-    let mut bytes = vec![0; rig.core.pool.segments()[victim].sectors as usize * 512];
-    platform::Disk::read_at(&rig.disk, rig.core.geometry.segment_start(victim as u32), &mut bytes).unwrap();
-    rig.core.victim_read(victim as u32, Some(bytes.into()));
+    let victim = rig.core.space.pool.segments().iter().position(is_full).unwrap();
+    let mut bytes = vec![0; rig.core.space.pool.segments()[victim].sectors as usize * 512];
+    platform::Disk::read_at(&rig.disk, rig.core.state.geometry.segment_start(victim as u32), &mut bytes).unwrap();
+    let (space, mut cx) = rig.core.clean_parts();
+    space.victim_read(victim as u32, Some(bytes.into()), &mut cx);
     rig.core.tick();
-    assert!(!rig.core.loading.is_empty());
+    assert!(rig.core.loader.is_loading());
     // All that was asked for comes, and leaves again before the cleaner has its turn.
     while rig.step() {}
-    rig.core.shrink_pages();
+    rig.core.loader.evict_pages(&mut rig.core.state);
     rig.rest();
     rig.core.request_checkpoint();
     rig.rest();
-    assert_eq!(rig.core.pool.segments()[victim].live, 0);
+    assert_eq!(rig.core.space.pool.segments()[victim].live, 0);
 }

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::machine::io::perform;
+use crate::machine::options::Options;
 use crate::model::Model;
-use crate::service::{Change, Op};
+use crate::service::{Change, Op, Reply, Tag};
+use bytes::Bytes;
+use ondisk::ArrayGeometry;
 use platform::{Disk, Durability};
 use testing::{MemoryDisk, Rng};
-use types::{BlockRange, Lba};
+use types::{BlockRange, Lba, VolumeId};
 
 fn geometry() -> ArrayGeometry {
     ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 }.check().unwrap()
@@ -177,7 +180,7 @@ fn random_operations(seed: u64, page_budget: u64) {
     bench.restart();
     let mut most_away = 0;
     for step in 0..1200u64 {
-        most_away = most_away.max(bench.core.map.slots.absent_pages());
+        most_away = most_away.max(bench.core.state.map.slots.absent_pages());
         let volume = VolumeId(1 + next(2));
         let lba = next(SIZE);
         let most = if next(4) == 0 { 3000 } else { 60 };
@@ -233,7 +236,7 @@ fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
     bench.core.request_checkpoint();
     bench.settle(0);
     bench.restart();
-    assert!(bench.core.map.slots.absent_pages() > 0);
+    assert!(bench.core.state.map.slots.absent_pages() > 0);
     bench.both(Op::Copy { source: V1, from: range(800, 512 * 8), destination: V1, to: Lba(356 * 8) });
     bench.restart();
 }
@@ -244,12 +247,12 @@ fn a_copy_whose_map_is_damaged_names_a_block_of_its_source() {
     bench.both(Op::Write { volume: V1, lba: Lba(800), data: data(1, 8), fua: false });
     bench.core.request_checkpoint();
     bench.settle(0);
-    let blockmap::RefTarget::Page(root) = bench.core.volumes.get(&V1).unwrap().root.reference.target() else {
+    let blockmap::RefTarget::Page(root) = bench.core.state.volumes.get(&V1).unwrap().root.reference.target() else {
         panic!()
     };
-    let place = bench.core.map.slots.get(root).unwrap().place.unwrap();
-    let at = bench.core.geometry.sector_start(place.segment, u32::from(place.sector));
-    for copy in [at, bench.core.geometry.mirror_offset(at)] {
+    let place = bench.core.state.map.slots.get(root).unwrap().place.unwrap();
+    let at = bench.core.state.geometry.sector_start(place.segment, u32::from(place.sector));
+    for copy in [at, bench.core.state.geometry.mirror_offset(at)] {
         bench.disk.write_at(copy, &[&[0xEE; 512]], Durability::Durable).unwrap();
     }
     (bench.core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
@@ -315,7 +318,7 @@ fn answers(core: &mut Core) -> Vec<Tag> {
         _ => None,
     });
     let tags = tags.collect();
-    core.actions.extend(actions.into_iter().filter(|action| matches!(action, Action::Io { .. })));
+    core.dispatcher.requeue(actions.into_iter().filter(|action| matches!(action, Action::Io { .. })));
     tags
 }
 

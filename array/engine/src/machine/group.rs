@@ -15,7 +15,7 @@ const ENTRY_BYTES: u64 = 96;
 
 /// A unit on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredUnit {
+pub(crate) struct StoredGroup {
     /// First byte on the drive.
     pub(crate) offset: u64,
     /// Which use of its segment: with the offset, a name that no other content has while the array is open.
@@ -27,14 +27,14 @@ pub(crate) struct StoredUnit {
 
 /// Why a unit could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnitError {
+pub(crate) enum GroupError {
     /// The drive failed, or the bytes are not those that were written.
     Medium,
     /// It would have to be waited for.
     WouldBlock,
 }
 
-impl StoredUnit {
+impl StoredGroup {
     /// The unit that a slot's place names. `usage` is that of its segment.
     pub(crate) fn new(geometry: &ArrayGeometry, slot: &Slot, place: SlotPlace, usage: u64) -> Self {
         let offset = geometry.sector_start(place.segment, u32::from(place.sector));
@@ -58,7 +58,7 @@ impl StoredUnit {
     }
 
     /// All blocks, from the cache or from the drive.
-    pub(crate) fn load(&self, cache: &UnitCache, read: &Read<'_>) -> Result<Bytes, UnitError> {
+    pub(crate) fn load(&self, cache: &GroupCache, read: &Read<'_>) -> Result<Bytes, GroupError> {
         let key = (self.offset, self.usage);
         if let Some(blocks) = cache.0.get(&key) {
             return Ok(blocks);
@@ -66,10 +66,10 @@ impl StoredUnit {
         let mut stored = vec![0; self.bytes()];
         match read(self.offset, &mut stored) {
             Ok(true) => {}
-            Ok(false) => return Err(UnitError::WouldBlock),
-            Err(_) => return Err(UnitError::Medium),
+            Ok(false) => return Err(GroupError::WouldBlock),
+            Err(_) => return Err(GroupError::Medium),
         }
-        let blocks = self.unpack(stored.into()).ok_or(UnitError::Medium)?;
+        let blocks = self.unpack(stored.into()).ok_or(GroupError::Medium)?;
         if self.is_packed() {
             cache.0.insert(key, blocks.clone());
         }
@@ -97,9 +97,9 @@ impl Weighter<(u64, u64), Bytes> for Weight {
 
 /// Units that were decompressed. What is read once does not drive out what is read often: the cache keeps newcomers apart until
 /// they are asked for again. Blocks that are stored as they are stay in the page cache of the system and never come here.
-pub(crate) struct UnitCache(Cache<(u64, u64), Bytes, Weight, FixedState>);
+pub(crate) struct GroupCache(Cache<(u64, u64), Bytes, Weight, FixedState>);
 
-impl UnitCache {
+impl GroupCache {
     /// A cache of at most so many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         let items = (bytes / BLOCK_BYTES).max(16) as usize;
@@ -109,7 +109,7 @@ impl UnitCache {
     }
 
     /// True when it holds that unit at present.
-    pub(crate) fn holds(&self, unit: &StoredUnit) -> bool {
+    pub(crate) fn holds(&self, unit: &StoredGroup) -> bool {
         self.0.contains_key(&(unit.offset, unit.usage))
     }
 
@@ -119,9 +119,9 @@ impl UnitCache {
     }
 }
 
-impl std::fmt::Debug for UnitCache {
+impl std::fmt::Debug for GroupCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnitCache").field("bytes", &self.bytes()).finish()
+        f.debug_struct("GroupCache").field("bytes", &self.bytes()).finish()
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_cache_fills_to_its_size() {
-        let cache = UnitCache::new(4 << 20);
+        let cache = GroupCache::new(4 << 20);
         for unit in 0..4096 {
             cache.0.insert((unit * 5 * SECTOR_BYTES, 3), Bytes::from_static(&[0; 4096]));
         }

@@ -2,8 +2,9 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
+/// Appends the length in 32 bits, then the bytes. Keys and values are at most 1 MiB long.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.put_u32_le(bytes.len() as u32);
+    out.put_u32_le(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     out.put_slice(bytes);
 }
 

@@ -1,6 +1,7 @@
-//! What is wrong with a request before anything is done for it.
+//! Checks of a request before any of it is executed.
 
-use super::core::Core;
+use super::ArrayState;
+use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};
@@ -8,8 +9,8 @@ use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, Volume
 const MAX_KEY_BYTES: usize = 255;
 const MAX_VALUE_BYTES: usize = 1 << 20;
 
-impl Core {
-    /// The first thing that is wrong with a request, as things stand now.
+impl ArrayState {
+    /// Returns the first error of a request against the present state.
     pub(crate) fn validate(&self, op: &Op) -> Result<(), OpError> {
         match op {
             Op::Read { volume, range } => {
@@ -53,9 +54,15 @@ impl Core {
         }
     }
 
-    /// The longest payload of one record: a group must leave the ring room to go round.
+    /// Returns the longest payload of one record in bytes: a quarter of the log, so that the ring
+    /// always has space for the next group.
     pub(crate) fn max_payload(&self) -> u64 {
         MAX_TRANSFER_BYTES.min(self.geometry.log_bytes / 4)
+    }
+
+    /// Returns the blocks that one step of a copy may move as data: they go through the log.
+    pub(crate) fn copy_data_step(&self) -> u64 {
+        COPY_DATA_STEP_BLOCKS.min(self.max_payload() / LBA_BYTES / 2)
     }
 
     fn size(&self, volume: VolumeId) -> Result<u64, OpError> {
@@ -81,7 +88,7 @@ impl Core {
     }
 
     fn validate_changes(&self, changes: &[Change]) -> Result<(), OpError> {
-        // What the changes before have made of the volumes that they name.
+        // Volumes that earlier changes of this list created (true) or deleted (false).
         let mut made: BTreeMap<VolumeId, bool> = BTreeMap::new();
         let mut copied: BTreeSet<VolumeId> = BTreeSet::new();
         let mut payload = 0;
@@ -102,7 +109,7 @@ impl Core {
                 }
                 Change::ResizeVolume { volume, blocks } => {
                     check_size(*blocks)?;
-                    // The pages to cut would be those of a map that it does not have yet.
+                    // The pages to cut would be those of a map that the volume does not have yet.
                     if copied.contains(volume) {
                         return Err(OpError::Malformed("a volume is resized in the change that copies to it"));
                     }

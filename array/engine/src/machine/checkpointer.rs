@@ -1,0 +1,321 @@
+//! The checkpointer: stores the map, the slot table and the manifest as they are at one instant
+//! (the *freeze*), and then makes them the newest checkpoint by writing the superblock.
+//!
+//! ```text
+//! Idle ─▶ Draining (dirty blocks get places) ─▶ Barrier (no new changes; the last dirty blocks
+//!      get places) ─▶ freeze ─▶ Writing (all writes of the checkpoint) ─▶ Flushing
+//!      ─▶ superblock 0, 1 (the checkpoint is valid from here on), 2, 3 ─▶ Idle
+//! ```
+
+mod locations;
+pub(crate) mod metadata;
+
+use super::dispatcher::{Dispatcher, IoPurpose};
+use super::io::Io;
+use super::log::Log;
+use super::pool::{Kind, Phase, Pool};
+use super::state::ArrayState;
+use crate::service::OpError;
+use blockmap::{Ref, SLOT_PAGE_BYTES};
+use bytes::Bytes;
+use ondisk::{
+    ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PageLocation, SUPERBLOCK_COPIES,
+    SegmentWriter, Superblock, encode_manifest, superblock_offset,
+};
+use platform::Durability;
+use std::collections::BTreeSet;
+
+/// Most bytes of a segment in the manifest.
+const SEGMENT_ENTRY_BYTES: u64 = 21;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CheckpointPhase {
+    #[default]
+    Idle,
+    Draining,
+    Barrier,
+    Writing,
+    Flushing,
+    Superblocks,
+}
+
+/// The checkpoint in progress, and where the metadata of the newest one is stored.
+pub(crate) struct Checkpointer {
+    phase: CheckpointPhase,
+    /// A checkpoint was requested.
+    is_wanted: bool,
+    /// Freezes since the array was opened.
+    freezes: u64,
+    /// Writes that must end before the flush.
+    writes: u32,
+    /// The superblock of the checkpoint in progress, from the freeze on.
+    superblock: Option<Superblock>,
+    /// Number of the newest valid checkpoint.
+    sequence: u64,
+    /// Checkpoints completed since the array was opened.
+    completed: u64,
+    metadata_writer: Option<SegmentWriter>,
+    /// Where each page of the slot table is stored.
+    pub(crate) slot_directory: Vec<PageLocation>,
+    /// Where each page of the slot directory is stored.
+    directory_pages: Vec<PageLocation>,
+    dirty_directory: BTreeSet<usize>,
+    manifest_runs: Vec<ManifestRun>,
+    /// The newest superblock that every copy holds.
+    newest: Superblock,
+    /// Geometry that the next checkpoint changes to.
+    grow_to: Option<ArrayGeometry>,
+}
+
+impl Checkpointer {
+    /// Starts after the checkpoint of `superblock`, whose slot directory is stored in these pages.
+    pub(crate) fn new(superblock: &Superblock, directory_pages: Vec<PageLocation>) -> Self {
+        Self {
+            phase: CheckpointPhase::Idle,
+            is_wanted: false,
+            freezes: 0,
+            writes: 0,
+            superblock: None,
+            sequence: superblock.sequence,
+            completed: 0,
+            metadata_writer: None,
+            slot_directory: Vec::new(),
+            directory_pages,
+            dirty_directory: BTreeSet::new(),
+            manifest_runs: superblock.manifest.clone(),
+            newest: superblock.clone(),
+            grow_to: None,
+        }
+    }
+
+    /// Requests a checkpoint. It is complete when [`Checkpointer::completed`] reaches the returned
+    /// number. A checkpoint already frozen does not count: it lacks changes made since.
+    pub(crate) fn request(&mut self) -> u64 {
+        self.is_wanted = true;
+        self.freezes + 1
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Returns the number of freezes since the array was opened.
+    pub(crate) fn freezes(&self) -> u64 {
+        self.freezes
+    }
+
+    /// Returns the newest superblock that every copy holds.
+    pub(crate) fn newest(&self) -> &Superblock {
+        &self.newest
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.phase == CheckpointPhase::Idle
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.phase, CheckpointPhase::Draining | CheckpointPhase::Barrier)
+    }
+
+    /// True while no change may be sequenced.
+    pub(crate) fn is_barrier(&self) -> bool {
+        self.phase == CheckpointPhase::Barrier
+    }
+
+    /// True from the freeze until the checkpoint is valid.
+    pub(crate) fn is_being_stored(&self) -> bool {
+        self.superblock.is_some()
+    }
+
+    /// True if an idle checkpointer should start, because of a request, the log or metadata.
+    pub(crate) fn is_due(&self, state: &ArrayState, log: &Log) -> bool {
+        self.is_wanted
+            || log.ring.used() > log.ring.capacity() / 2
+            || self.dirty_metadata(state) > state.options.metadata_budget(&state.geometry)
+    }
+
+    pub(crate) fn start_draining(&mut self) {
+        self.is_wanted = false;
+        self.phase = CheckpointPhase::Draining;
+    }
+
+    /// Stops changes, so that the remaining dirty blocks get places.
+    pub(crate) fn start_barrier(&mut self) {
+        self.phase = CheckpointPhase::Barrier;
+    }
+
+    /// Returns the bytes of metadata that a checkpoint would store now. Every changed page of the
+    /// map gets a new place, so its slot counts as changed, too.
+    pub(crate) fn dirty_metadata(&self, state: &ArrayState) -> u64 {
+        let pages = state.map.pages.dirty_bytes();
+        let slot_pages = state.map.slots.dirty_pages() as u64;
+        let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
+        pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
+    }
+
+    /// Returns the segments that one checkpoint may take: changed metadata up to the limit at
+    /// which changes stop, the manifest, pages that the cleaner changes last, and the unused ends
+    /// of segments.
+    pub(crate) fn segments_needed(&self, state: &ArrayState, pool: &Pool) -> u64 {
+        // All of it is stored twice.
+        let budget = state.options.metadata_budget(&state.geometry);
+        (2 * (2 * budget + self.manifest_bytes(state, pool))).div_ceil(state.geometry.segment_bytes) + 2
+    }
+
+    /// Returns the length of the manifest, rounded up, without the drop queue. The queue takes
+    /// some KiB for each level of a tree that is dropped.
+    fn manifest_bytes(&self, state: &ArrayState, pool: &Pool) -> u64 {
+        state.values_bytes + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * 32
+    }
+
+    /// Grows the pool, with the next checkpoint, to the whole segments in `capacity` bytes. The
+    /// drive already has that size.
+    ///
+    /// New segments join at the freeze and are used once the checkpoint is valid: after a crash
+    /// before that, the old superblock describes the old array, all of which is intact.
+    pub(crate) fn grow(&mut self, capacity: u64, state: &ArrayState) -> Result<(), OpError> {
+        let now = self.grow_to.unwrap_or(state.geometry);
+        if capacity < now.capacity {
+            return Err(OpError::Malformed("an array cannot shrink"));
+        }
+        let more = (capacity - state.geometry.segment_start(0)) / now.segment_bytes;
+        let geometry = ArrayGeometry { capacity: state.geometry.segment_start(0) + more * now.segment_bytes, ..now };
+        // Less than a segment is left after the last one: nothing changes.
+        if geometry.capacity <= now.capacity {
+            return Ok(());
+        }
+        let geometry = geometry.check().map_err(|_| OpError::Malformed("too many segments for an array"))?;
+        let manifest = u64::from(geometry.segments()) * SEGMENT_ENTRY_BYTES + state.values_bytes;
+        if manifest > MAX_MANIFEST_RUNS as u64 / 2 * geometry.segment_bytes / 2 {
+            return Err(OpError::Malformed("too many segments for their length"));
+        }
+        self.grow_to = Some(geometry);
+        self.request();
+        Ok(())
+    }
+
+    /// Freezes the checkpoint: every changed page gets a place and is copied into a write. The
+    /// open chunk of data has been cut; `chunk_writes` chunks are in flight. `None` if the pool
+    /// has no space.
+    pub(crate) fn freeze(
+        &mut self,
+        chunk_writes: u32,
+        state: &mut ArrayState,
+        pool: &mut Pool,
+        log: &Log,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<()> {
+        self.writes = chunk_writes;
+        self.freezes += 1;
+        if let Some(geometry) = self.grow_to.take() {
+            state.geometry = geometry;
+            pool.grow(geometry.segments());
+        }
+        self.free_manifest(pool);
+        self.store_map_pages(state, pool, dispatcher)?;
+        self.store_slot_pages(state, pool, dispatcher)?;
+        self.cut_metadata_chunk(state, pool, dispatcher);
+        pool.mark_dying();
+        let manifest = Bytes::from(self.encode_manifest(state, pool));
+        self.manifest_runs = self.write_manifest(&manifest, state, pool, dispatcher)?;
+        self.superblock = Some(Superblock {
+            array: state.array,
+            sequence: self.sequence + 1,
+            geometry: state.geometry,
+            log: log.position(),
+            manifest: self.manifest_runs.clone(),
+        });
+        self.phase = CheckpointPhase::Writing;
+        Some(())
+    }
+
+    fn encode_manifest(&self, state: &ArrayState, pool: &Pool) -> Vec<u8> {
+        let mut volumes: Vec<ManifestVolume> = state
+            .volumes
+            .iter()
+            .map(|(id, volume)| ManifestVolume {
+                id: *id,
+                blocks: volume.blocks,
+                root: volume.root.reference.to_bits(),
+                height: volume.root.height,
+                mapped: volume.root.mapped,
+            })
+            .collect();
+        volumes.sort_unstable_by_key(|volume| volume.id);
+        let segments = pool.segments().iter().map(|segment| match segment.phase {
+            // A dying segment is free for a program that opens the array at this checkpoint.
+            Phase::Free | Phase::Dying => None,
+            Phase::Open | Phase::Sealed => Some(ManifestSegment {
+                is_metadata: segment.kind == Kind::Metadata,
+                live: segment.live,
+                sectors: segment.sectors,
+                summary: segment.summary,
+                usage: segment.usage,
+            }),
+        });
+        let drops: Vec<u64> = state.map.drops().map(|id| Ref::page(id).to_bits()).collect();
+        encode_manifest(
+            self.slot_directory.len() as u32,
+            pool.next_usage(),
+            &volumes,
+            &state.values,
+            segments,
+            &self.directory_pages,
+            &drops,
+        )
+    }
+
+    /// A write of the checkpoint has ended.
+    pub(crate) fn write_done(&mut self, dispatcher: &mut Dispatcher) {
+        self.writes -= 1;
+        self.flush_if_written(dispatcher);
+    }
+
+    /// A chunk of data was written that was issued after `freezes` freezes. A chunk that was in
+    /// flight at the freeze of the present checkpoint belongs to it.
+    pub(crate) fn chunk_done(&mut self, freezes: u64, dispatcher: &mut Dispatcher) {
+        if self.phase == CheckpointPhase::Writing && freezes < self.freezes {
+            self.write_done(dispatcher);
+        }
+    }
+
+    /// Flushes once all writes of the checkpoint have ended.
+    pub(crate) fn flush_if_written(&mut self, dispatcher: &mut Dispatcher) {
+        if self.phase == CheckpointPhase::Writing && self.writes == 0 {
+            self.phase = CheckpointPhase::Flushing;
+            dispatcher.start_io(Io::Flush, IoPurpose::Flush);
+        }
+    }
+
+    /// The flush has ended: writes the first copy of the superblock.
+    pub(crate) fn flushed(&mut self, dispatcher: &mut Dispatcher) {
+        self.phase = CheckpointPhase::Superblocks;
+        self.write_superblock(0, dispatcher);
+    }
+
+    fn write_superblock(&mut self, copy: usize, dispatcher: &mut Dispatcher) {
+        let Some(superblock) = &self.superblock else { return };
+        let data = vec![Bytes::from(superblock.encode(copy))];
+        let io = Io::Write { offset: superblock_offset(copy), data, durability: Durability::Durable };
+        dispatcher.start_io(io, IoPurpose::Superblock { copy });
+    }
+
+    /// A copy of the superblock was written: writes the next one. After the last, completes the
+    /// checkpoint and returns its superblock; the caller then frees what only the old checkpoint
+    /// needed.
+    ///
+    /// Not earlier: while two copies are old, one bad new copy would make the old checkpoint the
+    /// valid one, and its log and segments must still exist.
+    pub(crate) fn superblock_written(&mut self, copy: usize, dispatcher: &mut Dispatcher) -> Option<&Superblock> {
+        if copy + 1 < SUPERBLOCK_COPIES {
+            self.write_superblock(copy + 1, dispatcher);
+            return None;
+        }
+        self.phase = CheckpointPhase::Idle;
+        let superblock = self.superblock.take()?;
+        self.sequence = superblock.sequence;
+        self.completed += 1;
+        self.newest = superblock;
+        Some(&self.newest)
+    }
+}

@@ -1,0 +1,197 @@
+//! Writes pages and the manifest of a checkpoint into metadata segments, each of them twice.
+
+use super::Checkpointer;
+use crate::machine::dispatcher::{Dispatcher, IoPurpose};
+use crate::machine::io::Io;
+use crate::machine::pool::{Kind, Pool};
+use crate::machine::state::ArrayState;
+use blockmap::{Ref, SLOT_PAGE_BYTES, SlotPlace};
+use bytes::Bytes;
+use ondisk::{
+    Chunk, DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, MAX_MANIFEST_RUNS, ManifestRun, PageLocation, SECTOR_BYTES,
+    SegmentWriter, SummaryItem,
+};
+use platform::Durability;
+use std::collections::BTreeSet;
+
+impl Checkpointer {
+    /// Frees the space of the old manifest.
+    pub(super) fn free_manifest(&mut self, pool: &mut Pool) {
+        let runs = std::mem::take(&mut self.manifest_runs);
+        runs.iter().for_each(|run| pool.dead_sectors(run.segment(), sectors_of(run.bytes())));
+    }
+
+    /// Stores every changed page of the map.
+    pub(super) fn store_map_pages(
+        &mut self,
+        state: &mut ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<()> {
+        for id in state.map.pages.take_dirty() {
+            let mut bytes = Vec::new();
+            state.map.pages.get(id)?.encode(&mut bytes);
+            let bytes = Bytes::from(bytes);
+            let crc = crc_fast::crc32_iscsi(&bytes);
+            let item = SummaryItem::Slot(Ref::page(id).to_bits());
+            let place = self.append(item, &bytes, crc, state, pool, dispatcher)?;
+            let before = state.map.slots.set_place(id, place, crc);
+            pool.place_alive(place);
+            pool.place_dead(before);
+        }
+        Some(())
+    }
+
+    /// Stores every changed page of the slot table, and then of its directory.
+    pub(super) fn store_slot_pages(
+        &mut self,
+        state: &mut ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<()> {
+        let mut directory: BTreeSet<usize> = std::mem::take(&mut self.dirty_directory);
+        self.slot_directory.resize(state.map.slots.pages() as usize, PageLocation::default());
+        for page in state.map.slots.take_dirty() {
+            let bytes = Bytes::copy_from_slice(state.map.slots.page_bytes(page));
+            let before = self.slot_directory[page as usize];
+            let item = SummaryItem::SlotPage(u64::from(page));
+            let location = self.store_page(item, &bytes, before, state, pool, dispatcher)?;
+            self.slot_directory[page as usize] = location;
+            directory.insert(page as usize / LOCATIONS_PER_PAGE);
+        }
+        self.directory_pages.resize(self.slot_directory.len().div_ceil(LOCATIONS_PER_PAGE), PageLocation::default());
+        for number in directory {
+            let mut bytes = Vec::with_capacity(DIRECTORY_PAGE_BYTES);
+            let from = number * LOCATIONS_PER_PAGE;
+            let to = (from + LOCATIONS_PER_PAGE).min(self.slot_directory.len());
+            self.slot_directory[from..to].iter().for_each(|location| location.encode(&mut bytes));
+            bytes.resize(DIRECTORY_PAGE_BYTES, 0);
+            let before = self.directory_pages[number];
+            let item = SummaryItem::DirectoryPage(number as u64);
+            self.directory_pages[number] = self.store_page(item, &bytes.into(), before, state, pool, dispatcher)?;
+        }
+        Some(())
+    }
+
+    fn store_page(
+        &mut self,
+        item: SummaryItem,
+        bytes: &Bytes,
+        before: PageLocation,
+        state: &ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<PageLocation> {
+        assert_eq!(bytes.len(), SLOT_PAGE_BYTES);
+        let crc = crc_fast::crc32_iscsi(bytes);
+        let place = self.append(item, bytes, crc, state, pool, dispatcher)?;
+        pool.place_alive(place);
+        if before.sectors > 0 {
+            pool.dead_sectors(before.segment, before.sectors);
+        }
+        Some(PageLocation {
+            segment: place.segment,
+            sector: u32::from(place.sector),
+            sectors: u32::from(place.sectors),
+            crc,
+        })
+    }
+
+    /// Appends a page to the open metadata segment, or to a new one if it does not fit.
+    fn append(
+        &mut self,
+        item: SummaryItem,
+        bytes: &Bytes,
+        crc: u32,
+        state: &ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<SlotPlace> {
+        loop {
+            if let Some(writer) = &mut self.metadata_writer
+                && let Some((sector, sectors)) = writer.append(item, bytes, crc)
+            {
+                let segment = writer.segment();
+                if writer.is_full() {
+                    self.cut_metadata_chunk(state, pool, dispatcher);
+                }
+                return Some(SlotPlace::single(segment, sector, sectors));
+            }
+            self.open_metadata_segment(state, pool, dispatcher)?;
+        }
+    }
+
+    /// Seals the open metadata segment and opens another. Metadata may take the last free one.
+    fn open_metadata_segment(
+        &mut self,
+        state: &ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<()> {
+        self.cut_metadata_chunk(state, pool, dispatcher);
+        if let Some(writer) = self.metadata_writer.take() {
+            pool.seal(writer.fill());
+        }
+        let fill = pool.open(Kind::Metadata, 0)?;
+        let limit = state.geometry.metadata_sectors();
+        self.metadata_writer = Some(SegmentWriter::new(state.array, state.geometry, fill, limit));
+        Some(())
+    }
+
+    /// Writes the open chunk of metadata, if there is one.
+    pub(super) fn cut_metadata_chunk(&mut self, state: &ArrayState, pool: &mut Pool, dispatcher: &mut Dispatcher) {
+        let Some(writer) = &mut self.metadata_writer else { return };
+        let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
+        let fill = writer.fill();
+        pool.set_fill(fill);
+        self.write_twice(offset, data, state, dispatcher);
+    }
+
+    /// Writes metadata twice, half a segment apart, so that one bad sector loses none of it.
+    fn write_twice(&mut self, offset: u64, data: Vec<Bytes>, state: &ArrayState, dispatcher: &mut Dispatcher) {
+        for offset in [offset, state.geometry.mirror_offset(offset)] {
+            self.writes += 1;
+            let data = data.clone();
+            dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, IoPurpose::Metadata);
+        }
+    }
+
+    /// Writes the manifest in one run for each segment that it spans.
+    pub(super) fn write_manifest(
+        &mut self,
+        manifest: &Bytes,
+        state: &ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<Vec<ManifestRun>> {
+        let mut runs = Vec::new();
+        let mut rest = manifest.clone();
+        while !rest.is_empty() {
+            let free = self.metadata_writer.as_ref().map_or(0, SegmentWriter::free_sectors);
+            let part = rest.split_to(rest.len().min(free as usize * SECTOR_BYTES as usize));
+            let appended = match (&mut self.metadata_writer, part.is_empty()) {
+                (Some(writer), false) => writer.append_unlisted(part.len()).map(|sector| (writer.fill(), sector)),
+                _ => None,
+            };
+            let Some((fill, sector)) = appended else {
+                self.open_metadata_segment(state, pool, dispatcher)?;
+                continue;
+            };
+            pool.set_fill(fill);
+            pool.alive(fill.segment, sectors_of(part.len() as u32));
+            runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
+            self.write_twice(state.geometry.sector_start(fill.segment, sector), vec![part], state, dispatcher);
+        }
+        (runs.len() <= MAX_MANIFEST_RUNS).then_some(runs)
+    }
+
+    /// Returns the sectors of the manifest, by segment.
+    pub(crate) fn manifest_sectors(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.manifest_runs.iter().map(|run| (run.segment(), sectors_of(run.bytes())))
+    }
+}
+
+/// Returns the sectors that `bytes` bytes take.
+pub(crate) fn sectors_of(bytes: u32) -> u32 {
+    bytes.div_ceil(SECTOR_BYTES as u32)
+}

@@ -1,0 +1,136 @@
+//! The cleaner's state: the segment that it empties, and how useful recent cleaning was.
+
+use blockmap::Absent;
+use bytes::Bytes;
+use ondisk::SummaryEntry;
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CleanerPhase {
+    #[default]
+    Idle,
+    /// Reads a segment.
+    Reading,
+    /// Makes its live blocks dirty again.
+    Relocating,
+    /// Waits until these blocks have places before it chooses another segment.
+    Placing,
+}
+
+/// Cleanings without a gain after which the cleaner rests. Moving pages changes slots, whose pages
+/// move too, so that nearly full segments could be rewritten again and again.
+const MAX_FRUITLESS: u32 = 3;
+
+/// A segment that was read.
+pub(crate) struct Victim {
+    pub(crate) segment: u32,
+    /// Pages of the slot table that cannot be read: blocks whose slots they hold stay in place.
+    pub(crate) unreadable: BTreeSet<u32>,
+    pub(crate) bytes: Bytes,
+    /// Live entries when the segment was read, by sector.
+    pub(crate) entries: VecDeque<SummaryEntry>,
+    /// Number of this cleaning, shared by all blocks that it relocates.
+    pub(crate) origin: u64,
+    /// Position of the next relocated block. Blocks at adjacent positions may be compressed
+    /// together.
+    pub(crate) position: u64,
+}
+
+/// The data segment whose blocks are being placed again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relocation {
+    pub(crate) segment: u32,
+    /// Which use of the segment.
+    pub(crate) usage: u64,
+    /// Sectors that its blocks take in their new places so far.
+    pub(crate) moved: u64,
+}
+
+/// What the cleaner does at present.
+#[derive(Default)]
+pub(crate) struct Cleaner {
+    pub(crate) phase: CleanerPhase,
+    /// Segments from which not everything could be moved. Retried after a checkpoint.
+    pub(crate) given_up: BTreeSet<u32>,
+    /// Pages were marked as changed; the next checkpoint moves them.
+    pub(crate) has_marked_pages: bool,
+    pub(crate) victim: Option<Victim>,
+    /// Pages of the slot table that the cleaner waits for.
+    pub(crate) loads: usize,
+    pub(crate) segments_cleaned: u64,
+    /// Segments of the reserve that stay ready while the present victim is relocated.
+    pub(crate) kept: u64,
+    pub(crate) relocation: Option<Relocation>,
+    /// Segments in use, and segments that hosts had filled, when the first metadata segment since
+    /// the last checkpoint was chosen.
+    pub(crate) before: Option<(u64, u64)>,
+    pub(crate) data: CleaningRecord,
+    pub(crate) metadata: CleaningRecord,
+    /// Live sectors when a search found no victim, and whether a host then waited for space. A
+    /// search visits all segments, so the next one follows a checkpoint, a fall in live data by
+    /// an eighth of a segment, or the first host that waits.
+    pub(crate) nothing_at: Option<(u64, bool)>,
+}
+
+/// How useful recent cleaning of segments of one kind was.
+#[derive(Default)]
+pub(crate) struct CleaningRecord {
+    /// Cleanings in a row without a gain: of a data segment, or of the metadata of a checkpoint.
+    fruitless: u32,
+    /// Live sectors, and segments that hosts had filled, when the cleaner began to rest. It tries
+    /// again when a segment less is live or hosts have filled another, because the dead sectors
+    /// are elsewhere then.
+    pub(crate) fruitless_at: Option<(u64, u64)>,
+}
+
+impl CleaningRecord {
+    pub(crate) fn add(&mut self, has_gained: bool, live: u64, stored: u64) {
+        self.fruitless = if has_gained { 0 } else { self.fruitless + 1 };
+        self.fruitless_at = (self.fruitless >= MAX_FRUITLESS).then_some((live, stored));
+    }
+}
+
+impl Cleaner {
+    pub(crate) fn is_busy(&self) -> bool {
+        self.phase != CleanerPhase::Idle || self.has_marked_pages
+    }
+
+    /// True while relocated blocks wait for places.
+    pub(crate) fn is_placing(&self) -> bool {
+        self.phase == CleanerPhase::Placing
+    }
+
+    /// A page of the slot table that the cleaner waits for is loaded or cannot be read.
+    pub(crate) fn page_loaded(&mut self, absent: Absent, is_intact: bool) {
+        self.loads -= 1;
+        if let (Absent::Slots(page), Some(victim), false) = (absent, &mut self.victim, is_intact) {
+            victim.unreadable.insert(page);
+        }
+    }
+
+    pub(crate) fn is_waiting_for_checkpoint(&self) -> bool {
+        self.has_marked_pages && self.phase == CleanerPhase::Idle
+    }
+
+    /// A relocated block takes `sectors` sectors in its new place.
+    pub(crate) fn relocated(&mut self, sectors: u32) {
+        if let Some(relocation) = &mut self.relocation {
+            relocation.moved += u64::from(sectors);
+        }
+    }
+
+    /// A checkpoint was frozen with `used` segments in use and `live` sectors live. `stored` are
+    /// the segments that hosts have filled since the array was opened: space that hosts took is
+    /// not held against the cleaner.
+    pub(crate) fn frozen(&mut self, used: u64, live: u64, stored: u64) {
+        if let Some((used_before, stored_before)) = self.before.take() {
+            self.metadata.add(used < used_before + (stored - stored_before), live, stored);
+        }
+        self.has_marked_pages = false;
+        self.nothing_at = None;
+        self.given_up.clear();
+        if self.phase == CleanerPhase::Placing {
+            self.phase = CleanerPhase::Idle;
+        }
+    }
+}

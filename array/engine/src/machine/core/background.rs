@@ -1,0 +1,138 @@
+//! Background work: drops, destage, checkpoints, cleaning, and segments made ready.
+
+use super::Core;
+use types::BLOCK_BYTES;
+
+impl Core {
+    /// True if [`Core::tick`] has work that nothing else starts.
+    pub fn wants_tick(&self) -> bool {
+        self.stopped.is_none()
+            && (self.loader.is_dropping(&self.state.map)
+                || self.is_destage_due()
+                || self.is_checkpoint_due()
+                || self.space.is_cleaning_due(self.view())
+                || self.destager.dedup.is_rebuild_due()
+                || self.state.map.slots.needs_free_slots(self.state.options.free_slots_target())
+                || (self.scheduler.has_memory_waiters() && !self.loader.is_loading())
+                || self.space.is_allocation_due(&self.state, &self.checkpointer))
+    }
+
+    /// Runs background work. Bounded.
+    pub fn tick(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.space.pool.reap();
+        self.allocate_ahead();
+        self.drop_pages();
+        let (space, mut cx) = self.clean_parts();
+        let result = space.clean(&mut cx);
+        self.stop_on_error(result);
+        self.destage();
+        self.drive_checkpoint();
+        self.destager.rebuild_index(&self.state, &self.space.pool, &mut self.dispatcher);
+        let result = self.loader.prefetch_free_slots(&mut self.state, &self.checkpointer, &mut self.dispatcher);
+        self.stop_on_error(result);
+        self.loader.evict_pages(&mut self.state);
+        if !self.loader.is_loading() {
+            self.scheduler.wake_memory_waiters();
+        }
+        self.run_woken();
+    }
+
+    /// Retries what failed before: file system space for segments, and reads of pages. For a slow
+    /// timer.
+    pub fn retry_allocation(&mut self) {
+        self.loader.retry_drops();
+        self.space.retry_cleaning();
+        self.space.pool.retry_allocation();
+    }
+
+    /// Requests a checkpoint of the present state, whether one is due or not. It is complete when
+    /// [`Core::checkpoints`] reaches the returned number. A checkpoint already frozen does not
+    /// count: it lacks changes made since.
+    pub fn request_checkpoint(&mut self) -> u64 {
+        self.checkpointer.request()
+    }
+
+    pub(super) fn allocate_ahead(&mut self) {
+        self.space.allocate_ahead(&self.state, &self.checkpointer, &mut self.dispatcher);
+    }
+
+    fn drop_pages(&mut self) {
+        let Self { loader, state, checkpointer, space, destager, dispatcher, .. } = self;
+        let result = loader.drop_pages(state, checkpointer, &mut space.pool, &mut destager.dirty, dispatcher);
+        self.stop_on_error(result);
+    }
+
+    fn is_destage_due(&self) -> bool {
+        self.destager.is_due(&self.state, &self.space, &self.checkpointer)
+    }
+
+    /// Starts batches of dirty blocks while that is due.
+    pub(super) fn destage(&mut self) {
+        let (destager, mut cx) = self.destage_parts();
+        let result = destager.destage(&mut cx);
+        self.stop_on_error(result);
+    }
+
+    /// Writes the open chunk of data, if there is one.
+    pub(super) fn cut_data_chunk(&mut self) {
+        self.destager.cut_chunk(&mut self.space, &self.checkpointer, &mut self.dispatcher);
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        match self.checkpointer.is_idle() {
+            true => self.checkpointer.is_due(&self.state, &self.log) || self.space.needs_checkpoint(self.view()),
+            false => self.checkpointer.is_draining(),
+        }
+    }
+
+    /// Advances the checkpoint until it waits for I/O.
+    fn drive_checkpoint(&mut self) {
+        if self.checkpointer.is_idle() && self.is_checkpoint_due() {
+            self.checkpointer.start_draining();
+            self.destage();
+        }
+        // Most dirty blocks get places before the barrier, because the barrier stops all changes.
+        let few = (self.state.options.dirty_limit / 8 / BLOCK_BYTES).max(1);
+        let is_before_barrier = self.checkpointer.is_draining() && !self.checkpointer.is_barrier();
+        if is_before_barrier && self.destager.dirty.unplaced() <= few {
+            self.checkpointer.start_barrier();
+            self.destage();
+        }
+        // The freeze is between two groups: every record is in the checkpoint or in a later group.
+        if self.checkpointer.is_barrier() && self.log.pending() > 0 {
+            self.kick();
+        }
+        // Waits for segments that become ready soon: a checkpoint that has begun must find space.
+        let pool = &self.space.pool;
+        let has_space = pool.ready() >= self.space.checkpoint_segments(&self.state, &self.checkpointer)
+            || !(pool.may_grow() || pool.coming() > 0);
+        let is_drained = self.destager.dirty.unplaced() == 0 && self.log.pending() == 0;
+        if self.checkpointer.is_barrier() && is_drained && has_space {
+            match self.freeze() {
+                Some(()) => self.checkpointer.flush_if_written(&mut self.dispatcher),
+                None => self.stop("no space for a checkpoint"),
+            }
+        }
+    }
+
+    fn freeze(&mut self) -> Option<()> {
+        self.cut_data_chunk();
+        let Self { checkpointer, destager, state, space, log, dispatcher, .. } = self;
+        checkpointer.freeze(destager.chunk_writes(), state, &mut space.pool, log, dispatcher)?;
+        space.checkpoint_frozen(&state.geometry, &destager.dirty);
+        Some(())
+    }
+
+    /// A copy of the superblock was written. After the last one, frees what only the old
+    /// checkpoint needed.
+    pub(super) fn superblock_written(&mut self, copy: usize) {
+        let Some(superblock) = self.checkpointer.superblock_written(copy, &mut self.dispatcher) else { return };
+        self.log.ring.release_before(superblock.log.sequence);
+        self.state.map.pages.finish_writes();
+        self.state.map.slots.finish_writes();
+        self.space.checkpoint_completed(superblock.geometry == self.state.geometry);
+    }
+}

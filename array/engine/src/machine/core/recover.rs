@@ -1,0 +1,258 @@
+//! Opens an array: superblock, manifest, slot table, then the log.
+
+use super::Core;
+use super::check::{check_manifest, check_superblock};
+use crate::machine::backpressure::Backpressure;
+use crate::machine::checkpointer::Checkpointer;
+use crate::machine::checkpointer::metadata::sectors_of;
+use crate::machine::dedup::Dedup;
+use crate::machine::destager::Destager;
+use crate::machine::dispatcher::Dispatcher;
+use crate::machine::error::RecoverError;
+use crate::machine::io::{Action, Io, perform};
+use crate::machine::log::Log;
+use crate::machine::options::Options;
+use crate::machine::page_loader::PageLoader;
+use crate::machine::pool::{Kind, Phase, Pool, Segment};
+use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_superblocks};
+use crate::machine::report::Recovery;
+use crate::machine::scheduler::Scheduler;
+use crate::machine::space::Space;
+use crate::machine::state::ArrayState;
+use crate::machine::volume::{Volume, Volumes};
+use blockmap::{Absent, Ref, RefTarget, Root};
+use bytes::Bytes;
+use ondisk::{LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Superblock, superblock_offset};
+use platform::{Disk, DiskError, Durability};
+use types::Lsn;
+use wal::{Chain, LogOp, Replay, ReplayError, Ring};
+
+impl Core {
+    /// Opens an array: loads the newest valid checkpoint, and replays every log record after it.
+    ///
+    /// # Errors
+    ///
+    /// The drive fails, or a structure on it is damaged.
+    pub fn recover(disk: &dyn Disk, options: Option<Options>) -> Result<(Core, Recovery), RecoverError> {
+        let copies = read_superblocks(disk)?;
+        let superblock = Superblock::choose(&copies)?;
+        check_superblock(&superblock)?;
+        let needed = superblock.geometry.capacity;
+        if disk.size() < needed {
+            return Err(RecoverError::TooShort { needed, found: disk.size() });
+        }
+        let manifest = read_manifest(disk, &superblock)?;
+        check_manifest(&manifest)?;
+        let (slot_pages, locations, drops) = (manifest.slot_pages, manifest.directory.clone(), manifest.drops.clone());
+        let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
+        let mut core = Self::assemble(&superblock, manifest, options);
+        let found = core.read_slots(disk, slot_pages, locations)?;
+        core.check_accounts(found)?;
+        for bits in drops {
+            if let Some(RefTarget::Page(id)) = Ref::from_bits(bits).map(Ref::target) {
+                core.state.map.restore_drop(id);
+            }
+        }
+        core.check_roots(disk)?;
+        // Before the replay writes into segments that are free now. An older checkpoint may still
+        // name them, so its superblock copies must not become valid if a new one goes bad.
+        for copy in superblock.stale_copies(&copies) {
+            disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
+        }
+        let report = core.replay(disk, &superblock)?;
+        Ok((core, report))
+    }
+
+    /// Joins a core from a superblock and a manifest, without the slot table.
+    pub(super) fn assemble(superblock: &Superblock, manifest: Manifest, options: Options) -> Core {
+        let mut segments: Vec<Segment> = manifest.segments.iter().map(|segment| restored(*segment)).collect();
+        for run in &superblock.manifest {
+            // The manifest describes the pool as it was before the manifest itself was stored.
+            if let Some(segment) = segments.get_mut(run.segment() as usize) {
+                if segment.phase == Phase::Free {
+                    (segment.kind, segment.phase, segment.usage) = (Kind::Metadata, Phase::Sealed, manifest.next_usage);
+                }
+                segment.live = segment.live.saturating_add(sectors_of(run.bytes()));
+                segment.sectors = segment.sectors.max(run.sector() + sectors_of(run.bytes()));
+            }
+        }
+        let mut volumes = Volumes::default();
+        for volume in &manifest.volumes {
+            let reference = Ref::from_bits(volume.root).unwrap_or(Ref::HOLE);
+            let root = Root { reference, height: volume.height, mapped: volume.mapped };
+            volumes.insert(volume.id, Volume { blocks: volume.blocks, root });
+        }
+        let ring = Ring::new(superblock.geometry.log_bytes, superblock.log.head);
+        Core {
+            checkpointer: Checkpointer::new(superblock, manifest.directory),
+            state: ArrayState::new(options, superblock.geometry, superblock.array, volumes, manifest.values),
+            log: Log::new(chain_at(superblock), ring),
+            scheduler: Scheduler::new(options.write_cache),
+            dispatcher: Dispatcher::default(),
+            loader: PageLoader::default(),
+            destager: Destager::new(Dedup::new(options.index_bytes)),
+            space: Space::new(Pool::restore(segments, manifest.next_usage + 1)),
+            stopped: None,
+        }
+    }
+
+    /// Reads the slot table; as many of its pages stay loaded as the budget allows. Returns the
+    /// sectors that its slots name, by segment.
+    fn read_slots(
+        &mut self,
+        disk: &dyn Disk,
+        pages: u32,
+        directory: Vec<PageLocation>,
+    ) -> Result<Vec<u64>, RecoverError> {
+        let geometry = self.state.geometry;
+        let slot_directory = &mut self.checkpointer.slot_directory;
+        for location in directory {
+            let mut bytes =
+                read_page_at(disk, &geometry, location).ok_or(RecoverError::Damaged("a page of the slot directory"))?;
+            for _ in 0..LOCATIONS_PER_PAGE {
+                slot_directory.extend(PageLocation::decode(&mut bytes));
+            }
+        }
+        slot_directory.truncate(pages as usize);
+        if slot_directory.len() != pages as usize {
+            return Err(RecoverError::Damaged("the slot directory"));
+        }
+        let mut found = vec![0; self.space.pool.segments().len()];
+        for page in 0..pages {
+            let bytes = read_page_at(disk, &geometry, self.checkpointer.slot_directory[page as usize]);
+            let Self { state, space, .. } = self;
+            let is_intact = bytes
+                .is_some_and(|bytes| state.map.slots.append_stored(&bytes, |segment| space.pool.is_metadata(segment)));
+            if !is_intact {
+                return Err(RecoverError::Damaged("a page of the slot table"));
+            }
+            self.check_places(page, &mut found)?;
+            self.loader.evict_pages(&mut self.state);
+        }
+        Ok(found)
+    }
+
+    fn replay(&mut self, disk: &dyn Disk, superblock: &Superblock) -> Result<Recovery, RecoverError> {
+        let mut report = Recovery::default();
+        let start = self.state.geometry.log_start();
+        let mut replay = Replay::new(chain_at(superblock), self.state.geometry.log_bytes, superblock.log.head);
+        let mut read = |offset: u64, length: usize| {
+            let mut bytes = vec![0; length];
+            disk.read_at(start + offset, &mut bytes).map(|()| Bytes::from(bytes))
+        };
+        loop {
+            let group = replay.next(&mut read).map_err(|error| match error {
+                ReplayError::Read(error) => RecoverError::Disk(error),
+                malformed @ ReplayError::Malformed { .. } => RecoverError::Log(malformed.to_string()),
+            })?;
+            let Some(group) = group else { break };
+            report.groups += 1;
+            for (_, record) in group {
+                report.records += 1;
+                self.space.reserve_replay(&record);
+                for op in &record {
+                    report.bytes += if let LogOp::Write { data, .. } = op { data.len() as u64 } else { 0 };
+                    self.replay_op(disk, op)?;
+                }
+            }
+        }
+        self.start_log(replay);
+        Ok(report)
+    }
+
+    fn replay_op(&mut self, disk: &dyn Disk, op: &LogOp) -> Result<(), RecoverError> {
+        self.state.check_record(op)?;
+        loop {
+            let missing = self.state.missing_for_record(op);
+            if missing.is_empty() {
+                break;
+            }
+            if !missing.into_iter().all(|absent| self.load_now(disk, absent)) {
+                return Err(RecoverError::Damaged("a page of the map"));
+            }
+        }
+        self.apply(op);
+        // Blocks beyond the memory limit get places while the replay continues.
+        while self.destager.dirty.bytes() > self.state.options.dirty_limit && self.stopped.is_none() {
+            self.space.backpressure.memory = true;
+            self.allocate_ahead();
+            self.destage();
+            self.cut_data_chunk();
+            if !self.execute_actions(disk)? {
+                break;
+            }
+        }
+        self.space.backpressure = Backpressure::default();
+        self.loader.evict_pages(&mut self.state);
+        match &self.stopped {
+            Some(reason) => Err(RecoverError::Replay(reason.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads an absent page at once. False if it cannot be read.
+    pub(super) fn load_now(&mut self, disk: &dyn Disk, absent: Absent) -> bool {
+        let Self { state, checkpointer, space, .. } = self;
+        match absent {
+            // The page is in memory and still missing: it belongs to another level.
+            Absent::Page(id) if state.map.pages.contains(id) => false,
+            Absent::Page(id) => {
+                let slot = state.map.slots.get(id);
+                let page = slot.and_then(|slot| read_map_page(disk, &state.geometry, &slot));
+                page.map(|page| state.map.pages.insert_stored(id, page)).is_some()
+            }
+            Absent::Slots(page) => {
+                let location = checkpointer.slot_directory.get(page as usize).copied();
+                let bytes = location.and_then(|location| read_page_at(disk, &state.geometry, location));
+                bytes.is_some_and(|bytes| state.load_slot_page(&space.pool, page, &bytes))
+            }
+        }
+    }
+
+    /// Continues the log after the last group that was replayed, in a new epoch.
+    pub(super) fn start_log(&mut self, replay: Replay) {
+        let (mut chain, ring) = replay.finish();
+        chain.epoch += 1;
+        self.log = Log::new(chain, ring);
+    }
+
+    /// Executes the queued actions, one after the other. False if there were none.
+    pub(super) fn execute_actions(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
+        let mut actions = Vec::new();
+        self.poll(&mut actions);
+        let has_actions = !actions.is_empty();
+        for action in actions {
+            match action {
+                Action::Io { id, io } => {
+                    let result = perform(disk, &io);
+                    if let (Io::Write { .. } | Io::Flush, Err(error)) = (&io, &result) {
+                        return Err(error.clone());
+                    }
+                    self.io_done(id, result);
+                }
+                Action::Fetch { id, plan } => self.fetched(id, plan.execute(disk)),
+                Action::Work { id, work } => self.worked(id, work.perform(disk)),
+                Action::Read(_) | Action::Complete { .. } => {}
+            }
+        }
+        Ok(has_actions)
+    }
+}
+
+/// Returns a segment as a manifest lists it. One that was open is not filled further.
+fn restored(segment: Option<ManifestSegment>) -> Segment {
+    let Some(ManifestSegment { is_metadata, live, sectors, summary, usage }) = segment else { return Segment::FREE };
+    let kind = if is_metadata { Kind::Metadata } else { Kind::Data };
+    Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary }
+}
+
+fn chain_at(superblock: &Superblock) -> Chain {
+    let log = &superblock.log;
+    Chain {
+        array: superblock.array,
+        epoch: log.epoch,
+        sequence: log.sequence,
+        lsn: Lsn(log.lsn),
+        previous: log.previous,
+    }
+}

@@ -1,0 +1,246 @@
+//! Requests: lock, load, fetch, admit, sequence, commit. A task that cannot continue waits in
+//! exactly one queue and runs again from the start when that changes. Nothing is changed for a
+//! task before its record is sequenced.
+
+use super::Core;
+use crate::machine::backpressure::Backpressure;
+use crate::machine::io::TaskId;
+use crate::machine::page_loader::PageWaiter;
+use crate::machine::space::View;
+use crate::machine::space::admission::Admission;
+use crate::machine::task::{Task, Wait, claims_of, has_fua};
+use crate::service::{Extent, Op, OpError, Provisioning, Reply, Tag};
+use blockmap::{Absent, Need, Ref};
+use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
+
+/// Result of a step of a task.
+enum Step {
+    /// The task waits in the queue of what will wake it.
+    Wait(Wait),
+    /// The request has its reply.
+    Replied(Result<Reply, OpError>),
+    /// The caller executes the read plan and replies.
+    HandedOut,
+    /// The last record is in the log; the reply follows when it is durable.
+    Sequenced,
+    /// One of several records is in the log; the next step follows.
+    Again,
+}
+
+impl Core {
+    /// Starts a request. Its reply is an [`Action`](crate::Action) under the same tag.
+    pub fn submit(&mut self, op: Op, tag: Tag) {
+        if let Some(reason) = &self.stopped {
+            let error = OpError::Stopped(reason.clone());
+            return self.dispatcher.complete(tag, Err(error));
+        }
+        if let Err(error) = self.state.validate(&op) {
+            return self.dispatcher.complete(tag, Err(error));
+        }
+        if let Op::Flush = op {
+            return self.submit_flush(tag);
+        }
+        let claims = claims_of(&op);
+        let id = self.scheduler.add(Task::new(tag, op, claims));
+        self.step_task(id);
+        self.run();
+    }
+
+    fn submit_flush(&mut self, tag: Tag) {
+        let last = self.log.last();
+        // Without a write cache, everything acknowledged is durable already.
+        if !self.state.options.write_cache || self.log.durable >= last {
+            return self.dispatcher.complete(tag, Ok(Reply::Done));
+        }
+        self.scheduler.add_flush(tag, last);
+    }
+
+    /// Runs every task that was woken.
+    fn run(&mut self) {
+        while let Some(id) = self.scheduler.next_runnable() {
+            self.step_task(id);
+        }
+    }
+
+    /// Runs every task that an event woke or may have unblocked, and writes the records that they
+    /// sequenced: the caller does not know that it should kick.
+    pub(super) fn run_woken(&mut self) {
+        let pending = self.log.pending();
+        if self.scheduler.has_admission_waiters() {
+            self.space.backpressure = Backpressure::default();
+            self.scheduler.wake_admission_waiters();
+        }
+        self.run();
+        if self.log.pending() > pending {
+            self.kick();
+        }
+    }
+
+    fn step_task(&mut self, id: TaskId) {
+        let Some(mut task) = self.scheduler.take(id) else { return };
+        loop {
+            let step = self.step(id, &mut task);
+            if let (Some(reason), false) = (&self.stopped, matches!(step, Step::HandedOut)) {
+                // The task was not in the scheduler when the core stopped.
+                let error = OpError::Stopped(reason.clone());
+                return self.dispatcher.complete(task.tag, Err(error));
+            }
+            match step {
+                Step::Again => {}
+                Step::Wait(wait) => return self.scheduler.park(id, task, wait),
+                Step::HandedOut => return self.scheduler.release(&mut task),
+                Step::Replied(Err(error)) => {
+                    return self.scheduler.fail(id, task, error, &self.log, &mut self.dispatcher);
+                }
+                Step::Replied(result) => {
+                    self.dispatcher.complete(task.tag, result);
+                    return self.scheduler.release(&mut task);
+                }
+                Step::Sequenced if self.state.options.write_cache && !has_fua(&task.op) => {
+                    self.dispatcher.complete(task.tag, Ok(Reply::Done));
+                    return self.scheduler.release(&mut task);
+                }
+                Step::Sequenced => {
+                    return self.scheduler.await_commit(id, task, &self.log, &mut self.dispatcher);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, id: TaskId, task: &mut Task) -> Step {
+        if !self.scheduler.lock_or_wait(id, task) {
+            return Step::Wait(Wait::Range);
+        }
+        // The task that held the range before may have deleted or truncated the volume.
+        if let Err(error) = self.state.validate(&task.op) {
+            return Step::Replied(Err(error));
+        }
+        let missing = self.state.missing(&task.op, task.done);
+        let is_loaded = |absent: &Absent| matches!(absent, Absent::Page(id) if self.state.map.pages.contains(*id));
+        if missing.iter().any(is_loaded) {
+            // The page is loaded, but belongs to another level of a tree.
+            return Step::Replied(Err(OpError::MediumError { lba: task.first_lba() }));
+        }
+        if !missing.is_empty() {
+            // A reader that waits locks its range, so that no later write changes it before.
+            self.scheduler.hold(task);
+            if self.loader.is_crowded(&self.state) {
+                self.scheduler.await_memory(id);
+                return Step::Wait(Wait::Memory);
+            }
+            task.loads = missing.len();
+            missing.into_iter().for_each(|absent| self.load_for_task(absent, id));
+            return Step::Wait(Wait::Pages);
+        }
+        match &task.op {
+            Op::Read { volume, range } => {
+                let plan = self.plan(*volume, *range, task.tag);
+                if let Some(result) = plan.execute_in_memory() {
+                    return Step::Replied(result);
+                }
+                self.dispatcher.read(plan);
+                Step::HandedOut
+            }
+            Op::Status { volume, lba, limit } => Step::Replied(Ok(Reply::Extents(self.status(*volume, *lba, *limit)))),
+            _ => self.step_change(id, task),
+        }
+    }
+
+    fn load_for_task(&mut self, absent: Absent, id: TaskId) {
+        let Self { loader, state, checkpointer, dispatcher, .. } = self;
+        let result = loader.load(absent, PageWaiter::Task(id), state, checkpointer, dispatcher);
+        self.stop_on_error(result);
+    }
+
+    fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {
+        let data_step = self.state.copy_data_step();
+        let needed = task.bytes_needed(data_step);
+        while task.fetched.len() < needed.len() {
+            let (volume, range) = needed[task.fetched.len()];
+            let plan = self.plan(volume, range, task.tag);
+            match plan.execute_in_memory() {
+                Some(Ok(Reply::Data(data))) => task.fetched.push(data),
+                Some(Ok(_)) => return Step::Replied(Err(OpError::Malformed("read returned no data"))),
+                Some(Err(error)) => return Step::Replied(Err(error)),
+                None => {
+                    self.dispatcher.fetch(id, plan);
+                    return Step::Wait(Wait::Bytes);
+                }
+            }
+        }
+        let (record, is_last) = match task.record(data_step) {
+            Ok(record) => record,
+            Err(result) => return Step::Replied(result),
+        };
+        if record.is_empty() {
+            return match (is_last, task.done) {
+                (true, 0) => Step::Replied(Ok(Reply::Done)),
+                (true, _) => Step::Sequenced,
+                (false, _) => {
+                    task.finish_step(data_step);
+                    Step::Again
+                }
+            };
+        }
+        let view = View { state: &self.state, checkpointer: &self.checkpointer, dirty: &self.destager.dirty };
+        let is_dropping = self.loader.is_dropping(&self.state.map);
+        match self.space.admit(&record, view, &self.log, self.destager.open_sectors(), is_dropping) {
+            Admission::Now => {}
+            Admission::Later => {
+                self.scheduler.await_admission(id);
+                return Step::Wait(Wait::Admission);
+            }
+            Admission::Never => return Step::Replied(Err(OpError::NoSpace)),
+        }
+        if let Err(error) = self.sequence(&record) {
+            return Step::Replied(Err(error));
+        }
+        if is_last {
+            return Step::Sequenced;
+        }
+        task.finish_step(data_step);
+        Step::Again
+    }
+
+    /// Returns runs of one provisioning state from `lba` on, as far as pages are loaded; at least
+    /// for the first MiB.
+    fn status(&mut self, volume: VolumeId, lba: Lba, limit: usize) -> Vec<Extent> {
+        let Some(held) = self.state.volumes.get(&volume).copied() else { return Vec::new() };
+        let limit = limit.max(1);
+        let mut extents: Vec<Extent> = Vec::new();
+        let (mut first, end) = (lba.0 / LBAS_PER_BLOCK, status_end(lba, held.blocks));
+        // Leaf by leaf, so that a short reply does not visit the whole of a fragmented GiB.
+        while first < end && extents.len() <= limit {
+            let leaf_end = (first - first % blockmap::span(0) + blockmap::span(0)).min(end);
+            let mut missing = Vec::new();
+            self.state.map.missing(&held.root, first, leaf_end, Need::References, |_, _| false, &mut missing);
+            if !missing.is_empty() {
+                break;
+            }
+            self.state.map.visit(&held.root, first, leaf_end, &mut |block, blocks, reference| {
+                let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
+                let start = (block * LBAS_PER_BLOCK).max(lba.0);
+                let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * LBAS_PER_BLOCK - start) else {
+                    return;
+                };
+                match extents.last_mut() {
+                    Some(last) if last.state == state => {
+                        last.range = BlockRange::new(last.range.start(), last.range.blocks() + range.blocks())
+                            .unwrap_or(last.range);
+                    }
+                    _ => extents.push(Extent { range, state }),
+                }
+            });
+            first = leaf_end;
+        }
+        extents.truncate(limit);
+        extents
+    }
+}
+
+/// Returns where a status reply ends: after the 1 GiB that one page of the second level maps, so
+/// that a reply is cheap.
+fn status_end(lba: Lba, blocks: u64) -> u64 {
+    let first = lba.0 / LBAS_PER_BLOCK;
+    (blocks / LBAS_PER_BLOCK).min(first - first % blockmap::span(1) + blockmap::span(1))
+}

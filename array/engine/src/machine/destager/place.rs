@@ -1,0 +1,187 @@
+//! Placement: starts the reduction of a batch, and appends its groups to the open data segment.
+
+use super::{DestageContext, Destager};
+use crate::machine::batch::{Batch, Pair};
+use crate::machine::checkpointer::Checkpointer;
+use crate::machine::dirty::DirtyBlock;
+use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
+use crate::machine::io::Io;
+use crate::machine::pool::Kind;
+use crate::machine::space::Space;
+use crate::machine::work::{Effort, PackedGroup, Reduction, Work};
+use blockmap::{MAX_GROUP_BLOCKS, Ref, RefTarget, SlotId, SlotPlace};
+use bytes::Bytes;
+use ondisk::{Chunk, SECTOR_BYTES, SegmentWriter, SummaryItem};
+use platform::Durability;
+use smallvec::{SmallVec, smallvec};
+
+impl Destager {
+    /// Shares the blocks of a batch that equal blocks in memory, and starts the comparison and
+    /// compression of the rest.
+    pub(super) fn start_reduction(&mut self, ids: &[SlotId], fingerprints: &[u128], cx: &mut DestageContext<'_>) {
+        let (cache, pin) = (cx.state.groups.clone(), cx.space.pool.pin());
+        let mut reduction = Reduction { pairs: Vec::new(), groups: Vec::new(), cache, _pin: pin };
+        let mut batch = Batch::default();
+        let mut last = None;
+        let is_relaxed = self.dirty.bytes() * 2 < cx.state.options.dirty_limit && !cx.space.backpressure.memory;
+        for (id, fingerprint) in ids.iter().zip(fingerprints) {
+            let Some(block) = self.dirty.get_reducing(*id) else { continue };
+            let DirtyBlock { data, origin, is_unique, is_damaged, .. } = block;
+            let (data, origin, is_unique, is_damaged) = (data.clone(), *origin, *is_unique, *is_damaged);
+            if !is_unique && !is_damaged && self.find_equal(*id, &data, *fingerprint, (&mut reduction, &mut batch), cx)
+            {
+                continue;
+            }
+            if is_unique && !is_damaged && !origin.is_moved() {
+                // Its candidate was another block: index it, so that the next copy finds it.
+                self.dedup.insert(*fingerprint, id.slot);
+            }
+            let (is_cold, run, position) = origin.batch();
+            let follows = !is_damaged && last == Some((is_cold, run, position.wrapping_sub(1)));
+            last = (!is_damaged).then_some((is_cold, run, position));
+            match (reduction.groups.last_mut(), batch.groups.last_mut()) {
+                (Some((blocks, _)), Some(group)) if follows && blocks.len() < MAX_GROUP_BLOCKS => {
+                    blocks.push(data);
+                    group.push((*id, *fingerprint));
+                }
+                _ => {
+                    let effort = match (is_cold, is_relaxed) {
+                        (true, _) => Effort::Cold,
+                        (false, true) => Effort::Relaxed,
+                        (false, false) => Effort::Quick,
+                    };
+                    reduction.groups.push((smallvec![data], effort));
+                    batch.groups.push(smallvec![(*id, *fingerprint)]);
+                }
+            }
+        }
+        cx.state.release_freed(&mut cx.space.pool, &mut self.dirty);
+        if batch.pairs.is_empty() && batch.groups.is_empty() {
+            self.batches -= 1;
+            return;
+        }
+        cx.dispatcher.start_work(Work::reduce(reduction), WorkPurpose::Reduce(batch));
+    }
+
+    /// A batch was compared and compressed: shares equal blocks and places the groups.
+    pub(crate) fn reduced(
+        &mut self,
+        batch: Batch,
+        equal: &[bool],
+        groups: Vec<PackedGroup>,
+        cx: &mut DestageContext<'_>,
+    ) {
+        self.batches -= 1;
+        for (Pair { id, fingerprint, candidate, compared }, is_equal) in batch.pairs.iter().zip(equal) {
+            // A slot that was freed and allocated again and again may have the same id by now: the
+            // compared bytes must still be at the same place.
+            let is_loaded = cx.state.map.slots.is_loaded(candidate.slot);
+            let is_same = is_loaded && cx.state.stored_group(&cx.space.pool, *candidate) == Some(*compared);
+            let is_shared = *is_equal && is_same && self.share_block(*id, *candidate, cx.state);
+            self.compared(*fingerprint, *candidate, *is_equal);
+            if !is_shared {
+                // After a false match, another block may be equal, or one that waits with this.
+                self.dirty.wait_again(*id, !*is_equal);
+            }
+        }
+        cx.state.release_freed(&mut cx.space.pool, &mut self.dirty);
+        for (group, packed) in batch.groups.iter().zip(groups) {
+            match packed {
+                PackedGroup::Compressed(bytes, crc) => self.place_group(group, &bytes, crc, cx),
+                PackedGroup::Raw(crcs) => {
+                    for (item, crc) in group.chunks_exact(1).zip(crcs) {
+                        if let Some(data) = self.dirty.get_reducing(item[0].0).map(|block| block.data.clone()) {
+                            self.place_group(item, &data, crc, cx);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives places to the blocks of a group, except those freed since. Without space they wait
+    /// again.
+    fn place_group(&mut self, group: &[(SlotId, u128)], bytes: &Bytes, crc: u32, cx: &mut DestageContext<'_>) {
+        let (mut is_wanted, mut is_damaged, mut is_moved) = (false, false, false);
+        for block in group.iter().filter_map(|(id, _)| self.dirty.get_reducing(*id)) {
+            is_wanted = true;
+            is_damaged |= block.is_damaged;
+            is_moved |= block.origin.is_moved();
+        }
+        if !is_wanted {
+            return;
+        }
+        // A damaged block is a group of its own with a wrong checksum: see DirtyBlock::is_damaged.
+        let crc = if is_damaged { !crc } else { crc };
+        // Acknowledged data may take the whole reserve except the space of one checkpoint.
+        let spare = match is_moved {
+            true => cx.space.spare_for_moved(self.view(cx)),
+            false => cx.space.checkpoint_segments(cx.state, cx.checkpointer),
+        };
+        let Some((segment, sector, sectors)) = self.append_group(group, bytes, crc, spare, cx) else {
+            // Blocks that the cleaner relocates still have their old places and stay there.
+            return group.iter().for_each(|(id, _)| self.dirty.no_place(*id));
+        };
+        for ((id, _), index) in group.iter().zip(0..) {
+            let Some(origin) = self.dirty.placed(*id) else { continue };
+            let place = SlotPlace { segment, sector, sectors, index, blocks: group.len() as u8 };
+            let before = cx.state.map.slots.set_place(*id, place, crc);
+            cx.space.pool.place_alive(place);
+            cx.space.pool.place_dead(before);
+            if origin.is_moved() {
+                cx.space.cleaner.relocated(place.share());
+            } else {
+                cx.space.data_stored += u64::from(place.share()) * SECTOR_BYTES;
+            }
+        }
+        if self.data_writer.as_ref().is_some_and(SegmentWriter::is_full) {
+            self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
+        }
+    }
+
+    /// Appends a group to the open segment, or to a new one if more than `spare` are ready.
+    fn append_group(
+        &mut self,
+        group: &[(SlotId, u128)],
+        bytes: &Bytes,
+        crc: u32,
+        spare: u64,
+        cx: &mut DestageContext<'_>,
+    ) -> Option<(u32, u16, u8)> {
+        let items: SmallVec<[(SummaryItem, u128); MAX_GROUP_BLOCKS]> =
+            group.iter().map(|(id, fingerprint)| (SummaryItem::Slot(Ref::data(*id).to_bits()), *fingerprint)).collect();
+        loop {
+            if let Some(writer) = &mut self.data_writer {
+                if let Some((sector, sectors)) = writer.append_group(&items, bytes, crc) {
+                    return Some((writer.segment(), sector, sectors));
+                }
+                self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
+                if let Some(writer) = self.data_writer.take() {
+                    cx.space.pool.seal(writer.fill());
+                }
+            }
+            let fill = cx.space.pool.open(Kind::Data, spare)?;
+            let limit = cx.state.geometry.segment_sectors();
+            self.data_writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill, limit));
+        }
+    }
+
+    /// Writes the open chunk of data, if there is one.
+    pub(crate) fn cut_chunk(&mut self, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
+        let Some(writer) = &mut self.data_writer else { return };
+        let Some(Chunk { offset, data, entries }) = writer.cut() else { return };
+        let fill = writer.fill();
+        space.pool.set_fill(fill);
+        let ids = entries.iter().filter_map(|entry| match entry.item {
+            SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
+                Some(RefTarget::Data(id)) => Some(id),
+                _ => None,
+            },
+            _ => None,
+        });
+        let ids = ids.collect();
+        self.chunk_writes += 1;
+        let purpose = IoPurpose::Chunk { ids, freezes: checkpointer.freezes() };
+        dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, purpose);
+    }
+}

@@ -1,0 +1,125 @@
+//! The dispatcher: the queue of actions for the caller, and why each I/O and each piece of work
+//! was started.
+
+use super::batch::Batch;
+use super::group::StoredGroup;
+use super::io::{Action, Io, IoId, TaskId};
+use super::plan::ReadPlan;
+use super::work::{Work, WorkId};
+use crate::service::{OpError, Reply, Tag};
+use blockmap::{SlotId, SlotPlace};
+use ondisk::PageLocation;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use types::Lsn;
+
+/// Why an I/O was started.
+pub(crate) enum IoPurpose {
+    /// Write a group of the log.
+    LogGroup { last: Lsn },
+    /// Write a chunk of data blocks. `freezes` counts the checkpoints begun before it.
+    Chunk { ids: Vec<SlotId>, freezes: u64 },
+    /// Write metadata of a checkpoint.
+    Metadata,
+    /// Read a map page; the mirror copy if the first copy is damaged.
+    MapPage { id: SlotId, place: SlotPlace, is_mirror: bool },
+    /// Read a page of the slot table; the mirror copy if the first copy is damaged.
+    SlotPage { page: u32, location: PageLocation, is_mirror: bool },
+    /// Read the stored block below a partly written one.
+    BaseBlock { id: SlotId, group: StoredGroup, index: u8, _pin: Arc<()> },
+    /// Flush the writes of a checkpoint.
+    Flush,
+    /// Write a copy of the superblock.
+    Superblock { copy: usize },
+    /// Reserve file system space for a segment.
+    Allocate { segment: u32 },
+    /// Read a segment that the cleaner empties.
+    Victim { segment: u32 },
+}
+
+/// Why work was started.
+pub(crate) enum WorkPurpose {
+    /// Fingerprint these blocks.
+    Fingerprint(Vec<SlotId>),
+    /// Compare and compress a batch.
+    Reduce(Batch),
+    /// Read the summaries of a segment to fill the dedup index.
+    RebuildIndex,
+    /// Read the summaries near a block that was found equal.
+    Neighbours,
+}
+
+/// Queues actions and remembers what was asked for.
+pub(crate) struct Dispatcher {
+    actions: Vec<Action>,
+    ios: FxHashMap<IoId, IoPurpose>,
+    works: FxHashMap<WorkId, WorkPurpose>,
+    /// Id of the next I/O or piece of work.
+    next_id: u64,
+}
+
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Self { actions: Vec::new(), ios: FxHashMap::default(), works: FxHashMap::default(), next_id: 1 }
+    }
+}
+
+impl Dispatcher {
+    /// Moves the queued actions, in order, to `out`.
+    pub(crate) fn poll(&mut self, out: &mut Vec<Action>) {
+        out.append(&mut self.actions);
+    }
+
+    pub(crate) fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
+    /// Replies to a request.
+    pub(crate) fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
+        self.actions.push(Action::Complete { tag, result });
+    }
+
+    /// Hands a read to the caller, whose result is the reply to the request.
+    pub(crate) fn read(&mut self, plan: ReadPlan) {
+        self.actions.push(Action::Read(plan));
+    }
+
+    /// Hands a read to the caller, whose result comes back to the task.
+    pub(crate) fn fetch(&mut self, id: TaskId, plan: ReadPlan) {
+        self.actions.push(Action::Fetch { id, plan });
+    }
+
+    pub(crate) fn start_io(&mut self, io: Io, purpose: IoPurpose) {
+        let id = self.next_id();
+        self.ios.insert(id, purpose);
+        self.actions.push(Action::Io { id, io });
+    }
+
+    pub(crate) fn start_work(&mut self, work: Work, purpose: WorkPurpose) {
+        let id = self.next_id();
+        self.works.insert(id, purpose);
+        self.actions.push(Action::Work { id, work });
+    }
+
+    /// Returns why an I/O that has ended was started. `None` for an unknown id.
+    pub(crate) fn end_io(&mut self, id: IoId) -> Option<IoPurpose> {
+        self.ios.remove(&id)
+    }
+
+    /// Returns why work that has ended was started. `None` for an unknown id.
+    pub(crate) fn end_work(&mut self, id: WorkId) -> Option<WorkPurpose> {
+        self.works.remove(&id)
+    }
+
+    fn next_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// Puts actions back into the queue.
+    #[cfg(test)]
+    pub(crate) fn requeue(&mut self, actions: impl Iterator<Item = Action>) {
+        self.actions.extend(actions);
+    }
+}

@@ -1,0 +1,265 @@
+//! The scheduler: tasks, the ranges that they lock, and what each of them waits for.
+
+use super::dispatcher::Dispatcher;
+use super::io::TaskId;
+use super::locks::{Claim, Claims, Locks};
+use super::log::Log;
+use super::task::{Task, Wait, is_reader};
+use crate::service::{Change, Op, OpError, Reply, Tag};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use types::Lsn;
+
+/// All tasks, and the queues in which they wait.
+pub(crate) struct Scheduler {
+    /// Writes are acknowledged before they are durable.
+    has_write_cache: bool,
+    tasks: FxHashMap<TaskId, Task>,
+    next_task: TaskId,
+    locks: Locks,
+    lock_waiters: VecDeque<TaskId>,
+    admission_waiters: VecDeque<TaskId>,
+    memory_waiters: VecDeque<TaskId>,
+    commit_waiters: VecDeque<(Lsn, TaskId)>,
+    runnable: VecDeque<TaskId>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(has_write_cache: bool) -> Self {
+        Self {
+            has_write_cache,
+            tasks: FxHashMap::default(),
+            next_task: 1,
+            locks: Locks::default(),
+            lock_waiters: VecDeque::new(),
+            admission_waiters: VecDeque::new(),
+            memory_waiters: VecDeque::new(),
+            commit_waiters: VecDeque::new(),
+            runnable: VecDeque::new(),
+        }
+    }
+
+    /// Adds a task and returns its id.
+    pub(crate) fn add(&mut self, task: Task) -> TaskId {
+        let id = self.next_task;
+        self.next_task += 1;
+        self.tasks.insert(id, task);
+        id
+    }
+
+    /// Removes a task, to run it.
+    pub(crate) fn take(&mut self, id: TaskId) -> Option<Task> {
+        self.tasks.remove(&id)
+    }
+
+    /// Puts back a task that waits.
+    pub(crate) fn park(&mut self, id: TaskId, mut task: Task, wait: Wait) {
+        task.wait = wait;
+        self.tasks.insert(id, task);
+    }
+
+    /// Returns the next task to run.
+    pub(crate) fn next_runnable(&mut self) -> Option<TaskId> {
+        self.runnable.pop_front()
+    }
+
+    /// Locks the ranges of a task, except those of a reader, which need not be held while it does
+    /// not wait. Returns false if the task waits for its ranges instead.
+    pub(crate) fn lock_or_wait(&mut self, id: TaskId, task: &mut Task) -> bool {
+        if task.is_holding {
+            return true;
+        }
+        if self.must_wait(&task.claims, None) {
+            self.lock_waiters.push_back(id);
+            return false;
+        }
+        if !is_reader(&task.op) {
+            self.hold(task);
+        }
+        true
+    }
+
+    /// Locks the ranges of a task if it does not hold them.
+    pub(crate) fn hold(&mut self, task: &mut Task) {
+        if !task.is_holding {
+            self.locks.hold(&task.claims);
+            task.is_holding = true;
+        }
+    }
+
+    /// Queues a task until it may load pages.
+    pub(crate) fn await_memory(&mut self, id: TaskId) {
+        self.memory_waiters.push_back(id);
+    }
+
+    /// Queues a task until its record is admitted.
+    pub(crate) fn await_admission(&mut self, id: TaskId) {
+        self.admission_waiters.push_back(id);
+    }
+
+    pub(crate) fn has_memory_waiters(&self) -> bool {
+        !self.memory_waiters.is_empty()
+    }
+
+    pub(crate) fn has_admission_waiters(&self) -> bool {
+        !self.admission_waiters.is_empty()
+    }
+
+    /// Parks a task until everything that is sequenced now is durable.
+    pub(crate) fn await_commit(&mut self, id: TaskId, task: Task, log: &Log, dispatcher: &mut Dispatcher) {
+        self.park(id, task, Wait::Commit);
+        if log.durable >= log.last() {
+            return self.committed(id, dispatcher);
+        }
+        self.commit_waiters.push_back((log.last(), id));
+    }
+
+    /// Adds a flush, which is complete when everything up to `last` is durable.
+    pub(crate) fn add_flush(&mut self, tag: Tag, last: Lsn) {
+        let mut task = Task::new(tag, Op::Flush, Claims::new());
+        task.wait = Wait::Commit;
+        let id = self.add(task);
+        self.commit_waiters.push_back((last, id));
+    }
+
+    /// Replies to every task whose records are durable up to `durable`.
+    pub(crate) fn group_committed(&mut self, durable: Lsn, dispatcher: &mut Dispatcher) {
+        while let Some((_, id)) = self.commit_waiters.pop_front_if(|(lsn, _)| *lsn <= durable) {
+            self.committed(id, dispatcher);
+        }
+    }
+
+    fn committed(&mut self, id: TaskId, dispatcher: &mut Dispatcher) {
+        let Some(mut task) = self.tasks.remove(&id) else { return };
+        let result = task.failure.take().map_or(Ok(Reply::Done), Err);
+        dispatcher.complete(task.tag, result);
+        self.release(&mut task);
+    }
+
+    /// Replies with an error. If earlier steps of the task have changed anything, the reply waits
+    /// until those changes are durable: a reader must not see them before.
+    pub(crate) fn fail(&mut self, id: TaskId, mut task: Task, error: OpError, log: &Log, dispatcher: &mut Dispatcher) {
+        if task.done > 0 && !self.has_write_cache {
+            task.failure = Some(error);
+            return self.await_commit(id, task, log, dispatcher);
+        }
+        dispatcher.complete(task.tag, Err(error));
+        self.release(&mut task);
+    }
+
+    /// Releases the ranges of a task and wakes the tasks that waited for them.
+    pub(crate) fn release(&mut self, task: &mut Task) {
+        if !std::mem::take(&mut task.is_holding) {
+            return;
+        }
+        self.locks.release(&task.claims);
+        if let Op::Change(changes) = &task.op {
+            changes.iter().for_each(|change| {
+                if let Change::DeleteVolume { volume } = change {
+                    self.locks.forget(*volume);
+                }
+            });
+        }
+        let mut earlier: Vec<Claim> = Vec::new();
+        for id in std::mem::take(&mut self.lock_waiters) {
+            let Some(claims) = self.tasks.get(&id).map(|task| task.claims.clone()) else { continue };
+            if self.must_wait(&claims, Some(&earlier)) {
+                earlier.extend(claims);
+                self.lock_waiters.push_back(id);
+                continue;
+            }
+            // Readers, too: later writes wait until these readers have seen the present data.
+            if let Some(task) = self.tasks.get_mut(&id) {
+                self.locks.hold(&claims);
+                task.is_holding = true;
+            }
+            self.runnable.push_back(id);
+        }
+    }
+
+    /// True if another task holds one of the claims, or an earlier task waits for one. `waiting`
+    /// are the claims of earlier tasks; `None` means all tasks that wait.
+    fn must_wait(&self, claims: &[Claim], waiting: Option<&[Claim]>) -> bool {
+        if !self.locks.is_free(claims) {
+            return true;
+        }
+        let overlaps =
+            |earlier: &[Claim]| earlier.iter().any(|earlier| claims.iter().any(|claim| claim.overlaps(earlier)));
+        match waiting {
+            Some(waiting) => overlaps(waiting),
+            None => self.lock_waiters.iter().any(|id| self.tasks.get(id).is_some_and(|task| overlaps(&task.claims))),
+        }
+    }
+
+    /// Makes a task runnable if it waits for `reason`.
+    fn wake(&mut self, id: TaskId, reason: Wait) {
+        if let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == reason) {
+            task.wait = Wait::Turn;
+            self.runnable.push_back(id);
+        }
+    }
+
+    /// Wakes the tasks that wait for admission, so that they try again.
+    pub(crate) fn wake_admission_waiters(&mut self) {
+        for id in std::mem::take(&mut self.admission_waiters) {
+            self.wake(id, Wait::Admission);
+        }
+    }
+
+    /// Wakes the tasks that wait to load pages, so that they try again.
+    pub(crate) fn wake_memory_waiters(&mut self) {
+        for id in std::mem::take(&mut self.memory_waiters) {
+            self.wake(id, Wait::Memory);
+        }
+    }
+
+    /// A page that a task waits for is loaded or cannot be read. The task continues when all its
+    /// pages are loaded.
+    pub(crate) fn page_loaded(&mut self, id: TaskId, is_intact: bool, log: &Log, dispatcher: &mut Dispatcher) {
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Pages) else { return };
+        task.loads -= 1;
+        match (is_intact, task.loads) {
+            (false, _) => {
+                let Some(task) = self.tasks.remove(&id) else { return };
+                let lba = task.first_lba();
+                self.fail(id, task, OpError::MediumError { lba }, log, dispatcher);
+            }
+            (true, 0) => self.wake(id, Wait::Pages),
+            (true, _) => {}
+        }
+    }
+
+    /// Bytes that a task waits for were read, or could not be.
+    pub(crate) fn fetched(
+        &mut self,
+        id: TaskId,
+        result: Result<Reply, OpError>,
+        log: &Log,
+        dispatcher: &mut Dispatcher,
+    ) {
+        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Bytes) else { return };
+        match result {
+            Ok(Reply::Data(data)) => {
+                task.fetched.push(data);
+                self.wake(id, Wait::Bytes);
+            }
+            Ok(_) | Err(_) => {
+                let Some(task) = self.tasks.remove(&id) else { return };
+                let error = result.err().unwrap_or(OpError::Malformed("read returned no data"));
+                self.fail(id, task, error, log, dispatcher);
+            }
+        }
+    }
+
+    /// Removes all tasks, because the core has stopped. Returns their tags in order of arrival.
+    pub(crate) fn stop(&mut self) -> impl Iterator<Item = Tag> + use<> {
+        let mut tasks: Vec<(TaskId, Task)> = self.tasks.drain().collect();
+        tasks.sort_unstable_by_key(|(id, _)| *id);
+        self.lock_waiters.clear();
+        self.admission_waiters.clear();
+        self.memory_waiters.clear();
+        self.commit_waiters.clear();
+        self.runnable.clear();
+        tasks.into_iter().map(|(_, task)| task.tag)
+    }
+}

@@ -1,0 +1,136 @@
+//! Admission: whether a record may be sequenced now, later or never. An admitted record never
+//! fails afterwards.
+
+use super::{SECTORS_PER_BLOCK, Space, View, blocks_per_segment};
+use crate::machine::backpressure::{blocks_needed, blocks_touched, payload_bytes};
+use crate::machine::checkpointer::Checkpointer;
+use crate::machine::log::Log;
+use crate::machine::state::ArrayState;
+use types::BLOCK_BYTES;
+use wal::{FillValue, LogOp};
+
+/// Bytes of a record beside its payload, rounded up.
+const RECORD_OVERHEAD_BYTES: u64 = 64;
+
+/// When a record may be sequenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Now,
+    /// Background work in progress frees what the record needs.
+    Later,
+    /// The pool is full.
+    Never,
+}
+
+impl Space {
+    /// Decides whether a record may be sequenced. `open_sectors` are the free sectors of the open
+    /// data segment; `is_dropping` is true while the drop queue frees space.
+    pub(crate) fn admit(
+        &mut self,
+        record: &[LogOp],
+        view: View<'_>,
+        log: &Log,
+        open_sectors: u32,
+        is_dropping: bool,
+    ) -> Admission {
+        let View { state, checkpointer, dirty } = view;
+        if checkpointer.is_barrier() {
+            return Admission::Later;
+        }
+        if checkpointer.dirty_metadata(state) > 2 * state.options.metadata_budget(&state.geometry) {
+            self.backpressure.metadata = true;
+            return Admission::Later;
+        }
+        let payload: u64 = record.iter().map(payload_bytes).sum();
+        let bytes = payload + RECORD_OVERHEAD_BYTES * (record.len() as u64 + 1);
+        if !log.fits(bytes) {
+            self.backpressure.log = true;
+            return Admission::Later;
+        }
+        let blocks: u64 = record.iter().map(blocks_touched).sum();
+        let is_over = dirty.bytes() + blocks * BLOCK_BYTES > state.options.dirty_limit;
+        if blocks > 0 && is_over && dirty.bytes() > 0 {
+            self.backpressure.memory = true;
+            return Admission::Later;
+        }
+        self.admit_space(record, view, open_sectors, is_dropping)
+    }
+
+    fn admit_space(&mut self, record: &[LogOp], view: View<'_>, open_sectors: u32, is_dropping: bool) -> Admission {
+        let View { state, checkpointer, dirty } = view;
+        // A hole leaves one segment more than a checkpoint takes; its map pages use that segment.
+        let is_promised = |op: &LogOp| {
+            let is_hole = matches!(op, LogOp::Fill { fill: FillValue::Hole, .. });
+            is_hole || matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. })
+        };
+        let takes_pages = !record.iter().all(is_promised);
+        let data: u64 = record.iter().map(blocks_needed).sum();
+        let needed = data + u64::from(takes_pages);
+        // A volume that is deleted frees more than the catalog values of the same record take.
+        let frees_space = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
+        let spare = record.iter().map(|op| self.spare_for(op, state, checkpointer)).max().unwrap_or_default();
+        // Space in the open data segment is of no use to map pages, which even a write of zeros
+        // may cost.
+        let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments(state, checkpointer));
+        if frees_space || spare == 0 || (has_pages && needed <= self.available_blocks(spare, view, open_sectors)) {
+            // A record without data needs nothing at replay, so freeing space never waits for a
+            // checkpoint.
+            if data == 0 || self.is_replayable(data, state, checkpointer) {
+                return Admission::Now;
+            }
+            self.backpressure.log = true;
+            return Admission::Later;
+        }
+        let may_come = self.pool.may_grow()
+            || dirty.unplaced() > 0
+            || self.pool.coming() > 0
+            || is_dropping
+            || self.pool.dead() > 0
+            || self.cleaner.is_busy()
+            || self.may_have_victim(true, &state.geometry);
+        if may_come {
+            self.backpressure.space = true;
+            return Admission::Later;
+        }
+        Admission::Never
+    }
+
+    /// True if the log could be replayed with `blocks` blocks more. At replay the dedup index is
+    /// empty and blocks may be compressed in other groups, so every block counts uncompressed. A
+    /// checkpoint makes this true again.
+    fn is_replayable(&self, blocks: u64, state: &ArrayState, checkpointer: &Checkpointer) -> bool {
+        self.replay_reserve.fits(
+            blocks,
+            self.checkpoint_segments(state, checkpointer),
+            checkpointer.is_being_stored(),
+            blocks_per_segment(&state.geometry),
+        )
+    }
+
+    /// Returns the free segments that an operation must leave. Data leaves the reserve. A change
+    /// of the map with at most two blocks of data leaves two checkpoints. A hole leaves one,
+    /// without which no space could be freed. 0: the operation takes no space.
+    fn spare_for(&self, op: &LogOp, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
+        let reserve = || self.reserve(state, checkpointer);
+        let checkpoint = self.checkpoint_segments(state, checkpointer);
+        match op {
+            LogOp::Write { .. } | LogOp::Same { .. } => reserve(),
+            LogOp::Fill { fill: FillValue::Hole, .. } => reserve().min(checkpoint + 1),
+            LogOp::Fill { .. }
+            | LogOp::Copy { .. }
+            | LogOp::CopyVolume { .. }
+            | LogOp::Put { .. }
+            | LogOp::Create { .. } => reserve().min(2 * checkpoint),
+            LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
+        }
+    }
+
+    /// Returns the 4 KiB blocks that may still be written: open and ready space, less `spare`
+    /// segments and less what is promised to dirty blocks.
+    fn available_blocks(&self, spare: u64, view: View<'_>, open_sectors: u32) -> u64 {
+        let segments = self.pool.ready().saturating_sub(spare);
+        let blocks =
+            u64::from(open_sectors) * 15 / 16 / SECTORS_PER_BLOCK + segments * blocks_per_segment(&view.state.geometry);
+        blocks.saturating_sub(view.dirty.unplaced())
+    }
+}

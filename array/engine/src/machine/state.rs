@@ -1,0 +1,125 @@
+//! The state of the array that log records describe: volumes, their maps, and catalog values.
+
+mod missing;
+mod record;
+mod validate;
+
+use super::dirty::{DirtyBlock, DirtyBlocks};
+use super::group::{GroupCache, StoredGroup};
+use super::options::Options;
+use super::pool::Pool;
+use super::volume::Volumes;
+use blockmap::{Freed, Map, Page, Ref, Root, SlotId};
+use bytes::Bytes;
+use ondisk::{ArrayGeometry, manifest_value_bytes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::VolumeId;
+
+/// The state that log records describe, with the settings and the geometry of the array.
+pub(crate) struct ArrayState {
+    pub(crate) options: Options,
+    pub(crate) geometry: ArrayGeometry,
+    /// Identifies the array in every stored structure.
+    pub(crate) array: [u8; 16],
+    pub(crate) volumes: Volumes,
+    /// Keys and values of the catalog.
+    pub(crate) values: BTreeMap<Bytes, Bytes>,
+    /// Bytes that the values take in the manifest.
+    pub(crate) values_bytes: u64,
+    pub(crate) map: Map,
+    /// Reused by [`ArrayState::release_freed`], so that it allocates nothing.
+    freed: Vec<Freed>,
+    /// Decompressed groups.
+    pub(crate) groups: Arc<GroupCache>,
+}
+
+impl ArrayState {
+    /// The state of a checkpoint, without slot table and drop queue.
+    pub(crate) fn new(
+        options: Options,
+        geometry: ArrayGeometry,
+        array: [u8; 16],
+        volumes: Volumes,
+        values: BTreeMap<Bytes, Bytes>,
+    ) -> Self {
+        Self {
+            options,
+            geometry,
+            array,
+            volumes,
+            values_bytes: values.iter().map(|(key, value)| manifest_value_bytes(key, value)).sum(),
+            values,
+            map: Map::default(),
+            freed: Vec::new(),
+            groups: Arc::new(GroupCache::new(options.cache_bytes)),
+        }
+    }
+
+    /// Returns the root of a volume's map.
+    pub(crate) fn root(&self, volume: VolumeId) -> Option<Root> {
+        self.volumes.get(&volume).map(|volume| volume.root)
+    }
+
+    /// Stores a catalog value.
+    pub(crate) fn put_value(&mut self, key: &Bytes, value: &Bytes) {
+        self.values_bytes += manifest_value_bytes(key, value);
+        if let Some(before) = self.values.insert(key.clone(), value.clone()) {
+            self.values_bytes -= manifest_value_bytes(key, &before);
+        }
+    }
+
+    /// Removes a catalog value, if it exists.
+    pub(crate) fn remove_value(&mut self, key: &Bytes) {
+        if let Some(before) = self.values.remove(key) {
+            self.values_bytes -= manifest_value_bytes(key, &before);
+        }
+    }
+
+    /// Removes slots whose last reference is gone from the dirty blocks and from the pool.
+    pub(crate) fn release_freed(&mut self, pool: &mut Pool, dirty: &mut DirtyBlocks) {
+        let mut freed = std::mem::take(&mut self.freed);
+        loop {
+            self.map.take_freed(&mut freed);
+            let Some(next) = freed.pop() else { break };
+            pool.place_dead(next.place);
+            if let Some(DirtyBlock { base: Some(base), .. }) = dirty.remove(next.id) {
+                self.map.release(Ref::data(base));
+            }
+        }
+        self.freed = freed;
+    }
+
+    /// Returns the compression group that holds a block of data, and the block's index in it.
+    pub(crate) fn stored_group(&self, pool: &Pool, id: SlotId) -> Option<(StoredGroup, u8)> {
+        let slot = self.map.slots.get(id)?;
+        let place = slot.place?;
+        let usage = pool.segments()[place.segment as usize].usage;
+        Some((StoredGroup::new(&self.geometry, &slot, place, usage), place.index))
+    }
+
+    /// Loads a page of the slot table from its stored bytes. False if they are not such a page.
+    pub(crate) fn load_slot_page(&mut self, pool: &Pool, page: u32, bytes: &[u8]) -> bool {
+        self.map.slots.load_page(page, bytes, |segment| pool.is_metadata(segment))
+    }
+
+    /// Makes the next checkpoint store a map page again, from memory or, if it is not loaded,
+    /// from `stored`. False if its slot is not loaded or both are missing.
+    pub(crate) fn rewrite_map_page(&mut self, id: SlotId, stored: Option<&[u8]>) -> bool {
+        if self.map.slots.absent(id.slot).is_some() {
+            return false;
+        }
+        if !self.map.pages.contains(id) {
+            let Some(page) = stored.and_then(Page::decode) else { return false };
+            self.map.pages.insert_stored(id, page);
+        }
+        self.map.rewrite_page(id);
+        true
+    }
+
+    /// Returns the bytes of loaded pages, of the map and of the slot table, beyond the budget.
+    pub(crate) fn surplus_page_bytes(&self) -> u64 {
+        let budget = self.options.page_budget;
+        (self.map.pages.bytes() + self.map.slots.loaded_page_bytes()).saturating_sub(budget + budget / 8)
+    }
+}

@@ -1,0 +1,154 @@
+//! Which pages of the map and of the slot table must be loaded before a step can run.
+
+use super::ArrayState;
+use crate::machine::ranges::{split, touched_blocks};
+use crate::machine::steps::{copy_step, unmap_step};
+use crate::service::{Change, Op};
+use blockmap::{Absent, Need, shares, span};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
+use wal::LogOp;
+
+/// A change of a range whose step shares no pages.
+const EDIT: Need = Need::Edit { may_be_shared: None };
+
+impl ArrayState {
+    /// Returns what must be loaded before the next step of a request can be planned or sequenced.
+    /// `done` counts the blocks (of a copy) or ranges (of an UNMAP) that earlier steps have done.
+    pub(crate) fn missing(&self, op: &Op, done: u64) -> Vec<Absent> {
+        let mut missing = Vec::new();
+        let out = &mut missing;
+        match op {
+            Op::Read { volume, range } => self.missing_in(*volume, *range, Need::Places, out),
+            Op::Write { volume, lba, data, .. } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
+            Op::Compare { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, Need::Places, out),
+            // These read the old bytes before they replace them.
+            Op::CompareAndWrite { volume, lba, write: data, .. } | Op::Or { volume, lba, data, .. } => {
+                self.missing_in_payload(*volume, *lba, data, Need::Places, out);
+                self.missing_in_payload(*volume, *lba, data, EDIT, out);
+            }
+            Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
+                self.missing_in(*volume, *range, EDIT, out);
+            }
+            Op::Unmap { volume, ranges } => {
+                unmap_step(ranges, done).for_each(|range| self.missing_in(*volume, *range, EDIT, out));
+            }
+            Op::Copy { .. } => self.missing_in_copy_step(op, done, out),
+            // The reply covers what is loaded, so only the leaf of the first block is needed.
+            Op::Status { volume, lba, .. } => {
+                if let Ok(range) = BlockRange::new(*lba, 1) {
+                    self.missing_in(*volume, range, Need::References, out);
+                }
+            }
+            Op::Change(changes) => changes.iter().for_each(|change| match change {
+                Change::ResizeVolume { volume, blocks } => {
+                    self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
+                }
+                Change::DeleteVolume { volume } => self.missing_root(*volume, out),
+                Change::CopyVolume { source, destination } => {
+                    self.missing_root(*source, out);
+                    self.missing_root(*destination, out);
+                }
+                Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
+            }),
+            Op::Flush => {}
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// As [`ArrayState::missing`], for a log record that is replayed.
+    pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<Absent> {
+        let mut missing = Vec::new();
+        let out = &mut missing;
+        match op {
+            LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
+            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
+                self.missing_in(*volume, *range, EDIT, out);
+            }
+            LogOp::Copy { source, from, destination, to } => {
+                self.missing_in_copy(*source, *from, *destination, *to, out);
+            }
+            LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, false, out),
+            LogOp::Delete { volume } => self.missing_root(*volume, out),
+            LogOp::CopyVolume { source, destination } => {
+                self.missing_root(*source, out);
+                self.missing_root(*destination, out);
+            }
+            LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// Adds what a range of a volume needs.
+    pub(crate) fn missing_in(&self, volume: VolumeId, range: BlockRange, need: Need, out: &mut Vec<Absent>) {
+        let Some(root) = self.root(volume) else { return };
+        let (first, end) = touched_blocks(range);
+        let whole = split(range);
+        // A page whose blocks are all replaced is not read.
+        let is_replaced = matches!(need, Need::Edit { .. });
+        let is_whole = |level: u8, start: u64| is_replaced && whole.first <= start && start + span(level) <= whole.end;
+        self.map.missing(&root, first, end, need, is_whole, out);
+    }
+
+    fn missing_in_payload(&self, volume: VolumeId, lba: Lba, data: &[u8], need: Need, out: &mut Vec<Absent>) {
+        if let Ok(range) = BlockRange::new(lba, data.len() as u64 / LBA_BYTES) {
+            self.missing_in(volume, range, need, out);
+        }
+    }
+
+    /// Adds what a copy of whole 4 KiB blocks needs. Both ranges are aligned to 4 KiB.
+    fn missing_in_copy(
+        &self,
+        source: VolumeId,
+        from: BlockRange,
+        destination: VolumeId,
+        to: Lba,
+        out: &mut Vec<Absent>,
+    ) {
+        let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
+        let (first, end) = touched_blocks(from);
+        let target = to.0 / LBAS_PER_BLOCK;
+        let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);
+        self.map.missing(&source_root, first, end, Need::Sharing, is_shared, out);
+        // A replaced leaf is not read. A replaced page above it is not read only where the page
+        // of the source takes its place.
+        let is_replaced = |level: u8, start: u64| level == 0 || shares(level, start, target, first, source_root.height);
+        // Within one volume, a page that is shared as a whole may also be edited at the other end.
+        let need = Need::Edit { may_be_shared: (source == destination).then_some((first, end)) };
+        self.map.missing(&root, target, target + (end - first), need, is_replaced, out);
+    }
+
+    /// Adds what the next step of a copy needs, after `copied` blocks.
+    fn missing_in_copy_step(&self, op: &Op, copied: u64, out: &mut Vec<Absent>) {
+        let Op::Copy { source, from, destination, to } = op else { return };
+        let step = copy_step(source == destination, *from, *to, copied, self.copy_data_step());
+        if let Some((from, to)) = step.middle {
+            self.missing_in_copy(*source, from, *destination, to, out);
+        }
+        let shared = step.middle.filter(|_| source == destination).map(|(from, _)| touched_blocks(from));
+        for (from, to) in &step.edges {
+            self.missing_in(*source, *from, Need::Places, out);
+            let written = BlockRange::new(*to, from.blocks()).unwrap_or_default();
+            self.missing_in(*destination, written, Need::Edit { may_be_shared: shared }, out);
+        }
+    }
+
+    fn missing_in_cut(&self, volume: VolumeId, blocks: u64, may_be_shared: bool, out: &mut Vec<Absent>) {
+        let Some(root) = self.root(volume) else { return };
+        let first = blocks / LBAS_PER_BLOCK;
+        if first < span(root.height) {
+            let need = Need::Edit { may_be_shared: may_be_shared.then_some((0, u64::MAX)) };
+            self.map.missing(&root, first, span(root.height), need, |_, start| start >= first, out);
+        }
+    }
+
+    /// Adds the slot of a volume's root, which is all that sharing or dropping the map needs.
+    fn missing_root(&self, volume: VolumeId, out: &mut Vec<Absent>) {
+        if let Some(root) = self.root(volume) {
+            self.map.missing_slot(root.reference, out);
+        }
+    }
+}

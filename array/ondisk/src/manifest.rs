@@ -1,0 +1,198 @@
+//! The manifest: everything of a checkpoint that is not a page. `docs/format.md` lists its bytes.
+
+use crate::{PageLocation, codec};
+use bytes::{BufMut, Bytes};
+use codec::{get_bytes, get_u32, get_u64, put_bytes, take};
+use std::collections::BTreeMap;
+use types::VolumeId;
+
+const MAGIC: [u8; 8] = *b"IBIDMAN\0";
+const VERSION: u32 = 2;
+const SEGMENT_FREE: u8 = 0;
+const SEGMENT_DATA: u8 = 1;
+const SEGMENT_METADATA: u8 = 2;
+const NO_SUMMARY: u32 = u32::MAX;
+
+/// A volume as the manifest lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManifestVolume {
+    /// Identifies the volume.
+    pub id: VolumeId,
+    /// Size in 512-byte blocks.
+    pub blocks: u64,
+    /// The 64 bits of the reference to the root of its map.
+    pub root: u64,
+    /// Levels of the map above the leaves.
+    pub height: u8,
+    /// 4 KiB blocks that are not holes.
+    pub mapped: u64,
+}
+
+/// A segment in use as the manifest lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManifestSegment {
+    /// True if it holds metadata, false if it holds blocks of volumes.
+    pub is_metadata: bool,
+    /// Sectors that are referenced.
+    pub live: u32,
+    /// Sectors that are filled.
+    pub sectors: u32,
+    /// Sector of its last summary.
+    pub summary: Option<u32>,
+    /// Counts the uses of segments; distinguishes this use from earlier ones.
+    pub usage: u64,
+}
+
+/// The manifest of a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Pages of the slot table.
+    pub slot_pages: u32,
+    /// Usage number of the next segment that is opened.
+    pub next_usage: u64,
+    /// The volumes, by id.
+    pub volumes: Vec<ManifestVolume>,
+    /// Keys and values of the catalog.
+    pub values: BTreeMap<Bytes, Bytes>,
+    /// All segments; `None` for a free one.
+    pub segments: Vec<Option<ManifestSegment>>,
+    /// Pages of the slot directory.
+    pub directory: Vec<PageLocation>,
+    /// The 64 bits of references to map pages that wait to be dropped.
+    pub drops: Vec<u64>,
+}
+
+/// Encodes a manifest from its parts, which are those of [`Manifest`], without copying them first.
+pub fn encode_manifest(
+    slot_pages: u32,
+    next_usage: u64,
+    volumes: &[ManifestVolume],
+    values: &BTreeMap<Bytes, Bytes>,
+    segments: impl ExactSizeIterator<Item = Option<ManifestSegment>>,
+    directory: &[PageLocation],
+    drops: &[u64],
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_slice(&MAGIC);
+    out.put_u32_le(VERSION);
+    out.put_u32_le(slot_pages);
+    out.put_u64_le(next_usage);
+    out.put_u64_le(volumes.len() as u64);
+    for volume in volumes {
+        out.put_u64_le(volume.id.0);
+        out.put_u64_le(volume.blocks);
+        out.put_u64_le(volume.root);
+        out.put_u64_le(u64::from(volume.height));
+        out.put_u64_le(volume.mapped);
+    }
+    out.put_u64_le(values.len() as u64);
+    for (key, value) in values {
+        put_bytes(&mut out, key);
+        put_bytes(&mut out, value);
+    }
+    out.put_u64_le(segments.len() as u64);
+    segments.for_each(|segment| encode_segment(segment, &mut out));
+    out.put_u64_le(directory.len() as u64);
+    directory.iter().for_each(|location| location.encode(&mut out));
+    out.put_u64_le(drops.len() as u64);
+    drops.iter().for_each(|bits| out.put_u64_le(*bits));
+    out
+}
+
+fn encode_segment(segment: Option<ManifestSegment>, out: &mut Vec<u8>) {
+    let Some(segment) = segment else { return out.put_u8(SEGMENT_FREE) };
+    out.put_u8(if segment.is_metadata { SEGMENT_METADATA } else { SEGMENT_DATA });
+    out.put_u32_le(segment.live);
+    out.put_u32_le(segment.sectors);
+    out.put_u32_le(segment.summary.unwrap_or(NO_SUMMARY));
+    out.put_u64_le(segment.usage);
+}
+
+/// Returns the bytes that a value of the catalog takes in the manifest.
+pub fn manifest_value_bytes(key: &[u8], value: &[u8]) -> u64 {
+    (2 * size_of::<u32>() + key.len() + value.len()) as u64
+}
+
+impl Manifest {
+    /// Decodes a manifest. Returns `None` if the bytes, whose checksum is right, are not one.
+    pub fn decode(mut bytes: Bytes) -> Option<Self> {
+        let input = &mut bytes;
+        if take(input, MAGIC.len())? != MAGIC[..] || get_u32(input)? != VERSION {
+            return None;
+        }
+        let slot_pages = get_u32(input)?;
+        let next_usage = get_u64(input)?;
+        let count = get_u64(input)?;
+        let volumes = (0..count).map(|_| decode_volume(input)).collect::<Option<_>>()?;
+        let mut values = BTreeMap::new();
+        for _ in 0..get_u64(input)? {
+            let (key, value) = (get_bytes(input)?, get_bytes(input)?);
+            values.insert(key, value);
+        }
+        let count = get_u64(input)?;
+        let segments = (0..count).map(|_| decode_segment(input)).collect::<Option<_>>()?;
+        let count = get_u64(input)?;
+        let directory = (0..count).map(|_| PageLocation::decode(input)).collect::<Option<_>>()?;
+        let count = get_u64(input)?;
+        let drops = (0..count).map(|_| get_u64(input)).collect::<Option<_>>()?;
+        input.is_empty().then_some(Self { slot_pages, next_usage, volumes, values, segments, directory, drops })
+    }
+}
+
+fn decode_volume(input: &mut Bytes) -> Option<ManifestVolume> {
+    let (id, blocks, root) = (VolumeId(get_u64(input)?), get_u64(input)?, get_u64(input)?);
+    let height = u8::try_from(get_u64(input)?).ok()?;
+    Some(ManifestVolume { id, blocks, root, height, mapped: get_u64(input)? })
+}
+
+fn decode_segment(input: &mut Bytes) -> Option<Option<ManifestSegment>> {
+    let is_metadata = match take(input, 1)?[0] {
+        SEGMENT_FREE => return Some(None),
+        SEGMENT_DATA => false,
+        SEGMENT_METADATA => true,
+        _ => return None,
+    };
+    let (live, sectors, summary) = (get_u32(input)?, get_u32(input)?, get_u32(input)?);
+    let summary = (summary != NO_SUMMARY).then_some(summary);
+    Some(Some(ManifestSegment { is_metadata, live, sectors, summary, usage: get_u64(input)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Manifest {
+        let segment =
+            ManifestSegment { is_metadata: true, live: 5, sectors: 9, summary: Some(8), usage: 77 };
+        Manifest {
+            slot_pages: 3,
+            next_usage: 78,
+            volumes: vec![ManifestVolume { id: VolumeId(4), blocks: 80, root: 1 << 60, height: 2, mapped: 6 }],
+            values: [(Bytes::from_static(b"key"), Bytes::from_static(b"value"))].into(),
+            segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, ..segment })],
+            directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, crc: 4 }],
+            drops: vec![9, 10],
+        }
+    }
+
+    fn encode(manifest: &Manifest) -> Vec<u8> {
+        let Manifest { slot_pages, next_usage, volumes, values, segments, directory, drops } = manifest;
+        let segments = segments.iter().copied();
+        encode_manifest(*slot_pages, *next_usage, volumes, values, segments, directory, drops)
+    }
+
+    #[test]
+    fn encoded_manifest_decodes_to_the_same_values() {
+        assert_eq!(Manifest::decode(encode(&example()).into()), Some(example()));
+    }
+
+    #[test]
+    fn truncated_or_extended_manifest_is_rejected() {
+        let bytes = encode(&example());
+        for length in 0..bytes.len() {
+            assert_eq!(Manifest::decode(Bytes::copy_from_slice(&bytes[..length])), None, "{length}");
+        }
+        let extended: Vec<u8> = bytes.into_iter().chain([0]).collect();
+        assert_eq!(Manifest::decode(extended.into()), None);
+    }
+}
