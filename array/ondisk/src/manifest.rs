@@ -162,8 +162,7 @@ mod tests {
     use super::*;
 
     fn example() -> Manifest {
-        let segment =
-            ManifestSegment { is_metadata: true, live: 5, sectors: 9, summary: Some(8), usage: 77 };
+        let segment = ManifestSegment { is_metadata: true, live: 5, sectors: 9, summary: Some(8), usage: 77 };
         Manifest {
             slot_pages: 3,
             next_usage: 78,
