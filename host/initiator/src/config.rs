@@ -1,48 +1,48 @@
-//! What a session is to be: names, secrets, and the keys to offer (RFC 7143 13).
+//! Configuration of a session: names, credentials, and the keys to offer (RFC 7143 13).
 
 use crate::url::{Credentials, Portal, Url};
 use iscsi::initiator_connection::{ChapIdentity, InitiatorLoginConfig, MutualChap};
 use iscsi::{ChapSecret, Digests, Parameters};
 use std::time::Duration;
 
-/// The longest data segment we take: a whole burst of most targets, and still no large buffer.
+/// Longest data segment to accept, in bytes: a whole burst of most targets in a moderate buffer.
 const MAX_RECEIVE_SEGMENT: u32 = 262_144;
-/// R2Ts that we answer at once, as many as a target cares to send.
+/// Most R2Ts outstanding at once.
 const MAX_OUTSTANDING_R2T: u16 = 16;
-/// Bytes of a CHAP challenge: as long as the longest digest (RFC 7143 12.1.3).
+/// Length of a CHAP challenge in bytes, that of the longest hash (RFC 7143 12.1.3).
 const CHALLENGE_BYTES: usize = 32;
 
-/// How to log in.
+/// The configuration of a session.
 #[derive(Clone, Debug)]
 pub struct InitiatorConfig {
-    /// Where to connect.
+    /// Portal to connect to.
     pub portal: Portal,
     /// TargetName; empty for discovery.
     pub target: String,
     /// InitiatorName.
     pub initiator: String,
-    /// What we prove ourselves with, when the target asks.
+    /// The initiator's CHAP credentials, used if the target requires CHAP.
     pub credentials: Option<Credentials>,
-    /// What the target must prove itself with.
+    /// CHAP credentials that the target must present (mutual CHAP).
     pub target_credentials: Option<Credentials>,
-    /// Offer CHAP with MD5 alone: tgt takes the number of SHA-256 for that of SHA-1.
+    /// Offer CHAP with MD5 only: tgt interprets the number of SHA-256 as SHA-1.
     pub chap_md5: bool,
-    /// Digests to ask for. A target that declines is used without.
+    /// Digests to request. A target may decline them.
     pub digests: Digests,
     /// ImmediateData (RFC 7143 13.11).
     pub immediate_data: bool,
     /// InitialR2T (RFC 7143 13.10).
     pub initial_r2t: bool,
-    /// FirstBurstLength (RFC 7143 13.14).
+    /// FirstBurstLength in bytes (RFC 7143 13.14).
     pub first_burst: u32,
-    /// MaxBurstLength (RFC 7143 13.13).
+    /// MaxBurstLength in bytes (RFC 7143 13.13).
     pub max_burst: u32,
-    /// How long connection and login may take together.
+    /// Timeout for the connection and login together.
     pub login_timeout: Duration,
 }
 
 impl InitiatorConfig {
-    /// The session that `url` asks for, with data sent as early as the target allows.
+    /// Creates the configuration for `url`. Data is sent as early as the target allows.
     pub fn new(initiator: &str, url: &Url) -> Self {
         Self {
             portal: url.portal.clone(),
@@ -60,9 +60,11 @@ impl InitiatorConfig {
         }
     }
 
-    /// The login of one session. Each has an ISID of its own, so that several from one host live side by side.
+    /// Creates the login of one session. Each session has its own ISID, so that one host can have
+    /// several.
     pub(crate) fn login(&self) -> std::io::Result<InitiatorLoginConfig> {
-        // > RFC 7143 11.12.5: T field 10b, random: bytes 1 to 3 are a random number, 4 and 5 a qualifier.
+        // RFC 7143 11.12.5: T field 10b, random: bytes 1 to 3 are a random number, 4 and 5 a
+        // qualifier.
         let [a, b, c, d, e] = platform::random::bytes::<5>()?;
         let target = (!self.target.is_empty()).then(|| self.target.clone());
         Ok(InitiatorLoginConfig {
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_first_burst_is_never_longer_than_a_burst() {
+    fn first_burst_is_limited_to_max_burst() {
         let url: Url = "iscsi://h/iqn.2026-11.test:t/0".parse().unwrap();
         let config = InitiatorConfig {
             first_burst: 262_144,
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_session_has_a_name_and_a_challenge_of_its_own() {
+    fn sessions_get_distinct_isids_and_challenges() {
         let url: Url = "iscsi://u%p@h/iqn.2026-11.test:t/0?target_user=x&target_password=y".parse().unwrap();
         let config = InitiatorConfig::new("iqn.2026-11.test:i", &url);
         let (one, two) = (config.login().unwrap(), config.login().unwrap());
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_target_it_is_discovery() {
+    fn url_without_target_means_discovery() {
         let url: Url = "iscsi://h".parse().unwrap();
         assert_eq!(InitiatorConfig::new("iqn.2026-11.test:i", &url).login().unwrap().target, None);
     }

@@ -1,4 +1,4 @@
-//! How sessions fail.
+//! Errors of connections, sessions and commands.
 
 use crate::request::CommandRefusal;
 use crate::url::Portal;
@@ -7,85 +7,85 @@ use iscsi::pdu::{AsyncEvent, RejectReason};
 use std::io;
 use thiserror::Error;
 
-/// Why there is no session.
+/// Why a session could not be established.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The portal's name has no address.
-    #[error("{portal}: {error}")]
+    /// The host name of the portal could not be resolved.
+    #[error("cannot resolve {portal}: {error}")]
     Resolve {
-        /// The portal.
+        /// Portal.
         portal: Portal,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// No TCP connection.
+    /// The TCP connection failed.
     #[error("cannot connect to {portal}: {error}")]
     Connect {
-        /// The portal.
+        /// Portal.
         portal: Portal,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// The connection was lost before the login ended.
-    #[error("the connection to {portal} was lost during the login: {error}")]
+    /// The connection was lost during the login.
+    #[error("connection to {portal} lost during login: {error}")]
     Lost {
-        /// The portal.
+        /// Portal.
         portal: Portal,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// The login was not done in time.
-    #[error("the login to {portal} took too long")]
+    /// The login timed out.
+    #[error("login to {portal} timed out")]
     Timeout {
-        /// The portal.
+        /// Portal.
         portal: Portal,
     },
-    /// The target refused, or could not prove itself.
-    #[error("login to {portal}: {error}")]
+    /// The login failed.
+    #[error("login to {portal} failed: {error}")]
     Login {
-        /// The portal.
+        /// Portal.
         portal: Portal,
-        /// Why.
+        /// Cause.
         error: LoginError,
     },
-    /// The session was made and ended before it answered.
-    #[error("the session with {portal} ended: {error}")]
+    /// The session ended before it returned an answer.
+    #[error("session with {portal} ended: {error}")]
     Session {
-        /// The portal.
+        /// Portal.
         portal: Portal,
-        /// Why.
+        /// Cause.
         error: SessionError,
     },
-    /// No randomness for names and challenges.
-    #[error("no random numbers: {0}")]
+    /// The operating system provides no random numbers.
+    #[error("no random numbers available: {0}")]
     Random(io::Error),
 }
 
 impl ConnectError {
-    /// What the user may do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Resolve { .. } => "check the host name in the URL",
             Self::Connect { .. } => "check that the array runs and listens on this address and port",
             Self::Lost { .. } | Self::Timeout { .. } | Self::Session { .. } => {
-                "check that an iSCSI target listens on this port, and its log"
+                "check that an iSCSI target listens on this port, and read its log"
             }
             // RFC 7143 11.13.5.
             Self::Login { error: LoginError::Refused(0x0201), .. } => "check the user and the password in the URL",
             Self::Login { error: LoginError::Refused(0x0202), .. } => {
-                "the array does not know this initiator: add its IQN to a host, or choose another with --initiator"
+                "add the IQN of this initiator to a host on the array, or choose another with --initiator"
             }
             Self::Login { error: LoginError::Refused(0x0203), .. } => {
-                "ibid-host targets URL lists the targets of a portal"
+                "run `ibid-host targets URL` to list the targets of a portal"
             }
             Self::Login { error: LoginError::Refused(0x0200), .. } => {
-                "with CHAP, try --chap-md5; else the target's log says more"
+                "with CHAP, try --chap-md5; otherwise read the log of the target"
             }
             Self::Login { error: LoginError::Authentication(_), .. } => {
                 "check target_user and target_password in the URL"
             }
-            Self::Login { .. } => "the log of the array says more",
-            Self::Random(_) => "the operating system gives no random numbers",
+            Self::Login { .. } => "read the log of the array",
+            Self::Random(_) => "check that the operating system provides random numbers",
         }
     }
 }
@@ -94,22 +94,22 @@ impl ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SessionError {
     /// The target closed the connection.
-    #[error("the target closed the connection")]
+    #[error("connection closed by target")]
     Closed,
     /// The connection failed.
-    #[error("the connection failed: {0}")]
+    #[error("connection failed: {0}")]
     Io(io::ErrorKind),
-    /// The target broke the protocol.
+    /// The target violated the protocol.
     #[error(transparent)]
-    Broken(#[from] CloseReason),
-    /// The target rejected a PDU of ours.
-    #[error("the target rejected a PDU: {0:?}")]
+    Protocol(#[from] CloseReason),
+    /// The target rejected a PDU.
+    #[error("PDU rejected by target: {0:?}")]
     Rejected(RejectReason),
-    /// The target asks to leave, or drops the connection (RFC 7143 11.9.1).
-    #[error("the target ends the session: {0:?}")]
-    Dismissed(AsyncEvent),
-    /// The answer took too long.
-    #[error("no answer in time")]
+    /// The target requested a logout or dropped the connection (RFC 7143 11.9.1).
+    #[error("session ended by target: {0:?}")]
+    EndedByTarget(AsyncEvent),
+    /// The target did not answer in time.
+    #[error("target did not answer in time")]
     Timeout,
 }
 
@@ -119,13 +119,13 @@ impl From<io::Error> for SessionError {
     }
 }
 
-/// How a command that was waited for failed.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// The target turned it down.
+    /// The target refused the command.
     #[error(transparent)]
     Refused(#[from] CommandRefusal),
-    /// The session ended: it is not known whether the command was done.
+    /// The session ended. It is unknown whether the command was executed.
     #[error(transparent)]
     Session(#[from] SessionError),
 }

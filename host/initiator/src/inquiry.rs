@@ -1,13 +1,13 @@
 //! Standard INQUIRY data.
 
-/// Standard INQUIRY data, as far as hosts look at them (SPC-4 6.6.2).
+/// The fields of standard INQUIRY data that hosts use (SPC-4 6.6.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquiry {
-    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a disk that is there.
+    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE; zero is a connected disk.
     pub peripheral: u8,
     /// VERSION: 5 is SPC-3, 6 is SPC-4, 7 is SPC-5.
     pub version: u8,
-    /// 3PC: there is EXTENDED COPY.
+    /// 3PC: EXTENDED COPY is supported.
     pub third_party_copy: bool,
     /// T10 VENDOR IDENTIFICATION.
     pub vendor: String,
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inquiry_data_are_read_as_far_as_they_must_go() {
+    fn inquiry_needs_36_bytes() {
         let mut bytes = [b' '; 36];
         bytes[..8].copy_from_slice(&[0, 0, 6, 2, 31, 8, 0, 2]);
         bytes[8..12].copy_from_slice(b"IBID");

@@ -1,8 +1,9 @@
-//! An iSCSI initiator in user space: the other end of the array, and an independent witness of what it does. It shares
-//! the wire crates with the target and nothing else.
+//! An iSCSI initiator in user space.
 //!
-//! A [`Session`] carries commands; a [`LogicalUnit`] knows a disk's size, limits and name, and makes the commands for
-//! it. [`Url`] says where the disk is.
+//! It shares no code with the array except the wire formats, so it tests the array independently.
+//!
+//! A [`Session`] transports commands. A [`LogicalUnit`] holds the size, limits and designator of a
+//! disk and builds commands for it. A [`Url`] is the address of a disk.
 #![forbid(unsafe_code)]
 
 mod config;

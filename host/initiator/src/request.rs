@@ -1,51 +1,51 @@
-//! One SCSI command on its way out, and its answer on the way back.
+//! A SCSI command and its completion.
 
 use bytes::Bytes;
 use iscsi::pdu::Residual;
 use scsi::{Cdb, Command, DataPhase, Lun, Sense, SenseKey, Status, asc};
 use thiserror::Error;
 
-/// The data of a command.
+/// The data transfer of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// None.
+    /// No data.
     None,
-    /// These bytes go to the target.
+    /// These bytes are sent to the target.
     Out(Bytes),
-    /// At most this many bytes come from the target.
+    /// At most this many bytes are received from the target.
     In(u32),
 }
 
 impl Payload {
-    /// The Expected Data Transfer Length (RFC 7143 11.3.4).
+    /// Returns the Expected Data Transfer Length in bytes (RFC 7143 11.3.4).
     pub fn len(&self) -> u32 {
         match self {
             Self::None => 0,
-            // Data longer than the field can say are cut there: the target then answers with an overflow.
+            // The field saturates for longer data; the target then reports an overflow.
             Self::Out(data) => u32::try_from(data.len()).unwrap_or(u32::MAX),
             Self::In(length) => *length,
         }
     }
 
-    /// True when no byte moves.
+    /// Returns true if no data is transferred.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// One SCSI command.
+/// A SCSI command to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The logical unit.
     pub lun: Lun,
     /// The CDB.
     pub cdb: Cdb,
-    /// The data.
+    /// Data transfer.
     pub payload: Payload,
 }
 
 impl Request {
-    /// A command without data, or one whose data come from the target.
+    /// Creates a command without data or with data from the target.
     pub fn new(lun: Lun, command: &Command) -> Self {
         let payload = match command.data_phase() {
             DataPhase::In(bytes) => Payload::In(u32::try_from(bytes).unwrap_or(u32::MAX)),
@@ -54,30 +54,34 @@ impl Request {
         Self { lun, cdb: command.to_cdb(), payload }
     }
 
-    /// A command whose data go to the target.
+    /// Creates a command with data for the target.
     pub fn with_data(lun: Lun, command: &Command, data: Bytes) -> Self {
         Self { lun, cdb: command.to_cdb(), payload: Payload::Out(data) }
     }
 }
 
-/// The answer to a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What the caller gave with the command.
+    /// Token that the caller passed with the command.
     pub token: u64,
-    /// How it ended; `None` when the target could not execute it ("target failure", RFC 7143 11.4.3), or gave a status
-    /// that SAM-5 does not know.
+    /// SCSI status; `None` if the target could not execute the command ("target failure", RFC 7143
+    /// 11.4.3), or if SAM-5 does not define the status.
     pub status: Option<Status>,
-    /// Why, with CHECK CONDITION.
+    /// Sense data of a CHECK CONDITION.
     pub sense: Option<Sense>,
-    /// The bytes that came.
+    /// Received data.
     pub data: Bytes,
-    /// How many bytes were moved against those expected.
+    /// Difference between transferred and expected bytes.
     pub residual: Residual,
 }
 
 impl Completion {
-    /// The data of a command that was done, or why it was not.
+    /// Returns the data of a successful command.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the refusal if the status is neither GOOD nor CONDITION MET.
     pub fn into_result(self) -> Result<Bytes, CommandRefusal> {
         match (self.status, self.sense) {
             (Some(Status::Good | Status::ConditionMet), _) => Ok(self.data),
@@ -87,8 +91,8 @@ impl Completion {
         }
     }
 
-    /// True when the target did nothing and the same command may be sent again at once: it was busy, or had to tell
-    /// something about the logical unit first (SAM-5 5.14.3).
+    /// Returns true if the command was not executed and may be resent at once: the target was busy
+    /// or reported a unit attention first (SAM-5 5.14.3).
     pub fn is_retryable(&self) -> bool {
         match self.status {
             Some(Status::Busy | Status::TaskSetFull) => true,
@@ -98,41 +102,41 @@ impl Completion {
     }
 }
 
-/// How a target turned a command down.
+/// Why a target refused a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CommandRefusal {
     /// CHECK CONDITION with this sense.
     #[error("CHECK CONDITION: {0}")]
     Check(Sense),
-    /// Any other status but GOOD, or CHECK CONDITION without sense data.
+    /// A status other than GOOD, or CHECK CONDITION without sense data.
     #[error("{0}")]
     Status(Status),
-    /// The target could not execute the command at all.
+    /// The target could not execute the command.
     #[error("target failure")]
     TargetFailure,
-    /// The command was done, and its data are cut short or make no sense.
-    #[error("the parameter data of {0} make no sense")]
+    /// The command succeeded, but its parameter data is truncated or invalid.
+    #[error("invalid parameter data in the response to {0}")]
     BadData(&'static str),
 }
 
 impl CommandRefusal {
-    /// COMPARE AND WRITE, VERIFY: the data differ.
+    /// Returns true for a miscompare of COMPARE AND WRITE or VERIFY.
     pub fn is_miscompare(&self) -> bool {
         matches!(self, Self::Check(sense) if sense.key == SenseKey::Miscompare)
     }
 
-    /// The target does not know the command.
+    /// Returns true if the target does not support the command.
     pub fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Check(sense) if sense.is(SenseKey::IllegalRequest, asc::INVALID_COMMAND_OPERATION_CODE))
     }
 
-    /// The array has no room for the data (SBC-4 4.7.3.6): nothing was written, and the command may be sent again when there
-    /// is room.
+    /// Returns true if the array is out of space (SBC-4 4.7.3.6). Nothing was written; the command
+    /// may be resent when space is available.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Check(sense) if sense.is(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT))
     }
 
-    /// Another initiator holds a reservation.
+    /// Returns true if another initiator holds a reservation.
     pub fn is_conflict(&self) -> bool {
         *self == Self::Status(Status::ReservationConflict)
     }

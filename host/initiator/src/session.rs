@@ -1,7 +1,8 @@
-//! A session of one connection: commands in, completions out, in as few system calls as the traffic allows.
+//! A session with one connection, with few system calls per command.
 //!
-//! The session has no task of its own: it moves when its owner waits for it. What is submitted between two waits goes
-//! out with one `writev`, and all that one `read` brings is parsed before the next.
+//! The session has no task of its own: it makes progress while its owner awaits it. Commands
+//! submitted between two waits are sent with one `writev`. All PDUs of one `read` are processed
+//! before the next read.
 
 mod establish;
 mod inquire;
@@ -22,13 +23,13 @@ use std::io::{ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Room made for a read: large enough for many answers, small enough to stay in the cache.
+/// Bytes reserved for a read: enough for many responses, small enough for the CPU cache.
 const READ_BYTES: usize = 64 << 10;
-/// Slices of one `writev`.
+/// Most slices of one `writev`.
 const SLICES: usize = 128;
-/// The token of commands that [`Session::run`] waits for.
+/// Token of the commands that [`Session::run`] awaits.
 const RUN_TOKEN: u64 = u64::MAX;
-/// How often [`Session::run`] sends a command again that the target did not begin.
+/// Number of times [`Session::run`] sends a command that the target does not execute.
 const RUN_ATTEMPTS: u32 = 100;
 
 /// A session with a target.
@@ -39,19 +40,19 @@ pub struct Session {
     parameters: Parameters,
     input: BytesMut,
     events: Vec<Event>,
-    open: FxHashMap<CommandId, Open>,
+    open: FxHashMap<CommandId, OpenCommand>,
     done: VecDeque<Completion>,
     answers: Vec<Answer>,
     ended: Option<SessionError>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenCommand {
     token: u64,
     lun: Lun,
 }
 
-/// The answer to a request that is no command.
+/// The response to a request other than a command.
 #[derive(Debug)]
 enum Answer {
     Task(RequestId, TaskOutcome),
@@ -61,23 +62,23 @@ enum Answer {
 }
 
 impl Session {
-    /// What was agreed on at the login.
+    /// Returns the parameters negotiated at login.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Lets the session end when what it has sent is not acknowledged for so long.
+    /// Ends the session if sent data is not acknowledged within `time` (TCP_USER_TIMEOUT).
     pub fn set_user_timeout(&self, time: Duration) -> Result<(), SessionError> {
         Ok(self.stream.set_user_timeout(time)?)
     }
 
-    /// Commands that were submitted and have not been answered.
+    /// Returns the number of commands without a completion.
     pub fn open_commands(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes a command. It is sent at the next wait, or when the target's window has room for it; its completion
-    /// carries `token`, of which the highest value is the session's own.
+    /// Queues a command. It is sent at the next wait, or once the target's window allows it. Its
+    /// completion carries `token`; the highest value is reserved for the session.
     pub fn submit(&mut self, request: Request, token: u64) {
         let Request { lun, cdb, payload } = request;
         let expected_read = if let Payload::In(bytes) = payload { bytes } else { 0 };
@@ -90,26 +91,26 @@ impl Session {
             expected_write: None,
             expected_read,
         });
-        self.open.insert(id, Open { token, lun });
+        self.open.insert(id, OpenCommand { token, lun });
     }
 
-    /// A completion that is there already.
+    /// Returns a completion that has already arrived.
     pub fn try_next(&mut self) -> Option<Completion> {
         self.done.pop_front()
     }
 
-    /// Waits for the next completion. Cancel safe.
+    /// Waits for the next completion. Cancel-safe.
     pub async fn next(&mut self) -> Result<Completion, SessionError> {
         loop {
             if let Some(completion) = self.done.pop_front() {
                 return Ok(completion);
             }
-            self.turn().await?;
+            self.make_progress().await?;
         }
     }
 
-    /// Sends one command and waits for its answer, sending it again while the target is busy or has news to tell first.
-    /// Completions of other commands stay for [`next`](Self::next).
+    /// Sends one command and waits for its result. Resends it while the target is busy or reports
+    /// unit attentions. Completions of other commands remain available to [`next`](Self::next).
     pub async fn run(&mut self, request: Request) -> Result<Bytes, RunError> {
         for attempt in 1.. {
             self.submit(request.clone(), RUN_TOKEN);
@@ -117,7 +118,7 @@ impl Session {
                 if let Some(at) = self.done.iter().position(|completion| completion.token == RUN_TOKEN) {
                     break self.done.remove(at);
                 }
-                self.turn().await?;
+                self.make_progress().await?;
             };
             let Some(completion) = completion else { break };
             if attempt >= RUN_ATTEMPTS || !completion.is_retryable() {
@@ -127,8 +128,8 @@ impl Session {
         Err(SessionError::Timeout.into())
     }
 
-    /// Asks for task management (RFC 7143 11.5). `task` is the token of the command that ABORT TASK names. Commands that
-    /// a completed function has ended complete with TASK ABORTED.
+    /// Executes a task management function (RFC 7143 11.5). `task` is the token of the command that
+    /// ABORT TASK aborts. Commands ended by a completed function complete with TASK ABORTED.
     pub async fn manage_tasks(
         &mut self,
         function: TaskFunction,
@@ -144,7 +145,7 @@ impl Session {
             });
             match found {
                 Some(outcome) => break outcome,
-                None => self.turn().await?,
+                None => self.make_progress().await?,
             }
         };
         if outcome == TaskOutcome::Complete {
@@ -154,23 +155,23 @@ impl Session {
     }
 
     fn abort_open(&mut self, function: TaskFunction, lun: Lun, named: Option<CommandId>) {
-        let ends = |id: &CommandId, open: &Open| match function {
+        let is_ended = |id: &CommandId, open: &OpenCommand| match function {
             TaskFunction::AbortTask => Some(*id) == named,
             TaskFunction::AbortTaskSet | TaskFunction::ClearTaskSet | TaskFunction::LogicalUnitReset => open.lun == lun,
             TaskFunction::TargetWarmReset | TaskFunction::TargetColdReset => true,
             TaskFunction::ClearAca | TaskFunction::TaskReassign | TaskFunction::Other(_) => false,
         };
         let mut ended: Vec<CommandId> =
-            self.open.iter().filter(|(id, open)| ends(id, open)).map(|(id, _)| *id).collect();
+            self.open.iter().filter(|(id, open)| is_ended(id, open)).map(|(id, _)| *id).collect();
         ended.sort_unstable();
         for id in ended {
-            let Some(Open { token, .. }) = self.open.remove(&id) else { continue };
+            let Some(OpenCommand { token, .. }) = self.open.remove(&id) else { continue };
             let (status, residual) = (Some(Status::TaskAborted), iscsi::pdu::Residual::None);
             self.done.push_back(Completion { token, status, sense: None, data: Bytes::new(), residual });
         }
     }
 
-    /// Asks whether the target is there, and whether bytes come back as they went.
+    /// Pings the target and returns the echoed data.
     pub async fn ping(&mut self, data: Bytes) -> Result<Bytes, SessionError> {
         self.connection.ping(data);
         loop {
@@ -180,19 +181,19 @@ impl Session {
             });
             match found {
                 Some(data) => return Ok(data),
-                None => self.turn().await?,
+                None => self.make_progress().await?,
             }
         }
     }
 
-    /// Leaves, closing the session (RFC 7143 11.14). Commands that are still open end without an answer.
+    /// Logs out and closes the session (RFC 7143 11.14). Open commands get no completion.
     pub async fn logout(mut self) -> Result<(), SessionError> {
         self.connection.logout(LogoutReason::CloseSession);
         loop {
             let found = self.take_answer(|answer| matches!(answer, Answer::LoggedOut).then_some(()));
             match found {
                 Some(()) => return Ok(()),
-                None => self.turn().await?,
+                None => self.make_progress().await?,
             }
         }
     }
@@ -203,19 +204,19 @@ impl Session {
         Some(found)
     }
 
-    /// Sends what waits, until something has been received. Cancel safe: nothing is held across the wait but this.
-    async fn turn(&mut self) -> Result<(), SessionError> {
+    /// Sends queued output until input has been received. Cancel-safe.
+    async fn make_progress(&mut self) -> Result<(), SessionError> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
         }
-        let result = poll_fn(|context| self.poll_turn(context)).await;
+        let result = poll_fn(|context| self.poll_progress(context)).await;
         if let Err(error) = &result {
             self.ended = Some(error.clone());
         }
         result
     }
 
-    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SessionError>> {
+    fn poll_progress(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SessionError>> {
         self.poll_send(context)?;
         let wanted = self.connection.wanted(&self.input).saturating_sub(self.input.len());
         self.input.reserve(wanted.max(READ_BYTES));
@@ -231,7 +232,8 @@ impl Session {
         Poll::Ready(result)
     }
 
-    /// Writes until nothing is left or the socket is full; then the socket wakes us when it has room.
+    /// Writes until the output is empty or the socket buffer is full; the socket then wakes the
+    /// task.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Result<(), SessionError> {
         let output = self.connection.output();
         while !output.is_empty() {
@@ -254,9 +256,9 @@ impl Session {
             Event::Targets { id, targets } => self.answers.push(Answer::Targets(id, targets)),
             Event::Pong { data } => self.answers.push(Answer::Pong(data)),
             Event::LoggedOut { .. } => self.answers.push(Answer::LoggedOut),
-            // What it tells comes again as a unit attention.
+            // The same event is reported as a unit attention.
             Event::Async { event: AsyncEvent::Scsi { .. }, .. } => {}
-            Event::Async { event, .. } => return Err(SessionError::Dismissed(event)),
+            Event::Async { event, .. } => return Err(SessionError::EndedByTarget(event)),
             Event::Rejected { reason, .. } => return Err(SessionError::Rejected(reason)),
             Event::Close(reason) => return Err(reason.into()),
         }
@@ -264,14 +266,14 @@ impl Session {
     }
 
     fn complete(&mut self, id: CommandId, response: Response) {
-        let Some(Open { token, .. }) = self.open.remove(&id) else { return };
+        let Some(OpenCommand { token, .. }) = self.open.remove(&id) else { return };
         let Response { status, sense, data, residual, .. } = response;
         let sense = if sense.is_empty() { None } else { Sense::from_bytes(&sense).ok() };
         self.done.push_back(Completion { token, status: status.and_then(Status::from_code), sense, data, residual });
     }
 }
 
-/// The LUN field of a PDU.
+/// Converts a LUN to the LUN field of a PDU.
 fn wire_lun(lun: Lun) -> WireLun {
     WireLun(u64::from_be_bytes(lun.to_bytes()))
 }

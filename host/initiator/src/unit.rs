@@ -1,4 +1,4 @@
-//! A disk behind a session: its size, limits and name, and the commands for it.
+//! A logical unit: its size, limits and designator, and builders of commands for it.
 
 use crate::request::{Payload, Request};
 use bytes::Bytes;
@@ -10,50 +10,50 @@ use scsi::unmap::build_unmap;
 use scsi::{Command, Lun};
 use types::{BlockRange, Lba};
 
-/// What a target says that it can do, and how much of it in one command.
+/// The capabilities and limits that a logical unit reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnitLimits {
-    /// Blocks of a READ or WRITE; 0 where none is told (SBC-4 6.6.4).
+    /// Most blocks of a READ or WRITE; 0 if not reported (SBC-4 6.6.4).
     pub max_transfer: u64,
-    /// Blocks of a WRITE SAME; 0 where none is told.
+    /// Most blocks of a WRITE SAME; 0 if not reported.
     pub max_write_same: u64,
-    /// Blocks of an UNMAP; 0 where none is told.
+    /// Most blocks of an UNMAP; 0 if not reported.
     pub max_unmap_blocks: u32,
-    /// Runs of an UNMAP; 0 where none is told.
+    /// Most ranges of an UNMAP; 0 if not reported.
     pub max_unmap_runs: u32,
-    /// Blocks of a COMPARE AND WRITE; 0 where there is no such command.
+    /// Most blocks of a COMPARE AND WRITE; 0 if not supported.
     pub compare_and_write: u8,
-    /// LBPU: there is UNMAP (SBC-4 6.6.7).
+    /// LBPU: UNMAP is supported (SBC-4 6.6.7).
     pub unmap: bool,
-    /// LBPWS: WRITE SAME(16) has an UNMAP bit.
+    /// LBPWS: WRITE SAME(16) supports the UNMAP bit.
     pub write_same_unmap: bool,
-    /// 3PC: there is EXTENDED COPY (SPC-4 6.6.2).
+    /// 3PC: EXTENDED COPY is supported (SPC-4 6.6.2).
     pub copy: bool,
 }
 
-/// A logical unit, as it was when it was opened.
+/// A logical unit as it was when opened.
 #[derive(Clone, Debug, Default)]
 pub struct LogicalUnit {
-    /// Its number in the session.
+    /// LUN in the session.
     pub lun: Lun,
-    /// Bytes in a block.
+    /// Block length in bytes.
     pub block_bytes: u32,
     /// Number of blocks.
     pub blocks: u64,
     /// LBPRZ: unmapped blocks read as zeros.
     pub reads_zeros: bool,
-    /// Its limits.
+    /// Capabilities and limits.
     pub limits: UnitLimits,
-    /// The name that copies find it by; none when the target tells none that fits in a descriptor.
+    /// Designator for copies; `None` if the unit reports none that fits in a copy descriptor.
     pub name: Option<Designator>,
 }
 
-/// A run of blocks to copy, as long as it may be: it is cut into segments.
+/// A run of blocks to copy. A long run is split into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyRun {
-    /// First block read.
+    /// First source block.
     pub source: u64,
-    /// First block written.
+    /// First destination block.
     pub destination: u64,
     /// Number of blocks.
     pub blocks: u64,
@@ -68,26 +68,27 @@ impl LogicalUnit {
         u32::try_from(data.len() / self.block_bytes.max(1) as usize).unwrap_or(u32::MAX)
     }
 
-    /// READ(16) (SBC-4 5.18).
+    /// Builds READ(16) (SBC-4 5.18).
     pub fn read(&self, lba: u64, blocks: u32, fua: bool) -> Request {
         let command = Command::Read(Transfer { size: CdbSize::Sixteen, lba: Lba(lba), blocks, dpo: false, fua });
         Request { lun: self.lun, cdb: command.to_cdb(), payload: Payload::In(self.bytes(blocks)) }
     }
 
-    /// WRITE(16) (SBC-4 5.43) of as many blocks as there are data.
+    /// Builds WRITE(16) (SBC-4 5.43) for all of `data`.
     pub fn write(&self, lba: u64, data: Bytes, fua: bool) -> Request {
         let blocks = self.blocks_of(&data);
         let command = Command::Write(Transfer { size: CdbSize::Sixteen, lba: Lba(lba), blocks, dpo: false, fua });
         Request::with_data(self.lun, &command, data)
     }
 
-    /// WRITE SAME(16) (SBC-4 5.50) of one block of data.
+    /// Builds WRITE SAME(16) (SBC-4 5.50) with one block of data.
     pub fn write_same(&self, lba: u64, blocks: u32, block: Bytes, unmap: bool) -> Request {
         let same = WriteSame { size: CdbSize::Sixteen, lba: Lba(lba), blocks, unmap, no_data: false };
         Request::with_data(self.lun, &Command::WriteSame(same), block)
     }
 
-    /// UNMAP (SBC-4 5.35) of runs of blocks. A run that passes the end of the address space is sent as one of no blocks.
+    /// Builds UNMAP (SBC-4 5.35) of (first block, count) ranges. A range beyond the address space
+    /// is sent with zero blocks.
     pub fn unmap(&self, runs: &[(u64, u32)]) -> Request {
         let range = |(lba, blocks): &(u64, u32)| BlockRange::new(Lba(*lba), u64::from(*blocks)).unwrap_or_default();
         let list = build_unmap(&runs.iter().map(range).collect::<Vec<_>>());
@@ -95,15 +96,17 @@ impl LogicalUnit {
         Request::with_data(self.lun, &Command::Unmap { length }, list.into())
     }
 
-    /// COMPARE AND WRITE (SBC-4 5.3): `data` are the blocks to compare, then as many to write.
+    /// Builds COMPARE AND WRITE (SBC-4 5.3). `data` holds the blocks to compare, then the blocks to
+    /// write.
     pub fn compare_and_write(&self, lba: u64, data: Bytes, fua: bool) -> Request {
         let blocks = u8::try_from(self.blocks_of(&data) / 2).unwrap_or(u8::MAX);
         let command = Command::CompareAndWrite { lba: Lba(lba), blocks, dpo: false, fua };
         Request::with_data(self.lun, &command, data)
     }
 
-    /// EXTENDED COPY(LID1) (SPC-4 6.4) from this unit to `destination`, with the list identifier `id`. Sent to this unit;
-    /// both must be known to the session's target. Units without a name are named by nothing, which the target refuses.
+    /// Builds EXTENDED COPY(LID1) (SPC-4 6.4) from this unit to `destination`, with the list
+    /// identifier `id`. It is sent to this unit; the session's target must know both. A unit
+    /// without a designator is omitted, and the target refuses the command.
     pub fn extended_copy(&self, id: u8, destination: &Self, runs: &[CopyRun]) -> Request {
         let cscds = [self, destination].into_iter().filter_map(|unit| unit.name.clone());
         let list = build_copy_list(&CopyList {
@@ -117,33 +120,34 @@ impl LogicalUnit {
         Request::with_data(self.lun, &Command::ExtendedCopy { length }, list.into())
     }
 
-    /// TEST UNIT READY (SPC-4 6.47).
+    /// Builds TEST UNIT READY (SPC-4 6.47).
     pub fn test_unit_ready(&self) -> Request {
         Request::new(self.lun, &Command::TestUnitReady)
     }
 
-    /// SYNCHRONIZE CACHE(10) (SBC-4 5.33) of the whole unit.
+    /// Builds SYNCHRONIZE CACHE(10) (SBC-4 5.33) for the whole unit.
     pub fn synchronize_cache(&self) -> Request {
         let range = CacheRange { size: CdbSize::Ten, lba: Lba(0), blocks: 0, immediate: false };
         Request::new(self.lun, &Command::SynchronizeCache(range))
     }
 
-    /// GET LBA STATUS (SBC-4 5.8), with room for 255 runs.
+    /// Builds GET LBA STATUS (SBC-4 5.8) with space for 255 descriptors.
     pub fn get_lba_status(&self, lba: u64) -> Request {
         Request::new(self.lun, &Command::GetLbaStatus { lba: Lba(lba), allocation: 8 + 255 * 16 })
     }
 
-    /// RESERVE(6) (SPC-2 7.21).
+    /// Builds RESERVE(6) (SPC-2 7.21).
     pub fn reserve(&self) -> Request {
         Request::new(self.lun, &Command::Reserve { size: CdbSize::Six })
     }
 
-    /// RELEASE(6) (SPC-2 7.16).
+    /// Builds RELEASE(6) (SPC-2 7.16).
     pub fn release(&self) -> Request {
         Request::new(self.lun, &Command::Release { size: CdbSize::Six })
     }
 
-    /// PERSISTENT RESERVE OUT (SPC-4 6.16), for this nexus. `kind` is looked at by the actions that reserve and release.
+    /// Builds PERSISTENT RESERVE OUT (SPC-4 6.16) for this nexus. Only actions that reserve and
+    /// release use `kind`.
     pub fn persistent_reserve_out(
         &self,
         action: OutAction,
@@ -155,13 +159,14 @@ impl LogicalUnit {
         Request::with_data(self.lun, &Command::PersistentReserveOut { action, kind, length }, list)
     }
 
-    /// PERSISTENT RESERVE IN (SPC-4 6.15).
+    /// Builds PERSISTENT RESERVE IN (SPC-4 6.15).
     pub fn persistent_reserve_in(&self, action: InAction) -> Request {
         Request::new(self.lun, &Command::PersistentReserveIn { action, allocation: 8192 })
     }
 }
 
-/// The segments of a run, from CSCD 0 to CSCD 1, each as long as its 16-bit count of blocks allows (SPC-4 6.4.6.4).
+/// Splits a run into segments from CSCD 0 to CSCD 1, each as long as its 16-bit block count allows
+/// (SPC-4 6.4.6.4).
 fn segments(run: &CopyRun) -> impl Iterator<Item = Segment> + use<> {
     const STEP: u64 = u16::MAX as u64;
     let CopyRun { source, destination, blocks } = *run;

@@ -1,5 +1,6 @@
-//! Where a logical unit is, in the one notation that initiators in user space share:
-//! `iscsi://[user%password@]host[:port]/target-iqn/lun[?target_user=…&target_password=…]`.
+//! iSCSI URLs of logical units, in the notation that user-space initiators share.
+//!
+//! `iscsi://[user%password@]host[:port]/target-iqn/lun[?target_user=…&target_password=…]`
 
 use scsi::Lun;
 use std::fmt;
@@ -7,15 +8,15 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The port of iSCSI (RFC 7143 4.2.6.1: the default of a TargetAddress without one).
+/// Default iSCSI port (RFC 7143 4.2.6.1).
 const DEFAULT_PORT: u16 = 3260;
 
-/// A name and a shared secret, one direction of CHAP.
+/// CHAP credentials for one direction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// CHAP_N.
     pub user: String,
-    /// The shared secret. Never printed.
+    /// Shared secret; never printed.
     pub secret: String,
 }
 
@@ -25,17 +26,17 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A portal, as text: a host name or address, and a port.
+/// A portal: a host name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portal {
-    /// Name or address, without the brackets of an IPv6 address.
+    /// Host name, or address without IPv6 brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
 }
 
 impl Portal {
-    /// The first socket address that the name stands for.
+    /// Resolves the host; returns its first socket address.
     pub fn resolve(&self) -> std::io::Result<SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()?
@@ -54,41 +55,42 @@ impl fmt::Display for Portal {
     }
 }
 
-/// A logical unit behind a portal.
+/// The URL of a logical unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Where to connect.
+    /// Portal to connect to.
     pub portal: Portal,
-    /// The target's iSCSI name. Empty in a URL that only names a portal, which serves for discovery.
+    /// iSCSI name of the target. Empty in a URL that names only a portal, for discovery.
     pub target: String,
-    /// Logical unit number; 0 when the URL names none.
+    /// Logical unit number; 0 if the URL has none.
     pub lun: Lun,
-    /// What this end proves itself with.
+    /// The initiator's CHAP credentials.
     pub credentials: Option<Credentials>,
-    /// What the target must prove itself with (mutual CHAP).
+    /// CHAP credentials that the target must present (mutual CHAP).
     pub target_credentials: Option<Credentials>,
 }
 
-/// Why a text is no iSCSI URL.
+/// Why a text is not an iSCSI URL.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It does not begin with `iscsi://`.
+    /// The text does not begin with `iscsi://`.
     #[error("'{0}' does not begin with iscsi://")]
     Scheme(String),
-    /// The part between `//` and the first `/` names no host.
-    #[error("no host in the URL: write iscsi://host[:port]/target-iqn/lun")]
+    /// No host between `//` and the first `/`.
+    #[error("URL has no host: write iscsi://host[:port]/target-iqn/lun")]
     Host,
     /// The port is not a number from 1 to 65535.
     #[error("'{0}' is not a TCP port")]
     Port(String),
-    /// The logical unit is not a number from 0 to 16383, what flat space addressing can carry (SAM-5 4.7.7).
+    /// The logical unit number is not from 0 to 16383, the range of flat space addressing (SAM-5
+    /// 4.7.7).
     #[error("'{0}' is not a logical unit number from 0 to 16383")]
     Lun(String),
     /// A user without a `%password`.
-    #[error("the URL has a user and no password: write user%password@host")]
+    #[error("URL has a user but no password: write user%password@host")]
     Password,
-    /// A parameter behind `?` that is not known.
-    #[error("'{0}' is not a parameter of the URL: known are target_user and target_password")]
+    /// An unknown parameter after `?`.
+    #[error("unknown URL parameter '{0}': use target_user and target_password")]
     Parameter(String),
 }
 
@@ -99,7 +101,7 @@ impl FromStr for Url {
         let rest = text.strip_prefix("iscsi://").ok_or_else(|| UrlError::Scheme(text.to_owned()))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // A password may hold '@', a host cannot: the last one separates.
+        // A password may contain '@' but a host cannot, so the last one separates them.
         let (credentials, host) = match authority.rsplit_once('@') {
             Some((login, host)) => (Some(parse_credentials(login)?), host),
             None => (None, authority),
@@ -162,7 +164,8 @@ fn parse_query(query: &str) -> Result<Option<Credentials>, UrlError> {
 }
 
 impl Url {
-    /// The URL with its secrets, which reads back as the same: for a file of the owner's, never for a log.
+    /// Formats the URL with its secrets, so that it can be parsed again. Store it only in files
+    /// readable by the owner; never log it.
     pub fn with_secrets(&self) -> String {
         let login = self.credentials.as_ref().map_or(String::new(), |own| format!("{}%{}@", own.user, own.secret));
         let query = self
@@ -174,7 +177,7 @@ impl Url {
 }
 
 impl fmt::Display for Url {
-    /// The URL without secrets: what may stand in a log.
+    /// Formats the URL without secrets, for logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "iscsi://{}/{}/{}", self.portal, self.target, self.lun)
     }
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_url_is_taken_apart() {
+    fn full_url_parses_into_its_parts() {
         let url: Url =
             "iscsi://me%p@ss%word@host:3261/iqn.2026-11.org:array/7?target_user=you&target_password=s".parse().unwrap();
         assert_eq!(url.portal, Portal { host: "host".into(), port: 3261 });
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn short_url_uses_defaults() {
         let url: Url = "iscsi://[::1]".parse().unwrap();
         assert_eq!(url.portal, Portal { host: "::1".into(), port: 3260 });
         assert_eq!((url.target.as_str(), url.lun.number(), url.credentials), ("", 0, None));
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_part_is_named() {
+    fn malformed_url_error_names_the_wrong_part() {
         for (text, error) in [
             ("http://h/t/0", UrlError::Scheme("http://h/t/0".into())),
             ("iscsi:///t/0", UrlError::Host),

@@ -1,4 +1,4 @@
-//! Sessions against a target that follows a script: each test is a dialogue.
+//! Tests of sessions with a scripted target.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod support;
@@ -35,7 +35,7 @@ fn check(sense: Sense) -> Reply {
 }
 
 #[tokio::test]
-async fn a_unit_tells_what_its_user_must_know() {
+async fn open_unit_reports_size_limits_and_designator() {
     let served = Target::new(1000).serve();
     let (_, unit) = open(&served).await;
     assert_eq!((unit.blocks, unit.block_bytes, unit.reads_zeros), (1000, 512, true));
@@ -47,7 +47,7 @@ async fn a_unit_tells_what_its_user_must_know() {
 }
 
 #[tokio::test]
-async fn what_is_written_is_read_however_the_data_travel() {
+async fn write_reads_back_for_all_transfer_modes() {
     let small = Parameters { max_receive_segment: 4096, max_burst_length: 8192, ..Parameters::offer_of_target() };
     for (number, offer) in [Parameters::offer_of_target(), small].into_iter().enumerate() {
         for (immediate_data, initial_r2t) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -68,7 +68,7 @@ async fn what_is_written_is_read_however_the_data_travel() {
 }
 
 #[tokio::test]
-async fn many_commands_fit_through_a_small_window() {
+async fn many_commands_complete_through_a_small_window() {
     let served = Target { window: 4, ..Target::new(4096) }.serve();
     let (mut session, unit) = open(&served).await;
     for token in 0..100u64 {
@@ -88,7 +88,7 @@ async fn many_commands_fit_through_a_small_window() {
 }
 
 #[tokio::test]
-async fn running_one_command_leaves_the_completions_of_others() {
+async fn run_keeps_completions_of_other_commands() {
     let served = Target::new(64).serve();
     let (mut session, unit) = open(&served).await;
     session.submit(unit.read(1, 1, false), 5);
@@ -100,7 +100,7 @@ async fn running_one_command_leaves_the_completions_of_others() {
 }
 
 #[tokio::test]
-async fn chap_admits_who_knows_the_secret_both_ways() {
+async fn chap_login_needs_the_right_secrets() {
     let pair = |user: &str, secret: &str| Some((user.to_owned(), secret.to_owned()));
     let (account, own_account) = (pair("me", "a secret of 16 b"), pair("array", "another secret 1"));
     let served = Target { account, own_account, ..Target::new(64) }.serve();
@@ -130,7 +130,7 @@ async fn chap_admits_who_knows_the_secret_both_ways() {
 }
 
 #[tokio::test]
-async fn an_unknown_target_is_named_as_such() {
+async fn unknown_target_fails_with_not_found() {
     let served = Target::new(64).serve();
     let config = InitiatorConfig { target: "iqn.2026-11.test:other".to_owned(), ..config(&served) };
     let error = Session::connect(&config).await.unwrap_err();
@@ -139,7 +139,7 @@ async fn an_unknown_target_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_port_is_an_error_and_no_wait() {
+async fn connecting_to_a_closed_port_fails_at_once() {
     let closed = platform::net::Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap().local_addr().unwrap();
     let url = format!("iscsi://{closed}/{NAME}/0").parse().unwrap();
     assert!(matches!(
@@ -157,7 +157,7 @@ async fn discovery_lists_the_targets() {
 }
 
 #[tokio::test]
-async fn a_refusal_carries_its_sense() {
+async fn refused_command_returns_its_sense_data() {
     let served = Target::new(64).serve();
     let (mut session, unit) = open(&served).await;
     let error = session.run(unit.read(64, 1, false)).await.unwrap_err();
@@ -168,7 +168,7 @@ async fn a_refusal_carries_its_sense() {
 }
 
 #[tokio::test]
-async fn news_and_busy_targets_are_met_with_patience() {
+async fn run_retries_busy_and_unit_attention() {
     let mut answers = vec![
         check(Sense::unit_attention(asc::POWER_ON_OCCURRED)),
         Reply::Answer(support::status(Status::Busy)),
@@ -180,7 +180,7 @@ async fn news_and_busy_targets_are_met_with_patience() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_told_apart() {
+async fn reservation_conflict_is_reported_as_such() {
     let served = Target::scripted(64, |command| match command.cdb[0] {
         0x8a => Reply::Answer(support::status(Status::ReservationConflict)),
         _ => Reply::Disk,
@@ -192,7 +192,7 @@ async fn a_conflict_is_told_apart() {
 }
 
 #[tokio::test]
-async fn an_aborted_command_ends_and_others_go_on() {
+async fn aborted_command_ends_without_affecting_others() {
     let served = Target::scripted(64, |command| if command.cdb[0] == 0x88 { Reply::Hold } else { Reply::Disk }).serve();
     let (mut session, unit) = open(&served).await;
     session.submit(unit.read(0, 1, false), 1);
@@ -210,15 +210,15 @@ async fn an_aborted_command_ends_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_ping_comes_back_as_it_went() {
+async fn ping_returns_its_data() {
     let served = Target::new(64).serve();
     let (mut session, _) = open(&served).await;
-    assert_eq!(session.ping(Bytes::from_static(b"are you there")).await.unwrap(), "are you there");
+    assert_eq!(session.ping(Bytes::from_static(b"ping")).await.unwrap(), "ping");
     session.logout().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_target_that_goes_away_ends_the_session_for_good() {
+async fn closed_connection_ends_the_session() {
     let served =
         Target::scripted(64, |command| if command.cdb[0] == 0x8a { Reply::Hangup } else { Reply::Disk }).serve();
     let (mut session, unit) = open(&served).await;

@@ -305,7 +305,7 @@ fn finish(args: &TortureArgs, torture: Torture, result: Result<(), Failure>) -> 
     let Torture { mut counts, model, journal_failure, .. } = torture;
     counts.open = model.open().count() as u64;
     let result = match result {
-        Err(Failure::Session(SessionError::Closed | SessionError::Io(_) | SessionError::Dismissed(_))) => {
+        Err(Failure::Session(SessionError::Closed | SessionError::Io(_) | SessionError::EndedByTarget(_))) => {
             counts.target_gone = true;
             Ok(())
         }

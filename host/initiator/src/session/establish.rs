@@ -1,4 +1,4 @@
-//! From a portal's name to a session in the full feature phase, and discovery.
+//! Connection, login and discovery.
 
 use super::{Answer, READ_BYTES, SLICES, Session};
 use crate::config::InitiatorConfig;
@@ -15,11 +15,11 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::task::ready;
 
-/// How often a target may send us elsewhere (RFC 7143 11.13.5, class 1).
+/// Most redirections to follow (RFC 7143 11.13.5, class 1).
 const MAX_REDIRECTIONS: u32 = 3;
 
 impl Session {
-    /// Connects and logs in, following the target to where it says that it is.
+    /// Connects and logs in; follows redirections.
     pub async fn connect(config: &InitiatorConfig) -> Result<Self, ConnectError> {
         let mut portal = config.portal.clone();
         for _ in 0..MAX_REDIRECTIONS {
@@ -33,21 +33,21 @@ impl Session {
                 result => return result,
             }
         }
-        Err(ConnectError::Login { portal, error: LoginError::Protocol("redirected too often") })
+        Err(ConnectError::Login { portal, error: LoginError::Protocol("too many redirections") })
     }
 
-    /// The targets behind the portal, by a discovery session (RFC 7143 4.3).
+    /// Lists the targets of the portal with a discovery session (RFC 7143 4.3).
     pub async fn discover(config: &InitiatorConfig) -> Result<Vec<TargetRecord>, ConnectError> {
         let config = InitiatorConfig { target: String::new(), ..config.clone() };
         let mut session = Self::connect(&config).await?;
         let ended = |error| ConnectError::Session { portal: config.portal.clone(), error };
         let targets = session.send_targets(&SendTargets::All).await.map_err(ended)?;
-        // The answer is here; that the target did not hear the good-bye changes nothing.
+        // The list has arrived; a failed logout does not matter.
         let _ = session.logout().await;
         Ok(targets)
     }
 
-    /// Asks which targets there are.
+    /// Requests a list of targets.
     pub async fn send_targets(&mut self, scope: &SendTargets) -> Result<Vec<TargetRecord>, SessionError> {
         let request = self.connection.send_targets(scope);
         loop {
@@ -57,7 +57,7 @@ impl Session {
             });
             match found {
                 Some(targets) => return Ok(targets),
-                None => self.turn().await?,
+                None => self.make_progress().await?,
             }
         }
     }
@@ -67,7 +67,7 @@ impl Session {
         let lost = |error| ConnectError::Lost { portal: portal.clone(), error };
         let mut stream =
             Stream::connect(address).await.map_err(|error| ConnectError::Connect { portal: portal.clone(), error })?;
-        // What is lost with the session is not to reach the target later.
+        // Data of a dropped session must not reach the target later.
         stream.abort_when_dropped().map_err(lost)?;
         let (mut input, mut output) = (BytesMut::with_capacity(READ_BYTES), Output::default());
         let mut login = InitiatorLogin::start(config.login().map_err(ConnectError::Random)?, &mut output);
@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// Writes all of `output`: a login has nothing to do meanwhile.
+/// Writes all of `output`.
 async fn send(stream: &mut Stream, output: &mut Output) -> io::Result<()> {
     poll_fn(|context| {
         while !output.is_empty() {
@@ -117,7 +117,7 @@ async fn send(stream: &mut Stream, output: &mut Output) -> io::Result<()> {
     .await
 }
 
-/// The portal of a TargetAddress, `host[:port][,portal-group-tag]` (RFC 7143 13.8).
+/// Parses the portal of a TargetAddress, `host[:port][,portal-group-tag]` (RFC 7143 13.8).
 fn redirected(address: &str) -> Option<Portal> {
     let address = address.split(',').next()?;
     let url: crate::url::Url = format!("iscsi://{address}").parse().ok()?;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_address_names_a_portal() {
+    fn target_address_parses_as_a_portal() {
         let portal = |host: &str, port| Some(Portal { host: host.to_owned(), port });
         assert_eq!(redirected("10.0.0.7:3261,1"), portal("10.0.0.7", 3261));
         assert_eq!(redirected("array.example"), portal("array.example", 3260));

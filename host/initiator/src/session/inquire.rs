@@ -1,4 +1,4 @@
-//! Questions to a target, with their answers as values.
+//! Queries to a target with typed results.
 
 use super::Session;
 use crate::error::RunError;
@@ -15,20 +15,20 @@ use scsi::persistent_reservation::{InAction, ReservationType, parse_keys, parse_
 use scsi::port_groups::{PortGroup, parse_port_groups};
 use scsi::{Capacity, Command, Lun};
 
-/// Room for an INQUIRY answer.
+/// Allocation length of INQUIRY.
 const INQUIRY_BYTES: u16 = 4096;
-/// Room for a REPORT LUNS answer: every number that single level addressing has.
+/// Allocation length of REPORT LUNS: every number of single-level addressing.
 const REPORT_LUNS_BYTES: u32 = 8 + 8 * (Lun::MAX as u32 + 1);
-/// The longest designator of a copy descriptor (SPC-4 6.4.5.3).
+/// Longest designator of a copy descriptor in bytes (SPC-4 6.4.5.3).
 const DESIGNATOR_MAX_BYTES: usize = 20;
 
-/// What `parsed` holds, or the refusal that stands for data that make no sense.
-fn sensible<T>(parsed: Option<T>, what: &'static str) -> Result<T, RunError> {
+/// Returns the parsed value, or the refusal for invalid parameter data.
+fn valid_or_refused<T>(parsed: Option<T>, what: &'static str) -> Result<T, RunError> {
     parsed.ok_or(RunError::Refused(CommandRefusal::BadData(what)))
 }
 
-/// The answer, or nothing where the target turned the question down: what it does not tell, it does not have.
-fn optional<T>(result: Result<T, RunError>) -> Result<Option<T>, RunError> {
+/// Returns the result, or `None` if the target refused the query: it lacks the feature.
+fn unless_refused<T>(result: Result<T, RunError>) -> Result<Option<T>, RunError> {
     match result {
         Err(RunError::Refused(CommandRefusal::Check(_) | CommandRefusal::BadData(_))) => Ok(None),
         result => result.map(Some),
@@ -36,103 +36,108 @@ fn optional<T>(result: Result<T, RunError>) -> Result<Option<T>, RunError> {
 }
 
 impl Session {
-    /// Standard INQUIRY.
+    /// Queries standard INQUIRY data.
     pub async fn inquiry(&mut self, lun: Lun) -> Result<Inquiry, RunError> {
         let data = self.run(Request::new(lun, &Command::Inquiry { page: None, allocation: INQUIRY_BYTES })).await?;
-        sensible(Inquiry::parse(&data), "INQUIRY")
+        valid_or_refused(Inquiry::parse(&data), "INQUIRY")
     }
 
-    /// What stands behind the header of a vital product data page (SPC-4 7.8).
+    /// Queries a vital product data page; returns the bytes after its header (SPC-4 7.8).
     pub async fn vpd(&mut self, lun: Lun, page: u8) -> Result<Vec<u8>, RunError> {
         let data =
             self.run(Request::new(lun, &Command::Inquiry { page: Some(page), allocation: INQUIRY_BYTES })).await?;
-        sensible(vpd::body_of(page, &data).map(<[u8]>::to_vec), "INQUIRY")
+        valid_or_refused(vpd::body_of(page, &data).map(<[u8]>::to_vec), "INQUIRY")
     }
 
-    /// READ CAPACITY(16), or (10) where the target has no other (SBC-4 5.20, 5.21).
+    /// Queries the capacity with READ CAPACITY(16), or (10) if the target supports no other (SBC-4
+    /// 5.20, 5.21).
     pub async fn read_capacity(&mut self, lun: Lun) -> Result<Capacity, RunError> {
         let long = self.run(Request::new(lun, &Command::ReadCapacity16 { allocation: 32 })).await;
-        if let Some(data) = optional(long)? {
-            return sensible(Capacity::from_bytes_16(&data), "READ CAPACITY(16)");
+        if let Some(data) = unless_refused(long)? {
+            return valid_or_refused(Capacity::from_bytes_16(&data), "READ CAPACITY(16)");
         }
         let data = self.run(Request::new(lun, &Command::ReadCapacity10)).await?;
-        sensible(Capacity::from_bytes_10(&data), "READ CAPACITY(10)")
+        valid_or_refused(Capacity::from_bytes_10(&data), "READ CAPACITY(10)")
     }
 
-    /// REPORT LUNS (SPC-4 6.33).
+    /// Queries the logical units with REPORT LUNS (SPC-4 6.33).
     pub async fn report_luns(&mut self) -> Result<Vec<Lun>, RunError> {
         let command = Command::ReportLuns { select: SelectReport::Addressable, allocation: REPORT_LUNS_BYTES };
         let data = self.run(Request::new(Lun::default(), &command)).await?;
-        sensible(parse_report_luns(&data).ok(), "REPORT LUNS")
+        valid_or_refused(parse_report_luns(&data).ok(), "REPORT LUNS")
     }
 
-    /// GET LBA STATUS (SBC-4 5.8): the runs from `lba` on, as many as fit in one answer.
+    /// Queries the provisioning status from `lba` on with one GET LBA STATUS (SBC-4 5.8).
     pub async fn lba_status(&mut self, unit: &LogicalUnit, lba: u64) -> Result<Vec<StatusRun>, RunError> {
         let data = self.run(unit.get_lba_status(lba)).await?;
-        sensible(parse_lba_status(&data), "GET LBA STATUS")
+        valid_or_refused(parse_lba_status(&data), "GET LBA STATUS")
     }
 
-    /// READ KEYS (SPC-4 6.15.2): the registered keys.
+    /// Queries the registered keys with READ KEYS (SPC-4 6.15.2).
     pub async fn reservation_keys(&mut self, unit: &LogicalUnit) -> Result<Vec<u64>, RunError> {
         let data = self.run(unit.persistent_reserve_in(InAction::ReadKeys)).await?;
-        Ok(sensible(parse_keys(&data), "PERSISTENT RESERVE IN")?.1)
+        Ok(valid_or_refused(parse_keys(&data), "PERSISTENT RESERVE IN")?.1)
     }
 
-    /// READ RESERVATION (SPC-4 6.15.3): the holder's key and the type; nothing where nothing is reserved.
+    /// Queries the holder's key and the type with READ RESERVATION (SPC-4 6.15.3); `None` without a
+    /// reservation.
     pub async fn reservation(&mut self, unit: &LogicalUnit) -> Result<Option<(u64, ReservationType)>, RunError> {
         let data = self.run(unit.persistent_reserve_in(InAction::ReadReservation)).await?;
         Ok(parse_reservation(&data))
     }
 
-    /// RECEIVE COPY OPERATING PARAMETERS (SPC-4 6.20): the limits of the copy manager.
+    /// Queries the limits of the copy manager with RECEIVE COPY OPERATING PARAMETERS (SPC-4 6.20).
     pub async fn copy_limits(&mut self, lun: Lun) -> Result<OperatingParameters, RunError> {
         let action = CopyResults::OperatingParameters;
         let command = Command::ReceiveCopyResults { action, list: 0, allocation: 4096 };
         let data = self.run(Request::new(lun, &command)).await?;
-        sensible(OperatingParameters::from_bytes(&data), "RECEIVE COPY RESULTS")
+        valid_or_refused(OperatingParameters::from_bytes(&data), "RECEIVE COPY RESULTS")
     }
 
-    /// RECEIVE COPY STATUS(LID1) (SPC-4 6.26): how the copy with the list identifier `list` is doing.
+    /// Queries the progress of the copy with list identifier `list` with RECEIVE COPY STATUS(LID1)
+    /// (SPC-4 6.26).
     pub async fn copy_status(&mut self, lun: Lun, list: u8) -> Result<CopyStatus, RunError> {
         let command = Command::ReceiveCopyResults { action: CopyResults::CopyStatus, list, allocation: 12 };
         let data = self.run(Request::new(lun, &command)).await?;
-        sensible(CopyStatus::from_bytes(&data), "RECEIVE COPY RESULTS")
+        valid_or_refused(CopyStatus::from_bytes(&data), "RECEIVE COPY RESULTS")
     }
 
-    /// UNIT SERIAL NUMBER (SPC-4 7.8.15); nothing where the unit tells none.
+    /// Queries UNIT SERIAL NUMBER (SPC-4 7.8.15); `None` if the unit reports none.
     pub async fn unit_serial(&mut self, lun: Lun) -> Result<Option<String>, RunError> {
-        let page = optional(self.vpd(lun, vpd::UNIT_SERIAL_NUMBER).await)?;
+        let page = unless_refused(self.vpd(lun, vpd::UNIT_SERIAL_NUMBER).await)?;
         let text = page.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         Ok(text.filter(|serial| !serial.is_empty()))
     }
 
-    /// Whether the unit has no spinning medium: MEDIUM ROTATION RATE 1 (SBC-4 6.6.2); false where it tells nothing.
+    /// Returns true if the unit is solid state: MEDIUM ROTATION RATE 1 (SBC-4 6.6.2). False if it
+    /// is not reported.
     pub async fn is_solid_state(&mut self, lun: Lun) -> Result<bool, RunError> {
-        let page = optional(self.vpd(lun, vpd::BLOCK_DEVICE_CHARACTERISTICS).await)?.unwrap_or_default();
+        let page = unless_refused(self.vpd(lun, vpd::BLOCK_DEVICE_CHARACTERISTICS).await)?.unwrap_or_default();
         Ok(page.first_chunk::<2>().is_some_and(|rate| u16::from_be_bytes(*rate) == 1))
     }
 
-    /// The target port group that this session goes through, and the group's state for the unit (SPC-4 5.15, 6.37);
-    /// nothing where the unit knows no such groups: then every path is as good as another.
+    /// Queries the target port group of this session and its state for the unit (SPC-4 5.15, 6.37).
+    /// `None` if the unit has no port groups; then all paths are equal.
     pub async fn port_group(&mut self, lun: Lun) -> Result<Option<PortGroup>, RunError> {
-        let page = optional(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
+        let page = unless_refused(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
         let Some(own) = own_group(&parse_designators(&page)) else { return Ok(None) };
         let command = Command::ReportTargetPortGroups { extended: false, allocation: 4096 };
-        let Some(data) = optional(self.run(Request::new(lun, &command)).await)? else { return Ok(None) };
+        let Some(data) = unless_refused(self.run(Request::new(lun, &command)).await)? else { return Ok(None) };
         let length = data.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
-        let told = data.get(..length.saturating_add(4)).unwrap_or(&data);
-        Ok(parse_port_groups(told).and_then(|groups| groups.into_iter().find(|group| group.id == own)))
+        let reported = data.get(..length.saturating_add(4)).unwrap_or(&data);
+        Ok(parse_port_groups(reported).and_then(|groups| groups.into_iter().find(|group| group.id == own)))
     }
 
-    /// Asks a logical unit for all that its user must know: readiness, capacity, limits and name.
+    /// Opens a logical unit: queries its readiness, capacity, limits and designator.
     pub async fn open_unit(&mut self, lun: Lun) -> Result<LogicalUnit, RunError> {
         self.run(Request::new(lun, &Command::TestUnitReady)).await?;
         let inquiry = self.inquiry(lun).await?;
         let capacity = self.read_capacity(lun).await?;
-        let pages = optional(self.vpd(lun, vpd::SUPPORTED_PAGES).await)?.unwrap_or_default();
+        let pages = unless_refused(self.vpd(lun, vpd::SUPPORTED_PAGES).await)?.unwrap_or_default();
         let mut limits = UnitLimits { copy: inquiry.third_party_copy, ..UnitLimits::default() };
         if pages.contains(&vpd::BLOCK_LIMITS) {
-            let page = BlockLimits::from_body(&optional(self.vpd(lun, vpd::BLOCK_LIMITS).await)?.unwrap_or_default());
+            let page =
+                BlockLimits::from_body(&unless_refused(self.vpd(lun, vpd::BLOCK_LIMITS).await)?.unwrap_or_default());
             limits.max_transfer = u64::from(page.max_transfer);
             limits.max_write_same = page.max_write_same;
             limits.max_unmap_blocks = if page.max_unmap_blocks == u32::MAX { 0 } else { page.max_unmap_blocks };
@@ -140,14 +145,14 @@ impl Session {
             limits.compare_and_write = page.compare_and_write;
         }
         if pages.contains(&vpd::LOGICAL_BLOCK_PROVISIONING) {
-            let page = optional(self.vpd(lun, vpd::LOGICAL_BLOCK_PROVISIONING).await)?.unwrap_or_default();
+            let page = unless_refused(self.vpd(lun, vpd::LOGICAL_BLOCK_PROVISIONING).await)?.unwrap_or_default();
             let flags = page.get(1).copied().unwrap_or(0);
             limits.unmap = flags & 0x80 != 0;
             limits.write_same_unmap = flags & 0x40 != 0;
         }
         let mut name = None;
         if pages.contains(&vpd::DEVICE_IDENTIFICATION) {
-            let page = optional(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
+            let page = unless_refused(self.vpd(lun, vpd::DEVICE_IDENTIFICATION).await)?.unwrap_or_default();
             name = best_name(parse_designators(&page));
         }
         Ok(LogicalUnit {
@@ -161,13 +166,14 @@ impl Session {
     }
 }
 
-/// The group of the port that told these designators.
+/// Returns the target port group among the designators of a port.
 fn own_group(designators: &[Designator]) -> Option<u16> {
     let group = designators.iter().find(|designator| designator.kind == DesignatorKind::PortGroup)?;
     Some(u16::from_be_bytes(*group.bytes.last_chunk()?))
 }
 
-/// The name that a copy manager is most likely to know a unit by: NAA before EUI-64 before T10 vendor.
+/// Returns the designator that a copy manager most likely knows: NAA before EUI-64 before T10
+/// vendor.
 fn best_name(designators: Vec<Designator>) -> Option<Designator> {
     let rank = |designator: &Designator| match designator.kind {
         DesignatorKind::Naa => 3,
@@ -185,7 +191,7 @@ mod tests {
     use scsi::inquiry::Naa;
 
     #[test]
-    fn a_port_tells_its_group() {
+    fn port_group_is_found_among_designators() {
         let group = Designator { kind: DesignatorKind::PortGroup, names_port: true, bytes: vec![0, 0, 1, 2] };
         assert_eq!(own_group(&[Designator::naa(Naa([6; 16])), group.clone()]), Some(0x0102));
         assert_eq!(own_group(&[Designator { bytes: vec![1], ..group }]), None);
@@ -193,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_name_that_fits_is_chosen() {
+    fn best_designator_that_fits_is_chosen() {
         let vendor = Designator::t10_vendor("0123");
         let naa = Designator::naa(Naa([6; 16]));
         let long = Designator { bytes: vec![1; 21], ..naa.clone() };

@@ -16,12 +16,12 @@ fn unit(number: u16) -> LogicalUnit {
 fn data(request: &Request) -> &[u8] {
     match &request.payload {
         Payload::Out(data) => data,
-        other => panic!("{other:?} goes nowhere"),
+        other => panic!("{other:?} carries no data"),
     }
 }
 
 #[test]
-fn lengths_follow_the_data() {
+fn cdb_lengths_match_the_data() {
     let read = unit(1).read(7, 9, true);
     assert_eq!(read.cdb.0, [0x88, 0x08, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0]);
     assert_eq!(read.payload, Payload::In(9 * 512));
@@ -33,13 +33,13 @@ fn lengths_follow_the_data() {
 }
 
 #[test]
-fn compare_and_write_counts_half_of_its_data() {
+fn compare_and_write_length_is_half_its_data() {
     let request = unit(1).compare_and_write(5, vec![0; 6 * 512].into(), false);
     assert_eq!(request.cdb.0, [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0]);
 }
 
 #[test]
-fn unmap_lists_its_runs() {
+fn unmap_list_holds_its_ranges() {
     let request = unit(1).unmap(&[(8, 16), (1 << 40, 1)]);
     let ranges = [(8, 16), (1 << 40, 1)].map(|(lba, blocks)| BlockRange::new(Lba(lba), blocks).unwrap());
     assert_eq!(parse_unmap(data(&request)), Ok(ranges.to_vec()));
@@ -47,7 +47,7 @@ fn unmap_lists_its_runs() {
 }
 
 #[test]
-fn a_long_copy_is_cut_into_segments_that_join() {
+fn long_copy_splits_into_adjacent_segments() {
     let run = CopyRun { source: 100, destination: 1 << 33, blocks: 2 * 65_535 + 5 };
     let request = unit(1).extended_copy(9, &unit(2), &[run]);
     let list = parse_copy_list(data(&request)).unwrap();
@@ -61,13 +61,13 @@ fn a_long_copy_is_cut_into_segments_that_join() {
 }
 
 #[test]
-fn a_copy_of_nothing_has_no_segment() {
+fn empty_copy_has_no_segments() {
     let request = unit(1).extended_copy(0, &unit(1), &[CopyRun { source: 0, destination: 8, blocks: 0 }]);
     assert!(parse_copy_list(data(&request)).unwrap().segments.is_empty());
 }
 
 #[test]
-fn a_persistent_reservation_is_asked_for_by_key_and_type() {
+fn reserve_out_cdb_holds_key_and_type() {
     let parameters =
         OutParameters { key: 0x0102, service_key: 0, persist: false, all_target_ports: false, initiator_ports: None };
     let request =

@@ -1,4 +1,4 @@
-//! A disk in memory that does what SBC-4 says, as plainly as it can be said.
+//! A disk in memory: a minimal implementation of SBC-4.
 
 use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use scsi::copy::parse_copy_list;
@@ -12,36 +12,36 @@ use types::Lba;
 /// Bytes in a logical block.
 pub const LBA_LEN: usize = types::LBA_BYTES as usize;
 
-/// What the disk tells in VPD page B0h.
+/// Block limits that the disk reports in VPD page B0h.
 pub const LIMITS: BlockLimits = BlockLimits { max_transfer: 4096, max_write_same: 16_384, ..BlockLimits::OURS };
 
-/// Blocks, and who has reserved them.
+/// The disk.
 pub struct Disk {
     /// The content.
     pub data: Vec<u8>,
-    /// The CDBs executed so far, for counting.
+    /// Commands executed so far.
     pub executed: Vec<Command>,
 }
 
 impl Disk {
-    /// A disk of zeros.
+    /// Creates a disk of zeros.
     pub fn new(blocks: u64) -> Self {
         Self { data: vec![0; blocks as usize * LBA_LEN], executed: Vec::new() }
     }
 
-    /// Does a command.
+    /// Executes a command.
     pub fn execute(&mut self, task: &TargetCommand) -> CommandCompletion {
         let command = match Cdb::parse(&task.cdb) {
             Ok(command) => command,
             Err(sense) => return check(sense),
         };
         self.executed.push(command);
-        self.perform(&command, &task.data).unwrap_or_else(check)
+        self.apply(&command, &task.data).unwrap_or_else(check)
     }
 
     /// Writes the first half of the blocks of a WRITE.
     pub fn write_half(&mut self, task: &TargetCommand) {
-        let Ok(Command::Write(transfer)) = Cdb::parse(&task.cdb) else { panic!("only a WRITE has halves") };
+        let Ok(Command::Write(transfer)) = Cdb::parse(&task.cdb) else { panic!("write_half needs a WRITE") };
         let half = u64::from(transfer.blocks / 2);
         self.range(transfer.lba, half).unwrap().copy_from_slice(&task.data[..half as usize * LBA_LEN]);
     }
@@ -51,7 +51,7 @@ impl Disk {
         self.data.get_mut(from..from + blocks as usize * LBA_LEN).ok_or(Sense::lba_out_of_range(lba.0))
     }
 
-    fn perform(&mut self, command: &Command, data: &[u8]) -> Result<CommandCompletion, Sense> {
+    fn apply(&mut self, command: &Command, data: &[u8]) -> Result<CommandCompletion, Sense> {
         match *command {
             Command::Read(t) => return Ok(CommandCompletion::read(self.range(t.lba, t.blocks.into())?.to_vec())),
             Command::Write(t) => self.range(t.lba, t.blocks.into())?.copy_from_slice(data),
@@ -77,12 +77,12 @@ impl Disk {
                     self.range(segment.destination_lba, segment.blocks.into())?.copy_from_slice(&source);
                 }
             }
-            _ => return self.tell(command),
+            _ => return self.report(command),
         }
         Ok(CommandCompletion::good())
     }
 
-    fn tell(&self, command: &Command) -> Result<CommandCompletion, Sense> {
+    fn report(&self, command: &Command) -> Result<CommandCompletion, Sense> {
         let blocks = (self.data.len() / LBA_LEN) as u64;
         Ok(match *command {
             Command::Inquiry { page: None, .. } => {
@@ -123,7 +123,7 @@ fn check(sense: Sense) -> CommandCompletion {
     CommandCompletion::check_condition(sense.to_bytes(SenseFormat::Fixed))
 }
 
-/// A status without data.
+/// Creates a completion with a status and no data.
 pub fn status(status: Status) -> CommandCompletion {
     CommandCompletion::status(status.code())
 }

@@ -1,5 +1,5 @@
-//! A target for tests: the wire crates' target half over a disk in memory, and a script that may answer first. It has
-//! nothing of the array.
+//! A scripted target for tests: the target half of the wire crates in front of a disk in memory. It
+//! shares no code with the array.
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses its part")]
 
 mod disk;
@@ -22,50 +22,50 @@ use std::sync::{Arc, Mutex, mpsc};
 /// The target's name.
 pub const NAME: &str = "iqn.2026-11.test:disk";
 
-/// What the script says to a command.
+/// How the script answers a command.
 pub enum Reply {
-    /// The disk shall answer.
+    /// The disk executes the command.
     Disk,
-    /// This is the answer.
+    /// A fixed answer.
     Answer(CommandCompletion),
-    /// No answer, until task management ends the command.
+    /// No answer until task management ends the command.
     Hold,
     /// No answer, not even to task management.
     Stall,
-    /// The connection is closed, before the command is done.
+    /// The connection closes before the command is executed.
     Hangup,
-    /// The command is done, and the connection is closed without an answer.
+    /// The command is executed, and the connection closes without an answer.
     HangupAfter,
-    /// The first half of a write's blocks is written, and the connection is closed.
+    /// The first half of the blocks is written, and the connection closes.
     HangupHalf,
 }
 
-/// What a test can set.
+/// A target and its settings.
 pub struct Target {
     /// The disk.
     pub disk: Disk,
-    /// Asked before the disk.
+    /// Script; it may answer before the disk.
     pub script: Box<dyn FnMut(&TargetCommand) -> Reply + Send>,
     /// The initiator's name and secret for CHAP.
     pub account: Option<(String, String)>,
     /// The target's own.
     pub own_account: Option<(String, String)>,
-    /// What the target is ready to agree on.
+    /// Parameters to offer.
     pub offer: Parameters,
-    /// Commands that a session may have open.
+    /// Number of outstanding commands per session.
     pub window: u32,
-    /// It answers no task management.
+    /// The target answers no task management.
     pub stalled: bool,
-    /// Task management functions that it got.
+    /// Task management functions received.
     pub functions: Vec<TaskFunction>,
-    /// One that it does not know.
+    /// A task management function that the target does not support.
     pub unknown: Option<TaskFunction>,
     /// Sessions so far.
     pub logins: Vec<SessionRequest>,
 }
 
 impl Target {
-    /// A target with a disk of this many blocks, that answers everything.
+    /// Creates a target with a disk of this many blocks.
     pub fn new(blocks: u64) -> Self {
         Self {
             disk: Disk::new(blocks),
@@ -81,12 +81,12 @@ impl Target {
         }
     }
 
-    /// The same with a script.
+    /// Creates a target with a script.
     pub fn scripted(blocks: u64, script: impl FnMut(&TargetCommand) -> Reply + Send + 'static) -> Self {
         Self { script: Box::new(script), ..Self::new(blocks) }
     }
 
-    /// Serves from a thread of its own, for as long as the test runs.
+    /// Serves connections from a thread until the test ends.
     pub fn serve(self) -> Served {
         let target = Arc::new(Mutex::new(self));
         let (sender, receiver) = mpsc::channel();
@@ -106,16 +106,16 @@ impl Target {
     }
 }
 
-/// A target that is being served.
+/// A running target.
 pub struct Served {
     /// Where.
     pub address: SocketAddr,
-    /// The target, to be looked at and changed.
+    /// The target, for inspection and changes.
     pub target: Arc<Mutex<Target>>,
 }
 
 impl Served {
-    /// The URL of its disk.
+    /// Returns the URL of the disk.
     pub fn url(&self) -> String {
         format!("iscsi://{}/{NAME}/0", self.address)
     }
@@ -200,7 +200,7 @@ async fn connection(mut stream: Stream, target: Arc<Mutex<Target>>) {
     }
 }
 
-/// True while the connection lives.
+/// Handles an event; returns true while the connection is open.
 fn handle(event: Event, connection: &mut TargetConnection, target: &mut Target, events: &mut Vec<Event>) -> bool {
     match event {
         Event::Command(command) => match (target.script)(&command) {

@@ -455,7 +455,7 @@ impl Task {
         }
         let now = clock::now_with_sleep();
         if now.duration_since(*heard) >= self.rules.ping_after {
-            let ping = session.ping(bytes::Bytes::from_static(b"are you there"));
+            let ping = session.ping(bytes::Bytes::from_static(b"ping"));
             tokio::time::timeout(self.leisure(open), ping).await.map_err(|_| SessionError::Timeout)??;
             *heard = clock::now_with_sleep();
         }
