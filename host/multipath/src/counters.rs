@@ -1,4 +1,4 @@
-//! What a host did to its devices: the numbers behind esxtop's columns, and latencies as distributions.
+//! Per-device counters of a host: the values of esxtop's columns, and latency histograms.
 
 use crate::vaai::Primitive;
 use hdrhistogram::Histogram;
@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Commands of one offload.
+/// Counters of one offload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadCount {
-    /// Commands that were done.
+    /// Successful commands.
     pub done: u64,
-    /// Commands that were not: refused, failed, or (ATS) a miscompare.
+    /// Failed commands: refused, failed, or (ATS) a miscompare.
     pub failed: u64,
-    /// Bytes described by those that were done.
+    /// Bytes described by the successful commands.
     pub bytes: u64,
-    /// Time of those that were done, in nanoseconds, summed.
+    /// Total time of the successful commands in nanoseconds.
     pub done_ns: u64,
-    /// Time of those that were not, in nanoseconds, summed.
+    /// Total time of the failed commands in nanoseconds.
     pub failed_ns: u64,
 }
 
-/// All numbers of one device, since its counters began. They only grow (but for the last two), so that the
-/// difference of two is what happened in between, and the sum over processes is the host's.
+/// All counters of one device. All but the last two only grow, so that the difference of two
+/// snapshots covers an interval and the sum over processes is the host's total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountersSnapshot {
     /// READ commands.
@@ -35,13 +35,13 @@ pub struct CountersSnapshot {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Time of READ commands, in nanoseconds, summed.
+    /// Total time of READ commands in nanoseconds.
     pub read_ns: u64,
-    /// Time of WRITE commands, in nanoseconds, summed.
+    /// Total time of WRITE commands in nanoseconds.
     pub write_ns: u64,
-    /// The part of [`read_ns`](Self::read_ns) that passed in the host's queue.
+    /// The part of [`read_ns`](Self::read_ns) spent in the host's queue.
     pub read_queue_ns: u64,
-    /// The part of [`write_ns`](Self::write_ns) that passed in the host's queue.
+    /// The part of [`write_ns`](Self::write_ns) spent in the host's queue.
     pub write_queue_ns: u64,
     /// READ and WRITE commands that failed.
     pub errors: u64,
@@ -49,21 +49,21 @@ pub struct CountersSnapshot {
     pub ats: OffloadCount,
     /// EXTENDED COPY from this device.
     pub clone_read: OffloadCount,
-    /// EXTENDED COPY to this device. Failed ones are counted at the source only.
+    /// EXTENDED COPY to this device. Failures are counted only at the source.
     pub clone_write: OffloadCount,
     /// WRITE SAME.
     pub zero: OffloadCount,
     /// UNMAP.
     pub delete: OffloadCount,
-    /// RESERVE commands that were done.
+    /// Successful RESERVE commands.
     pub reservations: u64,
     /// Commands that ended in a reservation conflict.
     pub conflicts: u64,
-    /// Commands that no path answered in time, or that were ended.
+    /// Commands that were aborted or that no path answered in time.
     pub aborts: u64,
-    /// Commands open now. This number and the next also fall.
+    /// Commands open now. This counter and the next one are gauges.
     pub active: u64,
-    /// Commands that wait for room in the queue now.
+    /// Commands waiting for a queue slot now.
     pub queued: u64,
 }
 
@@ -80,18 +80,18 @@ impl OffloadCount {
 }
 
 impl CountersSnapshot {
-    /// READ and WRITE and all offloads: what esxtop counts as commands.
+    /// Returns the number of commands as esxtop counts them: READ, WRITE and all offloads.
     pub fn commands(&self) -> u64 {
         let offloads = [self.ats, self.clone_read, self.zero, self.delete];
         offloads.iter().fold(self.reads + self.writes, |sum, offload| sum + offload.done + offload.failed)
     }
 
-    /// What happened since `earlier`. Open and waiting commands are those of now.
+    /// Returns the difference to `earlier`; the gauges keep their current value.
     pub fn since(&self, earlier: &Self) -> Self {
         Self { active: self.active, queued: self.queued, ..self.combine(earlier, u64::saturating_sub) }
     }
 
-    /// Both together, as of two processes of one host.
+    /// Returns the sum of both, for instance of two processes of one host.
     pub fn plus(&self, other: &Self) -> Self {
         self.combine(other, u64::saturating_add)
     }
@@ -121,7 +121,7 @@ impl CountersSnapshot {
     }
 }
 
-/// Latencies in nanoseconds by kind of command, as distributions with two significant digits.
+/// Latency histograms in nanoseconds by command type, with two significant digits.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// READ.
@@ -138,12 +138,13 @@ pub struct Latencies {
     pub delete: Histogram<u64>,
 }
 
-/// Significant digits of a latency: one part in a hundred is finer than what a busy machine repeats.
+/// Significant digits of a latency: 1 % is finer than the repeatability of a busy machine.
 const DIGITS: u8 = 2;
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Histograms that resize themselves begin small: hosts have many devices, and few see every command.
+        // Resizable histograms start small: hosts have many devices, and few see every command
+        // type.
         let new = || Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("0 to 5 digits are possible"));
         Self { read: new(), write: new(), ats: new(), clone: new(), zero: new(), delete: new() }
     }
@@ -176,27 +177,27 @@ fn record(histogram: &mut Histogram<u64>, ns: u64) {
 }
 
 impl DeviceCounters {
-    /// The numbers of now.
+    /// Returns the current counters.
     pub fn snapshot(&self) -> CountersSnapshot {
         self.inner.lock().0
     }
 
-    /// The distributions of now.
+    /// Returns the current latency histograms.
     pub fn latencies(&self) -> Latencies {
         self.inner.lock().1.clone()
     }
 
-    /// A command comes to the queue, and leaves it when the guard is dropped.
+    /// Counts a command as queued until the guard is dropped.
     pub(crate) fn wait(&self) -> Gauge<'_> {
         Gauge::raise(self, |numbers| &mut numbers.queued)
     }
 
-    /// A command is sent, and has its answer, or never will, when the guard is dropped.
+    /// Counts a command as active until the guard is dropped.
     pub(crate) fn begin(&self) -> Gauge<'_> {
         Gauge::raise(self, |numbers| &mut numbers.active)
     }
 
-    /// A READ of `bytes` bytes ended, `queued` of whose `time` it waited in the queue.
+    /// Records a READ of `bytes` bytes that took `time`, including `queued` in the queue.
     pub(crate) fn read(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
@@ -210,7 +211,7 @@ impl DeviceCounters {
         record(&mut latencies.read, nanos(time));
     }
 
-    /// The same of a WRITE.
+    /// Records a WRITE likewise.
     pub(crate) fn write(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
@@ -224,7 +225,7 @@ impl DeviceCounters {
         record(&mut latencies.write, nanos(time));
     }
 
-    /// An offload that describes `bytes` bytes ended; of copies, at the source.
+    /// Records an offload of `bytes` bytes; copies are recorded at the source.
     pub(crate) fn offload(&self, primitive: Primitive, bytes: u64, time: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         let count = match primitive {
@@ -242,29 +243,29 @@ impl DeviceCounters {
         }
     }
 
-    /// A copy of `bytes` bytes to this device was done.
-    pub(crate) fn copied_here(&self, bytes: u64, time: Duration) {
+    /// Records a copy of `bytes` bytes to this device.
+    pub(crate) fn count_copy_to(&self, bytes: u64, time: Duration) {
         let count = &mut self.inner.lock().0.clone_write;
         (count.done, count.bytes, count.done_ns) = (count.done + 1, count.bytes + bytes, count.done_ns + nanos(time));
     }
 
-    /// A RESERVE was done.
+    /// Records a successful RESERVE.
     pub(crate) fn reserved(&self) {
         self.inner.lock().0.reservations += 1;
     }
 
-    /// A command met a reservation.
+    /// Records a reservation conflict.
     pub(crate) fn conflict(&self) {
         self.inner.lock().0.conflicts += 1;
     }
 
-    /// A command was given up.
+    /// Records an aborted command.
     pub(crate) fn aborted(&self) {
         self.inner.lock().0.aborts += 1;
     }
 }
 
-/// Counts something that is going on, for as long as it lives: also when the caller loses interest and drops the future.
+/// Increments a gauge while it lives, even if the caller drops the future.
 #[derive(Debug)]
 pub(crate) struct Gauge<'a> {
     counters: &'a DeviceCounters,
@@ -286,28 +287,28 @@ impl Drop for Gauge<'_> {
     }
 }
 
-/// The counters of all devices of one host, by name. A copy counts at both its ends, so the ends must know each other's
-/// counters: devices that are opened with the same `Statistics` do.
+/// The counters of all devices of one host, by name. A copy counts at both ends, so both devices
+/// must be opened with the same `Statistics`.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics(Arc<Mutex<BTreeMap<String, Arc<DeviceCounters>>>>);
 
 impl Statistics {
-    /// The counters of the device with this name; the first to ask begins them.
+    /// Returns the counters of a device; creates them on first use.
     pub fn device(&self, name: &str) -> Arc<DeviceCounters> {
         self.0.lock().entry(name.to_owned()).or_default().clone()
     }
 
-    /// The counters of the device with this name, if it has any.
-    pub(crate) fn known(&self, name: &str) -> Option<Arc<DeviceCounters>> {
+    /// Returns the counters of a device; `None` if it has none.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<DeviceCounters>> {
         self.0.lock().get(name).cloned()
     }
 
-    /// The numbers of all devices so far, which begin anew.
+    /// Returns the counters of all devices and resets them.
     pub fn take(&self) -> BTreeMap<String, CountersSnapshot> {
         std::mem::take(&mut *self.0.lock()).into_iter().map(|(name, counters)| (name, counters.snapshot())).collect()
     }
 
-    /// All numbers of now, by device name.
+    /// Returns the current counters of all devices by name.
     pub fn snapshot(&self) -> BTreeMap<String, CountersSnapshot> {
         self.0.lock().iter().map(|(name, counters)| (name.clone(), counters.snapshot())).collect()
     }
@@ -320,7 +321,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn what_happened_between_two_looks_is_their_difference() {
+    fn snapshot_difference_covers_the_interval() {
         let counters = DeviceCounters::default();
         counters.read(512, MS, MS, true);
         counters.offload(Primitive::Ats, 512, MS, true);
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_kept_by_kind() {
+    fn latencies_are_recorded_per_command_type() {
         let counters = DeviceCounters::default();
         (1..=100).for_each(|ms| counters.write(512, ms * MS, MS, true));
         counters.offload(Primitive::Zero, 512, 7 * MS, true);
@@ -367,11 +368,11 @@ mod tests {
     }
 
     #[test]
-    fn one_name_has_one_set_of_counters() {
+    fn device_name_selects_its_counters() {
         let statistics = Statistics::default();
-        assert!(statistics.known("naa.1").is_none());
-        statistics.device("naa.1").copied_here(7, MS);
+        assert!(statistics.get("naa.1").is_none());
+        statistics.device("naa.1").count_copy_to(7, MS);
         assert_eq!(statistics.snapshot()["naa.1"].clone_write.bytes, 7);
-        assert!(statistics.known("naa.1").is_some());
+        assert!(statistics.get("naa.1").is_some());
     }
 }

@@ -1,62 +1,63 @@
-//! How a command to a disk fails.
+//! Errors of commands to a disk.
 
 use crate::vaai::Primitive;
 use scsi::{Sense, SenseKey, Status, asc};
 use thiserror::Error;
 
-/// Why a command was not done, or is not known to have been done.
+/// Why a command failed, or why its outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DeviceError {
-    /// The device does not offer this, or it is switched off for the device: do it by hand.
+    /// The device does not support the offload, or it is disabled. The caller does the work with
+    /// reads and writes.
     #[error("{0} is not supported")]
     Unsupported(Primitive),
     /// Another host has reserved the unit.
-    #[error("another host has reserved the device")]
+    #[error("device reserved by another host")]
     ReservationConflict,
-    /// The device has no room for the data (07h 27/07): pause who writes, and go on when there is room again.
-    #[error("the device is out of space")]
+    /// The device is out of space (07h 27/07). Writers pause and continue when space is available.
+    #[error("device out of space")]
     OutOfSpace,
-    /// The device takes no writes (07h 27/xx).
-    #[error("the device is write protected")]
+    /// The device is write protected (07h 27/xx).
+    #[error("device is write protected")]
     WriteProtected,
     /// A block cannot be read.
     #[error("medium error{}", lba.map_or(String::new(), |lba| format!(" at block {lba}")))]
     Medium {
-        /// The block, when the device told it.
+        /// Address of the block, if reported.
         lba: Option<u64>,
     },
     /// Blocks beyond the end of the unit.
-    #[error("block {lba} is beyond the end of the device")]
+    #[error("block {lba} beyond the end of the device")]
     OutOfRange {
-        /// The first of them.
+        /// Address of the first such block.
         lba: u64,
     },
-    /// Data that are no whole blocks, or more than the command can carry.
-    #[error("{0} bytes are no number of blocks that the command can carry")]
+    /// The length is not a number of whole blocks, or exceeds what the command can carry.
+    #[error("invalid length {0} for the command")]
     Length(usize),
-    /// No path to the device is left (all paths down). The command may have been done.
+    /// No path to the device is left (all paths down). The command may have been executed.
     #[error("all paths to the device are down")]
     PathsDown,
-    /// The device did not answer in time. The command may have been done.
-    #[error("the device did not answer in time")]
+    /// The device did not answer in time. The command may have been executed.
+    #[error("device did not answer in time")]
     TimedOut,
-    /// The device is no longer there (permanent device loss, 05h 25/00).
-    #[error("the device is gone")]
-    Gone,
+    /// The device no longer exists (permanent device loss, 05h 25/00).
+    #[error("device permanently lost")]
+    DeviceLost,
     /// Any other CHECK CONDITION.
     #[error("CHECK CONDITION: {0}")]
     Check(Sense),
-    /// Any other status, or an answer that makes no sense.
+    /// Any other status, or an invalid response.
     #[error("{0}")]
     Status(Status),
-    /// Parameter data that make no sense, or a target that could not execute the command.
-    #[error("the device answered with something that makes no sense")]
-    Nonsense,
+    /// Invalid parameter data, or a target that could not execute the command.
+    #[error("invalid response from the device")]
+    InvalidResponse,
 }
 
 impl DeviceError {
-    /// True where the device turned an offload down and the host does the work itself, by reads and writes: it does
-    /// not know the command, or not in this form, or cannot do it between these devices.
+    /// Returns true if the device refused an offload, so that the host uses reads and writes. The
+    /// device does not support the command, this form of it, or these devices.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Unsupported(_) => true,
@@ -65,12 +66,12 @@ impl DeviceError {
         }
     }
 
-    /// True where nobody knows whether the command was done.
+    /// Returns true if it is unknown whether the command was executed.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self, Self::PathsDown | Self::TimedOut)
     }
 
-    /// What a CHECK CONDITION says.
+    /// Converts sense data to an error.
     pub fn from_sense(sense: Sense) -> Self {
         match (sense.key, sense.asc) {
             (SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT) => Self::OutOfSpace,
@@ -79,12 +80,12 @@ impl DeviceError {
             (SenseKey::IllegalRequest, asc::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE) => {
                 Self::OutOfRange { lba: sense.information.unwrap_or_default() }
             }
-            (SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED) => Self::Gone,
+            (SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED) => Self::DeviceLost,
             _ => Self::Check(sense),
         }
     }
 
-    /// What a status without sense data says.
+    /// Converts a status without sense data to an error.
     pub fn from_status(status: Status) -> Self {
         match status {
             Status::ReservationConflict => Self::ReservationConflict,
@@ -98,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sense_data_have_their_meaning() {
+    fn sense_data_maps_to_device_errors() {
         let sense = Sense::new;
         for (given, expected) in [
             (sense(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT), DeviceError::OutOfSpace),
             (sense(SenseKey::DataProtect, asc::WRITE_PROTECTED), DeviceError::WriteProtected),
             (Sense::lba_out_of_range(9), DeviceError::OutOfRange { lba: 9 }),
-            (Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED), DeviceError::Gone),
+            (Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED), DeviceError::DeviceLost),
             (
                 sense(SenseKey::MediumError, asc::UNRECOVERED_READ_ERROR).with_information(7),
                 DeviceError::Medium { lba: Some(7) },

@@ -1,14 +1,16 @@
-//! The names of a logical unit.
+//! Identity of a logical unit.
 
 use scsi::inquiry::{Designator, DesignatorKind};
 use std::fmt::Write as _;
 
-/// Who a logical unit is, as it told when it was opened.
+/// The identity of a logical unit, as reported when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskIdentity {
-    /// The name that ESXi gives it: `naa.`, `eui.` or `t10.` and the designator, or `mpx.` for a unit without a name.
+    /// ESXi device name: `naa.`, `eui.` or `t10.` and the designator, or `mpx.` for a unit without
+    /// one.
     pub name: String,
-    /// The designator that copies find it by (SPC-4 7.8.6); none when it told none that fits in a copy descriptor.
+    /// Designator for copies (SPC-4 7.8.6); `None` if the unit reports none that fits in a copy
+    /// descriptor.
     pub designator: Option<Designator>,
     /// T10 VENDOR IDENTIFICATION.
     pub vendor: String,
@@ -16,31 +18,31 @@ pub struct DiskIdentity {
     pub product: String,
     /// PRODUCT REVISION LEVEL.
     pub revision: String,
-    /// UNIT SERIAL NUMBER; empty when it told none.
+    /// UNIT SERIAL NUMBER; empty if not reported.
     pub serial: String,
-    /// The array: the iSCSI name of the target. Units of one array may be copied to each other.
+    /// Array: the iSCSI name of the target. Copies work between units of one array.
     pub array: String,
-    /// Bytes in a block.
+    /// Block length in bytes.
     pub block_bytes: u32,
     /// Number of blocks.
     pub blocks: u64,
     /// VERSION of the INQUIRY data: 5 is SPC-3, 6 is SPC-4.
     pub scsi_level: u8,
-    /// It offers UNMAP: its blocks have space when they hold data, and not before.
+    /// The unit supports UNMAP: blocks use space only while they hold data.
     pub thin: bool,
-    /// It says that nothing in it spins.
+    /// The unit reports that it is solid state.
     pub solid_state: bool,
 }
 
 impl DiskIdentity {
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_bytes))
     }
 }
 
-/// ESXi's name of a device with this designator: `naa.624a…` for NAA, `eui.…` for EUI-64, `t10.…` for T10 vendor
-/// identifications, where each space is an underscore.
+/// Returns ESXi's device name for a designator: `naa.624a…` for NAA, `eui.…` for EUI-64, `t10.…`
+/// for T10 vendor identifications with underscores for spaces.
 pub(crate) fn esxi_name(designator: &Designator) -> String {
     let hex = |prefix: &str| {
         designator.bytes.iter().fold(prefix.to_owned(), |mut name, byte| {
@@ -62,7 +64,7 @@ mod tests {
     use scsi::inquiry::Naa;
 
     #[test]
-    fn names_are_esxis() {
+    fn device_names_follow_esxi() {
         let naa = Naa([0x62, 0x4a, 0x93, 0x70, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xab, 0xcd]);
         assert_eq!(esxi_name(&Designator::naa(naa)), "naa.624a937000010203040506070809abcd");
         let vendor =

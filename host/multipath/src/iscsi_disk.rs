@@ -1,14 +1,16 @@
-//! A disk of an iSCSI target, over several paths: round robin, failover, retries, and a distance that can be simulated.
+//! A disk of an iSCSI target with several paths: path selection, failover, retries, and a simulated
+//! distance.
 //!
-//! Each path is a task with a session of its own. A call waits for its turn in the queue, takes the path that the policy
-//! chooses, and judges the answer. A command whose path was lost is sent again down another, but for those that may not
-//! be done twice: COMPARE AND WRITE, and copies onto themselves. These end in [`DeviceError::TimedOut`], and the caller looks
-//! what became of them.
+//! Each path is a task with its own session. A call waits for a queue slot, takes the path that the
+//! policy selects, and evaluates the response. If a path is lost, its commands are resent on
+//! another one. Commands that must not run twice are excluded: COMPARE AND WRITE, and copies that
+//! overlap themselves. They fail with [`DeviceError::TimedOut`], and the caller finds out whether
+//! they were executed.
 //!
-//! Where the time of commands has a bound ([`SharedDisk::limit_command_time`]), each has an end from the moment it was asked for. It
-//! is sent, and sent again, in the first half of its time alone; when three quarters of what was left then are over, its
-//! path aborts it; and when that is not answered before the end, the path's session ends, and with it all that was under
-//! way there.
+//! If command time is limited ([`SharedDisk::limit_command_time`]), every command has a deadline
+//! from the call on. It is sent and resent only in the first half of its time. After three quarters
+//! of the time that remained when it was sent, its path aborts it. If the abort is not answered
+//! before the deadline, the path closes its session, which ends everything in flight there.
 
 mod path;
 mod path_config;
@@ -37,7 +39,7 @@ use path::{Outcome, Path};
 use platform::clock;
 use policy::Selector;
 use probe::{Probe, probe};
-use retry::{Attempts, Judgement};
+use retry::{Attempts, RetryDecision};
 use scsi::lba_status::parse_lba_status;
 use scsi::{Asc, Lun, SenseKey, Status};
 use std::sync::Arc;
@@ -45,21 +47,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// How a disk is used.
+/// Options of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// Which path the next command takes.
+    /// Path selection policy.
     pub policy: PathPolicy,
-    /// Commands that may be open at once, at least 1; more wait. ESXi's software initiator has 128.
+    /// Most commands open at once, at least 1; more are queued. ESXi's software initiator uses 128.
     pub queue_depth: usize,
-    /// A distance to simulate: this much is added to the round trip of every command. One round trip is counted for a
-    /// command however its data travel.
+    /// Simulated distance: time added to the round trip of every command. A command counts as one
+    /// round trip, however its data is transferred.
     pub distance: Duration,
-    /// How patient the host is.
+    /// Timeouts and retries.
     pub rules: RetryRules,
-    /// Where the host counts.
+    /// Counters of the host.
     pub statistics: Statistics,
-    /// What the host knows of the device's offloads already.
+    /// Known state of the offloads.
     pub vaai: VaaiStatus,
 }
 
@@ -76,19 +78,19 @@ impl Default for DiskOptions {
     }
 }
 
-/// The time of a command on a disk that nobody has bounded: there the rules for retries end it, and nothing else.
+/// Lifetime of commands without a limit. The retry rules end them in practice.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
-/// When a command was asked for is the begin of its time.
+/// The deadlines of a command, counted from the call.
 #[derive(Clone, Copy, Debug)]
-struct Term {
-    /// It is sent until then.
+struct CommandDeadline {
+    /// Last time at which it may be sent.
     send_by: Instant,
-    /// It is over then.
+    /// Deadline.
     end: Instant,
 }
 
-impl Term {
+impl CommandDeadline {
     fn of(lifetime: Duration) -> Self {
         let now = clock::now_with_sleep();
         Self { send_by: now + lifetime / 2, end: now + lifetime }
@@ -115,17 +117,18 @@ pub struct IscsiDisk {
     next_copy: AtomicU8,
 }
 
-/// The reservation of this host. SCSI-2 reservations belong to a nexus (SPC-2 5.5.1), here a path: while it is held, only
-/// that path is used.
+/// The reservation of this host. SCSI-2 reservations belong to a nexus (SPC-2 5.5.1), here a path:
+/// while one is held, only that path is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reservation {
     None,
     Held(usize),
-    /// It fell with its path. Until the host releases or reserves again, it must not write: it believes to be alone.
+    /// The reservation was lost with its path. The host must not write until it releases or
+    /// reserves again, because it assumes exclusive access.
     Lost,
 }
 
-/// Whether a command may be sent again that may have been done.
+/// Whether a command that may have been executed may be resent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replay {
     Harmless,
@@ -133,19 +136,25 @@ enum Replay {
 }
 
 impl IscsiDisk {
-    /// Opens the unit that all of `paths` lead to. One of them must work now; the others are tried for as long as the disk
-    /// is open. Needs a tokio runtime, where the paths' tasks live.
+    /// Opens the unit at the end of all `paths`. One path must work now; the others are retried
+    /// while the disk is open. Requires a tokio runtime for the path tasks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no path works or the paths lead to different units.
     pub async fn open(paths: Vec<PathConfig>, options: DiskOptions) -> Result<Self, OpenError> {
         let (changed, watcher) = watch::channel(0);
         let changed = Arc::new(changed);
         let mut first: Option<Probe> = None;
         let mut trouble = OpenError::NoPath;
         let mut probed = Vec::with_capacity(paths.len());
-        // All at once: a port that does not answer costs the others nothing.
-        let probes: Vec<_> =
-            paths.into_iter().map(|place| (place.clone(), tokio::spawn(async move { probe(&place).await }))).collect();
-        for (place, task) in probes {
-            // A task that was cancelled with its runtime found nothing.
+        // All paths are probed in parallel, so that a dead port does not delay the others.
+        let probes: Vec<_> = paths
+            .into_iter()
+            .map(|config| (config.clone(), tokio::spawn(async move { probe(&config).await })))
+            .collect();
+        for (config, task) in probes {
+            // A task cancelled with its runtime found no path.
             let result = match task.await.unwrap_or(Err(OpenError::NoPath)) {
                 Ok((session, found)) => {
                     let known = first.get_or_insert_with(|| found.clone());
@@ -161,11 +170,11 @@ impl IscsiDisk {
                     Err(text)
                 }
             };
-            probed.push((place, result));
+            probed.push((config, result));
         }
         let Some(Probe { identity, unit, limits, .. }) = first else { return Err(trouble) };
         let rules = options.rules;
-        let start = |(place, result)| Path::start(place, &identity.name, result, rules, changed.clone());
+        let start = |(config, result)| Path::start(config, &identity.name, result, rules, changed.clone());
         let (paths, tasks) = probed.into_iter().map(start).unzip();
         Ok(Self {
             counters: options.statistics.device(&identity.name),
@@ -187,66 +196,66 @@ impl IscsiDisk {
         })
     }
 
-    /// The paths, in the order in which they were given.
+    /// Returns the paths in the order passed to `open`.
     pub fn paths(&self) -> Vec<PathStatus> {
         self.paths.iter().map(Path::status).collect()
     }
 
-    /// The number of the path that the last command took.
+    /// Returns the index of the path of the last command.
     pub fn current_path(&self) -> usize {
         self.selector.lock().current()
     }
 
-    /// How paths are chosen.
+    /// Returns the path selection policy.
     pub fn policy(&self) -> PathPolicy {
         self.selector.lock().policy()
     }
 
-    /// Changes how paths are chosen, from the next command on.
+    /// Sets the path selection policy for the next command.
     pub fn set_policy(&self, policy: PathPolicy) {
         self.selector.lock().set_policy(policy);
     }
 
-    /// Logs out of all paths and waits until that is done. Every call afterwards ends in [`DeviceError::PathsDown`].
+    /// Logs out of all paths and waits for them. Later calls fail with [`DeviceError::PathsDown`].
     pub async fn close(&self) {
         self.queue.close();
-        self.paths.iter().for_each(Path::leave);
+        self.paths.iter().for_each(Path::log_out);
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
-            // A task that was cancelled with its runtime has no more to do.
+            // A task cancelled with its runtime is finished.
             let _ = task.await;
         }
     }
 
-    /// Sends a command until it has an answer that counts.
+    /// Sends a command until it has a final result.
     async fn run(&self, request: Request, replay: Replay) -> Result<Bytes, DeviceError> {
         self.run_timed(request, replay).await.0
     }
 
-    /// The same, and how long the command waited in the queue.
+    /// Sends a command; also returns the time in the queue.
     async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DeviceError>, Duration) {
-        let term = self.term();
-        // There is room but for a full queue: what a wait costs is spent on those that wait.
+        let deadline = self.deadline();
+        // Usually a slot is free; only a full queue pays for the wait.
         let (_permit, queued) = match self.queue.try_acquire() {
             Ok(permit) => (permit, Duration::ZERO),
-            Err(_) => match self.wait_in_queue(term).await {
+            Err(_) => match self.wait_in_queue(deadline).await {
                 (Ok(permit), queued) => (permit, queued),
                 (Err(error), queued) => return (Err(error), queued),
             },
         };
         let _open = self.counters.begin();
-        let result = self.attempt(request, replay, term).await;
+        let result = self.attempt(request, replay, deadline).await;
         if matches!(result, Err(DeviceError::TimedOut | DeviceError::PathsDown)) {
             self.counters.aborted();
         }
         (result, queued)
     }
 
-    /// Waits until the queue has room; says also for how long.
-    async fn wait_in_queue(&self, term: Term) -> (Result<SemaphorePermit<'_>, DeviceError>, Duration) {
+    /// Waits for a queue slot; also returns the time waited.
+    async fn wait_in_queue(&self, deadline: CommandDeadline) -> (Result<SemaphorePermit<'_>, DeviceError>, Duration) {
         let begun = clock::now();
         let waiting = self.counters.wait();
-        let left = term.send_by.saturating_duration_since(clock::now_with_sleep());
+        let left = deadline.send_by.saturating_duration_since(clock::now_with_sleep());
         let permit = tokio::time::timeout(left, self.queue.acquire()).await;
         drop(waiting);
         let permit = match permit {
@@ -257,16 +266,16 @@ impl IscsiDisk {
         (permit, clock::now().duration_since(begun))
     }
 
-    /// The time of a command that is asked for now.
-    fn term(&self) -> Term {
-        Term::of(*self.lifetime.lock())
+    /// Returns the deadlines of a command that starts now.
+    fn deadline(&self) -> CommandDeadline {
+        CommandDeadline::of(*self.lifetime.lock())
     }
 
-    async fn attempt(&self, request: Request, replay: Replay, term: Term) -> Result<Bytes, DeviceError> {
+    async fn attempt(&self, request: Request, replay: Replay, deadline: CommandDeadline) -> Result<Bytes, DeviceError> {
         let mut attempts = Attempts::default();
         loop {
-            let path = self.choose(term).await?;
-            let outcome = self.travel(&self.paths[path], request.clone(), term).await;
+            let path = self.choose(deadline).await?;
+            let outcome = self.send_on_path(&self.paths[path], request.clone(), deadline).await;
             if self.has_lost_reservation(path, &outcome) {
                 return Err(DeviceError::ReservationConflict);
             }
@@ -279,22 +288,23 @@ impl IscsiDisk {
             if completion.status == Some(scsi::Status::ReservationConflict) {
                 self.counters.conflict();
             }
-            match attempts.judge(completion, &self.rules) {
-                Judgement::Done(data) => return Ok(data),
-                Judgement::Failed(error) => return Err(error),
-                Judgement::InDoubt if replay == Replay::Never => return Err(DeviceError::TimedOut),
-                Judgement::InDoubt => tokio::task::yield_now().await,
-                Judgement::Again(pause) => wait(pause).await,
-                Judgement::AskPort(pause) => {
-                    self.paths[path].ask_port();
+            match attempts.decide(completion, &self.rules) {
+                RetryDecision::Done(data) => return Ok(data),
+                RetryDecision::Failed(error) => return Err(error),
+                RetryDecision::InDoubt if replay == Replay::Never => return Err(DeviceError::TimedOut),
+                RetryDecision::InDoubt => tokio::task::yield_now().await,
+                RetryDecision::Retry(pause) => wait(pause).await,
+                RetryDecision::QueryPort(pause) => {
+                    self.paths[path].query_port();
                     wait(pause).await;
                 }
             }
         }
     }
 
-    /// True when the outcome says that the reservation which this host held is gone: it must not write on as if it were alone. A session
-    /// that ended took it along, even if the path is there again at once; so did a reset (29h), and whoever preempted or released it.
+    /// Returns true if the outcome shows that the held reservation is gone, so that the host must
+    /// not continue to write. The reservation ends with the session, even if the path recovers at
+    /// once, with a reset (29h), or when it is preempted or released by another host.
     fn has_lost_reservation(&self, path: usize, outcome: &Outcome) -> bool {
         let mut reservation = self.reservation.lock();
         let is_gone = match outcome {
@@ -302,7 +312,7 @@ impl IscsiDisk {
                 status: Some(Status::ReservationConflict | Status::TaskAborted), ..
             }) => true,
             Outcome::Answered(Completion { sense: Some(sense), .. }) => {
-                sense.key == SenseKey::UnitAttention && tells_of_a_lost_reservation(sense.asc)
+                sense.key == SenseKey::UnitAttention && reports_lost_reservation(sense.asc)
             }
             Outcome::Answered(_) => false,
             Outcome::NotSent | Outcome::Lost => true,
@@ -314,40 +324,41 @@ impl IscsiDisk {
         has_lost
     }
 
-    async fn travel(&self, path: &Path, request: Request, term: Term) -> Outcome {
-        // Half the way there, half the way back: what is between them is the target's time.
+    async fn send_on_path(&self, path: &Path, request: Request, deadline: CommandDeadline) -> Outcome {
+        // Half of the distance each way; the time in between is the target's.
         wait(self.distance / 2).await;
-        let outcome = path.run(request, term.end).await;
+        let outcome = path.run(request, deadline.end).await;
         wait(self.distance / 2).await;
         outcome
     }
 
-    /// The path for the next command; waits for one while all are down, as long as it may be sent.
-    async fn choose(&self, term: Term) -> Result<usize, DeviceError> {
+    /// Selects the path for the next command; while all are down, waits for one as long as the
+    /// command may be sent.
+    async fn choose(&self, deadline: CommandDeadline) -> Result<usize, DeviceError> {
         let now = clock::now_with_sleep();
-        if now >= term.send_by {
+        if now >= deadline.send_by {
             return Err(DeviceError::TimedOut);
         }
         match self.choose_now()? {
             Some(path) => Ok(path),
-            None => self.wait_for_path((now + self.rules.paths_down_timeout).min(term.send_by), term).await,
+            None => self.wait_for_path((now + self.rules.paths_down_timeout).min(deadline.send_by), deadline).await,
         }
     }
 
-    async fn wait_for_path(&self, deadline: Instant, term: Term) -> Result<usize, DeviceError> {
+    async fn wait_for_path(&self, latest: Instant, deadline: CommandDeadline) -> Result<usize, DeviceError> {
         let mut changed = self.changed.clone();
         loop {
             changed.mark_unchanged();
             if let Some(path) = self.choose_now()? {
                 return Ok(path);
             }
-            let left = deadline.saturating_duration_since(clock::now_with_sleep());
+            let left = latest.saturating_duration_since(clock::now_with_sleep());
             let waited = tokio::time::timeout(left, changed.changed()).await;
-            // The sender lives as long as a path's task: without one, no path will ever come back.
+            // The channel closes when no path task is left; no path can recover then.
             if !matches!(waited, Ok(Ok(()))) {
                 return Err(DeviceError::PathsDown);
             }
-            if clock::now_with_sleep() >= term.send_by {
+            if clock::now_with_sleep() >= deadline.send_by {
                 return Err(DeviceError::TimedOut);
             }
         }
@@ -366,7 +377,8 @@ impl IscsiDisk {
         Ok(self.selector.lock().pick(self.paths.len(), |path| self.paths[path].state()))
     }
 
-    /// Sends an offload: not when it is switched off or known to be refused, and its answer is remembered.
+    /// Sends an offload unless it is disabled or known to be unsupported, and learns from the
+    /// result.
     async fn offload(
         &self,
         primitive: Primitive,
@@ -382,7 +394,7 @@ impl IscsiDisk {
         let time = clock::now().duration_since(begun);
         match &result {
             Ok(_) => self.vaai.lock().learn(primitive, true),
-            Err(error) if says_unknown(error) => {
+            Err(error) if is_unsupported(error) => {
                 let mut vaai = self.vaai.lock();
                 vaai.learn(primitive, false);
                 if !vaai.is_usable(primitive) {
@@ -390,7 +402,7 @@ impl IscsiDisk {
                     return Err(DeviceError::Unsupported(primitive));
                 }
             }
-            // A miscompare is proof that the device knows the command.
+            // A miscompare proves that the device supports the command.
             Err(DeviceError::Check(sense)) if sense.key == SenseKey::Miscompare => {
                 self.vaai.lock().learn(primitive, true);
             }
@@ -404,7 +416,7 @@ impl IscsiDisk {
         blocks.saturating_mul(u64::from(self.unit.block_bytes))
     }
 
-    /// The number of blocks of `data`, which must be whole ones.
+    /// Returns the number of blocks of `data`, which must be whole blocks.
     fn blocks_of(&self, data: &Bytes) -> Result<u64, DeviceError> {
         let block = self.unit.block_bytes.max(1) as usize;
         let whole = !data.is_empty() && data.len().is_multiple_of(block) && u32::try_from(data.len()).is_ok();
@@ -412,13 +424,14 @@ impl IscsiDisk {
     }
 }
 
-/// Reset, or a nexus that was lost (29h); reservations preempted or released by another (2Ah/03h and 04h).
-fn tells_of_a_lost_reservation(asc: Asc) -> bool {
+/// Returns true for a reset or lost nexus (29h), and for reservations preempted or released by
+/// another host (2Ah/03h and 04h).
+fn reports_lost_reservation(asc: Asc) -> bool {
     asc.code() == 0x29 || matches!((asc.code(), asc.qualifier()), (0x2a, 3 | 4))
 }
 
-/// True where the device says that it does not know a command, or not in the form that every host sends it in.
-fn says_unknown(error: &DeviceError) -> bool {
+/// Returns true if the device refused the command as unsupported.
+fn is_unsupported(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Check(sense) if sense.key == SenseKey::IllegalRequest)
 }
 
@@ -438,10 +451,10 @@ impl SharedDisk for IscsiDisk {
             let begun = clock::now();
             let (result, queued) = self.run_timed(self.unit.read(lba, blocks, false), Replay::Harmless).await;
             let expected = self.bytes(blocks.into());
-            // A target that sends less than it was asked for is not believed.
+            // A response of another length is invalid.
             let result = result.and_then(|data| match data.len() as u64 {
                 length if length == expected => Ok(data),
-                _ => Err(DeviceError::Nonsense),
+                _ => Err(DeviceError::InvalidResponse),
             });
             self.counters.read(expected, clock::now().duration_since(begun), queued, result.is_ok());
             result
@@ -512,8 +525,8 @@ impl SharedDisk for IscsiDisk {
             let replay = if same && overlaps_itself(&runs) { Replay::Never } else { Replay::Harmless };
             let begun = clock::now();
             self.offload(Primitive::Clone, bytes, request, replay).await?;
-            if let Some(counters) = self.statistics.known(&name) {
-                counters.copied_here(bytes, clock::now().duration_since(begun));
+            if let Some(counters) = self.statistics.get(&name) {
+                counters.count_copy_to(bytes, clock::now().duration_since(begun));
             }
             Ok(())
         })
@@ -521,25 +534,26 @@ impl SharedDisk for IscsiDisk {
 
     fn reserve(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            self.reservation.lock().take_if_lost();
-            // One path at a time: the reservation will be that of the path which carries the command.
-            let term = self.term();
-            let path = self.choose(term).await?;
+            self.reservation.lock().forget_if_lost();
+            // The reservation belongs to the path that carries the command, so the path stays the
+            // same.
+            let deadline = self.deadline();
+            let path = self.choose(deadline).await?;
             let mut attempts = Attempts::default();
             loop {
-                if clock::now_with_sleep() >= term.send_by {
+                if clock::now_with_sleep() >= deadline.send_by {
                     return Err(DeviceError::TimedOut);
                 }
-                let outcome = self.travel(&self.paths[path], self.unit.reserve(), term).await;
+                let outcome = self.send_on_path(&self.paths[path], self.unit.reserve(), deadline).await;
                 let Outcome::Answered(completion) = outcome else { return Err(DeviceError::TimedOut) };
                 if completion.status == Some(scsi::Status::ReservationConflict) {
                     self.counters.conflict();
                 }
-                match attempts.judge(completion, &self.rules) {
-                    Judgement::Done(_) => break,
-                    Judgement::Failed(error) => return Err(error),
-                    Judgement::InDoubt => return Err(DeviceError::TimedOut),
-                    Judgement::Again(pause) | Judgement::AskPort(pause) => wait(pause).await,
+                match attempts.decide(completion, &self.rules) {
+                    RetryDecision::Done(_) => break,
+                    RetryDecision::Failed(error) => return Err(error),
+                    RetryDecision::InDoubt => return Err(DeviceError::TimedOut),
+                    RetryDecision::Retry(pause) | RetryDecision::QueryPort(pause) => wait(pause).await,
                 }
             }
             *self.reservation.lock() = Reservation::Held(path);
@@ -554,8 +568,8 @@ impl SharedDisk for IscsiDisk {
             let Reservation::Held(path) = held else { return Ok(()) };
             // A lost path has lost the reservation too.
             if let Outcome::Answered(completion) =
-                self.travel(&self.paths[path], self.unit.release(), self.term()).await
-                && let Judgement::Failed(error) = Attempts::default().judge(completion, &self.rules)
+                self.send_on_path(&self.paths[path], self.unit.release(), self.deadline()).await
+                && let RetryDecision::Failed(error) = Attempts::default().decide(completion, &self.rules)
             {
                 return Err(error);
             }
@@ -565,32 +579,32 @@ impl SharedDisk for IscsiDisk {
 
     fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            let term = self.term();
+            let deadline = self.deadline();
             let path = loop {
-                match self.choose(term).await {
+                match self.choose(deadline).await {
                     Ok(path) => break path,
                     Err(DeviceError::ReservationConflict) => *self.reservation.lock() = Reservation::None,
                     Err(error) => return Err(error),
                 }
             };
-            match self.paths[path].manage(TaskFunction::LogicalUnitReset, term.end).await? {
+            match self.paths[path].manage(TaskFunction::LogicalUnitReset, deadline.end).await? {
                 TaskOutcome::Complete => {
                     *self.reservation.lock() = Reservation::None;
                     Ok(())
                 }
-                _ => Err(DeviceError::Nonsense),
+                _ => Err(DeviceError::InvalidResponse),
             }
         })
     }
 
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(async move {
-            let term = self.term();
-            let path = self.choose(term).await?;
-            match self.paths[path].manage(TaskFunction::ClearTaskSet, term.end).await? {
+            let deadline = self.deadline();
+            let path = self.choose(deadline).await?;
+            match self.paths[path].manage(TaskFunction::ClearTaskSet, deadline.end).await? {
                 TaskOutcome::Complete => Ok(true),
                 TaskOutcome::NotSupported | TaskOutcome::Rejected => Ok(false),
-                _ => Err(DeviceError::Nonsense),
+                _ => Err(DeviceError::InvalidResponse),
             }
         })
     }
@@ -602,9 +616,9 @@ impl SharedDisk for IscsiDisk {
     fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
         Box::pin(async move {
             let data = self.run(self.unit.get_lba_status(lba), Replay::Harmless).await?;
-            let runs = parse_lba_status(&data).filter(|runs| !runs.is_empty()).ok_or(DeviceError::Nonsense)?;
+            let runs = parse_lba_status(&data).filter(|runs| !runs.is_empty()).ok_or(DeviceError::InvalidResponse)?;
             let extent = |run: scsi::lba_status::StatusRun| {
-                // A target may begin with the run that holds the block; the caller asked from there on.
+                // The first extent may begin before the requested block.
                 let begin = run.lba.0.max(lba);
                 let end = run.lba.0.saturating_add(u64::from(run.blocks));
                 ProvisioningExtent { lba: begin, blocks: end.saturating_sub(begin), provisioning: run.status }
@@ -647,8 +661,8 @@ impl SharedDisk for IscsiDisk {
 }
 
 impl Reservation {
-    /// A reservation that fell is forgotten when a new one is asked for.
-    fn take_if_lost(&mut self) {
+    /// Forgets a lost reservation before a new one is requested.
+    fn forget_if_lost(&mut self) {
         if *self == Self::Lost {
             *self = Self::None;
         }

@@ -1,8 +1,9 @@
-//! A logical unit as a host sees it: a disk with four offloads, several paths, counters, and a memory of what it can do.
+//! Multipathed disks as a host sees them: four offloads, several paths, counters, and the learned
+//! state of each offload.
 //!
-//! [`SharedDisk`] is the interface. [`IscsiDisk`] is a disk of any iSCSI target, over as many paths as there are portals.
-//! [`MemoryHostDisk`] is a disk of a [`MemoryArray`], for tests of what is built on disks:
-//! every host opens its own handle, and a [`FaultHook`] decides what goes wrong.
+//! [`SharedDisk`] is the interface. [`IscsiDisk`] is a disk of any iSCSI target, with one path per
+//! portal. [`MemoryHostDisk`] is a disk of a [`MemoryArray`], for tests of higher layers. Every
+//! host opens its own handle, and a [`FaultHook`] injects faults.
 #![forbid(unsafe_code)]
 
 mod counters;

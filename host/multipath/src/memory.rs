@@ -1,6 +1,8 @@
-//! Disks in memory: an array for tests of what is built on disks. Several hosts open the same volume; a hook decides what
-//! is delayed, refused or lost. Nothing here waits for anything but tokio's clock, so that a test with a paused clock and
-//! a seeded hook is repeatable.
+//! Disks in memory, for tests of higher layers. Several hosts open the same volume, and a hook
+//! delays, refuses or loses commands.
+//!
+//! The disks wait only on the tokio clock. A test with a paused clock and a seeded hook is
+//! therefore repeatable.
 
 mod medium;
 
@@ -23,18 +25,18 @@ use std::time::Duration;
 /// Bytes in a logical block.
 const LBA_LEN: u32 = types::LBA_BYTES as u32;
 
-/// A command to a disk in memory, as the hook sees it.
+/// A command as the hook sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// READ of (first, count).
+    /// READ of (first block, count).
     Read(u64, u64),
-    /// WRITE of (first, count).
+    /// WRITE of (first block, count).
     Write(u64, u64),
-    /// COMPARE AND WRITE of (first, count).
+    /// COMPARE AND WRITE of (first block, count).
     CompareAndWrite(u64, u64),
-    /// WRITE SAME of (first, count).
+    /// WRITE SAME of (first block, count).
     WriteSame(u64, u64),
-    /// UNMAP of these runs.
+    /// UNMAP of these ranges.
     Unmap(Vec<(u64, u64)>),
     /// EXTENDED COPY of these runs.
     Copy(Vec<CopyRun>),
@@ -52,36 +54,36 @@ pub enum Operation {
     LbaStatus(u64),
 }
 
-/// What becomes of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InjectedOutcome {
-    /// It is done and answered.
+    /// Executed and answered.
     #[default]
     Done,
-    /// It is not done, and this is the answer.
+    /// Not executed; this error is returned.
     Failed(DeviceError),
-    /// It is done, and the answer is this: the true one was lost on the way.
+    /// Executed, but the response was lost; this error is returned.
     AnswerLost(DeviceError),
 }
 
-/// What a hook says to a command.
+/// The delays and outcome that a hook injects into a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injection {
-    /// How long the command is on its way.
+    /// Delay before the command reaches the array.
     pub before: Duration,
-    /// What becomes of it then.
+    /// Outcome at the array.
     pub outcome: InjectedOutcome,
-    /// How long the answer is on its way.
+    /// Delay of the response.
     pub after: Duration,
 }
 
-/// Decides what becomes of commands. Asked once for each, in the order in which they are sent.
+/// Decides the delays and outcomes of commands. Called once per command, in the order of sending.
 pub trait FaultHook: Send + Sync {
-    /// The verdict on a command of `host` to the volume `name`.
+    /// Returns the injection for a command of `host` to the volume `name`.
     fn inject(&self, host: &str, name: &str, operation: &Operation) -> Injection;
 }
 
-/// An array in memory. Clones are the same array.
+/// An array in memory. Clones share the volumes.
 #[derive(Clone)]
 pub struct MemoryArray {
     shared: Arc<Shared>,
@@ -97,20 +99,20 @@ struct Volume {
     identity: DiskIdentity,
     medium: Medium,
     refused: Vec<Primitive>,
-    /// The host that has reserved it.
+    /// Host that holds the reservation.
     reserved: Option<String>,
-    /// Blocks that cannot be read.
+    /// Unreadable blocks: (first block, count).
     bad: Option<(u64, u64)>,
 }
 
 impl MemoryArray {
-    /// An array without volumes. `name` is its iSCSI name.
+    /// Creates an array without volumes. `name` is its iSCSI name.
     pub fn new(name: &str) -> Self {
         let shared = Shared { name: name.to_owned(), volumes: Mutex::default(), hook: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Makes a volume of `blocks` blocks of 512 bytes, all zeros; gives its name.
+    /// Creates a volume of `blocks` zeroed blocks of 512 bytes; returns its name.
     pub fn create(&self, blocks: u64) -> String {
         let mut volumes = self.shared.volumes.lock();
         let number = volumes.len() as u64 + 1;
@@ -137,7 +139,7 @@ impl MemoryArray {
         name
     }
 
-    /// Opens a volume for a host, with counters of its own; `None` where there is no such volume.
+    /// Opens a volume for a host with its own counters; `None` if the volume does not exist.
     pub fn open(&self, name: &str, host: &str) -> Option<MemoryHostDisk> {
         self.open_with(name, host, &Statistics::default())
     }
@@ -157,12 +159,12 @@ impl MemoryArray {
         })
     }
 
-    /// Sets who decides what becomes of commands; without, all are done at once.
+    /// Sets the fault hook. Without a hook every command succeeds at once.
     pub fn set_hook(&self, hook: Option<Arc<dyn FaultHook>>) {
         *self.shared.hook.lock() = hook;
     }
 
-    /// Lets a volume refuse a primitive as a device does that does not know the command, or no longer refuse it.
+    /// Sets whether a volume refuses a primitive, as a device without support does.
     pub fn refuse(&self, name: &str, primitive: Primitive, refused: bool) {
         if let Some(volume) = self.shared.volumes.lock().get_mut(name) {
             volume.refused.retain(|other| *other != primitive);
@@ -172,19 +174,20 @@ impl MemoryArray {
         }
     }
 
-    /// Lets `blocks` blocks from `lba` fail to be read; zero blocks heal the volume.
+    /// Makes `blocks` blocks from `lba` on unreadable; zero blocks make all readable again.
     pub fn set_bad(&self, name: &str, lba: u64, blocks: u64) {
         if let Some(volume) = self.shared.volumes.lock().get_mut(name) {
             volume.bad = (blocks > 0).then_some((lba, blocks));
         }
     }
 
-    /// Bytes of a volume that hold anything but zeros, in pages of 4 KiB: what an array that removes zeros would store.
+    /// Returns the bytes of a volume that are not zero, in 4 KiB pages: the space used on an array
+    /// that removes zeros.
     pub fn stored_bytes(&self, name: &str) -> u64 {
         self.shared.volumes.lock().get(name).map_or(0, |volume| volume.medium.stored_bytes())
     }
 
-    /// Ends what a host holds, as its sessions end when it dies.
+    /// Drops the reservations of a host, as the loss of its sessions does.
     fn release_all(&self, host: &str) {
         for volume in self.shared.volumes.lock().values_mut() {
             volume.reserved.take_if(|holder| holder == host);
@@ -192,7 +195,7 @@ impl MemoryArray {
     }
 }
 
-/// A number that names of arrays rarely share (FNV-1a), so that their volumes have different names.
+/// Hashes an array's name (FNV-1a), so that volumes of different arrays have different names.
 fn fingerprint(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -210,14 +213,15 @@ pub struct MemoryHostDisk {
 }
 
 impl MemoryHostDisk {
-    /// The host dies: whatever is on its way to the array still arrives or does not, its reservations fall, and every
-    /// call from now on, those that wait included, ends in [`DeviceError::PathsDown`].
+    /// Simulates a crash of the host. Commands in flight may or may not arrive, its reservations
+    /// are dropped, and all calls, including waiting ones, fail with [`DeviceError::PathsDown`].
     pub fn crash(&self) {
         self.down.store(true, Ordering::Relaxed);
         self.array.release_all(&self.host);
     }
 
-    /// All paths are down, or up again. Reservations fall with the paths (SPC-2 5.5.1: a lost nexus).
+    /// Takes all paths down or up. Reservations are lost with the paths (SPC-2 5.5.1: a lost
+    /// nexus).
     pub fn set_paths(&self, up: bool) {
         self.down.store(!up, Ordering::Relaxed);
         if !up {
@@ -225,7 +229,7 @@ impl MemoryHostDisk {
         }
     }
 
-    /// Sends a command, and gives it up when its time is over: what has not arrived by then never will.
+    /// Sends a command and drops it when its time is over; it is then never executed.
     async fn send<T>(
         &self,
         operation: Operation,
@@ -239,7 +243,7 @@ impl MemoryHostDisk {
         })
     }
 
-    /// Delay, effect, delay, as the hook says. The effect is one step for all hosts.
+    /// Applies delay, effect and delay, as the hook decides. The effect is atomic for all hosts.
     async fn deliver<T>(
         &self,
         operation: Operation,
@@ -269,7 +273,7 @@ impl MemoryHostDisk {
         if self.down.load(Ordering::Relaxed) { Err(DeviceError::PathsDown) } else { Ok(()) }
     }
 
-    /// Reservations come before everything but RELEASE, which is ignored, and a reset (SPC-2 5.5.1).
+    /// Checks the reservation. RELEASE and resets pass it (SPC-2 5.5.1).
     fn admit(&self, operation: &Operation) -> Result<(), DeviceError> {
         let volumes = self.array.shared.volumes.lock();
         let holder = volumes.get(&self.identity.name).and_then(|volume| volume.reserved.as_ref());
@@ -282,7 +286,8 @@ impl MemoryHostDisk {
         }
     }
 
-    /// Sends an offload: not when it is switched off or known to be refused, and its answer is remembered.
+    /// Sends an offload unless it is disabled or known to be unsupported, and learns from the
+    /// result.
     async fn offload<T>(
         &self,
         primitive: Primitive,
@@ -334,7 +339,7 @@ impl MemoryHostDisk {
 
 async fn pause(time: Duration) {
     if time.is_zero() {
-        // Even without delay another task may come between: as on a wire.
+        // Yield even without a delay, so that other tasks can interleave as on a real network.
         tokio::task::yield_now().await;
     } else {
         tokio::time::sleep(time).await;
@@ -342,7 +347,7 @@ async fn pause(time: Duration) {
 }
 
 fn volume<'a>(volumes: &'a mut BTreeMap<String, Volume>, name: &str) -> Result<&'a mut Volume, DeviceError> {
-    volumes.get_mut(name).ok_or(DeviceError::Gone)
+    volumes.get_mut(name).ok_or(DeviceError::DeviceLost)
 }
 
 impl SharedDisk for MemoryHostDisk {
@@ -447,8 +452,8 @@ impl SharedDisk for MemoryHostDisk {
             };
             let begun = clock::now();
             self.offload(Primitive::Clone, bytes, operation, effect, |()| true).await?;
-            if let Some(counters) = self.statistics.known(&name) {
-                counters.copied_here(bytes, begun.elapsed());
+            if let Some(counters) = self.statistics.get(&name) {
+                counters.count_copy_to(bytes, begun.elapsed());
             }
             Ok(())
         })
@@ -480,7 +485,7 @@ impl SharedDisk for MemoryHostDisk {
         }))
     }
 
-    /// A hook that fails it makes a device that does not know it.
+    /// A hook that fails this command simulates a device that does not support it.
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(async move {
             match self.send(Operation::Clear, |_| Ok(true)).await {

@@ -1,4 +1,4 @@
-//! What a host knows of a device's offloads, as ESXi keeps it: unknown until the first use, supported after the first
+//! Offload state of a device, as ESXi tracks it: unknown until first use, supported after the first
 //! success, unsupported after a refusal.
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// All of them, in the order in which ESXi prints them.
+    /// All offloads in the order of ESXi output.
     pub const ALL: [Self; 4] = [Self::Ats, Self::Clone, Self::Zero, Self::Delete];
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Primitive {
     }
 }
 
-/// Whether a device can do something.
+/// Whether a device supports an offload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Support {
@@ -58,12 +58,12 @@ impl fmt::Display for Support {
     }
 }
 
-/// One offload of one device.
+/// State of one offload of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrimitiveState {
-    /// What was found out.
+    /// Learned support.
     pub support: Support,
-    /// False when the administrator has switched it off for this device.
+    /// False if the administrator disabled the offload for this device.
     pub enabled: bool,
 }
 
@@ -73,7 +73,7 @@ impl Default for PrimitiveState {
     }
 }
 
-/// The offloads of one device.
+/// State of the offloads of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VaaiStatus {
     /// COMPARE AND WRITE.
@@ -87,7 +87,7 @@ pub struct VaaiStatus {
 }
 
 impl VaaiStatus {
-    /// The state of one of them.
+    /// Returns the state of one offload.
     pub fn of(&self, primitive: Primitive) -> PrimitiveState {
         match primitive {
             Primitive::Ats => self.ats,
@@ -97,7 +97,7 @@ impl VaaiStatus {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the state of one offload for modification.
     pub fn of_mut(&mut self, primitive: Primitive) -> &mut PrimitiveState {
         match primitive {
             Primitive::Ats => &mut self.ats,
@@ -107,14 +107,14 @@ impl VaaiStatus {
         }
     }
 
-    /// True where a host would try: it is switched on, and has not been refused.
+    /// Returns true if the host uses the offload: it is enabled and not known to be unsupported.
     pub fn is_usable(&self, primitive: Primitive) -> bool {
         let state = self.of(primitive);
         state.enabled && state.support != Support::Unsupported
     }
 
-    /// What a success or a refusal teaches. A refusal counts only until the first success: later ones are about the
-    /// command, not about the device.
+    /// Updates the state after a success or refusal. A refusal counts only before the first
+    /// success: later ones concern the command, not the device.
     pub(crate) fn learn(&mut self, primitive: Primitive, worked: bool) {
         let support = &mut self.of_mut(primitive).support;
         *support = match (worked, *support) {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_use_decides() {
+    fn first_use_decides_offload_support() {
         let mut status = VaaiStatus::default();
         assert!(Primitive::ALL.iter().all(|p| status.of(*p).support == Support::Unknown && status.is_usable(*p)));
         status.learn(Primitive::Ats, true);

@@ -1,4 +1,4 @@
-//! Disks over several paths to a target that follows a script.
+//! Tests of multipathed disks with a scripted target.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
@@ -23,7 +23,7 @@ fn paths(served: &Served, count: usize) -> Vec<PathConfig> {
     vec![PathConfig { config: InitiatorConfig::new("iqn.2026-11.test:host", &url), lun: url.lun }; count]
 }
 
-/// Rules that are quick: what is tested is what happens, not when.
+/// Options with short pauses, to keep the tests fast.
 fn options() -> DiskOptions {
     let rules = RetryRules {
         first_reconnect: Duration::from_millis(1),
@@ -77,7 +77,7 @@ fn is_ats(command: &Command) -> bool {
 }
 
 #[tokio::test]
-async fn every_command_reaches_the_disk() {
+async fn all_commands_work_over_iscsi() {
     let served = Target::new(4096).serve();
     let disk = open(&served, 2).await;
     assert_eq!((disk.identity().name.as_str(), disk.identity().blocks), ("naa.60606060606060606060606060606060", 4096));
@@ -108,7 +108,7 @@ async fn every_command_reaches_the_disk() {
 }
 
 #[tokio::test]
-async fn round_robin_sends_as_many_commands_down_each_path() {
+async fn round_robin_spreads_commands_evenly() {
     let served = Target::new(64).serve();
     let disk = open(&served, 4).await;
     for lba in 0..20 {
@@ -124,7 +124,7 @@ async fn round_robin_sends_as_many_commands_down_each_path() {
 }
 
 #[tokio::test]
-async fn a_lost_path_costs_no_command_and_comes_back() {
+async fn lost_path_loses_no_command_and_reconnects() {
     for reply in [|| Reply::Hangup, || Reply::HangupAfter] {
         let served = Target::scripted(64, first(2, is_read, reply)).serve();
         let disk = open(&served, 3).await;
@@ -138,7 +138,7 @@ async fn a_lost_path_costs_no_command_and_comes_back() {
 }
 
 #[tokio::test]
-async fn an_ats_in_doubt_is_not_sent_again() {
+async fn ats_with_unknown_outcome_is_not_resent() {
     let served = Target::scripted(64, first(1, is_ats, || Reply::HangupAfter)).serve();
     let disk = open(&served, 2).await;
     assert_eq!(disk.compare_and_write(0, block(0, 1), block(1, 1)).await, Err(DeviceError::TimedOut));
@@ -148,7 +148,7 @@ async fn an_ats_in_doubt_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_never_answered_is_aborted_and_sent_again() {
+async fn unanswered_command_is_aborted_and_resent() {
     let served = Target::scripted(64, first(1, is_read, || Reply::Hold)).serve();
     let rules = RetryRules { command_timeout: Duration::from_millis(1), ..options().rules };
     let disk = IscsiDisk::open(paths(&served, 1), DiskOptions { rules, ..options() }).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_command_that_is_never_answered_is_aborted_and_sent_again() {
 }
 
 #[tokio::test]
-async fn many_commands_that_are_never_answered_are_aborted_in_time() {
+async fn many_unanswered_commands_are_aborted_in_time() {
     let served = Target::scripted(64, first(30, is_read, || Reply::Hold)).serve();
     let rules = RetryRules { command_timeout: Duration::from_millis(1), ..options().rules };
     let disk = IscsiDisk::open(paths(&served, 1), DiskOptions { rules, ..options() }).await.unwrap();
@@ -169,12 +169,12 @@ async fn many_commands_that_are_never_answered_are_aborted_in_time() {
         reads.spawn(async move { disk.read(lba, 1).await });
     }
     assert!(reads.join_all().await.iter().all(Result::is_ok));
-    assert_eq!(served.target.lock().unwrap().logins.len(), 1, "the session need not end");
+    assert_eq!(served.target.lock().unwrap().logins.len(), 1, "the session survives");
 }
 
-/// Nothing of what was asked for has been sent when the disk is closed; the second command waits for the target's window.
+/// When the disk is closed, no command has been sent; the second one waits for the target's window.
 #[tokio::test]
-async fn what_is_open_when_a_disk_is_closed_ends_first() {
+async fn closing_a_disk_completes_open_commands() {
     let served = Target { window: 1, ..Target::new(64) }.serve();
     let disk = open(&served, 1).await;
     let (one, two, ()) = tokio::join!(disk.write(0, block(1, 1)), disk.write(1, block(2, 1)), disk.close());
@@ -182,7 +182,7 @@ async fn what_is_open_when_a_disk_is_closed_ends_first() {
 }
 
 #[tokio::test]
-async fn busy_targets_attentions_and_conflicts_are_waited_out() {
+async fn busy_attention_and_conflict_are_retried() {
     let replies: [fn() -> Reply; 4] = [
         || Reply::Answer(status(Status::Busy)),
         || Reply::Answer(status(Status::TaskSetFull)),
@@ -198,7 +198,7 @@ async fn busy_targets_attentions_and_conflicts_are_waited_out() {
 }
 
 #[tokio::test]
-async fn a_conflict_that_stays_is_told() {
+async fn persistent_conflict_is_reported() {
     let script = first(u32::MAX, is_read, || Reply::Answer(status(Status::ReservationConflict)));
     let served = Target::scripted(64, script).serve();
     let disk = open(&served, 1).await;
@@ -207,7 +207,7 @@ async fn a_conflict_that_stays_is_told() {
 }
 
 #[tokio::test]
-async fn a_reservation_stays_on_its_path_and_falls_with_it() {
+async fn reservation_is_lost_with_its_path() {
     let is_write = |command: &Command| matches!(command, Command::Write(_));
     let served = Target::scripted(64, first(1, is_write, || Reply::Hangup)).serve();
     let disk = open(&served, 2).await;
@@ -222,9 +222,10 @@ async fn a_reservation_stays_on_its_path_and_falls_with_it() {
     disk.write(0, block(1, 1)).await.unwrap();
 }
 
-/// Another host resets the unit to break the reservation, and takes it: what is sent again then would land over that host's lock.
+/// Another host resets the unit to break the reservation and then takes it. A resent command would
+/// overwrite that host's lock.
 #[tokio::test]
-async fn a_reservation_that_a_reset_took_is_not_believed_in() {
+async fn lost_reservation_stops_writes() {
     let is_write = |command: &Command| matches!(command, Command::Write(_));
     let lost: [fn() -> Reply; 3] = [
         || check(Sense::unit_attention(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED)),
@@ -236,11 +237,7 @@ async fn a_reservation_that_a_reset_took_is_not_believed_in() {
         let disk = open(&served, 1).await;
         disk.reserve().await.unwrap();
         assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::ReservationConflict));
-        assert_eq!(
-            disk.write(0, block(1, 1)).await,
-            Err(DeviceError::ReservationConflict),
-            "not before it is released"
-        );
+        assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::ReservationConflict), "until it is released");
         disk.release().await.unwrap();
         assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "nothing was written");
         disk.write(0, block(1, 1)).await.unwrap();
@@ -248,7 +245,7 @@ async fn a_reservation_that_a_reset_took_is_not_believed_in() {
 }
 
 #[tokio::test]
-async fn what_waits_at_the_device_is_cleared_where_it_knows_how() {
+async fn clear_task_set_reports_if_unsupported() {
     let served = Target::new(64).serve();
     let disk = open(&served, 1).await;
     assert_eq!(disk.clear_task_set().await, Ok(true));
@@ -257,13 +254,13 @@ async fn what_waits_at_the_device_is_cleared_where_it_knows_how() {
     assert_eq!(disk.clear_task_set().await, Ok(false));
     disk.reserve().await.unwrap();
     served.target.lock().unwrap().unknown = Some(TaskFunction::LogicalUnitReset);
-    assert_eq!(disk.reset().await, Err(DeviceError::Nonsense));
+    assert_eq!(disk.reset().await, Err(DeviceError::InvalidResponse));
     disk.release().await.unwrap();
-    assert_eq!(disk.paths()[0].commands, 2, "what was not reset is released");
+    assert_eq!(disk.paths()[0].commands, 2, "the reservation that was not reset is released");
 }
 
 #[tokio::test]
-async fn what_a_device_does_not_know_is_not_asked_again() {
+async fn unsupported_offload_is_not_sent_again() {
     let asked = Arc::new(AtomicU32::new(0));
     let seen = asked.clone();
     let served = Target::scripted(64, move |task| match command(task) {
@@ -286,7 +283,7 @@ async fn what_a_device_does_not_know_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn no_more_commands_are_open_than_the_queue_is_deep() {
+async fn queue_depth_limits_open_commands() {
     let served = Target::scripted(64, |task| if is_read(&command(task)) { Reply::Hold } else { Reply::Disk }).serve();
     let deep = DiskOptions { queue_depth: 3, ..options() };
     let disk = Arc::new(IscsiDisk::open(paths(&served, 2), deep).await.unwrap());
@@ -303,25 +300,25 @@ async fn no_more_commands_are_open_than_the_queue_is_deep() {
         tokio::task::yield_now().await;
     };
     assert_eq!((numbers.active, numbers.queued), (3, 47));
-    // Who loses interest is no longer counted.
+    // Dropped calls are no longer counted.
     tasks.shutdown().await;
     assert_eq!((disk.counters().active, disk.counters().queued), (0, 0));
 }
 
 #[tokio::test]
-async fn without_any_path_a_command_waits_and_then_fails() {
+async fn command_without_paths_waits_then_fails() {
     let served = Target::scripted(64, |task| if is_read(&command(task)) { Reply::Hangup } else { Reply::Disk }).serve();
     let disk = open(&served, 1).await;
     served.target.lock().unwrap().account = Some(("nobody".to_owned(), "knows this one".to_owned()));
     assert_eq!(disk.read(0, 1).await, Err(DeviceError::PathsDown));
     assert_eq!(disk.paths()[0].state, PathState::Dead);
-    assert!(disk.paths()[0].trouble.is_some());
+    assert!(disk.paths()[0].last_error.is_some());
     assert!(matches!(IscsiDisk::open(paths(&served, 2), options()).await, Err(OpenError::Connect(_))));
     assert!(matches!(IscsiDisk::open(Vec::new(), options()).await, Err(OpenError::NoPath)));
 }
 
 #[tokio::test]
-async fn a_distance_is_added_to_every_round_trip() {
+async fn distance_delays_every_round_trip() {
     let served = Target::new(64).serve();
     let far = DiskOptions { distance: Duration::from_millis(20), ..options() };
     let disk = IscsiDisk::open(paths(&served, 2), far).await.unwrap();
@@ -329,11 +326,11 @@ async fn a_distance_is_added_to_every_round_trip() {
     assert!(disk.latencies().read.min() >= 19_000_000);
 }
 
-/// A bound long enough for a command that is answered, and short beside what the rules allow.
+/// A limit long enough for an answered command, and short compared to the retry rules.
 const LIFETIME: Duration = Duration::from_millis(600);
 
 #[tokio::test]
-async fn a_bounded_command_is_not_sent_again_when_its_time_is_over() {
+async fn expired_command_is_not_resent() {
     let busy = || Reply::Answer(status(Status::Busy));
     let served = Target::scripted(64, first(u32::MAX, is_read, busy)).serve();
     let rules = RetryRules { busy_retries: 5000, ..options().rules };
@@ -345,7 +342,7 @@ async fn a_bounded_command_is_not_sent_again_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_bounded_command_that_no_abort_ends_ends_with_its_session() {
+async fn unabortable_command_ends_with_its_session() {
     let is_write = |command: &Command| matches!(command, Command::Write(_));
     let sent = Arc::new(AtomicU32::new(0));
     let seen = sent.clone();
@@ -360,7 +357,7 @@ async fn a_bounded_command_that_no_abort_ends_ends_with_its_session() {
     let disk = open(&served, 1).await;
     disk.limit_command_time(LIFETIME);
     assert_eq!(disk.write(0, block(1, 1)).await, Err(DeviceError::TimedOut));
-    assert_eq!(sent.load(Ordering::Relaxed), 1, "what was sent is over; nothing follows it");
-    assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "by another session");
+    assert_eq!(sent.load(Ordering::Relaxed), 1, "the command was sent once and not again");
+    assert_eq!(disk.read(0, 1).await.unwrap(), block(0, 1), "over a new session");
     assert_eq!(served.target.lock().unwrap().logins.len(), 2);
 }

@@ -233,7 +233,7 @@ fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
         .with("Adapter Identifier", iqn)
         .with("Target Identifier", target)
         .with("Target Transport Details", format!("IQN={} Portal={portal}", device.array));
-    match path.status.as_ref().and_then(|status| status.trouble.clone()) {
+    match path.status.as_ref().and_then(|status| status.last_error.clone()) {
         Some(trouble) => record.with("Trouble", trouble),
         None => record,
     }

@@ -115,7 +115,7 @@ pub(crate) mod tests {
             state: *state,
             group: Some(at as u16 % 2),
             commands: 0,
-            trouble: None,
+            last_error: None,
         };
         let statuses = states.iter().enumerate().map(status);
         let paths = names.into_iter().zip(statuses).map(|(name, status)| PathView { name, status: Some(status) });

@@ -1,13 +1,13 @@
-//! Where a path leads.
+//! The address of a path.
 
 use initiator::InitiatorConfig;
 use scsi::Lun;
 
-/// Where a path leads.
+/// The address of a path.
 #[derive(Clone, Debug)]
 pub struct PathConfig {
-    /// How to log in.
+    /// Login configuration.
     pub config: InitiatorConfig,
-    /// The logical unit behind the port.
+    /// Logical unit at the port.
     pub lun: Lun,
 }

@@ -1,4 +1,4 @@
-//! Which path the next command takes: ESXi's path selection policies, as a value.
+//! Path selection with ESXi's policies.
 
 use scsi::port_groups::AccessState;
 use serde::{Deserialize, Serialize};
@@ -6,29 +6,29 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The I/O limit of round robin that the described array asks for.
+/// I/O limit of round robin recommended for the array.
 pub const BEST_IO_LIMIT: u32 = 1;
 
 /// A path selection policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathPolicy {
-    /// `VMW_PSP_RR`: the paths take turns.
+    /// `VMW_PSP_RR`: rotates over the paths.
     RoundRobin {
-        /// Commands on one path before the next one's turn, at least 1. ESXi's own default is 1000.
+        /// Commands per path before the next path is used, at least 1. ESXi's default is 1000.
         iops: u32,
     },
-    /// `VMW_PSP_FIXED`: one path while it lives, by its number from 0.
+    /// `VMW_PSP_FIXED`: one path by its index from 0, while it is alive.
     Fixed {
-        /// The path.
+        /// Index of the path.
         preferred: usize,
     },
-    /// `VMW_PSP_MRU`: the path used last, until it dies.
+    /// `VMW_PSP_MRU`: the most recently used path, until it fails.
     MostRecentlyUsed,
 }
 
 impl PathPolicy {
-    /// ESXi's name.
+    /// Returns ESXi's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RoundRobin { .. } => "VMW_PSP_RR",
@@ -50,15 +50,15 @@ impl fmt::Display for PathPolicy {
     }
 }
 
-/// A text that names no policy.
+/// An unknown policy name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{0}' is no path selection policy: VMW_PSP_RR, VMW_PSP_FIXED and VMW_PSP_MRU are")]
+#[error("unknown path selection policy '{0}': use VMW_PSP_RR, VMW_PSP_FIXED or VMW_PSP_MRU")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for PathPolicy {
     type Err = UnknownPolicy;
 
-    /// A policy by ESXi's name, with its defaults.
+    /// Parses ESXi's name of a policy, with default settings.
     fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
         match name {
             "VMW_PSP_RR" => Ok(Self::default()),
@@ -69,22 +69,22 @@ impl FromStr for PathPolicy {
     }
 }
 
-/// What a path is good for.
+/// Usability of a path, from worst to best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathState {
     /// No session.
     #[default]
     Dead,
-    /// A session to a port that takes no data commands now.
+    /// A session with a port that accepts no data commands now.
     Standby,
-    /// A longer way to the unit.
+    /// A non-optimised path to the unit.
     Unoptimized,
-    /// A way to the unit.
+    /// An optimised path to the unit.
     Active,
 }
 
 impl PathState {
-    /// What a port in this state is good for.
+    /// Returns the state of a path to a port in this access state.
     pub(super) fn of(access: AccessState) -> Self {
         match access {
             AccessState::ActiveOptimized => Self::Active,
@@ -95,7 +95,7 @@ impl PathState {
 }
 
 impl fmt::Display for PathState {
-    /// ESXi's word.
+    /// Formats ESXi's term.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Dead => "dead",
@@ -106,7 +106,7 @@ impl fmt::Display for PathState {
     }
 }
 
-/// Chooses paths by a policy.
+/// Selects paths by policy.
 #[derive(Debug)]
 pub(super) struct Selector {
     policy: PathPolicy,
@@ -127,12 +127,13 @@ impl Selector {
         (self.policy, self.sent) = (policy, 0);
     }
 
-    /// The path of the last command.
+    /// Returns the index of the path of the last command.
     pub(super) fn current(&self) -> usize {
         self.current
     }
 
-    /// The path for the next command: among the best that live of `paths` paths, by the policy; none when no path can take it.
+    /// Selects the path for the next command among the best of `paths` paths; `None` if no path can
+    /// take it.
     pub(super) fn pick(&mut self, paths: usize, state: impl Fn(usize) -> PathState) -> Option<usize> {
         let best = (0..paths).map(&state).max()?;
         if best < PathState::Unoptimized {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn round_robin_changes_after_its_limit() {
+    fn round_robin_switches_path_at_its_io_limit() {
         let mut one = Selector::new(PathPolicy::default());
         assert_eq!(picks(&mut one, &[Active; 3], 7), [0, 1, 2, 0, 1, 2, 0]);
         let mut three = Selector::new(PathPolicy::RoundRobin { iops: 3 });
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_goes_back_and_mru_stays() {
+    fn fixed_policy_fails_back_and_mru_does_not() {
         let mut fixed = Selector::new(PathPolicy::Fixed { preferred: 1 });
         let mut mru = Selector::new(PathPolicy::MostRecentlyUsed);
         assert_eq!((picks(&mut fixed, &[Active; 2], 2), picks(&mut mru, &[Active; 2], 2)), (vec![1, 1], vec![0, 0]));
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_have_esxis_names() {
+    fn policy_names_follow_esxi() {
         for policy in [PathPolicy::default(), PathPolicy::Fixed { preferred: 0 }, PathPolicy::MostRecentlyUsed] {
             assert_eq!(policy.name().parse(), Ok(policy));
         }

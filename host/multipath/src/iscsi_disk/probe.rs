@@ -1,4 +1,4 @@
-//! What is asked of a logical unit before it is used.
+//! Queries a logical unit before it is used.
 
 use super::path_config::PathConfig;
 use super::policy::PathState;
@@ -8,43 +8,43 @@ use initiator::{ConnectError, LogicalUnit, RunError, Session};
 use scsi::copy::OperatingParameters;
 use thiserror::Error;
 
-/// The most blocks that the fields of READ(16) and WRITE(16) are used for where the unit tells no limit: 32 MiB.
+/// Limit of READ(16) and WRITE(16) in blocks if the unit reports none: 32 MiB.
 const TRANSFER_BLOCKS: u64 = 65_536;
-/// Blocks of a WRITE SAME or UNMAP where no limit is told: what the 32-bit fields can say.
+/// Limit of WRITE SAME and UNMAP in blocks if the unit reports none: the 32-bit field.
 const FIELD_BLOCKS: u64 = u32::MAX as u64;
-/// Blocks of one segment of a copy: a 16-bit field (SPC-4 6.4.6.4).
+/// Limit of one copy segment in blocks: a 16-bit field (SPC-4 6.4.6.4).
 const SEGMENT_BLOCKS: u64 = u16::MAX as u64;
 
-/// Why a path leads nowhere.
+/// Why a disk could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No path was given.
-    #[error("no path to the device is given")]
+    #[error("no path to the device specified")]
     NoPath,
-    /// No session.
+    /// No session could be established.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The unit did not answer as a disk does.
-    #[error("LUN {lun} of {target}: {error}")]
+    /// The unit does not respond like a disk.
+    #[error("cannot open LUN {lun} of {target}: {error}")]
     Unit {
-        /// The unit's number.
+        /// Logical unit number.
         lun: u16,
-        /// The target's name.
+        /// iSCSI name of the target.
         target: String,
-        /// What went wrong.
+        /// Cause.
         error: RunError,
     },
     /// The paths lead to different units.
-    #[error("the paths lead to different devices: {one} and {other}")]
+    #[error("paths lead to different devices: {one} and {other}")]
     Different {
-        /// One of them.
+        /// Device name on one path.
         one: String,
-        /// Another.
+        /// Device name on another path.
         other: String,
     },
 }
 
-/// A logical unit as a session shows it.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) identity: DiskIdentity,
@@ -54,38 +54,38 @@ pub(super) struct Probe {
     pub(super) group: Option<u16>,
 }
 
-/// Logs in and asks.
-pub(super) async fn probe(place: &PathConfig) -> Result<(Session, Probe), OpenError> {
-    let mut session = Session::connect(&place.config).await?;
-    let target = place.config.target.clone();
-    match ask(&mut session, place).await {
+/// Logs in and queries the unit.
+pub(super) async fn probe(config: &PathConfig) -> Result<(Session, Probe), OpenError> {
+    let mut session = Session::connect(&config.config).await?;
+    let target = config.config.target.clone();
+    match ask(&mut session, config).await {
         Ok(probe) => Ok((session, probe)),
-        Err(error) => Err(OpenError::Unit { lun: place.lun.number(), target, error }),
+        Err(error) => Err(OpenError::Unit { lun: config.lun.number(), target, error }),
     }
 }
 
-async fn ask(session: &mut Session, place: &PathConfig) -> Result<Probe, RunError> {
-    let unit = session.open_unit(place.lun).await?;
-    let inquiry = session.inquiry(place.lun).await?;
-    let serial = session.unit_serial(place.lun).await?.unwrap_or_default();
-    let solid_state = session.is_solid_state(place.lun).await?;
-    let group = session.port_group(place.lun).await?;
-    let copy = match session.copy_limits(place.lun).await {
+async fn ask(session: &mut Session, config: &PathConfig) -> Result<Probe, RunError> {
+    let unit = session.open_unit(config.lun).await?;
+    let inquiry = session.inquiry(config.lun).await?;
+    let serial = session.unit_serial(config.lun).await?.unwrap_or_default();
+    let solid_state = session.is_solid_state(config.lun).await?;
+    let group = session.port_group(config.lun).await?;
+    let copy = match session.copy_limits(config.lun).await {
         Ok(copy) => Some(copy),
-        // What it does not tell, it may still do: the limits of the commands' fields count then.
+        // A unit without copy limits may still copy; the limits of the command fields apply.
         Err(RunError::Refused(_)) => None,
         Err(error) => return Err(error),
     };
     let named = unit.name.as_ref().map(esxi_name);
     let identity = DiskIdentity {
-        // ESXi names a unit that has no name of its own by the path to it.
-        name: named.unwrap_or_else(|| format!("mpx.vmhba64:C0:T0:L{}", place.lun)),
+        // ESXi names a unit without a designator by its path.
+        name: named.unwrap_or_else(|| format!("mpx.vmhba64:C0:T0:L{}", config.lun)),
         designator: unit.name.clone(),
         vendor: inquiry.vendor,
         product: inquiry.product,
         revision: inquiry.revision,
         serial,
-        array: place.config.target.clone(),
+        array: config.config.target.clone(),
         block_bytes: unit.block_bytes,
         blocks: unit.blocks,
         scsi_level: inquiry.version,
@@ -97,7 +97,7 @@ async fn ask(session: &mut Session, place: &PathConfig) -> Result<Probe, RunErro
     Ok(Probe { identity, unit, limits, state, group: group.map(|group| group.id) })
 }
 
-/// The limits to reckon with: what is told, and what the fields can say where nothing is.
+/// Combines the reported limits with those of the command fields.
 fn limits(unit: &LogicalUnit, copy: Option<&OperatingParameters>) -> DeviceLimits {
     let told = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value.min(otherwise) };
     let block = u64::from(unit.block_bytes.max(1));
@@ -121,7 +121,7 @@ mod tests {
     use initiator::UnitLimits;
 
     #[test]
-    fn what_is_not_told_is_what_fields_can_say() {
+    fn unreported_limits_come_from_command_fields() {
         let silent = LogicalUnit { block_bytes: 512, ..LogicalUnit::default() };
         let expected = DeviceLimits {
             transfer_blocks: 65_536,

@@ -1,4 +1,5 @@
-//! What a host does with an answer: takes it, sends the command again, or gives up. ESXi's rules, as far as they show.
+//! Decides how to proceed after a response: accept it, resend the command, or fail. The rules
+//! follow ESXi's observable behaviour.
 
 use crate::error::DeviceError;
 use bytes::Bytes;
@@ -6,29 +7,29 @@ use initiator::{CommandRefusal, Completion};
 use scsi::{SenseKey, Status, asc};
 use std::time::Duration;
 
-/// How patient a host is.
+/// Timeouts and retry limits of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryRules {
-    /// How long a command may take before it is aborted.
+    /// Time after which a command is aborted.
     pub command_timeout: Duration,
-    /// How long a path with open commands may be silent before it is asked whether it lives (NOP-Out).
+    /// Silence on a path with open commands after which it is pinged (NOP-Out).
     pub ping_after: Duration,
-    /// How long that answer, a login, or an abort may take.
+    /// Timeout of a ping, a login and an abort.
     pub ping_timeout: Duration,
-    /// The first pause before a lost path is tried again; it doubles up to
+    /// First pause before reconnecting a lost path; it doubles up to
     /// [`longest_reconnect`](Self::longest_reconnect).
     pub first_reconnect: Duration,
-    /// The longest such pause.
+    /// Longest pause before reconnecting.
     pub longest_reconnect: Duration,
-    /// How long commands wait for a path when all are down (ESXi: Misc.APDTimeout).
+    /// Time for which commands wait while all paths are down (ESXi: Misc.APDTimeout).
     pub paths_down_timeout: Duration,
-    /// How often a command is sent again that met another host's reservation (ESXi: Scsi.ConflictRetries).
+    /// Number of retries after a reservation conflict (ESXi: Scsi.ConflictRetries).
     pub conflict_retries: u32,
-    /// The pause before it is.
+    /// Pause before each of these retries.
     pub conflict_pause: Duration,
-    /// How often a command is sent again to a target that was busy or not ready.
+    /// Number of retries if the target is busy or not ready.
     pub busy_retries: u32,
-    /// The pause before it is.
+    /// Pause before each of these retries.
     pub busy_pause: Duration,
 }
 
@@ -49,27 +50,27 @@ impl Default for RetryRules {
     }
 }
 
-/// How often a command is sent again at once because the target had something to tell first.
+/// Number of immediate retries after unit attentions.
 const ATTENTION_RETRIES: u32 = 100;
-/// How often one is that the target has aborted by itself.
+/// Number of retries of commands that the target aborted.
 const ABORTED_RETRIES: u32 = 5;
 
-/// What to do with an answer.
+/// How to proceed after a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
-    /// It is the answer.
+pub(super) enum RetryDecision {
+    /// Return this result.
     Done(Bytes),
-    /// The command was not done: send it again after this pause.
-    Again(Duration),
-    /// The same, and ask the port first what it is good for.
-    AskPort(Duration),
-    /// The command was or was not done, and nobody will tell.
+    /// The command was not executed: resend it after this pause.
+    Retry(Duration),
+    /// The same, but query the state of the port first.
+    QueryPort(Duration),
+    /// It is unknown whether the command was executed.
     InDoubt,
-    /// It failed, and will again.
+    /// The command failed permanently.
     Failed(DeviceError),
 }
 
-/// The times that one command was sent again, by reason.
+/// Retries of one command by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempts {
     attentions: u32,
@@ -84,49 +85,49 @@ fn within(count: &mut u32, limit: u32) -> bool {
 }
 
 impl Attempts {
-    /// What to do with an answer.
-    pub(super) fn judge(&mut self, completion: Completion, rules: &RetryRules) -> Judgement {
+    /// Decides how to proceed after a response.
+    pub(super) fn decide(&mut self, completion: Completion, rules: &RetryRules) -> RetryDecision {
         let status = completion.status;
         let sense = completion.sense;
         match (status, sense) {
             (Some(Status::Busy | Status::TaskSetFull), _) if within(&mut self.busy, rules.busy_retries) => {
-                Judgement::Again(rules.busy_pause)
+                RetryDecision::Retry(rules.busy_pause)
             }
             (Some(Status::ReservationConflict), _) if within(&mut self.conflicts, rules.conflict_retries) => {
-                Judgement::Again(rules.conflict_pause)
+                RetryDecision::Retry(rules.conflict_pause)
             }
-            (Some(Status::TaskAborted), _) => Judgement::InDoubt,
+            (Some(Status::TaskAborted), _) => RetryDecision::InDoubt,
             (Some(Status::CheckCondition), Some(sense)) => match (sense.key, sense.asc) {
-                // SAM-5 5.14: told instead of doing the command.
+                // SAM-5 5.14: the unit attention replaces the execution of the command.
                 (SenseKey::UnitAttention, asc::ASYMMETRIC_ACCESS_STATE_CHANGED)
                     if within(&mut self.attentions, ATTENTION_RETRIES) =>
                 {
-                    Judgement::AskPort(Duration::ZERO)
+                    RetryDecision::QueryPort(Duration::ZERO)
                 }
                 (SenseKey::UnitAttention, _) if within(&mut self.attentions, ATTENTION_RETRIES) => {
-                    Judgement::Again(Duration::ZERO)
+                    RetryDecision::Retry(Duration::ZERO)
                 }
-                // SPC-4 5.15.2.7: states in which a port takes no data commands.
+                // SPC-4 5.15.2.7: a port in these states accepts no data commands.
                 (
                     SenseKey::NotReady,
                     asc::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION
                     | asc::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE
                     | asc::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE,
-                ) if within(&mut self.busy, rules.busy_retries) => Judgement::AskPort(rules.busy_pause),
+                ) if within(&mut self.busy, rules.busy_retries) => RetryDecision::QueryPort(rules.busy_pause),
                 (SenseKey::NotReady, asc::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY)
                     if within(&mut self.busy, rules.busy_retries) =>
                 {
-                    Judgement::Again(rules.busy_pause)
+                    RetryDecision::Retry(rules.busy_pause)
                 }
-                (SenseKey::AbortedCommand, _) if within(&mut self.aborted, ABORTED_RETRIES) => Judgement::InDoubt,
-                _ => Judgement::Failed(DeviceError::from_sense(sense)),
+                (SenseKey::AbortedCommand, _) if within(&mut self.aborted, ABORTED_RETRIES) => RetryDecision::InDoubt,
+                _ => RetryDecision::Failed(DeviceError::from_sense(sense)),
             },
             _ => match completion.into_result() {
-                Ok(data) => Judgement::Done(data),
-                Err(CommandRefusal::Check(sense)) => Judgement::Failed(DeviceError::from_sense(sense)),
-                Err(CommandRefusal::Status(status)) => Judgement::Failed(DeviceError::from_status(status)),
+                Ok(data) => RetryDecision::Done(data),
+                Err(CommandRefusal::Check(sense)) => RetryDecision::Failed(DeviceError::from_sense(sense)),
+                Err(CommandRefusal::Status(status)) => RetryDecision::Failed(DeviceError::from_status(status)),
                 Err(CommandRefusal::TargetFailure | CommandRefusal::BadData(_)) => {
-                    Judgement::Failed(DeviceError::Nonsense)
+                    RetryDecision::Failed(DeviceError::InvalidResponse)
                 }
             },
         }
@@ -148,38 +149,41 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_their_consequences() {
+    fn responses_map_to_retry_decisions() {
         let rules = RetryRules::default();
         let not_ready = |asc| check(Sense::new(SenseKey::NotReady, asc));
         let standby = asc::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE;
         for (given, expected) in [
-            (answer(Status::Good, None), Judgement::Done(Bytes::new())),
-            (answer(Status::Busy, None), Judgement::Again(rules.busy_pause)),
-            (answer(Status::TaskSetFull, None), Judgement::Again(rules.busy_pause)),
-            (answer(Status::ReservationConflict, None), Judgement::Again(rules.conflict_pause)),
-            (answer(Status::TaskAborted, None), Judgement::InDoubt),
-            (check(Sense::unit_attention(asc::POWER_ON_OCCURRED)), Judgement::Again(Duration::ZERO)),
-            (check(Sense::unit_attention(asc::ASYMMETRIC_ACCESS_STATE_CHANGED)), Judgement::AskPort(Duration::ZERO)),
-            (not_ready(standby), Judgement::AskPort(rules.busy_pause)),
+            (answer(Status::Good, None), RetryDecision::Done(Bytes::new())),
+            (answer(Status::Busy, None), RetryDecision::Retry(rules.busy_pause)),
+            (answer(Status::TaskSetFull, None), RetryDecision::Retry(rules.busy_pause)),
+            (answer(Status::ReservationConflict, None), RetryDecision::Retry(rules.conflict_pause)),
+            (answer(Status::TaskAborted, None), RetryDecision::InDoubt),
+            (check(Sense::unit_attention(asc::POWER_ON_OCCURRED)), RetryDecision::Retry(Duration::ZERO)),
+            (
+                check(Sense::unit_attention(asc::ASYMMETRIC_ACCESS_STATE_CHANGED)),
+                RetryDecision::QueryPort(Duration::ZERO),
+            ),
+            (not_ready(standby), RetryDecision::QueryPort(rules.busy_pause)),
             (not_ready(asc::MEDIUM_NOT_PRESENT), {
-                Judgement::Failed(DeviceError::Check(Sense::new(SenseKey::NotReady, asc::MEDIUM_NOT_PRESENT)))
+                RetryDecision::Failed(DeviceError::Check(Sense::new(SenseKey::NotReady, asc::MEDIUM_NOT_PRESENT)))
             }),
-            (check(Sense::lba_out_of_range(5)), Judgement::Failed(DeviceError::OutOfRange { lba: 5 })),
+            (check(Sense::lba_out_of_range(5)), RetryDecision::Failed(DeviceError::OutOfRange { lba: 5 })),
         ] {
-            assert_eq!(Attempts::default().judge(given, &rules), expected);
+            assert_eq!(Attempts::default().decide(given, &rules), expected);
         }
     }
 
     #[test]
-    fn patience_ends() {
+    fn retries_stop_at_their_limits() {
         let rules = RetryRules { conflict_retries: 2, busy_retries: 0, ..RetryRules::default() };
         let mut attempts = Attempts::default();
         let conflict = || answer(Status::ReservationConflict, None);
-        assert_eq!(attempts.judge(conflict(), &rules), Judgement::Again(rules.conflict_pause));
-        assert_eq!(attempts.judge(conflict(), &rules), Judgement::Again(rules.conflict_pause));
-        assert_eq!(attempts.judge(conflict(), &rules), Judgement::Failed(DeviceError::ReservationConflict));
-        assert_eq!(attempts.judge(answer(Status::Busy, None), &rules), {
-            Judgement::Failed(DeviceError::Status(Status::Busy))
+        assert_eq!(attempts.decide(conflict(), &rules), RetryDecision::Retry(rules.conflict_pause));
+        assert_eq!(attempts.decide(conflict(), &rules), RetryDecision::Retry(rules.conflict_pause));
+        assert_eq!(attempts.decide(conflict(), &rules), RetryDecision::Failed(DeviceError::ReservationConflict));
+        assert_eq!(attempts.decide(answer(Status::Busy, None), &rules), {
+            RetryDecision::Failed(DeviceError::Status(Status::Busy))
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The blocks of a disk in memory, in pages; a page of zeros takes no room.
+//! The blocks of a disk in memory, in pages. Zero pages use no memory.
 
 use crate::disk::ProvisioningExtent;
 use crate::error::DeviceError;
@@ -6,12 +6,12 @@ use bytes::Bytes;
 use scsi::lba_status::Provisioning;
 use std::collections::BTreeMap;
 
-/// Bytes in a page: what arrays reckon in.
+/// Bytes in a page, the block size of arrays.
 const PAGE_BYTES: usize = 4096;
-/// Runs of one GET LBA STATUS answer.
+/// Most extents of one GET LBA STATUS response.
 const MAX_EXTENTS: usize = 255;
 
-/// Blocks by address. Every block reads as zeros until it is written.
+/// Blocks by address. Unwritten blocks read as zeros.
 pub(super) struct Medium {
     blocks: u64,
     block_bytes: usize,
@@ -67,7 +67,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Writes one block on all of a run.
+    /// Writes one block to each block of a run.
     pub(super) fn fill(&mut self, lba: u64, blocks: u64, block: &[u8]) -> Result<(), DeviceError> {
         if block.iter().all(|byte| *byte == 0) {
             return self.clear(lba, blocks);
@@ -76,7 +76,7 @@ impl Medium {
         (lba..lba + blocks).try_for_each(|lba| self.write(lba, block))
     }
 
-    /// Zeros on a run, however long.
+    /// Zeroes a run.
     pub(super) fn clear(&mut self, lba: u64, blocks: u64) -> Result<(), DeviceError> {
         self.check(lba, blocks)?;
         let (per_page, end) = (self.per_page(), lba + blocks);

@@ -16,7 +16,7 @@ fn block(byte: u8, blocks: usize) -> Bytes {
 }
 
 #[tokio::test]
-async fn what_one_host_writes_the_other_reads() {
+async fn write_by_one_host_is_read_by_another() {
     let (array, one, two) = array();
     one.write(7, block(3, 20)).await.unwrap();
     assert_eq!(two.read(6, 22).await.unwrap(), [block(0, 1), block(3, 20), block(0, 1)].concat());
@@ -29,19 +29,19 @@ async fn what_one_host_writes_the_other_reads() {
 }
 
 #[tokio::test]
-async fn ats_writes_only_what_it_finds() {
+async fn ats_writes_only_on_a_match() {
     let (_, one, two) = array();
     assert_eq!(one.compare_and_write(0, block(0, 1), block(1, 1)).await, Ok(AtsOutcome::Written));
     assert_eq!(two.compare_and_write(0, block(0, 1), block(2, 1)).await, Ok(AtsOutcome::Miscompare { offset: 0 }));
     assert_eq!(two.read(0, 1).await.unwrap(), block(1, 1));
     let (numbers, other) = (one.counters(), two.counters());
     assert_eq!((numbers.ats.done, numbers.ats.failed, other.ats.done, other.ats.failed), (1, 0, 0, 1));
-    // A miscompare is proof that the device knows the command.
+    // A miscompare proves that the device supports the command.
     assert_eq!(two.vaai().ats.support, Support::Supported);
 }
 
 #[tokio::test]
-async fn copies_reach_volumes_of_the_same_array_and_count_at_both_ends() {
+async fn copy_within_an_array_counts_at_both_ends() {
     let (array, _, _) = array();
     let statistics = Statistics::default();
     let (source, target) = (array.create(64), array.create(64));
@@ -59,7 +59,7 @@ async fn copies_reach_volumes_of_the_same_array_and_count_at_both_ends() {
 }
 
 #[tokio::test]
-async fn what_is_refused_once_is_not_tried_again() {
+async fn refused_offload_is_not_sent_again() {
     let (array, one, _) = array();
     array.refuse(&one.identity.name, Primitive::Zero, true);
     for _ in 0..3 {
@@ -72,7 +72,7 @@ async fn what_is_refused_once_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_reservation_keeps_others_out_until_released_reset_or_dead() {
+async fn reservation_lasts_until_release_reset_or_crash() {
     let (_, one, two) = array();
     one.reserve().await.unwrap();
     assert_eq!(two.read(0, 1).await, Err(DeviceError::ReservationConflict));
@@ -90,7 +90,7 @@ async fn a_reservation_keeps_others_out_until_released_reset_or_dead() {
 }
 
 #[tokio::test]
-async fn status_tells_runs_from_where_it_is_asked() {
+async fn lba_status_starts_at_the_requested_block() {
     let (_, one, _) = array();
     one.write(16, block(1, 16)).await.unwrap();
     let extent = |lba, blocks, provisioning| ProvisioningExtent { lba, blocks, provisioning };
@@ -106,7 +106,7 @@ async fn status_tells_runs_from_where_it_is_asked() {
     assert_eq!(one.get_lba_status(1 << 20).await, Err(DeviceError::OutOfRange { lba: 1 << 20 }));
 }
 
-/// Delays writes, loses the answers of ATS.
+/// Delays writes and loses the responses of ATS.
 struct Trouble;
 
 impl FaultHook for Trouble {
@@ -125,7 +125,7 @@ impl FaultHook for Trouble {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_decides_what_becomes_of_commands() {
+async fn fault_hook_delays_fails_and_loses_commands() {
     let (array, one, two) = array();
     array.set_hook(Some(Arc::new(Trouble)));
     let (late, early) = tokio::join!(one.write(0, block(1, 1)), two.write(0, block(2, 1)));
@@ -139,7 +139,7 @@ async fn a_hook_decides_what_becomes_of_commands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_dies_never_learns_what_became_of_its_command() {
+async fn crashed_host_gets_paths_down() {
     let (array, one, two) = array();
     array.set_hook(Some(Arc::new(Trouble)));
     let (write, ()) = tokio::join!(one.write(0, block(1, 1)), async { one.crash() });
@@ -148,7 +148,7 @@ async fn a_host_that_dies_never_learns_what_became_of_its_command() {
 }
 
 #[tokio::test]
-async fn lengths_and_addresses_are_checked() {
+async fn invalid_lengths_and_addresses_fail() {
     let (_, one, _) = array();
     assert_eq!(one.write(0, Bytes::from_static(&[0; 100])).await, Err(DeviceError::Length(100)));
     assert_eq!(one.write((1 << 20) - 1, block(1, 2)).await, Err(DeviceError::OutOfRange { lba: 1 << 20 }));
