@@ -1,4 +1,4 @@
-//! An old array: what overwrites what is there already finds room, however long it goes on.
+//! Ageing: overwrites that do not add data are never refused, however long they continue.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -11,11 +11,11 @@ use types::{Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 2 << 20, segment_bytes: 256 << 10 };
 const OLD: VolumeId = VolumeId(1);
-/// Blocks of 512 bytes in a write.
+/// Logical blocks in a write.
 const PIECE: u64 = 32;
 
-/// So full of what cannot be reduced, overwritten so often by the like in pieces at random, many at a time. Nothing grows, so nothing may
-/// be refused.
+/// Fills the array to `percent_full` with incompressible data, then overwrites it `times` times in
+/// random pieces, many at a time. The stored data does not grow, so no write may be refused.
 fn overwritten(percent_full: u64, times: u64, page_budget: u64) {
     let (disk, _) = create(GEOMETRY);
     let options = Options { page_budget, ..Options::for_geometry(&GEOMETRY) };
@@ -52,18 +52,20 @@ fn overwritten(percent_full: u64, times: u64, page_budget: u64) {
 }
 
 #[test]
-fn random_overwrites_of_an_array_that_is_70_percent_full_are_never_refused() {
+fn overwrites_at_70_percent_full_are_not_refused() {
     overwritten(70, 8, 256 << 20);
 }
 
-/// With the log, the reserve, the metadata and the summaries, hardly anything is free: every segment that is cleaned gives little.
+/// With log, reserve, metadata and summaries almost no space is free, so each cleaned segment
+/// yields little.
 #[test]
-fn nor_are_those_of_one_that_holds_all_but_a_few_percent_of_what_it_can() {
+fn overwrites_at_97_percent_full_are_not_refused() {
     overwritten(80, 2, 256 << 20);
 }
 
-/// What is overwritten and moved has its slots on the drive: they are read, and they do not pile up in memory.
+/// The slots of overwritten and relocated blocks are on the drive: they are read, and do not
+/// accumulate in memory.
 #[test]
-fn nor_are_those_of_one_whose_map_and_slots_do_not_fit_in_memory() {
+fn overwrites_with_paged_metadata_are_not_refused() {
     overwritten(70, 2, 0);
 }

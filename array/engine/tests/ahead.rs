@@ -1,4 +1,4 @@
-//! The drive is asked for what a stream of reads will want next, and for nothing else.
+//! Read-ahead follows sequential streams, and happens for no other reads.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -16,7 +16,7 @@ const VOLUME: VolumeId = VolumeId(1);
 const KIB32: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A drive that remembers what it was asked for ahead, and what it has read.
+/// A drive that records read-ahead hints and reads.
 struct Asked {
     disk: MemoryDisk,
     asked: Mutex<Vec<(u64, u64)>>,
@@ -53,7 +53,8 @@ impl Asked {
     }
 }
 
-/// 8 MiB that nothing repeats, written here and there, so that what follows in the volume is apart on the drive.
+/// 8 MiB of unique data, written out of order, so that neighbours in the volume are apart on the
+/// drive.
 fn filled() -> (Arc<Asked>, Engine) {
     let geometry = ArrayGeometry::for_capacity(1 << 30).unwrap();
     let disk = MemoryDisk::new(geometry.capacity);
@@ -66,7 +67,7 @@ fn filled() -> (Arc<Asked>, Engine) {
         let lba = Lba(piece * 37 % 256 * KIB32);
         call(&engine, Op::Write { volume: VOLUME, lba, data: data(piece + 1, KIB32), fua: false }).unwrap();
     }
-    // Behind a checkpoint everything is on the drive.
+    // After a checkpoint all data is on the drive.
     engine.census(&|family| Owner { family, is_snapshot: false }, None).expect("a census");
     disk.read.lock().clear();
     (disk, engine)
@@ -78,10 +79,10 @@ fn read(engine: &Engine, piece: u64) {
 }
 
 #[test]
-fn a_stream_finds_the_drive_asked() {
+fn sequential_reads_are_read_ahead() {
     let (disk, engine) = filled();
     read(&engine, 0);
-    // The first reads that go on ask for as much as was read before, every time: for 2 to 7.
+    // Each of the first sequential reads asks for as much as was read before: for 2 to 7.
     for piece in 1..4 {
         read(&engine, piece);
         let mut asked = disk.asked.lock();
@@ -96,14 +97,14 @@ fn a_stream_finds_the_drive_asked() {
     assert!(!read.is_empty());
     for (from, to) in read {
         let is_asked = asked.iter().any(|(start, end)| *start <= from && to <= *end);
-        assert!(is_asked, "{from} to {to} was read and not asked for: {asked:?}");
+        assert!(is_asked, "{from} to {to} was read without a hint: {asked:?}");
     }
 }
 
 #[test]
-fn nothing_is_asked_for_reads_here_and_there_nor_behind_the_end_of_what_is_written() {
+fn random_reads_and_volume_ends_are_not_read_ahead() {
     let (disk, engine) = filled();
-    // Every other one, in no order.
+    // Every other piece, out of order.
     (0..128).for_each(|piece| read(&engine, piece * 41 % 128 * 2));
     (0..64).for_each(|piece| read(&engine, (1 << 20) / KIB32 - 64 + piece));
     drop(engine);

@@ -1,5 +1,5 @@
-//! Damaged images: whatever stands on the drive, opening it gives an array or an error, never a panic. In half of the tests the
-//! checksums are made right again, as somebody would who wants to break the engine.
+//! Damaged images: opening one returns an array or an error, and never panics. Half of the tests
+//! correct the checksums after the damage, as an attacker would.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -57,7 +57,7 @@ fn segment_byte(segment: usize, sector: usize) -> usize {
     65536 + GEOMETRY.log_bytes as usize + segment * GEOMETRY.segment_bytes as usize + sector * 512
 }
 
-/// Where the (only) run of the manifest is.
+/// Location of the only run of the manifest.
 fn manifest(image: &[u8]) -> Range<usize> {
     let from = segment_byte(u32_at(image, 240), u32_at(image, 244));
     from..from + u32_at(image, 248)
@@ -78,10 +78,10 @@ fn seal_manifest(image: &mut [u8]) {
     seal_superblocks(image);
 }
 
-/// Where the only page of the slot directory is located in the manifest, and where it is.
+/// Offset of the only directory location in the manifest, and offset of that directory page.
 fn directory(image: &[u8]) -> (usize, usize) {
     let manifest = manifest(image);
-    // One page of the directory, no drop: the last 16 + 8 bytes.
+    // One directory page, no drop: the last 16 + 8 bytes.
     let at = manifest.end - 24;
     (at, segment_byte(u32_at(image, at), u32_at(image, at + 4)))
 }
@@ -103,7 +103,7 @@ fn seal_slots(image: &mut [u8]) {
     seal_directory(image);
 }
 
-/// The groups after the checkpoint: where each begins and ends, its padding left out.
+/// Ranges of the log groups after the checkpoint, without padding.
 fn groups(image: &[u8]) -> Vec<Range<usize>> {
     let mut from = 65536 + u32_at(image, 64);
     let mut groups = Vec::new();
@@ -126,7 +126,7 @@ fn seal_log(image: &mut [u8], groups: &[Range<usize>]) {
     }
 }
 
-/// Opens the image, and uses what is opened a little.
+/// Opens the image and runs a few operations.
 fn open(image: Vec<u8>) -> bool {
     let disk = MemoryDisk::from_image(image);
     let Ok((mut core, _)) = Core::recover(&disk, None) else { return false };
@@ -147,7 +147,7 @@ fn run_any(core: &mut Core, disk: &MemoryDisk, op: Op) -> bool {
 
 fn flip(image: &mut [u8], rng: &mut Rng, of: Range<usize>) {
     let at = of.start as u64 + rng.below((of.end - of.start) as u64);
-    // A bit, a byte, or one of the numbers that lie at the ends.
+    // A bit, a byte, or an extreme number.
     match rng.below(4) {
         0 => image[at as usize] = 0xFF,
         1 => image[at as usize] = 0,
@@ -178,14 +178,14 @@ fn a_flipped_bit_is_found_or_harmless() {
         let place = places.get(round % 6).cloned().unwrap_or(log[0].start..log[log.len() - 1].end);
         flip(&mut image, &mut rng, place);
         let is_open = open(image);
-        assert!(is_open || is_log, "round {round}: metadata stands twice, one copy is enough");
+        assert!(is_open || is_log, "round {round}: metadata has two copies, one is enough");
         opened += usize::from(is_open);
     }
     assert!(opened > 0, "{opened}");
 }
 
 #[test]
-fn metadata_of_which_both_copies_are_damaged_is_refused() {
+fn metadata_with_two_damaged_copies_is_refused() {
     let sound = image();
     let (_, directory) = directory(&sound);
     for at in [manifest(&sound).start, directory, slot_page(&sound)] {
@@ -252,8 +252,8 @@ fn a_forged_slot_directory_never_panics() {
 }
 
 #[test]
-fn a_forged_place_never_panics() {
-    // Counts and generations are those of the references only: to check them takes a walk through the whole map, the auditor's work.
+fn a_forged_slot_location_never_panics() {
+    // Counts and generations are checked only by the audit, which walks the whole map.
     for part in [0..5, 8..12] {
         for slot in 0..24 {
             fuzz_rounds(
@@ -282,13 +282,13 @@ fn a_forged_log_never_panics() {
 }
 
 #[test]
-fn a_deleted_volume_whose_pages_cannot_be_read_is_left_alone_until_the_slow_timer() {
+fn unreadable_deleted_pages_wait_for_the_retry_timer() {
     let mut image = image();
     let page = slot_page(&image);
     let mut damaged = 0;
     for slot in 0..256 {
         let word = u64::from_le_bytes(image[page + slot * 16..][..8].try_into().unwrap());
-        // Map pages are the things of 4, 16 and 32 sectors.
+        // Map pages have 4, 16 or 32 sectors.
         if u32_at(&image, page + slot * 16 + 12) > 0 && [4, 16, 32].contains(&((word >> 38 & 0x3F) + 1)) {
             let at = segment_byte(word as usize & 0x3F_FFFF, (word >> 22) as usize & 0xFFFF);
             image[at] ^= 1;

@@ -1,4 +1,4 @@
-//! Blocks that are equal are stored once, whatever stood in the slots that the index names.
+//! Equal blocks are stored once, even if the index names slots that hold other blocks by now.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -36,7 +36,7 @@ impl Array {
         assert_eq!(run(&mut self.core, &self.disk, Op::Unmap { volume: VOLUME, ranges: vec![range] }), Ok(Reply::Done));
     }
 
-    /// Blocks that are stored, behind a checkpoint.
+    /// Number of stored blocks, after a checkpoint.
     fn stored(&mut self) -> u64 {
         self.core.request_checkpoint();
         settle(&mut self.core, &self.disk);
@@ -45,26 +45,26 @@ impl Array {
 }
 
 #[test]
-fn what_was_deleted_and_comes_again_is_stored_once() {
+fn rewritten_data_dedups_after_delete() {
     let mut array = Array::new();
     let old = || data(1, 16 * BLOCK);
     array.write(0, old());
     assert_eq!(array.stored(), 16);
     array.unmap(0, 16);
     assert_eq!(array.stored(), 0);
-    // Their slots hold other blocks now, and the index still names them.
+    // Their slots hold other blocks now, but the index still names them.
     for piece in 0..4 {
         array.write(piece * 16, data(2 + piece, 16 * BLOCK));
     }
     assert_eq!(array.stored(), 64);
     for copy in 4..8 {
         array.write(copy * 16, old());
-        assert_eq!(array.stored(), 80, "copy {copy} of what had been there before");
+        assert_eq!(array.stored(), 80, "copy {copy} of deleted data");
     }
 }
 
 #[test]
-fn many_of_one_that_was_deleted_are_stored_once() {
+fn copies_of_a_deleted_block_are_stored_once() {
     let mut array = Array::new();
     array.write(0, data(1, BLOCK));
     assert_eq!(array.stored(), 1);
@@ -75,15 +75,15 @@ fn many_of_one_that_was_deleted_are_stored_once() {
     }
     assert_eq!(array.stored(), 64);
     array.write(100, data(1, BLOCK).repeat(16).into());
-    assert_eq!(array.stored(), 65, "they come together, and all of them are compared with a stranger first");
+    assert_eq!(array.stored(), 65, "one batch, all compared with a false hit first");
 }
 
 #[test]
-fn equal_blocks_are_stored_once_wherever_they_come_from() {
+fn equal_blocks_are_stored_once_across_volumes() {
     let mut array = Array::new();
     let block = data(1, BLOCK);
     array.write(0, block.repeat(16).into());
-    assert_eq!(array.stored(), 1, "of one write");
+    assert_eq!(array.stored(), 1, "blocks of one write");
     for at in 0..16 {
         array.write(100 + at, block.clone());
     }

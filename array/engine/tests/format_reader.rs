@@ -1,5 +1,5 @@
-//! A reader of the format on disk, made from `docs/format.md` alone, against arrays that the engine has made. It shares nothing
-//! with the engine but the checksum.
+//! A reader of the on-disk format, written from `docs/format.md` alone, checked against arrays of
+//! the engine. It shares only the checksum with the engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -14,7 +14,7 @@ const SMALL: ArrayGeometry =
     ArrayGeometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
 const MEDIUM: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 
-/// Numbers off the front of some bytes.
+/// Reads numbers from the front of a byte string.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -39,7 +39,7 @@ struct Volume {
     mapped: u64,
 }
 
-/// An array as the page describes it.
+/// An array as docs/format.md describes it.
 struct Reader {
     image: Vec<u8>,
     superblock: Vec<u8>,
@@ -75,7 +75,7 @@ impl Reader {
         reader
     }
 
-    /// Stored bytes, their checksum compared.
+    /// Stored bytes, with their checksum verified.
     fn stored(&self, segment: u64, sector: u64, bytes: u64, crc: u64) -> Vec<u8> {
         let [log_bytes, segment_bytes] = [48, 56].map(|field| at(&self.superblock, field, 8));
         assert!(sector * 512 + bytes <= segment_bytes);
@@ -131,7 +131,7 @@ impl Reader {
         assert!(input.0.is_empty());
     }
 
-    /// Stored bytes of a slot that a reference names.
+    /// Stored bytes of the slot that a reference names.
     fn named(&self, reference: u64) -> Vec<u8> {
         let slot = &self.slots[(reference & 0xFF_FFFF_FFFF) as usize * 16..][..16];
         let (word, crc, count) = (at(slot, 0, 8), at(slot, 8, 4), at(slot, 12, 4));
@@ -174,7 +174,7 @@ impl Reader {
         (kind, bytes)
     }
 
-    /// What the summaries of a segment list: item, sector, sectors, kind, crc.
+    /// Entries of a segment's summaries: item, sector, sectors, kind, crc.
     fn summaries(&self, segment: u64) -> Vec<(u64, u64, u64, u64, u64)> {
         let (_, _, _, mut sector, usage) = self.segments[segment as usize];
         let [log_bytes, segment_bytes] = [48, 56].map(|field| at(&self.superblock, field, 8));
@@ -202,7 +202,7 @@ impl Reader {
         entries
     }
 
-    /// The bodies of the groups after the checkpoint, with the number of their records.
+    /// Bodies of the log groups after the checkpoint, with their record counts.
     fn log(&self) -> Vec<(u64, Vec<u8>)> {
         let ring = &self.image[65536..65536 + at(&self.superblock, 48, 8) as usize];
         let [mut head, mut sequence, mut lsn, epoch] = [64, 72, 80, 88].map(|field| at(&self.superblock, field, 8));
@@ -230,7 +230,7 @@ impl Reader {
     }
 }
 
-/// The superblock that counts.
+/// The current superblock.
 fn choose(image: &[u8]) -> Vec<u8> {
     let mut sound: Vec<Vec<u8>> = Vec::new();
     for copy in 0..4 {
@@ -240,7 +240,7 @@ fn choose(image: &[u8]) -> Vec<u8> {
             && at(&bytes, 10, 2) == copy as u64;
         if is_sound {
             assert_eq!(at(&bytes, 8, 2), 2);
-            // What differs between copies is not part of their content.
+            // The copy number and the checksum differ between copies.
             bytes[10..12].fill(0);
             bytes[4080..4084].fill(0);
             sound.push(bytes);
@@ -267,11 +267,11 @@ fn golden_bytes_of_a_new_array() {
     let (disk, _) = create(SMALL);
     let reader = Reader::open(disk.image());
     let mut manifest = b"IBIDMAN\0\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
-    // No volume, no value.
+    // No volumes, no values.
     manifest.extend([0; 16]);
     manifest.extend(16u64.to_le_bytes());
     manifest.extend([0; 16]);
-    // No page of the directory, no drop.
+    // No directory pages, no drops.
     manifest.extend([0; 16]);
     assert_eq!(reader.manifest, manifest);
     let mut superblock = b"IBIDSUP\0\x02\0\0\0\x01\0\0\0an array's name.".to_vec();
@@ -287,7 +287,7 @@ fn golden_bytes_of_a_new_array() {
     assert_eq!(reader.superblock, superblock);
 }
 
-/// An array with something of everything, checkpointed.
+/// An array with an instance of every structure, with a checkpoint.
 fn filled() -> (MemoryDisk, engine::Core) {
     let (disk, mut core) = create(MEDIUM);
     for op in [
@@ -308,7 +308,7 @@ fn filled() -> (MemoryDisk, engine::Core) {
 }
 
 #[test]
-fn what_was_written_is_read_from_the_image_alone() {
+fn written_data_is_read_from_the_image_alone() {
     let (disk, _) = filled();
     let reader = Reader::open(disk.image());
     assert_eq!(reader.values, BTreeMap::from([(b"key".to_vec(), b"value".to_vec())]));
@@ -336,7 +336,7 @@ fn what_was_written_is_read_from_the_image_alone() {
 }
 
 #[test]
-fn summaries_list_what_the_slots_name() {
+fn summaries_list_all_live_slots() {
     let (disk, _) = filled();
     let reader = Reader::open(disk.image());
     let mut live = BTreeMap::new();
@@ -360,17 +360,17 @@ fn summaries_list_what_the_slots_name() {
                 && let Some(slot) = live.remove(&(segment, sector, index))
             {
                 assert_eq!((item & !(0xF << 60), sectors, blocks, crc), slot);
-                // A block's share of its unit.
+                // The sectors of the group that this block accounts for.
                 found += (index + 1) * sectors / blocks - index * sectors / blocks;
             }
         }
         assert!(kind == 2 || found == counted, "segment {segment}");
     }
-    assert!(live.is_empty(), "no summary lists {live:?}");
+    assert!(live.is_empty(), "in no summary: {live:?}");
 }
 
 #[test]
-fn the_log_is_read_by_its_chain() {
+fn log_groups_are_read_by_their_chain() {
     let (disk, mut core) = filled();
     run(&mut core, &disk, write(7, 3, data(5, 1))).unwrap();
     run(&mut core, &disk, Op::Unmap { volume: VolumeId(7), ranges: vec![range(8, 16)] }).unwrap();
@@ -380,7 +380,7 @@ fn the_log_is_read_by_its_chain() {
     let unmapped = b"\x01\0\0\0\x02\x07\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     let removed = b"\x01\0\0\0\x09\x03\0\0\0key".to_vec();
     assert_eq!(log, [(1, written), (1, unmapped), (1, removed)]);
-    // Opened again, the log goes on in another epoch and is still one chain.
+    // After reopening, the log continues in another epoch and is still one chain.
     let (mut core, report) = engine::Core::recover(&disk, None).unwrap();
     assert_eq!(report.records, 3);
     run(&mut core, &disk, change(Change::DeleteVolume { volume: VolumeId(7) })).unwrap();

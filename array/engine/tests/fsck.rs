@@ -1,4 +1,5 @@
-//! `fsck` against arrays that the engine has made: sound ones are clean, and a bit that is flipped anywhere is found and named.
+//! `fsck` on arrays of the engine: intact ones are clean, and a flipped bit anywhere is found and
+//! named.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -23,7 +24,7 @@ fn range(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap()
 }
 
-/// Bytes that shrink to a fraction.
+/// Highly compressible bytes.
 fn dense(seed: u64, blocks: u64) -> Bytes {
     data(seed, blocks).chunks(16).flat_map(|chunk| [chunk[0]; 16]).collect()
 }
@@ -33,8 +34,8 @@ fn checkpoint(core: &mut Core, disk: &MemoryDisk) {
     settle(core, disk);
 }
 
-/// An array with something of everything: shared and compressed blocks, a snapshot, a tree of two levels, what is deleted, and
-/// groups of the log that no checkpoint holds yet.
+/// An array with an instance of every structure: shared and compressed blocks, a snapshot, a tree
+/// of two levels, deleted data, and log groups after the checkpoint.
 fn filled() -> (MemoryDisk, Core) {
     let (disk, mut core) = create(GEOMETRY);
     let change = |changes: Vec<Change>| Op::Change(changes);
@@ -80,7 +81,7 @@ fn assert_clean(disk: &MemoryDisk) {
 }
 
 #[test]
-fn a_sound_array_is_clean_and_counted() {
+fn an_intact_array_is_clean_and_counted() {
     let (disk, _) = filled();
     let report = check(&disk, READ_ONLY);
     assert!(report.is_clean() && report.findings.is_empty(), "{}", tell(&report));
@@ -91,7 +92,7 @@ fn a_sound_array_is_clean_and_counted() {
     assert_clean(&empty);
 }
 
-/// Bytes of a region that are tried: its first, its last, and some between.
+/// The bytes of a region to try: the first, the last, and some between.
 fn tried(region: &Region) -> Vec<u64> {
     let (from, bytes) = (region.span.offset, region.span.bytes);
     BTreeSet::from([from, from + bytes / 3, from + bytes / 2, from + bytes - 1]).into_iter().collect()
@@ -124,7 +125,7 @@ fn a_flipped_bit_in_any_structure_is_found_and_named() {
 }
 
 #[test]
-fn what_lies_between_the_structures_is_nobodys() {
+fn bytes_between_structures_are_ignored() {
     let (disk, _) = filled();
     let regions = layout(&disk).expect("a sound array");
     for byte in (0..GEOMETRY.capacity).step_by(4099) {
@@ -137,7 +138,7 @@ fn what_lies_between_the_structures_is_nobodys() {
 }
 
 #[test]
-fn a_bad_copy_is_written_again_from_the_good_one() {
+fn a_bad_copy_is_repaired_from_the_good_one() {
     let (disk, _) = filled();
     let sound = disk.image();
     for region in layout(&disk).expect("a sound array") {
@@ -148,7 +149,7 @@ fn a_bad_copy_is_written_again_from_the_good_one() {
         let report = check(&disk, READ_ONLY);
         let is_in_data = region.structure == Structure::Summary && report.worst() == Some(Severity::Damage);
         if is_in_data {
-            // A summary of a segment of data stands there once.
+            // The summary of a data segment has one copy.
             flip(&disk, region.span.offset + region.span.bytes / 2, 1);
             continue;
         }
@@ -161,9 +162,9 @@ fn a_bad_copy_is_written_again_from_the_good_one() {
 }
 
 #[test]
-fn lost_data_are_told_by_volume_and_block() {
+fn lost_data_is_reported_by_volume_and_block() {
     let (disk, _) = filled();
-    // What stands in a raw block of the data that volumes 1 (changed since), 2 and 3 have had from the first write.
+    // A raw block of the first write, which volumes 1 (changed since), 2 and 3 shared.
     let regions = layout(&disk).expect("a sound array");
     for region in regions.iter().filter(|region| region.structure == Structure::Data) {
         flip(&disk, region.span.offset, 0);
@@ -174,7 +175,7 @@ fn lost_data_are_told_by_volume_and_block() {
         let (start, blocks) = hurt.runs[0];
         let (mut core, _) = Core::recover(&disk, None).unwrap();
         if volume.0 != 2 {
-            // Volume 2 has been written behind the checkpoint.
+            // Volume 2 was written after the checkpoint.
             let answer = run(&mut core, &disk, Op::Read { volume: *volume, range: range(start, blocks) });
             assert!(matches!(answer, Err(engine::OpError::MediumError { .. })), "{volume} {start}: {answer:?}");
         }
@@ -183,7 +184,7 @@ fn lost_data_are_told_by_volume_and_block() {
 }
 
 #[test]
-fn a_group_that_was_acknowledged_is_told_from_one_that_a_crash_cut_short() {
+fn acknowledged_groups_differ_from_torn_ones() {
     let (disk, _) = filled();
     let groups: Vec<Region> =
         layout(&disk).unwrap().into_iter().filter(|region| region.structure == Structure::Log).collect();
@@ -199,20 +200,20 @@ fn a_group_that_was_acknowledged_is_told_from_one_that_a_crash_cut_short() {
 }
 
 #[test]
-fn a_drive_that_is_no_array_is_told_so() {
+fn a_drive_without_an_array_is_reported() {
     let disk = MemoryDisk::new(1 << 20);
     let report = check(&disk, READ_ONLY);
     assert_eq!(report.worst(), Some(Severity::Damage));
     assert!(report.checkpoint.is_none() && report.findings.iter().all(|f| f.structure == Structure::Superblock));
 }
 
-/// Numbers in a stored structure, and writing them.
+/// Reads a number of a stored structure.
 fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A forger: changes the count of the first slot that counts `from`, and makes every checksum above it right again. What no
-/// checksum tells, only counting does.
+/// Changes the count of the first slot that has count `from`, and corrects all checksums above it.
+/// Only a recount can find this.
 fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
     let mut image = disk.lock();
     let superblock = |image: &[u8], at: usize, length: usize| number(image, at, length);
@@ -222,7 +223,7 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
         (65536 + log_bytes + segment * segment_bytes + sector * 512) as usize
     };
     let half = (segment_bytes / 2) as usize;
-    // Writes metadata to both places where they stand, and gives their checksum.
+    // Writes both copies of a metadata item and returns the checksum.
     let store = |image: &mut [u8], at: usize, bytes: &[u8]| {
         image[at..at + bytes.len()].copy_from_slice(bytes);
         image[at + half..at + half + bytes.len()].copy_from_slice(bytes);
@@ -232,7 +233,7 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
     let run = image[240..256].to_vec();
     let (run_at, run_bytes) = (place(&run), number(&run, 8, 4) as usize);
     let mut manifest = image[run_at..run_at + run_bytes].to_vec();
-    // The location of the only directory page stands before the number of drops and the drops.
+    // The location of the only directory page precedes the drops.
     let drops = (0..).find(|drops| number(&manifest, run_bytes - 8 * (drops + 1), 8) == *drops as u64)?;
     let location = run_bytes - 8 * (drops + 1) - 16;
     let directory_at = place(&manifest[location..location + 16]);
@@ -256,7 +257,7 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
+fn every_audit_finds_a_forged_count() {
     for (from, to) in [(1, 2), (2, 1), (2, 3), (1, 1000)] {
         let (disk, core) = filled();
         drop(core);
@@ -264,15 +265,15 @@ fn a_count_that_was_tampered_with_is_found_by_every_auditor() {
         let report = check(&disk, READ_ONLY);
         let counts: Vec<_> = report.findings.iter().filter(|finding| finding.structure == Structure::Count).collect();
         assert_eq!(counts.len(), 1, "{from} to {to}: {}", tell(&report));
-        // The forger has left the summaries as they were: they list the pages under their old checksums.
+        // The summaries still list the pages with their old checksums.
         let others = report.findings.iter().filter(|finding| finding.structure != Structure::Count);
         assert_eq!(others.filter(|finding| finding.structure == Structure::Summary).count(), report.findings.len() - 1);
         let told = format!("reference count of slot {slot}: {to} references are recorded, but {from} were found");
         assert!(counts[0].to_string().starts_with(&told), "{}", counts[0]);
-        // The engine's own auditor, after it has replayed the log, which may have changed the count by then.
+        // The engine's own audit, after replay, which may have changed the count.
         let (core, _) = Core::recover(&disk, None).unwrap();
         assert!(core.audit(&disk).is_err(), "{from} to {to}");
-        // And the one that reads a checkpoint of an array that is running.
+        // The audit that reads a checkpoint of a running array.
         let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(&disk, core.newest_superblock().clone(), &findings).unwrap();
         fsck::audit(&checkpoint, &findings);

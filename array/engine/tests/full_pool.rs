@@ -1,4 +1,4 @@
-//! A pool that is full: whatever hosts do then is answered, nothing that was acknowledged is lost, and giving space back works.
+//! A full pool: every request is answered, no acknowledged data is lost, and releasing space works.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -21,7 +21,7 @@ fn volume_of(blocks: u64) -> (MemoryDisk, Core) {
     (disk, core)
 }
 
-/// Writes from the start on until the pool is full; gives the number of blocks that it took.
+/// Writes from the start until the pool is full; returns the number of blocks written.
 fn fill(core: &mut Core, disk: &MemoryDisk) -> u64 {
     for lba in (0..).step_by(64) {
         match run(core, disk, Op::Write { volume: BIG, lba: Lba(lba), data: data(lba, 64), fua: false }) {
@@ -35,7 +35,7 @@ fn fill(core: &mut Core, disk: &MemoryDisk) -> u64 {
     unreachable!("the volume is larger than the pool")
 }
 
-/// The array is opened again, holds what it held, gives all space back, and takes data as before.
+/// Checks that the array reopens with its data, releases all space, and accepts data as before.
 fn survives(disk: &MemoryDisk, mut core: Core, expected: &[(u64, bytes::Bytes)]) {
     core.request_checkpoint();
     settle(&mut core, disk);
@@ -48,11 +48,11 @@ fn survives(disk: &MemoryDisk, mut core: Core, expected: &[(u64, bytes::Bytes)])
     }
     run(&mut core, disk, Op::Change(vec![Change::DeleteVolume { volume: BIG }])).unwrap();
     run(&mut core, disk, Op::Change(vec![Change::CreateVolume { volume: BIG, blocks: 1 << 20 }])).unwrap();
-    assert!(fill(&mut core, disk) > 8 << 11, "the space came back");
+    assert!(fill(&mut core, disk) > 8 << 11, "the space was not released");
 }
 
 #[test]
-fn a_flood_of_unaligned_zeros_is_answered() {
+fn unaligned_zeros_on_a_full_pool_are_answered() {
     let (disk, mut core) = volume_of(1 << 20);
     let filled = fill(&mut core, &disk);
     let mut zeroed = 0;
@@ -68,7 +68,7 @@ fn a_flood_of_unaligned_zeros_is_answered() {
 }
 
 #[test]
-fn a_flood_of_zeros_that_each_cost_a_page_is_answered() {
+fn zeros_that_need_pages_on_a_full_pool_are_answered() {
     let (disk, mut core) = volume_of(1 << 26);
     let written = data(1, 64);
     run(&mut core, &disk, Op::Write { volume: BIG, lba: Lba(8), data: written.clone(), fua: false }).unwrap();
@@ -86,6 +86,6 @@ fn a_flood_of_zeros_that_each_cost_a_page_is_answered() {
             break;
         }
     }
-    assert!(refused > 0, "pages take space too");
+    assert!(refused > 0, "pages must take space too");
     survives(&disk, core, &[(8, written)]);
 }

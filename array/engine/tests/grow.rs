@@ -1,4 +1,4 @@
-//! A pool that grows while it serves.
+//! A pool that grows online.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -17,7 +17,7 @@ const SMALL: ArrayGeometry = ArrayGeometry {
 };
 const DRIVE: u64 = 16 << 20;
 
-/// An array on a drive that has room for more.
+/// An array on a drive that is larger than the array.
 fn small() -> (MemoryDisk, Core) {
     let disk = MemoryDisk::new(DRIVE);
     Core::create(&disk, &SMALL.check().unwrap(), ARRAY).unwrap();
@@ -31,7 +31,7 @@ fn write(block: u64) -> Op {
     Op::Write { volume: VolumeId(1), lba: Lba(block * 64), data: data(block + 1, 64), fua: false }
 }
 
-/// Writes what repeats nothing until no more fits; gives how many writes did.
+/// Writes unique data until the pool is full; returns the number of writes.
 fn fill(core: &mut Core, disk: &MemoryDisk, from: u64) -> u64 {
     let is_done = |block: &u64| run(core, disk, write(*block)) == Ok(Reply::Done);
     (from..400).take_while(is_done).count() as u64
@@ -42,7 +42,7 @@ fn is_sound(disk: &MemoryDisk) -> bool {
 }
 
 #[test]
-fn a_full_array_that_grows_takes_more_and_keeps_what_it_has() {
+fn a_full_array_accepts_data_after_growth() {
     let (disk, mut core) = small();
     let first = fill(&mut core, &disk, 0);
     assert!(first < 80, "{first} writes fit");
@@ -64,7 +64,7 @@ fn a_full_array_that_grows_takes_more_and_keeps_what_it_has() {
 }
 
 #[test]
-fn an_array_does_not_shrink_and_a_part_of_a_segment_is_none() {
+fn growth_ignores_less_than_a_segment() {
     let (disk, mut core) = small();
     let refused = core.grow(SMALL.capacity - 1);
     assert!(matches!(refused, Err(OpError::Malformed(_))), "{refused:?}");
@@ -79,7 +79,7 @@ fn an_array_does_not_shrink_and_a_part_of_a_segment_is_none() {
 }
 
 #[test]
-fn growth_that_no_checkpoint_holds_is_none_after_a_crash() {
+fn growth_without_a_checkpoint_is_lost_by_a_crash() {
     let (disk, mut core) = small();
     core.grow(DRIVE).unwrap();
     drop(core);
@@ -88,7 +88,7 @@ fn growth_that_no_checkpoint_holds_is_none_after_a_crash() {
 }
 
 #[test]
-fn the_engine_waits_until_growth_is_on_the_drive() {
+fn growth_is_answered_when_it_is_durable() {
     let (disk, core) = small();
     drop(core);
     let disk = Arc::new(disk);

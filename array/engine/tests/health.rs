@@ -1,4 +1,4 @@
-//! The census, the auditor and the scrubber of an array that is running.
+//! Space accounting, audit and scrub of a running array.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -43,7 +43,7 @@ fn change(engine: &Engine, changes: Vec<Change>) {
     done(engine, Op::Change(changes));
 }
 
-/// Volume 3 is a snapshot of volume 1; all others are families of their own.
+/// Volume 3 is a snapshot of volume 1; every other volume is its own family.
 fn owner(volume: VolumeId) -> Owner {
     Owner { family: if volume.0 == 3 { VolumeId(1) } else { volume }, is_snapshot: volume.0 == 3 }
 }
@@ -65,7 +65,8 @@ fn flip(disk: &MemoryDisk, byte: u64) {
     disk.lock()[byte as usize] ^= 0x20;
 }
 
-/// Three volumes: a block of its own for each, one that the first two share, and a snapshot that keeps what was overwritten.
+/// Three volumes: one unique block each, one block that the first two share, and a snapshot that
+/// keeps an overwritten block.
 fn filled() -> (Arc<MemoryDisk>, Engine) {
     let (disk, engine) = open();
     let create = |volume| Change::CreateVolume { volume: VolumeId(volume), blocks: 4096 };
@@ -80,16 +81,17 @@ fn filled() -> (Arc<MemoryDisk>, Engine) {
 }
 
 #[test]
-fn every_stored_byte_is_in_one_figure_of_the_census() {
+fn every_stored_byte_is_accounted_once() {
     let (_disk, engine) = filled();
     let census = engine.census(&owner, None).expect("a census");
     assert_eq!(sum(&census), engine.space().data);
-    // Block 0 of volume 1 was overwritten, and its snapshot keeps the first one; block 1 is shared with volume 2.
+    // Block 0 of volume 1 was overwritten, and its snapshot keeps the old one; block 1 is shared
+    // with volume 2.
     let first = FamilySpace { written: 8192, unique: 4096, snapshots: 4096, shared: 2048 };
     assert_eq!(census.families[&VolumeId(1)], first);
     assert_eq!(census.families[&VolumeId(2)], FamilySpace { written: 8192, unique: 4096, snapshots: 0, shared: 2048 });
     assert_eq!((census.shared(), census.snapshots(), census.families.len()), (4096, 4096, 2));
-    // Whatever the families are, nothing is counted twice or left out.
+    // For any grouping into families, every byte is counted exactly once.
     for families in 1..4 {
         let odd = |volume: VolumeId| Owner { family: VolumeId(volume.0 % families), is_snapshot: volume.0 == 2 };
         assert_eq!(sum(&engine.census(&odd, None).unwrap()), engine.space().data);
@@ -101,20 +103,21 @@ fn every_stored_byte_is_in_one_figure_of_the_census() {
 }
 
 #[test]
-fn a_count_that_would_take_too_long_is_given_up() {
+fn a_slow_count_is_abandoned() {
     let (_disk, engine) = filled();
     assert_eq!(engine.census(&owner, Some(Duration::ZERO)), None);
     assert!(engine.census(&owner, Some(Duration::from_secs(3600))).is_some());
 }
 
 #[test]
-fn whoever_changes_whose_a_byte_is_is_seen_and_a_count_is_not() {
+fn ownership_changes_invalidate_space_accounting() {
     let (_disk, engine) = filled();
     engine.census(&owner, None).expect("a census");
     let before = engine.space();
     engine.census(&owner, None).expect("a census");
     assert_eq!((engine.space().changes, engine.space().data), (before.changes, before.data));
-    // Block 1 of volume 1, which volume 2 holds too, becomes one that volume 3 holds: as much is stored and written as before.
+    // Block 1 of volume 1, shared with volume 2, becomes a block that volume 3 holds: stored and
+    // written bytes stay the same.
     let from = BlockRange::new(Lba(0), 8).unwrap();
     done(&engine, Op::Copy { source: VolumeId(3), from, destination: VolumeId(1), to: Lba(8) });
     let after = engine.space();
@@ -122,11 +125,12 @@ fn whoever_changes_whose_a_byte_is_is_seen_and_a_count_is_not() {
     assert!(after.changes > before.changes);
 }
 
-/// What is written by its number: no two blocks are alike, and none can be compressed.
+/// Content by number: no two blocks are equal, and none is compressible.
 type Content = Vec<Option<u64>>;
 
-/// What the census must say, from who holds which content: `(unique, snapshots, shared)` of each family, the last in parts of 4096 times 6
-/// bytes for each block, so that it is whole for two holders and for three; and what is shared in all.
+/// Expected accounting, computed from the content of the volumes: `(unique, snapshots, shared)` of
+/// each family, and the total of shared bytes. `shared` is scaled by 6, so that it is an integer
+/// for two and for three owners.
 fn expected(volumes: &BTreeMap<u64, Content>) -> (BTreeMap<VolumeId, (u64, u64, u64)>, u64) {
     let mut holders: BTreeMap<u64, BTreeSet<(VolumeId, bool)>> = BTreeMap::new();
     for (volume, content) in volumes {
@@ -147,7 +151,7 @@ fn expected(volumes: &BTreeMap<u64, Content>) -> (BTreeMap<VolumeId, (u64, u64, 
                 families.get_mut(family).unwrap().2 += 6 * 4096 / together.len() as u64;
             }
         } else {
-            // The volume comes first: what it holds is its own.
+            // The volume precedes its snapshots: blocks that it holds are its own.
             let (unique, snapshots, _) = families.get_mut(&family).unwrap();
             *(if is_snapshot { snapshots } else { unique }) += 4096;
         }
@@ -162,7 +166,7 @@ fn family_of(volume: VolumeId) -> Owner {
 }
 
 #[test]
-fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end() {
+fn accounting_is_exact_through_snapshots_and_clones() {
     const BLOCKS: usize = 300;
     let (_disk, engine) = open();
     let mut volumes: BTreeMap<u64, Content> = BTreeMap::new();
@@ -220,7 +224,7 @@ fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end(
         for (family, space) in &census.families {
             let (unique, snapshots, shared) = families[family];
             assert_eq!((space.unique, space.snapshots), (unique, snapshots), "{family} after {round} rounds");
-            // Four sets of families, each divided to the byte.
+            // Four combinations of families, each exact to the byte.
             assert!((6 * space.shared).abs_diff(shared) < 24, "{family} after {round} rounds: {space:?}");
             let mapped = volumes[&family.0].iter().flatten().count() as u64;
             assert_eq!(space.written, mapped * 4096);
@@ -231,7 +235,7 @@ fn unique_snapshots_and_shared_are_exact_through_snapshots_clones_and_their_end(
 }
 
 #[test]
-fn a_scrub_of_a_sound_array_finds_nothing_and_reads_everything() {
+fn a_scrub_of_an_intact_array_reads_everything() {
     let (_disk, engine) = filled();
     let health = scrub(&engine);
     assert_eq!((health.damage, health.scrubs, health.is_scrubbing), (vec![], 1, false));
@@ -240,17 +244,17 @@ fn a_scrub_of_a_sound_array_finds_nothing_and_reads_everything() {
 }
 
 #[test]
-fn chores_end_when_they_are_told_to() {
+fn background_scans_stop_on_request() {
     let (_disk, engine) = filled();
     engine.stop_chores();
     assert_eq!(engine.census(&owner, None), None);
     engine.scrub(FAST);
-    assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts are still served");
+    assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts must still be served");
     engine.close().unwrap();
 }
 
 #[test]
-fn damage_that_a_read_meets_is_known_until_a_scrub_finds_it_gone() {
+fn read_damage_is_reported_until_a_clean_scrub() {
     let (disk, engine) = filled();
     engine.close().unwrap();
     let data: Vec<_> =
@@ -273,17 +277,17 @@ fn damage_that_a_read_meets_is_known_until_a_scrub_finds_it_gone() {
         [(1, text("1 block of 4 KiB cannot be read: 1+1")), (2, text("2 blocks of 4 KiB cannot be read: 0+1 8+1"))]
     );
     data.iter().for_each(|region| flip(&disk, region.span.offset + 3));
-    assert_eq!(engine.health().damage.len(), 2, "nobody has looked again");
+    assert_eq!(engine.health().damage.len(), 2, "no scrub has run since");
     assert_eq!(scrub(&engine).damage, []);
 }
 
-/// A block of 512 bytes.
+/// A logical block of 512 bytes.
 fn data_of(seed: u64) -> Bytes {
     data(seed, 1)
 }
 
 #[test]
-fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
+fn a_scrub_lists_losses_and_repairs_second_copies() {
     let (disk, engine) = filled();
     engine.census(&owner, None).unwrap();
     engine.close().unwrap();
@@ -299,7 +303,8 @@ fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
     }
     assert!(mended > 5);
     let damage: Vec<String> = scrub(&engine).damage.into_iter().map(|damage| damage.what).collect();
-    // Both copies of each page were hit: those in memory are stored anew, and of the others one tells.
+    // Both copies of each page are damaged: pages in memory are stored again, one of the others is
+    // reported.
     assert!(
         damage.iter().any(|what| what.contains(&format!("{} of the drive) does not pass", lost.span.offset))),
         "{damage:?}"
@@ -308,7 +313,7 @@ fn a_scrub_names_what_is_lost_and_mends_what_stands_twice() {
 }
 
 #[test]
-fn one_bad_copy_of_a_page_is_stored_anew() {
+fn a_page_with_one_bad_copy_is_stored_again() {
     let (disk, engine) = filled();
     engine.close().unwrap();
     let regions = layout(&*disk).expect("a sound array");

@@ -1,4 +1,5 @@
-//! Requests that overlap: each sees those that were submitted before it and none that came after, and nobody waits without an end.
+//! Overlapping requests: each sees the requests submitted before it and none submitted after it,
+//! and no request starves.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -42,7 +43,7 @@ fn a_read_between_two_writes_sees_the_first() {
 }
 
 #[test]
-fn a_read_that_waits_for_a_map_page_is_not_overtaken() {
+fn a_read_waiting_for_a_page_is_not_overtaken() {
     let (disk, mut core) = volume();
     run(&mut core, &disk, write(0, data(1, 8))).unwrap();
     core.request_checkpoint();
@@ -56,7 +57,7 @@ fn a_read_that_waits_for_a_map_page_is_not_overtaken() {
 }
 
 #[test]
-fn a_read_is_answered_while_writes_of_its_block_keep_coming() {
+fn a_read_is_answered_during_continuous_writes() {
     let (disk, mut core) = volume();
     core.submit(write(0, data(1, 8)), 1);
     core.submit(read(0), 2);
@@ -77,9 +78,10 @@ fn a_read_is_answered_while_writes_of_its_block_keep_coming() {
     panic!("{next} writes were answered, and the read was not");
 }
 
-/// Whoever submits kicks once. What waits inside and goes on later must not wait for somebody else's kick.
+/// A caller kicks once per submission. A request that waits inside the engine must continue
+/// without a later kick.
 #[test]
-fn a_write_that_waited_goes_to_the_log_by_itself() {
+fn a_waiting_write_reaches_the_log_without_a_kick() {
     let (disk, mut core) = volume();
     (0..6).for_each(|tag| core.submit(write(0, data(tag, 8)), tag));
     core.kick();
@@ -89,13 +91,13 @@ fn a_write_that_waited_goes_to_the_log_by_itself() {
 }
 
 #[test]
-fn what_a_failed_copy_has_done_is_durable_before_anybody_sees_it() {
+fn parts_of_a_failed_copy_are_durable_before_visible() {
     let (disk, mut core) = volume();
     run(&mut core, &disk, write(0, data(1, 2048))).unwrap();
     run(&mut core, &disk, write(2048, data(2, 2048))).unwrap();
     core.request_checkpoint();
     settle(&mut core, &disk);
-    // Not aligned, hence in pieces of data, the last one first.
+    // Unaligned, so it is copied in pieces of data, the last piece first.
     core.submit(Op::Copy { source: VOLUME, from: range(0, 4096), destination: VOLUME, to: Lba(10001) }, 7);
     let (mut fetches, mut seen) = (0, None);
     while seen.is_none() {
@@ -124,16 +126,17 @@ fn what_a_failed_copy_has_done_is_durable_before_anybody_sees_it() {
     }
     let (mut core, _) = Core::recover(&disk, None).unwrap();
     let after = run(&mut core, &disk, read(10001 + 4088)).unwrap();
-    assert!(Some(after) == seen, "what was read is gone after a crash");
+    assert!(Some(after) == seen, "data that was read is gone after a crash");
 }
 
-/// A census, or the end of the program, asks for what is now on the drive: a checkpoint that is being written does not hold it.
+/// Space accounting and shutdown need the current state on the drive. A checkpoint that is being
+/// written does not have it.
 #[test]
-fn a_checkpoint_that_is_asked_for_holds_what_was_there_then() {
+fn a_requested_checkpoint_holds_the_current_state() {
     let (disk, mut core) = volume();
     run(&mut core, &disk, write(0, data(1, 8))).unwrap();
     let first = core.request_checkpoint();
-    // As far as its instant: its writes are under way.
+    // Up to its instant: its writes are in flight.
     let mut answers = Answers::new();
     while core.request_checkpoint() == first {
         core.tick();
@@ -151,6 +154,6 @@ fn a_checkpoint_that_is_asked_for_holds_what_was_there_then() {
     }
     assert_eq!((wanted, answers.get(&1)), (first + 1, Some(&Ok(Reply::Done))));
     let (mut core, report) = Core::recover(&disk, None).unwrap();
-    assert_eq!(report.records, 0, "the checkpoint holds the second write");
+    assert_eq!(report.records, 0, "the second write is missing in the checkpoint");
     assert!(run(&mut core, &disk, read(0)) == Ok(Reply::Data(data(2, 8))));
 }

@@ -1,4 +1,5 @@
-//! A pool with hardly any room: what shrank when it was written may not shrink again, and the array must live with that.
+//! A pool with almost no free space: data that was reduced when it was written may not be reduced
+//! again during replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
@@ -11,7 +12,7 @@ use types::{BlockRange, Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 16 << 20, segment_bytes: 256 << 10 };
-/// Blocks of 512 bytes in a unit.
+/// Logical blocks in a compression group.
 const UNIT: u64 = 64;
 const DIRTY_LIMIT: u64 = 512 << 10;
 
@@ -19,7 +20,8 @@ fn options() -> Options {
     Options { dirty_limit: DIRTY_LIMIT, ..Options::for_geometry(&GEOMETRY) }
 }
 
-/// An array with a volume, filled from the start on with `content` until it is full; and how many blocks it took.
+/// An array whose volume is filled with `content` until the pool is full, and the number of blocks
+/// written.
 fn full(content: impl Fn(u64) -> Bytes) -> (MemoryDisk, Core, u64) {
     let (disk, core) = create(GEOMETRY);
     drop(core);
@@ -40,9 +42,9 @@ fn range(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap()
 }
 
-/// The index is empty when the log is replayed, so what was found equal takes its own place then.
+/// The index is empty during replay, so duplicates get places of their own.
 #[test]
-fn duplicates_in_the_log_find_room_when_they_are_replayed() {
+fn duplicates_in_the_log_fit_during_replay() {
     let (disk, mut core, end) = full(|lba| data(lba, UNIT));
     run(&mut core, &disk, Op::Unmap { volume: VOLUME, ranges: vec![range(end - 2048, 2048)] }).unwrap();
     core.request_checkpoint();
@@ -51,7 +53,7 @@ fn duplicates_in_the_log_find_room_when_they_are_replayed() {
     while written < 14_000 && write(&mut core, &disk, end + written, data(written, UNIT)).is_ok() {
         written += UNIT;
     }
-    assert!(written * 512 > 3 << 20, "{written} blocks are no test");
+    assert!(written * 512 > 3 << 20, "{written} blocks are too few for this test");
     let (mut core, report) = Core::recover(&disk, Some(options())).unwrap();
     assert!(report.records > 0);
     core.request_checkpoint();
@@ -63,20 +65,21 @@ fn duplicates_in_the_log_find_room_when_they_are_replayed() {
     }
 }
 
-/// Eight blocks that together take hardly more than one.
+/// Eight blocks that compress to little more than one.
 fn alike(seed: u64) -> Bytes {
     let base = data(seed, 8);
     let block = |number: u8| [&[number + 1; 8][..], &base[8..]].concat();
     (0..8).flat_map(block).collect()
 }
 
-/// Gives back what is not in `kept` of each unit, so many units at a time and one request after the other, while everything else
-/// goes on by small steps. Each is answered with success: what gives space back is never refused.
-fn gives_back(kept: &[u64], units_at_a_time: u64) {
+/// Unmaps the blocks of each group that are not in `kept`, `groups_at_a_time` groups at a time,
+/// while all other work proceeds in small steps. Every request succeeds: releasing space is never
+/// refused.
+fn unmap_parts_of_groups(kept: &[u64], groups_at_a_time: u64) {
     let (disk, mut core, end) = full(alike);
     let (mut tag, mut most_dirty) = (1, 0);
-    for first in (0..end).step_by((UNIT * units_at_a_time) as usize) {
-        let units = (first..(first + UNIT * units_at_a_time).min(end)).step_by(UNIT as usize);
+    for first in (0..end).step_by((UNIT * groups_at_a_time) as usize) {
+        let units = (first..(first + UNIT * groups_at_a_time).min(end)).step_by(UNIT as usize);
         let given_back = |unit: u64| (0..8).filter(|n| !kept.contains(n)).map(move |n| range(unit + n * 8, 8));
         core.submit(Op::Unmap { volume: VOLUME, ranges: units.flat_map(given_back).collect() }, tag);
         let mut answers = Answers::new();
@@ -85,7 +88,7 @@ fn gives_back(kept: &[u64], units_at_a_time: u64) {
             core.kick();
             core.tick();
             idle = if carry_out(&mut core, &disk, &mut answers) { 0 } else { idle + 1 };
-            assert!(idle < 10_000, "nothing goes on: {:?}", core.usage());
+            assert!(idle < 10_000, "no progress: {:?}", core.usage());
             most_dirty = core.usage().dirty.max(most_dirty);
         }
         assert_eq!(answers[&tag], Ok(Reply::Done), "at {first} of {end}: {:?}", core.usage());
@@ -102,23 +105,23 @@ fn gives_back(kept: &[u64], units_at_a_time: u64) {
 }
 
 #[test]
-fn half_of_every_unit_is_given_back() {
-    [1, 8, 64].into_iter().for_each(|step| gives_back(&[0, 2, 4, 6], step));
+fn half_of_every_group_is_released() {
+    [1, 8, 64].into_iter().for_each(|step| unmap_parts_of_groups(&[0, 2, 4, 6], step));
 }
 
 #[test]
-fn three_of_eight_blocks_are_given_back() {
-    [1, 3, 64].into_iter().for_each(|step| gives_back(&[0, 2, 3, 5, 7], step));
+fn three_of_eight_blocks_are_released() {
+    [1, 3, 64].into_iter().for_each(|step| unmap_parts_of_groups(&[0, 2, 3, 5, 7], step));
 }
 
 #[test]
-fn two_of_eight_blocks_are_given_back() {
-    [2, 13].into_iter().for_each(|step| gives_back(&[0, 1, 2, 4, 5, 6], step));
+fn two_of_eight_blocks_are_released() {
+    [2, 13].into_iter().for_each(|step| unmap_parts_of_groups(&[0, 1, 2, 4, 5, 6], step));
 }
 
-/// Each range of an UNMAP is aligned and takes no room: many of them need no more than one.
+/// Each range of an UNMAP is aligned and takes no space, so many need no more than one.
 #[test]
-fn an_unmap_of_many_ranges_needs_no_more_room_than_one() {
+fn an_unmap_of_many_ranges_needs_no_more_space() {
     let (disk, mut core, end) = full(|lba| data(lba, UNIT));
     let ranges: Vec<BlockRange> = (0..end).step_by(16).take(4096).map(|lba| range(lba, 8)).collect();
     assert_eq!(run(&mut core, &disk, Op::Unmap { volume: VOLUME, ranges }), Ok(Reply::Done));

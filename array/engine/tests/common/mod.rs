@@ -1,5 +1,5 @@
-//! A drive in memory, and a loop that drives the core on it.
-#![allow(dead_code, reason = "not every test uses all of it")]
+//! An in-memory drive, and a loop that runs the core on it.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
@@ -10,7 +10,7 @@ pub(crate) use testing::MemoryDisk;
 
 pub(crate) type Answers = BTreeMap<Tag, Result<Reply, OpError>>;
 
-/// Drives the core until nothing is left to do.
+/// Runs the core until it has no work left.
 pub(crate) fn settle(core: &mut Core, disk: &MemoryDisk) -> Answers {
     let mut answers = Answers::new();
     for _ in 0..100_000 {
@@ -20,10 +20,10 @@ pub(crate) fn settle(core: &mut Core, disk: &MemoryDisk) -> Answers {
             return answers;
         }
     }
-    panic!("the core never comes to rest: {:?}", core.usage());
+    panic!("the core never becomes idle: {:?}", core.usage());
 }
 
-/// Does once what the core asks for at present, and gathers its answers. False when it asked for nothing.
+/// Runs the pending actions of the core once and collects its answers. False if there were none.
 pub(crate) fn carry_out(core: &mut Core, disk: &MemoryDisk, answers: &mut Answers) -> bool {
     let mut actions = Vec::new();
     core.poll(&mut actions);
@@ -55,7 +55,7 @@ pub(crate) fn perform(disk: &MemoryDisk, io: &Io) -> Result<Bytes, DiskError> {
     }
 }
 
-/// Does one operation; gives its answer.
+/// Runs one operation and returns its answer.
 pub(crate) fn run(core: &mut Core, disk: &MemoryDisk, op: Op) -> Result<Reply, OpError> {
     core.submit(op, 0);
     settle(core, disk).remove(&0).expect("an answer")
@@ -63,7 +63,7 @@ pub(crate) fn run(core: &mut Core, disk: &MemoryDisk, op: Op) -> Result<Reply, O
 
 pub(crate) const ARRAY: [u8; 16] = *b"an array's name.";
 
-/// A new array on a drive in memory.
+/// A new array on an in-memory drive.
 pub(crate) fn create(geometry: ArrayGeometry) -> (MemoryDisk, Core) {
     let disk = MemoryDisk::new(geometry.capacity);
     Core::create(&disk, &geometry.check().unwrap(), ARRAY).unwrap();
