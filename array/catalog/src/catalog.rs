@@ -1,4 +1,4 @@
-//! The catalogue: the current state, and the one way to change it.
+//! The catalog: the current state, and the only way to change it.
 
 use crate::draft::Draft;
 use crate::lun::LunMap;
@@ -9,25 +9,27 @@ use engine::{Change, Op, Service, call};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
-/// How many volumes and snapshots are eradicated in one change, so that none holds up others for long.
+/// Maximum number of volumes and snapshots eradicated in one change, so that other changes are not
+/// blocked for long.
 const ERADICATION_BATCH: usize = 256;
 
-/// Called after each change with the version that it made. Runs on the thread that made the change: it must be brief
-/// and must not change the catalogue.
+/// Called after each change with the new version. Runs on the thread that made the change, so it
+/// must be brief and must not change the catalog.
 pub type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// The catalogue.
+/// The catalog.
 pub struct Catalog {
     service: Arc<dyn Service>,
-    /// Held by the one that changes, across the engine's answer; readers never wait for it.
+    /// Held while a change is stored by the engine. Readers never wait for it.
     changing: Mutex<()>,
     current: RwLock<(u64, Arc<CatalogState>)>,
     watchers: RwLock<Vec<Watcher>>,
 }
 
 impl Catalog {
-    /// Reads the catalogue from the engine, or founds the array when the engine holds none. Blocks the thread, as
-    /// [`Self::change`] does: not for use on a runtime's own threads.
+    /// Reads the catalog from the engine, or initialises a new array if the engine holds none.
+    ///
+    /// Blocks the thread, as [`Self::change`] does, so it must not run on an async runtime thread.
     pub fn open(service: Arc<dyn Service>, init: &ArrayInit) -> Result<Self, CatalogError> {
         let state = match CatalogState::load(&*service)? {
             Some(state) => {
@@ -50,44 +52,50 @@ impl Catalog {
         })
     }
 
-    /// The state as it is now. It stays as it is for as long as it is held.
+    /// Returns the current state, an immutable value.
     pub fn state(&self) -> Arc<CatalogState> {
         self.current.read().1.clone()
     }
 
-    /// Goes up by one with each change, from 1 at start.
+    /// Returns the version, which starts at 1 and increases by one with each change.
     pub fn version(&self) -> u64 {
         self.current.read().0
     }
 
-    /// The array's identity.
+    /// Returns the record of the array.
     pub fn array(&self) -> Arc<Array> {
         self.state().array().clone()
     }
 
-    /// The iSCSI name of the array's target.
+    /// Returns the iSCSI name of the array's target.
     pub fn target_iqn(&self) -> String {
         self.array().iqn.clone()
     }
 
-    /// What an initiator sees; `None` when it belongs to no host.
+    /// Returns the LUN map of an initiator, or `None` if it belongs to no host.
     pub fn lun_map(&self, initiator_iqn: &str) -> Option<Arc<LunMap>> {
         self.state().lun_map(initiator_iqn).map(Arc::new)
     }
 
-    /// What CHAP asks of an initiator; `None` when it belongs to no host, and no CHAP at all when the host has none set.
+    /// Returns the CHAP settings for an initiator, or `None` if it belongs to no host. The settings
+    /// are empty if the host uses no CHAP.
     pub fn chap(&self, initiator_iqn: &str) -> Option<Chap> {
         self.state().host_of_initiator(initiator_iqn).map(|host| host.chap.clone())
     }
 
-    /// Has `watcher` called after each change.
+    /// Registers `watcher` to be called after each change.
     pub fn subscribe(&self, watcher: Watcher) {
         self.watchers.write().push(watcher);
     }
 
-    /// Makes changes: all that `edit` does to the draft, or nothing when it fails or the engine cannot store it.
+    /// Applies all changes that `edit` makes to the draft, or none if `edit` or the engine fails.
     ///
-    /// Blocks the thread until the changes are durable: not for use on a runtime's own threads.
+    /// Blocks the thread until the changes are durable, so it must not run on an async runtime
+    /// thread.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `edit`, or [`CatalogError::Engine`] if the changes could not be stored.
     pub fn change<T, E: From<CatalogError>>(&self, edit: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let changing = self.changing.lock();
         let mut draft = Draft::new(&self.state());
@@ -108,8 +116,8 @@ impl Catalog {
         Ok(value)
     }
 
-    /// Eradicates what is destroyed and whose delay is over, and says which volumes and snapshots they were. A clock that was set
-    /// back makes them live longer, never shorter.
+    /// Eradicates the destroyed volumes and snapshots whose eradication delay has expired, and
+    /// returns their names. If the clock was set back, they are kept longer, never shorter.
     pub fn eradicate_due(&self, now_ms: u64) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
         loop {
@@ -122,7 +130,8 @@ impl Catalog {
     }
 }
 
-/// A session may have stored a reservation in the moment in which the volume was eradicated.
+/// Removes reservations of eradicated volumes. A session may store a reservation at the moment its
+/// volume is eradicated.
 fn remove_orphaned_reservations(service: &dyn Service, state: &CatalogState) -> Result<(), CatalogError> {
     let gone = stored_reservations(service)
         .into_iter()

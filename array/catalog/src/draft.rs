@@ -1,4 +1,4 @@
-//! Changes in the making: a copy of the state, and what the engine is to store of it.
+//! Drafts of changes: a copy of the state, and the changes that the engine must store.
 
 mod connection;
 mod host;
@@ -16,7 +16,7 @@ use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
 use types::VolumeId;
 
-/// Changes in the making. See [`crate::Catalog::change`].
+/// A draft of changes. See [`crate::Catalog::change`].
 pub struct Draft {
     state: CatalogState,
     changes: Vec<Change>,
@@ -37,12 +37,12 @@ impl Draft {
         (self.state, self.changes)
     }
 
-    /// The state with what was changed so far.
+    /// Returns the state including the changes made so far.
     pub fn state(&self) -> &CatalogState {
         &self.state
     }
 
-    /// Stores an administrator, in the place of one of the same name.
+    /// Stores an administrator and replaces one of the same name.
     pub fn put_admin(&mut self, admin: Admin) -> Result<(), CatalogError> {
         check_name(&admin.name)?;
         self.put(&admin)?;
@@ -50,10 +50,10 @@ impl Draft {
         Ok(())
     }
 
-    /// A number that no volume or snapshot has had, and the serial number that is made of it.
+    /// Allocates an id that no volume or snapshot ever had, and the serial number derived from it.
     fn next_volume_id(&mut self) -> Result<(VolumeId, String), CatalogError> {
         let number = self.state.array().next_volume;
-        // The serial number has 8 digits for it.
+        // The id takes 8 digits of the serial number.
         if number > u64::from(u32::MAX) {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
@@ -81,7 +81,7 @@ impl Draft {
         self.changes.push(Change::Remove { key: record.key().into_bytes() });
     }
 
-    /// Has the engine give up the content of a volume or snapshot, and what hosts have reserved of it.
+    /// Deletes the content of a volume or snapshot, and its persistent reservations.
     fn delete(&mut self, volume: VolumeId) {
         self.changes.push(Change::DeleteVolume { volume });
         self.changes.push(Change::Remove { key: reservations_key(volume) });

@@ -1,10 +1,10 @@
-//! Why a change was refused.
+//! Errors of the catalog.
 
 use engine::OpError;
 use std::fmt;
 use thiserror::Error;
 
-/// What kind of object an error speaks of.
+/// Kind of object that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// A volume.
@@ -31,134 +31,138 @@ impl fmt::Display for ObjectKind {
     }
 }
 
-/// A refusal. The texts are part of the REST dialect: OpenStack's driver decides by "does not exist", "already exists",
-/// "has been destroyed", "already in use", "cannot be deleted due to existing connections" and "limit reached".
+/// Reasons why a change is refused.
+///
+/// The texts are part of the REST dialect. OpenStack's driver matches "does not exist", "already
+/// exists", "has been destroyed", "already in use", "cannot be deleted due to existing connections"
+/// and "limit reached".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CatalogError {
-    /// No object of that name.
+    /// No object has this name.
     #[error("{kind} does not exist.")]
     NoSuch {
-        /// What was looked for.
+        /// Kind of the requested object.
         kind: ObjectKind,
-        /// Under which name.
+        /// Requested name.
         name: String,
     },
-    /// The name is taken; names differ by more than case.
+    /// The name is already used. Names are compared without regard to case.
     #[error("{kind} already exists.")]
     AlreadyExists {
-        /// What was to be made.
+        /// Kind of the object to be created.
         kind: ObjectKind,
-        /// Under which name.
+        /// Requested name.
         name: String,
     },
-    /// The name is not one.
+    /// The name is not valid.
     #[error(
         "Invalid name: 1 to 63 letters, digits, '-' and '_', with at least one letter, beginning and ending with a letter or digit."
     )]
     BadName {
-        /// What was given.
+        /// Requested name.
         name: String,
     },
-    /// The size is not one.
+    /// The size is not valid.
     #[error("Invalid size: a volume has 1 MiB to 4 PiB, a multiple of 512 bytes.")]
     BadSize {
-        /// The volume.
+        /// Name of the volume.
         name: String,
     },
-    /// A smaller size, without leave to lose what lies behind it.
-    #[error("Volume would be truncated and lose the data behind its new end; say truncate to do it.")]
+    /// The new size is smaller, and truncation was not allowed.
+    #[error("Resize would truncate the volume; pass --truncate (truncate=true) to allow it.")]
     WouldTruncate {
-        /// The volume.
+        /// Name of the volume.
         name: String,
     },
-    /// It waits for its eradication and cannot be used.
+    /// The object is destroyed and cannot be used until it is recovered.
     #[error("{kind} has been destroyed.")]
     Destroyed {
-        /// What it is.
+        /// Kind of the object.
         kind: ObjectKind,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// Only what is destroyed can be recovered or eradicated.
+    /// Only destroyed objects can be recovered or eradicated.
     #[error("{kind} is not destroyed.")]
     NotDestroyed {
-        /// What it is.
+        /// Kind of the object.
         kind: ObjectKind,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// A volume is not copied to itself.
+    /// A volume cannot be copied onto itself.
     #[error("Volume cannot be overwritten with itself.")]
     OntoItself {
-        /// The volume.
+        /// Name of the volume.
         name: String,
     },
-    /// A setting is not one.
+    /// A setting has an invalid value.
     #[error("Invalid setting: {reason}.")]
     BadSetting {
-        /// What can be set.
+        /// The valid range.
         reason: &'static str,
     },
-    /// Hosts are connected to the volume, or volumes to the host.
+    /// The volume is connected to hosts, or the host to volumes.
     #[error("{kind} cannot be deleted due to existing connections.")]
     Connected {
-        /// What was to go.
+        /// Kind of the object to be deleted.
         kind: ObjectKind,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
-    /// Not the name of an iSCSI node.
+    /// The name is not a valid iSCSI node name.
     #[error(
         "Invalid IQN: an iSCSI name of at most 223 characters such as iqn.1998-01.com.vmware:esx1, or '*' for any initiator."
     )]
     BadIqn {
-        /// What was given.
+        /// Requested name.
         iqn: String,
     },
-    /// Another host has that initiator.
+    /// The initiator belongs to another host.
     #[error("The specified IQN is already in use by host {host}.")]
     IqnInUse {
-        /// The initiator.
+        /// Name of the initiator.
         iqn: String,
-        /// Whose it is.
+        /// Name of that host.
         host: String,
     },
-    /// Another volume of the host has that LUN.
+    /// The host already uses the LUN for another volume.
     #[error("LUN {lun} is already in use on host {host}.")]
     LunInUse {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// The number.
+        /// Requested LUN.
         lun: u16,
     },
-    /// Above the highest LUN.
+    /// The LUN is above the maximum.
     #[error("Invalid LUN: 0 to 4095.")]
     BadLun {
-        /// What was given.
+        /// Requested LUN.
         lun: u64,
     },
-    /// CHAP needs both halves, of fit length, and different secrets for the two directions.
+    /// The CHAP settings are incomplete, have a bad length, or use the same secret in both
+    /// directions.
     #[error("Invalid CHAP settings: {reason}.")]
     BadChap {
-        /// The host.
+        /// Name of the host.
         name: String,
-        /// What is wrong with them.
+        /// Description of the problem.
         reason: &'static str,
     },
-    /// One more would be too many.
+    /// The maximum number of objects is reached.
     #[error("{what} limit reached ({limit}).")]
     LimitReached {
-        /// Of what.
+        /// Kind of the objects.
         what: &'static str,
-        /// How many there may be.
+        /// Maximum number.
         limit: usize,
     },
     /// A stored record cannot be read.
-    #[error("Catalogue record {key} cannot be read: {reason}.")]
+    #[error("Catalog record {key} cannot be read: {reason}.")]
     Damaged {
-        /// Its key.
+        /// Key of the record.
         key: String,
-        /// Why.
+        /// Description of the problem.
         reason: String,
     },
     /// The engine could not store the change.
@@ -167,7 +171,7 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    /// The name of the object that the error is about.
+    /// Returns the name of the object that the error is about.
     pub fn context(&self) -> Option<&str> {
         match self {
             Self::NoSuch { name, .. }

@@ -1,15 +1,16 @@
-//! The catalogue: what the array's administrators have made, and who may see it.
+//! The catalog: the objects that administrators create, and the hosts that may access them.
 //!
-//! It holds the array's identity and settings, volumes, snapshots, hosts, connections and administrators. Host groups, protection
-//! groups, pods and policies get a record type, a key prefix and a map in [`CatalogState`] of their own when they come.
+//! It holds the array's identity and settings, volumes, snapshots, hosts, connections and
+//! administrators. A new kind of object needs a record type, a key prefix and a map in
+//! [`CatalogState`].
 //!
-//! * Readers take a [`CatalogState`]: an immutable value behind an `Arc`, the same for as long as they hold it.
-//! * Writers go through [`Catalog::change`]: a [`Draft`] is a copy of the state on which any number of changes are
-//!   made; all of them are stored by the engine as one change, atomically, and then become the state. When one is
-//!   refused, or the engine cannot store them, nothing has happened.
+//! * Readers take a [`CatalogState`], an immutable value in an `Arc`.
+//! * Writers use [`Catalog::change`]. It edits a [`Draft`], a copy of the state, with any number of
+//!   changes. The engine stores all of them atomically, and then the draft becomes the state. If a
+//!   change is refused or the engine cannot store it, nothing changes.
 //!
-//! There is no clock and no chance in here: those who call bring the time (milliseconds since 1970) and the random
-//! bytes of which the array's identity is made.
+//! The crate reads no clock and no random numbers. Callers pass the time (milliseconds since 1970)
+//! and the random bytes of the array's identity.
 #![forbid(unsafe_code)]
 
 mod catalog;
@@ -33,29 +34,30 @@ pub use record::{
 };
 pub use state::CatalogState;
 
-/// The smallest volume: 1 MiB.
+/// Minimum size of a volume: 1 MiB.
 pub const MIN_VOLUME_BYTES: u64 = 1 << 20;
-/// How long what is destroyed can be recovered, where nobody has set another time: one day.
+/// Default eradication delay, during which destroyed volumes and snapshots can be recovered: 24
+/// hours.
 pub const ERADICATION_DELAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// The times that can be set: one second to 30 days.
+/// Valid range of the eradication delay: 1 second to 30 days.
 pub const ERADICATION_DELAYS_MS: std::ops::RangeInclusive<u64> = 1000..=30 * ERADICATION_DELAY_MS;
-/// The lowest bandwidth limit: 1 MiB per second.
+/// Minimum bandwidth limit: 1 MiB per second.
 pub const MIN_BANDWIDTH_LIMIT: u64 = 1 << 20;
-/// The highest bandwidth limit: 512 GiB per second.
+/// Maximum bandwidth limit: 512 GiB per second.
 pub const MAX_BANDWIDTH_LIMIT: u64 = 512 << 30;
-/// The lowest limit of commands per second.
+/// Minimum limit of commands per second.
 pub const MIN_IOPS_LIMIT: u64 = 100;
-/// The highest limit of commands per second.
+/// Maximum limit of commands per second.
 pub const MAX_IOPS_LIMIT: u64 = 100_000_000;
-/// The most volumes, destroyed ones included.
+/// Maximum number of volumes, including destroyed ones.
 pub const MAX_VOLUMES: usize = 20_000;
-/// The most snapshots of all volumes together, destroyed ones included.
+/// Maximum number of snapshots of all volumes, including destroyed ones.
 pub const MAX_SNAPSHOTS: usize = 100_000;
-/// The most hosts.
+/// Maximum number of hosts.
 pub const MAX_HOSTS: usize = 2_000;
-/// The most initiator names of one host.
+/// Maximum number of initiators of one host.
 pub const MAX_HOST_IQNS: usize = 64;
-/// The highest LUN. Automatic assignment begins at 1; 0 is there for those who ask for it.
+/// Maximum LUN. Automatic assignment starts at 1; LUN 0 is used only on request.
 pub const MAX_LUN: u16 = 4095;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What one initiator sees.
+//! The LUN map of an initiator.
 
 use crate::record::Qos;
 use std::collections::BTreeMap;
@@ -7,41 +7,43 @@ use types::VolumeId;
 /// One logical unit of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LunEntry {
-    /// The volume behind it.
+    /// Id of the volume or snapshot.
     pub volume: VolumeId,
-    /// The volume's name, for logs and counters; hosts do not see it.
+    /// Name of the volume, for logs and counters. It is not visible to hosts.
     pub name: String,
-    /// Size in logical blocks.
+    /// Size in 512-byte blocks.
     pub blocks: u64,
-    /// The volume's serial number: 24 hexadecimal digits in upper case.
+    /// Serial number of the volume: 24 upper-case hexadecimal digits.
     pub serial: String,
-    /// True when the host may not write: a snapshot.
+    /// True for a snapshot, which hosts may not write.
     pub read_only: bool,
-    /// The volume's limits, shared by all hosts that see it.
+    /// QoS limits of the volume, shared by all hosts.
     pub qos: Qos,
-    /// The percentage of the volume's size at which hosts are told that it fills; `None`: they are not.
+    /// Percentage of the volume's size at which hosts get a space alert; `None` for no alert.
     pub threshold_percent: Option<u8>,
 }
 
 impl LunEntry {
-    /// The volume's NAA name: 32 hexadecimal digits.
+    /// Returns the NAA identifier of the volume: 32 hexadecimal digits.
     pub fn naa(&self) -> String {
         crate::record::naa(&self.serial)
     }
 }
 
-/// The logical units of a host by number. Two maps are equal when an initiator could not tell them apart (and neither
-/// could a reader of logs): compare an old one with a new one to find which unit attentions are due.
+/// The logical units of a host by LUN.
+///
+/// Two maps are equal if neither an initiator nor the logs could distinguish them. Sessions compare
+/// the old and the new map to find which unit attentions are due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LunMap {
-    /// The host's name.
+    /// Name of the host.
     pub host: String,
-    /// The units.
+    /// Logical units by LUN.
     pub entries: BTreeMap<u16, LunEntry>,
 }
 
 impl LunMap {
-    /// The unit with that number.
+    /// Returns the logical unit with this LUN.
     pub fn get(&self, lun: u16) -> Option<&LunEntry> {
         self.entries.get(&lun)
     }

@@ -1,16 +1,18 @@
-//! Names of objects and of iSCSI nodes.
+//! Validation of object names and of iSCSI node names.
 
 use crate::CatalogError;
 
-/// The most characters of an object's name.
+/// Maximum number of characters in an object name.
 pub const MAX_NAME_CHARS: usize = 63;
-/// The initiator name that admits any initiator which no other host has.
+/// Initiator name that matches every initiator not assigned to another host.
 pub const ANY_INITIATOR: &str = "*";
-/// RFC 7143 4.2.7.1: an iSCSI name has at most 223 bytes.
+/// Maximum length of an iSCSI name in bytes (RFC 7143 4.2.7.1).
 const MAX_IQN_BYTES: usize = 223;
 
-/// Checks the name of a volume, a host or the array: 1 to 63 letters, digits, `-` and `_`, at least one letter, with a
-/// letter or digit at both ends (so that no name can be taken for an option of the command line).
+/// Checks the name of a volume, a host or the array.
+///
+/// A name has 1 to 63 letters, digits, `-` and `_`, with at least one letter. It starts and ends
+/// with a letter or digit, so that it cannot be mistaken for a command-line option.
 pub fn check_name(name: &str) -> Result<(), CatalogError> {
     let characters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -22,13 +24,13 @@ pub fn check_name(name: &str) -> Result<(), CatalogError> {
     if good { Ok(()) } else { Err(CatalogError::BadName { name: name.to_owned() }) }
 }
 
-/// Two names are the same name when they are equal but for case: this is the form that is compared.
+/// Returns the form of a name that is used for comparison, which ignores case.
 pub(crate) fn folded(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Checks the name of an iSCSI node (RFC 7143 4.2.7: types `iqn.`, `eui.` and `naa.`) and gives it in lower case, as
-/// names are compared; `*` stands for any initiator.
+/// Checks an iSCSI node name (RFC 7143 4.2.7: types `iqn.`, `eui.` and `naa.`) and returns it in
+/// lower case, the form used for comparison. `*` matches any initiator.
 pub fn check_iqn(iqn: &str) -> Result<String, CatalogError> {
     if iqn == ANY_INITIATOR {
         return Ok(iqn.to_owned());
@@ -46,7 +48,7 @@ pub fn check_iqn(iqn: &str) -> Result<String, CatalogError> {
     if good { Ok(lower) } else { Err(CatalogError::BadIqn { iqn: iqn.to_owned() }) }
 }
 
-/// RFC 7143 4.2.7.4: `yyyy-mm.` and a reversed domain name, then anything that iSCSI names may hold.
+/// Checks `yyyy-mm.`, a reversed domain name and any valid iSCSI characters (RFC 7143 4.2.7.4).
 fn qualified(rest: &str) -> bool {
     let Some((date, authority)) = rest.split_once('.') else {
         return false;
@@ -54,7 +56,8 @@ fn qualified(rest: &str) -> bool {
     let date = date.as_bytes();
     let digits = |range: std::ops::Range<usize>| date[range].iter().all(u8::is_ascii_digit);
     let dated = date.len() == 7 && date[4] == b'-' && digits(0..4) && digits(5..7);
-    // What stringprep leaves of a name: letters, digits, '-', '.', ':' and letters beyond ASCII; '_' is in the wild.
+    // Characters left by stringprep: letters, digits, '-', '.', ':' and non-ASCII letters. '_'
+    // occurs in practice.
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '.' | ':' | '_');
     dated && !authority.is_empty() && authority.chars().all(allowed)
 }

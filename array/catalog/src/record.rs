@@ -1,4 +1,4 @@
-//! The records of the catalogue and how they are stored: JSON under a key, with the version of its form.
+//! Catalog records and their stored form: JSON under a key, with a format version.
 
 use crate::CatalogError;
 use engine::Service;
@@ -8,70 +8,73 @@ use std::fmt;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
-/// Version of the form in which records are stored.
+/// Version of the stored form.
 const RECORD_VERSION: u32 = 1;
-/// The company part of a volume's NAA name (type 6, IEEE 24a937), which clients of the REST dialect put before the serial.
+/// Vendor part of a volume's NAA identifier (type 6, IEEE 24a937). Clients of the REST dialect
+/// prepend it to the serial number.
 const NAA_PREFIX: &str = "624a9370";
 
-/// Where the target stores the persistent reservations of volumes and snapshots, each under its number.
+/// Key prefix under which the target stores the persistent reservations of volumes and snapshots.
 const RESERVATIONS_PREFIX: &str = "pr/";
 
-/// The key under which the target stores the persistent reservations of a volume or snapshot. They are no record of the catalogue,
-/// and go with the volume.
+/// Returns the key under which the target stores the persistent reservations of a volume or
+/// snapshot.
+///
+/// The value is not a catalog record. It is deleted with the volume.
 pub fn reservations_key(volume: VolumeId) -> Vec<u8> {
     format!("{RESERVATIONS_PREFIX}{}", volume.0).into_bytes()
 }
 
-/// The keys of stored reservations, with the numbers of the volumes or snapshots that they are of.
+/// Returns the keys of stored reservations with the ids of their volumes or snapshots.
 pub(crate) fn stored_reservations(service: &dyn Service) -> Vec<(Vec<u8>, VolumeId)> {
     let number = |key: &[u8]| std::str::from_utf8(key.get(RESERVATIONS_PREFIX.len()..)?).ok()?.parse().ok();
     let stored = service.scan(RESERVATIONS_PREFIX.as_bytes()).into_iter();
     stored.filter_map(|(key, _)| number(&key).map(|number| (key, VolumeId(number)))).collect()
 }
 
-/// What an array is made of at its first start.
+/// Parameters for initialising a new array.
 #[derive(Clone, Debug)]
 pub struct ArrayInit {
-    /// Its name.
+    /// Name of the array.
     pub name: String,
-    /// Random bytes: its identity for ever.
+    /// Random bytes from which the permanent identity is derived.
     pub identity: [u8; 16],
-    /// The time.
+    /// Current time in milliseconds since 1970.
     pub now_ms: u64,
 }
 
-/// The array itself. Its identity never changes.
+/// Record of the array. Its identity never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Array {
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// Its identity: a UUID.
+    /// Permanent id, a UUID.
     pub id: String,
-    /// The iSCSI name of its target.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// The first 16 of the 24 hexadecimal digits of each volume's serial number.
+    /// First 16 of the 24 hexadecimal digits of every serial number.
     pub serial_prefix: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
-    /// The number of the next volume; never goes back, so that no serial number is given twice.
+    /// Id of the next volume. It only increases, so that no serial number is used twice.
     pub next_volume: u64,
-    /// The number of the next host.
+    /// Id of the next host.
     pub next_host: u64,
-    /// The last number that a snapshot got in the place of a suffix.
+    /// Last number that was assigned as a snapshot suffix.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshots_numbered: u64,
-    /// What its administrators have set.
+    /// Settings made by administrators.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settings: ArraySettings,
 }
 
-/// What the administrators of an array have set.
+/// Settings of an array made by administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArraySettings {
-    /// How long destroyed volumes and snapshots can be recovered, in milliseconds.
+    /// Time in milliseconds during which destroyed volumes and snapshots can be recovered.
     pub eradication_delay_ms: u64,
-    /// Hosts are told, once, when this percentage of the pool comes into use; `None`: they are not.
+    /// Percentage of pool usage at which hosts get a space alert, once; `None` for no alert.
     pub threshold_percent: Option<u8>,
 }
 
@@ -81,13 +84,13 @@ impl Default for ArraySettings {
     }
 }
 
-/// The limits of a volume, over all hosts that see it.
+/// QoS limits of a volume, across all hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Qos {
-    /// Bytes per second that are read and written; `None`: as many as there can be.
+    /// Maximum bytes per second, read and written; `None` for no limit.
     pub bandwidth_limit: Option<u64>,
-    /// Commands per second; `None`: as many as there can be.
+    /// Maximum commands per second; `None` for no limit.
     pub iops_limit: Option<u64>,
 }
 
@@ -96,7 +99,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Array {
-    /// A new array.
+    /// Creates the record of a new array.
     pub(crate) fn init(init: &ArrayInit) -> Self {
         let mut uuid = init.identity;
         // RFC 9562 5.4: a version 4 UUID, variant 10.
@@ -121,71 +124,72 @@ impl Array {
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// The engine's name for it.
+    /// Volume id in the engine.
     pub id: VolumeId,
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// 24 hexadecimal digits in upper case, unique for ever.
+    /// Serial number: 24 upper-case hexadecimal digits, never reused.
     pub serial: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was destroyed, if it waits for its eradication.
+    /// Time at which it was destroyed, if it is waiting for eradication.
     pub destroyed_ms: Option<u64>,
-    /// Its limits.
+    /// QoS limits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub qos: Qos,
-    /// Hosts are told, once, when this percentage of its size comes to be written; `None`: they are not.
+    /// Percentage of the volume's size at which hosts get a space alert, once; `None` for no alert.
     #[serde(default, skip_serializing_if = "is_default")]
     pub threshold_percent: Option<u8>,
-    /// What it was copied from, last.
+    /// Volume or snapshot that was last copied to this volume.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: Option<VolumeId>,
 }
 
 impl Volume {
-    /// Its size in logical blocks.
+    /// Returns the size in 512-byte blocks.
     pub fn blocks(&self) -> u64 {
         self.bytes / LBA_BYTES
     }
 
-    /// Its NAA name (SPC-4 7.8.6.6.5), as hosts see it: 32 hexadecimal digits.
+    /// Returns the NAA identifier that hosts see (SPC-4 7.8.6.6.5): 32 hexadecimal digits.
     pub fn naa(&self) -> String {
         naa(&self.serial)
     }
 }
 
-/// A snapshot: what a volume held at one instant.
+/// A snapshot: the content of a volume at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The engine's name for it.
+    /// Volume id in the engine.
     pub id: VolumeId,
-    /// The volume that it was taken of. It never outlives it.
+    /// Volume that the snapshot was taken of. It is never deleted before the snapshot.
     pub volume: VolumeId,
-    /// What follows the volume's name and a point in its own.
+    /// Part of the snapshot name after the volume name and a dot.
     pub suffix: String,
-    /// Its size: that of the volume at that instant.
+    /// Size in bytes of the volume at that instant.
     pub bytes: u64,
-    /// 24 hexadecimal digits in upper case, unique for ever.
+    /// Serial number: 24 upper-case hexadecimal digits, never reused.
     pub serial: String,
-    /// When it was taken, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was destroyed, if it waits for its own eradication; it also waits when its volume does.
+    /// Time at which the snapshot itself was destroyed. It also waits for eradication while its
+    /// volume is destroyed.
     pub destroyed_ms: Option<u64>,
 }
 
-/// What holds data and can be copied and shown to hosts: a logical unit.
+/// A volume or a snapshot: an object that holds data, can be copied and can be connected to hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeOrSnapshot {
     /// A volume.
     Volume(Arc<Volume>),
-    /// A snapshot: for reading only.
+    /// A read-only snapshot.
     Snapshot(Arc<Snapshot>),
 }
 
 impl VolumeOrSnapshot {
-    /// The engine's name for it.
+    /// Returns the volume id in the engine.
     pub fn id(&self) -> VolumeId {
         match self {
             Self::Volume(volume) => volume.id,
@@ -193,7 +197,7 @@ impl VolumeOrSnapshot {
         }
     }
 
-    /// Its size.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Volume(volume) => volume.bytes,
@@ -201,7 +205,7 @@ impl VolumeOrSnapshot {
         }
     }
 
-    /// Its serial number: 24 hexadecimal digits in upper case.
+    /// Returns the serial number: 24 upper-case hexadecimal digits.
     pub fn serial(&self) -> &str {
         match self {
             Self::Volume(volume) => &volume.serial,
@@ -209,32 +213,32 @@ impl VolumeOrSnapshot {
         }
     }
 
-    /// Its NAA name (SPC-4 7.8.6.6.5), as hosts see it: 32 hexadecimal digits.
+    /// Returns the NAA identifier that hosts see (SPC-4 7.8.6.6.5): 32 hexadecimal digits.
     pub fn naa(&self) -> String {
         naa(self.serial())
     }
 }
 
-/// The NAA name of the volume with that serial number.
+/// Returns the NAA identifier for a serial number.
 pub(crate) fn naa(serial: &str) -> String {
     format!("{NAA_PREFIX}{}", serial.to_ascii_lowercase())
 }
 
-/// The number of a host. Never reused.
+/// Id of a host. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u64);
 
-/// A secret that CHAP computes with, and which it therefore needs in clear. Stored, never shown.
+/// A CHAP secret. CHAP needs it in clear text. It is stored but never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a secret.
+    /// Creates a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
 
-    /// The secret in clear, for the computation of a CHAP response only.
+    /// Returns the secret in clear text, for computing a CHAP response only.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -246,59 +250,60 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What CHAP asks of a host (RFC 7143 12.1), and what the array answers when the host asks it.
+/// CHAP settings for authenticating a host (RFC 7143 12.1), and the array to the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chap {
-    /// The name and secret by which the host proves itself.
+    /// User name and secret that authenticate the host.
     pub host: Option<(String, Secret)>,
-    /// The name and secret by which the array proves itself to the host (mutual CHAP).
+    /// User name and secret that authenticate the array to the host (mutual CHAP).
     pub target: Option<(String, Secret)>,
 }
 
-/// A host: a machine, by the names of its initiators.
+/// A host, identified by its initiators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its number.
+    /// Host id.
     pub id: HostId,
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// Its initiators, in lower case; `*` admits any that no other host has.
+    /// Initiator names, in lower case. `*` matches any initiator not assigned to another host.
     pub iqns: Vec<String>,
-    /// What it logs in with.
+    /// CHAP settings.
     pub chap: Chap,
-    /// The kind of host, if it needs special treatment. Kept for the clients that set it.
+    /// Host type, stored for clients that set it.
     pub personality: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
 }
 
-/// A volume's connection to a host.
+/// Connection of a volume or snapshot to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// The host.
+    /// Host id.
     pub host: HostId,
-    /// The volume.
+    /// Volume or snapshot id.
     pub volume: VolumeId,
-    /// The number by which the host sees the volume.
+    /// LUN of the volume at this host.
     pub lun: u16,
 }
 
-/// Someone who may administer the array.
+/// An administrator of the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admin {
-    /// The name.
+    /// User name.
     pub name: String,
-    /// Hash of the API token, as a PHC string; the token itself is kept nowhere.
+    /// Hash of the API token, as a PHC string. The token itself is not stored.
     pub token_hash: String,
-    /// When the token was made, in milliseconds since 1970.
+    /// Creation time of the token in milliseconds since 1970.
     pub token_created_ms: u64,
 }
 
-/// Something that the catalogue stores.
+/// A record type of the catalog.
 pub(crate) trait Record: Serialize + DeserializeOwned {
-    /// What the keys of such records begin with.
+    /// Key prefix of all records of this type.
     const PREFIX: &'static str;
-    /// The key of this one. Numbers are written with 16 digits, so that keys sort as numbers do.
+    /// Returns the key of this record. Ids are written as 16 hexadecimal digits so that keys sort
+    /// like numbers.
     fn key(&self) -> String;
 }
 
@@ -360,23 +365,24 @@ struct Loaded<T> {
     record: T,
 }
 
-/// The stored form of a record.
+/// Encodes a record.
 pub(crate) fn encode<T: Record>(record: &T) -> Result<Vec<u8>, CatalogError> {
     serde_json::to_vec(&Stored { v: RECORD_VERSION, record })
         .map_err(|error| CatalogError::Damaged { key: record.key(), reason: error.to_string() })
 }
 
-/// Reads a stored record. The version is judged before the rest, whose form depends on it.
+/// Decodes a stored record. The version is checked first, because the form of the record depends on
+/// it.
 pub(crate) fn decode<T: Record>(key: &[u8], value: &[u8]) -> Result<T, CatalogError> {
     let name = String::from_utf8_lossy(key);
     let damaged = |reason: String| CatalogError::Damaged { key: name.clone().into_owned(), reason };
     let version: Version = serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
     if version.v != RECORD_VERSION {
-        return Err(damaged(format!("its version is {}, and this program knows {RECORD_VERSION}", version.v)));
+        return Err(damaged(format!("its version is {}, but only version {RECORD_VERSION} is supported", version.v)));
     }
     let loaded: Loaded<T> = serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
     if loaded.record.key().as_bytes() != key {
-        return Err(damaged(format!("it says that it is {}", loaded.record.key())));
+        return Err(damaged(format!("it contains the key {}", loaded.record.key())));
     }
     Ok(loaded.record)
 }

@@ -1,21 +1,21 @@
-//! An ordered map whose copies share what they have in common.
+//! Ordered map whose copies share unchanged parts.
 //!
-//! Every change of the catalogue begins with a copy of its state. With ten thousand snapshots in it, an ordinary map would
-//! be copied entry by entry each time, and making them all would take the square of their number. Here a copy takes the list of
-//! the chunks, and a change copies the one chunk that it is made in.
+//! Every change of the catalog starts with a copy of its state. With n snapshots, an ordinary map
+//! would copy n entries each time, so creating n snapshots would take n² steps. This map copies
+//! only a list of chunks, and a change copies only the affected chunk.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// The most entries of a chunk. A chunk that has more is divided.
+/// Maximum number of entries in a chunk. A larger chunk is split.
 const CHUNK_ENTRIES: usize = 128;
 
-/// An ordered map. Copying it costs a 128th of its size, changing it the logarithm of it and one chunk.
+/// Ordered map of n entries. Copying costs n/128. A change costs log n and copies one chunk.
 #[derive(Clone)]
 pub(crate) struct SharedMap<K, V> {
-    /// Sorted, none of them empty; all keys of one chunk are below those of the next.
+    /// Sorted, non-empty chunks. All keys of a chunk are below those of the next one.
     chunks: Vec<Arc<Vec<(K, V)>>>,
     len: usize,
 }
@@ -27,26 +27,26 @@ impl<K, V> Default for SharedMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let chunk = self.chunks.get(self.chunk_of(key))?;
         let at = chunk.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
         chunk.get(at).map(|(_, value)| value)
     }
 
-    /// True when the key has a value.
+    /// Returns true if the key has a value.
     pub(crate) fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
     /// Sets the value of a key.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        // What lies behind all chunks is appended to the last.
+        // Keys beyond all chunks are appended to the last chunk.
         let index = self.chunk_of(&key).min(self.chunks.len().saturating_sub(1));
         let Some(shared) = self.chunks.get_mut(index) else {
             self.chunks.push(Arc::new(vec![(key, value)]));
@@ -67,7 +67,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         }
     }
 
-    /// Takes a key and its value out.
+    /// Removes a key and its value.
     pub(crate) fn remove(&mut self, key: &K) {
         let index = self.chunk_of(key);
         let Some(shared) = self.chunks.get_mut(index) else {
@@ -84,17 +84,17 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         }
     }
 
-    /// The entries in ascending order of key.
+    /// Returns the entries, sorted by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).map(|(key, value)| (key, value))
     }
 
-    /// The values in ascending order of key.
+    /// Returns the values, sorted by key.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The entries whose keys lie in a range, in ascending order.
+    /// Returns the entries whose keys are in a range, sorted by key.
     pub(crate) fn range<R: RangeBounds<K>>(&self, range: R) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V, R> {
         let first = match range.start_bound() {
             Bound::Included(key) | Bound::Excluded(key) => self.chunk_of(key),
@@ -115,14 +115,14 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         })
     }
 
-    /// The first chunk that does not end below the key: the only one that can hold it.
+    /// Returns the first chunk whose last key is not below `key`, the only chunk that can hold it.
     fn chunk_of(&self, key: &K) -> usize {
         self.chunks.partition_point(|chunk| chunk.last().is_some_and(|(last, _)| last.cmp(key) == Ordering::Less))
     }
 }
 
 impl<K: Ord + Clone, V: Clone + PartialEq> PartialEq for SharedMap<K, V> {
-    /// By what they hold: where the chunks begin depends on the order in which they were filled.
+    /// Compares the entries only, because chunk boundaries depend on the insertion order.
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }
@@ -143,9 +143,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// It is told from a `BTreeMap` by nothing but its speed; and a copy stays as it was.
+        /// The map behaves like a `BTreeMap`, and changing a copy leaves the original unchanged.
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u16..600, any::<u8>()), 0..1500), from in 0u16..600, to in 0u16..600) {
+        fn shared_map_behaves_like_btree_map(steps in prop::collection::vec((any::<bool>(), 0u16..600, any::<u8>()), 0..1500), from in 0u16..600, to in 0u16..600) {
             let (mut map, mut model) = (SharedMap::default(), BTreeMap::new());
             let mut copies = Vec::new();
             for (index, (is_insert, key, value)) in steps.into_iter().enumerate() {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_copies_one_chunk() {
+    fn insert_copies_one_chunk() {
         let mut map = SharedMap::default();
         (0..10_000u32).for_each(|key| map.insert(key, key));
         let before = map.clone();

@@ -1,4 +1,4 @@
-//! What the catalogue holds at one moment.
+//! State of the catalog at one moment.
 
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
@@ -9,10 +9,11 @@ use engine::Service;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
-/// The catalogue at one moment. Cheap to clone: records are shared, and so are the maps as far as they are alike.
+/// State of the catalog. Cheap to clone, because records and unchanged parts of the maps are
+/// shared.
 ///
-/// Each map beside the records is an index over them and is rebuilt from them at start; `put` and `remove` are the only
-/// ways to change either, and keep them in step.
+/// The maps other than the records are indexes and are rebuilt at start. Only the `put` and
+/// `remove` methods change records and indexes, and keep them consistent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogState {
     array: Arc<Array>,
@@ -22,17 +23,17 @@ pub struct CatalogState {
     connections: SharedMap<(HostId, VolumeId), u16>,
     admins: SharedMap<String, Arc<Admin>>,
     volume_names: SharedMap<String, VolumeId>,
-    /// By volume and suffix.
+    /// Snapshots by volume and suffix.
     snapshot_names: SharedMap<(VolumeId, String), VolumeId>,
     host_names: SharedMap<String, HostId>,
     initiators: SharedMap<String, HostId>,
     connected: SharedMap<(VolumeId, HostId), u16>,
-    /// What is destroyed itself, by the time of that.
+    /// Objects that were destroyed themselves, by the time of destruction.
     destroyed: SharedMap<(u64, VolumeId), ()>,
 }
 
 impl CatalogState {
-    /// An array with nothing in it.
+    /// Creates the state of a new array.
     pub(crate) fn new(array: Array) -> Self {
         Self {
             array: Arc::new(array),
@@ -50,7 +51,7 @@ impl CatalogState {
         }
     }
 
-    /// Reads what the engine has stored; `None` when it holds no array yet.
+    /// Reads the state from the engine. Returns `None` if the engine holds no array yet.
     pub(crate) fn load(service: &dyn Service) -> Result<Option<Self>, CatalogError> {
         let Some(array) = service.get(Array::PREFIX.as_bytes()) else {
             return Ok(None);
@@ -67,7 +68,8 @@ impl CatalogState {
         scan::<Host>(service)?.into_iter().for_each(|host| state.put_host(host));
         scan::<Admin>(service)?.into_iter().for_each(|admin| state.put_admin(admin));
         for connection in scan::<Connection>(service)? {
-            // A dangling connection would show a host nothing; better to refuse to start than to guess.
+            // The map of a dangling connection would be incomplete. Refusing to start is safer than
+            // ignoring it.
             if state.volume_or_snapshot_by_id(connection.volume).is_none()
                 || !state.hosts.contains_key(&connection.host)
             {
@@ -79,64 +81,64 @@ impl CatalogState {
         Ok(Some(state))
     }
 
-    /// The array.
+    /// Returns the record of the array.
     pub fn array(&self) -> &Arc<Array> {
         &self.array
     }
 
-    /// All volumes, destroyed ones included, in order of their making.
+    /// Returns all volumes, including destroyed ones, in order of creation.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
         self.volumes.values()
     }
 
-    /// How many volumes there are, destroyed ones included.
+    /// Returns the number of volumes, including destroyed ones.
     pub fn volume_count(&self) -> usize {
         self.volumes.len()
     }
 
-    /// All snapshots, destroyed ones included, in order of their making.
+    /// Returns all snapshots, including destroyed ones, in order of creation.
     pub fn snapshots(&self) -> impl Iterator<Item = &Arc<Snapshot>> {
         self.snapshots.values()
     }
 
-    /// How many snapshots there are, destroyed ones included.
+    /// Returns the number of snapshots, including destroyed ones.
     pub fn snapshot_count(&self) -> usize {
         self.snapshots.len()
     }
 
-    /// The snapshots of a volume, destroyed ones included, in order of their suffixes.
+    /// Returns the snapshots of a volume, including destroyed ones, sorted by suffix.
     pub fn snapshots_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Snapshot>> {
         let all = (volume, String::new())..(VolumeId(volume.0.saturating_add(1)), String::new());
         self.snapshot_names.range(all).filter_map(|(_, id)| self.snapshots.get(id))
     }
 
-    /// All hosts in order of their making.
+    /// Returns all hosts in order of creation.
     pub fn hosts(&self) -> impl Iterator<Item = &Arc<Host>> {
         self.hosts.values()
     }
 
-    /// All connections.
+    /// Returns all connections.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
         self.connections.iter().map(|((host, volume), lun)| Connection { host: *host, volume: *volume, lun: *lun })
     }
 
-    /// All administrators.
+    /// Returns all administrators.
     pub fn admins(&self) -> impl Iterator<Item = &Arc<Admin>> {
         self.admins.values()
     }
 
-    /// The volume of that name, destroyed or not.
+    /// Returns the volume with this name, destroyed or not.
     pub fn volume(&self, name: &str) -> Result<&Arc<Volume>, CatalogError> {
         let found = self.volume_names.get(&folded(name)).and_then(|id| self.volumes.get(id));
         found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Volume, name: name.to_owned() })
     }
 
-    /// The volume that the engine knows by that number.
+    /// Returns the volume with this engine id.
     pub fn volume_by_id(&self, id: VolumeId) -> Option<&Arc<Volume>> {
         self.volumes.get(&id)
     }
 
-    /// The snapshot of that name, `VOLUME.SUFFIX`, destroyed or not.
+    /// Returns the snapshot with this name, `VOLUME.SUFFIX`, destroyed or not.
     pub fn snapshot(&self, name: &str) -> Result<&Arc<Snapshot>, CatalogError> {
         let found = name.split_once('.').and_then(|(volume, suffix)| {
             let volume = self.volume_names.get(&folded(volume))?;
@@ -145,23 +147,23 @@ impl CatalogState {
         found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Snapshot, name: name.to_owned() })
     }
 
-    /// The snapshot of a volume with that suffix.
+    /// Returns the snapshot of a volume with this suffix.
     pub(crate) fn snapshot_with(&self, volume: VolumeId, suffix: &str) -> Option<&Arc<Snapshot>> {
         self.snapshot_names.get(&(volume, folded(suffix))).and_then(|id| self.snapshots.get(id))
     }
 
-    /// The snapshot that the engine knows by that number.
+    /// Returns the snapshot with this engine id.
     pub fn snapshot_by_id(&self, id: VolumeId) -> Option<&Arc<Snapshot>> {
         self.snapshots.get(&id)
     }
 
-    /// A snapshot's name, `VOLUME.SUFFIX`.
+    /// Returns the name of a snapshot, `VOLUME.SUFFIX`.
     pub fn snapshot_name(&self, snapshot: &Snapshot) -> String {
         let volume = self.volumes.get(&snapshot.volume).map_or("", |volume| &volume.name);
         format!("{volume}.{}", snapshot.suffix)
     }
 
-    /// When a snapshot was destroyed, itself or with its volume.
+    /// Returns the time at which a snapshot was destroyed, itself or with its volume.
     pub fn snapshot_destroyed_ms(&self, snapshot: &Snapshot) -> Option<u64> {
         let volume = self.volumes.get(&snapshot.volume).and_then(|volume| volume.destroyed_ms);
         match (snapshot.destroyed_ms, volume) {
@@ -170,7 +172,8 @@ impl CatalogState {
         }
     }
 
-    /// The volume, or where the name has a point the snapshot, of that name; destroyed or not.
+    /// Returns the volume with this name, or the snapshot if the name contains a dot, destroyed or
+    /// not.
     pub fn volume_or_snapshot(&self, name: &str) -> Result<VolumeOrSnapshot, CatalogError> {
         if name.contains('.') {
             self.snapshot(name).map(|snapshot| VolumeOrSnapshot::Snapshot(snapshot.clone()))
@@ -179,13 +182,13 @@ impl CatalogState {
         }
     }
 
-    /// The volume or snapshot that the engine knows by that number.
+    /// Returns the volume or snapshot with this engine id.
     pub fn volume_or_snapshot_by_id(&self, id: VolumeId) -> Option<VolumeOrSnapshot> {
         let snapshot = || self.snapshots.get(&id).cloned().map(VolumeOrSnapshot::Snapshot);
         self.volumes.get(&id).cloned().map(VolumeOrSnapshot::Volume).or_else(snapshot)
     }
 
-    /// The name of a volume or snapshot.
+    /// Returns the name of a volume or snapshot.
     pub fn volume_or_snapshot_name(&self, unit: &VolumeOrSnapshot) -> String {
         match unit {
             VolumeOrSnapshot::Volume(volume) => volume.name.clone(),
@@ -193,51 +196,51 @@ impl CatalogState {
         }
     }
 
-    /// When the next volume or snapshot is to be eradicated, in milliseconds since 1970.
+    /// Returns the time of the next eradication in milliseconds since 1970.
     pub fn next_eradication_ms(&self) -> Option<u64> {
         let ((destroyed, _), ()) = self.destroyed.iter().next()?;
         Some(destroyed.saturating_add(self.array.settings.eradication_delay_ms))
     }
 
-    /// The first volume or snapshot whose delay is over.
+    /// Returns the first volume or snapshot whose eradication delay has expired.
     pub(crate) fn next_due(&self, now_ms: u64) -> Option<VolumeOrSnapshot> {
         self.next_eradication_ms().filter(|due| *due <= now_ms)?;
         let ((_, id), ()) = self.destroyed.iter().next()?;
         self.volume_or_snapshot_by_id(*id)
     }
 
-    /// The host of that name.
+    /// Returns the host with this name.
     pub fn host(&self, name: &str) -> Result<&Arc<Host>, CatalogError> {
         let found = self.host_names.get(&folded(name)).and_then(|id| self.hosts.get(id));
         found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Host, name: name.to_owned() })
     }
 
-    /// The host with that number.
+    /// Returns the host with this id.
     pub fn host_by_id(&self, id: HostId) -> Option<&Arc<Host>> {
         self.hosts.get(&id)
     }
 
-    /// The host that has exactly this initiator name, which may be `*`.
+    /// Returns the host that lists exactly this initiator name, which may be `*`.
     pub(crate) fn owner(&self, iqn: &str) -> Option<&Arc<Host>> {
         self.initiators.get(&iqn.to_owned()).and_then(|id| self.hosts.get(id))
     }
 
-    /// The host that an initiator belongs to: the one that names it, else the one that admits any.
+    /// Returns the host of an initiator: the one that lists its name, else the one that lists `*`.
     pub fn host_of_initiator(&self, iqn: &str) -> Option<&Arc<Host>> {
         self.owner(&iqn.to_ascii_lowercase()).or_else(|| self.owner(ANY_INITIATOR))
     }
 
-    /// The administrator of that name.
+    /// Returns the administrator with this name.
     pub fn admin(&self, name: &str) -> Option<&Arc<Admin>> {
         self.admins.get(&name.to_owned())
     }
 
-    /// The LUN by which the host sees the volume.
+    /// Returns the LUN of the volume at the host.
     pub fn lun(&self, host: HostId, volume: VolumeId) -> Option<u16> {
         self.connections.get(&(host, volume)).copied()
     }
 
-    /// The volumes and snapshots of a host, with their LUNs.
+    /// Returns the volumes and snapshots of a host with their LUNs.
     pub fn luns_of(&self, host: HostId) -> impl Iterator<Item = (u16, VolumeOrSnapshot)> + '_ {
         let all = (host, VolumeId(0))..=(host, VolumeId(u64::MAX));
         self.connections
@@ -245,13 +248,13 @@ impl CatalogState {
             .filter_map(|((_, unit), lun)| self.volume_or_snapshot_by_id(*unit).map(|unit| (*lun, unit)))
     }
 
-    /// The hosts of a volume or snapshot.
+    /// Returns the hosts of a volume or snapshot.
     pub fn hosts_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Host>> + '_ {
         let all = (volume, HostId(0))..=(volume, HostId(u64::MAX));
         self.connected.range(all).filter_map(|((_, host), _)| self.hosts.get(host))
     }
 
-    /// What an initiator sees; `None` when it belongs to no host.
+    /// Returns the LUN map of an initiator, or `None` if it belongs to no host.
     pub fn lun_map(&self, initiator_iqn: &str) -> Option<LunMap> {
         let host = self.host_of_initiator(initiator_iqn)?;
         let entry = |(lun, unit): (u16, VolumeOrSnapshot)| {

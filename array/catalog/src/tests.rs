@@ -1,4 +1,4 @@
-//! The rules of the catalogue, on the model engine.
+//! Tests of the catalog on the model engine.
 
 mod random;
 mod rules;
@@ -33,8 +33,9 @@ pub(crate) fn iqns(iqns: &[&str]) -> HostEdit {
     HostEdit { iqns: Some(iqns.iter().map(ToString::to_string).collect()), ..HostEdit::default() }
 }
 
-/// Two volumes `v1`, `v2`, and hosts `h1` (ESX1) and `h2` (ESX2); `v1` is connected to `h1`.
-pub(crate) fn furnished() -> (Arc<dyn Service>, Catalog) {
+/// Creates volumes `v1` and `v2`, hosts `h1` (ESX1) and `h2` (ESX2), and a connection of `v1` to
+/// `h1`.
+pub(crate) fn sample_catalog() -> (Arc<dyn Service>, Catalog) {
     let (service, catalog) = new();
     catalog
         .change(|draft| {
@@ -48,7 +49,7 @@ pub(crate) fn furnished() -> (Arc<dyn Service>, Catalog) {
     (service, catalog)
 }
 
-/// An engine that can be told to refuse changes, as a full or broken drive makes it.
+/// An engine that refuses changes on request, as it would with a full or failed drive.
 #[derive(Default)]
 pub(crate) struct Failing {
     inner: ModelEngine,

@@ -1,4 +1,4 @@
-//! What is shown to which host.
+//! Changes of connections.
 
 use super::Draft;
 use crate::record::{Connection, Host};
@@ -6,7 +6,8 @@ use crate::{CatalogError, MAX_LUN, ObjectKind};
 use std::collections::BTreeSet;
 
 impl Draft {
-    /// Shows a volume, or for reading a snapshot, to a host: under the LUN asked for or else the lowest free one from 1 on.
+    /// Connects a volume, or a snapshot read-only, to a host. Uses the requested LUN, or the lowest
+    /// free one starting at 1.
     pub fn connect(&mut self, host: &str, unit: &str, lun: Option<u16>) -> Result<Connection, CatalogError> {
         let unit = self.live_volume_or_snapshot(unit)?;
         let host = self.state.host(host)?.clone();
@@ -23,7 +24,7 @@ impl Draft {
         Ok(connection)
     }
 
-    /// Takes a volume or snapshot from a host.
+    /// Disconnects a volume or snapshot from a host.
     pub fn disconnect(&mut self, host: &str, unit: &str) -> Result<Connection, CatalogError> {
         let unit = self.state.volume_or_snapshot(unit)?;
         let host = self.state.host(host)?.clone();

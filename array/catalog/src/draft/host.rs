@@ -1,4 +1,4 @@
-//! Hosts.
+//! Changes of hosts.
 
 use super::Draft;
 use crate::name::{check_iqn, check_name};
@@ -6,25 +6,25 @@ use crate::record::{Chap, Host, HostId};
 use crate::{CatalogError, MAX_HOST_IQNS, MAX_HOSTS, ObjectKind};
 use std::sync::Arc;
 
-/// RFC 7143 9.2.1: CHAP secrets have at least 96 bits.
+/// Minimum length of a CHAP secret: 96 bits (RFC 7143 9.2.1).
 const MIN_SECRET_BYTES: usize = 12;
 const MAX_SECRET_BYTES: usize = 255;
 
-/// What to change of a host; `None` leaves a thing as it is.
+/// Changes to make to a host. `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct HostEdit {
-    /// A new name.
+    /// New name.
     pub name: Option<String>,
-    /// All its initiators from now on.
+    /// Complete new list of initiators.
     pub iqns: Option<Vec<String>>,
-    /// What it logs in with.
+    /// New CHAP settings.
     pub chap: Option<Chap>,
-    /// Its personality; an inner `None` takes it away.
+    /// New personality; an inner `None` removes it.
     pub personality: Option<Option<String>>,
 }
 
 impl Draft {
-    /// Makes a host.
+    /// Creates a host.
     pub fn create_host(&mut self, name: &str, edit: &HostEdit, now_ms: u64) -> Result<Arc<Host>, CatalogError> {
         check_name(name)?;
         if self.state.host(name).is_ok() {
@@ -52,7 +52,7 @@ impl Draft {
         self.store_host(host, edit)
     }
 
-    /// Removes a host that no volume is connected to.
+    /// Deletes a host. It must have no connections.
     pub fn delete_host(&mut self, name: &str) -> Result<Arc<Host>, CatalogError> {
         let host = self.state.host(name)?.clone();
         if self.state.luns_of(host.id).next().is_some() {
@@ -87,7 +87,7 @@ impl Draft {
         self.state.host(&name).cloned()
     }
 
-    /// An initiator belongs to one host, or it could not be told whose volumes it sees.
+    /// An initiator must belong to one host only, because the host determines its LUNs.
     fn check_iqns(&self, host: HostId, iqns: &[String]) -> Result<Vec<String>, CatalogError> {
         let mut checked: Vec<String> = Vec::with_capacity(iqns.len());
         for iqn in iqns {
@@ -110,19 +110,17 @@ fn check_chap(chap: &Chap) -> Result<(), &'static str> {
     for (user, secret) in chap.host.iter().chain(&chap.target) {
         let printable = |text: &str| text.bytes().all(|b| (b' '..=b'~').contains(&b));
         if user.is_empty() || user.len() > MAX_SECRET_BYTES || !printable(user) {
-            return Err("a user name has 1 to 255 printable characters");
+            return Err("user name must have 1 to 255 printable characters");
         }
         let secret = secret.expose();
         if !(MIN_SECRET_BYTES..=MAX_SECRET_BYTES).contains(&secret.len()) || !printable(secret) {
-            return Err("a secret has 12 to 255 printable characters");
+            return Err("secret must have 12 to 255 printable characters");
         }
     }
     match (&chap.host, &chap.target) {
-        (None, Some(_)) => {
-            Err("the array proves itself only to hosts that prove themselves: set the host's user and secret too")
-        }
+        (None, Some(_)) => Err("mutual CHAP also requires the user name and secret of the host"),
         (Some((_, host)), Some((_, target))) if host == target => {
-            Err("the secrets of the two directions must differ (RFC 7143 9.2.1)")
+            Err("secrets of host and array must differ (RFC 7143 9.2.1)")
         }
         _ => Ok(()),
     }

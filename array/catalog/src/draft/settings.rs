@@ -1,4 +1,4 @@
-//! ArraySettings of the array and of volumes.
+//! Changes of the settings of the array and of volumes.
 
 use super::Draft;
 use crate::name::check_name;
@@ -9,34 +9,34 @@ use crate::{
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What to change of the array; `None` leaves a thing as it is.
+/// Changes to make to the array. `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrayEdit {
-    /// A new name. The identity stays.
+    /// New name. The identity stays the same.
     pub name: Option<String>,
-    /// How long what is destroyed can be recovered, in milliseconds: also what is destroyed already.
+    /// New eradication delay in milliseconds. It also applies to objects already destroyed.
     pub eradication_delay_ms: Option<u64>,
-    /// The percentage of the pool at which hosts are told that it fills; an inner `None` takes it away.
+    /// New percentage of pool usage for the space alert; an inner `None` disables the alert.
     pub threshold_percent: Option<Option<u8>>,
 }
 
-/// What to change of a volume; `None` leaves a thing as it is, an inner `None` takes it away.
+/// Changes to make to a volume. `None` leaves a field unchanged; an inner `None` removes the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeEdit {
-    /// Bytes per second.
+    /// Maximum bytes per second.
     pub bandwidth_limit: Option<Option<u64>>,
-    /// Commands per second.
+    /// Maximum commands per second.
     pub iops_limit: Option<Option<u64>>,
-    /// The percentage of its size at which hosts are told that it fills.
+    /// Percentage of the volume's size for the space alert.
     pub threshold_percent: Option<Option<u8>>,
 }
 
 impl Draft {
-    /// Changes the array's name and settings.
+    /// Changes the name and the settings of the array.
     pub fn edit_array_settings(&mut self, edit: &ArrayEdit) -> Result<(), CatalogError> {
         edit.name.as_deref().map_or(Ok(()), check_name)?;
         if edit.eradication_delay_ms.is_some_and(|delay| !ERADICATION_DELAYS_MS.contains(&delay)) {
-            return Err(bad("the eradication delay is one second to 30 days"));
+            return Err(bad("eradication delay must be 1 second to 30 days"));
         }
         check_threshold(edit.threshold_percent)?;
         self.edit_array(|array| {
@@ -49,17 +49,17 @@ impl Draft {
         })
     }
 
-    /// Changes a volume's limits and threshold.
+    /// Changes the limits and the space alert of a volume.
     pub fn edit_volume(&mut self, name: &str, edit: &VolumeEdit) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
         let outside = |limit: Option<Option<u64>>, range: RangeInclusive<u64>| {
             limit.flatten().is_some_and(|limit| !range.contains(&limit))
         };
         if outside(edit.bandwidth_limit, MIN_BANDWIDTH_LIMIT..=MAX_BANDWIDTH_LIMIT) {
-            return Err(bad("a bandwidth limit is 1 MiB to 512 GiB per second"));
+            return Err(bad("bandwidth limit must be 1 MiB to 512 GiB per second"));
         }
         if outside(edit.iops_limit, MIN_IOPS_LIMIT..=MAX_IOPS_LIMIT) {
-            return Err(bad("an IOPS limit is 100 to 100 million"));
+            return Err(bad("IOPS limit must be 100 to 100 million"));
         }
         check_threshold(edit.threshold_percent)?;
         volume.qos.bandwidth_limit = edit.bandwidth_limit.unwrap_or(volume.qos.bandwidth_limit);
@@ -71,7 +71,7 @@ impl Draft {
 
 fn check_threshold(percent: Option<Option<u8>>) -> Result<(), CatalogError> {
     match percent.flatten() {
-        Some(percent) if !(1..=100).contains(&percent) => Err(bad("a threshold is 1 to 100 percent")),
+        Some(percent) if !(1..=100).contains(&percent) => Err(bad("threshold must be 1 to 100 percent")),
         _ => Ok(()),
     }
 }

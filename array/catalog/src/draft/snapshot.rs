@@ -1,7 +1,7 @@
-//! Snapshots, and copies of volumes and snapshots.
+//! Changes of snapshots, and copies of volumes and snapshots.
 //!
-//! To the engine a snapshot is a volume like any other, which shares its map with the one that it was taken of. That nobody writes
-//! to it, and whose it is, is known here alone.
+//! To the engine a snapshot is an ordinary volume that shares its map with the source. Only the
+//! catalog knows that it is read-only and which volume it belongs to.
 
 use super::Draft;
 use crate::name::check_name;
@@ -11,8 +11,8 @@ use engine::Change;
 use std::sync::Arc;
 
 impl Draft {
-    /// Takes a snapshot of each of the volumes, all at the same instant and of the same suffix: the one that is given, or the next
-    /// number of the array.
+    /// Takes snapshots of several volumes at the same instant with the same suffix. Without a
+    /// suffix, uses the next snapshot number of the array.
     pub fn create_snapshots(
         &mut self,
         volumes: &[&str],
@@ -28,12 +28,12 @@ impl Draft {
         };
         let take = |name: &&str| {
             let volume = self.live_volume(name)?;
-            self.keep(&volume, suffix.clone(), now_ms, None)
+            self.take_snapshot(&volume, suffix.clone(), now_ms, None)
         };
         volumes.iter().map(take).collect()
     }
 
-    /// Gives a snapshot another suffix.
+    /// Changes the suffix of a snapshot.
     pub fn rename_snapshot(&mut self, name: &str, suffix: &str) -> Result<Arc<Snapshot>, CatalogError> {
         check_name(suffix)?;
         let mut snapshot = self.live_snapshot(name)?;
@@ -49,7 +49,7 @@ impl Draft {
         self.store_snapshot(snapshot)
     }
 
-    /// Destroys a snapshot: it can be recovered until the delay is over.
+    /// Destroys a snapshot. It can be recovered until the eradication delay expires.
     pub fn destroy_snapshot(&mut self, name: &str, now_ms: u64) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = self.live_snapshot(name)?;
         if self.state.hosts_of(snapshot.id).next().is_some() {
@@ -59,7 +59,8 @@ impl Draft {
         self.store_snapshot(snapshot)
     }
 
-    /// Makes a destroyed snapshot usable again. One that was destroyed with its volume comes back with it.
+    /// Recovers a destroyed snapshot. A snapshot that was destroyed with its volume is recovered
+    /// with the volume.
     pub fn recover_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = Snapshot::clone(self.state.snapshot(name)?);
         if let Some(volume) = self.state.volume_by_id(snapshot.volume).filter(|volume| volume.destroyed_ms.is_some()) {
@@ -71,7 +72,7 @@ impl Draft {
         self.store_snapshot(snapshot)
     }
 
-    /// Removes a destroyed snapshot for good.
+    /// Permanently deletes a destroyed snapshot.
     pub fn eradicate_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let snapshot = self.state.snapshot(name)?.clone();
         if self.state.snapshot_destroyed_ms(&snapshot).is_none() {
@@ -81,9 +82,11 @@ impl Draft {
         Ok(snapshot)
     }
 
-    /// Makes a volume of what `source`, a volume or a snapshot, holds at this instant. With `overwrite` the volume may be there
-    /// already: its size becomes that of the source, and what it held is kept as a destroyed snapshot, from which it can be
-    /// recovered until the delay is over. Hosts that see it go on seeing it.
+    /// Copies `source`, a volume or snapshot, to the volume `name`.
+    ///
+    /// With `overwrite` the destination may exist already. It then takes the size of the source and
+    /// stays connected to its hosts. Its old content is kept as a destroyed snapshot, which can be
+    /// recovered until the eradication delay expires.
     pub fn copy_volume(
         &mut self,
         source: &str,
@@ -102,7 +105,7 @@ impl Draft {
                 if volume.id == source.id() {
                     return Err(CatalogError::OntoItself { name: volume.name });
                 }
-                self.keep_undo(&volume, now_ms)?;
+                self.keep_undo_snapshot(&volume, now_ms)?;
                 volume
             }
         };
@@ -112,25 +115,25 @@ impl Draft {
         self.store_volume(volume)
     }
 
-    /// Keeps what a volume holds, before it loses it, as a destroyed snapshot.
-    pub(super) fn keep_undo(&mut self, volume: &Volume, now_ms: u64) -> Result<(), CatalogError> {
+    /// Keeps the content of a volume as a destroyed snapshot before it is overwritten or truncated.
+    pub(super) fn keep_undo_snapshot(&mut self, volume: &Volume, now_ms: u64) -> Result<(), CatalogError> {
         loop {
-            // A name that an administrator gave may look the same.
+            // An administrator may have chosen the same suffix.
             let suffix = format!("undo-{}", self.next_snapshot_number()?);
             if self.state.snapshot_with(volume.id, &suffix).is_none() {
-                return self.keep(volume, suffix, now_ms, Some(now_ms)).map(|_| ());
+                return self.take_snapshot(volume, suffix, now_ms, Some(now_ms)).map(|_| ());
             }
         }
     }
 
-    /// Removes a snapshot that may go.
+    /// Deletes a snapshot without further checks.
     pub(super) fn drop_snapshot(&mut self, snapshot: &Snapshot) {
         self.delete(snapshot.id);
         self.remove(snapshot);
         self.state.remove_snapshot(snapshot.id);
     }
 
-    fn keep(
+    fn take_snapshot(
         &mut self,
         volume: &Volume,
         suffix: String,
@@ -155,7 +158,7 @@ impl Draft {
         Ok(self.state.array().snapshots_numbered)
     }
 
-    /// The volume or snapshot of that name, which is not destroyed.
+    /// Returns the volume or snapshot with this name if it is not destroyed.
     pub(super) fn live_volume_or_snapshot(&self, name: &str) -> Result<VolumeOrSnapshot, CatalogError> {
         match self.state.volume_or_snapshot(name)? {
             VolumeOrSnapshot::Volume(_) => {

@@ -1,4 +1,4 @@
-//! Volumes.
+//! Changes of volumes.
 
 use super::Draft;
 use crate::name::check_name;
@@ -9,20 +9,22 @@ use std::sync::Arc;
 use types::{BLOCK_BYTES, LBA_BYTES, MAX_VOLUME_BYTES, VolumeId};
 
 impl Draft {
-    /// Makes an empty volume. Its size is rounded up to whole 4 KiB, the unit in which the engine maps.
+    /// Creates an empty volume. The size is rounded up to a multiple of 4 KiB, the block size of
+    /// the engine.
     pub fn create_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let volume = self.new_volume(name, bytes, now_ms)?;
         self.changes.push(Change::CreateVolume { volume: volume.id, blocks: volume.blocks() });
         self.store_volume(volume)
     }
 
-    /// A volume under a name that is free. That it comes into being is left to the caller.
+    /// Prepares a volume record under an unused name. The caller must also create the volume in the
+    /// engine.
     pub(super) fn new_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Volume, CatalogError> {
         check_name(name)?;
         if self.state.volume(name).is_ok() {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: name.to_owned() });
         }
-        let bytes = whole_size(name, bytes)?;
+        let bytes = rounded_size(name, bytes)?;
         if self.state.volume_count() >= MAX_VOLUMES {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
@@ -40,8 +42,8 @@ impl Draft {
         })
     }
 
-    /// Changes a volume's size. To make it smaller takes `truncate`; what lay behind the new end is then kept as a destroyed
-    /// snapshot, from which it can be recovered until the delay is over.
+    /// Changes the size of a volume. Shrinking requires `truncate`; the old content is then kept as
+    /// a destroyed snapshot until the eradication delay expires.
     pub fn resize_volume(
         &mut self,
         name: &str,
@@ -50,7 +52,7 @@ impl Draft {
         now_ms: u64,
     ) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
-        let bytes = whole_size(name, bytes)?;
+        let bytes = rounded_size(name, bytes)?;
         if bytes < volume.bytes && !truncate {
             return Err(CatalogError::WouldTruncate { name: volume.name });
         }
@@ -58,14 +60,14 @@ impl Draft {
             return self.state.volume(name).cloned();
         }
         if bytes < volume.bytes {
-            self.keep_undo(&volume, now_ms)?;
+            self.keep_undo_snapshot(&volume, now_ms)?;
         }
         volume.bytes = bytes;
         self.changes.push(Change::ResizeVolume { volume: volume.id, blocks: volume.blocks() });
         self.store_volume(volume)
     }
 
-    /// Gives a volume another name.
+    /// Renames a volume.
     pub fn rename_volume(&mut self, name: &str, new_name: &str) -> Result<Arc<Volume>, CatalogError> {
         check_name(new_name)?;
         let mut volume = self.live_volume(name)?;
@@ -76,7 +78,8 @@ impl Draft {
         self.store_volume(volume)
     }
 
-    /// Destroys a volume, and its snapshots with it: they keep their names and data, and can be recovered until the delay is over.
+    /// Destroys a volume and its snapshots. They keep their names and data, and can be recovered
+    /// until the eradication delay expires.
     pub fn destroy_volume(&mut self, name: &str, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
         let is_connected = |unit: VolumeId| self.state.hosts_of(unit).next().is_some();
@@ -91,14 +94,14 @@ impl Draft {
         self.store_volume(volume)
     }
 
-    /// Makes a destroyed volume usable again, and the snapshots that were destroyed with it.
+    /// Recovers a destroyed volume and the snapshots that were destroyed with it.
     pub fn recover_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.destroyed_volume(name)?;
         volume.destroyed_ms = None;
         self.store_volume(volume)
     }
 
-    /// Removes a destroyed volume and its snapshots for good.
+    /// Permanently deletes a destroyed volume and its snapshots.
     pub fn eradicate_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
         let volume = self.destroyed_volume(name)?;
         let snapshots: Vec<Arc<Snapshot>> = self.state.snapshots_of(volume.id).cloned().collect();
@@ -109,12 +112,13 @@ impl Draft {
         Ok(Arc::new(volume))
     }
 
-    /// Eradicates what is due at that time, at most so many volumes and snapshots, and says which they were. Whoever asks again
-    /// gets the next.
+    /// Eradicates up to `most` volumes and snapshots that are due, and returns their names. Call
+    /// again for the rest.
     pub(crate) fn eradicate_due(&mut self, now_ms: u64, most: usize) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
         while let Some(unit) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
-            // The snapshots of a volume may be many: they go first, and it goes when there is room for it.
+            // A volume may have many snapshots. They are deleted first; the volume follows in a
+            // later batch if necessary.
             let snapshots: Vec<Arc<Snapshot>> = match &unit {
                 VolumeOrSnapshot::Volume(volume) => {
                     self.state.snapshots_of(volume.id).take(most - gone.len()).cloned().collect()
@@ -159,7 +163,7 @@ impl Draft {
     }
 }
 
-fn whole_size(name: &str, bytes: u64) -> Result<u64, CatalogError> {
+fn rounded_size(name: &str, bytes: u64) -> Result<u64, CatalogError> {
     let good = (MIN_VOLUME_BYTES..=MAX_VOLUME_BYTES).contains(&bytes) && bytes.is_multiple_of(LBA_BYTES);
     if good { Ok(bytes.next_multiple_of(BLOCK_BYTES)) } else { Err(CatalogError::BadSize { name: name.to_owned() }) }
 }

@@ -1,4 +1,5 @@
-//! Random changes: the rules hold after each, and what was stored is what is held.
+//! Random changes: the rules hold after each change, and the stored state equals the state in
+//! memory.
 
 use super::*;
 use crate::{CatalogState, Draft, VolumeOrSnapshot};
@@ -59,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn volume(n: u8) -> String {
-    // Case must not matter: the same volume by different spellings.
+    // Names ignore case, so different spellings denote the same volume.
     if n.is_multiple_of(2) { format!("vol{n}") } else { format!("VOL{n}") }
 }
 
@@ -112,7 +113,7 @@ fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
     }
 }
 
-/// What must be true of every state, found by looking at the records alone.
+/// Checks invariants of the state from the records alone.
 fn check(state: &CatalogState, service: &dyn Service) {
     let unique = |names: Vec<String>| {
         let count = names.len();
@@ -154,7 +155,7 @@ fn check(state: &CatalogState, service: &dyn Service) {
 
 proptest! {
     #[test]
-    fn what_is_stored_is_what_is_held(steps in prop::collection::vec(prop::collection::vec(step(), 1..4), 0..60)) {
+    fn stored_state_equals_memory_state(steps in prop::collection::vec(prop::collection::vec(step(), 1..4), 0..60)) {
         let (service, catalog) = new();
         let mut now = 0;
         for group in &steps {

@@ -1,9 +1,9 @@
-//! What may be changed, and what is answered where it may not.
+//! Rules for changes, and the errors returned for violations.
 
 use super::*;
 use crate::{Chap, ERADICATION_DELAY_MS, MAX_LUN, ObjectKind, Secret, check_iqn, check_name};
 
-/// The message of a refused change; the state must be as it was before.
+/// Returns the message of a refused change, and checks that the state is unchanged.
 fn refused<T: std::fmt::Debug>(
     catalog: &Catalog,
     edit: impl FnOnce(&mut crate::Draft) -> Result<T, CatalogError>,
@@ -16,7 +16,7 @@ fn refused<T: std::fmt::Debug>(
 }
 
 #[test]
-fn names_have_letters_digits_hyphens_and_underscores() {
+fn names_allow_letters_digits_hyphen_underscore() {
     for good in ["a", "V1", "vm-100-disk-0", "volume-5e1f_x", "1a", &"x".repeat(63)] {
         assert_eq!(check_name(good), Ok(()), "{good}");
     }
@@ -40,7 +40,7 @@ fn initiator_names_are_compared_in_lower_case() {
 }
 
 #[test]
-fn sizes_are_whole_blocks_within_limits_and_rounded_up_to_map_blocks() {
+fn volume_sizes_are_checked_and_rounded_to_4_kib() {
     let (_, catalog) = new();
     let create = |name: &str, bytes: u64| catalog.change(|draft| draft.create_volume(name, bytes, 0));
     assert_eq!(create("least", 1 << 20).unwrap().bytes, 1 << 20);
@@ -52,8 +52,8 @@ fn sizes_are_whole_blocks_within_limits_and_rounded_up_to_map_blocks() {
 }
 
 #[test]
-fn names_are_unique_but_for_case() {
-    let (_, catalog) = furnished();
+fn names_are_unique_ignoring_case() {
+    let (_, catalog) = sample_catalog();
     assert_eq!(refused(&catalog, |d| d.create_volume("V1", GIB, 0)), "Volume already exists.");
     assert_eq!(refused(&catalog, |d| d.create_host("H1", &HostEdit::default(), 0)), "Host already exists.");
     assert_eq!(refused(&catalog, |d| d.rename_volume("v2", "V1")), "Volume already exists.");
@@ -64,7 +64,7 @@ fn names_are_unique_but_for_case() {
 }
 
 #[test]
-fn serial_numbers_are_unique_for_ever() {
+fn serial_numbers_are_never_reused() {
     let (service, catalog) = new();
     let first = catalog.change(|d| d.create_volume("v", GIB, 0)).unwrap();
     catalog.change(|d| d.destroy_volume("v", 1)).unwrap();
@@ -73,7 +73,7 @@ fn serial_numbers_are_unique_for_ever() {
     let second = catalog.change(|d| d.create_volume("v", GIB, 0)).unwrap();
     assert_ne!(first.id, second.id);
     assert_ne!(first.serial, second.serial);
-    // "sixteen bytes ok", its 9th byte marked as RFC 9562 asks.
+    // The identity "sixteen bytes ok", with the variant bits of its 9th byte set (RFC 9562).
     assert_eq!(first.serial, "A279746573206F6B00000001");
     assert_eq!(first.naa(), "624a9370a279746573206f6b00000001");
     assert_eq!(catalog.array().id, "73697874-6565-4e20-a279-746573206f6b");
@@ -81,16 +81,16 @@ fn serial_numbers_are_unique_for_ever() {
 }
 
 #[test]
-fn shrinking_takes_leave_to_truncate() {
-    let (_, catalog) = furnished();
+fn shrinking_requires_truncate() {
+    let (_, catalog) = sample_catalog();
     assert_eq!(catalog.change(|d| d.resize_volume("v1", 3 * GIB, false, 0)).unwrap().bytes, 3 * GIB);
     assert!(refused(&catalog, |d| d.resize_volume("v1", GIB, false, 0)).contains("truncate"));
     assert_eq!(catalog.change(|d| d.resize_volume("v1", GIB, true, 0)).unwrap().bytes, GIB);
 }
 
 #[test]
-fn a_destroyed_volume_waits_and_comes_back() {
-    let (_, catalog) = furnished();
+fn destroyed_volume_is_unusable_until_recovered() {
+    let (_, catalog) = sample_catalog();
     assert_eq!(
         refused(&catalog, |d| d.destroy_volume("v1", 0)),
         "Volume cannot be deleted due to existing connections."
@@ -107,11 +107,11 @@ fn a_destroyed_volume_waits_and_comes_back() {
 }
 
 #[test]
-fn destroyed_volumes_are_eradicated_when_their_day_is_over() {
-    let (service, catalog) = furnished();
+fn destroyed_volumes_are_eradicated_after_delay() {
+    let (service, catalog) = sample_catalog();
     let id = catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap().id;
     let due = 9_000 + ERADICATION_DELAY_MS;
-    // A clock that was set back must not count as a very long time.
+    // A clock that was set back must not look like a very long delay.
     for early in [0, 8_999, 9_000, due - 1] {
         assert_eq!(catalog.eradicate_due(early).unwrap(), Vec::<String>::new());
     }
@@ -122,20 +122,21 @@ fn destroyed_volumes_are_eradicated_when_their_day_is_over() {
 }
 
 #[test]
-fn an_initiator_belongs_to_one_host() {
-    let (_, catalog) = furnished();
+fn initiator_belongs_to_one_host() {
+    let (_, catalog) = sample_catalog();
     let message = refused(&catalog, |d| d.create_host("h3", &iqns(&["IQN.1998-01.com.vmware:ESX1"]), 0));
     assert_eq!(message, "The specified IQN is already in use by host h1.");
     assert!(refused(&catalog, |d| d.edit_host("h2", &iqns(&[ESX2, ESX1]))).contains("already in use"));
-    // Giving it up frees it, and naming one's own again is no conflict.
+    // An initiator that its host gives up is free, and listing one's own initiator again is no
+    // conflict.
     catalog.change(|d| d.edit_host("h1", &iqns(&[]))).unwrap();
     let host = catalog.change(|d| d.edit_host("h2", &iqns(&[ESX2, ESX1, ESX1]))).unwrap();
     assert_eq!(host.iqns, [ESX2, ESX1]);
 }
 
 #[test]
-fn a_host_with_volumes_stays() {
-    let (_, catalog) = furnished();
+fn connected_host_cannot_be_deleted() {
+    let (_, catalog) = sample_catalog();
     assert_eq!(refused(&catalog, |d| d.delete_host("h1")), "Host cannot be deleted due to existing connections.");
     catalog.change(|d| d.disconnect("h1", "v1")).unwrap();
     catalog.change(|d| d.delete_host("h1")).unwrap();
@@ -144,8 +145,8 @@ fn a_host_with_volumes_stays() {
 }
 
 #[test]
-fn luns_are_the_lowest_free_from_one() {
-    let (_, catalog) = furnished();
+fn lowest_free_lun_from_1_is_assigned() {
+    let (_, catalog) = sample_catalog();
     catalog.change(|d| (0..6).try_for_each(|n| d.create_volume(&format!("w{n}"), GIB, 0).map(|_| ()))).unwrap();
     let connect = |volume: &str, lun| catalog.change(|d| d.connect("h1", volume, lun)).map(|connection| connection.lun);
     assert_eq!(connect("w0", None).unwrap(), 2);
@@ -162,8 +163,8 @@ fn luns_are_the_lowest_free_from_one() {
 }
 
 #[test]
-fn an_initiator_sees_the_volumes_of_its_host_and_nothing_else() {
-    let (_, catalog) = furnished();
+fn initiator_sees_only_the_volumes_of_its_host() {
+    let (_, catalog) = sample_catalog();
     let map = catalog.lun_map("IQN.1998-01.COM.VMWARE:ESX1").unwrap();
     assert_eq!(map.host, "h1");
     assert_eq!(map.entries.keys().copied().collect::<Vec<_>>(), [1]);
@@ -175,14 +176,14 @@ fn an_initiator_sees_the_volumes_of_its_host_and_nothing_else() {
     catalog.change(|d| d.create_host("anyone", &iqns(&["*"]), 0)).unwrap();
     catalog.change(|d| d.connect("anyone", "v2", None)).unwrap();
     assert_eq!(catalog.lun_map("iqn.2000-01.org:stranger").unwrap().host, "anyone");
-    // An initiator that a host names is that host's, whatever the wildcard admits.
+    // A host that lists an initiator by name takes precedence over the wildcard.
     assert_eq!(catalog.lun_map(ESX1).unwrap().host, "h1");
     assert!(refused(&catalog, |d| d.create_host("all", &iqns(&["*"]), 0)).contains("already in use"));
 }
 
 #[test]
-fn chap_is_whole_or_refused() {
-    let (_, catalog) = furnished();
+fn incomplete_chap_settings_are_refused() {
+    let (_, catalog) = sample_catalog();
     let pair = |user: &str, secret: &str| Some((user.to_owned(), Secret::new(secret)));
     let set = |chap: Chap| {
         let edit = HostEdit { chap: Some(chap), ..HostEdit::default() };
@@ -195,9 +196,9 @@ fn chap_is_whole_or_refused() {
     assert_eq!(catalog.chap("iqn.2000-01.org:stranger"), None);
     assert!(!format!("{good:?}").contains("twelve"), "a secret must not reach a log");
     for (chap, reason) in [
-        (Chap { host: pair("esx", "eleven byte"), target: None }, "a secret has 12"),
-        (Chap { host: pair("", "twelve bytes"), target: None }, "a user name has 1"),
-        (Chap { host: None, target: pair("array", "twelve bytes") }, "proves itself only to hosts"),
+        (Chap { host: pair("esx", "eleven byte"), target: None }, "secret must have 12"),
+        (Chap { host: pair("", "twelve bytes"), target: None }, "user name must have 1"),
+        (Chap { host: None, target: pair("array", "twelve bytes") }, "mutual CHAP also requires"),
         (Chap { host: pair("a", "the same secret"), target: pair("b", "the same secret") }, "must differ"),
     ] {
         let message = set(chap).unwrap_err().to_string();
@@ -207,8 +208,8 @@ fn chap_is_whole_or_refused() {
 }
 
 #[test]
-fn several_changes_are_one() {
-    let (_, catalog) = furnished();
+fn failed_change_reverts_all_of_its_steps() {
+    let (_, catalog) = sample_catalog();
     let message = refused(&catalog, |draft| {
         draft.create_volume("v3", GIB, 0)?;
         draft.connect("h2", "v3", None)?;

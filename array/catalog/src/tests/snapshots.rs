@@ -1,4 +1,4 @@
-//! Snapshots, copies, and what becomes of them.
+//! Tests of snapshots and copies.
 
 use super::*;
 use crate::{ArrayEdit, ERADICATION_DELAY_MS, ObjectKind, VolumeEdit};
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use engine::Reply;
 use types::{BlockRange, Lba, VolumeId};
 
-/// Writes the byte all over the first block of a volume.
+/// Fills the first block of a volume with a byte.
 fn write(service: &Arc<dyn Service>, volume: VolumeId, byte: u8) {
     let data = Bytes::from(vec![byte; 512]);
     engine::call(&**service, Op::Write { volume, lba: Lba(0), data, fua: false }).unwrap();
 }
 
-/// The first byte of a volume or snapshot.
+/// Returns the first byte of a volume or snapshot.
 fn read(service: &Arc<dyn Service>, volume: VolumeId) -> u8 {
     let range = BlockRange::new(Lba(0), 1).unwrap();
     match engine::call(&**service, Op::Read { volume, range }).unwrap() {
@@ -42,8 +42,8 @@ fn refused<T: std::fmt::Debug>(
 }
 
 #[test]
-fn a_snapshot_keeps_what_the_volume_held() {
-    let (service, catalog) = furnished();
+fn snapshot_keeps_the_volume_content() {
+    let (service, catalog) = sample_catalog();
     let v1 = id(&catalog, "v1");
     write(&service, v1, 1);
     assert_eq!(take(&catalog, &["v1"], Some("before"), 7), ["v1.before"]);
@@ -51,7 +51,7 @@ fn a_snapshot_keeps_what_the_volume_held() {
     let snapshot = catalog.state().snapshot("V1.Before").unwrap().clone();
     assert_eq!((snapshot.created_ms, snapshot.bytes, snapshot.volume), (7, GIB, v1));
     assert_eq!((read(&service, snapshot.id), read(&service, v1)), (1, 2));
-    // The size at that instant is its size, and a new name of the volume is part of its own.
+    // The snapshot keeps the size of that instant, and its name follows a rename of the volume.
     catalog.change(|draft| draft.resize_volume("v1", 2 * GIB, false, 8)).unwrap();
     catalog.change(|draft| draft.rename_volume("v1", "db")).unwrap();
     assert_eq!(catalog.state().snapshot("db.before").unwrap().bytes, GIB);
@@ -59,8 +59,8 @@ fn a_snapshot_keeps_what_the_volume_held() {
 }
 
 #[test]
-fn several_volumes_are_taken_at_once_and_numbered_alike() {
-    let (service, catalog) = furnished();
+fn group_snapshot_is_atomic_with_one_suffix() {
+    let (service, catalog) = sample_catalog();
     let version = catalog.version();
     assert_eq!(take(&catalog, &["v1", "v2"], None, 7), ["v1.1", "v2.1"]);
     assert_eq!(catalog.version(), version + 1, "one change, hence one instant");
@@ -74,8 +74,8 @@ fn several_volumes_are_taken_at_once_and_numbered_alike() {
 }
 
 #[test]
-fn suffixes_are_names_of_their_own() {
-    let (_, catalog) = furnished();
+fn snapshot_suffixes_are_checked_and_unique() {
+    let (_, catalog) = sample_catalog();
     take(&catalog, &["v1"], Some("daily"), 1);
     for bad in ["", "7", "a.b", "-a", "a b"] {
         assert!(refused(&catalog, |d| d.create_snapshots(&["v1"], Some(bad), 1)).starts_with("Invalid name"), "{bad}");
@@ -91,8 +91,8 @@ fn suffixes_are_names_of_their_own() {
 }
 
 #[test]
-fn a_copy_is_a_volume_of_its_own() {
-    let (service, catalog) = furnished();
+fn copy_is_independent_of_its_source() {
+    let (service, catalog) = sample_catalog();
     let v1 = id(&catalog, "v1");
     write(&service, v1, 1);
     take(&catalog, &["v1"], Some("s"), 1);
@@ -111,15 +111,15 @@ fn a_copy_is_a_volume_of_its_own() {
 }
 
 #[test]
-fn what_an_overwrite_destroys_can_be_had_back() {
-    let (service, catalog) = furnished();
+fn overwritten_content_can_be_recovered() {
+    let (service, catalog) = sample_catalog();
     let (v1, v2) = (id(&catalog, "v1"), id(&catalog, "v2"));
     write(&service, v1, 1);
     write(&service, v2, 2);
     take(&catalog, &["v2"], Some("s"), 1);
     let written = catalog.change(|d| d.copy_volume("v2.s", "v1", true, 9)).unwrap();
     assert_eq!((written.id, written.bytes, read(&service, v1)), (v1, 2 * GIB, 2));
-    // The host that sees it goes on seeing it, in its new size.
+    // The connected host sees the new content and size.
     assert_eq!(catalog.lun_map(ESX1).unwrap().get(1).unwrap().blocks, 2 * GIB / 512);
     let undo = catalog.state().snapshot("v1.undo-1").unwrap().clone();
     assert_eq!((undo.destroyed_ms, undo.bytes, read(&service, undo.id)), (Some(9), GIB, 1));
@@ -127,14 +127,14 @@ fn what_an_overwrite_destroys_can_be_had_back() {
     catalog.change(|d| d.recover_snapshot("v1.undo-1")).unwrap();
     catalog.change(|d| d.copy_volume("v1.undo-1", "v1", true, 10)).unwrap();
     assert_eq!((read(&service, v1), catalog.state().volume("v1").unwrap().bytes), (1, GIB));
-    // So can what a truncation cuts off.
+    // Truncated data can be recovered in the same way.
     catalog.change(|d| d.resize_volume("v1", GIB / 2, true, 11)).unwrap();
     assert_eq!(catalog.state().snapshot("v1.undo-3").unwrap().bytes, GIB);
 }
 
 #[test]
-fn a_snapshot_is_shown_for_reading() {
-    let (_, catalog) = furnished();
+fn connected_snapshot_is_read_only() {
+    let (_, catalog) = sample_catalog();
     take(&catalog, &["v1"], Some("s"), 1);
     assert_eq!(catalog.change(|d| d.connect("h1", "v1.S", Some(9))).unwrap().lun, 9);
     let map = catalog.lun_map(ESX1).unwrap();
@@ -155,8 +155,8 @@ fn a_snapshot_is_shown_for_reading() {
 }
 
 #[test]
-fn snapshots_go_and_come_back_with_their_volume() {
-    let (service, catalog) = furnished();
+fn snapshots_follow_destroy_and_recover_of_volume() {
+    let (service, catalog) = sample_catalog();
     take(&catalog, &["v2"], Some("a"), 1);
     take(&catalog, &["v2"], Some("b"), 1);
     let (a, b) = (id(&catalog, "v2.a"), id(&catalog, "v2.b"));
@@ -179,8 +179,8 @@ fn snapshots_go_and_come_back_with_their_volume() {
 }
 
 #[test]
-fn what_is_due_is_eradicated_and_nothing_else() {
-    let (service, catalog) = furnished();
+fn only_due_objects_are_eradicated() {
+    let (service, catalog) = sample_catalog();
     let delay = 60_000;
     let edit = ArrayEdit { eradication_delay_ms: Some(delay), ..ArrayEdit::default() };
     catalog.change(|d| d.edit_array_settings(&edit)).unwrap();
@@ -189,7 +189,7 @@ fn what_is_due_is_eradicated_and_nothing_else() {
     catalog.change(|d| d.destroy_snapshot("v1.a", 100)).unwrap();
     catalog.change(|d| d.destroy_snapshot("v1.b", 200)).unwrap();
     catalog.change(|d| d.destroy_volume("v2", 300)).unwrap();
-    // After a restart too.
+    // This also holds after a restart.
     let catalog = open(&service).unwrap();
     assert_eq!(catalog.state().next_eradication_ms(), Some(100 + delay));
     assert_eq!(catalog.eradicate_due(99 + delay).unwrap(), Vec::<String>::new());
@@ -200,8 +200,8 @@ fn what_is_due_is_eradicated_and_nothing_else() {
 }
 
 #[test]
-fn a_volume_of_many_snapshots_is_eradicated_in_parts() {
-    let (_, catalog) = furnished();
+fn volume_with_many_snapshots_is_eradicated_in_parts() {
+    let (_, catalog) = sample_catalog();
     catalog.change(|d| (0..1000).try_for_each(|_| d.create_snapshots(&["v2"], None, 0).map(|_| ()))).unwrap();
     catalog.change(|d| d.destroy_volume("v2", 0)).unwrap();
     let version = catalog.version();
@@ -214,8 +214,8 @@ fn a_volume_of_many_snapshots_is_eradicated_in_parts() {
 }
 
 #[test]
-fn limits_and_thresholds_are_kept_within_bounds() {
-    let (_, catalog) = furnished();
+fn limits_and_thresholds_are_range_checked() {
+    let (_, catalog) = sample_catalog();
     let set = |edit: VolumeEdit| catalog.change(|d| d.edit_volume("v1", &edit)).map(|volume| volume.qos);
     let none = VolumeEdit::default();
     set(VolumeEdit { bandwidth_limit: Some(Some(1 << 30)), iops_limit: Some(Some(100)), ..none }).unwrap();

@@ -1,4 +1,4 @@
-//! What is stored, and what comes back.
+//! Tests of the stored form and of reading it back.
 
 use super::*;
 use crate::record::stored_reservations;
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use types::VolumeId;
 
 #[test]
-fn a_volume_and_its_record_are_made_together() {
+fn volume_and_record_are_created_atomically() {
     let (service, catalog) = new();
     let volume = catalog.change(|draft| draft.create_volume("v", GIB, 7)).unwrap();
     assert_eq!(service.volume_space(volume.id).unwrap().provisioned, GIB);
     assert!(service.get(format!("volume/{:016x}", volume.id.0).as_bytes()).is_some());
 }
 
-/// The form on the drive: what is stored today must be read for ever.
+/// The stored form is permanent: future versions must read these records.
 #[test]
-fn every_record_has_its_golden_form() {
+fn stored_records_match_golden_form() {
     let (service, catalog) = new();
     let chap = Chap { host: Some(("esx".into(), Secret::new("twelve bytes"))), target: None };
     let edit = HostEdit { chap: Some(chap), personality: Some(Some("esxi".into())), ..iqns(&[ESX1]) };
@@ -34,7 +34,7 @@ fn every_record_has_its_golden_form() {
         })
         .unwrap();
     assert_eq!(stored(&service), golden_of_the_first_version());
-    // What came later is stored only where it is used.
+    // Fields added later are stored only if they are used.
     catalog
         .change(|draft| {
             draft.create_snapshots(&["v"], Some("daily"), 11)?;
@@ -104,8 +104,8 @@ fn golden_of_the_first_version() -> [&'static str; 6] {
 }
 
 #[test]
-fn what_was_stored_comes_back() {
-    let (service, catalog) = furnished();
+fn stored_state_survives_restart() {
+    let (service, catalog) = sample_catalog();
     catalog
         .change(|draft| {
             draft.create_snapshots(&["v1", "v2"], None, 76)?;
@@ -122,7 +122,7 @@ fn what_was_stored_comes_back() {
 }
 
 #[test]
-fn a_second_start_keeps_the_identity() {
+fn restart_keeps_the_array_identity() {
     let (service, catalog) = new();
     let other = ArrayInit { name: "other".into(), identity: [7; 16], now_ms: 9 };
     let again = Catalog::open(service, &other).unwrap();
@@ -130,7 +130,7 @@ fn a_second_start_keeps_the_identity() {
 }
 
 #[test]
-fn what_cannot_be_stored_has_not_happened() {
+fn failed_store_leaves_state_unchanged() {
     let engine = Arc::new(Failing::default());
     let service: Arc<dyn Service> = engine.clone();
     let catalog = open(&service).unwrap();
@@ -144,9 +144,9 @@ fn what_cannot_be_stored_has_not_happened() {
 }
 
 #[test]
-fn records_that_cannot_be_read_stop_the_start() {
+fn unreadable_records_refuse_start() {
     let put = |key: &str, value: &str| {
-        let (service, _) = furnished();
+        let (service, _) = sample_catalog();
         let change = engine::Change::Put { key: key.into(), value: value.into() };
         engine::call(&*service, Op::Change(vec![change])).unwrap();
         open(&service).err().map(|error| error.to_string()).unwrap_or_default()
@@ -160,26 +160,28 @@ fn records_that_cannot_be_read_stop_the_start() {
         r#""created_ms":1,"destroyed_ms":null}}"#
     );
     assert!(put("snapshot/0000000000000009", orphan).contains("its volume is missing"));
-    assert!(put("connection/0000000000000001/0000000000000002", connection).contains("it says that it is connection/"));
+    assert!(
+        put("connection/0000000000000001/0000000000000002", connection).contains("it contains the key connection/")
+    );
 }
 
 #[test]
-fn watchers_hear_of_each_change_once() {
-    let (_, catalog) = furnished();
+fn watchers_are_called_once_per_change() {
+    let (_, catalog) = sample_catalog();
     let heard: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = heard.clone();
     catalog.subscribe(Arc::new(move |version| log.lock().push(version)));
     let from = catalog.version();
     catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
     assert!(catalog.change(|draft| draft.delete_host("h1")).is_err());
-    // A change that changes nothing is none.
+    // A change without effect does not count.
     catalog.change(|draft| draft.resize_volume("v1", 4 * GIB, false, 0)).unwrap();
     catalog.change(|draft| draft.disconnect("h1", "v1")).unwrap();
     assert_eq!(*heard.lock(), [from + 1, from + 2]);
 }
 
 #[test]
-fn reservations_go_with_the_volume_or_snapshot_that_they_are_of() {
+fn eradication_removes_reservations() {
     let (service, catalog) = new();
     let reserve = |volume: VolumeId| {
         let put = Change::Put { key: reservations_key(volume), value: b"registrations".to_vec() };
@@ -197,7 +199,7 @@ fn reservations_go_with_the_volume_or_snapshot_that_they_are_of() {
     assert_eq!(stored_reservations(&*service).len(), 3, "what is destroyed can be recovered");
     catalog.change(|draft| draft.eradicate_volume("v1").map(|_| ())).unwrap();
     assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
-    // One that was stored while its volume went is found at the next start.
+    // A reservation stored during the eradication is removed at the next start.
     reserve(ids[0]);
     drop(catalog);
     open(&service).unwrap();

@@ -144,7 +144,7 @@ fn refused_requests_have_hints() {
         ),
         (
             "volume resize vm1 --size 512M",
-            "error: vm1: Volume would be truncated and lose the data behind its new end; say truncate to do it.\n\
+            "error: vm1: Resize would truncate the volume; pass --truncate (truncate=true) to allow it.\n\
              hint: run `ibid volume resize NAME --size SIZE --truncate` to discard the data\n",
         ),
         (

@@ -124,7 +124,7 @@ fn settings_commands() {
         ("volume set v --iops many", "error: 'many' is not a whole number\nhint: write 100 to 100000000, or none\n"),
         (
             "volume set v --iops 99",
-            "error: Invalid setting: an IOPS limit is 100 to 100 million.\nhint: choose a value in this range; --help shows the ranges\n",
+            "error: Invalid setting: IOPS limit must be 100 to 100 million.\nhint: choose a value in this range; --help shows the ranges\n",
         ),
         (
             "array set",
@@ -136,7 +136,7 @@ fn settings_commands() {
         ),
         (
             "array set --eradication-delay 31d",
-            "error: Invalid setting: the eradication delay is one second to 30 days.\n\
+            "error: Invalid setting: eradication delay must be 1 second to 30 days.\n\
              hint: choose a value in this range; --help shows the ranges\n",
         ),
         (
