@@ -43,14 +43,14 @@ pub(crate) struct ClientOptions {
     /// Skip TLS certificate verification (vulnerable to interception)
     #[arg(long, global = true)]
     pub(crate) insecure: bool,
-    /// Print JSON instead of text
-    #[arg(long, global = true, help_heading = "Options")]
-    pub(crate) json: bool,
 }
 
 /// A group of commands that call the REST API.
 #[derive(Debug, Args)]
 pub(crate) struct Admin<C: Subcommand> {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) client: ClientOptions,
     #[command(subcommand)]
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Array(Admin<ArrayCommand>),
     /// Verify all stored data against its checksums
     Scrub(Admin<ScrubCommand>),
-    /// List alerts: space that runs out, damaged data
+    /// List alerts, such as low space or damaged data
     Alert(Admin<AlertCommand>),
     /// Show the admin's API token, or replace it
     Token(TokenArgs),
@@ -447,9 +447,12 @@ pub(crate) enum AlertCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    #[command(flatten)]
-    pub(crate) client: ClientOptions,
     /// Create a new token; the old token and its sessions end
     #[arg(long)]
     pub(crate) new: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientOptions,
 }

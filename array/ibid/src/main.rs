@@ -32,7 +32,10 @@ fn main() -> ExitCode {
         Command::Scrub(group) => run(data, group, admin::scrub),
         Command::Alert(group) => run(data, group, admin::alert),
         Command::Fsck(args) => return fsck::run(data, &args),
-        Command::Token(args) => admin::token(&Access { data, options: args.client }, args.new),
+        Command::Token(args) => {
+            let access = Access { data, options: args.client };
+            admin::token(&access, args.json, args.new)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -46,7 +49,7 @@ fn main() -> ExitCode {
 fn run<C: Subcommand>(
     data: Option<PathBuf>,
     group: Admin<C>,
-    action: fn(&Access, C) -> Result<(), Problem>,
+    action: fn(&Access, bool, C) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
-    action(&Access { data, options: group.client }, group.command)
+    action(&Access { data, options: group.client }, group.json, group.command)
 }

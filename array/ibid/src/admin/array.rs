@@ -10,8 +10,7 @@ use platform::files;
 use types::format_capacity;
 
 /// Runs an `ibid array` command.
-pub(crate) fn array(access: &Access, command: ArrayCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Result<(), Problem> {
     // Sizes and times are parsed before the array is called.
     let patch = match command {
         ArrayCommand::Show => return show(&access::client(access)?, as_json),
@@ -99,8 +98,7 @@ fn space_of(array: &ArraySpace) -> String {
 }
 
 /// Runs `ibid token`.
-pub(crate) fn token(access: &Access, is_new: bool) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn token(access: &Access, as_json: bool, is_new: bool) -> Result<(), Problem> {
     let token = if is_new { renew(access)? } else { current(access)? };
     either(as_json, &serde_json::json!({"token": token}), || format!("{token}\n"))
 }

@@ -8,8 +8,7 @@ use api::{Alert, Scrub, ScrubPost};
 use types::format_capacity;
 
 /// Runs an `ibid scrub` command.
-pub(crate) fn scrub(access: &Access, command: ScrubCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn scrub(access: &Access, as_json: bool, command: ScrubCommand) -> Result<(), Problem> {
     // The pace is parsed before the array is called.
     let post = match command {
         ScrubCommand::Start { pace } => {
@@ -42,8 +41,7 @@ fn progress(scrub: &Scrub) -> String {
 }
 
 /// Runs an `ibid alert` command.
-pub(crate) fn alert(access: &Access, command: AlertCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn alert(access: &Access, as_json: bool, command: AlertCommand) -> Result<(), Problem> {
     let AlertCommand::List { all } = command;
     let alerts = access::client(access)?.alerts(if all { None } else { Some("state='open'") })?;
     let row = |alert: &Alert| {

@@ -14,8 +14,7 @@ use std::path::Path;
 const MAX_SECRET_BYTES: u64 = 4096;
 
 /// Runs an `ibid host` command.
-pub(crate) fn host(access: &Access, command: HostCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Result<(), Problem> {
     let client = access::client(access)?;
     match command {
         HostCommand::Create { name, iqn, personality, chap } => {

@@ -10,8 +10,7 @@ use client::Listing;
 use types::format_capacity;
 
 /// Runs an `ibid snap` command.
-pub(crate) fn snap(access: &Access, command: SnapCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn snap(access: &Access, as_json: bool, command: SnapCommand) -> Result<(), Problem> {
     let client = access::client(access)?;
     let change = |names: &[String], patch: VolumeSnapshotPatch| -> Result<(), Problem> {
         show(as_json, &client.change_snapshots(names, &patch)?)

@@ -14,8 +14,7 @@ const NO_BANDWIDTH_LIMIT: u64 = 512 << 30;
 const NO_IOPS_LIMIT: u64 = 100_000_000;
 
 /// Runs an `ibid volume` command.
-pub(crate) fn volume(access: &Access, command: VolumeCommand) -> Result<(), Problem> {
-    let as_json = access.options.json;
+pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> Result<(), Problem> {
     // Sizes and settings are parsed before the array is called.
     let size = match &command {
         VolumeCommand::Create { size, .. } | VolumeCommand::Resize { size, .. } => Some(parse_size(size)?),
