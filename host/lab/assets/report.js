@@ -1,4 +1,4 @@
-// Draws the plots of the report with uPlot. The text is in the page already; without this script only the curves are missing.
+// Draws the plots of the report with uPlot. Without this script only the plots are missing.
 "use strict";
 (() => {
   const report = JSON.parse(document.getElementById("report").textContent);
@@ -6,7 +6,7 @@
   const colour = role => css(role === "without" ? "--without" : role === "with" ? "--with" : `--n${2 + ((role.nth ?? 2) - 2 + 6) % 6}`);
   const font = (size, weight = 400) => `${weight} ${size}px ${css("--sans")}`;
 
-  // Numbers as the text of the report has them: three digits that count, thousands apart.
+  // Formats numbers like the text of the report: three significant digits, grouped thousands.
   const group = text => text.replace(/^(-?)(\d{5,})/, (_, sign, digits) => sign + digits.replace(/\B(?=(\d{3})+$)/g, "\u202f"));
   const number = v => {
     const a = Math.abs(v), digits = a >= 99.95 || v === 0 ? 0 : a >= 9.995 ? 1 : a >= 0.0995 ? 2 : 3;
@@ -25,10 +25,10 @@
     count: () => number(v), times: () => `${number(v)}×`, percent: () => `${number(v)} %`,
   }[unit]();
 
-  // On an axis there is little room, and round numbers: minutes are not told with their seconds.
+  // Axis labels are short and round, so minutes have no seconds.
   const tick = (v, unit) => unit === "seconds" && Math.abs(v) >= 120 ? `${number(v / 60)} min` : show(v, unit);
 
-  // Every series on one x: the union of all, and nothing where a series has no point.
+  // Aligns all series to the union of their x values; missing points are null.
   function align(series, shift) {
     const xs = [...new Set(series.flatMap((s, i) => s.points.map(p => shift(p.x, i))))].sort((a, b) => a - b);
     const at = new Map(xs.map((x, i) => [x, i]));
@@ -77,7 +77,7 @@
     ctx.restore();
   }
 
-  // Behind the curves the stretches themselves, in front of them their names.
+  // Draws the bands below the curves (named = false) and their names above them (named = true).
   function bands(u, plot, named) {
     const { ctx, bbox } = u, ratio = devicePixelRatio;
     ctx.save();
@@ -107,7 +107,7 @@
     const { xs, columns } = data, isBars = plot.shape === "bars";
     const small = box.closest(".published") != null;
     const height = isBars ? (small ? 190 : 250) : small ? 200 : 280;
-    // The spread is drawn whole: a scale that knows only medians would cut it.
+    // The scale includes the whiskers, because a scale of the medians only would cut them off.
     const highest = Math.max(0, ...columns.flatMap(c => c.ends.filter(Boolean).map(e => e[1])), ...columns.flatMap(c => c.y.filter(v => v != null)));
     const y = scaleY(plot);
     if (y.range) { const range = y.range; y.range = (u, min) => range(u, min, highest); }
@@ -160,7 +160,7 @@
     root.theme = now === "dark" ? "light" : "dark";
     all();
   });
-  // Paper is white, whatever the screen is.
+  // Printing always uses the light theme.
   let before;
   addEventListener("beforeprint", () => { before = root.theme; root.theme = "light"; all(); });
   addEventListener("afterprint", () => { if (before) root.theme = before; else delete root.theme; all(); });

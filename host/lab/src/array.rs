@@ -42,21 +42,21 @@ impl OwnArray {
         // A Ctrl-C on the terminal is for the lab, which stops the array itself.
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let failed = |said: String| LabError::Array { what: format!("{} serve", program.display()), output: said };
+        let failed = |output: String| LabError::Array { what: format!("{} serve", program.display()), output };
         let mut process = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let stdout = process.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
+        let stdout = process.stdout.take().ok_or_else(|| failed("no standard output".to_owned()))?;
         let mut lines = BufReader::new(stdout).lines();
         match tokio::time::timeout(START, ready(&mut lines)).await {
             Ok(Ok(())) => {}
-            Ok(Err(said)) => return Err(failed(said)),
-            Err(_) => return Err(failed(format!("it is not ready after {} s", START.as_secs()))),
+            Ok(Err(output)) => return Err(failed(output)),
+            Err(_) => return Err(failed(format!("not ready after {} s", START.as_secs()))),
         }
         // Nobody reads what it says from now on; a full pipe must not stop it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let endpoints = files::read_text(&directory.path().join("endpoints.json"), ENDPOINTS_BYTES)?;
         let portals = portals(&endpoints.unwrap_or_default());
         if portals.is_empty() {
-            return Err(failed("it names no portal in endpoints.json".to_owned()));
+            return Err(failed("no portal in endpoints.json".to_owned()));
         }
         Ok(Self { program: program.to_owned(), _process: process, directory, portals })
     }
@@ -75,7 +75,7 @@ impl OwnArray {
 
     async fn admin(&self, words: &[&str]) -> Result<(), LabError> {
         let data = [OsStr::new("--data"), self.directory.path().as_os_str(), OsStr::new("--json")];
-        let failed = |said: String| LabError::Array { what: format!("ibid {}", words.join(" ")), output: said };
+        let failed = |output: String| LabError::Array { what: format!("ibid {}", words.join(" ")), output };
         let command = Command::new(&self.program).args(words).args(data).stdin(Stdio::null()).output();
         let output = command.await.map_err(|error| failed(error.to_string()))?;
         if output.status.success() {
@@ -87,17 +87,17 @@ impl OwnArray {
 
 /// Reads until the array says that it serves; what it said instead when it ends before that.
 async fn ready(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<(), String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut last_lines: Vec<String> = Vec::new();
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
         if line == "ready" {
             return Ok(());
         }
-        said.push(line);
-        if said.len() > LINES {
-            said.remove(0);
+        last_lines.push(line);
+        if last_lines.len() > LINES {
+            last_lines.remove(0);
         }
     }
-    Err(format!("it ended before it was ready\n{}", said.join("\n")))
+    Err(format!("exited before it was ready\n{}", last_lines.join("\n")))
 }
 
 /// The portals of `endpoints.json`.
@@ -114,10 +114,10 @@ pub fn find_program(named: Option<&Path>) -> Result<PathBuf, LabError> {
     if files::exists(&path)? {
         return Ok(path);
     }
-    let message = format!("there is no program {} to start an array with", path.display());
+    let message = format!("program {} not found", path.display());
     Err(LabError::usage(
         message,
-        "name it with --ibid PATH, build it with `make build`, or measure another array with --target URL",
+        "set its path with --ibid PATH, build it with `make build`, or measure another array with --target URL",
     ))
 }
 

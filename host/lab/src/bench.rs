@@ -34,7 +34,7 @@ impl FromStr for LabScale {
         match text {
             "small" => Ok(Self::Small),
             "paper" => Ok(Self::Paper),
-            _ => Err(format!("'{text}' is no scale: there are small and paper")),
+            _ => Err(format!("'{text}' is not a scale; use small or paper")),
         }
     }
 }
@@ -133,6 +133,6 @@ mod tests {
         for scale in [LabScale::Small, LabScale::Paper] {
             assert_eq!(scale.to_string().parse(), Ok(scale));
         }
-        assert!("large".parse::<LabScale>().unwrap_err().contains("small and paper"));
+        assert!("large".parse::<LabScale>().unwrap_err().contains("small or paper"));
     }
 }

@@ -47,7 +47,10 @@ pub async fn run(
 ) -> Result<LabReport, LabError> {
     let unknown = |name: String| {
         let names: Vec<&str> = experiments::ALL.iter().map(|e| e.name).collect();
-        LabError::usage(format!("there is no experiment '{name}'"), format!("there are: {}, and all", names.join(", ")))
+        LabError::usage(
+            format!("experiment '{name}' does not exist"),
+            format!("use one or more of: {}, all", names.join(", ")),
+        )
     };
     let experiments = experiments::select(&plan.names).map_err(unknown)?;
     let (begun, since) = (clock::unix_millis(), clock::now());
@@ -102,14 +105,9 @@ async fn check_disks_are_reusable(site: &LabTarget) -> Result<(), LabError> {
         let ours = store::is_reusable(disk.clone()).await;
         disk.close().await;
         if !ours? {
-            let message = format!(
-                "LUN {} of {} is not empty, and the lab did not make what it holds",
-                site.disks[at].lun, site.subject.target
-            );
-            return Err(LabError::usage(
-                message,
-                "the lab overwrites the first two disks that it finds; --erase says that it may",
-            ));
+            let message =
+                format!("LUN {} of {} holds data that the lab did not write", site.disks[at].lun, site.subject.target);
+            return Err(LabError::usage(message, "use --erase to let the lab overwrite the first two disks"));
         }
     }
     Ok(())
@@ -140,13 +138,13 @@ async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> Experiment
 
 /// One experiment on one line of the terminal.
 pub fn line(outcome: &ExperimentOutcome) -> String {
-    let said = match (&outcome.ending, outcome.findings.figures.first()) {
+    let result = match (&outcome.ending, outcome.findings.figures.first()) {
         (Ending::Failed(reason), _) => format!("failed: {reason}"),
         (Ending::NotPossible(reason), _) => format!("not possible: {reason}"),
         (Ending::Done, Some(figure)) => describe_figure(figure),
         (Ending::Done, None) => "done".to_owned(),
     };
-    format!("{:>4} {:32} {:>9}  {said}", outcome.id, outcome.title, display::seconds(outcome.secs))
+    format!("{:>4} {:32} {:>9}  {result}", outcome.id, outcome.title, display::seconds(outcome.secs))
 }
 
 /// A figure in words.
@@ -154,7 +152,7 @@ fn describe_figure(figure: &Figure) -> String {
     let number = |value: f64| display::with_unit(value, figure.unit);
     let mut text = format!("{} {}", figure.measured.map_or_else(|| "–".to_owned(), number), figure.name);
     if let Some(published) = figure.published {
-        text += &format!(" (documents: {})", number(published));
+        text += &format!(" (published: {})", number(published));
     }
     match figure.is_met() {
         Some(true) => text += ", goal met",
@@ -174,8 +172,8 @@ mod tests {
         let lines: Vec<String> = report().outcomes.iter().map(line).collect();
         assert_eq!(
             lines[1],
-            "  L2 Deploy from template                  42 s  41× faster with XCOPY (documents: 17.1×), goal met"
+            "  L2 Deploy from template                  42 s  41× faster with XCOPY (published: 17.1×), goal met"
         );
-        assert!(lines[6].ends_with("not possible: it needs a second disk"), "{}", lines[6]);
+        assert!(lines[6].ends_with("not possible: needs a second disk"), "{}", lines[6]);
     }
 }

@@ -47,11 +47,11 @@ impl LabTarget {
             urls.push((url, names_lun(text)));
         }
         let Some((first, _)) = urls.first().cloned() else {
-            return Err(LabError::usage("no target is given", "name one with --target iscsi://host:port/iqn"));
+            return Err(LabError::usage("no target given", "use --target iscsi://host:port/iqn"));
         };
         if let Some((other, _)) = urls.iter().find(|(url, _)| url.target != first.target) {
-            let message = format!("{} and {} are two targets", first.target, other.target);
-            return Err(LabError::usage(message, "the lab measures one target at a time"));
+            let message = format!("{} and {} are different targets", first.target, other.target);
+            return Err(LabError::usage(message, "use URLs of one target"));
         }
         let mut session = Session::connect(&InitiatorConfig::new(&initiator("survey"), &first)).await?;
         let named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
@@ -70,8 +70,8 @@ impl LabTarget {
             disks.push(TargetDisk { lun, bytes: unit.blocks.saturating_mul(u64::from(unit.block_bytes)) });
         }
         if disks.is_empty() {
-            let message = format!("{} shows no disk to {}", first.target, initiator("survey"));
-            return Err(LabError::usage(message, "connect volumes to this initiator, or to any (--iqn '*')"));
+            let message = format!("target {} has no disk for initiator {}", first.target, initiator("survey"));
+            return Err(LabError::usage(message, "connect volumes to this initiator or to all (--iqn '*')"));
         }
         let mut ports: Vec<Url> = Vec::new();
         for (url, _) in urls {
@@ -102,8 +102,7 @@ impl LabTarget {
 
     /// The `at`th disk; an experiment that needs more than there are is not possible.
     pub fn disk(&self, at: usize) -> Result<&TargetDisk, LabError> {
-        let short =
-            || LabError::NotPossible(format!("it needs {} disks, and the target shows {}", at + 1, self.disks.len()));
+        let short = || LabError::NotPossible(format!("needs {} disks, target has {}", at + 1, self.disks.len()));
         self.disks.get(at).ok_or_else(short)
     }
 }
@@ -170,8 +169,8 @@ fn names_lun(text: &str) -> bool {
 async fn discovered(url: Url) -> Result<Url, LabError> {
     let records = Session::discover(&InitiatorConfig::new(&initiator("survey"), &url)).await?;
     let Some(record) = records.into_iter().next() else {
-        let message = format!("{} tells of no target", url.portal);
-        return Err(LabError::usage(message, "name the target: iscsi://host:port/iqn"));
+        let message = format!("portal {} reports no target", url.portal);
+        return Err(LabError::usage(message, "use a URL with the target name: iscsi://host:port/iqn"));
     };
     Ok(Url { target: record.name, ..url })
 }

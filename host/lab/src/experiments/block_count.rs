@@ -31,24 +31,23 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
             "free space of {}",
             fitting.iter().map(|size| display::bytes(*size)).collect::<Vec<_>>().join(", ")
         ),
-        expected:
-            "Long at 200 blocks, less the more blocks there are in an iteration, and flat from 40 000 to 60 000 on."
-                .into(),
+        expected: "Slow at 200 blocks, faster with more blocks per iteration, and flat from 40 000 to 60 000 blocks."
+            .into(),
         ..ExperimentFindings::default()
     };
     if fitting.len() < sizes.len() {
-        findings.notes.push(ReportNote::LeftOut("the disk has no room for the larger sizes of this scale.".into()));
+        findings.notes.push(ReportNote::LeftOut("the disk is too small for the larger sizes of this scale.".into()));
     }
     let mut last = None;
     for size in &fitting {
-        bench.step(format!("a datastore of {}", display::bytes(*size)));
+        bench.step(format!("creating a datastore of {}", display::bytes(*size)));
         let store = LabDatastore::format(bench, 0, "esx01", Some(*size)).await?;
         for repetition in 0..bench.repetitions {
             for count in counts {
                 bench.step(format!("{}, {count} blocks, run {}", display::bytes(*size), repetition + 1));
                 let returned = store.unmap(*count).await?;
                 if !returned.supported {
-                    let text = "the target does not know UNMAP: nothing can be given back, and no time be measured.";
+                    let text = "the target does not support UNMAP, so there is nothing to measure.";
                     findings.notes.push(ReportNote::Unsupported(text.into()));
                     return Ok(findings);
                 }
@@ -87,7 +86,7 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
             points: counts.iter().filter_map(point).collect(),
         }
     };
-    let flat = Band { from: FLAT.0 as f64, to: FLAT.1 as f64, name: "documents: no more gain".to_owned() };
+    let flat = Band { from: FLAT.0 as f64, to: FLAT.1 as f64, name: "published: no further gain".to_owned() };
     let curve = |title: &str, log: bool| {
         let y = if log {
             Axis::log("duration", MeasureUnit::Seconds)
@@ -97,14 +96,14 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
         Plot {
             title: title.to_owned(),
             shape: Shape::Lines,
-            x: Axis::log("blocks in an iteration", MeasureUnit::Count),
+            x: Axis::log("blocks per iteration", MeasureUnit::Count),
             y,
             places: Vec::new(),
             series: sizes.iter().enumerate().map(series).collect(),
             bands: vec![flat.clone()],
         }
     };
-    let plots = vec![curve("How long UNMAP takes", false), curve("The same, both scales logarithmic", true)];
+    let plots = vec![curve("Duration of UNMAP", false), curve("Duration of UNMAP, logarithmic scales", true)];
     let figures: Vec<Figure> = sizes.iter().flat_map(|size| shape(samples, *size)).collect();
     let seen = sizes.iter().filter_map(|size| {
         let at = |count: u64| samples.median(key(&case(*size), &count.to_string(), "time")).map(display::seconds);
@@ -151,25 +150,25 @@ fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], las
     let flat = shape(samples, *size)[1].measured;
     findings.add_reason(per_iteration.zip(least).map(|(each, least)| {
         format!(
-            "On the largest, an iteration costs {} whatever it gives back (the datastore takes the blocks into a file, sends UNMAP, and \
-             gives them free again), and the shortest run took {}: with few blocks in each, the iterations are the time.",
+            "At the largest size, an iteration costs {} regardless of its block count (the datastore allocates the blocks to a file, \
+             sends UNMAP, and frees them), and the shortest run took {}. With few blocks per iteration, this cost dominates.",
             display::seconds(each.max(0.0)),
             display::seconds(least)
         )
     }));
     findings.add_reason(flat.map(|flat| {
         if (0.8..1.6).contains(&flat) {
-            "From 60 000 blocks on, what is left is the same work for the same space, and the curve is flat, as in the documents.".to_owned()
+            "From 60 000 blocks on, only the work per block remains, and the curve is flat, as published.".to_owned()
         } else if flat >= 1.6 {
-            format!("It still falls beyond 60 000 blocks, by {}: here the iterations cost more beside the rest.", display::with_unit(flat, MeasureUnit::Times))
+            format!("The curve still falls beyond 60 000 blocks, by {}, because iterations cost relatively more here.", display::with_unit(flat, MeasureUnit::Times))
         } else {
-            "Beyond 60 000 blocks it rises again: the spread of the runs (the machine’s load is below) is larger than what is left to gain.".to_owned()
+            "Beyond 60 000 blocks the curve rises again: the variation between runs (see the machine load below) exceeds the remaining gain.".to_owned()
         }
     }));
     findings.add_reason(last.map(|(count, returned)| {
         format!(
-            "At {} blocks an iteration the host sent {} UNMAP commands in {} iterations. The space held no data when it was given back, \
-             as the documents’ held only what was deduplicated.",
+            "At {} blocks per iteration the host sent {} UNMAP commands in {} iterations. The freed space held no data; in the \
+             published tests it held only deduplicated data.",
             display::number(count as f64),
             display::number(returned.commands as f64),
             display::number(returned.iterations as f64)

@@ -64,18 +64,18 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     );
     let mut findings = ExperimentFindings {
         setup: format!(
-            "{} machines on {} hosts power on again and again for {}; the workload has {DISKS} disks on the same datastore and asks for \
-             {} operations a second",
+            "{} machines on {} hosts power on repeatedly for {}; the workload has {DISKS} disks on the same datastore and a rate of \
+             {} operations per second",
             storm.machines,
             storm.hosts,
             display::seconds(storm.time.as_secs_f64()),
             display::number(DISKS as f64 * WORKLOAD.outstanding as f64 / WORKLOAD.pace.as_secs_f64())
         ),
-        expected: "With reservations the workload’s IOPS vary wildly; with ATS it hardly notices.".into(),
+        expected: "With reservations the workload’s IOPS vary strongly; with ATS they hardly change.".into(),
         ..ExperimentFindings::default()
     };
     bench.plan(1 + 2 * bench.repetitions as usize);
-    bench.step("a datastore, five disks and the machines");
+    bench.step("creating a datastore, five disks and the machines");
     prepare(bench, storm).await?;
     let mut last: [Option<StormResult>; 2] = [None, None];
     for repetition in 0..bench.repetitions {
@@ -256,13 +256,13 @@ fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult)
         figure_less = figure_less.goal(Goal::AtLeast(3.0));
     } else {
         findings.notes.push(ReportNote::Unsupported(
-            "ATS was asked for and the target does not know COMPARE AND WRITE: “on” shows the host’s reservations, as “off” does.".into(),
+            "the target does not support COMPARE AND WRITE, so “on” also shows the host’s reservations.".into(),
         ));
     }
     findings.figures = vec![
         figure_less,
-        figure("IOPS kept in the storm, ATS off", MeasureUnit::Percent, kept_off),
-        figure("IOPS kept in the storm, ATS on", MeasureUnit::Percent, kept_on),
+        figure("IOPS retained in the storm, ATS off", MeasureUnit::Percent, kept_off),
+        figure("IOPS retained in the storm, ATS on", MeasureUnit::Percent, kept_on),
     ];
     findings.plots = plots;
     findings.add_seen(wild.zip(calm).map(|(wild, calm)| {
@@ -274,16 +274,16 @@ fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult)
     }));
     findings.add_seen(kept_off.zip(kept_on).map(|(off, on)| {
         format!(
-            "Of what it did before, it keeps {} without ATS and {} with it.",
+            "The workload retains {} of its IOPS without ATS and {} with it.",
             display::with_unit(off, MeasureUnit::Percent),
             display::with_unit(on, MeasureUnit::Percent)
         )
     }));
     findings.add_reason(Some(reason(off, on, supported)));
-    findings
-        .add_reason((highest > 0.0).then(|| {
-            format!("Machines that came up in the storm: {} without ATS, {} with it.", off.booted, on.booted)
-        }));
+    findings.add_reason(
+        (highest > 0.0)
+            .then(|| format!("Boots completed in the storm: {} without ATS, {} with it.", off.booted, on.booted)),
+    );
 }
 
 /// Where the storm was, on the curve's time.
@@ -294,8 +294,8 @@ fn storm_band(result: &StormResult) -> Band {
 
 fn reason(off: &StormResult, on: &StormResult, supported: bool) -> String {
     let without = format!(
-        "Without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands met a reservation and had to be sent \
-         again.",
+        "Without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands conflicted with a reservation \
+         and were retried.",
         display::number((off.hosts.reservations + off.own.reservations) as f64),
         display::number(off.own.conflicts as f64)
     );
@@ -303,8 +303,8 @@ fn reason(off: &StormResult, on: &StormResult, supported: bool) -> String {
         return without;
     }
     format!(
-        "{without} With ATS they sent {} COMPARE AND WRITE of single sectors and {} reservations, and the workload met {} conflicts. What \
-         it loses then is its share of an array and a machine that also serve the storm.",
+        "{without} With ATS they sent {} COMPARE AND WRITE commands of single sectors and {} reservations, and the workload had {} \
+         conflicts. The remaining loss is due to the array and machine that it shares with the storm.",
         display::number((on.hosts.ats.done + on.hosts.ats.failed) as f64),
         display::number((on.hosts.reservations + on.own.reservations) as f64),
         display::number(on.own.conflicts as f64)

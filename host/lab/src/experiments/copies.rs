@@ -55,7 +55,7 @@ pub(super) struct CopyResult {
 
 /// Fresh datastores.
 pub(super) async fn format_datastores(bench: &LabBench) -> Result<CopyDatastores<'_>, LabError> {
-    bench.say("making datastores");
+    bench.say("creating datastores");
     let source = LabDatastore::format(bench, 0, "esx01", None).await?;
     let destination =
         if bench.target.disks.len() > 1 { Some(LabDatastore::format(bench, 1, "esx01", None).await?) } else { None };
@@ -137,13 +137,13 @@ impl CopyDatastores<'_> {
             let length = PIECE.min(what.data - offset);
             let found = copy.read_at(offset, length).await?;
             if found != self.pattern.data(offset, usize::try_from(length).unwrap_or(0)) {
-                return Err(LabError::Wrong(format!("the copy differs from its template at byte {offset}")));
+                return Err(LabError::Wrong(format!("copy differs from its template at byte {offset}")));
             }
         }
         if what.bytes > what.data {
             let found = copy.read_at(what.bytes - PIECE, PIECE).await?;
             if found.iter().any(|byte| *byte != 0) {
-                return Err(LabError::Wrong("the copy has data where its template has none".to_owned()));
+                return Err(LabError::Wrong("copy has data where its template has zeros".to_owned()));
             }
         }
         Ok(())
@@ -205,7 +205,7 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
     if let Some(reason) = on.refused {
         findings.notes.push(ReportNote::Unsupported(fallback(reason)));
         findings.add_reason(Some(format!(
-            "Both settings moved the data through the host ({} carried without, {} with), so there is nothing to gain.",
+            "Both settings moved the data through the host ({} without XCOPY, {} with), so there is no gain.",
             display::bytes(off.wire_bytes()),
             display::bytes(on.wire_bytes())
         )));
@@ -214,8 +214,8 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
     let xcopy = on.work.xcopy;
     if xcopy.commands > 0 {
         findings.add_reason(Some(format!(
-            "With XCOPY the host sent {} commands of {} on average, {} of them a second, and carried {} of data itself. The \
-             array edits references, so the time is that of the commands and of the datastore’s own bookkeeping.",
+            "With XCOPY the host sent {} commands of {} on average, {} per second, and moved {} of data itself. The \
+             array only copies references, so the time is spent on the commands and on the datastore’s metadata.",
             display::number(xcopy.commands as f64),
             display::bytes(xcopy.bytes / xcopy.commands),
             display::number(xcopy.commands as f64 / on.time.as_secs_f64().max(1e-9)),
@@ -224,25 +224,23 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
     }
     let rate = off.wire_bytes() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
     // The documents: 50 GB in "over two minutes".
-    let theirs = 50.0 * 1024.0 / 120.0;
+    let published_rate = 50.0 * 1024.0 / 120.0;
     findings.add_reason(Some(format!(
-        "Without it {} were read and written again, at {}. The documents’ host, over Fibre Channel, made at most {}: {}.",
+        "Without XCOPY the host read and wrote {}, at {}. The published host reached at most {} over Fibre Channel: {}.",
         display::bytes(off.wire_bytes() / 2),
         display::with_unit(rate, MeasureUnit::MibPerSecond),
-        display::with_unit(theirs, MeasureUnit::MibPerSecond),
-        if rate > theirs { "the loopback here is faster, which makes the gain smaller" } else { "it is slower here, which makes the gain larger" }
+        display::with_unit(published_rate, MeasureUnit::MibPerSecond),
+        if rate > published_rate { "the connection used here is faster, so the gain is smaller" } else { "the connection used here is slower, so the gain is larger" }
     )));
 }
 
 /// What is said where a target has no XCOPY.
 pub(super) fn fallback(reason: ByHost) -> String {
     let why = match reason {
-        ByHost::Unsupported => "the target does not know EXTENDED COPY".to_owned(),
-        ByHost::Refused => "the target turned EXTENDED COPY down".to_owned(),
-        ByHost::SwitchedOff => "EXTENDED COPY is switched off for the device".to_owned(),
-        ByHost::Forbidden(rule) => format!("a rule of the host forbids it: {rule}"),
+        ByHost::Unsupported => "the target does not support EXTENDED COPY".to_owned(),
+        ByHost::Refused => "the target rejected EXTENDED COPY".to_owned(),
+        ByHost::SwitchedOff => "EXTENDED COPY is disabled for the device".to_owned(),
+        ByHost::Forbidden(rule) => format!("a rule of the host excludes it: {rule}"),
     };
-    format!(
-        "XCOPY was asked for and not used: {why}. The host copied by READ and WRITE, which is what “on” shows here."
-    )
+    format!("XCOPY was not used: {why}. “On” shows a copy by READ and WRITE through the host.")
 }

@@ -14,7 +14,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let size = bench.scale.pick(2 * GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * bench.repetitions as usize);
-    bench.step(format!("a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));
+    bench.step(format!("creating a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));
     let template = TemplateSpec { bytes: size, data: size / 2, format: Format::ZeroedThick };
     let template = datastores.template("template", template).await?;
     let mut findings = ExperimentFindings {
@@ -24,8 +24,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
             display::bytes(size / 2),
             datastores.places()
         ),
-        expected: "More than two minutes become seven seconds: 17 times faster, and hardly any traffic from the host."
-            .into(),
+        expected: "Seven seconds instead of over two minutes: 17 times faster, with hardly any host traffic.".into(),
         ..ExperimentFindings::default()
     };
     let mut last = [None, None];
@@ -51,7 +50,7 @@ fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, 
     let cases = [String::new()];
     let shown = |title, measure, label, unit| PlotSpec { title, measure, label, unit };
     findings.plots = vec![
-        trial::bars(samples, shown("How long it took", "time", "duration", MeasureUnit::Seconds), &cases, &XCOPY),
+        trial::bars(samples, shown("Duration", "time", "duration", MeasureUnit::Seconds), &cases, &XCOPY),
         trial::bars(
             samples,
             shown("Throughput of the host", "throughput", "throughput", MeasureUnit::MibPerSecond),
@@ -60,7 +59,7 @@ fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, 
         ),
         trial::bars(
             samples,
-            shown("Commands of the host", "iops", "commands a second", MeasureUnit::PerSecond),
+            shown("Commands of the host", "iops", "commands per second", MeasureUnit::PerSecond),
             &cases,
             &XCOPY,
         ),

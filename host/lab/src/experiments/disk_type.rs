@@ -32,14 +32,14 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     bench.plan(3 + 2 * KINDS.len() * bench.repetitions as usize);
     let mut templates = Vec::new();
     for format in Format::ALL {
-        bench.step(format!("a template, {format}"));
+        bench.step(format!("creating a template, {format}"));
         let what = TemplateSpec { bytes: data, data, format };
         templates.push((format, datastores.template(&format!("template-{format}"), what).await?));
     }
     let mut findings = ExperimentFindings {
         setup: format!("{} of data in one disk, {}, transfers of 16 MB", display::bytes(data), datastores.places()),
-        expected: "With XCOPY all formats are fast but the thin disk of ESXi 5.x, whose copies are cut into pieces of 1 MB; on 6.0 \
-                   the difference is gone."
+        expected: "With XCOPY all formats are fast except thin disks on ESXi 5.x, which are copied in 1 MB commands. On 6.0 there \
+                   is no difference."
             .into(),
         ..ExperimentFindings::default()
     };
@@ -77,32 +77,27 @@ fn judge(findings: &mut ExperimentFindings, last: &[(&str, CopyResult, CopyResul
     findings.plots = vec![
         trial::bars(
             samples,
-            shown("How long a deployment took", "time", "duration", MeasureUnit::Seconds),
+            shown("Duration of a deployment", "time", "duration", MeasureUnit::Seconds),
             &cases,
             &XCOPY,
         ),
-        trial::bars(
-            samples,
-            shown("Commands that it took", "commands", "commands", MeasureUnit::Count),
-            &cases,
-            &XCOPY,
-        ),
+        trial::bars(samples, shown("Commands sent", "commands", "commands", MeasureUnit::Count), &cases, &XCOPY),
     ];
     let on = |kind: usize, measure| samples.median(key(KINDS[kind].name, "XCOPY on", measure));
     let over = |measure| Some(on(2, measure)? / on(1, measure)?);
     let gone = on(3, "time").zip(on(1, "time")).map(|(thin, thick)| thin / thick);
     let figures = vec![
-        figure("thin of ESXi 5.x over zeroedthick, time with XCOPY", MeasureUnit::Times, over("time")),
-        figure("the same, in commands", MeasureUnit::Times, over("commands")),
-        figure("thin of ESXi 6.0 over zeroedthick, time with XCOPY", MeasureUnit::Times, gone).published(1.0),
+        figure("thin (ESXi 5.x) over zeroedthick, time with XCOPY", MeasureUnit::Times, over("time")),
+        figure("thin (ESXi 5.x) over zeroedthick, commands", MeasureUnit::Times, over("commands")),
+        figure("thin (ESXi 6.0) over zeroedthick, time with XCOPY", MeasureUnit::Times, gone).published(1.0),
     ];
     let seen: Vec<String> =
         KINDS.iter().map(|kind| format!("{}: {}.", kind.name, trial::times(samples, kind.name, &XCOPY))).collect();
     let per_command = |kind: usize| Some(on(kind, "time")? / on(kind, "commands")?);
     let reason = per_command(2).zip(per_command(1)).zip(over("commands")).map(|((thin, thick), more)| {
         format!(
-            "The thin disk of 5.x took {} times the commands. A command took {} of the whole time there and {} for the thick disk: \
-             what a command costs besides the data that it describes decides how much the small pieces are felt.",
+            "The thin disk on ESXi 5.x took {} times as many commands, at {} per command instead of {} for the thick disk. \
+             The fixed cost per command determines the effect of the small commands.",
             display::number(more),
             display::seconds(thin),
             display::seconds(thick)

@@ -25,7 +25,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
         bench.scale.pick([GIB / 2, 16 * GIB, 48 * GIB], [20 * GIB, 100 * GIB, 100 * GIB]).map(|size| size.min(room));
     let mut together = [small, large];
     let sizes: Vec<u64> = bench.fitting(0, &sizes)?;
-    bench.say("making a datastore");
+    bench.say("creating a datastore");
     let store = LabDatastore::format(bench, 0, "esx01", None).await?;
     bench.plan(2 * (sizes.len() + 2) * bench.repetitions as usize);
     let mut findings = ExperimentFindings {
@@ -73,16 +73,20 @@ fn setup(together: [u64; 2], is_supported: bool) -> String {
     let [small, large] = together.map(display::bytes);
     let sizes = match is_supported {
         true => format!("of {large} with WRITE SAME, of {small} without"),
-        false => format!("of {small}, also where WRITE SAME is on, which the target refuses"),
+        false => format!("of {small} in both settings, because the target refuses WRITE SAME"),
     };
-    format!("one disk of each size; and four at once, of one host through its one queue for the device: {sizes}")
+    format!("one disk of each size; four at once from one host through one device queue: {sizes}")
 }
 
 fn judge(findings: &mut ExperimentFindings, sizes: &[u64], (off, on): (&ZeroResult, &ZeroResult)) {
     let samples = &findings.samples;
     let cases: Vec<String> = sizes.iter().map(|size| display::bytes(*size)).collect();
-    let shown =
-        PlotSpec { title: "How long one disk took", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
+    let shown = PlotSpec {
+        title: "Duration of creating one disk",
+        measure: "time",
+        label: "duration",
+        unit: MeasureUnit::Seconds,
+    };
     let single = trial::bars(samples, shown, &cases, &WRITE_SAME);
     let over = |setting: &str| trial::ratio(samples, key(FOUR, setting, "time"), key(ONE, setting, "time"));
     let (four_off, four_on) = (over("WRITE SAME off"), over("WRITE SAME on"));
@@ -94,7 +98,7 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], (off, on): (&ZeroResu
     if on.supported {
         at_once = at_once.goal(Goal::AtMost(1.6));
     }
-    let without = figure("four at once over one, without", MeasureUnit::Times, four_off).published(3.5);
+    let without = figure("four at once over one, without WRITE SAME", MeasureUnit::Times, four_off).published(3.5);
     findings.figures = vec![
         figure("faster with WRITE SAME, mean of the sizes", MeasureUnit::Times, gain).published(6.0),
         at_once,
@@ -104,7 +108,7 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], (off, on): (&ZeroResu
     findings.add_seen(cases.last().map(|size| format!("{size}: {seen}.")));
     findings.add_seen(ends.map(|(low, high)| {
         format!(
-            "The gain lies between {} and {} over the sizes.",
+            "The gain is between {} and {}, depending on the size.",
             display::with_unit(low, MeasureUnit::Times),
             display::with_unit(high, MeasureUnit::Times)
         )
@@ -128,7 +132,7 @@ fn together_plot(figures: &[Figure]) -> Plot {
         points: figures.get(at).and_then(|f| f.measured).map(|y| Point::plain(0.0, y)).into_iter().collect(),
     });
     Plot {
-        title: "Four at once: time over that of one".to_owned(),
+        title: "Four at once: time relative to one".to_owned(),
         shape: Shape::Bars,
         x: Axis::linear("", MeasureUnit::Count),
         y: Axis::linear("times longer than one", MeasureUnit::Times),
@@ -151,7 +155,7 @@ mod tests {
             setup(together, true)
         );
         let refused = setup(together, false);
-        assert!(refused.ends_with("of 512 MiB, also where WRITE SAME is on, which the target refuses"), "{refused}");
+        assert!(refused.ends_with("of 512 MiB in both settings, because the target refuses WRITE SAME"), "{refused}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let size = bench.scale.pick(GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * STATES.len() * bench.repetitions as usize);
-    bench.step("a virtual machine");
+    bench.step("creating a virtual machine");
     let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
     let made = datastores.template("machine", what).await?;
     let mut findings = ExperimentFindings {
@@ -35,7 +35,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
             display::bytes(data),
             datastores.places()
         ),
-        expected: "XCOPY helps in every state; a workload slows the migration down somewhat.".into(),
+        expected: "XCOPY helps in every state. A workload slows the migration somewhat.".into(),
         ..ExperimentFindings::default()
     };
     let mut last = [None, None];
@@ -122,15 +122,11 @@ async fn moved(
 fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     let samples = &findings.samples;
     let cases = STATES.map(str::to_owned);
-    let shown = PlotSpec {
-        title: "How long the migration took",
-        measure: "time",
-        label: "duration",
-        unit: MeasureUnit::Seconds,
-    };
+    let shown =
+        PlotSpec { title: "Duration of the migration", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
     let plot = trial::bars(samples, shown, &cases, &XCOPY);
     let rate = PlotSpec {
-        title: "The busy guest meanwhile",
+        title: "IOPS of the busy guest",
         measure: "guest IOPS",
         label: "IOPS",
         unit: MeasureUnit::PerSecond,
@@ -150,12 +146,12 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     findings.add_reason(slower.map(|slower| {
         if slower > 1.15 {
             format!(
-                "A busy guest makes the migration {} times as long: its writes to what is copied already go to both ends, and those to \
-                 the region that is being copied wait for it.",
+                "A busy guest makes the migration {} times as long: its writes to copied regions go to both disks, and writes to \
+                 the region being copied wait.",
                 display::number(slower)
             )
         } else {
-            "The busy guest hardly makes a difference here: the copy is short, and few of its writes meet it.".to_owned()
+            "The busy guest makes little difference, because the copy is short and delays few of its writes.".to_owned()
         }
     }));
     copies::explain(findings, off, on);

@@ -19,13 +19,13 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let data = bench.scale.pick(128 * MIB, 4 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * COUNTS.len() * bench.repetitions as usize);
-    bench.step("a template");
+    bench.step("creating a template");
     let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
     let template = datastores.template("template", what).await?;
     let mut findings = ExperimentFindings {
         setup: format!("zeroedthick, {} with {} of data, {}", display::bytes(size), display::bytes(data), datastores.places()),
-        expected: "Without XCOPY the time grows with the number of machines. With it, it grows much more slowly: the gain becomes \
-                   larger the more are deployed at once, 8 times at sixteen."
+        expected: "Without XCOPY the time grows with the number of machines. With XCOPY it grows much more slowly, so that the \
+                   gain increases to 8 times at sixteen."
             .into(),
         ..ExperimentFindings::default()
     };
@@ -52,8 +52,12 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
 fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     let samples = &findings.samples;
     let cases = COUNTS.map(|count| (f64::from(count), count.to_string()));
-    let duration =
-        PlotSpec { title: "How long all of them took", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
+    let duration = PlotSpec {
+        title: "Duration of all deployments",
+        measure: "time",
+        label: "duration",
+        unit: MeasureUnit::Seconds,
+    };
     let x = || Axis::linear("virtual machines at once", MeasureUnit::Count);
     findings.plots.push(trial::lines(samples, duration, &cases, &XCOPY, x()));
     let gains: Vec<(f64, f64)> =
@@ -63,7 +67,7 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     let growth = one.zip(sixteen).map(|(one, sixteen)| sixteen / one);
     let mut gain = figure("faster with XCOPY, sixteen at once", MeasureUnit::Times, sixteen).published(270.0 / 35.0);
     // "A single VM deployment improvement was about 5x": 8 over 5.
-    let mut grows = figure("gain of sixteen over that of one", MeasureUnit::Times, growth).published(1.6);
+    let mut grows = figure("gain at sixteen over gain at one", MeasureUnit::Times, growth).published(1.6);
     if on.refused.is_none() {
         gain = gain.goal(Goal::AtLeast(8.0));
         grows = grows.goal(Goal::AtLeast(1.0));
@@ -74,7 +78,7 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     findings.add_seen(Some(seen));
     if let [Some(off), Some(on)] = slopes {
         findings.add_seen(Some(format!(
-            "Each further machine adds {} without XCOPY and {} with it.",
+            "Each additional machine adds {} without XCOPY and {} with it.",
             display::seconds(off),
             display::seconds(on)
         )));
@@ -88,7 +92,7 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
 fn gain_plot(gains: &[(f64, f64)], x: Axis) -> crate::results::Plot {
     use crate::results::{Plot, Point, Role, Series, Shape};
     Plot {
-        title: "How many times faster with XCOPY".to_owned(),
+        title: "Gain of XCOPY".to_owned(),
         shape: Shape::Lines,
         x,
         y: Axis::linear("times faster", MeasureUnit::Times),

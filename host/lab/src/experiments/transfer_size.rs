@@ -18,12 +18,12 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let data = bench.scale.pick(2 * GIB, 50 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * bench.repetitions as usize);
-    bench.step("a template");
+    bench.step("creating a template");
     let what = TemplateSpec { bytes: data, data, format: Format::ZeroedThick };
     let template = datastores.template("template", what).await?;
     let mut findings = ExperimentFindings {
         setup: format!("{} of data, {}", display::bytes(data), datastores.places()),
-        expected: "A quarter of the commands, and less time.".into(),
+        expected: "One quarter of the commands, and less time.".into(),
         ..ExperimentFindings::default()
     };
     let mut last = [None, None];
@@ -51,37 +51,37 @@ fn judge(findings: &mut ExperimentFindings, small: &CopyResult, large: &CopyResu
     findings.plots = vec![
         trial::bars(
             samples,
-            shown("How long a deployment took", "time", "duration", MeasureUnit::Seconds),
+            shown("Duration of a deployment", "time", "duration", MeasureUnit::Seconds),
             &cases,
             &SIZES,
         ),
-        trial::bars(
-            samples,
-            shown("Commands that it took", "commands", "commands", MeasureUnit::Count),
-            &cases,
-            &SIZES,
-        ),
+        trial::bars(samples, shown("Commands sent", "commands", "commands", MeasureUnit::Count), &cases, &SIZES),
     ];
     let over = |measure| trial::ratio(samples, key("", "4 MB", measure), key("", "16 MB", measure));
     let (time, commands) = (over("time"), over("commands"));
     findings.figures = vec![
         figure("faster with 16 MB", MeasureUnit::Times, time),
-        figure("commands of 4 MB over those of 16 MB", MeasureUnit::Times, commands).published(4.0),
+        figure("commands with 4 MB over 16 MB", MeasureUnit::Times, commands).published(4.0),
     ];
     findings.seen = vec![format!("{}.", trial::times(samples, "", &SIZES))];
     if let Some(reason) = large.refused.or(small.refused) {
         findings.notes.push(ReportNote::Unsupported(copies::fallback(reason)));
         findings.add_reason(Some(
-            "The setting is about XCOPY, and none was sent: both sizes show the same copy.".to_owned(),
+            "The setting applies to XCOPY only, and none was sent: both sizes show the same copy through the host."
+                .to_owned(),
         ));
         return;
     }
     findings.add_reason(time.zip(commands).map(|(time, commands)| {
         let verdict = match time {
-            t if t > 1.1 => "The commands themselves are part of the time, as the documents say",
-            t if t > 0.9 => "The time hardly depends on their number: what takes it is done once for each copy, or for each block, not for each command",
-            _ => "The larger commands took longer altogether: here they are done one after the other where the smaller ones overlap",
+            t if t > 1.1 => "The cost per command is part of the time, as published",
+            t if t > 0.9 => "The time hardly depends on the number of commands: the cost is per copy or per block",
+            _ => "The larger commands took longer in total, because fewer of them overlap",
         };
-        format!("{} times fewer commands, {} times the speed. {verdict}.", display::number(commands), display::number(time))
+        format!(
+            "{} times fewer commands, {} times the speed. {verdict}.",
+            display::number(commands),
+            display::number(time)
+        )
     }));
 }

@@ -103,7 +103,7 @@ struct UnmapDatastores {
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9);
     let secs = bench.scale.pick(1.5, 10.0);
-    bench.say("making datastores");
+    bench.say("creating datastores");
     let same_host = LabDatastore::format(bench, 0, "esx01", Some(free)).await?;
     let other_host = LabDatastore::join(bench, 0, "esx02").await?;
     let other_store = if bench.target.disks.len() > 1 {
@@ -114,8 +114,8 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let stores = UnmapDatastores { same_host, other_host, other_store };
     let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 11);
     let mut findings = ExperimentFindings {
-        setup: format!("datastores of {}, UNMAP by {BLOCKS} blocks, writes of 32 KB", display::bytes(free)),
-        expected: "Only one case suffers: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),
+        setup: format!("datastores of {}, UNMAP of {BLOCKS} blocks per iteration, writes of 32 KB", display::bytes(free)),
+        expected: "Only one case is affected: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),
         ..ExperimentFindings::default()
     };
     bench.plan(CASES.len() * bench.repetitions as usize + 2);
@@ -128,7 +128,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
             let (before, during) = measure(bench, &stores, case, &pattern, secs).await?;
             if during.operations == 0 {
                 findings.notes.push(ReportNote::Unsupported(
-                    "the target does not know UNMAP: there is nothing to notice.".into(),
+                    "the target does not support UNMAP, so there is nothing to measure.".into(),
                 ));
                 return Ok(findings);
             }
@@ -136,7 +136,9 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
         }
     }
     if stores.other_store.is_none() {
-        findings.notes.push(ReportNote::LeftOut("the other datastore: the target shows one disk only.".into()));
+        findings
+            .notes
+            .push(ReportNote::LeftOut("the case with another datastore, because the target has only one disk.".into()));
     }
     for blocks in [200, 60_000] {
         bench.step(format!("the host’s CPU, {blocks} blocks"));
@@ -287,19 +289,19 @@ fn reason(touched: Option<f64>, others: Option<f64>) -> Option<String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let first = if touched - others > 10.0 {
         format!(
-            "New regions suffer {} more than the rest: their writes need blocks of the datastore, and the UNMAP of the same host takes \
-             blocks from the same free space, one change of the metadata at a time.",
+            "Writes to new regions lose {} more than the other cases: they allocate blocks from the same free space as the UNMAP \
+             of the same host, and the metadata changes are serialized.",
             display::with_unit(touched - others, MeasureUnit::Percent)
         )
     } else {
-        "The case that the documents single out does not stand out same_host: this host’s allocation and its UNMAP hardly wait for each \
+        "The case affected in the published tests is not special here: allocation and UNMAP of this host hardly delay each \
          other."
             .to_owned()
     };
     let second = if others > 5.0 {
         format!(
-            " The other cases lose {} as well: the host, the array and the UNMAP share {processors} processors and one loopback same_host, \
-             where the documents had an array and hosts of their own.",
+            " The other cases lose {} as well, because host, array and UNMAP share {processors} processors and one loopback. \
+             The published tests had separate machines.",
             display::with_unit(others, MeasureUnit::Percent)
         )
     } else {

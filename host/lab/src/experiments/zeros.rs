@@ -43,7 +43,7 @@ pub(super) async fn make(
     for ((disk, _), name) in made.into_iter().zip(&names) {
         let found = disk.read_at(bytes / 2 / (1 << 20) * (1 << 20), 1 << 20).await?;
         if found.iter().any(|byte| *byte != 0) {
-            return Err(LabError::Wrong(format!("the disk {name} was zeroed and holds something else")));
+            return Err(LabError::Wrong(format!("disk {name} is not all zeros after its creation")));
         }
         disk.close().await?;
         store.remove(name).await?;
@@ -84,15 +84,15 @@ impl ZeroResult {
 pub(super) fn explain(findings: &mut ExperimentFindings, off: &ZeroResult, on: &ZeroResult) {
     if !on.supported {
         findings.notes.push(ReportNote::Unsupported(
-            "WRITE SAME was asked for and the target does not know it: the host wrote zeros, which is what “on” shows here.".into(),
+            "the target does not support WRITE SAME, so “on” shows the host writing zeros.".into(),
         ));
         return;
     }
     let same = on.work.write_same;
     if same.commands > 0 {
         findings.add_reason(Some(format!(
-            "With WRITE SAME the host sent {} commands of {}, {} of them a second: {} became zeros in a second, of which the wire \
-             carried one block for each command. The array only notes that there is nothing.",
+            "With WRITE SAME the host sent {} commands of {}, {} per second. They zeroed {} per second but carried \
+             only one block each. The array only updates its metadata.",
             display::number(same.commands as f64),
             display::bytes(same.bytes / same.commands),
             display::number(same.commands as f64 / on.time.as_secs_f64().max(1e-9)),
@@ -100,7 +100,7 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &ZeroResult, on: &
         )));
     }
     findings.add_reason(Some(format!(
-        "Without it all {} crossed the wire, at {} (the documents’ host: about 1 GB/s over Fibre Channel).",
+        "Without WRITE SAME all {} of zeros crossed the wire, at {} (published: about 1 GB/s over Fibre Channel).",
         display::bytes(off.work.write.bytes),
         display::with_unit(off.rate(), MeasureUnit::MibPerSecond)
     )));

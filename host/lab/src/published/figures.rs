@@ -63,7 +63,7 @@ fn simultaneous() -> Plot {
 
 fn four_at_once() -> Plot {
     bars(
-        "Four 100 GB disks at once: time over that of one",
+        "Four 100 GB disks at once: time relative to one",
         Axis::linear("times longer than one", MeasureUnit::Times),
         &["four at once"],
         &[("WRITE SAME off", Role::Without, &[3.5]), ("WRITE SAME on", Role::With, &[1.6])],
@@ -97,7 +97,10 @@ fn filling() -> Plot {
         "Filling a 20 GB thin disk at 32 outstanding",
         Axis::linear("latency", MeasureUnit::Milliseconds),
         &["Purity 5.0", "Purity 5.1"],
-        &[("while it fills", Role::Without, &[2.25, 1.6]), ("once it is full (given for 5.0)", Role::With, &[0.7])],
+        &[
+            ("while it fills", Role::Without, &[2.25, 1.6]),
+            ("once it is full (published for 5.0 only)", Role::With, &[0.7]),
+        ],
     )
 }
 

@@ -43,7 +43,7 @@ fn head(report: &LabReport) -> String {
         .collect();
     format!(
         "<header><div class=\"bar\"><a class=\"mark\" href=\"#top\">Ibid<b>.</b> <span>lab</span></a><nav>{links}</nav>\
-         <button id=\"theme\" type=\"button\" title=\"light or dark\" aria-label=\"light or dark\">◐</button></div></header>"
+         <button id=\"theme\" type=\"button\" title=\"switch between light and dark\" aria-label=\"switch between light and dark\">◐</button></div></header>"
     )
 }
 
@@ -51,7 +51,7 @@ fn overview(report: &LabReport) -> String {
     let subject = &report.subject;
     let machine = &report.machine;
     let facts = [
-        ("target", if subject.own { "a fresh array, started by the lab".to_owned() } else { subject.target.clone() }),
+        ("target", if subject.own { "a new array, started by the lab".to_owned() } else { subject.target.clone() }),
         ("portals", subject.portals.join(", ")),
         ("disks", subject.disks.join(", ")),
         ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
@@ -63,11 +63,11 @@ fn overview(report: &LabReport) -> String {
     let widest = report.outcomes.iter().filter_map(|o| ratio(o.findings.figures.first()?)).fold(10.0, f64::max);
     let rows: String = report.outcomes.iter().map(|outcome| row(outcome, widest)).collect();
     format!(
-        "<section id=\"top\" class=\"overview\"><p class=\"kicker\">Five documents, measured again</p>\
+        "<section id=\"top\" class=\"overview\"><p class=\"kicker\">Published VAAI experiments, repeated</p>\
          <h1>{identity}</h1><p class=\"when\"><time data-ms=\"{begun}\">{date}</time>, {secs}</p>\
          <dl class=\"facts\">{facts}</dl>\
-         <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>seen here</th><th class=\"scale\"></th>\
-         <th>documents</th><th></th></tr></thead><tbody>{rows}</tbody></table></section>\n",
+         <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>measured</th><th class=\"scale\"></th>\
+         <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table></section>\n",
         identity = escape(&subject.identity),
         begun = report.begun,
         date = date(report.begun),
@@ -76,9 +76,12 @@ fn overview(report: &LabReport) -> String {
 }
 
 fn scale(report: &LabReport) -> String {
-    let sizes = if report.scale == "paper" { "the documents’ sizes" } else { "sizes that fit a small machine" };
-    let times =
-        if report.repetitions == 1 { "each once".to_owned() } else { format!("each {} times", report.repetitions) };
+    let sizes = if report.scale == "paper" { "the published sizes" } else { "sizes that fit a small machine" };
+    let times = if report.repetitions == 1 {
+        "one repetition".to_owned()
+    } else {
+        format!("{} repetitions", report.repetitions)
+    };
     format!("{}: {sizes}; {times}", report.scale)
 }
 
@@ -108,13 +111,13 @@ fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
 
 /// The goals of an experiment, and which were met.
 fn goals(outcome: &ExperimentOutcome) -> String {
-    let told = |figure: &Figure| {
+    let describe = |figure: &Figure| {
         let (goal, met) = (figure.goal?, figure.is_met()?);
         let measured = display::with_unit(figure.measured?, figure.unit);
         let word = if met { "met" } else { "missed" };
         Some(format!("{}: {measured}, goal {} {word}", figure.name, display::goal(goal, figure.unit)))
     };
-    outcome.findings.figures.iter().filter_map(told).collect::<Vec<_>>().join("; ")
+    outcome.findings.figures.iter().filter_map(describe).collect::<Vec<_>>().join("; ")
 }
 
 /// A ratio on a logarithmic scale from 1 to `widest`, with a mark where the documents' is.
@@ -128,10 +131,10 @@ fn bar(figure: &Figure, widest: f64) -> String {
 
 fn foot(report: &LabReport) -> String {
     format!(
-        "<footer><p>Medians over the repetitions; whiskers and brackets show the least and the greatest. Settings are \
-         measured in turn, within one run, so that what else the machine does falls on all of them. Blue is without the \
-         offload and orange with it, as in the documents’ own charts. Every number is in <a href=\"samples.csv\">samples.csv</a>, \
-         everything in <a href=\"report.json\">report.json</a>.</p>\
+        "<footer><p>Medians over the repetitions; whiskers and brackets show minimum and maximum. Settings \
+         alternate within one run, so that other load on the machine affects all of them. Blue is without the \
+         offload and orange with it, as in the published charts. All samples are in <a href=\"samples.csv\">samples.csv</a>, \
+         the complete results in <a href=\"report.json\">report.json</a>.</p>\
          <p>ibid-host {} · plots by <a href=\"https://github.com/leeoniya/uPlot\">uPlot</a> (MIT), within this file</p></footer>",
         escape(&report.version)
     )

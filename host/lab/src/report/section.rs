@@ -13,7 +13,7 @@ pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     let ending = match &outcome.ending {
         Ending::Done => String::new(),
         Ending::NotPossible(reason) => note("dull", "Not possible with this target", reason),
-        Ending::Failed(reason) => note("bad", "It failed", reason),
+        Ending::Failed(reason) => note("bad", "Failed", reason),
     };
     format!(
         "<section class=\"experiment\" id=\"{id}\"><h2><span class=\"id\">{id}</span> {title} \
@@ -40,7 +40,7 @@ fn seen(at: usize, findings: &ExperimentFindings) -> String {
     }
     let (plots, figures) = (plots(at, "findings", &findings.plots), figures(&findings.figures));
     let setup = escape(&findings.setup);
-    format!("<div class=\"seen\"><h3>LoadResult here <small>{setup}</small></h3>{plots}{figures}</div>")
+    format!("<div class=\"seen\"><h3>Measured <small>{setup}</small></h3>{plots}{figures}</div>")
 }
 
 fn note(class: &str, title: &str, text: &str) -> String {
@@ -49,8 +49,8 @@ fn note(class: &str, title: &str, text: &str) -> String {
 
 fn notes(notes: &[ReportNote]) -> String {
     let shown = |n: &ReportNote| match n {
-        ReportNote::Unsupported(text) => note("warn", "Not offered by this target", text),
-        ReportNote::Extrapolated(text) => note("dull", "Extrapolated in part", text),
+        ReportNote::Unsupported(text) => note("warn", "Not supported by this target", text),
+        ReportNote::Extrapolated(text) => note("dull", "Extrapolated", text),
         ReportNote::LeftOut(text) => note("dull", "Left out", text),
     };
     notes.iter().map(shown).collect()
@@ -97,7 +97,7 @@ fn figures(figures: &[Figure]) -> String {
             None => "plain",
         };
         let value = figure.measured.map_or_else(|| "–".to_owned(), |value| display::with_unit(value, figure.unit));
-        let published = figure.published.map(|value| format!("documents {}", display::with_unit(value, figure.unit)));
+        let published = figure.published.map(|value| format!("published {}", display::with_unit(value, figure.unit)));
         let goal = figure.goal.map(|goal| format!("goal {}", display::goal(goal, figure.unit)));
         let beside = [published, goal].into_iter().flatten().collect::<Vec<_>>().join(" · ");
         // Writing to a String cannot fail.
@@ -119,7 +119,7 @@ fn prose(findings: &ExperimentFindings) -> String {
         if findings.expected.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&findings.expected)) };
     let parts = [
         part("Expected", expected),
-        part("LoadResult", paragraphs(&findings.seen)),
+        part("Result", paragraphs(&findings.seen)),
         part("Why it differs", paragraphs(&findings.why)),
     ];
     format!("<div class=\"prose\">{}</div>\n", parts.concat())
@@ -145,7 +145,7 @@ fn table(outcome: &ExperimentOutcome) -> String {
     };
     format!(
         "<details><summary>All {} measures</summary><table class=\"numbers\"><thead><tr><th>case</th><th>setting</th>\
-         <th>measure</th><th class=\"n\">median</th><th class=\"n\">least</th><th class=\"n\">greatest</th>\
+         <th>measure</th><th class=\"n\">median</th><th class=\"n\">minimum</th><th class=\"n\">maximum</th>\
          <th class=\"n\">runs</th></tr></thead><tbody>{}</tbody></table></details>",
         summaries.len(),
         summaries.iter().map(row).collect::<String>()
@@ -155,7 +155,7 @@ fn table(outcome: &ExperimentOutcome) -> String {
 fn load(outcome: &ExperimentOutcome) -> String {
     let load = outcome.load;
     format!(
-        "Took {}. MachineInfo meanwhile: {} % busy, {} % taken by the hypervisor, load {} before and {} after.",
+        "Duration {}. Machine load: {} % busy, {} % steal, load average {} before and {} after.",
         display::seconds(outcome.secs),
         display::number(load.busy.round()),
         display::number(load.steal),

@@ -45,7 +45,7 @@ fn curve() -> Plot {
                 points: points(*free),
             })
             .collect(),
-        bands: vec![Band { from: 40_000.0, to: 60_000.0, name: "documents: no more gain".to_owned() }],
+        bands: vec![Band { from: 40_000.0, to: 60_000.0, name: "published: no further gain".to_owned() }],
     }
 }
 
@@ -112,7 +112,7 @@ fn deployed() -> ExperimentFindings {
         ],
         expected: "Seconds instead of minutes.".to_owned(),
         seen: vec!["41 s without, 1 s with: 41 times faster.".to_owned()],
-        why: vec!["The 3 200 commands took 0.3 ms each; the documents’ host sent its own at a lower rate.".to_owned()],
+        why: vec!["The 3 200 commands took 0.3 ms each; the published host sent commands at a lower rate.".to_owned()],
         ..ExperimentFindings::default()
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn report() -> LabReport {
                 ExperimentFindings { plots: vec![curve()], ..ExperimentFindings::default() },
             ),
             ExperimentOutcome {
-                ending: Ending::NotPossible("it needs a second disk".to_owned()),
+                ending: Ending::NotPossible("needs a second disk".to_owned()),
                 ..outcome("L11", "unmap-load", "UNMAP under load", ExperimentFindings::default())
             },
         ],
@@ -206,7 +206,7 @@ fn every_plot_has_its_place() {
     assert_eq!(html.matches("data-plot=").count(), report.outcomes.iter().map(plots).sum::<usize>());
     // One that could not be done has seen nothing, and shows no empty card.
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
-    assert_eq!(html.matches("<h3>LoadResult here").count(), seen);
+    assert_eq!(html.matches("<h3>Measured").count(), seen);
     assert!(seen < report.outcomes.len());
 }
 
