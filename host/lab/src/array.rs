@@ -1,5 +1,6 @@
-//! A fresh array for one run of the lab: `ibid serve` on loopback, in a directory that goes with it, administered by the
-//! words that anybody would use.
+//! Starts a new array for one run of the lab.
+//! The array is `ibid serve` on loopback, in a temporary directory that is removed at the end. It
+//! is configured with the `ibid` command line, as a user would do it.
 
 use crate::error::LabError;
 use platform::TemporaryDirectory;
@@ -11,26 +12,26 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How long the array may take to be ready: the first start lays out its disk.
+/// Time limit for the array to become ready; the first start formats its disk.
 const START: Duration = Duration::from_secs(180);
-/// Lines of the array's own words that are kept for an error.
+/// Number of output lines of the array that an error quotes.
 const LINES: usize = 12;
-/// The longest `endpoints.json` that is read.
+/// Maximum size of `endpoints.json`.
 const ENDPOINTS_BYTES: u64 = 1 << 16;
 
-/// A running array. It is killed, and its data removed, when this value is dropped.
+/// A running array. On drop, it is killed and its data is removed.
 pub struct OwnArray {
     program: PathBuf,
-    // Dropped in this order: the process before its directory.
+    // The process is dropped before its directory, because fields are dropped in this order.
     _process: Child,
     directory: TemporaryDirectory,
-    /// Its portals, `host:port`.
+    /// Addresses of its iSCSI portals, `host:port`.
     pub portals: Vec<String>,
 }
 
 impl OwnArray {
-    /// Starts `program` with a store of `capacity` (as people write it) and two portals, below `scratch` where one is
-    /// given.
+    /// Starts `program` with a store of `capacity` (for example `64GiB`) and two portals.
+    /// The data directory is created in `scratch`, by default in the system's temporary directory.
     pub async fn start(program: &Path, scratch: Option<&Path>, capacity: &str) -> Result<Self, LabError> {
         let directory = TemporaryDirectory::new(scratch, "ibid-lab")?;
         let mut command = Command::new(program);
@@ -39,7 +40,7 @@ impl OwnArray {
             command.args(["--iscsi", "127.0.0.1:0"]);
         }
         command.args(["--api", "127.0.0.1:0"]);
-        // A Ctrl-C on the terminal is for the lab, which stops the array itself.
+        // In its own process group the array does not receive Ctrl-C; the lab stops it.
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let failed = |output: String| LabError::Array { what: format!("{} serve", program.display()), output };
@@ -51,7 +52,7 @@ impl OwnArray {
             Ok(Err(output)) => return Err(failed(output)),
             Err(_) => return Err(failed(format!("not ready after {} s", START.as_secs()))),
         }
-        // Nobody reads what it says from now on; a full pipe must not stop it.
+        // Later output is discarded, because a full pipe would block the array.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let endpoints = files::read_text(&directory.path().join("endpoints.json"), ENDPOINTS_BYTES)?;
         let portals = portals(&endpoints.unwrap_or_default());
@@ -61,14 +62,14 @@ impl OwnArray {
         Ok(Self { program: program.to_owned(), _process: process, directory, portals })
     }
 
-    /// Makes a thin volume and shows it to everybody as `lun`.
+    /// Creates a thin volume and connects it to all hosts as `lun`.
     pub async fn volume(&self, name: &str, size: &str, lun: u16) -> Result<(), LabError> {
         let lun = lun.to_string();
         self.admin(&["volume", "create", name, "--size", size]).await?;
         self.admin(&["host", "connect", "lab", name, "--lun", &lun]).await
     }
 
-    /// Admits any initiator.
+    /// Creates a host entry that matches any initiator.
     pub async fn admit(&self) -> Result<(), LabError> {
         self.admin(&["host", "create", "lab", "--iqn", "*"]).await
     }
@@ -85,7 +86,7 @@ impl OwnArray {
     }
 }
 
-/// Reads until the array says that it serves; what it said instead when it ends before that.
+/// Reads output until the array is ready; if it exits first, returns its last lines as the error.
 async fn ready(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<(), String> {
     let mut last_lines: Vec<String> = Vec::new();
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
@@ -100,14 +101,18 @@ async fn ready(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<(), String> 
     Err(format!("exited before it was ready\n{}", last_lines.join("\n")))
 }
 
-/// The portals of `endpoints.json`.
+/// Returns the portals listed in `endpoints.json`.
 fn portals(endpoints: &str) -> Vec<String> {
     let value: serde_json::Value = serde_json::from_str(endpoints).unwrap_or_default();
     let list = value.get("iscsi").and_then(|list| list.as_array()).cloned().unwrap_or_default();
     list.iter().filter_map(|portal| portal.as_str().map(str::to_owned)).collect()
 }
 
-/// Where the program `ibid` is: the one that was named, or the one that stands beside this program.
+/// Returns the path of the program `ibid`: `named`, or the one in the directory of this program.
+///
+/// # Errors
+///
+/// Fails if there is no such file.
 pub fn find_program(named: Option<&Path>) -> Result<PathBuf, LabError> {
     let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("ibid"));
     let path = named.map(Path::to_path_buf).or_else(beside).unwrap_or_default();

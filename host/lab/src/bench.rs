@@ -1,4 +1,4 @@
-//! What an experiment is given: the target's disks, how large to go, how often, and where to say how far it is.
+//! The context of an experiment: target, scale, number of repetitions, and progress display.
 
 use crate::error::LabError;
 use crate::site::LabTarget;
@@ -8,17 +8,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How large everything is.
+/// Sizes of disks and data in the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabScale {
-    /// Fits a small machine: all experiments in minutes.
+    /// Small sizes: all experiments take minutes on a small machine.
     Small,
-    /// The documents' sizes.
+    /// The sizes of the published experiments.
     Paper,
 }
 
 impl LabScale {
-    /// The value for this scale.
+    /// Returns the value for this scale.
     pub fn pick<T>(self, small: T, paper: T) -> T {
         match self {
             Self::Small => small,
@@ -45,33 +45,33 @@ impl fmt::Display for LabScale {
     }
 }
 
-/// The bench that experiments are done on.
+/// Context that all experiments run in.
 pub struct LabBench {
     /// The target and its disks.
     pub target: LabTarget,
-    /// How large everything is.
+    /// Sizes of the experiments.
     pub scale: LabScale,
-    /// How often everything is repeated, at least once.
+    /// Repetitions of each measurement, at least 1.
     pub repetitions: u32,
-    /// What the experiment that runs is called.
+    /// Progress of the running experiment.
     bar: ProgressBar,
-    /// Distinguishes the names of what experiments make.
+    /// Makes the names of created disks unique.
     serial: Cell<u32>,
 }
 
 impl LabBench {
-    /// A bench; `quiet` draws no progress bar.
+    /// Creates a context; `quiet` hides the progress bar.
     pub fn new(target: LabTarget, scale: LabScale, repetitions: u32, quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let template = "{prefix:>4} {bar:28} {pos:>3}/{len:3} {elapsed_precise} {wide_msg}";
-        // The template is a constant; were it wrong, the default style is as good.
+        // The template is a constant; if it were invalid, the default style would do.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
         Self { target, scale, repetitions: repetitions.max(1), bar, serial: Cell::new(0) }
     }
 
-    /// An experiment begins.
+    /// Shows that an experiment starts.
     pub(crate) fn begin(&self, id: &str) {
         self.bar.reset();
         self.bar.set_length(0);
@@ -80,7 +80,7 @@ impl LabBench {
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
 
-    /// An experiment has ended: `line` stays on the screen in the place of the bar.
+    /// Shows that an experiment ended; `line` stays on the screen.
     pub(crate) fn end(&self, line: &str) {
         self.bar.disable_steady_tick();
         if self.bar.is_hidden() {
@@ -90,34 +90,34 @@ impl LabBench {
         }
     }
 
-    /// No more experiments.
+    /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// So many more steps will be done.
+    /// Adds `steps` to the number of planned steps.
     pub(crate) fn plan(&self, steps: usize) {
         self.bar.inc_length(steps as u64);
     }
 
-    /// One of the planned steps begins.
+    /// Shows that a planned step starts.
     pub(crate) fn step(&self, what: impl Into<String>) {
         self.bar.inc(1);
         self.bar.set_message(what.into());
     }
 
-    /// Something that was not planned, and takes a while.
+    /// Shows what an unplanned step does.
     pub(crate) fn say(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }
 
-    /// A number that no other call returns.
+    /// Returns a number that is unique in this run.
     pub(crate) fn serial(&self) -> u32 {
         self.serial.set(self.serial.get() + 1);
         self.serial.get()
     }
 
-    /// The first `most` sizes, in bytes, that fit on the `at`th disk with a tenth to spare.
+    /// Returns those of `sizes`, in bytes, that fit on disk number `at` and leave 10 % free.
     pub(crate) fn fitting(&self, at: usize, sizes: &[u64]) -> Result<Vec<u64>, LabError> {
         let room = self.target.disk(at)?.bytes / 10 * 9;
         Ok(sizes.iter().copied().filter(|size| *size <= room).collect())

@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats numbers, durations and sizes for the report.
 
 use crate::results::{Goal, MeasureUnit};
 use crate::stats::Spread;
 
-/// A value with its unit: `120 ms`, `3 min 47 s`, `5.4 GiB/s`, `12 300 /s`, `7.9×`.
+/// Formats a value with its unit: `120 ms`, `3 min 47 s`, `5.4 GiB/s`, `12 300 /s`, `7.9×`.
 pub fn with_unit(value: f64, unit: MeasureUnit) -> String {
     match unit {
         MeasureUnit::Seconds => seconds(value),
@@ -16,7 +16,7 @@ pub fn with_unit(value: f64, unit: MeasureUnit) -> String {
     }
 }
 
-/// A time.
+/// Formats a duration in seconds.
 pub fn seconds(value: f64) -> String {
     match value.abs() {
         0.0 => "0 s".to_owned(),
@@ -30,7 +30,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// A number with three digits that count, its thousands apart.
+/// Formats a number with three significant digits and grouped thousands.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 || v == 0.0 => 0,
@@ -45,7 +45,7 @@ pub fn number(value: f64) -> String {
     if part.is_empty() { whole } else { format!("{whole}.{part}") }
 }
 
-/// Thousands with a thin space between, from ten thousand on.
+/// Groups thousands with a narrow space if the number has five digits or more.
 fn thousands(whole: &str) -> String {
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
     if digits.len() < 5 {
@@ -56,7 +56,7 @@ fn thousands(whole: &str) -> String {
     format!("{sign}{}", groups.join("\u{202f}"))
 }
 
-/// A median with its ends: `2.1 s (1.9 s to 2.4 s)`.
+/// Formats a median with its range: `2.1 s (1.9 s to 2.4 s)`.
 pub fn spread(spread: Spread, unit: MeasureUnit) -> String {
     if spread.count < 2 {
         return with_unit(spread.median, unit);
@@ -64,7 +64,7 @@ pub fn spread(spread: Spread, unit: MeasureUnit) -> String {
     format!("{} ({} to {})", with_unit(spread.median, unit), with_unit(spread.low, unit), with_unit(spread.high, unit))
 }
 
-/// What a figure must be: `≥ 20×`.
+/// Formats a goal: `≥ 20×`.
 pub fn goal(goal: Goal, unit: MeasureUnit) -> String {
     match goal {
         Goal::AtLeast(limit) => format!("≥ {}", with_unit(limit, unit)),
@@ -72,7 +72,7 @@ pub fn goal(goal: Goal, unit: MeasureUnit) -> String {
     }
 }
 
-/// Bytes: `64 GiB`, `1.5 TiB`.
+/// Formats a number of bytes: `64 GiB`, `1.5 TiB`.
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..UNITS.len() - 1).take_while(|power| value >> (10 * (power + 1)) > 0).count();

@@ -1,40 +1,40 @@
-//! Why the lab cannot go on.
+//! Errors of the lab.
 
 use initiator::{ConnectError, RunError, UrlError};
 use multipath::{DeviceError, OpenError};
 use thiserror::Error;
 
-/// Why an experiment, or the whole lab, ended early.
+/// Why an experiment or the whole run ended early.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// The command line asks for something impossible.
+    /// The command line is invalid.
     #[error("{message}")]
     Usage {
         /// What is wrong.
         message: String,
-        /// What to do.
+        /// What the user can do.
         hint: String,
     },
-    /// The array that the lab starts for itself did not start, or did not do as it was told.
+    /// The array that the lab started failed, or refused a command.
     #[error("{what}: {output}")]
     Array {
-        /// What was asked of it.
+        /// The command.
         what: String,
-        /// What it output.
+        /// Its output.
         output: String,
     },
-    /// No session with the target.
+    /// The session with the target could not be established.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A URL is wrong.
+    /// A URL is invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// A question to the target failed.
+    /// The target rejected a command of the survey.
     #[error("{what}: {error}")]
     Ask {
-        /// The question.
+        /// The command.
         what: String,
-        /// Why.
+        /// The reason.
         error: RunError,
     },
     /// A disk could not be opened.
@@ -46,25 +46,25 @@ pub enum LabError {
     /// The datastore failed.
     #[error(transparent)]
     Datastore(#[from] datastore::DatastoreError),
-    /// A virtual disk or machine failed.
+    /// A virtual disk or virtual machine failed.
     #[error(transparent)]
     Disks(#[from] virtual_disk::Error),
-    /// A file of the host's own could not be used.
+    /// A local file could not be read or written.
     #[error(transparent)]
     File(#[from] std::io::Error),
     /// The report could not be written.
     #[error(transparent)]
     Write(#[from] crate::report::WriteError),
-    /// What was read is not what was written.
+    /// Data differs from the expected data, or an internal step failed.
     #[error("{0}")]
     Wrong(String),
-    /// The experiment cannot be done with this target.
+    /// The experiment is not possible with this target.
     #[error("{0}")]
     NotPossible(String),
 }
 
 impl LabError {
-    /// A usage error with its hint.
+    /// Creates a usage error with its hint.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
     }

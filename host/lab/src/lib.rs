@@ -1,8 +1,10 @@
-//! The lab: the experiments of the five documents that Ibid was built from, repeated against any iSCSI target with both
-//! settings in one run, and a report that lays what was seen beside what was published.
+//! The lab repeats the published VAAI experiments against any iSCSI target, and writes a report.
+//! Each experiment measures a setting off and on in one run. The report shows the measurements next
+//! to the published figures (docs/sources.md).
 //!
-//! An experiment takes [`results::Sample`]s and draws [`results::Plot`]s from them; [`published`] holds what the
-//! documents say, with the place; [`report`] writes JSON, CSV and one HTML file that needs no network.
+//! Experiments record [`results::Sample`]s and draw [`plot::Plot`]s from them. [`published`] holds
+//! the published figures and quotes. [`report`] writes JSON, CSV and one HTML file that needs no
+//! network.
 #![forbid(unsafe_code)]
 
 pub mod array;

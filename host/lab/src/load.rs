@@ -1,4 +1,4 @@
-//! Loads on a virtual disk, as the documents describe them: so many operations open at a time, each followed by the next.
+//! Closed-loop loads on a virtual disk, with the profiles of the published experiments.
 
 use crate::error::LabError;
 use crate::pattern::Pattern;
@@ -14,12 +14,12 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 use testing::mix;
 
-/// Longest latency that is told apart, in nanoseconds: a minute.
+/// Longest latency that is recorded exactly, in nanoseconds: one minute.
 const MAX_NS: u64 = 60_000_000_000;
-/// What a curve over time counts together.
+/// Resolution of curves over time.
 pub const TICK: Duration = Duration::from_millis(250);
 
-/// What a load runs on: a virtual disk, as its guest sees it.
+/// A virtual disk as seen by its guest.
 pub trait GuestDisk {
     /// Reads `bytes` at `offset`.
     fn read(&self, offset: u64, bytes: u32) -> Pin<Box<dyn Future<Output = Result<Bytes, LabError>> + '_>>;
@@ -27,33 +27,34 @@ pub trait GuestDisk {
     fn write(&self, offset: u64, data: Bytes) -> Pin<Box<dyn Future<Output = Result<(), LabError>> + '_>>;
 }
 
-/// A kind of load.
+/// Properties of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProfile {
-    /// Bytes of an operation.
+    /// Bytes per operation.
     pub bytes: u32,
-    /// Operations of a hundred that go to a random place; the others follow one another.
+    /// Percentage of operations at random offsets; the others are sequential.
     pub random_percent: u8,
-    /// Operations of a hundred that write.
+    /// Percentage of writes.
     pub write_percent: u8,
-    /// Operations open at a time.
+    /// Number of operations open at a time.
     pub outstanding: usize,
-    /// From the begin of an operation to that of the next in its place, at least: what an application does with its data
-    /// meanwhile. What is late is not made up for.
+    /// Minimum time from the start of an operation to the start of the next one in its slot. It
+    /// simulates a rate-limited application; a late operation is not caught up.
     pub pace: Duration,
 }
 
 impl LoadProfile {
-    /// First writes: 32 KB, one after the other ([W]: 32 outstanding).
+    /// Sequential first writes of 32 KB, 32 outstanding (Purity 5.1 WRITE SAME article).
     pub const SEQUENTIAL: Self =
         Self { bytes: 32 << 10, random_percent: 0, write_percent: 100, outstanding: 32, pace: Duration::ZERO };
-    /// A virtual machine at work: "32 KB I/O size, mostly random, heavy on writes" ([G], Storage vMotion).
+    /// A busy virtual machine: "32 KB I/O size, mostly random, heavy on writes" (VAAI guide,
+    /// Storage vMotion).
     pub const BUSY: Self =
         Self { bytes: 32 << 10, random_percent: 80, write_percent: 70, outstanding: 8, pace: Duration::ZERO };
-    /// What a guest reads to boot: small, random, one at a time.
+    /// The I/O of a booting guest: small, mostly random, one at a time.
     pub const BOOT: Self =
         Self { bytes: 16 << 10, random_percent: 90, write_percent: 5, outstanding: 1, pace: Duration::ZERO };
-    /// The same place again and again.
+    /// Repeated reads of the same region.
     pub const READS: Self =
         Self { bytes: 32 << 10, random_percent: 80, write_percent: 0, outstanding: 8, pace: Duration::ZERO };
 }
@@ -63,26 +64,26 @@ impl LoadProfile {
 pub enum LoadEnd<'a> {
     /// After this time.
     After(Duration),
-    /// After so many operations.
+    /// After this number of operations.
     Operations(u64),
-    /// When this says so.
+    /// When the function returns true.
     When(&'a dyn Fn() -> bool),
 }
 
-/// What a load saw.
+/// Result of a load.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
-    /// Operations that were done.
+    /// Completed operations.
     pub operations: u64,
-    /// How long it ran.
+    /// Duration of the load.
     pub time: Duration,
-    /// Bytes of an operation.
+    /// Bytes per operation.
     pub bytes: u32,
-    /// Latencies, in nanoseconds.
+    /// Latencies in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Operations that ended in each [`TICK`].
+    /// Operations completed in each [`TICK`].
     pub ticks: Vec<u64>,
-    /// Their latencies summed, in nanoseconds, in each tick.
+    /// Sum of their latencies in each tick, in nanoseconds.
     waited: Vec<u64>,
 }
 
@@ -105,39 +106,40 @@ impl LoadResult {
         self.waited[tick] += latency;
     }
 
-    /// Operations per second.
+    /// Returns the operations per second.
     pub fn iops(&self) -> f64 {
         self.operations as f64 / self.time.as_secs_f64().max(1e-9)
     }
 
-    /// Mebibytes per second.
+    /// Returns the mebibytes per second.
     pub fn mib_s(&self) -> f64 {
         self.iops() * f64::from(self.bytes) / f64::from(1 << 20)
     }
 
-    /// The mean latency in milliseconds.
+    /// Returns the mean latency in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         self.latencies.mean() / 1e6
     }
 
-    /// The latency that `quantile` of all operations did not pass, in milliseconds.
+    /// Returns the latency at `quantile` (0 to 1), in milliseconds.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.latencies.value_at_quantile(quantile) as f64 / 1e6
     }
 
-    /// Operations per second in each whole tick, without the last, which ended early.
+    /// Returns the operations per second in each tick, without the last tick, which is incomplete.
     pub fn rates(&self) -> Vec<f64> {
         let whole = self.ticks.len().saturating_sub(1);
         self.ticks[..whole].iter().map(|count| *count as f64 / TICK.as_secs_f64()).collect()
     }
 
-    /// The same over time, in seconds.
+    /// Returns the operations per second over time in seconds.
     pub fn curve(&self) -> Vec<Point> {
         let at = |index: usize| index as f64 * TICK.as_secs_f64();
         self.rates().into_iter().enumerate().map(|(index, rate)| Point::plain(at(index), rate)).collect()
     }
 
-    /// The mean latency over time, in milliseconds; ticks in which nothing ended have none.
+    /// Returns the mean latency in milliseconds over time; ticks without a completed operation are
+    /// left out.
     pub fn latency_curve(&self) -> Vec<Point> {
         let ticks = self.ticks.iter().zip(&self.waited).enumerate().filter(|(_, (count, _))| **count > 0);
         let mean = |count: u64, waited: u64| waited as f64 / count as f64 / 1e6;
@@ -145,7 +147,7 @@ impl LoadResult {
     }
 }
 
-/// What the open operations of one load share.
+/// State shared by the slots of one load.
 struct LoadState<'a> {
     profile: LoadProfile,
     span: Range<u64>,
@@ -157,7 +159,8 @@ struct LoadState<'a> {
 }
 
 impl LoadState<'_> {
-    /// The next operation: where, and whether it writes. Nothing when it is over.
+    /// Returns the offset of the next operation and whether it writes; `None` when the load is
+    /// over.
     fn next(&mut self) -> Option<(u64, bool)> {
         let over = match self.end {
             LoadEnd::After(time) => clock::now().duration_since(self.begun) >= time,
@@ -181,7 +184,7 @@ impl LoadState<'_> {
     }
 }
 
-/// Runs a load on `span` of a guest's disk, writing the data of `pattern`.
+/// Runs a load on `span` of a guest's disk. Writes take their data from `pattern`.
 pub async fn run(
     guest: &dyn GuestDisk,
     profile: LoadProfile,
@@ -222,14 +225,14 @@ mod tests {
     use crate::pattern::Reducibility;
     use std::cell::Cell;
 
-    /// Takes note of what it is asked.
+    /// A disk that records its operations.
     #[derive(Default)]
     struct Notes {
         writes: RefCell<Vec<u64>>,
         reads: Cell<u64>,
         open: Cell<usize>,
         most: Cell<usize>,
-        /// The first two operations take a tenth of a second.
+        /// If true, the first two operations take 100 ms.
         slow: Cell<bool>,
     }
 
@@ -305,7 +308,7 @@ mod tests {
         let profile = LoadProfile { pace: Duration::from_millis(5), outstanding: 2, ..LoadProfile::READS };
         let end = LoadEnd::After(Duration::from_secs(1));
         let seen = run(&notes, profile, 0..1 << 20, &pattern(), end).await.unwrap();
-        // Two at a time, each first one 100 ms late.
+        // Two slots, each of which is 100 ms late once.
         assert_eq!(seen.operations, 2 * (1 + 900 / 5));
     }
 

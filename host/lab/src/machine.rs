@@ -1,26 +1,26 @@
-//! The machine the lab ran on and how busy it was: a measurement beside a compiler is another one.
+//! Properties and load of the machine, because other processes affect the measurements.
 
 use serde::Serialize;
 use std::path::Path;
 
-/// Files of /proc are short.
+/// Maximum size of a file in /proc.
 const PROC_BYTES: u64 = 1 << 20;
 
-/// The machine.
+/// Properties of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MachineInfo {
     /// Processors that this process may use.
     pub cpus: usize,
-    /// The processor's name; empty where the system does not tell.
+    /// Name of the processor; empty if unknown.
     pub processor: String,
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: String,
-    /// Main memory in bytes; 0 where the system does not tell.
+    /// Main memory in bytes; 0 if unknown.
     pub memory: u64,
 }
 
 impl MachineInfo {
-    /// Asks the system.
+    /// Reads the properties from /proc.
     pub fn current() -> Self {
         let processor = field(&proc("cpuinfo"), "model name").unwrap_or_default();
         let memory = field(&proc("meminfo"), "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
@@ -33,20 +33,20 @@ impl MachineInfo {
     }
 }
 
-/// How busy the machine was while an experiment ran.
+/// Load of the machine during an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MachineLoad {
-    /// MachineLoad average of the last minute when it began.
+    /// One-minute load average at the start.
     pub before: f64,
-    /// And when it ended.
+    /// One-minute load average at the end.
     pub after: f64,
-    /// Share of all processors' time that was not idle, in percent, the lab and its target included.
+    /// Percentage of processor time that was not idle, including the lab and its target.
     pub busy: f64,
-    /// Share that the hypervisor gave to others, in percent.
+    /// Percentage of processor time that the hypervisor took (steal).
     pub steal: f64,
 }
 
-/// A measurement of the load that has begun.
+/// A load measurement in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadMeter {
     average: f64,
@@ -54,12 +54,12 @@ pub struct LoadMeter {
 }
 
 impl LoadMeter {
-    /// Begins.
+    /// Starts the measurement.
     pub fn begin() -> Self {
         Self { average: average(&proc("loadavg")), ticks: Ticks::parse(&proc("stat")) }
     }
 
-    /// What the load was since the beginning.
+    /// Returns the load since the start.
     pub fn end(&self) -> MachineLoad {
         load(self, average(&proc("loadavg")), Ticks::parse(&proc("stat")))
     }
@@ -72,7 +72,7 @@ fn load(begin: &LoadMeter, after: f64, ticks: Ticks) -> MachineLoad {
     MachineLoad { before: begin.average, after, busy, steal: percent(ticks.steal, begin.ticks.steal) }
 }
 
-/// Time of all processors since boot, in the kernel's ticks (proc_stat(5)).
+/// Time of all processors since boot, in kernel ticks (proc_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks {
     all: u64,
@@ -84,19 +84,21 @@ impl Ticks {
     fn parse(stat: &str) -> Self {
         let line = stat.lines().next().unwrap_or_default();
         let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; guest time, which follows, is in user already.
+        // Fields: user nice system idle iowait irq softirq steal. The guest times after them are
+        // already part of user.
         let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
         Self { all: (0..8).map(at).sum(), idle: at(3) + at(4), steal: at(7) }
     }
 }
 
-/// Processor time that this process has used, in seconds; 0 where the system does not tell.
+/// Returns the processor time of this process in seconds; 0 if unknown.
 pub fn process_cpu_seconds() -> f64 {
-    // The kernel counts these in hundredths of a second on every architecture (proc_pid_stat(5), USER_HZ).
+    // These ticks are 1/100 s on every architecture (proc_pid_stat(5), USER_HZ).
     process_cpu_ticks(&proc("self/stat")) as f64 / 100.0
 }
 
-/// utime and stime, the 14th and 15th field. The second is the program's name in brackets, which may hold anything.
+/// Returns utime + stime, fields 14 and 15. Field 2 is the program name in parentheses, which may
+/// itself contain parentheses.
 fn process_cpu_ticks(stat: &str) -> u64 {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()
@@ -110,7 +112,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start().strip_prefix(':')?.trim().to_owned()))
 }
 
-/// A file of /proc; empty on a system that has none.
+/// Reads a file in /proc; empty if there is none.
 fn proc(name: &str) -> String {
     platform::files::read_text(&Path::new("/proc").join(name), PROC_BYTES).ok().flatten().unwrap_or_default()
 }

@@ -1,32 +1,34 @@
-//! Data with a set reducibility: so many blocks of a hundred are one of a few that everybody writes, and of each block so
-//! much is zeros. The same seed gives the same data, so that what was copied can be checked.
+//! Test data with a set deduplication and compression ratio.
+//! A given percentage of the blocks comes from a small common set, and a given part of each block
+//! is zeros. The same seed always gives the same data, so that copies can be checked.
 
 use bytes::Bytes;
 use testing::{SplitMix64, mix};
 
-/// Blocks are those of the arrays that deduplicate in 4 KiB; larger units find the same share of theirs less often.
+/// Block size at which the data repeats. Arrays that deduplicate larger blocks find fewer
+/// duplicates.
 pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;
-/// Different blocks that repeat.
+/// Number of different blocks in the common set.
 const REPEATED: u64 = 64;
 
 /// How far data can be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reducibility {
-    /// Blocks of a hundred that are one of a few.
+    /// Percentage of blocks that come from the common set.
     pub repeated_percent: u8,
-    /// Bytes of a hundred, of each block, that are zeros at its end.
+    /// Percentage of each block, at its end, that is zeros.
     pub zero_percent: u8,
 }
 
 impl Reducibility {
-    /// What virtual machines hold, as the documents' vendor promises for them: 5 to 10 times less. Five blocks of six
-    /// are known already, and half of the rest are zeros.
+    /// Data of virtual machines, with a reduction of 5 to 10 as the array vendor promises. Five of
+    /// six blocks are duplicates, and half of each block is zeros.
     pub const VIRTUAL_MACHINE: Self = Self { repeated_percent: 83, zero_percent: 50 };
-    /// Nothing to gain.
+    /// Data that cannot be reduced.
     pub const INCOMPRESSIBLE: Self = Self { repeated_percent: 0, zero_percent: 0 };
 }
 
-/// Data that an offset determines.
+/// Data that depends only on seed and offset.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     reducibility: Reducibility,
@@ -35,7 +37,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The data of `seed`. The blocks that repeat are the same for every seed.
+    /// Creates the data of `seed`. The common set of blocks is the same for all seeds.
     pub fn new(reducibility: Reducibility, seed: u64) -> Self {
         let mut repeated = vec![0; REPEATED as usize * BLOCK_LEN];
         for (id, block) in repeated.chunks_exact_mut(BLOCK_LEN).enumerate() {
@@ -44,7 +46,7 @@ impl Pattern {
         Self { reducibility, seed, repeated: repeated.into() }
     }
 
-    /// `length` bytes from `offset` on. Both are multiples of [`BLOCK_LEN`]; what is over is left out.
+    /// Returns `length` bytes from `offset`. Both are rounded down to multiples of [`BLOCK_LEN`].
     pub fn data(&self, offset: u64, length: usize) -> Bytes {
         let first = offset / BLOCK_LEN as u64;
         let mut data = vec![0; length / BLOCK_LEN * BLOCK_LEN];
@@ -61,7 +63,7 @@ impl Pattern {
     }
 }
 
-/// Noise of a seed, and zeros behind it.
+/// Fills the start of a block with random data and leaves the rest zero.
 fn fill(block: &mut [u8], seed: u64, zero_percent: u8) {
     let noise = block.len() * usize::from(100 - zero_percent.min(100)) / 100 / 8 * 8;
     SplitMix64::new(seed).fill(&mut block[..noise]);
@@ -85,7 +87,7 @@ mod tests {
         let data = Pattern::new(Reducibility { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_LEN);
         let blocks: Vec<&[u8]> = data.chunks_exact(BLOCK_LEN).collect();
         let unique = blocks.iter().collect::<HashSet<_>>().len();
-        // 17 % of 4096, and the 64 that repeat.
+        // Expected: 17 % of 4096 blocks, and the 64 common ones.
         assert!((620..900).contains(&unique), "{unique}");
         assert!(blocks.iter().all(|block| block[BLOCK_LEN / 2..].iter().all(|byte| *byte == 0)));
         assert!(blocks.iter().all(|block| block[..BLOCK_LEN / 2].iter().any(|byte| *byte != 0)));

@@ -1,9 +1,9 @@
-//! The plots of a report, as values.
+//! The plots of a report.
 
 use crate::stats::Spread;
 use serde::Serialize;
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasureUnit {
@@ -15,16 +15,16 @@ pub enum MeasureUnit {
     PerSecond,
     /// Mebibytes per second.
     MibPerSecond,
-    /// Commands, blocks, virtual machines: plain numbers.
+    /// A plain number of commands, blocks or virtual machines.
     Count,
-    /// One number over another.
+    /// A ratio of two numbers.
     Times,
-    /// Hundredths.
+    /// Percent.
     Percent,
 }
 
 impl MeasureUnit {
-    /// As it stands behind a number; empty for a plain number.
+    /// Returns the unit sign after a number; empty for a plain number.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Seconds => "s",
@@ -42,7 +42,7 @@ impl MeasureUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// Groups of bars over named places.
+    /// Groups of bars with a label per group.
     Bars,
     /// Points joined by lines.
     Lines,
@@ -50,70 +50,70 @@ pub enum Shape {
     Time,
 }
 
-/// An axis.
+/// An axis of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// Label of the axis.
     pub label: String,
-    /// What its numbers count.
+    /// Unit of its numbers.
     pub unit: MeasureUnit,
-    /// Logarithmic.
+    /// True for a logarithmic scale.
     pub log: bool,
 }
 
 impl Axis {
-    /// A linear axis.
+    /// Creates a linear axis.
     pub fn linear(label: impl Into<String>, unit: MeasureUnit) -> Self {
         Self { label: label.into(), unit, log: false }
     }
 
-    /// A logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<String>, unit: MeasureUnit) -> Self {
         Self { label: label.into(), unit, log: true }
     }
 }
 
-/// What a series stands for; the same thing has the same colour in every plot.
+/// Meaning of a series, which determines its colour in all plots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The offload off: blue, as in the documents' own charts.
+    /// Offload off: blue, as in the published charts.
     Without,
-    /// The offload on: orange, as in the documents' own charts.
+    /// Offload on: orange, as in the published charts.
     With,
-    /// One of several that are neither.
+    /// One of several series that are neither.
     Nth(u8),
 }
 
 /// One series of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Which colour.
+    /// Meaning, which determines the colour.
     pub role: Role,
-    /// The points, by x; of bars x is the index of the place.
+    /// Points ordered by x. For bars, x is the index of the group.
     pub points: Vec<Point>,
 }
 
 /// One point of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where.
+    /// Horizontal position.
     pub x: f64,
-    /// The median, or the one value.
+    /// The median, or the only value.
     pub y: f64,
-    /// The ends of the spread, where there is one.
+    /// Minimum and maximum over the repetitions, if there are several.
     pub ends: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// A point without a spread.
+    /// Creates a point without a range.
     pub fn plain(x: f64, y: f64) -> Self {
         Self { x, y, ends: None }
     }
 
-    /// A point with the spread of its repetitions.
+    /// Creates a point with the range of its repetitions.
     pub fn spread(x: f64, spread: Spread) -> Self {
         Self { x, y: spread.median, ends: (spread.count > 1).then_some((spread.low, spread.high)) }
     }
@@ -122,35 +122,35 @@ impl Point {
 /// A plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// How.
+    /// How the points are drawn.
     pub shape: Shape,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// The names of the places of bars; empty for the other shapes.
+    /// Labels of the bar groups; empty for other shapes.
     pub places: Vec<String>,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
-    /// Stretches of x that mean something.
+    /// Highlighted ranges of x.
     pub bands: Vec<Band>,
 }
 
-/// A stretch of x with a name, drawn behind the series.
+/// A named range of x, drawn below the series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// Where it begins.
+    /// Start of the range.
     pub from: f64,
-    /// Where it ends.
+    /// End of the range.
     pub to: f64,
-    /// What it is.
+    /// Name of the range.
     pub name: String,
 }
 
 impl Plot {
-    /// True when there is at least one point to draw.
+    /// Returns true if there is at least one point to draw.
     pub fn is_drawn(&self) -> bool {
         self.series.iter().any(|series| !series.points.is_empty())
     }

@@ -1,5 +1,5 @@
-//! What was measured, as values: samples, the plots drawn from them, and the judgement of a figure. The JSON of a report
-//! is these types.
+//! Results of experiments: samples, figures with their goals, notes and explanations.
+//! The JSON report is the serialized form of these types.
 
 use crate::machine::{MachineInfo, MachineLoad};
 pub use crate::plot::{Axis, Band, MeasureUnit, Plot, Point, Role, Series, Shape};
@@ -7,24 +7,24 @@ use crate::published::Published;
 use crate::stats::Spread;
 use serde::Serialize;
 
-/// One number, measured once.
+/// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// What was varied along the experiment: a size, a number of disks; empty where nothing was.
+    /// The varied parameter, such as a size or a number of disks; empty if there is none.
     pub case: String,
-    /// The setting that the experiment compares.
+    /// The compared setting, such as `XCOPY on`.
     pub setting: String,
-    /// Which repetition, from 0.
+    /// Repetition, from 0.
     pub repetition: u32,
-    /// What was measured: `time`, `iops`.
+    /// What was measured, such as `time` or `iops`.
     pub measure: String,
-    /// What the value counts.
+    /// Unit of the value.
     pub unit: MeasureUnit,
     /// The value.
     pub value: f64,
 }
 
-/// A measure over its repetitions.
+/// Statistics of a measure over its repetitions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// As in [`Sample`].
@@ -35,7 +35,7 @@ pub struct Summary {
     pub measure: String,
     /// As in [`Sample`].
     pub unit: MeasureUnit,
-    /// Median and ends.
+    /// Median and range.
     pub spread: Spread,
 }
 
@@ -45,30 +45,30 @@ pub struct Summary {
 pub struct Samples(pub Vec<Sample>);
 
 impl Samples {
-    /// Takes note of one.
+    /// Adds a sample.
     pub fn push(&mut self, key: Key<'_>, repetition: u32, unit: MeasureUnit, value: f64) {
         let Key { case, setting, measure } = key;
         let [case, setting, measure] = [case, setting, measure].map(str::to_owned);
         self.0.push(Sample { case, setting, repetition, measure, unit, value });
     }
 
-    /// The values of one key, in order.
+    /// Returns the values of one key in order.
     pub fn values(&self, key: Key<'_>) -> Vec<f64> {
         let same = |s: &&Sample| s.case == key.case && s.setting == key.setting && s.measure == key.measure;
         self.0.iter().filter(same).map(|sample| sample.value).collect()
     }
 
-    /// The spread of one key; nothing where it was not measured.
+    /// Returns median and range of one key; `None` if it was not measured.
     pub fn spread(&self, key: Key<'_>) -> Option<Spread> {
         Spread::of(self.values(key))
     }
 
-    /// The median of one key.
+    /// Returns the median of one key.
     pub fn median(&self, key: Key<'_>) -> Option<f64> {
         self.spread(key).map(|spread| spread.median)
     }
 
-    /// Every key that was measured, summed up, in the order in which they first came.
+    /// Returns the statistics of every key, in the order in which keys first occurred.
     pub fn summaries(&self) -> Vec<Summary> {
         let mut found: Vec<Summary> = Vec::new();
         for sample in &self.0 {
@@ -85,7 +85,7 @@ impl Samples {
     }
 }
 
-/// What a sample is of.
+/// Identifies what was measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// As in [`Sample`].
@@ -96,23 +96,23 @@ pub struct Key<'a> {
     pub measure: &'a str,
 }
 
-/// A key, in short.
+/// Creates a key.
 pub fn key<'a>(case: &'a str, setting: &'a str, measure: &'a str) -> Key<'a> {
     Key { case, setting, measure }
 }
 
-/// What a figure must be.
+/// The limit that a figure must reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// At least this.
+    /// At least this value.
     AtLeast(f64),
-    /// At most this.
+    /// At most this value.
     AtMost(f64),
 }
 
 impl Goal {
-    /// True when `value` reaches it.
+    /// Returns true if `value` reaches the goal.
     pub fn is_met_by(self, value: f64) -> bool {
         match self {
             Self::AtLeast(limit) => value >= limit,
@@ -121,54 +121,54 @@ impl Goal {
     }
 }
 
-/// One number that an experiment is judged by, beside that of the documents.
+/// A key number of an experiment, with its published value and its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it says.
+    /// Name of the figure.
     pub name: String,
-    /// What it counts.
+    /// Unit.
     pub unit: MeasureUnit,
-    /// What was seen; nothing where it could not be measured.
+    /// Measured value; `None` if it could not be measured.
     pub measured: Option<f64>,
-    /// What the documents say; nothing where they give no number.
+    /// Published value; `None` if the sources have no number.
     pub published: Option<f64>,
-    /// What this array promises; nothing where it promises nothing, or not at this scale.
+    /// The array's goal; `None` if there is none, or none at this scale.
     pub goal: Option<Goal>,
 }
 
 impl Figure {
-    /// With the documents' number.
+    /// Sets the published value.
     pub(crate) fn published(mut self, value: f64) -> Self {
         self.published = Some(value);
         self
     }
 
-    /// With what must be reached.
+    /// Sets the goal.
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         self.goal = Some(goal);
         self
     }
 
-    /// Whether the goal was met; nothing without a goal or a measurement.
+    /// Returns whether the goal was met; `None` without a goal or a measurement.
     pub fn is_met(&self) -> Option<bool> {
         Some(self.goal?.is_met_by(self.measured?))
     }
 }
 
-/// What a reader must know before the numbers.
+/// A remark that qualifies the numbers of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
 pub enum ReportNote {
-    /// The target lacks a primitive: what was measured is the host's fall-back.
+    /// The target does not support an offload, so the host's fall-back was measured.
     Unsupported(String),
-    /// Something was measured in part and reckoned to the whole.
+    /// A part was measured and the value for the whole calculated from it.
     Extrapolated(String),
-    /// A part was left out, and why.
+    /// A part was left out, with the reason.
     LeftOut(String),
 }
 
 impl ReportNote {
-    /// The words.
+    /// Returns the text of the remark.
     pub fn text(&self) -> &str {
         match self {
             Self::Unsupported(text) | Self::Extrapolated(text) | Self::LeftOut(text) => text,
@@ -176,34 +176,34 @@ impl ReportNote {
     }
 }
 
-/// What an experiment found.
+/// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExperimentFindings {
-    /// What this run did: sizes, numbers of disks.
+    /// What was measured: sizes, numbers of disks.
     pub setup: String,
-    /// Every number.
+    /// All samples.
     pub samples: Samples,
     /// The plots.
     pub plots: Vec<Plot>,
-    /// The figures it is judged by; the first stands in the overview.
+    /// The key figures; the overview shows the first one.
     pub figures: Vec<Figure>,
-    /// What must be known first.
+    /// Remarks shown before the numbers.
     pub notes: Vec<ReportNote>,
-    /// What the documents let one expect here.
+    /// The expected result, based on the published figures.
     pub expected: String,
-    /// What was seen, in words made of the numbers.
+    /// The measured result in sentences.
     pub seen: Vec<String>,
-    /// Why it differs from the documents, in words made of the numbers.
+    /// Explanations of differences from the published figures.
     pub why: Vec<String>,
 }
 
 impl ExperimentFindings {
-    /// Adds a sentence to what was seen, where there is one.
+    /// Adds a sentence to the measured result, if there is one.
     pub(crate) fn add_seen(&mut self, text: Option<String>) {
         self.seen.extend(text);
     }
 
-    /// Adds a reason, where there is one.
+    /// Adds an explanation, if there is one.
     pub(crate) fn add_reason(&mut self, text: Option<String>) {
         self.why.extend(text);
     }
@@ -213,70 +213,70 @@ impl ExperimentFindings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "reason")]
 pub enum Ending {
-    /// To its end.
+    /// It completed.
     Done,
-    /// It cannot be done with this target, for this reason.
+    /// It is not possible with this target, with the reason.
     NotPossible(String),
-    /// It failed.
+    /// It failed, with the reason.
     Failed(String),
 }
 
-/// One experiment of a report.
+/// An experiment with its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExperimentOutcome {
     /// `L1` to `L11`.
     pub id: String,
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// What it asks.
+    /// The question that it answers.
     pub question: String,
-    /// What the documents say.
+    /// Published quotes and figures.
     pub published: Published,
     /// How it ended.
     pub ending: Ending,
-    /// What it found.
+    /// The results.
     pub findings: ExperimentFindings,
-    /// The machine's load meanwhile.
+    /// Load of the machine during the experiment.
     pub load: MachineLoad,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub secs: f64,
 }
 
-/// What was measured.
+/// The measured target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TargetInfo {
     /// VENDOR, PRODUCT and REVISION of its first disk.
     pub identity: String,
-    /// Its iSCSI name.
+    /// iSCSI name.
     pub target: String,
-    /// Its portals, `host:port`.
+    /// Portals, `host:port`.
     pub portals: Vec<String>,
-    /// Its disks: name and size.
+    /// LUNs and sizes of its disks.
     pub disks: Vec<String>,
-    /// True when the lab started the array for itself.
+    /// True if the lab started the array.
     pub own: bool,
 }
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LabReport {
-    /// The version of the lab.
+    /// Version of the lab.
     pub version: String,
     /// `small` or `paper`.
     pub scale: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     pub begun: u64,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub secs: f64,
-    /// How often everything was repeated, where an experiment does not say otherwise.
+    /// Repetitions of each measurement, unless an experiment says otherwise.
     pub repetitions: u32,
-    /// What was measured.
+    /// The measured target.
     pub subject: TargetInfo,
-    /// On what machine.
+    /// The machine that the lab ran on.
     pub machine: MachineInfo,
-    /// The experiments, in the documents' order.
+    /// The experiments in the order of their ids.
     pub outcomes: Vec<ExperimentOutcome>,
 }
 

@@ -1,4 +1,5 @@
-//! A run of the lab: the array or the target, one experiment after the other, and what came of each.
+//! A run of the lab: opens the target, runs the experiments one after another, and collects the
+//! results.
 
 use crate::array::{self, OwnArray};
 use crate::bench::{LabBench, LabScale};
@@ -14,33 +15,34 @@ use crate::store;
 use platform::clock;
 use std::path::{Path, PathBuf};
 
-/// Disks of the lab's own array. They are thin: their size costs nothing, and 8 TB must fit with room to spare.
+/// Disks of the array that the lab starts. They are thin, so that 8 TB fit without using space.
 const OWN_DISKS: u16 = 2;
 const OWN_SIZE: &str = "10TiB";
 
-/// What to do.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct LabPlan {
     /// Names of experiments, or `all`.
     pub names: Vec<String>,
-    /// URLs of the target; without any, the lab starts an array for itself.
+    /// Target URLs; if empty, the lab starts an array.
     pub targets: Vec<String>,
-    /// The program to start it with; the one that stands beside this program, without.
+    /// Path of the program `ibid`; by default it is next to this program.
     pub ibid: Option<PathBuf>,
-    /// Where that array keeps its data; the system's place for temporary files, without.
+    /// Directory for that array's data; by default the system's temporary directory.
     pub scratch: Option<PathBuf>,
-    /// Disks of the target that hold something may be overwritten.
+    /// If true, disks of the target that are not empty may be overwritten.
     pub erase: bool,
-    /// How large everything is.
+    /// Sizes of the experiments.
     pub scale: LabScale,
-    /// How often everything is repeated.
+    /// Repetitions of each measurement.
     pub repetitions: u32,
-    /// No progress bar.
+    /// If true, no progress bar is shown.
     pub quiet: bool,
 }
 
-/// Does what the plan says. An experiment that fails is in the report, and the next one follows. `so_far` is given the
-/// report after every experiment: a run that is interrupted has what it had done.
+/// Runs the experiments of `plan`. A failed experiment is recorded in the report, and the next one
+/// follows.
+/// `so_far` receives the report after every experiment, so that an interrupted run has a report.
 pub async fn run(
     plan: &LabPlan,
     so_far: &mut dyn FnMut(&LabReport) -> Result<(), WriteError>,
@@ -75,7 +77,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// The target that was named, or an array of the lab's own.
+/// Opens the given target, or starts an array.
 async fn open_site(plan: &LabPlan) -> Result<LabTarget, LabError> {
     if plan.targets.is_empty() {
         let program = array::find_program(plan.ibid.as_deref())?;
@@ -98,7 +100,8 @@ async fn own_site(program: &Path, scratch: Option<&Path>, scale: LabScale) -> Re
     LabTarget::survey(&portals, Some(array)).await
 }
 
-/// Refuses disks that hold something which the lab has not made: a target's name is easily mistaken.
+/// Refuses disks with data that the lab did not write, because a wrong target URL is an easy
+/// mistake.
 async fn check_disks_are_reusable(site: &LabTarget) -> Result<(), LabError> {
     for at in 0..site.disks.len().min(OWN_DISKS.into()) {
         let disk = site.open(at, "survey", &multipath::Statistics::default()).await?;
@@ -136,7 +139,7 @@ async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> Experiment
     outcome
 }
 
-/// One experiment on one line of the terminal.
+/// Formats the result of one experiment as a line for the terminal.
 pub fn line(outcome: &ExperimentOutcome) -> String {
     let result = match (&outcome.ending, outcome.findings.figures.first()) {
         (Ending::Failed(reason), _) => format!("failed: {reason}"),
@@ -147,7 +150,7 @@ pub fn line(outcome: &ExperimentOutcome) -> String {
     format!("{:>4} {:32} {:>9}  {result}", outcome.id, outcome.title, display::seconds(outcome.secs))
 }
 
-/// A figure in words.
+/// Describes a figure, its published value and its goal.
 fn describe_figure(figure: &Figure) -> String {
     let number = |value: f64| display::with_unit(value, figure.unit);
     let mut text = format!("{} {}", figure.measured.map_or_else(|| "–".to_owned(), number), figure.name);

@@ -1,4 +1,4 @@
-//! What is measured: a target, its portals, and the disks that the lab may use.
+//! The measured target, its portals, and the disks that the lab may use.
 
 use crate::array::OwnArray;
 use crate::display;
@@ -9,7 +9,7 @@ use multipath::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use scsi::Lun;
 use std::sync::Arc;
 
-/// The initiator name of a host of the lab.
+/// Returns the initiator name of a simulated host.
 fn initiator(host: &str) -> String {
     format!("iqn.2026-11.org.ibid:lab-{host}")
 }
@@ -17,26 +17,31 @@ fn initiator(host: &str) -> String {
 /// A disk of the target.
 #[derive(Clone, Debug)]
 pub struct TargetDisk {
-    /// Its number.
+    /// LUN.
     pub lun: Lun,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// A target and its disks.
+/// The target and its disks.
 pub struct LabTarget {
     urls: Vec<Url>,
-    /// The disks, in the order in which experiments take them.
+    /// The disks, in the order in which experiments use them.
     pub disks: Vec<TargetDisk>,
-    /// What a report says of it.
+    /// Description for the report.
     pub subject: TargetInfo,
-    /// The array, when the lab started it.
+    /// The array, if the lab started it.
     _own_array: Option<OwnArray>,
 }
 
 impl LabTarget {
-    /// Looks at a target. A URL with a LUN means that disk; one without means all disks of the target, by REPORT LUNS; one
-    /// without a target means the first target that the portal tells of. Several URLs must lead to one target.
+    /// Surveys a target.
+    /// A URL with a LUN selects that disk; one without selects all disks of the target (REPORT
+    /// LUNS). A URL without a target name selects the first target that the portal reports.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the URLs name several targets or if there is no disk.
     pub async fn survey(targets: &[String], own: Option<OwnArray>) -> Result<Self, LabError> {
         let mut urls: Vec<(Url, bool)> = Vec::new();
         for text in targets {
@@ -59,7 +64,8 @@ impl LabTarget {
         let (mut disks, mut identity) = (Vec::new(), String::new());
         for lun in luns {
             let inquiry = ask(&format!("INQUIRY of LUN {lun}"), session.inquiry(lun).await)?;
-            // 0: a disk, and it is there. tgt, for one, has a controller at LUN 0.
+            // Peripheral 0 is a disk that is connected. tgt, for example, has a controller at LUN
+            // 0.
             if inquiry.peripheral != 0 {
                 continue;
             }
@@ -89,7 +95,7 @@ impl LabTarget {
         Ok(Self { urls: ports, disks, subject, _own_array: own })
     }
 
-    /// Opens the disk that is the `at`th, for a host of this name, with a path through every portal.
+    /// Opens disk number `at` for the host `host`, with a path through every portal.
     pub async fn open(&self, at: usize, host: &str, statistics: &Statistics) -> Result<Arc<IscsiDisk>, LabError> {
         let disk = self.disk(at)?;
         let path = |url: &Url| {
@@ -100,15 +106,20 @@ impl LabTarget {
         Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
     }
 
-    /// The `at`th disk; an experiment that needs more than there are is not possible.
+    /// Returns disk number `at`.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NotPossible`] if the target has fewer disks.
     pub fn disk(&self, at: usize) -> Result<&TargetDisk, LabError> {
         let short = || LabError::NotPossible(format!("needs {} disks, target has {}", at + 1, self.disks.len()));
         self.disks.get(at).ok_or_else(short)
     }
 }
 
-/// Takes what is on a disk away, so that an experiment begins with nothing: by UNMAP where the disk has it, else by zeros
-/// over its first `head` bytes, where the structures are that make old data seem to be a datastore.
+/// Clears a disk before an experiment.
+/// Uses UNMAP if the disk supports it. Also zeroes the first `head` bytes, which hold the
+/// structures that identify a datastore.
 pub async fn clear(disk: &dyn SharedDisk, head: u64) -> Result<(), LabError> {
     let (blocks, limits) = (disk.identity().blocks, disk.limits());
     let mut at = 0;
@@ -133,7 +144,7 @@ pub async fn clear(disk: &dyn SharedDisk, head: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// True when there is nothing in the first `head` bytes of a disk but zeros.
+/// Returns true if the first `head` bytes of a disk are zeros.
 pub async fn is_empty(disk: &dyn SharedDisk, head: u64) -> Result<bool, LabError> {
     let block = u64::from(disk.identity().block_bytes);
     let step = u64::from(disk.limits().transfer_blocks).min((1 << 20) / block);
@@ -154,18 +165,18 @@ fn ask<T>(what: &str, result: Result<T, initiator::RunError>) -> Result<T, LabEr
 }
 
 fn name_of(inquiry: &Inquiry) -> String {
-    // Some products are named after their vendor already.
+    // Some product names start with the vendor name.
     let vendor = if inquiry.product.starts_with(&inquiry.vendor) { "" } else { &inquiry.vendor };
     [vendor, &inquiry.product, &inquiry.revision].join(" ").trim().to_owned()
 }
 
-/// True when the URL has a part for the LUN; without one it means all of them.
+/// Returns true if the URL names a LUN.
 fn names_lun(text: &str) -> bool {
     let path = text.split_once("//").map_or("", |(_, rest)| rest.split(['?']).next().unwrap_or_default());
     path.split('/').nth(2).is_some_and(|lun| !lun.is_empty())
 }
 
-/// The first target that a portal tells of.
+/// Returns the URL of the first target that a portal reports.
 async fn discovered(url: Url) -> Result<Url, LabError> {
     let records = Session::discover(&InitiatorConfig::new(&initiator("survey"), &url)).await?;
     let Some(record) = records.into_iter().next() else {
@@ -175,7 +186,7 @@ async fn discovered(url: Url) -> Result<Url, LabError> {
     Ok(Url { target: record.name, ..url })
 }
 
-/// The URL of a portal, to find the target behind it.
+/// Returns the URL of a portal, for discovery of its target.
 pub fn portal_url(portal: &str) -> String {
     format!("iscsi://{portal}")
 }

@@ -1,22 +1,22 @@
-//! Statistics that a handful of repetitions can bear: the median, and the least and greatest as the spread.
+//! Statistics for a small number of repetitions: the median, and the range from minimum to maximum.
 
 use serde::{Deserialize, Serialize};
 
-/// A measure over its repetitions. Of three to five repetitions quartiles would say no more than the ends do.
+/// Median and range of a measure. With three to five repetitions, quartiles would add nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The median; the mean of the middle two where their number is even.
+    /// Median; the mean of the middle two values if their number is even.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub low: f64,
-    /// The greatest.
+    /// Maximum.
     pub high: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Spread {
-    /// The spread of `values`; nothing where there are none. Values that are no numbers are left out.
+    /// Returns the spread of the finite values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -28,20 +28,20 @@ impl Spread {
     }
 }
 
-/// The mean; nothing of nothing.
+/// Returns the mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The coefficient of variation: standard deviation over mean, of the values themselves and not of a population they
-/// stand for. Nothing where the mean is 0 or there are fewer than two.
+/// Returns the coefficient of variation: the population standard deviation divided by the mean.
+/// `None` if the mean is 0 or there are fewer than two values.
 pub fn variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0 && values.len() > 1)?;
     let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
     Some(square.sqrt() / mean)
 }
 
-/// The slope of the straight line through `points` with the least squares: how much y grows as x grows by one.
+/// Returns the slope of the least-squares line through `points`: the growth of y per unit of x.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));

@@ -1,4 +1,4 @@
-//! A datastore as one host has it mounted, and the virtual disks and machines on it: what experiments work with.
+//! A datastore as one host has mounted it, and the virtual disks and machines on it.
 
 use crate::bench::LabBench;
 use crate::error::LabError;
@@ -19,11 +19,11 @@ use virtual_disk::unmap::UnmapSummary;
 use virtual_disk::vmx::Vmx;
 use virtual_disk::{Boot, DiskSpec, FileAccess, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
 
-/// Every datastore of the lab is called so: by this it knows its own.
+/// Label of all datastores of the lab; a disk with this label may be overwritten.
 const LABEL: &str = "ibid-lab";
-/// Where the structures of partitions and datastores are: what makes a disk not empty.
+/// Start of a disk that holds the partition table and the datastore's structures.
 const HEAD_BYTES: u64 = 16 << 20;
-/// Bytes of a write that fills a disk, and how many are open.
+/// Size and number of concurrent writes when a disk is filled.
 const FILL_BYTES: u64 = 1 << 20;
 const FILL_OPEN: usize = 8;
 
@@ -33,19 +33,18 @@ pub(crate) struct LabDatastore {
     datastore: Datastore,
 }
 
-/// A virtual disk, as its guest sees it.
+/// A virtual disk as seen by its guest.
 pub(crate) struct Disk(VirtualDisk);
 
-/// What an UNMAP of free space took.
+/// Result of an UNMAP of free space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnmapResult {
-    /// From its begin to its end.
+    /// Duration.
     pub(crate) time: Duration,
-    /// Iterations.
     pub(crate) iterations: u64,
-    /// UNMAP commands.
+    /// Number of UNMAP commands.
     pub(crate) commands: u64,
-    /// False where the device does not offer UNMAP: nothing was done.
+    /// False if the device does not support UNMAP, so that nothing was done.
     pub(crate) supported: bool,
 }
 
@@ -53,7 +52,7 @@ fn runtime() -> Arc<dyn Runtime> {
     Arc::new(TokioRuntime::default())
 }
 
-/// True when a device is empty, or carries a datastore that the lab has made.
+/// Returns true if a device is empty or has a datastore of the lab.
 pub(crate) async fn is_reusable(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
     let shared: Arc<dyn SharedDisk> = device;
     if let Some(found) = Datastore::probe(&shared, &runtime()).await? {
@@ -63,24 +62,25 @@ pub(crate) async fn is_reusable(device: Arc<IscsiDisk>) -> Result<bool, LabError
 }
 
 impl LabDatastore {
-    /// A new datastore on the `at`th disk, which is emptied first, with room for `bytes` (all of the disk, without).
+    /// Clears disk number `at`, and creates and mounts a datastore of `bytes` (by default the whole
+    /// disk).
     pub(crate) async fn format(bench: &LabBench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
         let device = bench.target.open(at, host, &Statistics::default()).await?;
         site::clear(device.as_ref(), HEAD_BYTES).await?;
         let shared: Arc<dyn SharedDisk> = device.clone();
-        // All of a disk that is smaller.
+        // A smaller disk is used as a whole.
         let size = bytes.filter(|bytes| bytes + 2 * HEAD_BYTES < device.identity().bytes());
         let options = FormatOptions { size, ..FormatOptions::new(LABEL, Mode::V6) };
         Datastore::format(&shared, &options, &runtime()).await?;
         Self::mount(device, host, true).await
     }
 
-    /// The datastore of the `at`th disk, mounted by another host.
+    /// Mounts the datastore of disk number `at` on another host.
     pub(crate) async fn join(bench: &LabBench, at: usize, host: &str) -> Result<Self, LabError> {
         Self::join_with(bench, at, host, true).await
     }
 
-    /// The same, with locks by ATS or by reservations.
+    /// Mounts the datastore with ATS locks or, if `ats` is false, with reservations.
     pub(crate) async fn join_with(bench: &LabBench, at: usize, host: &str, ats: bool) -> Result<Self, LabError> {
         let device = bench.target.open(at, host, &Statistics::default()).await?;
         Self::mount(device, host, ats).await
@@ -92,19 +92,19 @@ impl LabDatastore {
         Ok(Self { device, datastore })
     }
 
-    /// The device, with what this host did to it.
+    /// Returns the device with this host's command counters.
     pub(crate) fn device(&self) -> &dyn SharedDisk {
         self.device.as_ref()
     }
 
-    /// Ends the use of the datastore.
+    /// Unmounts the datastore and closes the device.
     pub(crate) async fn unmount(self) -> Result<(), LabError> {
         self.datastore.unmount().await?;
         self.device.close().await;
         Ok(())
     }
 
-    /// Makes a virtual disk.
+    /// Creates a virtual disk.
     pub(crate) async fn create(
         &self,
         name: &str,
@@ -117,17 +117,17 @@ impl LabDatastore {
         Ok((Disk(disk), work))
     }
 
-    /// Opens a virtual disk: for reading beside others, or for its guest alone.
+    /// Opens a virtual disk, either shared for reading or exclusively for its guest.
     pub(crate) async fn open(&self, name: &str, access: FileAccess, settings: MoverSettings) -> Result<Disk, LabError> {
         Ok(Disk(VirtualDisk::open(&self.datastore, &path(name), access, settings).await?))
     }
 
-    /// Removes a virtual disk that is closed.
+    /// Removes a closed virtual disk.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), LabError> {
         Ok(VirtualDisk::delete(&self.datastore, &path(name)).await?)
     }
 
-    /// Makes a small virtual machine with one disk, all of which holds something to read.
+    /// Creates a small virtual machine with one eagerly zeroed disk.
     pub(crate) async fn machine(&self, name: &str, disk_bytes: u64, memory_mib: u32) -> Result<(), LabError> {
         let vmx = Vmx { memory_mib, ..Vmx::new(name) };
         let disk = DiskSpec { bytes: disk_bytes, format: Format::EagerZeroedThick };
@@ -135,7 +135,7 @@ impl LabDatastore {
         Ok(())
     }
 
-    /// Powers a machine on, lets its guest start, and powers it off.
+    /// Powers a machine on, boots its guest, and powers it off.
     pub(crate) async fn boot(&self, name: &str, boot: &Boot) -> Result<(), LabError> {
         let machine = Machine::open(&self.datastore, name, MoverSettings::default()).await?;
         let running = machine.power_on().await?;
@@ -144,7 +144,7 @@ impl LabDatastore {
         Ok(())
     }
 
-    /// Gives the free space back, `blocks` in an iteration.
+    /// Unmaps the free space, `blocks` blocks per iteration.
     pub(crate) async fn unmap(&self, blocks: u64) -> Result<UnmapResult, LabError> {
         let begun = clock::now();
         let settings = MoverSettings::default();
@@ -164,7 +164,7 @@ fn path(name: &str) -> String {
 }
 
 impl Disk {
-    /// Writes the first `bytes`, a megabyte at a time.
+    /// Writes the first `bytes` of the disk in writes of 1 MiB.
     pub(crate) async fn fill(&self, bytes: u64, pattern: &Pattern) -> Result<(), LabError> {
         let pieces = (0..bytes.div_ceil(FILL_BYTES)).map(|piece| {
             let offset = piece * FILL_BYTES;
@@ -174,28 +174,26 @@ impl Disk {
         stream::iter(pieces).buffer_unordered(FILL_OPEN).try_collect().await
     }
 
-    /// Reads.
     pub(crate) async fn read_at(&self, offset: u64, bytes: u64) -> Result<Bytes, LabError> {
         Ok(self.0.read(offset, bytes).await?)
     }
 
-    /// Writes.
     pub(crate) async fn write_at(&self, offset: u64, data: Bytes) -> Result<(), LabError> {
         Ok(self.0.write(offset, data).await?)
     }
 
-    /// Copies the disk to `store`, in its own format. The copy is open.
+    /// Copies the disk to `store` in the same format and returns the open copy.
     pub(crate) async fn copy_to(&self, store: &LabDatastore, name: &str) -> Result<(Self, Report), LabError> {
         let (copy, report) = self.0.clone_to(&Target::new(&store.datastore, &path(name)), &|_| ()).await?;
         Ok((Self(copy), report))
     }
 
-    /// Moves the disk to `store`, while its guest goes on.
+    /// Migrates the disk to `store` while its guest runs.
     pub(crate) async fn migrate(&self, store: &LabDatastore, name: &str) -> Result<Report, LabError> {
         Ok(self.0.migrate(&Target::new(&store.datastore, &path(name)), &|_| ()).await?)
     }
 
-    /// Ends the use of the disk.
+    /// Closes the disk.
     pub(crate) async fn close(&self) -> Result<(), LabError> {
         Ok(self.0.close().await?)
     }

@@ -1,20 +1,21 @@
-//! What all experiments share: two settings in turn, and the words, plots and figures that are made of their numbers.
+//! Common parts of all experiments: settings that alternate, and sentences, plots and figures from
+//! samples.
 
 use crate::display;
 use crate::results::{Axis, Figure, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key};
 
-/// A setting that an experiment switches.
+/// A setting that an experiment compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Its name in samples and legends.
+    /// Name in samples and legends.
     pub(crate) name: &'static str,
-    /// Its colour.
+    /// Colour.
     pub(crate) role: Role,
-    /// Whether the offload is used.
+    /// True if the offload is used.
     pub(crate) on: bool,
 }
 
-/// An offload, off and on.
+/// Returns an offload as two settings, off and on.
 pub(crate) const fn off_and_on(off: &'static str, on: &'static str) -> [Setting; 2] {
     [Setting { name: off, role: Role::Without, on: false }, Setting { name: on, role: Role::With, on: true }]
 }
@@ -26,8 +27,8 @@ pub(crate) const WRITE_SAME: [Setting; 2] = off_and_on("WRITE SAME off", "WRITE 
 /// COMPARE AND WRITE.
 pub(crate) const ATS: [Setting; 2] = off_and_on("ATS off", "ATS on");
 
-/// The settings in the order of one repetition: every other one begins with the last, so that what grows with time (a
-/// fuller array, a warmer cache) falls on all of them.
+/// Returns the settings in the order of one repetition: odd repetitions reverse it.
+/// Effects that grow with time, such as a fuller array or a warmer cache, then affect all settings.
 pub(crate) fn alternating<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
     let mut order = settings.to_vec();
     if repetition % 2 == 1 {
@@ -36,20 +37,20 @@ pub(crate) fn alternating<T: Clone>(settings: &[T], repetition: u32) -> Vec<T> {
     order
 }
 
-/// What of the samples a plot shows.
+/// The samples and labels of a plot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlotSpec<'a> {
-    /// The title.
+    /// Title.
     pub(crate) title: &'a str,
-    /// The measure.
+    /// Measure to show.
     pub(crate) measure: &'a str,
-    /// The vertical axis.
+    /// Label of the vertical axis.
     pub(crate) label: &'a str,
-    /// What the measure counts.
+    /// Unit of the measure.
     pub(crate) unit: MeasureUnit,
 }
 
-/// Bars: a group for each case, a bar for each setting.
+/// Creates a bar plot with a group per case and a bar per setting.
 pub(crate) fn bars(samples: &Samples, shown: PlotSpec<'_>, cases: &[String], settings: &[Setting]) -> Plot {
     let points = |setting: &Setting| {
         let spread = |case: &String| samples.spread(key(case, setting.name, shown.measure));
@@ -70,7 +71,7 @@ pub(crate) fn bars(samples: &Samples, shown: PlotSpec<'_>, cases: &[String], set
     }
 }
 
-/// Lines: a point for each case, whose number is `x`, and a line for each setting.
+/// Creates a line plot with a point per case and a line per setting.
 pub(crate) fn lines(
     samples: &Samples,
     shown: PlotSpec<'_>,
@@ -96,23 +97,23 @@ pub(crate) fn lines(
     }
 }
 
-/// One median over another; nothing where one was not measured or the second is 0.
+/// Returns the ratio of two medians; `None` if one was not measured or the divisor is 0.
 pub(crate) fn ratio(samples: &Samples, over: Key<'_>, under: Key<'_>) -> Option<f64> {
     let under = samples.median(under).filter(|value| *value > 0.0)?;
     Some(samples.median(over)? / under)
 }
 
-/// How many times faster the second setting was.
+/// Returns how many times faster the second setting was.
 pub(crate) fn faster(samples: &Samples, case: &str, settings: &[Setting; 2]) -> Option<f64> {
     ratio(samples, key(case, settings[0].name, "time"), key(case, settings[1].name, "time"))
 }
 
-/// A figure without a number of the documents and without a goal.
+/// Creates a figure without a published value and without a goal.
 pub(crate) fn figure(name: impl Into<String>, unit: MeasureUnit, measured: Option<f64>) -> Figure {
     Figure { name: name.into(), unit, measured, published: None, goal: None }
 }
 
-/// `XCOPY off: 41 s (38 s to 43 s); XCOPY on: 1 s`, for one case of times.
+/// Formats the times of one case: `XCOPY off 41 s (38 s to 43 s); XCOPY on 1 s`.
 pub(crate) fn times(samples: &Samples, case: &str, settings: &[Setting]) -> String {
     let one = |setting: &Setting| {
         let spread = samples.spread(key(case, setting.name, "time"))?;
@@ -121,7 +122,7 @@ pub(crate) fn times(samples: &Samples, case: &str, settings: &[Setting]) -> Stri
     settings.iter().filter_map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// How a ratio compares with a published one, in words.
+/// Describes how a ratio compares with the published one.
 pub(crate) fn compare_with_published(measured: f64, published: f64) -> String {
     let ratio = measured / published;
     let published = display::with_unit(published, MeasureUnit::Times);

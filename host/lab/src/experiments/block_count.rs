@@ -1,4 +1,4 @@
-//! L10: how long UNMAP takes, by the number of blocks in each iteration.
+//! L10: duration of UNMAP as a function of the number of blocks per iteration.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -13,11 +13,11 @@ use crate::trial::figure;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// The documents' counts run from 200 to 69 000 by thousands, then 100 000 and 256 000. These lie as far apart on a
-/// logarithmic scale.
+/// The published tests use 200 to 69 000 in steps of 1000, then 100 000 and 256 000. These values
+/// cover the same range, about evenly on a logarithmic scale.
 const COUNTS: [u64; 12] = [200, 400, 1000, 2000, 5000, 10_000, 20_000, 40_000, 60_000, 69_000, 100_000, 256_000];
 const FEW: [u64; 8] = [200, 400, 1000, 5000, 20_000, 60_000, 100_000, 256_000];
-/// Where the documents see no more gain.
+/// Block counts from which the published curve is flat.
 const FLAT: (u64, u64) = (40_000, 60_000);
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
@@ -121,7 +121,7 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
     findings.seen = seen;
 }
 
-/// The documents' curve in two numbers: how far it falls until it is flat, and how flat it is then.
+/// Describes the curve by two ratios: how far it falls until it is flat, and how flat it is then.
 fn shape(samples: &Samples, size: u64) -> [Figure; 2] {
     let at = |count: u64| samples.median(key(&case(size), &count.to_string(), "time"));
     let over = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
@@ -135,7 +135,7 @@ fn shape(samples: &Samples, size: u64) -> [Figure; 2] {
     ]
 }
 
-/// A time is so much for each iteration, and so much for each block.
+/// Explains the curve: the duration is a cost per iteration plus a cost per block.
 fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], last: Option<(u64, UnmapResult)>) {
     let Some(size) = sizes.last() else { return };
     let samples = &findings.samples;

@@ -1,4 +1,4 @@
-//! L1: many machines power on while a workload runs on the same datastore.
+//! L1: many virtual machines power on while a workload runs on the same datastore.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -19,22 +19,23 @@ use virtual_disk::{Boot, FileAccess, Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// Disks that the workload runs on.
+/// Number of disks of the workload.
 const DISKS: usize = 5;
-/// What the workload asks for: an application that has a certain work to do, some 2000 operations a second on all disks
-/// together, and not the most that array and machine can do. Its own share of them is not what the storm is to change.
+/// The workload has a fixed rate of about 2000 operations per second over all disks. A workload
+/// limited only by the array would also measure how the storm shares the machine.
 const WORKLOAD: LoadProfile = LoadProfile { outstanding: 2, pace: Duration::from_millis(5), ..LoadProfile::BUSY };
-/// What a guest does to boot, between the host's changes of the datastore: small reads, and a few writes.
+/// I/O of a booting guest: small reads and a few writes, between the metadata changes of its host.
 const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
-/// Disk and memory of a machine: the memory is a swap file that is made when it powers on.
+/// Disk and memory of a virtual machine. The memory size is also that of the swap file, which is
+/// created at power-on.
 const BOOT_DISK: u64 = 16 * MIB;
 const BOOT_MEMORY_MIB: u32 = 16;
-/// From a machine's power-off to its next power-on: a guest that starts also thinks.
+/// Pause between power-off and the next power-on of a machine.
 const THINK: Duration = Duration::from_millis(100);
-/// The workload alone, before the storm and behind it.
+/// Time that the workload runs alone, before the storm and after it.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// How large the storm is.
+/// Size of the storm.
 #[derive(Clone, Copy)]
 struct Storm {
     machines: u32,
@@ -42,18 +43,18 @@ struct Storm {
     time: Duration,
 }
 
-/// One storm, as the workload result it.
+/// Effect of one storm on the workload.
 struct StormResult {
-    /// The workload's operations in a second, over time.
+    /// Operations per second of the workload over time.
     curve: Vec<Point>,
-    /// Those in the storm.
+    /// The values of the curve during the storm.
     rates: Vec<f64>,
     before: Vec<f64>,
-    /// Machines that came up.
+    /// Number of completed boots.
     booted: u64,
-    /// What the storm's hosts did to the device.
+    /// Commands of the storm's hosts to the device.
     hosts: CountersSnapshot,
-    /// What the workload's host did.
+    /// Commands of the workload's host.
     own: CountersSnapshot,
 }
 
@@ -100,8 +101,8 @@ fn machine_name(index: u32) -> String {
     format!("boot{index:03}")
 }
 
-/// The datastore with the workload's disks, eagerly zeroed so that their writes change no metadata, and a small disk for each
-/// machine to boot from.
+/// Creates the workload's disks and a small boot disk per machine on a new datastore.
+/// The workload's disks are eagerly zeroed, so that writing to them changes no metadata.
 async fn prepare(bench: &LabBench, storm: Storm) -> Result<(), LabError> {
     let store = LabDatastore::format(bench, 0, "esx01", Some(64 * GIB)).await?;
     let settings = MoverSettings::default();
@@ -115,7 +116,7 @@ async fn prepare(bench: &LabBench, storm: Storm) -> Result<(), LabError> {
     store.unmount().await
 }
 
-/// Calm, storm, calm, with the workload all the while.
+/// Runs the workload alone, then during a storm, then alone again.
 async fn run_storm(bench: &LabBench, storm: Storm, setting: Setting) -> Result<StormResult, LabError> {
     let own = LabDatastore::join_with(bench, 0, "esx01", setting.on).await?;
     let mut hosts = Vec::new();
@@ -153,7 +154,7 @@ async fn run_storm(bench: &LabBench, storm: Storm, setting: Setting) -> Result<S
     Ok(storm_result(&seen, (from, to), booted.get(), (done, own_done)))
 }
 
-/// The workload on all disks.
+/// Runs the workload on all disks.
 async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<LoadResult>, LabError> {
     let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 5);
     let stop = || over.get();
@@ -161,7 +162,8 @@ async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<LoadResult>, 
     try_join_all(loads).await
 }
 
-/// All machines power on at once, boot, and power off, again and again. From when to when, since the calm began.
+/// Powers all machines on at once, boots them and powers them off, repeatedly.
+/// Returns the start and end of the storm, measured from the start of the quiet phase.
 async fn boot_machines(
     hosts: &[LabDatastore],
     storm: Storm,
@@ -181,7 +183,7 @@ async fn boot_machines(
     Ok((QUIET, QUIET + platform::clock::now().duration_since(begun)))
 }
 
-/// Puts the disks' curves together and cuts the storm out.
+/// Adds up the curves of all disks and extracts the part during the storm.
 fn storm_result(
     seen: &[LoadResult],
     (from, to): (Duration, Duration),
@@ -195,7 +197,7 @@ fn storm_result(
     };
     let rates: Vec<f64> = (0..ticks.saturating_sub(1)).map(rate).collect();
     let tick = |time: Duration| (time.as_millis() / TICK.as_millis()) as usize;
-    // The first tick finds nothing in any cache, and belongs to neither.
+    // The first tick runs with cold caches, so it is left out.
     let cut = |from: usize, to: usize| rates.get(from..to.min(rates.len())).unwrap_or_default().to_vec();
     StormResult {
         curve: rates.iter().enumerate().map(|(at, rate)| Point::plain(at as f64 * TICK.as_secs_f64(), *rate)).collect(),
@@ -286,7 +288,7 @@ fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult)
     );
 }
 
-/// Where the storm was, on the curve's time.
+/// Returns the time range of the storm on the curve.
 fn storm_band(result: &StormResult) -> Band {
     let from = QUIET.as_secs_f64();
     Band { from, to: from + result.rates.len() as f64 * TICK.as_secs_f64(), name: "boot storm".to_owned() }

@@ -1,4 +1,5 @@
-//! What the experiments about copies share: two datastores, a template with data, deployments, and the reasons.
+//! Common parts of the copy experiments: two datastores, a template, deployments and the
+//! explanation.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -12,23 +13,23 @@ use platform::clock;
 use std::time::Duration;
 use virtual_disk::{ByHost, FileAccess, Format, MoverSettings, Report, Work};
 
-/// The seed of templates' data.
+/// Seed of the template data.
 const SEED: u64 = 2015;
-/// What is compared after a copy, from several places of the disk: enough to find a copy of the wrong blocks.
+/// Bytes compared after a copy, spread over the disk; enough to detect a copy of the wrong blocks.
 const CHECKED_BYTES: u64 = 8 << 20;
 
-/// A template to be made.
+/// Properties of a template.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TemplateSpec {
-    /// Size of its disk.
+    /// Size of its disk in bytes.
     pub(super) bytes: u64,
-    /// How much of it, from the beginning, holds data.
+    /// Bytes from the start of the disk that hold data.
     pub(super) data: u64,
-    /// Its format.
+    /// Format of the disk.
     pub(super) format: Format,
 }
 
-/// Where copies are made: from one datastore to another, or within one where the target shows only one disk.
+/// Source and destination datastore; both are the same if the target has only one disk.
 pub(super) struct CopyDatastores<'a> {
     bench: &'a LabBench,
     source: LabDatastore,
@@ -36,24 +37,24 @@ pub(super) struct CopyDatastores<'a> {
     pattern: Pattern,
 }
 
-/// A template that is there.
+/// A template that exists on the source datastore.
 pub(super) struct PreparedTemplate {
     name: String,
     what: TemplateSpec,
 }
 
-/// What deployments took.
+/// Duration and commands of a set of deployments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CopyResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
-    /// What was sent.
+    /// Commands sent.
     pub(super) work: Work,
-    /// Why data went through the host although that was not asked for.
+    /// Why data went through the host although an offload was requested.
     pub(super) refused: Option<ByHost>,
 }
 
-/// Fresh datastores.
+/// Formats the datastores.
 pub(super) async fn format_datastores(bench: &LabBench) -> Result<CopyDatastores<'_>, LabError> {
     bench.say("creating datastores");
     let source = LabDatastore::format(bench, 0, "esx01", None).await?;
@@ -63,17 +64,17 @@ pub(super) async fn format_datastores(bench: &LabBench) -> Result<CopyDatastores
 }
 
 impl CopyDatastores<'_> {
-    /// Where copies go, in words.
+    /// Describes where copies go.
     pub(super) fn places(&self) -> &'static str {
         if self.destination.is_some() { "from one datastore to another" } else { "within one datastore" }
     }
 
-    /// The datastore that copies go to.
+    /// Returns the datastore that copies go to.
     pub(super) fn destination(&self) -> &LabDatastore {
         self.destination.as_ref().unwrap_or(&self.source)
     }
 
-    /// Makes a disk and fills its beginning as a guest would have, but a megabyte at a time.
+    /// Creates a disk and writes its data in writes of 1 MiB.
     pub(super) async fn template(&self, name: &str, what: TemplateSpec) -> Result<PreparedTemplate, LabError> {
         let settings = MoverSettings::default();
         let (disk, _) = self.source.create(name, what.bytes, what.format, settings).await?;
@@ -82,7 +83,7 @@ impl CopyDatastores<'_> {
         Ok(PreparedTemplate { name: name.to_owned(), what })
     }
 
-    /// Deploys `count` machines at once, checks what they hold, and removes them again.
+    /// Deploys `count` machines at once, checks their content and removes them.
     pub(super) async fn deploy(
         &self,
         template: &PreparedTemplate,
@@ -106,7 +107,7 @@ impl CopyDatastores<'_> {
         Ok(copied)
     }
 
-    /// A copy of a template on the same datastore, open for its guest with these settings.
+    /// Copies a template within its datastore and opens the copy for writing with `settings`.
     pub(super) async fn machine(
         &self,
         template: &PreparedTemplate,
@@ -120,7 +121,7 @@ impl CopyDatastores<'_> {
         self.source.open(name, FileAccess::Write, settings).await
     }
 
-    /// Ends the use of the datastores.
+    /// Unmounts the datastores.
     pub(super) async fn close(self) -> Result<(), LabError> {
         if let Some(destination) = self.destination {
             destination.unmount().await?;
@@ -128,7 +129,7 @@ impl CopyDatastores<'_> {
         self.source.unmount().await
     }
 
-    /// Reads a few places of a copy: a fast copy of the wrong blocks is no copy.
+    /// Compares several parts of a copy with the template, to detect a copy of the wrong blocks.
     pub(super) async fn check(&self, copy: &Disk, what: TemplateSpec) -> Result<(), LabError> {
         const PIECE: u64 = 1 << 20;
         let pieces = (CHECKED_BYTES / PIECE).min(what.data / PIECE).max(1);
@@ -150,7 +151,7 @@ impl CopyDatastores<'_> {
     }
 }
 
-/// Both together.
+/// Adds two counters of work.
 pub(super) fn add(a: Work, b: Work) -> Work {
     let sum = |a: virtual_disk::Sent, b: virtual_disk::Sent| virtual_disk::Sent {
         commands: a.commands + b.commands,
@@ -165,13 +166,13 @@ pub(super) fn add(a: Work, b: Work) -> Work {
     }
 }
 
-/// Commands of any kind.
+/// Returns the number of commands of all kinds.
 pub(super) fn commands(work: &Work) -> u64 {
     [work.xcopy, work.write_same, work.unmap, work.read, work.write].iter().map(|sent| sent.commands).sum()
 }
 
 impl CopyResult {
-    /// Adds what one copy took, made with `settings`.
+    /// Adds the work of one copy that was made with `settings`.
     pub(super) fn add(&mut self, report: &Report, settings: MoverSettings) {
         self.work = add(self.work, report.work);
         if settings.hardware_move {
@@ -179,12 +180,12 @@ impl CopyResult {
         }
     }
 
-    /// Bytes that went over the wire.
+    /// Returns the bytes of data that the host read and wrote.
     pub(super) fn wire_bytes(&self) -> u64 {
         self.work.read.bytes + self.work.write.bytes
     }
 
-    /// Takes note of time, commands and traffic.
+    /// Records duration, commands and throughput.
     pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
         let seconds = self.time.as_secs_f64();
         let commands = commands(&self.work) as f64;
@@ -200,7 +201,7 @@ impl CopyResult {
     }
 }
 
-/// The reasons, from what was sent: the rate of the commands with the offload, the rate of the bytes without.
+/// Explains the result by the command rate with the offload and the data rate without it.
 pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     if let Some(reason) = on.refused {
         findings.notes.push(ReportNote::Unsupported(fallback(reason)));
@@ -223,7 +224,7 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
         )));
     }
     let rate = off.wire_bytes() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
-    // The documents: 50 GB in "over two minutes".
+    // Published: 50 GB in "over two minutes" (VAAI guide, 2015).
     let published_rate = 50.0 * 1024.0 / 120.0;
     findings.add_reason(Some(format!(
         "Without XCOPY the host read and wrote {}, at {}. The published host reached at most {} over Fibre Channel: {}.",
@@ -234,7 +235,7 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
     )));
 }
 
-/// What is said where a target has no XCOPY.
+/// Describes why XCOPY was not used.
 pub(super) fn fallback(reason: ByHost) -> String {
     let why = match reason {
         ByHost::Unsupported => "the target does not support EXTENDED COPY".to_owned(),

@@ -1,4 +1,4 @@
-//! L2: deploy from template.
+//! L2: deployment from a template.
 
 use super::copies::{self, CopyResult, TemplateSpec};
 use crate::bench::LabBench;

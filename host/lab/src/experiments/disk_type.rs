@@ -1,4 +1,4 @@
-//! L5: the format of the source disk, and how long a copy takes.
+//! L5: duration of a copy as a function of the format of the source disk.
 
 use super::copies::{self, CopyResult, TemplateSpec};
 use crate::bench::LabBench;
@@ -12,7 +12,7 @@ use virtual_disk::{Format, MoverSettings};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A format, on a release of ESXi.
+/// A disk format on an ESXi release.
 struct Kind {
     name: &'static str,
     format: Format,

@@ -1,4 +1,4 @@
-//! L7: eagerzeroedthick disks of four sizes, and four of them at once.
+//! L7: creation of eagerzeroedthick disks of four sizes, and of four disks at once.
 
 use super::zeros::{self, ZeroResult};
 use crate::bench::LabBench;
@@ -11,15 +11,16 @@ use crate::trial::{self, PlotSpec, WRITE_SAME, figure};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// How many at once, and how they are called.
+/// Number of disks created at once, and the case names.
 const TOGETHER: usize = 4;
 const FOUR: &str = "four at once";
 const ONE: &str = "one of them alone";
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
     let sizes = bench.scale.pick([256 * MIB, 512 * MIB, GIB, 2 * GIB], [20 * GIB, 40 * GIB, 80 * GIB, 100 * GIB]);
-    // Without WRITE SAME every byte of zeros crosses the wire: four of a smaller size are enough. With it, they are large
-    // enough that zeroing them, and not the changes of the datastore, is what takes time; smaller where the target writes them.
+    // Without WRITE SAME all zeros cross the wire, so the four disks are small. With it they are so
+    // large that zeroing takes longer than the datastore's metadata changes; smaller if the target
+    // writes the zeros.
     let room = bench.target.disk(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
     let [small, medium, large] =
         bench.scale.pick([GIB / 2, 16 * GIB, 48 * GIB], [20 * GIB, 100 * GIB, 100 * GIB]).map(|size| size.min(room));
@@ -68,7 +69,8 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     Ok(findings)
 }
 
-/// What is compared. `together`: bytes of each of the four without WRITE SAME, and with it where the target takes it.
+/// Describes the comparison. `together` holds the bytes of each of the four disks without and with
+/// WRITE SAME.
 fn setup(together: [u64; 2], is_supported: bool) -> String {
     let [small, large] = together.map(display::bytes);
     let sizes = match is_supported {
@@ -123,7 +125,7 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], (off, on): (&ZeroResu
     zeros::explain(findings, off, on);
 }
 
-/// As the documents' plot: how many times longer four take.
+/// Plots how much longer four disks take than one, as in the VAAI guide (2015).
 fn together_plot(figures: &[Figure]) -> Plot {
     let order = [(&WRITE_SAME[0], 1), (&WRITE_SAME[1], 0)];
     let series = order.map(|(setting, at)| Series {

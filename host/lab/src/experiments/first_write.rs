@@ -1,4 +1,5 @@
-//! L9: what zeroing before the first write costs a guest, and a thin disk that is filled until there is nothing new.
+//! L9: cost of zeroing a block before the guest's first write, and a thin disk that is written
+//! until it is fully allocated.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -15,10 +16,10 @@ use virtual_disk::{Format, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// The control: nothing is left to be zeroed.
+/// Index of the control case, where no zeroing is left to do.
 const EAGER: usize = 4;
 
-/// One of the documents' five tests.
+/// One of the five published tests.
 struct Kind {
     name: &'static str,
     format: Format,
@@ -73,7 +74,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     Ok(findings)
 }
 
-/// Writes all of a new disk, once.
+/// Writes all of a new disk once.
 async fn first_writes(
     bench: &LabBench,
     store: &LabDatastore,
@@ -91,7 +92,7 @@ async fn first_writes(
     Ok(seen)
 }
 
-/// Fills a thin disk, and goes on for as long again; the latency over time.
+/// Writes all of a thin disk twice and returns the latency over time.
 async fn fill(
     bench: &LabBench,
     store: &LabDatastore,
@@ -127,7 +128,7 @@ fn note(samples: &mut Samples, kind: &str, seen: &LoadResult, repetition: u32) {
     push("latency p99", MeasureUnit::Milliseconds, seen.quantile_ms(0.99));
 }
 
-/// By how much a measure of one kind is worse than the control's, in percent.
+/// Returns in percent how much worse a measure is than in the control case.
 fn worse(samples: &Samples, kind: usize, measure: &str) -> Option<f64> {
     let own = samples.median(key("", KINDS[kind].name, measure))?;
     let control = samples.median(key("", KINDS[EAGER].name, measure)).filter(|value| *value > 0.0)?;
@@ -135,7 +136,7 @@ fn worse(samples: &Samples, kind: usize, measure: &str) -> Option<f64> {
     Some(if measure == "latency" { more } else { -more })
 }
 
-/// The mean over thin and zeroedthick, as the documents put them together.
+/// Returns the mean over thin and zeroedthick, because the published figures combine them.
 fn both(samples: &Samples, kinds: [usize; 2], measure: &str) -> Option<f64> {
     Some(f64::midpoint(worse(samples, kinds[0], measure)?, worse(samples, kinds[1], measure)?))
 }
@@ -201,7 +202,8 @@ fn judge(findings: &mut ExperimentFindings, curves: [Option<Vec<Point>>; 2]) {
     findings.add_reason(reason);
 }
 
-/// One block of the datastore takes 32 writes of 32 KB: what its preparation costs is spread over them.
+/// Explains the latency. 32 writes of 32 KB share one 1 MB block, so they share the cost of its
+/// preparation.
 fn reason(samples: &Samples) -> Option<String> {
     let latency = |kind: usize| samples.median(key("", KINDS[kind].name, "latency"));
     let (off, on, eager) = (latency(0)?, latency(1)?, latency(EAGER)?);

@@ -1,4 +1,4 @@
-//! L4: Storage vMotion of a machine that is off, idle, or busy.
+//! L4: Storage vMotion of a virtual machine that is off, idle or busy.
 
 use super::copies::{self, CopyResult, TemplateSpec};
 use crate::bench::LabBench;
@@ -15,9 +15,9 @@ use virtual_disk::{Format, MoverSettings, Work};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// What the machine does meanwhile.
+/// State of the machine during the migration.
 const STATES: [&str; 3] = ["powered off", "idle", "busy"];
-/// An idle machine still writes its logs: an operation in so long.
+/// Interval of the writes of an idle machine, such as logs.
 const IDLE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
@@ -45,7 +45,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
                 bench.step(format!("{state}, {}, run {}", setting.name, repetition + 1));
                 let settings =
                     MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..MoverSettings::default() };
-                // Each run moves a copy of its own, so that all begin alike.
+                // Each run moves a new copy, so that all runs start from the same state.
                 let name = format!("svm{:04}", bench.serial());
                 let disk = datastores.machine(&made, &name, settings).await?;
                 let (copied, operations) = moved(&disk, &datastores, &name, state, what, settings).await?;
@@ -72,7 +72,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     Ok(findings)
 }
 
-/// Moves a disk while its guest does what the state says. Also gives the number of the guest's operations.
+/// Migrates a disk while its guest is in `state`. Also returns the number of guest operations.
 async fn moved(
     disk: &Disk,
     datastores: &copies::CopyDatastores<'_>,

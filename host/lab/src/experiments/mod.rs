@@ -20,36 +20,36 @@ use crate::results::ExperimentFindings;
 use std::future::Future;
 use std::pin::Pin;
 
-/// An experiment's findings, when they are there.
+/// The future of a running experiment.
 type Work<'a> = Pin<Box<dyn Future<Output = Result<ExperimentFindings, LabError>> + 'a>>;
 
-/// One experiment.
+/// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// `L1` to `L11`, as in the list of what the documents describe.
+    /// `L1` to `L11`.
     pub id: &'static str,
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Its title.
+    /// Title in the report.
     pub title: &'static str,
-    /// What it asks.
+    /// The question that it answers.
     pub question: &'static str,
     run: for<'a> fn(&'a LabBench) -> Work<'a>,
 }
 
 impl Experiment {
-    /// Does it.
+    /// Runs the experiment.
     pub(crate) fn run<'a>(&self, bench: &'a LabBench) -> Work<'a> {
         (self.run)(bench)
     }
 
-    /// True when `word`, of a command line, means this one: its id or its name, in any case.
+    /// Returns true if `word` is the id or the name of this experiment, in any case.
     pub fn matches(&self, word: &str) -> bool {
         self.id.eq_ignore_ascii_case(word) || self.name.eq_ignore_ascii_case(word)
     }
 }
 
-/// All of them, in the documents' order.
+/// All experiments in the order of their ids.
 pub const ALL: [Experiment; 11] = [
     Experiment {
         id: "L1",
@@ -131,7 +131,11 @@ pub const ALL: [Experiment; 11] = [
     },
 ];
 
-/// The experiments that the words of a command line name; `all` names all. The word that names none is the error.
+/// Returns the experiments that `words` name; `all` selects all.
+///
+/// # Errors
+///
+/// Returns the first word that names no experiment.
 pub fn select(words: &[String]) -> Result<Vec<Experiment>, String> {
     if let Some(unknown) = words.iter().find(|word| *word != "all" && !ALL.iter().any(|e| e.matches(word))) {
         return Err(unknown.clone());

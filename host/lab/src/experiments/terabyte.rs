@@ -1,4 +1,4 @@
-//! L8: one terabyte.
+//! L8: creation of an eagerzeroedthick disk of one terabyte.
 
 use super::zeros::{self, ZeroResult};
 use crate::bench::{LabBench, LabScale};
@@ -13,10 +13,11 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
-    // On a smaller target, as much as it has room for.
+    // A smaller target gets the largest size that fits.
     let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, TIB / 16, 4 * GIB], [TIB, TIB, 64 * GIB]))?;
     let least = sizes.last().copied().ok_or_else(|| LabError::NotPossible("disk is too small".into()))?;
-    // A whole terabyte of zeros takes most of an hour on a small machine: a part of it has the same rate.
+    // Writing 1 TB of zeros takes up to an hour on a small machine, so only a part is measured
+    // without WRITE SAME.
     let part = least.min(bench.scale.pick(4 * GIB, 64 * GIB));
     bench.say("creating a datastore");
     let store = LabDatastore::format(bench, 0, "esx01", None).await?;

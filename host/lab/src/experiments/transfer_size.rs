@@ -1,4 +1,4 @@
-//! L6: MaxHWTransferSize of 4 MB, as ESXi comes, and of 16 MB, as the array's vendor recommends.
+//! L6: MaxHWTransferSize of 4 MB, ESXi's default, and of 16 MB, the array vendor's recommendation.
 
 use super::copies::{self, CopyResult, TemplateSpec};
 use crate::bench::LabBench;
@@ -10,7 +10,7 @@ use virtual_disk::{Format, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 
-/// The two sizes. Neither is without the offload.
+/// The two transfer sizes. Both use XCOPY.
 const SIZES: [Setting; 2] =
     [Setting { name: "4 MB", role: Role::Nth(2), on: false }, Setting { name: "16 MB", role: Role::With, on: true }];
 

@@ -1,4 +1,4 @@
-//! L11: who notices UNMAP.
+//! L11: effect of UNMAP on concurrent workloads.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -18,21 +18,21 @@ use virtual_disk::{Format, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
-/// Blocks of an iteration while a workload runs: small enough that UNMAP lasts.
+/// Blocks per iteration during a workload; small, so that the UNMAP lasts long enough.
 const BLOCKS: u64 = 2000;
 
-/// Where the workload and the UNMAP are, and what the workload does.
+/// Where the UNMAP runs relative to the workload, and what the workload does.
 struct Case {
     name: &'static str,
-    /// The UNMAP is issued by the workload's host.
+    /// The workload's host issues the UNMAP.
     same_host: bool,
-    /// To the workload's datastore.
+    /// The UNMAP is on the workload's datastore.
     same_store: bool,
     format: Format,
-    /// The regions were written before.
+    /// The workload's regions were written before.
     initialised: bool,
     writes: bool,
-    /// The documents saw the workload suffer.
+    /// The published tests found an impact on the workload.
     impact: bool,
 }
 
@@ -93,7 +93,7 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// The datastores as the workload's host and another have them mounted.
+/// The datastores: as the workload's host mounted them, and as a second host mounted the first.
 struct UnmapDatastores {
     same_host: LabDatastore,
     other_host: LabDatastore,
@@ -149,7 +149,8 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     Ok(findings)
 }
 
-/// The workload alone, then with UNMAP going on beside it. During is empty where there is no UNMAP.
+/// Measures the workload alone and then during UNMAP. The second result is empty if the target has
+/// no UNMAP.
 async fn measure(
     bench: &LabBench,
     stores: &UnmapDatastores,
@@ -158,7 +159,8 @@ async fn measure(
     secs: f64,
 ) -> Result<(LoadResult, LoadResult), LabError> {
     let time = Duration::from_secs_f64(secs);
-    // New regions must last for both measurements; a machine of this size writes no more than 1.5 GiB/s.
+    // The unwritten regions must last for both measurements. The estimate allows for 1.5 GiB/s of
+    // writes.
     let region = (secs * 1.5) as u64 * GIB + GIB;
     let size = if case.initialised || !case.writes { GIB / 2 } else { 2 * region };
     let name = format!("load{:04}", bench.serial());
@@ -170,7 +172,7 @@ async fn measure(
         disk.fill(size, pattern).await?;
     }
     if !case.writes {
-        // What is read for the first time comes from farther away than what is read again.
+        // All data is read once first, so that neither measurement has a cold cache.
         let once = LoadProfile { random_percent: 0, ..profile };
         load::run(&disk, once, 0..size, pattern, LoadEnd::Operations(size / u64::from(profile.bytes))).await?;
     }
@@ -186,7 +188,7 @@ async fn measure(
     Ok((before, during))
 }
 
-/// The workload for `time`, with one UNMAP after another beside it.
+/// Runs the workload for `time` while UNMAP runs repeatedly.
 async fn beside_unmap(
     disk: &Disk,
     store: &LabDatastore,
@@ -221,7 +223,7 @@ async fn beside_unmap(
     seen
 }
 
-/// The share of the machine that the host's own process takes during one whole UNMAP, in percent.
+/// Returns in percent the share of all processors that this process uses during one complete UNMAP.
 async fn processor(store: &LabDatastore, blocks: u64) -> Result<f64, LabError> {
     let (begun, ticks) = (platform::clock::now(), machine::process_cpu_seconds());
     store.unmap(blocks).await?;

@@ -1,4 +1,5 @@
-//! What the experiments about WRITE SAME share: making eagerzeroedthick disks, and the reasons.
+//! Common parts of the WRITE SAME experiments: creation of eagerzeroedthick disks and the
+//! explanation.
 
 use crate::bench::LabBench;
 use crate::display;
@@ -12,20 +13,20 @@ use platform::clock;
 use std::time::Duration;
 use virtual_disk::{Format, MoverSettings, Work};
 
-/// What making disks took.
+/// Duration and commands of a set of created disks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZeroResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
-    /// What was sent.
+    /// Commands sent.
     pub(super) work: Work,
     /// Bytes of all disks together.
     pub(super) bytes: u64,
-    /// False where WRITE SAME was asked for and the device does not have it.
+    /// False if WRITE SAME was requested but the device does not support it.
     pub(super) supported: bool,
 }
 
-/// Makes so many eagerzeroedthick disks at once, reads a place of each, and removes them.
+/// Creates `disks` eagerzeroedthick disks at once, checks one part of each and removes them.
 pub(super) async fn make(
     bench: &LabBench,
     store: &LabDatastore,
@@ -52,23 +53,25 @@ pub(super) async fn make(
     Ok(ZeroResult { time, work, bytes: bytes * disks as u64, supported })
 }
 
-/// True once it is known that WRITE SAME is not there: then a part is enough for both settings. `last` are the last disks without it and with it.
+/// Returns true if the last run with WRITE SAME found it unsupported. `last` holds the last runs
+/// without and with it.
 pub(super) fn is_fallback(last: &[Option<ZeroResult>; 2]) -> bool {
     last[1].is_some_and(|on| !on.supported)
 }
 
 impl ZeroResult {
-    /// Bytes that became zeros, in MiB a second.
+    /// Returns the zeroed MiB per second.
     pub(super) fn rate(&self) -> f64 {
         self.bytes as f64 / f64::from(1 << 20) / self.time.as_secs_f64().max(1e-9)
     }
 
-    /// True where so many bytes become zeros in a minute: a target that writes them has better things to do.
+    /// Returns true if `bytes` can be zeroed in a minute, which excludes targets that write the
+    /// zeros.
     pub(super) fn is_quick(&self, bytes: u64) -> bool {
         bytes as f64 / f64::from(1 << 20) <= 60.0 * self.rate()
     }
 
-    /// Takes note of time, commands and rates.
+    /// Records duration, commands and rates.
     pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
         let seconds = self.time.as_secs_f64();
         let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
@@ -80,7 +83,7 @@ impl ZeroResult {
     }
 }
 
-/// The reasons, from what was sent.
+/// Explains the result by the commands sent.
 pub(super) fn explain(findings: &mut ExperimentFindings, off: &ZeroResult, on: &ZeroResult) {
     if !on.supported {
         findings.notes.push(ReportNote::Unsupported(

@@ -1,15 +1,15 @@
-//! The numbers that the documents give, as plots.
+//! The published numbers as plots.
 
 use crate::plot::{Axis, MeasureUnit, Plot, Point, Role, Series, Shape};
 
 /// 17 min 6 s: 1 TB without WRITE SAME.
 pub(crate) const TERABYTE_OFF_SECS: f64 = 1026.0;
-/// 3 min 47 s: 1 TB with it.
+/// 3 min 47 s: 1 TB with WRITE SAME (Purity 5.0).
 pub(crate) const TERABYTE_ON_SECS: f64 = 227.0;
-/// 1 min 10 s: 1 TB with it, on the tuned array.
+/// 1 min 10 s: 1 TB with WRITE SAME (Purity 5.1).
 pub(crate) const TERABYTE_TUNED_SECS: f64 = 70.0;
 
-/// The plots of one experiment.
+/// Returns the published plots of one experiment.
 pub(super) fn plots(id: &str) -> Vec<Plot> {
     match id {
         "L2" => vec![deploy()],
@@ -22,7 +22,7 @@ pub(super) fn plots(id: &str) -> Vec<Plot> {
     }
 }
 
-/// Bars over named places: one value of each series for each place.
+/// Creates a bar plot with one value per series and group.
 fn bars(title: &str, y: Axis, places: &[&str], series: &[(&str, Role, &[f64])]) -> Plot {
     let points = |values: &[f64]| values.iter().enumerate().map(|(x, y)| Point::plain(x as f64, *y)).collect();
     Plot {

@@ -1,5 +1,6 @@
-//! What the documents say, in their own words (shortened) and numbers, with the place. Nothing is read off a chart: where
-//! the documents draw a curve without giving its numbers, there are words here and no plot.
+//! Quotes (shortened) and numbers from the published experiments, with their source.
+//! No number is read off a chart: if a source shows a curve without numbers, it is quoted and not
+//! plotted.
 
 mod figures;
 
@@ -8,11 +9,12 @@ pub(crate) use figures::{TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SEC
 use crate::plot::Plot;
 use serde::Serialize;
 
-/// One of the documents.
+/// A published source (docs/sources.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Document {
-    /// VMware Storage APIs for Array Integration with the Pure Storage FlashArray: the guide, and its edition of 2015.
+    /// VMware Storage APIs for Array Integration with the Pure Storage FlashArray: the VAAI guide
+    /// and the white paper of 2015.
     Guide,
     /// What's New in Purity 5.1: WRITE SAME Handling Improvement.
     WriteSame,
@@ -21,7 +23,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// Its title.
+    /// Returns the title.
     pub fn title(self) -> &'static str {
         match self {
             Self::Guide => "VMware Storage APIs for Array Integration with the Pure Storage FlashArray (2015)",
@@ -31,27 +33,27 @@ impl Document {
     }
 }
 
-/// A passage.
+/// A quotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Quote {
-    /// Its words.
+    /// The quoted text.
     pub text: &'static str,
-    /// Where they stand.
+    /// The source.
     pub document: Document,
-    /// The section of the document.
+    /// The section of the source.
     pub section: &'static str,
 }
 
-/// What the documents say about one experiment.
+/// What is published about one experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Published {
-    /// The passages.
+    /// The quotations.
     pub quotes: Vec<Quote>,
-    /// Their numbers, drawn.
+    /// The published numbers as plots.
     pub plots: Vec<Plot>,
 }
 
-/// What is published about the experiment `id`, `L1` to `L11`; nothing about any other.
+/// Returns what is published about experiment `id` (`L1` to `L11`); empty for other ids.
 pub fn about(id: &str) -> Published {
     Published { quotes: quotes(id).to_vec(), plots: figures::plots(id) }
 }

@@ -1,4 +1,4 @@
-//! Every number on a line of its own (RFC 4180), for spreadsheets and scripts.
+//! The samples as CSV (RFC 4180), one number per line.
 
 use crate::results::LabReport;
 

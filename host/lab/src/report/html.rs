@@ -1,4 +1,5 @@
-//! The page: its head, the overview and the foot. [`section`](super::section) makes what is between.
+//! The HTML page: header, overview and footer. The sections of the experiments come from
+//! [`section`](super::section).
 
 use super::section;
 use super::verdict::{escape, verdict};
@@ -11,7 +12,7 @@ const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
 
-/// The report as one page that refers to nothing outside itself.
+/// Returns the report as one page without external references.
 pub(super) fn render(report: &LabReport) -> String {
     let title = format!("Ibid lab: {}", report.subject.identity);
     let sections: String =
@@ -30,7 +31,7 @@ pub(super) fn render(report: &LabReport) -> String {
     )
 }
 
-/// The report as JSON that cannot end its script element.
+/// Returns the report as JSON, escaped so that it cannot close its script element.
 fn data(report: &LabReport) -> String {
     serde_json::to_string(report).unwrap_or_default().replace("</", "<\\/").replace("<!--", "<\\u0021--")
 }
@@ -85,7 +86,7 @@ fn scale(report: &LabReport) -> String {
     format!("{}: {sizes}; {times}", report.scale)
 }
 
-/// What a figure is as a ratio, when it is one.
+/// Returns the measured value if it is a ratio.
 fn ratio(figure: &Figure) -> Option<f64> {
     (figure.unit == MeasureUnit::Times).then_some(figure.measured?)
 }
@@ -109,7 +110,7 @@ fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
     )
 }
 
-/// The goals of an experiment, and which were met.
+/// Lists the goals of an experiment and whether each was met.
 fn goals(outcome: &ExperimentOutcome) -> String {
     let describe = |figure: &Figure| {
         let (goal, met) = (figure.goal?, figure.is_met()?);
@@ -120,7 +121,7 @@ fn goals(outcome: &ExperimentOutcome) -> String {
     outcome.findings.figures.iter().filter_map(describe).collect::<Vec<_>>().join("; ")
 }
 
-/// A ratio on a logarithmic scale from 1 to `widest`, with a mark where the documents' is.
+/// Draws a ratio on a logarithmic scale from 1 to `widest`, with a mark at the published ratio.
 fn bar(figure: &Figure, widest: f64) -> String {
     let Some(measured) = ratio(figure) else { return String::new() };
     let place = |value: f64| (100.0 * value.max(1.0).ln() / widest.ln()).clamp(0.0, 100.0);
@@ -140,11 +141,11 @@ fn foot(report: &LabReport) -> String {
     )
 }
 
-/// `2026-11-22 00:07 UTC` of milliseconds since 1970, by the proleptic Gregorian calendar.
+/// Formats milliseconds since 1970 as `2026-11-22 00:07 UTC`, in the proleptic Gregorian calendar.
 pub(super) fn date(millis: u64) -> String {
     let minutes = millis / 60_000;
     let (days, minute) = (minutes / 1440, minutes % 1440);
-    // Days are counted from 0000-03-01, so that the leap day is the last of its year.
+    // Counting from 0000-03-01 makes the leap day the last day of its year.
     let from_march = days + 719_468;
     let (era, day_of_era) = (from_march / 146_097, from_march % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

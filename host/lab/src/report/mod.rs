@@ -1,5 +1,5 @@
-//! A run as files: `report.json` with everything, `samples.csv` with one line for each number, and `report.html`, which
-//! carries its styles, its script and uPlot with it.
+//! Writes the report of a run: `report.json`, `samples.csv` and `report.html`.
+//! The HTML file includes its styles, its script and uPlot.
 
 mod csv;
 mod html;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why a report was not written.
+/// A report file could not be written.
 #[derive(Debug, Error)]
 #[error("{path}: {error}")]
 pub struct WriteError {
@@ -20,20 +20,20 @@ pub struct WriteError {
     error: io::Error,
 }
 
-/// The page that people read.
+/// Name of the HTML file.
 pub const PAGE: &str = "report.html";
-/// The names of the files of a report.
+/// Names of the files of a report.
 pub const FILES: [&str; 3] = ["report.json", "samples.csv", PAGE];
 
-/// The contents of [`FILES`], in that order.
+/// Returns the contents of [`FILES`], in that order.
 pub fn render(report: &LabReport) -> [String; 3] {
-    // The types hold nothing that JSON cannot: no maps with keys that are no text.
+    // Serialization cannot fail: all map keys are strings.
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
     [json, csv::render(report), html::render(report)]
 }
 
-/// Writes the files into `directory`, which is made where there is none; each takes the place of an older one. Returns the
-/// path of the HTML file.
+/// Writes the files into `directory`, which is created if needed. Existing files are replaced.
+/// Returns the path of the HTML file.
 pub fn write(report: &LabReport, directory: &Path) -> Result<PathBuf, WriteError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();

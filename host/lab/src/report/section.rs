@@ -1,4 +1,5 @@
-//! One experiment on the page: what was seen beside what was published, the reasons, and every number.
+//! The section of one experiment: measurements next to published figures, the explanation, and all
+//! numbers.
 
 use super::verdict::{escape, verdict};
 use crate::display;
@@ -6,7 +7,7 @@ use crate::published::{Published, Quote};
 use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, Plot, ReportNote, Shape};
 use std::fmt::Write;
 
-/// The section of the experiment that is the `at`th of the report.
+/// Returns the section of the experiment with index `at`.
 pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     let (class, word) = verdict(outcome);
     let findings = &outcome.findings;
@@ -33,7 +34,7 @@ pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     )
 }
 
-/// What was seen; nothing of an experiment that saw nothing.
+/// Returns the measurements; empty if there are none.
 fn seen(at: usize, findings: &ExperimentFindings) -> String {
     if findings.plots.is_empty() && findings.figures.is_empty() {
         return String::new();
@@ -56,12 +57,13 @@ fn notes(notes: &[ReportNote]) -> String {
     notes.iter().map(shown).collect()
 }
 
-/// Places for the script to draw in: `whose` says which list of plots of the outcome is meant.
+/// Returns placeholders that the script draws plots into; `whose` names the list of plots in the
+/// outcome.
 fn plots(at: usize, whose: &str, plots: &[Plot]) -> String {
     let drawn = plots.iter().enumerate().filter(|(_, plot)| plot.is_drawn());
     let drawn: String = drawn
         .map(|(index, plot)| {
-            // Few bars need little width: two such plots stand side by side.
+            // Plots with few bars are narrow, so that two fit next to each other.
             let bars: usize = plot.series.iter().map(|series| series.points.len()).sum();
             let class = if plot.shape == Shape::Bars && bars <= 5 { " class=\"half\"" } else { "" };
             format!(

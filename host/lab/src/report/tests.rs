@@ -117,7 +117,7 @@ fn deployed() -> ExperimentFindings {
     }
 }
 
-/// A report of made-up numbers with everything that a report can hold.
+/// Returns a report of invented numbers that uses every feature of a report.
 pub(crate) fn report() -> LabReport {
     let disks: [&[f64]; 2] = [&[2.0, 4.1, 8.3, 16.5], &[0.3, 0.6, 1.3, 2.6]];
     let sizes = ["1 GiB", "2 GiB", "4 GiB", "8 GiB"];
@@ -193,7 +193,7 @@ fn the_page_refers_to_nothing_outside_itself() {
 fn data_cannot_end_the_script_they_stand_in() {
     let [json, _, html] = render(&report());
     assert!(json.contains("itself </script>"));
-    // Two scripts and the data: a fourth end would be one of the data.
+    // Two scripts and the data. A fourth end tag would come from unescaped data.
     assert_eq!(html.matches("</script>").count(), 3);
     assert!(html.contains("disturb &lt;others&gt;?"));
 }
@@ -204,7 +204,7 @@ fn every_plot_has_its_place() {
     let [_, _, html] = render(&report);
     let plots = |o: &ExperimentOutcome| o.findings.plots.len() + o.published.plots.len();
     assert_eq!(html.matches("data-plot=").count(), report.outcomes.iter().map(plots).sum::<usize>());
-    // One that could not be done has seen nothing, and shows no empty card.
+    // An experiment without measurements has no "Seen here" card.
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
     assert_eq!(html.matches("<h3>Measured").count(), seen);
     assert!(seen < report.outcomes.len());
@@ -226,7 +226,7 @@ fn a_date_is_that_of_the_calendar() {
     assert_eq!(html::date(1_795_305_660_000), "2026-11-22 00:01 UTC");
 }
 
-/// `LAB_REPORT=DIR cargo test -p ibid-lab` leaves the made-up report there, to be looked at in a browser.
+/// `LAB_REPORT=DIR cargo test -p ibid-lab` keeps the report in DIR, to be viewed in a browser.
 #[test]
 fn a_report_is_three_files() {
     let directory = std::env::var_os("LAB_REPORT")

@@ -1,13 +1,13 @@
-//! The verdict on an experiment, and text as HTML: what all parts of the page use.
+//! Verdict on an experiment and HTML escaping, used by all parts of the page.
 
 use crate::results::{Ending, ExperimentOutcome, Figure, ReportNote};
 
-/// Text as it stands between tags or in a quoted attribute.
+/// Escapes text for use between tags or in a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The judgement of an experiment: a class and a word.
+/// Returns the verdict on an experiment as a CSS class and a label.
 pub(super) fn verdict(outcome: &ExperimentOutcome) -> (&'static str, &'static str) {
     let goals: Vec<bool> = outcome.findings.figures.iter().filter_map(Figure::is_met).collect();
     let fallback = outcome.findings.notes.iter().any(|note| matches!(note, ReportNote::Unsupported(_)));
