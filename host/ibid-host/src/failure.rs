@@ -94,7 +94,7 @@ mod tests {
     use scsi::Status;
 
     #[test]
-    fn scripts_can_tell_a_wrong_start_from_a_wrong_end() {
+    fn exit_codes_separate_start_and_run_failures() {
         let refused =
             Failure::Refused { what: "WRITE".into(), refusal: CommandRefusal::Status(Status::ReservationConflict) };
         assert_eq!(refused.exit_code(), 1);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_values() {
+    fn quantiles_match_recorded_values() {
         let mut meter = Meter::new().unwrap();
         (1..=1000u64).for_each(|us| meter.record(Duration::from_micros(us)));
         let latency = meter.latency();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_all_zeros_and_an_hour_is_a_minute() {
+    fn latency_is_zero_if_empty_and_capped_at_a_minute() {
         let mut meter = Meter::new().unwrap();
         assert_eq!(meter.latency(), Latency::default());
         meter.record(Duration::from_secs(3600));

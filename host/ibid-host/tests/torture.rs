@@ -1,4 +1,4 @@
-//! Tests that `torture-verify` finds every lost or torn write of a failing target, and nothing else.
+//! Tests that `torture-verify` finds all lost or torn writes of a failing target, and nothing else.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
@@ -44,8 +44,8 @@ fn torture(served: &Served, journal: &Journal) -> Value {
 
 fn verify(served: &Served, journal: &Journal) -> (i32, Value, String) {
     let output = run("torture-verify", served, journal, &[]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), stderr)
 }
 
 /// Returns true for commands that change blocks.
@@ -71,7 +71,7 @@ fn dying(count: usize, last: fn() -> Reply) -> Served {
 }
 
 #[test]
-fn a_target_that_keeps_its_word_passes_again_and_again() {
+fn correct_target_passes_after_every_disconnect() {
     let journal = Journal::new("honest");
     let mut disk = None;
     for (count, last) in
@@ -84,15 +84,15 @@ fn a_target_that_keeps_its_word_passes_again_and_again() {
         let counts = torture(&served, &journal);
         assert_eq!((counts["target_gone"].as_bool(), counts["errors"].as_u64()), (Some(true), Some(0)), "{counts}");
         assert!(counts["acknowledged"].as_u64().unwrap() > 100 && counts["open"].as_u64().unwrap() > 0, "{counts}");
-        let (code, report, said) = verify(&served, &journal);
-        assert_eq!((code, report["wrong"].as_u64()), (0, Some(0)), "{said}");
+        let (code, report, stderr) = verify(&served, &journal);
+        assert_eq!((code, report["wrong"].as_u64()), (0, Some(0)), "{stderr}");
         assert_eq!(report["open"], counts["open"]);
         disk = Some(std::mem::take(&mut served.target.lock().unwrap().disk.data));
     }
 }
 
 #[test]
-fn every_acknowledged_block_that_changes_is_found() {
+fn changed_acknowledged_blocks_are_found() {
     let served = dying(200, || Reply::Hangup);
     let journal = Journal::new("lost");
     torture(&served, &journal);
@@ -100,16 +100,16 @@ fn every_acknowledged_block_that_changes_is_found() {
     for block in (0..BLOCKS as usize).step_by(1023) {
         let at = block * LBA_LEN + block % LBA_LEN;
         served.target.lock().unwrap().disk.data[at] ^= 0x40;
-        let (code, report, said) = verify(&served, &journal);
-        assert_eq!((code, report["wrong"].as_u64()), (1, Some(1)), "block {block}: {said}");
-        assert!(said.contains(&format!("LBA {block} ")), "{said}");
+        let (code, report, stderr) = verify(&served, &journal);
+        assert_eq!((code, report["wrong"].as_u64()), (1, Some(1)), "block {block}: {stderr}");
+        assert!(stderr.contains(&format!("LBA {block} ")), "{stderr}");
         served.target.lock().unwrap().disk.data.copy_from_slice(&whole);
     }
     assert_eq!(verify(&served, &journal).0, 0);
 }
 
 #[test]
-fn a_write_that_is_half_there_is_found() {
+fn torn_write_is_found() {
     // After 150 changes, the first write of several blocks is applied by half and the connection
     // closed.
     let mut left = 150;
@@ -120,16 +120,16 @@ fn a_write_that_is_half_there_is_found() {
     .serve();
     let journal = Journal::new("half");
     torture(&served, &journal);
-    let (code, report, said) = verify(&served, &journal);
+    let (code, report, stderr) = verify(&served, &journal);
     assert_eq!((code, report["in_pieces"].as_u64()), (1, Some(1)), "{report}");
-    assert!(said.contains("not acknowledged: torn"), "{said}");
+    assert!(stderr.contains("not acknowledged: torn"), "{stderr}");
     // The load must not continue on such a disk, because that would hide the error.
     let output = run("torture", &served, &journal, &["--secs", "0.1"]);
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn a_write_that_is_acknowledged_and_dropped_is_found() {
+fn dropped_acknowledged_write_is_found() {
     let (mut writes, mut dropped) = (0, false);
     let served = Target::scripted(BLOCKS, move |task| {
         writes += usize::from(task.cdb[0] == 0x8a);
@@ -149,7 +149,7 @@ fn a_write_that_is_acknowledged_and_dropped_is_found() {
 }
 
 #[test]
-fn a_load_that_is_stopped_by_time_leaves_nothing_open() {
+fn timed_load_leaves_no_open_operations() {
     let served = Target::new(BLOCKS).serve();
     let journal = Journal::new("time");
     let output = run("torture", &served, &journal, &["--secs", "0.2", "--span", "4M"]);
@@ -160,7 +160,7 @@ fn a_load_that_is_stopped_by_time_leaves_nothing_open() {
 }
 
 #[test]
-fn another_file_is_no_journal() {
+fn non_journal_file_is_refused_and_kept() {
     let served = Target::new(BLOCKS).serve();
     let journal = Journal::new("other");
     platform::files::replace(&journal.0, &[b'x'; 200], platform::files::Access::Owner).unwrap();
@@ -170,7 +170,7 @@ fn another_file_is_no_journal() {
 }
 
 #[test]
-fn a_command_that_the_target_only_claims_is_done_without() {
+fn load_avoids_reported_but_missing_commands() {
     let served = Target::scripted(BLOCKS, |task| match task.cdb[0] {
         0x83 | 0x89 => {
             let sense = scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE);

@@ -72,7 +72,7 @@ fn every_load_runs_without_errors() {
 }
 
 #[test]
-fn a_load_stays_within_its_span() {
+fn load_stays_within_its_span() {
     let served = Target::new(8192).serve();
     let words = ["--secs", "0.1", "--warm", "0", "--off", "1M", "--span", "1M", "--size", "4K"];
     json(&[&["bench", &served.url(), "--op", "write"][..], &words].concat());
@@ -83,15 +83,15 @@ fn a_load_stays_within_its_span() {
 }
 
 #[test]
-fn scripts_can_tell_failures_apart() {
+fn exit_codes_and_hints_describe_failures() {
     let served = Target::scripted(1024, |command| match command.cdb[0] {
         0x8a => Reply::Answer(support::status(scsi::Status::ReservationConflict)),
         _ => Reply::Disk,
     })
     .serve();
     let url = served.url();
-    let said = fails(&["bench", &url, "--op", "write", "--secs", "0.1", "--warm", "0", "--qd", "1"], 1);
-    assert!(said.contains("RESERVATION CONFLICT"), "{said}");
+    let stderr = fails(&["bench", &url, "--op", "write", "--secs", "0.1", "--warm", "0", "--qd", "1"], 1);
+    assert!(stderr.contains("RESERVATION CONFLICT"), "{stderr}");
     for words in [
         &["bench", &url, "--op", "read", "--size", "1000"][..],
         &["bench", &url, "--op", "read", "--off", "1T"],
@@ -99,25 +99,28 @@ fn scripts_can_tell_failures_apart() {
         &["bench", &url.replace(support::NAME, "iqn.2026-11.test:other"), "--op", "read"],
         &["torture-verify", &url, "--journal", "/nonexistent"],
     ] {
-        let said = fails(words, 2);
-        assert!(said.starts_with("error: ") && (said.contains("hint: ") || said.contains("/nonexistent")), "{said}");
+        let stderr = fails(words, 2);
+        assert!(
+            stderr.starts_with("error: ") && (stderr.contains("hint: ") || stderr.contains("/nonexistent")),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn filled_data_verify_until_a_byte_changes() {
+fn verify_fails_after_a_byte_changes() {
     let served = Target::new(4096).serve();
     let url = served.url();
     let range = ["--size", "1M", "--off", "64K", "--seed", "7"];
     json(&[&["fill", &url][..], &range].concat());
     assert_eq!(json(&[&["verify", &url][..], &range].concat())["bytes"], 1 << 20);
     with_disk(&served, |data| data[(128 + 100) * LBA_LEN] ^= 1);
-    let said = fails(&[&["verify", &url][..], &range].concat(), 1);
-    assert!(said.contains("LBA 228"), "{said}");
+    let stderr = fails(&[&["verify", &url][..], &range].concat(), 1);
+    assert!(stderr.contains("LBA 228"), "{stderr}");
 }
 
 #[test]
-fn both_ways_of_deploying_copy_every_byte() {
+fn both_deploy_methods_copy_every_byte() {
     for method in ["xcopy", "readwrite"] {
         let served = Target::new(65_536).serve();
         let url = served.url();
@@ -128,13 +131,13 @@ fn both_ways_of_deploying_copy_every_byte() {
         let words = ["compare", &url, &url, "--size", "5M", "--second-off", "16M"];
         assert_eq!(json(&words)["bytes"], 5 << 20);
         with_disk(&served, |data| data[(16 << 20) + 700] ^= 1);
-        let said = fails(&words, 1);
-        assert!(said.contains("LBA 1 "), "{said}");
+        let stderr = fails(&words, 1);
+        assert!(stderr.contains("LBA 1 "), "{stderr}");
     }
 }
 
 #[test]
-fn two_targets_are_copied_through_the_host() {
+fn deploy_between_targets_uses_the_host() {
     let (one, two) = (Target::new(8192).serve(), Target::new(8192).serve());
     json(&["fill", &one.url(), "--size", "2M"]);
     json(&["deploy", &one.url(), &two.url(), "--size", "2M", "--method", "readwrite"]);
@@ -143,7 +146,7 @@ fn two_targets_are_copied_through_the_host() {
 }
 
 #[test]
-fn zeroing_and_reclaiming_leave_zeros_and_nothing_else() {
+fn zero_and_reclaim_change_only_their_range() {
     for words in [
         ["zero", "--method", "write-same"],
         ["zero", "--method", "write"],
@@ -165,7 +168,7 @@ fn zeroing_and_reclaiming_leave_zeros_and_nothing_else() {
 }
 
 #[test]
-fn locks_are_given_back() {
+fn locks_are_released() {
     let served = Target::new(1024).serve();
     for method in ["caw", "reserve"] {
         let report = json(&["lock", &served.url(), "--method", method, "--secs", "0.1", "--hosts", "3"]);
@@ -175,14 +178,14 @@ fn locks_are_given_back() {
 }
 
 #[test]
-fn a_portal_tells_its_targets() {
+fn portal_lists_its_targets() {
     let served = Target::new(64).serve();
     let targets = json(&["targets", &format!("iscsi://{}", served.address)]);
     assert_eq!(targets[0]["target"], support::NAME);
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing() {
+fn closed_stdout_is_not_an_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let output = Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(["lab", "list"]).stdout(writer).output().unwrap();
@@ -190,12 +193,12 @@ fn a_reader_that_goes_away_ends_nothing() {
 }
 
 #[test]
-fn what_could_not_be_written_is_told() {
+fn full_stdout_is_reported() {
     // Every write to this device fails as on a full disk.
     #[allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test gives the program an output")]
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ibid-host")).args(["lab", "list"]).stdout(full).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error: standard output: No space left"), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: standard output: No space left"), "{stderr}");
 }

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn portals_are_those_that_were_bound() {
+    fn portals_are_read_from_endpoints_json() {
         let text = r#"{"api":"127.0.0.1:1","iscsi":["127.0.0.1:2","127.0.0.1:3"]}"#;
         assert_eq!(portals(text), ["127.0.0.1:2", "127.0.0.1:3"]);
         assert_eq!(portals("{}"), Vec::<String>::new());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_what_to_do() {
+    fn missing_program_error_has_path_and_hint() {
         let error = find_program(Some(Path::new("/nowhere/ibid"))).unwrap_err();
         assert!(error.to_string().contains("/nowhere/ibid"));
         assert!(matches!(error, LabError::Usage { hint, .. } if hint.contains("--target")));

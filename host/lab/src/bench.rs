@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_is_read_as_it_is_written() {
+    fn scale_display_round_trips() {
         for scale in [LabScale::Small, LabScale::Paper] {
             assert_eq!(scale.to_string().parse(), Ok(scale));
         }

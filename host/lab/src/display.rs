@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_the_documents_tell_them() {
+    fn durations_are_formatted_by_magnitude() {
         for (value, text) in [
             (0.0000042, "4.2 µs"),
             (0.12, "120 ms"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.04567, "0.046"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_powers_of_two() {
+    fn sizes_use_binary_units() {
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(1 << 40), "1 TiB");
         assert_eq!(bytes(3 << 29), "1.5 GiB");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_of_one_is_a_value() {
+    fn spread_of_one_value_has_no_range() {
         assert_eq!(spread(Spread::of([2.0]).unwrap(), MeasureUnit::Seconds), "2 s");
         assert_eq!(spread(Spread::of([2.0, 3.0, 1.0]).unwrap(), MeasureUnit::Seconds), "2 s (1 s to 3 s)");
     }

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_busy_machine_writes_more_than_it_reads_and_all_over_its_disk() {
+    async fn busy_profile_is_random_and_write_heavy() {
         let notes = Notes::default();
         let seen = run(&notes, LoadProfile::BUSY, 0..1 << 30, &pattern(), LoadEnd::Operations(2000)).await.unwrap();
         let writes = notes.writes.borrow();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_load_ends_when_it_is_told() {
+    async fn load_ends_when_the_condition_is_true() {
         let notes = Notes::default();
         let stop = || notes.reads.get() >= 100;
         let seen = run(&notes, LoadProfile::READS, 0..1 << 20, &pattern(), LoadEnd::When(&stop)).await.unwrap();
@@ -303,17 +303,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paced_load_does_no_more_than_its_pace_and_makes_up_for_nothing() {
+    async fn paced_load_does_not_catch_up_late_operations() {
         let notes = Notes { slow: Cell::new(true), ..Notes::default() };
         let profile = LoadProfile { pace: Duration::from_millis(5), outstanding: 2, ..LoadProfile::READS };
         let end = LoadEnd::After(Duration::from_secs(1));
         let seen = run(&notes, profile, 0..1 << 20, &pattern(), end).await.unwrap();
-        // Two slots, each of which is 100 ms late once.
+        // Two slots; each is 100 ms late once.
         assert_eq!(seen.operations, 2 * (1 + 900 / 5));
     }
 
     #[test]
-    fn a_curve_leaves_out_the_tick_that_ended_early() {
+    fn rates_exclude_the_incomplete_last_tick() {
         let mut seen = LoadResult::new(4096).unwrap();
         let begun = clock::now();
         for tick in [0u32, 0, 1, 3] {

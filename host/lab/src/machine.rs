@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_and_waiting_are_not_busy() {
+    fn idle_and_iowait_are_not_busy() {
         let before = Ticks::parse("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
         assert_eq!(before, Ticks { all: 1000, idle: 800, steal: 0 });
         let after = Ticks::parse("cpu  140 0 130 900 100 0 0 30 0 0\n");
@@ -133,21 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn a_system_without_proc_tells_nothing() {
+    fn missing_proc_files_give_zero_load() {
         assert_eq!(Ticks::parse(""), Ticks::default());
         assert_eq!(average(""), 0.0);
         assert_eq!(load(&LoadMeter { average: 0.0, ticks: Ticks::default() }, 0.0, Ticks::default()).busy, 0.0);
     }
 
     #[test]
-    fn a_name_with_brackets_does_not_move_the_fields() {
+    fn program_name_with_parentheses_is_skipped() {
         let stat = "42 (a) b) c) S 1 42 42 0 -1 4194304 100 0 0 0 120 30 0 0 20 0 1 0 100 0 0";
         assert_eq!(process_cpu_ticks(stat), 150);
         assert_eq!(process_cpu_ticks(""), 0);
     }
 
     #[test]
-    fn fields_are_found_by_name() {
+    fn proc_fields_are_found_by_name() {
         assert_eq!(field("MemFree: 1 kB\nMemTotal:   42 kB\n", "MemTotal").as_deref(), Some("42 kB"));
         assert_eq!(field("model name\t: Z80\n", "model name").as_deref(), Some("Z80"));
     }

@@ -75,7 +75,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn data_are_those_of_their_offset() {
+    fn data_depends_on_seed_and_offset() {
         let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 7);
         let whole = pattern.data(0, 64 * BLOCK_LEN);
         assert_eq!(pattern.data(40 * BLOCK_LEN as u64, 8 * BLOCK_LEN), whole.slice(40 * BLOCK_LEN..48 * BLOCK_LEN));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_blocks_repeat_and_so_much_is_zeros() {
+    fn data_has_the_set_reducibility() {
         let data = Pattern::new(Reducibility { repeated_percent: 83, zero_percent: 50 }, 1).data(0, 4096 * BLOCK_LEN);
         let blocks: Vec<&[u8]> = data.chunks_exact(BLOCK_LEN).collect();
         let unique = blocks.iter().collect::<HashSet<_>>().len();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_has_nothing_to_gain() {
+    fn incompressible_data_has_no_duplicates() {
         let data = Pattern::new(Reducibility::INCOMPRESSIBLE, 1).data(0, 512 * BLOCK_LEN);
         assert_eq!(data.chunks_exact(BLOCK_LEN).collect::<HashSet<_>>().len(), 512);
         assert!(data.chunks_exact(BLOCK_LEN).all(|block| block[BLOCK_LEN - 8..].iter().any(|byte| *byte != 0)));

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_repetition_has_no_whiskers() {
+    fn single_repetition_has_no_whiskers() {
         assert_eq!(Point::spread(1.0, Spread::of([4.0]).unwrap()).ends, None);
         assert_eq!(Point::spread(1.0, Spread::of([4.0, 6.0]).unwrap()).ends, Some((4.0, 6.0)));
     }

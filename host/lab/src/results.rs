@@ -16,7 +16,7 @@ pub struct Sample {
     pub setting: String,
     /// Repetition, from 0.
     pub repetition: u32,
-    /// What was measured, such as `time` or `iops`.
+    /// Name of the measure, such as `time` or `iops`.
     pub measure: String,
     /// Unit of the value.
     pub unit: MeasureUnit,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub spread: Spread,
 }
 
-/// Samples in the order in which they were taken.
+/// Samples in the order of measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Samples(pub Vec<Sample>);
@@ -68,7 +68,7 @@ impl Samples {
         self.spread(key).map(|spread| spread.median)
     }
 
-    /// Returns the statistics of every key, in the order in which keys first occurred.
+    /// Returns the statistics of every key, in the order of their first samples.
     pub fn summaries(&self) -> Vec<Summary> {
         let mut found: Vec<Summary> = Vec::new();
         for sample in &self.0 {
@@ -85,7 +85,7 @@ impl Samples {
     }
 }
 
-/// Identifies what was measured.
+/// Identifies a measured value.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// As in [`Sample`].
@@ -179,7 +179,7 @@ impl ReportNote {
 /// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExperimentFindings {
-    /// What was measured: sizes, numbers of disks.
+    /// Sizes and numbers of disks used.
     pub setup: String,
     /// All samples.
     pub samples: Samples,
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_summed_up_by_key_in_the_order_they_came() {
+    fn summaries_keep_the_order_of_first_samples() {
         let mut samples = Samples::default();
         for (repetition, (off, on)) in [(8.0, 2.0), (10.0, 1.0), (9.0, 3.0)].into_iter().enumerate() {
             samples.push(key("", "off", "time"), repetition as u32, MeasureUnit::Seconds, off);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_met_at_its_limit() {
+    fn goal_is_met_at_its_limit() {
         assert!(Goal::AtLeast(8.0).is_met_by(8.0) && !Goal::AtLeast(8.0).is_met_by(7.9));
         assert!(Goal::AtMost(1.6).is_met_by(1.6) && !Goal::AtMost(1.6).is_met_by(1.7));
         let figure =

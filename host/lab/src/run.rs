@@ -171,7 +171,7 @@ mod tests {
     use crate::report::tests::report;
 
     #[test]
-    fn a_line_says_what_was_seen_and_what_was_published() {
+    fn result_line_has_measured_and_published_value() {
         let lines: Vec<String> = report().outcomes.iter().map(line).collect();
         assert_eq!(
             lines[1],

@@ -26,7 +26,7 @@ pub struct TargetDisk {
 /// The target and its disks.
 pub struct LabTarget {
     urls: Vec<Url>,
-    /// The disks, in the order in which experiments use them.
+    /// The disks, in the order that experiments use.
     pub disks: Vec<TargetDisk>,
     /// Description for the report.
     pub subject: TargetInfo,
@@ -197,7 +197,7 @@ mod tests {
     use multipath::MemoryArray;
 
     #[test]
-    fn a_url_without_a_lun_means_all_of_them() {
+    fn url_without_lun_selects_all_disks() {
         assert!(names_lun("iscsi://h:1/iqn.2026-11.a:b/0"));
         assert!(!names_lun("iscsi://h:1/iqn.2026-11.a:b/"));
         assert!(!names_lun("iscsi://h:1/iqn.2026-11.a:b?target_user=x/y/z"));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cleared_disk_is_empty_with_unmap_and_without() {
+    async fn cleared_disk_is_empty_with_and_without_unmap() {
         for refused in [false, true] {
             let array = MemoryArray::new("iqn.2026-11.org.example:array");
             let name = array.create(65_536);

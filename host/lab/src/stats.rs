@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+    fn median_of_even_count_is_mean_of_middle_two() {
         let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap();
         assert_eq!(spread, Spread { median: 2.5, low: 1.0, high: 4.0, count: 4 });
         assert_eq!(Spread::of([7.0, 9.0, 8.0]).unwrap().median, 8.0);
@@ -63,13 +63,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_counted() {
+    fn non_finite_values_are_ignored() {
         assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
         assert_eq!(Spread::of([1.0, f64::NAN]).unwrap().count, 1);
     }
 
     #[test]
-    fn a_steady_rate_does_not_vary_and_a_halting_one_does() {
+    fn variation_is_zero_for_steady_rates() {
         assert_eq!(variation(&[5.0, 5.0, 5.0]), Some(0.0));
         assert_eq!(variation(&[0.0, 10.0]), Some(1.0));
         assert_eq!(variation(&[0.0, 0.0]), None);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_is_that_of_the_line() {
+    fn slope_of_points_on_a_line() {
         assert_eq!(slope(&[(1.0, 3.0), (2.0, 5.0), (3.0, 7.0)]), Some(2.0));
         assert_eq!(slope(&[(1.0, 3.0), (1.0, 5.0)]), None);
     }

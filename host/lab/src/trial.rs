@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_take_turns() {
+    fn settings_alternate_between_repetitions() {
         assert_eq!(alternating(&["off", "on"], 0), ["off", "on"]);
         assert_eq!(alternating(&["off", "on"], 1), ["on", "off"]);
     }
 
     #[test]
-    fn a_ratio_is_that_of_medians_and_never_by_nothing() {
+    fn ratio_of_medians_is_none_without_divisor() {
         let mut samples = samples();
         assert!((faster(&samples, "16", &XCOPY).unwrap() - 41.0 / 1.5).abs() < 1e-9);
         assert_eq!(faster(&samples, "8", &XCOPY), None);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_leave_out_what_was_not_measured() {
+    fn plots_omit_unmeasured_cases() {
         let shown = PlotSpec { title: "t", measure: "time", label: "duration", unit: MeasureUnit::Seconds };
         let plot = bars(&samples(), shown, &["8".to_owned(), "16".to_owned()], &XCOPY);
         assert_eq!(plot.places, ["8", "16"]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_made_of_the_numbers() {
+    fn sentences_contain_the_measured_numbers() {
         assert_eq!(times(&samples(), "16", &XCOPY), "XCOPY off 41 s (40 s to 42 s); XCOPY on 1.5 s (1 s to 2 s)");
         assert_eq!(compare_with_published(8.0, 8.2), "close to the published value (8.2×)");
         assert_eq!(compare_with_published(16.0, 8.0), "2 times the published value (8×)");

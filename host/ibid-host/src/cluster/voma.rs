@@ -92,7 +92,7 @@ mod tests {
     use datastore::{CheckNote, Mode, Problem, VolumeInfo, VolumeUuid};
 
     #[test]
-    fn a_report_reads_as_vomas() {
+    fn report_has_voma_layout() {
         let volume = VolumeInfo {
             uuid: VolumeUuid([0x51; 16]),
             label: "datastore1".into(),

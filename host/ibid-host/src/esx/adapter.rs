@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn portals_are_kept_by_address() {
+    fn portals_are_stored_by_address() {
         let host = Host::transient("esx01").unwrap();
         let address = |text: &str| Address { address: portal_url(text).unwrap() };
         send(&host, SendTarget::Add(address("u%p@10.0.0.1:3261")));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initiator_is_shown_and_changed() {
+    fn initiator_is_shown_and_changed() {
         let host = Host::transient("esx01").unwrap();
         let set = AdapterSet { name: Some("iqn.2026-11.test:x".into()), ports: Some(1), chap_md5: None };
         iscsi(&host, &Iscsi::Adapter(Adapter::Set(set)), Formatter::Text).unwrap();

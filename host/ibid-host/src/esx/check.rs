@@ -189,7 +189,7 @@ mod tests {
     use datastore::DatastoreSpace;
 
     #[test]
-    fn a_new_host_is_told_what_esxi_does_not_set_by_itself() {
+    fn check_of_new_host_lists_non_default_practices() {
         let host = Host::transient("esx01").unwrap();
         let findings = host_findings(&host);
         let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).map(|finding| finding.practice).collect();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmap_of_too_many_blocks_is_told() {
+    fn too_large_unmap_iteration_is_reported() {
         let volume = |free| filesystem::tests::line("ds1", DatastoreSpace { blocks: 1 << 20, free });
         let uuid = volume(0).info.uuid.to_string();
         let log = |blocks| {
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_as_it_should_be_has_no_finding() {
+    fn healthy_device_meets_all_practices() {
         let findings = device_findings(&device(&[PathState::Active; 4]));
         assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
         assert_eq!(findings.len(), 8);
     }
 
     #[test]
-    fn what_is_wrong_with_a_device_is_told_with_its_mend() {
+    fn device_findings_name_the_fix() {
         let mut view = device(&[PathState::Active, PathState::Dead]);
         view.record.policy = PathPolicy::RoundRobin { iops: 1000 };
         view.record.vaai.clone.enabled = false;

@@ -255,7 +255,7 @@ mod tests {
     use multipath::Support;
 
     #[test]
-    fn a_device_is_listed_in_esxis_words() {
+    fn device_list_has_esxi_output() {
         let text = Formatter::Text.print(&[describe(&device(&[PathState::Active, PathState::Active]))]);
         assert_eq!(
             text,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn offloads_are_told_in_esxis_words() {
+    fn vaai_status_has_esxi_output() {
         let mut vaai = VaaiStatus::default();
         vaai.ats.support = Support::Supported;
         vaai.clone.support = Support::Supported;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_listed_in_esxis_words() {
+    fn path_list_has_esxi_output() {
         let view = device(&[PathState::Active, PathState::Dead]);
         let text = Formatter::Text.print(&[describe_path("iqn.2026-11.org.ibid:esx01", &view, &view.paths[1])]);
         let uid = "iqn.2026-11.org.ibid:esx01-iqn.2026-11.org.ibid:array,t,1-naa.624a9370753d69fe46db318d00011014";
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_device_that_is_not_there_is_told() {
+    async fn unknown_device_is_an_error() {
         let host = Host::transient("esx01").unwrap();
         let list = CoreDevice::List(DeviceArg { device: Some("naa.1".into()) });
         assert_eq!(

@@ -121,7 +121,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_list_is_esxclis() {
+    fn filesystem_list_has_esxcli_layout() {
         let text = table(&[line("datastore1", DatastoreSpace { blocks: 1000, free: 40 })]);
         let expected = "\
 Mount Point                                        Volume Name  UUID                                 Mounted  Type          Size      Free

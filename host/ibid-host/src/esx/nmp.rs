@@ -265,7 +265,7 @@ mod tests {
     use multipath::PathState::{Active, Unoptimized};
 
     #[test]
-    fn round_robin_is_told_in_esxis_words() {
+    fn round_robin_has_esxi_output() {
         let text = Formatter::Text.print(&[describe(&device(&[Active, Unoptimized, Active]))]);
         assert_eq!(
             text,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_its_words() {
+    fn each_policy_has_its_config_text() {
         let mut view = device(&[Active, Active]);
         view.paths.iter_mut().for_each(|path| path.status.as_mut().unwrap().group = None);
         assert_eq!(array_type(&view), ("VMW_SATP_DEFAULT_AA", "{action_OnRetryErrors=off}".to_owned()));

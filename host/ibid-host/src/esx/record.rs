@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_printed_as_esxcli_does() {
+    fn records_use_esxcli_layout() {
         let one =
             Record::titled("naa.1").with("Is SSD", true).with("Working Paths", json!(["a", "b"])).with("Model", "");
         let two = Record::titled("naa.2").with("Size", 10);

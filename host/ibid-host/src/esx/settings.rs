@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_listed_in_esxis_words() {
+    fn setting_has_esxi_output() {
         let text = show(&host(), Some("/VMFS3/HardwareAcceleratedLocking"), None, false);
         assert_eq!(
             text,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_documents_is_there_with_its_default() {
+    fn published_settings_have_their_defaults() {
         let host = host();
         for (path, default, max) in [
             ("/DataMover/HardwareAcceleratedMove", 1, 1),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_listed_and_can_go_back() {
+    fn changed_setting_is_listed_and_can_be_reset() {
         let host = host();
         let set = |int_value, default| {
             let option = "/VMFS3/enableblockdelete".to_owned();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn advcfg_prints_esxis_sentence() {
+    fn advcfg_has_esxi_output() {
         let host = host();
         let path = "/DataMover/MaxHWTransferSize";
         assert_eq!(cfg(&host, Some(path), &[]).unwrap(), "Value of MaxHWTransferSize is 4096\n");

@@ -123,7 +123,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn health_counts_living_paths() {
+    fn health_counts_alive_paths() {
         use PathState::{Active, Dead, Unoptimized};
         for (states, health, working) in [
             (&[Active, Active][..], "on", 2),
@@ -138,7 +138,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_or_none_or_unknown() {
+    fn overall_vaai_status_needs_agreement() {
         let mut vaai = VaaiStatus::default();
         assert_eq!(overall(&vaai), Support::Unknown);
         vaai.ats.support = Support::Supported;

@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 /// Minimum seconds between two samples.
 const MIN_DELAY: f64 = 0.5;
 
-/// What is shown, and what the keys act on.
+/// The part of the screen that is shown and that keys act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mode {
     Table,
@@ -43,7 +43,7 @@ pub(crate) enum Key {
     Interrupt,
 }
 
-/// What the main loop must do after a key.
+/// Action of the main loop after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Nothing,

@@ -53,7 +53,7 @@ fn cells(selection: &Selection) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn every_column_of_the_documents_has_its_number() {
+fn vaai_columns_show_their_counters() {
     let mut selection = Selection::default();
     assert!(selection.toggle('o') && selection.toggle('p'));
     let cells = cells(&selection);
@@ -83,7 +83,7 @@ fn every_column_of_the_documents_has_its_number() {
 }
 
 #[test]
-fn rates_are_by_the_second_and_latencies_add_up() {
+fn rates_are_per_second_and_latencies_add_up() {
     let cells = cells(&Selection::all());
     for (heading, value) in [
         ("ACTV", "32"),
@@ -110,7 +110,7 @@ fn rates_are_by_the_second_and_latencies_add_up() {
 }
 
 #[test]
-fn a_csv_line_has_a_cell_for_each_counter_of_the_header() {
+fn csv_lines_match_the_header() {
     let capture = Capture::new("esx01", vec![NAA.to_owned(), "naa.2".to_owned()], &Selection::default());
     let header = capture.header();
     let line = capture.line("11/22/2026 00:30:05", &rows());
@@ -126,7 +126,7 @@ fn a_csv_line_has_a_cell_for_each_counter_of_the_header() {
 }
 
 #[test]
-fn times_and_the_banner_are_in_esxtops_words() {
+fn time_and_banner_use_esxtop_format() {
     assert_eq!(perfmon_time("2026-11-22T00:30:05.123Z"), "11/22/2026 00:30:05");
     let banner = banner_of("2026-11-22T00:49:54.123Z", 36 * 86_400 + 9 * 3600 + 37 * 60, 2, "0.27 0.31 0.30 1/2 3\n");
     assert_eq!(banner, "12:49:54am up 36 days  9:37, 2 worlds; CPU load average: 0.27, 0.31, 0.30");
@@ -134,7 +134,7 @@ fn times_and_the_banner_are_in_esxtops_words() {
 }
 
 #[test]
-fn a_configuration_is_read_back() {
+fn field_selection_round_trips() {
     let mut selection = Selection::default();
     assert_eq!(selection.notation(), "ABcdeFGhIjklmnop");
     selection.toggle('o');

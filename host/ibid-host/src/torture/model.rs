@@ -63,7 +63,7 @@ impl Model {
         self.last
     }
 
-    /// Returns the operations without an answer, in the order in which they were sent.
+    /// Returns the operations without an answer, in the order of sending.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Operation> {
         self.open.values()
     }

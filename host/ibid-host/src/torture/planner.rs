@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_and_size_comes_up_and_none_collides() {
+    fn planner_covers_all_kinds_without_conflicts() {
         let steps = plan(ALL, 5000);
         let mut kinds = HashSet::new();
         let (mut sub_block, mut odd, mut leaf, mut misaligned_copy) = (false, false, false, false);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_target_cannot_do_is_not_asked() {
+    fn planner_uses_only_supported_commands() {
         let none =
             Abilities { copy: false, unmap: false, write_same: false, write_same_unmap: false, compare_and_write: 0 };
         for step in plan(none, 500) {

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_names_itself_and_only_its_own_bytes_match() {
+    fn stamp_is_read_back_and_matches_only_its_bytes() {
         for sequence in 1..=3 {
             let stamp = Stamp::Written { sequence, lba: 77 };
             let mut block = [0u8; BLOCK];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_zeros_and_unknown_is_anything() {
+    fn unknown_stamp_matches_any_block() {
         assert_eq!(Stamp::read(1, &[0; BLOCK]), Some(Stamp::Zero));
         assert!(Stamp::Zero.matches(1, &[0; BLOCK]));
         assert!(!Stamp::Zero.matches(1, &[1; BLOCK]));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_fixed() {
+    fn stamp_layout_is_fixed() {
         let mut block = [0u8; BLOCK];
         Stamp::Written { sequence: 5, lba: 0x0102 }.render(0xff, &mut block);
         assert_eq!(&block[..32], b"ibidblok\xff\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x02\x01\0\0\0\0\0\0");

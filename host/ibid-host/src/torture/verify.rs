@@ -42,8 +42,7 @@ struct Report {
     operations: u64,
     /// Blocks compared with the result of acknowledged operations.
     blocks: u64,
-    /// Operations without an acknowledgement; the next three counters say in which state they were
-    /// found.
+    /// Operations without an acknowledgement. The next three fields count the states found.
     open: u64,
     applied: u64,
     not_applied: u64,

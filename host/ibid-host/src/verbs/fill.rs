@@ -91,7 +91,7 @@ pub(crate) async fn verify(args: &ContentArgs) -> Result<(), Failure> {
     sweep.tally.end("verify", "read").print(range.json)
 }
 
-/// Returns the index of the first byte in which two slices of equal length differ.
+/// Returns the index of the first byte that differs between two slices of equal length.
 pub(super) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
     // The slices are usually equal, and comparing them as a whole is one memcmp.
     if expected == found { None } else { expected.iter().zip(found).position(|(a, b)| a != b).or(Some(0)) }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_depends_on_seed_and_address_and_nothing_else() {
+    fn content_depends_only_on_seed_and_address() {
         let whole = content(5, 4096, 4096);
         assert_eq!(content(5, 4096 + 512, 512), whole[512..1024]);
         assert_ne!(content(6, 4096, 4096), whole);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_found() {
+    fn first_difference_returns_its_index() {
         assert_eq!(first_difference(b"abc", b"abc"), None);
         assert_eq!(first_difference(b"abc", b"abd"), Some(2));
         assert_eq!(first_difference(b"abc", b"ab"), Some(0));

@@ -57,7 +57,7 @@ struct Report {
     /// Times that a lock was taken and released.
     locks: u64,
     locks_s: f64,
-    /// Reservation conflicts, each of which caused a retry.
+    /// Reservation conflicts; each caused a retry.
     conflicts: u64,
     lat_us: Latency,
 }

@@ -48,18 +48,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_piece_is_what_is_left() {
+    fn last_piece_is_the_remainder() {
         assert_eq!(pieces(20, 4096, 0), [(10, 8), (18, 8), (26, 4)]);
         assert_eq!(pieces(8, 4096, 0), [(10, 8)]);
     }
 
     #[test]
-    fn the_limit_of_the_target_is_kept() {
+    fn pieces_respect_the_target_limit() {
         assert_eq!(pieces(8, 4096, 3), [(10, 3), (13, 3), (16, 2)]);
     }
 
     #[test]
-    fn a_piece_has_at_most_what_a_command_can_say() {
+    fn piece_is_capped_at_32_bit_block_count() {
         assert_eq!(pieces(1 << 33, 1 << 43, 0)[0], (10, u32::MAX));
     }
 }

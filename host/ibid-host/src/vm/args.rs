@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_is_a_size_and_perhaps_a_format() {
+    fn disk_spec_has_a_size_and_optional_format() {
         assert_eq!(disk("40G"), Ok(DiskSpec { bytes: 40 << 30, format: Format::ZeroedThick }));
         assert_eq!(disk("1T:thin"), Ok(DiskSpec { bytes: 1 << 40, format: Format::Thin }));
         for wrong in ["40G:sparse", "thin", "1K", "100T", "1048577"] {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_vim_cmds() {
+    fn vm_list_has_vim_cmd_layout() {
         let row = |words: [&str; 5]| Row(words.map(str::to_owned));
         let rows = [
             row(["1", "AT_ESXI", "[datastore_050] AT_ESXI/AT_ESXI.vmx", "ubuntu64Guest", "vmx-11"]),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_esxis() {
+    fn progress_line_has_esxi_format() {
         assert_eq!(line("Clone", 100), "Clone: 100% done.");
         assert_eq!(line("Hole Punching", 19), "Hole Punching: 19% done.");
     }

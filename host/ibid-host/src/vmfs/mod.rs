@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_esxis() {
+    fn datastore_paths_are_parsed_as_on_esxi() {
         let both = DatastorePath { volume: "ds 1".into(), file: "vm/a.vmdk".into() };
         assert_eq!(parse_path("/vmfs/volumes/ds 1/vm/a.vmdk").unwrap(), both);
         assert_eq!(parse_path("[ds 1] vm/a.vmdk").unwrap(), both);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_lines_are_understood() {
+    fn published_command_lines_are_parsed() {
         let create = parse("-c 100G -d eagerzeroedthick /vmfs/volumes/ds1/a.vmdk").unwrap();
         assert_eq!((create.create, create.format), (Some(100 << 30), Some(Format::EagerZeroedThick)));
         let clone = parse("-i /vmfs/volumes/ds1/a.vmdk -d thin /vmfs/volumes/ds2/b.vmdk").unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_is_done_at_a_time() {
+    fn exactly_one_action_is_required() {
         use clap::error::ErrorKind;
         assert_eq!(parse("-w -j a.vmdk").unwrap_err(), ErrorKind::ArgumentConflict);
         assert_eq!(parse("a.vmdk").unwrap_err(), ErrorKind::MissingRequiredArgument);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn making_a_datastore_reads_as_on_esxi() {
+    fn createfs_has_esxi_output() {
         let device = "naa.624a9370753d69fe46db318d00011015:1";
         let golden = "\
 create fs deviceName:'naa.624a9370753d69fe46db318d00011015:1', fsShortName:'vmfs6', fsName:'ds1'
@@ -128,7 +128,7 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
     }
 
     #[test]
-    fn making_and_cloning_disks_reads_as_on_esxi() {
+    fn create_and_clone_have_esxi_output() {
         assert_eq!(
             creating("a.vmdk", Format::EagerZeroedThick).as_deref(),
             Some("Creating disk 'a.vmdk' and zeroing it out...")
@@ -141,7 +141,7 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
     }
 
     #[test]
-    fn a_lock_reads_as_on_esxi() {
+    fn lock_info_has_esxi_output() {
         let uuid = *b"\x4f\x28\x4f\x46\x54\x96\x1c\x29\x3b\xc5\x00\x14\x5e\x5e\x2a\x5a";
         let stat = Stat {
             kind: FileKind::File,
@@ -163,7 +163,7 @@ len 42949672960, nb 40960 tbz 12, cow 0, newSinceEpoch 0, zla 1, bs 1048576";
     }
 
     #[test]
-    fn reclaiming_reads_as_on_esxi() {
+    fn reclaim_has_esxi_output() {
         let text = reclaiming(60, 52_398_391_296, "source-datastore", Mode::V5, ".vmfsBalloontsWt8w", 31_438_405_632);
         assert_eq!(
             text,

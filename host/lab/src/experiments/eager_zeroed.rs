@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_zeroed_is_told_as_it_was() {
+    fn setup_states_the_zeroed_sizes() {
         let together = [GIB / 2, 48 * GIB];
         assert!(
             setup(together, true).ends_with("of 48 GiB with WRITE SAME, of 512 MiB without"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plot_of_ratios_names_settings_and_no_sizes() {
+    fn ratio_plot_names_the_settings() {
         let figures = [1.5, 3.0].map(|value| figure("any", MeasureUnit::Times, Some(value)));
         let names: Vec<String> = together_plot(&figures).series.into_iter().map(|series| series.name).collect();
         assert_eq!(names, WRITE_SAME.map(|setting| setting.name));

@@ -150,7 +150,7 @@ mod tests {
     use crate::published;
 
     #[test]
-    fn experiments_are_found_by_id_and_by_name_and_run_in_order() {
+    fn experiments_are_selected_by_id_or_name() {
         let ids = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             select(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_its_place_in_the_documents() {
+    fn every_experiment_has_a_published_source() {
         for (index, experiment) in ALL.iter().enumerate() {
             assert_eq!(experiment.id, format!("L{}", index + 1));
             assert!(!published::about(experiment.id).quotes.is_empty());

@@ -44,7 +44,7 @@ pub struct Quote {
     pub section: &'static str,
 }
 
-/// What is published about one experiment.
+/// Published quotations and figures of one experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Published {
     /// The quotations.
@@ -53,7 +53,7 @@ pub struct Published {
     pub plots: Vec<Plot>,
 }
 
-/// Returns what is published about experiment `id` (`L1` to `L11`); empty for other ids.
+/// Returns the published part of experiment `id` (`L1` to `L11`); empty for other ids.
 pub fn about(id: &str) -> Published {
     Published { quotes: quotes(id).to_vec(), plots: figures::plots(id) }
 }
@@ -264,7 +264,7 @@ mod tests {
     const IDS: [&str; 11] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"];
 
     #[test]
-    fn every_experiment_has_words_of_the_documents() {
+    fn every_experiment_has_published_quotes() {
         for id in IDS {
             assert!(!about(id).quotes.is_empty(), "{id}");
         }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_drawn_whole() {
+    fn published_plots_have_complete_points() {
         for id in IDS {
             for plot in about(id).plots {
                 assert!(plot.is_drawn(), "{id}: {}", plot.title);

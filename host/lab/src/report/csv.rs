@@ -38,7 +38,7 @@ mod tests {
     use crate::report::tests::report;
 
     #[test]
-    fn a_line_for_each_sample_and_commas_are_quoted() {
+    fn csv_has_a_line_per_sample_and_quotes_commas() {
         let report = report();
         let text = render(&report);
         let samples: usize = report.outcomes.iter().map(|o| o.findings.samples.0.len()).sum();

@@ -181,7 +181,7 @@ pub(crate) fn report() -> LabReport {
 }
 
 #[test]
-fn the_page_refers_to_nothing_outside_itself() {
+fn html_has_no_external_references() {
     let [_, _, html] = render(&report());
     for outside in ["<link", "src=\"", "url(", "@import", "fetch(", "XMLHttpRequest"] {
         assert!(!html.contains(outside), "{outside}");
@@ -190,7 +190,7 @@ fn the_page_refers_to_nothing_outside_itself() {
 }
 
 #[test]
-fn data_cannot_end_the_script_they_stand_in() {
+fn embedded_json_cannot_close_its_script() {
     let [json, _, html] = render(&report());
     assert!(json.contains("itself </script>"));
     // Two scripts and the data. A fourth end tag would come from unescaped data.
@@ -199,7 +199,7 @@ fn data_cannot_end_the_script_they_stand_in() {
 }
 
 #[test]
-fn every_plot_has_its_place() {
+fn every_plot_has_a_placeholder() {
     let report = report();
     let [_, _, html] = render(&report);
     let plots = |o: &ExperimentOutcome| o.findings.plots.len() + o.published.plots.len();
@@ -211,7 +211,7 @@ fn every_plot_has_its_place() {
 }
 
 #[test]
-fn an_experiment_is_judged_by_its_goals_and_its_ending() {
+fn verdict_follows_goals_and_ending() {
     let report = report();
     let words: Vec<&str> = report.outcomes.iter().map(|o| verdict::verdict(o).1).collect();
     let expected =
@@ -220,7 +220,7 @@ fn an_experiment_is_judged_by_its_goals_and_its_ending() {
 }
 
 #[test]
-fn a_date_is_that_of_the_calendar() {
+fn date_is_formatted_in_utc() {
     assert_eq!(html::date(0), "1970-01-01 00:00 UTC");
     assert_eq!(html::date(951_782_400_000), "2000-02-29 00:00 UTC");
     assert_eq!(html::date(1_795_305_660_000), "2026-11-22 00:01 UTC");
@@ -228,7 +228,7 @@ fn a_date_is_that_of_the_calendar() {
 
 /// `LAB_REPORT=DIR cargo test -p ibid-lab` keeps the report in DIR, to be viewed in a browser.
 #[test]
-fn a_report_is_three_files() {
+fn report_is_written_as_three_files() {
     let directory = std::env::var_os("LAB_REPORT")
         .map_or_else(|| std::env::temp_dir().join(format!("lab-report-{}", std::process::id())), PathBuf::from);
     let page = write(&report(), &directory).unwrap();

@@ -35,7 +35,7 @@ fn answer(status: Status, sense: Option<Sense>) -> Completion {
 }
 
 #[test]
-fn addresses_stay_in_the_region_and_on_its_grid() {
+fn addresses_stay_in_region_and_aligned() {
     for request in requests(&mut load("--op read --size 4K --warm 3600"), 1000) {
         let lba = lba(&request);
         assert!((64..1088).contains(&lba) && lba.is_multiple_of(8), "{lba}");
@@ -44,20 +44,20 @@ fn addresses_stay_in_the_region_and_on_its_grid() {
 }
 
 #[test]
-fn in_order_begins_again_at_the_end() {
+fn sequential_load_wraps_at_the_end() {
     let found: Vec<u64> = requests(&mut load("--op write --size 128K --seq --warm 3600"), 6).iter().map(lba).collect();
     assert_eq!(found, [64, 320, 576, 832, 64, 320]);
 }
 
 #[test]
-fn a_mix_has_both_sorts() {
+fn mix_has_reads_and_writes() {
     let found = requests(&mut load("--op read --mix 30 --warm 3600"), 1000);
     let writes = found.iter().filter(|request| matches!(request.payload, Payload::Out(_))).count();
     assert!((200..400).contains(&writes), "{writes}");
 }
 
 #[test]
-fn a_copy_goes_from_the_first_half_to_the_second() {
+fn xcopy_goes_from_first_half_to_second() {
     for request in requests(&mut load("--op xcopy --size 4K --warm 3600"), 200) {
         let Payload::Out(list) = &request.payload else { panic!("no parameter list") };
         let list = scsi::copy::parse_copy_list(list).unwrap();
@@ -68,7 +68,7 @@ fn a_copy_goes_from_the_first_half_to_the_second() {
 }
 
 #[test]
-fn compare_and_write_knows_what_it_will_find() {
+fn compare_and_write_tracks_chunk_content() {
     let mut load = load("--op caw --size 512 --qd 4 --span 2K --seq --warm 3600");
     let mut held = std::collections::HashMap::new();
     for _ in 0..1000 {
@@ -86,7 +86,7 @@ fn compare_and_write_knows_what_it_will_find() {
 }
 
 #[test]
-fn a_miss_must_miscompare() {
+fn caw_miss_must_miscompare() {
     let mut load = load("--op caw-miss --size 512 --warm 3600");
     load.next(0).unwrap();
     load.done(0, answer(Status::CheckCondition, Some(Sense::miscompare(0)))).unwrap();
@@ -107,7 +107,7 @@ fn failures_are_counted_and_the_first_is_kept() {
 }
 
 #[test]
-fn no_page_is_written_twice() {
+fn written_pages_are_unique() {
     let mut seen = std::collections::HashSet::new();
     for request in requests(&mut load("--op write --size 8K --qd 2 --warm 3600"), 200) {
         let Payload::Out(data) = &request.payload else { panic!("no data") };

@@ -29,7 +29,7 @@ fn lines(screen: &Screen, width: u16) -> Vec<String> {
 }
 
 #[test]
-fn the_device_screen_is_esxtops() {
+fn device_screen_has_esxtop_layout() {
     let lines = lines(&screen(), 180);
     assert_eq!(
         lines,
@@ -49,7 +49,7 @@ fn the_device_screen_is_esxtops() {
 }
 
 #[test]
-fn u_f_o_p_show_the_vaai_columns_as_in_the_documents() {
+fn keys_u_f_o_p_show_the_vaai_columns() {
     let mut screen = screen();
     press(&mut screen, "ufopbfgi\n");
     assert_eq!(
@@ -70,7 +70,7 @@ fn u_f_o_p_show_the_vaai_columns_as_in_the_documents() {
 }
 
 #[test]
-fn the_field_screen_lists_what_there_is() {
+fn field_screen_lists_all_groups() {
     let mut screen = screen();
     press(&mut screen, "fo");
     let lines = lines(&screen, 80);
@@ -102,7 +102,7 @@ fn the_field_screen_lists_what_there_is() {
 }
 
 #[test]
-fn keys_do_what_help_says() {
+fn keys_do_what_help_states() {
     let mut screen = screen();
     assert_eq!(press(&mut screen, " u\nW"), [Action::Refresh, Action::Refresh, Action::Refresh, Action::Save]);
     assert_eq!(press(&mut screen, "s2.5\n").last(), Some(&Action::Nothing));
@@ -122,7 +122,7 @@ fn keys_do_what_help_says() {
 }
 
 #[test]
-fn rows_are_sorted_and_cut() {
+fn rows_are_sorted_and_limited() {
     let mut screen = screen();
     let mut busy = screen.rows[0].clone();
     (busy.device, busy.delta.reads, busy.delta.write_bytes) = ("naa.7".to_owned(), 9_999, 0);

@@ -29,14 +29,14 @@ fn all_records() -> Vec<Record> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn journal_records_round_trip() {
     let records = all_records();
     let bytes = file(&records);
     assert_eq!(decode(&bytes), Ok((HEADER, records, bytes.len())));
 }
 
 #[test]
-fn the_layout_is_fixed() {
+fn journal_layout_is_fixed() {
     let header = HEADER.encode();
     assert_eq!(&header[..24], b"IBIDTORT\x01\0\0\0\0\x02\0\0\x88\x77\x66\x55\x44\x33\x22\x11");
     assert_eq!(&header[24..40], b"\x08\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0");
@@ -47,7 +47,7 @@ fn the_layout_is_fixed() {
 }
 
 #[test]
-fn a_torn_last_record_is_left_out_at_every_length() {
+fn torn_last_record_is_dropped_at_any_length() {
     let whole = file(&[COPY]);
     for torn in 1..RECORD {
         let mut bytes = whole.clone();
@@ -57,14 +57,14 @@ fn a_torn_last_record_is_left_out_at_every_length() {
 }
 
 #[test]
-fn damage_before_the_end_is_an_error() {
+fn damage_before_the_last_record_is_an_error() {
     let mut bytes = file(&[COPY, COPY]);
     bytes[RECORD + 20] ^= 1;
     assert_eq!(decode(&bytes), Err(JournalError::Damaged(0)));
 }
 
 #[test]
-fn other_files_are_refused() {
+fn other_files_are_refused_as_journal() {
     assert_eq!(decode(b""), Err(JournalError::Header));
     assert_eq!(decode(&[0; 200]), Err(JournalError::Header));
     let mut other = HEADER.encode();

@@ -38,7 +38,7 @@ fn each_operation_leaves_its_stamps() {
 }
 
 #[test]
-fn open_operations_keep_others_off_their_blocks() {
+fn blocks_of_open_operations_are_not_idle() {
     let mut model = zeroed();
     model.start(operation(2, Kind::Copy { source: 110 }, 120, 4)).unwrap();
     assert!(!model.is_idle(113, 1), "its source");
@@ -52,7 +52,7 @@ fn open_operations_keep_others_off_their_blocks() {
 }
 
 #[test]
-fn a_failed_operation_leaves_its_blocks_unknown() {
+fn failed_operation_makes_blocks_unknown() {
     let mut model = zeroed();
     model.start(operation(2, Kind::Write, 110, 2)).unwrap();
     model.finish(2, Outcome::Unknown).unwrap();
@@ -63,7 +63,7 @@ fn a_failed_operation_leaves_its_blocks_unknown() {
 }
 
 #[test]
-fn an_open_operation_is_found_whole_absent_torn_or_foreign() {
+fn open_operations_are_classified_by_their_blocks() {
     let mut model = zeroed();
     apply(&mut model, operation(2, Kind::Write, 110, 3));
     let open = operation(3, Kind::Write, 110, 3);
@@ -80,7 +80,7 @@ fn an_open_operation_is_found_whole_absent_torn_or_foreign() {
 }
 
 #[test]
-fn a_lost_write_is_a_difference() {
+fn lost_write_is_detected() {
     let mut model = zeroed();
     let before = render(model.stamps(110, 4).unwrap());
     assert_eq!(model.first_difference(110, &before), None);
@@ -89,7 +89,7 @@ fn a_lost_write_is_a_difference() {
 }
 
 #[test]
-fn a_journal_is_replayed_or_refused() {
+fn invalid_journal_is_refused_on_replay() {
     let first = operation(1, Kind::Zero, 100, 64);
     let second = operation(2, Kind::Write, 101, 1);
     let model =
@@ -102,7 +102,7 @@ fn a_journal_is_replayed_or_refused() {
 }
 
 #[test]
-fn copies_in_pieces_are_not_asked_to_be_whole() {
+fn unaligned_copies_are_not_atomic() {
     assert!(operation(1, Kind::Copy { source: 108 }, 116, 8).is_atomic());
     assert!(!operation(1, Kind::Copy { source: 109 }, 116, 8).is_atomic());
     assert!(operation(1, Kind::Write, 3, 5).is_atomic());
