@@ -7,6 +7,7 @@ use crate::login::Authority;
 use crate::nexus::Nexus;
 use crate::nexus::ids::InitiatorPort;
 use crate::session::Session;
+use crate::session::budget::MAX_TURN_TIME;
 use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
 use bytes::{Buf, BytesMut};
 use iscsi::target_connection::{ConnectionLimits, TargetConnection};
@@ -28,6 +29,8 @@ const FIRST_READ_BYTES: usize = 16 << 10;
 const MAX_READ_BYTES: usize = 256 << 10;
 /// Maximum number of slices in one vectored write. A batch of 32 reads has 64.
 const SLICES: usize = 128;
+/// Maximum bytes of output for the socket before other connections are served.
+const MAX_SEND_BYTES: usize = 512 << 10;
 /// Time limit for sending the remaining output of a connection that is being closed.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
@@ -177,14 +180,30 @@ impl Connection {
         let config = &shared.config;
         self.set_timer(config.ping_after);
         let mut is_flushing = false;
+        // When this task last gave its thread to others.
+        let mut slice_start = platform::clock::now();
         loop {
             session.turn(&mut self.input);
             if session.closing().is_some() && !is_flushing {
                 is_flushing = true;
                 self.set_timer(FLUSH_WITHIN);
             }
-            let woken = poll_fn(|context| self.poll_turn(context, session, config.max_unsent_bytes)).await?;
-            let now = platform::clock::now();
+            let mut has_waited = false;
+            let woken = poll_fn(|context| {
+                let polled = self.poll_turn(context, session, config.max_unsent_bytes);
+                has_waited |= polled.is_pending();
+                polled
+            });
+            let woken = woken.await?;
+            let mut now = platform::clock::now();
+            if !has_waited && (woken.can_run || now.saturating_duration_since(slice_start) >= MAX_TURN_TIME) {
+                // The answers were sent; the other connections of this thread are served now.
+                tokio::task::yield_now().await;
+                now = platform::clock::now();
+                slice_start = now;
+            } else if has_waited {
+                slice_start = now;
+            }
             if let Some(reason) = session.closing()
                 && (woken.is_closed || woken.has_timed_out)
             {
@@ -208,15 +227,15 @@ impl Connection {
         session: &mut Session,
         max_unsent_bytes: usize,
     ) -> Poll<Result<Woken, Ended>> {
-        self.poll_output(context, session.connection.output())?;
+        let is_cut = self.poll_output(context, session.connection.output())?;
         let is_closing = session.closing().is_some();
         let unsent = session.connection.output().len();
         let mut woken = Woken { is_closed: is_closing && unsent == 0, ..Woken::default() };
-        if !is_closing && unsent < max_unsent_bytes {
+        if !is_closing && unsent < max_unsent_bytes && !session.has_input_left() {
             let wanted = session.connection.wanted(&self.input);
             woken.has_input = self.poll_input(context, wanted)?;
         }
-        woken.can_run = session.can_run_waiting();
+        woken.can_run = is_cut || session.has_work();
         woken.has_events = session.nexus.inbox.poll_filled(context).is_ready();
         woken.has_timed_out = self.timer.as_mut().poll(context).is_ready();
         match woken.has_input || woken.has_events || woken.has_timed_out || woken.can_run || woken.is_closed {
@@ -225,20 +244,27 @@ impl Connection {
         }
     }
 
-    /// Sends as much output as the socket accepts.
-    fn poll_output(&mut self, context: &mut Context<'_>, output: &mut Output) -> io::Result<()> {
+    /// Sends output until the socket accepts no more. Returns true if [`MAX_SEND_BYTES`] were sent
+    /// before that.
+    fn poll_output(&mut self, context: &mut Context<'_>, output: &mut Output) -> io::Result<bool> {
+        let mut left = MAX_SEND_BYTES;
         while output.has_remaining() {
+            if left == 0 {
+                return Ok(true);
+            }
             let mut slices = [IoSlice::new(&[]); SLICES];
             let count = output.chunks_vectored(&mut slices);
-            match self.stream.poll_write(context, &slices[..count]) {
+            match self.stream.poll_write(context, first_slices(&slices[..count], left)) {
                 Poll::Ready(sent) => {
-                    output.advance(sent?);
+                    let sent = sent?;
+                    output.advance(sent);
+                    left = left.saturating_sub(sent);
                     self.has_sent = true;
                 }
                 Poll::Pending => break,
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Returns true if data was received. `wanted` is the length of the first PDU in the buffer.
@@ -286,4 +312,16 @@ impl Connection {
         let at = platform::clock::now() + after;
         self.timer.as_mut().reset(tokio::time::Instant::from_std(at));
     }
+}
+
+/// Returns the first slices, until they have `bytes` bytes in all.
+fn first_slices<'a, 'b>(slices: &'b [IoSlice<'a>], bytes: usize) -> &'b [IoSlice<'a>] {
+    let mut sum = 0;
+    let is_wanted = |slice: &&IoSlice<'_>| {
+        let is_wanted = sum < bytes;
+        sum += slice.len();
+        is_wanted
+    };
+    let count = slices.iter().take_while(is_wanted).count();
+    &slices[..count]
 }

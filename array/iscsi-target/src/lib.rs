@@ -18,6 +18,7 @@
 mod command;
 mod config;
 mod connection;
+mod data_pool;
 mod login;
 mod nexus;
 mod portal;

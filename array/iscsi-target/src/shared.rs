@@ -1,6 +1,7 @@
 //! State that all connections share.
 
 use crate::config::TargetConfig;
+use crate::data_pool::DataPool;
 use crate::nexus::registry::SessionRegistry;
 use crate::unit::logical_unit::LogicalUnits;
 use crate::unit::thresholds::ThresholdNotify;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) config: TargetConfig,
     pub(crate) units: LogicalUnits,
+    pub(crate) data_pool: Arc<DataPool>,
     pub(crate) registry: Arc<SessionRegistry>,
     pub(crate) threshold_notify: ThresholdNotify,
     /// True once the threshold watch runs.
@@ -44,6 +46,7 @@ impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Arc<Self> {
         let shared = Arc::new(Self {
             units: LogicalUnits::new(service.clone(), catalog.clone()),
+            data_pool: DataPool::new(service.clone()),
             registry: Arc::default(),
             threshold_notify: ThresholdNotify::default(),
             is_watched: AtomicBool::new(false),

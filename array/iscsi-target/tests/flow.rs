@@ -11,7 +11,7 @@ use scsi::asc;
 use scsi::cdb::{ByteCheck, CdbSize, Command, Transfer, Verification, WriteSame};
 use scsi::lba_status::{Provisioning, parse_lba_status};
 use std::sync::Arc;
-use support::{ALPHA, Array, BLOCKS, Ended};
+use support::{ALPHA, Array, BETA, BLOCKS, Ended};
 use types::Lba;
 
 const GOOD: Ended = Ended::Good(Bytes::new());
@@ -125,4 +125,45 @@ async fn write_longer_than_one_chunk_is_complete() {
     assert_eq!(host.run_with(1, Command::Write(transfer(3, blocks)), data.clone()).await, GOOD);
     assert_eq!(host.run(1, Command::Read(transfer(3, blocks))).await.data(), data);
     assert_eq!(array.target.counters(array.volume("shared")).get(iscsi_target::CommandClass::Write).commands, 1);
+}
+
+#[tokio::test]
+async fn abort_acts_while_64_verifies_are_queued() {
+    let array = Array::start().await;
+    array.change(|draft| draft.resize_volume("shared", 64 << 20, false, 0).map(|_| ())).await;
+    let mut host = array.host(ALPHA).await;
+    host.drain_attentions().await;
+    let range =
+        Verification { size: CdbSize::Sixteen, lba: Lba(0), blocks: 32 << 11, dpo: false, check: ByteCheck::Medium };
+    let before = array.gate.reads();
+    let mut verifies = Vec::new();
+    for _ in 0..64 {
+        verifies.push(host.queue(1, &Command::Verify(range)));
+    }
+    // One write to the socket carries the commands and the function.
+    let abort = host.start_function(TaskFunction::AbortTaskSet, 1, None).await;
+    assert_eq!(host.outcome_of(abort).await, TaskOutcome::Complete);
+    let read = array.gate.reads() - before;
+    assert!(read < 64 * 32, "all {read} pieces were read before the abort");
+    assert!(verifies.into_iter().all(|verify| !host.has_ended(verify)));
+    assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+}
+
+#[tokio::test]
+async fn long_reads_run_off_the_network_threads() {
+    let array = Array::start().await;
+    let (mut host, mut other) = (array.host(ALPHA).await, array.host(BETA).await);
+    // The engine holds the calling thread of each long read. The test has one network thread.
+    array.gate.hold_threads_of_long_reads();
+    let verify =
+        Verification { size: CdbSize::Sixteen, lba: Lba(0), blocks: 2048, dpo: false, check: ByteCheck::Medium };
+    let read = host.submit(1, &Command::Read(transfer(0, 2048)), Bytes::new()).await;
+    let verified = host.submit(1, &Command::Verify(verify), Bytes::new()).await;
+    array.gate.wait_held().await;
+    assert_eq!(other.run(1, Command::TestUnitReady).await, GOOD);
+    host.ping().await;
+    assert!(!host.has_ended(read));
+    array.gate.release_threads();
+    assert_eq!(host.end_of(read).await.data().len(), 1 << 20);
+    assert_eq!(host.end_of(verified).await, GOOD);
 }

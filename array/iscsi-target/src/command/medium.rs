@@ -153,8 +153,7 @@ impl Medium {
                 return Ok(Sequence::start(verification.lba, self.compare_same(range, &whole(data, LBA_BYTES)?)));
             }
         };
-        let op = Op::Compare { volume: self.volume, lba: verification.lba, data };
-        Ok(Step::Submit(op, Program::Single { lba: verification.lba }))
+        Ok(Sequence::start(verification.lba, self.compare_chunks(range, &data)))
     }
 
     /// WRITE AND VERIFY (SBC-4 5.45): the write reaches the medium before it is verified.
@@ -170,7 +169,7 @@ impl Medium {
         let lba = verification.lba;
         let range = self.range(lba, (data.len() / LBA_LEN) as u64)?;
         let mut operations = self.write_chunks(range, &data, true);
-        operations.push((0, Op::Compare { volume: self.volume, lba, data }));
+        operations.extend(self.compare_chunks(range, &data));
         Ok(Sequence::start(lba, operations))
     }
 
@@ -267,6 +266,15 @@ impl Medium {
             (0, Op::Write { volume: self.volume, lba: chunk.start(), data, fua })
         };
         chunks(range, WRITE_CHUNK_BLOCKS).map(write).collect()
+    }
+
+    fn compare_chunks(self, range: BlockRange, data: &Bytes) -> Vec<(u64, Op)> {
+        let compare = |chunk: BlockRange| {
+            let offset = (chunk.start().0 - range.start().0) * LBA_BYTES;
+            let data = data.slice(offset as usize..(offset + chunk.bytes()) as usize);
+            (offset, Op::Compare { volume: self.volume, lba: chunk.start(), data })
+        };
+        chunks(range, VERIFY_CHUNK_BLOCKS).map(compare).collect()
     }
 
     /// Compares each block of the range with `block`. All comparisons share one buffer of repeated

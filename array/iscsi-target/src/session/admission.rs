@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::session::tasks::Task;
 use crate::unit::logical_unit::LogicalUnit;
 use crate::unit::qos::{Admission, Cost};
+use engine::Reply;
 use scsi::{Sense, asc};
 use std::sync::Arc;
 
@@ -67,8 +68,13 @@ impl Session {
         self.run_step(tag, task, step);
     }
 
-    /// Finishes the throttled commands that were aborted. The engine has not seen them.
-    pub(super) fn finish_aborted_throttled(&mut self) {
+    /// Finishes the aborted commands whose operation the engine has not seen: those that are
+    /// throttled, and those that wait for the data pool.
+    pub(super) fn finish_unsubmitted_aborted(&mut self) {
+        let waiting = self.shared.data_pool.cancel(self.nexus.id, |tag| self.tasks.is_aborted(tag));
+        for tag in waiting {
+            self.on_engine_reply(tag, Ok(Reply::Done));
+        }
         for (tag, ticket) in self.tasks.aborted_throttled() {
             let Some((task, _, program)) = self.tasks.take_throttled(tag, ticket) else { continue };
             task.attachment.unit.limits.cancel(self.nexus.id, ticket);

@@ -1,6 +1,7 @@
 //! A session in the full feature phase: receives commands, runs them in the engine, and answers.
 
 mod admission;
+pub(crate) mod budget;
 mod reservations;
 mod task_management;
 mod tasks;
@@ -10,10 +11,12 @@ use crate::command::copy_records::CopyRecords;
 use crate::command::dispatch::{DispatchedCommand, dispatch};
 use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
+use crate::data_pool::{Job, bytes_of, is_for_pool};
 use crate::nexus::Nexus;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::{Completion, SessionEvent};
 use crate::nexus::registry::SessionSlot;
+use crate::session::budget::{MAX_PDUS, TurnBudget};
 use crate::session::tasks::{Task, TaskState, TaskTable};
 use crate::shared::Shared;
 use crate::unit::view::{Attachment, View};
@@ -58,15 +61,22 @@ pub(crate) struct Session {
     sink: Arc<dyn Sink>,
     /// The time of this turn. All commands of a batch share one reading of the clock.
     now: Instant,
+    /// The work that this turn may still do.
+    budget: TurnBudget,
+    /// The last turn left PDUs in the input.
+    has_input_left: bool,
     /// Operations were submitted since the last kick of the engine.
     has_submitted: bool,
     is_logging_out: bool,
     is_logged_out: bool,
     /// If set, the connection is closed for this reason once the output is sent.
     closing: Option<String>,
-    /// Buffers that are reused in each turn.
+    /// Events that wait to be handled.
     events: Vec<target_connection::Event>,
-    completions: Vec<Completion>,
+    /// Completions that wait to be processed.
+    completions: VecDeque<Completion>,
+    /// Buffers that are reused in each turn.
+    new_completions: Vec<Completion>,
     session_events: Vec<SessionEvent>,
     /// Released last, after every command has ended.
     _slot: SessionSlot,
@@ -86,6 +96,7 @@ impl Session {
         let version = shared.catalog_version.load(Ordering::Acquire);
         let map = if is_discovery { Arc::default() } else { shared.lun_map(&nexus.port.iqn) };
         let view = View::open(map, &shared.units, &nexus);
+        let now = platform::clock::now();
         Self {
             shared: shared.clone(),
             connection,
@@ -102,7 +113,9 @@ impl Session {
             version,
             sink: nexus.inbox.clone(),
             nexus,
-            now: platform::clock::now(),
+            now,
+            budget: TurnBudget::new(now),
+            has_input_left: false,
             has_submitted: false,
             is_logging_out: false,
             is_logged_out: false,
@@ -110,7 +123,8 @@ impl Session {
             // starts concurrently sees at least one of the two.
             closing: shared.stop.borrow().then(|| "target shut down".to_owned()),
             events: Vec::new(),
-            completions: Vec::new(),
+            completions: VecDeque::new(),
+            new_completions: Vec::new(),
             session_events: Vec::new(),
             _slot: slot,
             is_discovery,
@@ -132,21 +146,26 @@ impl Session {
         self.closing.as_deref()
     }
 
-    /// Does all work that needs no waiting: processes received data and inbox events, submits
-    /// operations, and collects completions.
+    /// Does work that needs no waiting, as much as the budget of a turn allows: processes received
+    /// data and inbox events, submits operations, and collects completions.
+    ///
+    /// Input and events come first, so that a task management function acts on commands that wait
+    /// for their turn.
     pub(crate) fn turn(&mut self, input: &mut BytesMut) {
+        self.budget = TurnBudget::new(platform::clock::now());
         self.follow_catalog();
-        self.drain_inbox();
-        self.run_waiting();
+        self.read_inbox();
+        self.has_input_left = false;
         if self.closing.is_none() && !input.is_empty() {
             let mut events = std::mem::take(&mut self.events);
-            self.connection.receive(input, &mut events);
+            self.has_input_left = self.connection.receive_some(input, MAX_PDUS, &mut events);
             self.events = events;
         }
         loop {
             self.handle_events();
+            self.run_work();
             self.kick();
-            if !self.drain_inbox() && self.events.is_empty() {
+            if self.is_turn_over() || (!self.read_inbox() && self.events.is_empty()) {
                 break;
             }
         }
@@ -156,6 +175,35 @@ impl Session {
             self.view.close(&self.nexus);
             self.connection.complete_logout(&mut self.events);
             self.handle_events();
+        }
+    }
+
+    /// Returns true if the session has work for which it need not wait.
+    pub(crate) fn has_work(&mut self) -> bool {
+        self.has_input_left || !self.completions.is_empty() || !self.events.is_empty() || self.can_run_waiting()
+    }
+
+    /// Returns true if the last turn left PDUs in the input. No more are read before these.
+    pub(crate) fn has_input_left(&self) -> bool {
+        self.has_input_left
+    }
+
+    fn is_turn_over(&self) -> bool {
+        self.budget.is_used_up(platform::clock::now())
+    }
+
+    /// Processes completions and starts waiting commands, within the budget of the turn.
+    fn run_work(&mut self) {
+        while !self.is_turn_over() {
+            if let Some((tag, result)) = self.completions.pop_front() {
+                self.budget.charge_operation();
+                self.on_engine_reply(tag, result);
+            } else if self.can_run_waiting() {
+                self.budget.charge_operation();
+                self.run_waiting();
+            } else {
+                return;
+            }
         }
     }
 
@@ -171,13 +219,7 @@ impl Session {
 
     fn handle(&mut self, event: target_connection::Event) {
         match event {
-            target_connection::Event::Command(command) => {
-                if self.backlog.is_empty() && self.fits(command.expected_read.into()) {
-                    self.start_command(command);
-                } else {
-                    self.backlog.push_back(command);
-                }
-            }
+            target_connection::Event::Command(command) => self.backlog.push_back(command),
             target_connection::Event::TaskManagement(management) => self.manage_tasks(management),
             target_connection::Event::SendTargets { id, scope } => {
                 let targets = self.shared.targets(&scope, self.local);
@@ -200,7 +242,7 @@ impl Session {
     }
 
     /// Returns true if a waiting command can run now.
-    pub(crate) fn can_run_waiting(&mut self) -> bool {
+    fn can_run_waiting(&mut self) -> bool {
         if self.closing.is_some() {
             return false;
         }
@@ -214,14 +256,12 @@ impl Session {
         admitted.or_else(|| self.backlog.front().map(|command| command.expected_read.into()))
     }
 
-    /// Runs the waiting commands whose answers fit now.
+    /// Runs the next waiting command.
     fn run_waiting(&mut self) {
-        while self.can_run_waiting() {
-            if let Some((tag, ticket)) = self.admitted.pop_front() {
-                self.resume_throttled(tag, ticket);
-            } else if let Some(command) = self.backlog.pop_front() {
-                self.start_command(command);
-            }
+        if let Some((tag, ticket)) = self.admitted.pop_front() {
+            self.resume_throttled(tag, ticket);
+        } else if let Some(command) = self.backlog.pop_front() {
+            self.start_command(command);
         }
     }
 
@@ -287,7 +327,13 @@ impl Session {
     fn run_step(&mut self, tag: u64, task: Task, step: Step) {
         match step {
             Step::Submit(op, program) => {
+                let discards_data = matches!(program, Program::Sequence(_));
                 self.tasks.put(tag, task, program);
+                if is_for_pool(&op) {
+                    let job = Job { op, tag, sink: self.sink.clone(), discards_data };
+                    return self.shared.data_pool.submit(self.nexus.id, job);
+                }
+                self.budget.charge_bytes(bytes_of(&op));
                 self.shared.service.submit(op, tag, &self.sink);
                 self.has_submitted = true;
             }
@@ -336,6 +382,10 @@ impl Session {
             }
             None => Bytes::new(),
         };
+        if self.connection.digests().data {
+            // The digest is computed when the answer is queued.
+            self.budget.charge_bytes(outcome.data.len() as u64);
+        }
         let completion = target_connection::CommandCompletion {
             status: outcome.status.code(),
             sense,
@@ -345,19 +395,16 @@ impl Session {
         self.connection.complete(id, completion);
     }
 
-    /// Processes all completions and events of the inbox. Returns false if there were none.
-    fn drain_inbox(&mut self) -> bool {
-        let mut completions = std::mem::take(&mut self.completions);
+    /// Queues the completions of the inbox, and handles its events. Returns false if there were
+    /// none.
+    fn read_inbox(&mut self) -> bool {
         let mut events = std::mem::take(&mut self.session_events);
-        self.nexus.inbox.take(&mut completions, &mut events);
-        let is_any = !completions.is_empty() || !events.is_empty();
-        for (tag, result) in completions.drain(..) {
-            self.on_engine_reply(tag, result);
-        }
+        self.nexus.inbox.take(&mut self.new_completions, &mut events);
+        let is_any = !self.new_completions.is_empty() || !events.is_empty();
+        self.completions.extend(self.new_completions.drain(..));
         for event in events.drain(..) {
             self.handle_session_event(event);
         }
-        self.completions = completions;
         self.session_events = events;
         is_any
     }
@@ -369,16 +416,13 @@ impl Session {
                     task.state = TaskState::AbortedByOther;
                     task.barriers.push(barrier.clone());
                 }
-                self.finish_aborted_throttled();
+                self.finish_unsubmitted_aborted();
                 self.abort_backlog(|session, command| is_on(&session.view, command.lun, volume));
                 // Commands whose data is still arriving are answered without being executed.
                 self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
             SessionEvent::AbortsDone { waiter } => self.complete_waiter(waiter),
-            SessionEvent::Admitted { tag, ticket } => {
-                self.admitted.push_back((tag, ticket));
-                self.run_waiting();
-            }
+            SessionEvent::Admitted { tag, ticket } => self.admitted.push_back((tag, ticket)),
             SessionEvent::Close { reason } => self.close(reason.to_owned()),
         }
     }
@@ -409,12 +453,18 @@ impl Session {
         for task in self.tasks.on(None) {
             task.state = TaskState::AbortedBySession;
         }
-        self.finish_aborted_throttled();
+        self.finish_unsubmitted_aborted();
         self.kick();
-        while !self.tasks.is_empty() {
-            self.nexus.inbox.filled().await;
-            self.drain_inbox();
+        loop {
+            while let Some((tag, result)) = self.completions.pop_front() {
+                self.on_engine_reply(tag, result);
+            }
             self.kick();
+            if self.tasks.is_empty() {
+                break;
+            }
+            self.nexus.inbox.filled().await;
+            self.read_inbox();
         }
         self.view.close(&self.nexus);
         self.nexus.inbox.close();

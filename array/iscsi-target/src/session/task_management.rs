@@ -19,7 +19,7 @@ impl Session {
             task.state = TaskState::AbortedBySession;
             task.barriers.push(barrier.clone());
         }
-        self.finish_aborted_throttled();
+        self.finish_unsubmitted_aborted();
         self.abort_backlog(|_, command| management.tasks.contains(&command.id));
         let outcome = match management.function {
             TaskFunction::AbortTask => TaskOutcome::Complete,

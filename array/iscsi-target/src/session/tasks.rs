@@ -114,6 +114,12 @@ impl TaskTable {
         self.slots.iter().enumerate().filter_map(throttled).collect()
     }
 
+    /// Returns true if the task with that tag was aborted.
+    pub(super) fn is_aborted(&self, tag: u64) -> bool {
+        let slot = usize::try_from(tag).ok().and_then(|at| self.slots.get(at));
+        matches!(slot, Some(Some((task, _))) if task.state != TaskState::Active)
+    }
+
     /// Returns true if no command is in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0

@@ -1,9 +1,9 @@
 //! Engine wrapper that blocks operations until the test releases them, and fakes the pool usage.
 
 use engine::{Census, Change, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{Notify, watch};
 use types::VolumeId;
 
@@ -32,6 +32,12 @@ pub struct Gate {
     is_full_for_values: AtomicBool,
     /// Number of queries of the pool usage.
     queries: watch::Sender<u64>,
+    /// Number of reads.
+    reads: AtomicU64,
+    /// True while the threads that submit long reads are held.
+    is_holding: Mutex<bool>,
+    released: Condvar,
+    held: Notify,
 }
 
 impl Gate {
@@ -45,7 +51,32 @@ impl Gate {
             is_full: AtomicBool::new(false),
             is_full_for_values: AtomicBool::new(false),
             queries: watch::Sender::new(0),
+            reads: AtomicU64::new(0),
+            is_holding: Mutex::new(false),
+            released: Condvar::new(),
+            held: Notify::new(),
         }
+    }
+
+    /// Returns the number of reads so far.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    /// Holds every thread that submits a read of more than 64 KiB.
+    pub fn hold_threads_of_long_reads(&self) {
+        *self.is_holding.lock() = true;
+    }
+
+    /// Waits until a thread is held.
+    pub async fn wait_held(&self) {
+        self.held.notified().await;
+    }
+
+    /// Releases the threads that are held.
+    pub fn release_threads(&self) {
+        *self.is_holding.lock() = false;
+        self.released.notify_all();
     }
 
     /// Reports `percent` percent of a pool of 100 GiB as used.
@@ -120,6 +151,14 @@ impl Service for Gate {
             matches!(&op, Op::Change(changes) if changes.iter().any(|change| matches!(change, Change::Put { .. })));
         if takes_value && self.is_full_for_values.load(Ordering::SeqCst) {
             return sink.complete(tag, Err(OpError::NoSpace));
+        }
+        if let Op::Read { range, .. } = &op {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            let mut is_holding = self.is_holding.lock();
+            if *is_holding && range.bytes() > 64 << 10 {
+                self.held.notify_one();
+                self.released.wait_while(&mut is_holding, |is_holding| *is_holding);
+            }
         }
         let is_blocked = match *self.blocking.lock() {
             Blocking::Nothing => false,

@@ -80,6 +80,17 @@ impl Host {
 
     /// Submits without waiting.
     pub async fn submit(&mut self, lun: u16, command: &Command, data: impl Into<Bytes>) -> CommandId {
+        let id = self.queue_with(lun, command, data);
+        self.flush().await;
+        id
+    }
+
+    /// Queues a command without data. The next request sends it.
+    pub fn queue(&mut self, lun: u16, command: &Command) -> CommandId {
+        self.queue_with(lun, command, Bytes::new())
+    }
+
+    fn queue_with(&mut self, lun: u16, command: &Command, data: impl Into<Bytes>) -> CommandId {
         let expected_read = match command.data_phase() {
             DataPhase::In(bytes) => bytes as u32,
             _ => 0,
@@ -92,9 +103,7 @@ impl Host {
             expected_read,
             ..InitiatorCommand::default()
         };
-        let id = self.connection.submit(request);
-        self.flush().await;
-        id
+        self.connection.submit(request)
     }
 
     /// Sends an arbitrary CDB with data of any length, and waits for its end.

@@ -109,13 +109,23 @@ impl TargetConnection {
     /// Processes every complete PDU at the front of `input` and appends the resulting events. After
     /// [`Event::Close`] it reads nothing more.
     pub fn receive(&mut self, input: &mut BytesMut, events: &mut Vec<Event>) {
-        while self.phase != Phase::Closed {
+        self.receive_some(input, usize::MAX, events);
+    }
+
+    /// As [`receive`](Self::receive), but processes at most `limit` PDUs. Returns true if it
+    /// stopped at the limit, so that `input` may hold further complete PDUs.
+    pub fn receive_some(&mut self, input: &mut BytesMut, limit: usize, events: &mut Vec<Event>) -> bool {
+        for _ in 0..limit {
+            if self.phase == Phase::Closed {
+                return false;
+            }
             match self.decoder.next(input) {
                 Ok(Some(frame)) => self.process_frame(frame, events),
-                Ok(None) => return,
+                Ok(None) => return false,
                 Err(error) => self.close(CloseReason::Stream(error), events),
             }
         }
+        self.phase != Phase::Closed
     }
 
     /// Bytes to send.
