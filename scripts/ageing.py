@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A day in the life of a full array, accelerated: random overwrites of many times its capacity at 85 % full, throughput over time.
+"""Ageing: throughput of random overwrites of many times the capacity of an array that is 85 % full.
 
     scripts/ageing.py [--bin DIR] [--out DIR] [--capacity SIZE] [--times N] [--full PERCENT] [--size BYTES]
 
-A volume is filled with data that cannot be reduced until the array is that full; then random pieces of it are overwritten until --times its
-capacity has been written. SPECIFICATION.md promises that the last quarter is within 25 % of the second: cleaning keeps up. Writes
-DIR/ageing.json and DIR/ageing.svg.
+Fills a volume with incompressible data until the array is that full, then overwrites random pieces until --times its
+capacity has been written. SPECIFICATION.md promises that the last quarter has at least 75 % of the rate of the second.
+Writes DIR/ageing.json and DIR/ageing.svg.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def used_percent(array: Array) -> float:
 
 
 def drawing(points: list[dict], capacity: int, size: str) -> Figure:
-    """The curve: MiB/s over what has been written, in capacities, with the means of the quarters that are compared."""
+    """The curve of MiB/s over capacities written, with the means of the compared quarters."""
     at = [(p["written"] / capacity, p["mib_s"]) for p in points]
     bands = [(at[-1][0] * n / 4, at[-1][0] * (n + 1) / 4, f"mean {quarter(points, n + 1):.0f}") for n in range(4)]
     return Figure(
@@ -51,7 +51,7 @@ def drawing(points: list[dict], capacity: int, size: str) -> Figure:
 
 
 def quarter(points: list[dict], n: int) -> float:
-    """The mean rate of a quarter, by what was written: 1 to 4."""
+    """The mean rate of a quarter (1 to 4) of the written bytes."""
     whole = points[-1]["written"]
     of = [p for p in points if whole * (n - 1) / 4 < p["written"] <= whole * n / 4]
     return statistics.mean(p["mib_s"] for p in of) if of else 0.0
@@ -59,12 +59,12 @@ def quarter(points: list[dict], n: int) -> float:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="where results and scratch files go")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
     options.add_argument("--capacity", default="4", metavar="GIB", help="capacity of the array in GiB (4)")
     options.add_argument("--times", type=float, default=20, help="how many capacities to write (20)")
     options.add_argument("--full", type=float, default=85, metavar="PERCENT", help="how full the array is kept (85)")
-    options.add_argument("--memory", metavar="SIZE", help="the array's budget of memory (its own default)")
+    options.add_argument("--memory", metavar="SIZE", help="memory budget of the array (default of ibid serve)")
     options.add_argument("--size", default="16K", help="bytes of a write (16K)")
     options.add_argument(
         "--step", type=float, default=2, metavar="SECONDS", help="seconds of one point of the curve (2)"
@@ -84,7 +84,7 @@ def main() -> int:
         ) as array:
             array.start()
             url, filled = array.volume("old", str(capacity * 2), 1), 0
-            # In small steps towards the end: metadata take their share, and how much is the array's business.
+            # Small steps near the end, because the share of metadata is not known in advance.
             while used_percent(array) < args.full:
                 piece = max(int(capacity * (args.full - used_percent(array)) / 100 * 0.8) & -MIB, 16 * MIB)
                 host.verb("fill", url, "--off", str(filled), "--size", str(piece), "--seed", "1")

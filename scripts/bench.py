@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Ibid beside tgt, end to end, in one run on one machine: the same initiator, the same commands, round after round.
+"""Ibid and tgt end to end, in one run on one machine: the same initiator, the same commands, in rounds.
 
     scripts/bench.py [--bin DIR] [--out DIR] [--rounds N] [--secs S] [--size GIB] [ROW...]
 
-Each round runs every row on every target, one after the other, so that what else the machine does falls on all of them. Shown
-are medians over the rounds. tgt is Debian's package with its own defaults (write cache on: a write is acknowledged before it is on
-stable storage) and thin provisioning, in a sparse file of the size that is used. Ibid is shown durable, its default, and with --write-cache.
-Text goes to the terminal and to DIR/end-to-end.txt, everything else to DIR/end-to-end.json, the machine's load beside it.
+Each round runs every row on every target in turn, so that foreign load affects all of them. Results are medians over
+the rounds. tgt is Debian's package with its defaults (write cache on: a write is acknowledged before it is on stable
+storage) and thin provisioning, in a sparse file of the LUN's size. Ibid runs durable, its default, and with
+--write-cache. A table goes to the terminal and to DIR/end-to-end.txt, all data with the machine's load to
+DIR/end-to-end.json.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the matrix. `goal` is the ratio to tgt that SPECIFICATION.md promises, `floor` a rate of Ibid's own."""
+    """A row of the table. `goal` is the ratio to tgt that SPECIFICATION.md promises, `floor` an absolute rate of Ibid."""
 
     name: str
     op: str
@@ -65,7 +66,7 @@ def cpu_times() -> list[int]:
 
 
 class Machine:
-    """What the machine did besides: the load, and the share of its time that the hypervisor took away (steal)."""
+    """Foreign load of the machine: load average, and the share of time taken by the hypervisor (steal)."""
 
     def __init__(self):
         self.begin = cpu_times()
@@ -84,7 +85,7 @@ class Machine:
 
 
 class Targets:
-    """The targets of a run, each with its LUN filled, so that reads read."""
+    """The targets of a run, each with a filled LUN, so that reads return data."""
 
     def __init__(self, args: argparse.Namespace, host: Host):
         self.host, self.span = host, f"{args.size}G"
@@ -113,7 +114,7 @@ class Targets:
         self.tgt.__exit__()
 
     def refill(self, name: str) -> None:
-        """Data everywhere, as before the rows that take them away."""
+        """Restores the data that a previous row removed."""
         self.host.verb("fill", self.urls[name], "--seed", "1")
 
     def on(self, row: Row) -> list[str]:
@@ -209,8 +210,8 @@ def lines(judged: list[dict]) -> str:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("rows", nargs="*", metavar="ROW", help="only rows whose name contains one of these words")
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="where results and scratch files go")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--secs", type=float, default=2.0, help="seconds for each measurement (2)")
     options.add_argument("--size", type=int, default=1, metavar="GIB", help="size of each LUN (1)")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What hosts feel of reclaim: the p99 of random writes to an array that is 80 % full, while it cleans and while it need not.
+"""Cost of cleaning: p99 of random writes to an array that is 80 % full, relative to an array that need not clean.
 
     scripts/cleaning.py [--bin DIR] [--out DIR] [--capacity GIB] [--full PERCENT] [--rounds N] [--secs S]
 
-Two arrays of the same size and settings hold a volume of the same size, written once. One is filled to 80 % with data that cannot be reduced
-and has been overwritten at random until all that is free are holes, so that each further write must be made room for by moving old data; the
-other has nothing else, and room for all that is written to it. The same load runs on them in turns, and what is compared is the median of its p99 over the rounds. What makes sure that
-the one really cleans is the bytes that its process writes to the drive for each byte of the host. SPECIFICATION.md promises at most three
-times. Writes DIR/cleaning.json.
+Two arrays of the same size and settings hold a volume of the same size, written once. One is filled to 80 % with
+incompressible data and overwritten at random until all free space is holes, so that each further write needs cleaning.
+The other has free segments for all writes. The same load runs on both in turn; the result is the ratio of the median
+p99 over the rounds. The bytes that the process writes per host byte show that the first array cleans. SPECIFICATION.md
+promises at most 3 x. Writes DIR/cleaning.json.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def used_percent(array: Array) -> float:
 
 
 def age(array: Array, host: Host, load: str, span: int, capacity: int, percent: float, size: str) -> None:
-    """Fills the array to that degree, and overwrites at random until its free space is all holes."""
+    """Fills the array, then overwrites at random until its free space is all holes."""
     url, filled = array.volume("old", str(2 * capacity), 2), 0
     while used_percent(array) < percent:
         piece = max(int(capacity * (percent - used_percent(array)) / 100 * 0.8) & -MIB, 16 * MIB)
@@ -46,7 +46,7 @@ def age(array: Array, host: Host, load: str, span: int, capacity: int, percent: 
         filled += piece
         array.settled()
     written, n = 0, 0
-    # Once over: what was free at the beginning is used up, and what is free now was cleaned.
+    # Overwrite once in full: the initial free space is then used up, and all free space comes from cleaning.
     while written < capacity:
         n += 1
         for target, part in ((url, filled), (load, span)):
@@ -57,7 +57,7 @@ def age(array: Array, host: Host, load: str, span: int, capacity: int, percent: 
 
 
 def measure(array: Array, host: Host, url: str, span: int, args: argparse.Namespace, seed: int) -> dict:
-    """The load once, and how many bytes the array wrote for each of its."""
+    """Runs the load once; also returns the bytes written by the array per host byte."""
     before = array.process.written()
     r = host.bench(url, "write", size=args.size, qd=args.qd, secs=args.secs, span=str(span), seed=seed, warm=0)
     if r["errors"]:
@@ -93,14 +93,16 @@ def whole_run(args: argparse.Namespace, host: Host) -> tuple[list[dict], float]:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="where results and scratch files go")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
     options.add_argument("--capacity", type=float, default=6, metavar="GIB", help="capacity of each array (6)")
-    options.add_argument("--full", type=float, default=80, metavar="PERCENT", help="how full it is (80)")
+    options.add_argument(
+        "--full", type=float, default=80, metavar="PERCENT", help="percentage of the array that is filled (80)"
+    )
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--secs", type=float, default=6, help="seconds of each measurement (6)")
     options.add_argument("--size", default="4K", help="bytes of a write (4K)")
-    options.add_argument("--qd", type=int, default=8, help="writes open at a time (8)")
+    options.add_argument("--qd", type=int, default=8, help="outstanding writes (8)")
     args = options.parse_args()
     args.bin, args.out = args.bin.resolve(), args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)

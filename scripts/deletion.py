@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What a load feels of the deletion of a huge volume: 4 KiB writes while 1 TiB, fully mapped, is eradicated.
+"""Cost of a deletion: latency of 4 KiB writes while a fully mapped 1 TiB volume is eradicated.
 
     scripts/deletion.py [--bin DIR] [--out DIR] [--rounds N] [--secs S] [--size TIB]
 
-The volume is mapped by EXTENDED COPY of a few GiB, doubled until it is full. Each round measures the load alone, then with a deletion in its
-middle. SPECIFICATION.md promises a p99 of at most twice the load's own. A table goes to the terminal, everything to DIR/deletion.json.
+The volume is mapped by EXTENDED COPY of a few GiB, doubled until it is full. Each round measures the load alone, then
+with a deletion in its middle. SPECIFICATION.md promises a p99 of at most 2 x. A table goes to the terminal, all data to
+DIR/deletion.json.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PROMISED = 2.0
 
 
 def map_whole(host: Host, url: str, first: int, total: int) -> float:
-    """Fills the first bytes and copies them on, doubling, until all is mapped; returns the seconds of the copies."""
+    """Fills the first bytes and copies them, doubling, until all is mapped; returns the seconds of the copies."""
     host.verb("fill", url, "--size", str(first), "--seed", "1")
     begin, done = time.monotonic(), first
     while done < total:
@@ -55,7 +56,7 @@ def map_whole(host: Host, url: str, first: int, total: int) -> float:
 
 
 class Deletion(threading.Thread):
-    """Destroys and eradicates a volume after a moment, and says how long the command took."""
+    """Destroys and eradicates a volume after a delay; returns the duration of the command."""
 
     def __init__(self, array: Array, name: str, after: float):
         super().__init__(daemon=True)
@@ -74,13 +75,11 @@ class Deletion(threading.Thread):
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="where results and scratch files go")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--secs", type=float, default=10, help="seconds of each measurement (10)")
-    options.add_argument(
-        "--size", type=float, default=1.0, metavar="TIB", help="size of the volume that is deleted (1)"
-    )
+    options.add_argument("--size", type=float, default=1.0, metavar="TIB", help="size of the deleted volume (1)")
     args = options.parse_args()
     args.bin, args.out = args.bin.resolve(), args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The main job, end to end: a fresh array, the four offloads against the same work without them, and a kill -9.
+"""A demonstration: a new array, the four offloads compared with the same work without them, and kill -9.
 
     scripts/demo.py [--bin DIR] [--size GIB] [--kills N] [--keep]
 
-Everything happens on loopback and in a scratch directory that is removed at the end. Exit 0: everything that was shown was
-also verified. Output is plain where it is no terminal or NO_COLOR is set.
+Runs on loopback and in a scratch folder that is removed at the end. Exit code 0: all results were verified. Output is
+plain without a terminal or with NO_COLOR.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GIB = 1 << 30
 
 @dataclass
 class Duel:
-    """The same work, without the offload and with it."""
+    """The same work without and with the offload."""
 
     work: str
     without: str
@@ -68,7 +68,7 @@ class Demo:
         self.urls: dict[int, str] = {}
 
     def step(self, text: str, work, show=lambda result: seconds(result["secs"])):
-        """Says what is being done, does it, and says on the same line what came of it."""
+        """Prints a step, runs it, and prints its result on the same line."""
         live = sys.stdout.isatty()
         if live:
             print(f"  {text} {paint('…', 'dim')}", end="", flush=True)
@@ -188,7 +188,7 @@ class Demo:
 
     def crashes(self) -> dict:
         heading("kill -9 under load, and start again")
-        # What must be there after the kills besides the load's own blocks: a copy that shares every block with the template.
+        # Checked after the kills besides the load's own blocks: a copy that shares every block with the template.
         self.host.verb("deploy", self.urls[TEMPLATE], self.urls[VM], "--chunk", "16M", "--size", str(self.bytes))
         seen = {"acknowledged": 0, "recovery": []}
         for n in range(self.kills):
@@ -243,11 +243,11 @@ def summary(duels: list[Duel], crash: dict, demo: Demo) -> int:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--size", type=float, default=1.0, metavar="GIB", help="the VM's size (1)")
-    options.add_argument("--kills", type=int, default=3, help="how often the array is killed (3)")
-    options.add_argument("--keep", action="store_true", help="leave the array's data where they are")
-    options.add_argument("--json", type=Path, metavar="FILE", help="the numbers, for programs")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--size", type=float, default=1.0, metavar="GIB", help="size of the virtual machine (1)")
+    options.add_argument("--kills", type=int, default=3, help="number of kills (3)")
+    options.add_argument("--keep", action="store_true", help="keep the array's data")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
     args = options.parse_args()
     begin = time.monotonic()
     scratch = args.bin.resolve().parent / "demo"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What memory the array takes for what it holds: unique data that cannot be reduced, written over iSCSI under a fixed --memory.
+"""Memory use: unique, incompressible data written over iSCSI under a fixed --memory.
 
     scripts/memory.py [--bin DIR] [--out DIR] [--memory SIZE] [GIB...]
 
-The process's own memory (anonymous pages: heap and stacks, neither its program nor the page cache) is noted while 8, 16 and 32 GiB are
-written, which are settled and looked at in turn. Part of the data is then read back, 4 KiB are read and overwritten at random over all of it,
-and in the middle of overwriting the array is killed. It starts again, on the same budget, and everything of the part is read back once more.
+Samples the process's own memory (anonymous pages: heap and stacks, without program and page cache) while 8, 16 and
+32 GiB are written. Part of the data is then read back; 4 KiB blocks are read and overwritten at random over all of it;
+during the overwrites the array is killed. It restarts with the same budget, and the part is read back again.
 
-Two figures are made of it. *Slope*: what each TiB more of unique data takes, between two sizes. *In all*: the whole process at one size, of
-which the part that does not grow is small at a TiB and large here. SPECIFICATION.md promises at most 6 GiB for each TiB. Writes
-DIR/memory.json and DIR/memory.svg.
+Results: *slope*, the memory for each additional TiB of unique data between two sizes; *total*, the whole process at one
+size, including the part that does not grow. SPECIFICATION.md promises at most 6 GiB per TiB. Writes DIR/memory.json and
+DIR/memory.svg.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ibid_tests.kit.term import Progress, count, say, seconds, size, table
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 PROMISED = 6 * GIB
-# What the process may take beyond its budget: code, stacks, sessions, what the allocator keeps.
+# Memory allowed beyond the budget: code, stacks, sessions, free memory of the allocator.
 BEYOND = 48 * MIB
-# Of the data, so many pieces of so many bytes are read back and compared.
+# Number and size of the pieces that are read back and compared.
 PIECES, PIECE = 16, 256 * MIB
 SEED = 11
 
 
 class Memory(threading.Thread):
-    """Notes the array's memory twice a second, whichever process it is at the moment."""
+    """Samples the array's memory twice a second, across restarts."""
 
     def __init__(self, array: Array):
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ class Memory(threading.Thread):
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Whatever is noted inside belongs to this phase."""
+        """Samples taken inside belong to this phase."""
         begin, self.phase = time.monotonic() - self.begin, phase
         try:
             yield
@@ -84,7 +84,7 @@ class Memory(threading.Thread):
 
 
 def read_back(host: Host, url: str, total: int) -> int:
-    """Compares pieces spread over the data, the first and the last among them; returns their bytes."""
+    """Compares pieces spread over the data, including the first and the last; returns their bytes."""
     pieces = min(PIECES, total // PIECE)
     for n in range(pieces):
         at = (total - PIECE) * n // max(pieces - 1, 1) & -MIB
@@ -95,7 +95,7 @@ def read_back(host: Host, url: str, total: int) -> int:
 
 
 def fill(array: Array, host: Host, memory: Memory, url: str, sizes: list[int]) -> list[dict]:
-    """Writes the data in steps; after each what the array takes, and what it says that it stores."""
+    """Writes the data in steps; records memory and stored bytes after each step."""
     held, rows = 0, []
     for gib in sizes:
         phase = f"to {gib} GiB"
@@ -132,7 +132,7 @@ def fill(array: Array, host: Host, memory: Memory, url: str, sizes: list[int]) -
 
 
 def crash(array: Array, host: Host, memory: Memory, url: str, scratch: Path) -> dict:
-    """SIGKILL under a verifying load on a volume of its own; returns how long the way back took and what was acknowledged."""
+    """SIGKILL under a verifying load on a separate volume; returns restart time and acknowledged operations."""
     journal = scratch / "journal"
     journal.unlink(missing_ok=True)
     with host.torture(url, journal, scratch / "torture.log", SEED) as load:
@@ -151,7 +151,7 @@ def crash(array: Array, host: Host, memory: Memory, url: str, scratch: Path) -> 
 
 def whole_run(args: argparse.Namespace, host: Host, scratch: Path) -> dict:
     total, progress = max(args.sizes) * GIB, Progress(len(args.sizes) + 5, " steps")
-    # A sparse file; what is free besides is for cleaning and metadata.
+    # A sparse file; the additional space is for cleaning and metadata.
     with Array(args.bin, capacity=str(total * 9 // 8 + 2 * GIB), args=["--memory", args.memory], base=scratch) as array:
         array.start()
         memory = Memory(array)
@@ -198,7 +198,7 @@ def whole_run(args: argparse.Namespace, host: Host, scratch: Path) -> dict:
 
 
 def show(found: dict, budget: int) -> bool:
-    """Prints what came of it; returns whether both promises are kept at this budget."""
+    """Prints the results; returns whether both goals are met with this budget."""
     rows, before = [], None
     for r in found["rows"]:
         slope = (r["most"] - before["most"]) / (r["held"] - before["held"]) * TIB if before else None
@@ -247,11 +247,11 @@ def main() -> int:
         type=int,
         default=[8, 16, 32],
         metavar="GIB",
-        help="how much to hold, step by step (8 16 32)",
+        help="GiB of data, in steps (8 16 32)",
     )
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="where results and scratch files go")
-    options.add_argument("--memory", default="256M", help="the budget of the array (256M)")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
+    options.add_argument("--memory", default="256M", help="memory budget of the array (256M)")
     options.add_argument("--secs", type=float, default=10, help="seconds of each random load (10)")
     args = options.parse_args()
     args.bin, args.out, args.sizes = args.bin.resolve(), args.out.resolve(), sorted(set(args.sizes))

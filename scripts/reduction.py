@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""How much of real data Ibid stores: sets that everybody can make again, written over iSCSI, and what is then on the drive.
+"""Data reduction: reproducible data sets written over iSCSI, and the space that they take on the drive.
 
     scripts/reduction.py [--bin DIR] [--out DIR] [--data DIR] [--small | --slice] [SET...]
 
   image      a disk of 2 GiB with an unpacked Debian server
-  clones     sixteen of that disk, each written anew, block by block
-  releases   the same server of two releases of Debian
-  database   a SQLite file after a life of transactions
-  drift      sixteen clones of a small disk, 2 % of each since changed
-  noise      data that nobody can reduce
+  clones     sixteen copies of that disk, each written in full
+  releases   the same server in two releases of Debian
+  database   a SQLite file after 200 000 transactions
+  drift      sixteen clones of a small disk, 2 % of each changed afterwards
+  noise      incompressible data
 
-Every set is written by plain WRITE (qemu-img convert) to an array of its own; zeros are left out and not counted. What the array says that it
-stores must be what fsck counts. Beside it stand, over the same files in the same run: btrfs on a loop device, with zstd and with lzo, deduplicated by
-duperemove (as root, where the kernel has both); zstd -1, one stream (it sees no repetition far away), and zstd -1 --long=31 (it sees up to 2 GiB
-back). --slice takes a few MiB of made-up data of each kind instead, in seconds, for CI. A table goes to the terminal and to DIR/reduction.md,
-everything else to DIR/reduction.json.
+Every set is written by plain WRITE (qemu-img convert) to an array of its own; zeros are left out and not counted. The
+array's figure must equal that of fsck. Compared in the same run, with the same files: btrfs on a loop device, with zstd
+and with lzo, deduplicated by duperemove (as root, if the kernel has both); zstd -1 as one stream (misses distant
+repetitions), and zstd -1 --long=31 (finds them up to 2 GiB back). --slice uses a few MiB of generated data of each kind,
+for CI. A table goes to the terminal and to DIR/reduction.md, all data to DIR/reduction.json.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ NAMES = {
     "drift": "sixteen clones, 2 % drift",
     "noise": "noise",
 }
-# What SPECIFICATION.md promises: the least ratio; for the clones the most bytes, in those of one disk.
+# Promises of SPECIFICATION.md: the minimum ratio; for clones the maximum bytes, relative to one disk.
 RATIO = {"image": 2.0}
 CLONES_COST = 1.05
 
 
 @dataclass
 class Measured:
-    """One set on an array of its own."""
+    """One data set on an array of its own."""
 
     name: str
     written: int
@@ -68,7 +68,7 @@ class Measured:
 
 
 class Sets:
-    """Makes the files of each set, once."""
+    """Creates the files of each set once."""
 
     def __init__(self, data: Path, is_slice: bool, is_small: bool):
         self.data, self.is_slice, self.is_small = data, is_slice, is_small
@@ -88,7 +88,7 @@ class Sets:
 
     def drift(self) -> list[Path]:
         original = self.disk("bookworm", small=True)
-        # Made one by one as they are written, and removed: sixteen disks need not lie here at a time.
+        # Created one by one and removed after writing, to save space.
         return [original, *(Path(f"{original}#{n}") for n in range(1, CLONES))]
 
     def noise(self) -> list[Path]:
@@ -96,7 +96,7 @@ class Sets:
 
     def disk(self, release: str, small: bool = False) -> Path:
         if self.is_slice:
-            # The scripts and the library that run this: text and code, and never the same on two machines, which is why a slice promises less.
+            # Scripts and libraries of this machine: text and code, different on each machine, so the slice promises less.
             path = self.data / f"{release}.slice"
             if not path.exists():
                 datasets.image(self.library(release), path, 64 * MIB)
@@ -108,7 +108,7 @@ class Sets:
         return datasets.image(tree, self.data / f"{release}-{name}.img", bytes_)
 
     def library(self, release: str) -> Path:
-        """Python's own library, some 20 MiB of it; for the second release without one file in eight."""
+        """About 20 MiB of Python's library; the second release lacks one file in eight."""
         tree = self.data / f"{release}-library"
         if not tree.exists():
             left = 20 * MIB
@@ -122,7 +122,7 @@ class Sets:
 
 
 def made(files: list[Path], scratch: Path) -> Iterator[Path]:
-    """The files one by one. `FILE#N` is clone N, drifted: made when its turn comes and removed behind it."""
+    """The files one by one. `FILE#N` is the changed clone N, created on demand and removed afterwards."""
     for path in files:
         original, _, seed = str(path).partition("#")
         if seed:
@@ -134,7 +134,7 @@ def made(files: list[Path], scratch: Path) -> Iterator[Path]:
 
 
 def not_zero(path: Path) -> int:
-    """Bytes of the blocks of 4 KiB that are not all zeros."""
+    """Bytes in 4 KiB blocks that are not all zeros."""
     zeros, blocks = bytes(4096), 0
     with path.open("rb") as file:
         while piece := file.read(MIB):
@@ -144,14 +144,14 @@ def not_zero(path: Path) -> int:
 
 
 def store(name: str, files: list[Path], args: argparse.Namespace, progress: Progress) -> tuple[int, int]:
-    """Writes the set to a new array; returns the bytes written, zeros not counted, and the bytes that it stores."""
+    """Writes the set to a new array; returns the bytes written (without zeros) and the bytes stored."""
     with Array(args.bin, capacity="64GiB", base=args.out / "arrays") as array:
         array.start()
         urls, written, counted = [], 0, {}
         for lun, source in enumerate(made(files, args.out), 1):
             progress.step(f"{NAMES[name]}, disk {lun}")
             urls.append(array.volume(f"disk{lun}", "4GiB", lun))
-            # Holes, and zeros of 4 KiB and more, are left out.
+            # Holes and zeros of 4 KiB or more are skipped.
             run(
                 [
                     "qemu-img",
@@ -173,7 +173,7 @@ def store(name: str, files: list[Path], args: argparse.Namespace, progress: Prog
             if "#" in str(files[lun - 1]) or source not in counted:
                 counted[source] = not_zero(source)
             written += counted[source]
-        # A clean stop stores everything that waits in the log and in memory.
+        # A clean stop stores all data that is in the log or in memory.
         array.stop()
         array.start()
         array.settled()
@@ -182,7 +182,7 @@ def store(name: str, files: list[Path], args: argparse.Namespace, progress: Prog
         if (found := array.fsck()["data_bytes"]) != stored:
             raise Failed(f"{NAMES[name]}: the array says that it stores {stored} bytes, fsck counts {found}")
         array.start()
-        # What is measured must be what was written.
+        # Verify the data that was measured.
         for source, url in zip(made(files, args.out), urls, strict=False):
             run(["qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", str(source), url], limit=1800)
     return written, stored
@@ -205,7 +205,7 @@ def measure(name: str, sets: Sets, args: argparse.Namespace, progress: Progress)
 
 
 def judge(found: dict[str, Measured], is_slice: bool) -> list[str]:
-    """The promises that were not kept."""
+    """The promises that were missed."""
     missed = []
     for name, least in RATIO.items():
         if name in found and not is_slice and found[name].ratio < least:
@@ -232,14 +232,14 @@ def rows(found: dict[str, Measured]) -> list[list[str]]:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("sets", nargs="*", metavar="SET", help=", ".join(NAMES))
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid is")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid")
     options.add_argument(
-        "--out", type=Path, default=ROOT / "target/reduction", help="where results and scratch files go"
+        "--out", type=Path, default=ROOT / "target/reduction", help="folder for results and scratch files"
     )
-    options.add_argument("--data", type=Path, help="where the data sets are kept (OUT/data)")
+    options.add_argument("--data", type=Path, help="folder of the data sets (OUT/data)")
     options.add_argument("--slice", action="store_true", help="a few MiB of each kind, without packages")
     options.add_argument("--small", action="store_true", help="disks of 512 MiB instead of 2 GiB")
-    options.add_argument("--alone", action="store_true", help="leave the comparisons out")
+    options.add_argument("--alone", action="store_true", help="skip the comparisons")
     args = options.parse_args()
     if unknown := set(args.sets) - set(NAMES):
         options.error(f"no such set: {', '.join(sorted(unknown))} (there are {', '.join(NAMES)})")

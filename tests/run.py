@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Tests of a whole array from outside: real clients, rude clients, and the kill -9.
+"""Tests of a running array from outside: third-party clients, hostile clients, kill -9.
 
     tests/run.py [--bin DIR] [--out DIR] [--full] [SUITE...]
 
   conformance   libiscsi's iscsi-test-cu, test by test
   qemu          qemu-img and qemu-io over iscsi://
-  bad-input     garbage, half logins, oversized lengths, wrong digests, crowds
+  bad-input     garbage, half logins, oversized lengths, wrong digests, many connections
   offload       copies that store nothing, and volumes far larger than the array
-  full          an array without room: refusals, no loss, space that comes back
+  full          a full array: refusals, no loss, space that is released
   snapshots     snapshots, clones and restores, read by a host
-  reduction     what is stored of a few MiB of real data
-  lab           two of the documents' experiments, against an array and against tgt, and the report
-  crash         SIGKILL under a verifying load, cycle after cycle
-  esx           ESXi's words on a simulated host
-  datastore     many hosts on one datastore, dying now and then
-  linux         a real Linux kernel with open-iscsi and sg3-utils (as root, where a tap device can be made)
+  reduction     data reduction of a few MiB of generated data
+  lab           two published experiments, against an array and against tgt, and the report
+  crash         SIGKILL under a verifying load, in cycles
+  esx           ESXi's commands on a simulated host
+  datastore     many hosts on one datastore, with random crashes
+  linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
-Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, everything else to
-DIR/outside.json. --full runs the long sizes (make soak).
+Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
+--full runs the long sizes (make soak).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SUITES = {
     "linux": linux.run,
 }
 STYLE = {"pass": "green", "skip": "yellow"}
-# A suite of hundreds of tests prints only what is not a plain pass.
+# A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
 
 
@@ -113,9 +113,9 @@ def machine() -> dict:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
-    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where ibid and ibid-host are")
-    options.add_argument("--out", type=Path, default=ROOT / "target/tests", help="where results and scratch files go")
-    options.add_argument("--full", action="store_true", help="the long sizes")
+    options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument("--out", type=Path, default=ROOT / "target/tests", help="folder for results and scratch files")
+    options.add_argument("--full", action="store_true", help="run the long sizes")
     args = options.parse_args()
     if unknown := set(args.suites) - set(SUITES):
         options.error(f"no such suite: {', '.join(sorted(unknown))} (there are {', '.join(SUITES)})")

@@ -1,1 +1,1 @@
-"""What the demo, the benchmarks and the outside tests share. Python's standard library only."""
+"""Helpers of the demo, the campaigns and the outside tests. Only Python's standard library is used."""

@@ -1,4 +1,4 @@
-"""An Ibid array for one test or one show: its own directory, its own loopback ports, administered by `ibid`."""
+"""An Ibid array for one test: its own folder, its own loopback ports, managed with `ibid`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire import discover
 
 
 class Array:
-    """`ibid serve` in the background. As a context it is killed at the end, and its data are removed."""
+    """`ibid serve` in the background. As a context manager it is killed at the end, and its data removed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Array:
         self.hosts: set[str] = set()
 
     def start(self, limit: float = 120) -> Array:
-        """Starts the array, or starts it again on the same data, and returns once it serves."""
+        """Starts the array, or restarts it on the same data; returns when it serves."""
         command = [str(self.ibid), "serve", "--data", str(self.data), "--capacity", self.capacity]
         for port in self.ports:
             command += ["--iscsi", f"127.0.0.1:{port}"]
@@ -52,29 +52,29 @@ class Array:
         return self
 
     def admin(self, *args: str):
-        """Runs `ibid ARGS --json` against this array and returns what it said."""
+        """Runs `ibid ARGS --json` against this array and returns the result."""
         out = run([str(self.ibid), *args, "--data", str(self.data), "--json"]).stdout
         return json.loads(out) if out.strip() else None
 
     def volume(self, name: str, size: str, lun: int, host: str = "any") -> str:
-        """Makes a volume and shows it to every initiator as `lun`; returns its URL."""
+        """Creates a volume and connects it to every initiator as `lun`; returns its URL."""
         self.admin("volume", "create", name, "--size", size)
         return self.connect(name, lun, host)
 
     def connect(self, name: str, lun: int, host: str = "any") -> str:
-        """Shows a volume, or a snapshot, to every initiator as `lun`; returns its URL."""
+        """Connects a volume or snapshot to every initiator as `lun`; returns its URL."""
         self.admit(host)
         self.admin("host", "connect", host, name, "--lun", str(lun))
         return self.url(lun)
 
     def admit(self, host: str = "any", iqn: str = "*") -> None:
-        """Makes a host of this name, unless it has been made."""
+        """Creates a host with this name unless it exists."""
         if host not in self.hosts:
             self.admin("host", "create", host, "--iqn", iqn)
             self.hosts.add(host)
 
     def space(self) -> dict:
-        """What the array says of its space, in bytes."""
+        """The array's space figures, in bytes."""
         return self.admin("array", "show")["array"]["space"]
 
     def stored(self) -> int:
@@ -83,7 +83,7 @@ class Array:
         return space["unique"] + (space["shared"] or 0) + space["snapshots"]
 
     def settled(self, limit: float = 300) -> dict:
-        """The space, once it moves no more: what was written has been reduced and stored, what was freed is free."""
+        """The space figures after they have settled: all data is destaged and all freed space released."""
         before, end = None, time.monotonic() + limit
         while (now := self.space()) != before:
             if time.monotonic() > end:
@@ -100,7 +100,7 @@ class Array:
             self.process.kill()
 
     def fsck(self) -> dict:
-        """Checks the array, which is not running, and returns the report. Damage is a failure."""
+        """Runs fsck on the stopped array and returns the report. Damage is a failure."""
         return json.loads(run([str(self.ibid), "fsck", str(self.data), "--json"], limit=600).stdout)
 
     def stop(self) -> int:

@@ -1,7 +1,8 @@
-"""Data sets that everybody can make again: trees of Debian packages as disk images, a database, clones that drift, noise.
+"""Reproducible data sets: trees of Debian packages as disk images, a database, changed clones, noise.
 
-Nothing is installed: packages are downloaded by apt-get with lists of its own under the cache, and unpacked. What chance decides is decided by
-seeds; the packages are those that the mirror has on the day, and their versions are in the manifest beside the image.
+Nothing is installed: packages are downloaded by apt-get with lists of its own under the cache, and unpacked. Seeds
+decide everything random. The packages are the current ones of the mirror; their versions are in the manifest beside the
+image.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .term import say
 MIB, GIB = 1 << 20, 1 << 30
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# What a virtual machine of an office has on its disk.
+# Packages of a typical server.
 SERVER = (
     "systemd-sysv udev dbus openssh-server linux-image-amd64 initramfs-tools cron rsyslog logrotate man-db locales less nano vim git curl wget "
     "ca-certificates python3 python3-numpy perl gcc g++ make postgresql nginx php-cli redis-server default-jdk-headless nodejs tcpdump "
@@ -29,7 +30,7 @@ SMALL = "systemd-sysv udev dbus openssh-server cron rsyslog man-db less nano vim
 
 
 class Release:
-    """One release of Debian, by apt-get with state of its own."""
+    """One release of Debian, through apt-get with separate state."""
 
     def __init__(self, name: str, cache: Path):
         self.name, self.dir = name, cache / name
@@ -53,7 +54,7 @@ class Release:
         return run(["apt-get", "-q", *self.options, *args], limit=limit, **more).stdout
 
     def tree(self, wanted: list[str], name: str) -> Path:
-        """The unpacked tree of these packages and all that they depend on; made once."""
+        """The unpacked tree of these packages and their dependencies; created once."""
         root, manifest = self.dir / name, self.dir / f"{name}.packages"
         if manifest.exists():
             return root
@@ -84,7 +85,7 @@ class Release:
 
 
 def image(tree: Path, path: Path, size: int) -> Path:
-    """An ext4 disk of `size` bytes that holds the tree. The same tree gives the same bytes."""
+    """An ext4 disk image of `size` bytes with the tree. The same tree gives the same bytes."""
     if not path.exists():
         made = path.with_suffix(".part")
         made.unlink(missing_ok=True)
@@ -126,8 +127,8 @@ WORDS = (
 
 
 def database(path: Path, rows: int, seed: int = 1) -> Path:
-    """A SQLite file of `rows` accounts (some 250 bytes each) that has lived: after pgbench's transactions (TPC-B: an account, a teller and a
-    branch are updated, a line of history is written), one for every fourth row, and with accounts that came and went."""
+    """A SQLite file of `rows` accounts (about 250 bytes each) after pgbench's transactions (TPC-B: update an account, a
+    teller and a branch, insert a line of history), one for every fourth row, with accounts added and deleted."""
     if path.exists():
         return path
     chance, made = random.Random(seed), path.with_suffix(".part")
@@ -180,7 +181,7 @@ def database(path: Path, rows: int, seed: int = 1) -> Path:
 
 
 def noise(path: Path, size: int, seed: int = 1) -> Path:
-    """Bytes of which nothing repeats and nothing compresses."""
+    """Unique, incompressible bytes."""
     if not path.exists():
         chance, made = random.Random(seed), path.with_suffix(".part")
         with made.open("wb") as disk:
@@ -191,8 +192,8 @@ def noise(path: Path, size: int, seed: int = 1) -> Path:
 
 
 def drift(original: Path, path: Path, seed: int, percent: float) -> Path:
-    """A clone that has lived for a while: runs of 4 to 64 KiB, `percent` of the blocks in all, hold what no other clone has (log lines, half
-    of it words)."""
+    """A changed clone: runs of 4 to 64 KiB, `percent` of the blocks in total, have unique content (log lines, half of
+    it words)."""
     chance = random.Random(seed)
     run(["cp", "--sparse=always", "--reflink=auto", str(original), str(path)], limit=600)
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""A figure as an SVG of its own: curves over one axis, drawn with nothing but text."""
+"""A figure as an SVG file: curves over one axis, written as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#8250df")
 
 
 def steps(most: float, about: int = 5) -> list[float]:
-    """Round values from 0 to `most` and not beyond: 1, 2 or 5 times a power of ten apart."""
+    """Round values from 0 to at most `most`, at steps of 1, 2 or 5 times a power of ten."""
     step, power = 1.0, 10.0**-6
     while (step := next((n * power for n in (1, 2, 5) if most / (n * power) <= about), 0.0)) == 0.0:
         power *= 10
@@ -18,7 +18,7 @@ def steps(most: float, about: int = 5) -> list[float]:
 
 @dataclass
 class Figure:
-    """Curves of points (x, y); `levels` are values of y that a line is drawn at, `bands` stretches of x with a name below the title."""
+    """Curves of points (x, y). `levels` are horizontal lines; `bands` are named ranges of x."""
 
     title: str
     x: str
@@ -46,7 +46,7 @@ class Figure:
             out.append(
                 f'<rect x="{at_x(begin):.1f}" y="{top}" width="{wide:.1f}" height="{bottom - top}" fill="{"#f6f8fa" if n % 2 else "#fff"}"/>'
             )
-            # A name that is wider than its band stands upright in it.
+            # A name wider than its band is rotated.
             middle = at_x(begin) + wide / 2
             place = (
                 f'x="{middle:.1f}" y="{top - 6}"'

@@ -1,4 +1,4 @@
-"""`ibid-host`, the other end of the wire, for scripts: each verb's one JSON object as a dict."""
+"""`ibid-host` for scripts: the JSON result of each command as a dict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .procs import Failed, Process, run
 
 
 class Host:
-    """Runs verbs of `ibid-host`."""
+    """Runs commands of `ibid-host`."""
 
     def __init__(self, bin_dir: Path):
         self.program = str(bin_dir / "ibid-host")
@@ -17,7 +17,7 @@ class Host:
             raise Failed(f"{self.program} is not there; `make build` makes it")
 
     def verb(self, *args: str, limit: float = 600) -> dict:
-        """Runs a verb to its end; anything but success raises with what it said."""
+        """Runs a command to its end; raises with its output if it fails."""
         said = run([self.program, *args, "--json"], limit=limit).stdout
         try:
             return json.loads(said.strip().splitlines()[-1])
@@ -25,7 +25,7 @@ class Host:
             raise Failed(f"ibid-host {args[0]} said no JSON: {said[-300:]!r}") from e
 
     def bench(self, url: str, op: str, *, size: str = "4K", qd: int = 32, secs: float = 2, **more) -> dict:
-        """A load of one kind. Options by their names: seq=True, span="1G", fua=True."""
+        """Runs a load. Keyword arguments are options: seq=True, span="1G", fua=True."""
         options = []
         for name, value in more.items():
             options += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
@@ -34,12 +34,12 @@ class Host:
         )
 
     def torture(self, url: str, journal: Path, log: Path, seed: int) -> Process:
-        """The verifying load, in the background until its target is gone. An operation is in the journal before it is sent,
-        and again once it is answered."""
+        """Starts the verifying load, which runs until its target is gone. It journals each operation before sending it
+        and after its answer."""
         options = ["--journal", str(journal), "--until-killed", "--seed", str(seed)]
         return Process([self.program, "torture", url, *options], log)
 
     def torture_verify(self, url: str, journal: Path) -> dict:
-        """After a crash: every acknowledged operation must be there, each other one wholly or not at all."""
+        """Checks after a crash: acknowledged operations are present, all others entirely or not at all."""
         found = self.verb("torture-verify", url, "--journal", str(journal))
         return {**found, "acknowledged": found["operations"] - found["open"]}

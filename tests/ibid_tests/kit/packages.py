@@ -1,4 +1,4 @@
-"""Debian packages that are unpacked beside the build, not installed: a machine stays as it was."""
+"""Debian packages that are unpacked below the build folder and not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .procs import Failed, run
 
 
 def unpack(names: list[str], into: Path, only: str = ".*") -> Path:
-    """Downloads packages and what they need that this machine lacks, and unpacks those whose name matches `only`.
+    """Downloads packages and their missing dependencies, and unpacks those whose name matches `only`.
 
     A second call with the same names finds the work done. Returns the root of the unpacked tree.
     """
@@ -24,7 +24,7 @@ def unpack(names: list[str], into: Path, only: str = ".*") -> Path:
     shutil.rmtree(into, ignore_errors=True)
     debs = into / "debs"
     debs.mkdir(parents=True)
-    # A simulated installation names what is missing; what is installed here already is fetched by name all the same.
+    # A simulated installation lists missing packages; installed ones are fetched by name as well.
     plan = run(["apt-get", "install", "-s", "--no-install-recommends", *names], check=False).stdout
     missing = re.findall(r"^Inst (\S+)", plan, re.M)
     fetched = fetch(sorted({*names, *missing}), debs)
@@ -39,8 +39,8 @@ def unpack(names: list[str], into: Path, only: str = ".*") -> Path:
 
 
 def fetch(names: list[str], debs: Path) -> set[str]:
-    """Downloads what can be had; one call for all, and one by one where that fails. Returns the names that came."""
-    # As root apt-get drops to a user of its own, who may not write here; it says so and goes on, and that is fine.
+    """Downloads available packages: in one call, or one by one if that fails. Returns the names of those downloaded."""
+    # As root, apt-get switches to its own user, which may not write here; it warns and continues.
     quiet = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download"]
     if run([*quiet, *names], limit=600, check=False, cwd=debs).returncode != 0:
         for name in names:
@@ -49,6 +49,6 @@ def fetch(names: list[str], debs: Path) -> set[str]:
 
 
 def library_path(root: Path) -> str:
-    """LD_LIBRARY_PATH for programs of an unpacked tree."""
+    """LD_LIBRARY_PATH for programs in an unpacked tree."""
     found = [d for pattern in ("usr/lib", "lib", "usr/lib/*-linux-gnu", "lib/*-linux-gnu") for d in root.glob(pattern)]
     return os.pathsep.join(str(d) for d in found if d.is_dir())

@@ -1,4 +1,4 @@
-"""tgt, the iSCSI target in user space that Debian carries: what Ibid is measured beside, with its own defaults."""
+"""tgt, the user-space iSCSI target of Debian, with its defaults: the comparison target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IQN = "iqn.2026-11.org.example:tgt"
 
 
 class Tgt:
-    """`tgtd` in the background on a loopback port, its LUNs in sparse files. As a context it is killed at the end."""
+    """`tgtd` in the background on a loopback port, LUNs in sparse files. As a context manager it is killed at the end."""
 
     def __init__(self, cache: Path, *, base: Path | None = None):
         self.env = dict(os.environ)
@@ -41,7 +41,7 @@ class Tgt:
         return self
 
     def volume(self, size: int, lun: int, thin: bool = True) -> str:
-        """A LUN in a sparse file; returns its URL. `thin` lets UNMAP punch holes. The write cache is on, tgt's default."""
+        """Creates a LUN in a sparse file; returns its URL. With `thin`, UNMAP punches holes. The write cache is on (default)."""
         backing = self.dir / f"lun{lun}"
         with backing.open("wb") as f:
             f.truncate(size)

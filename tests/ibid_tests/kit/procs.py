@@ -1,4 +1,4 @@
-"""Processes that the kit starts: each is stopped by whoever started it, whatever happens."""
+"""Background processes, each stopped by the code that started it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 class Failed(Exception):
-    """Something the kit needs did not work; the text is for the person in front of the screen."""
+    """A required step failed; the text is for the user."""
 
 
 def free_ports(n: int) -> list[int]:
-    """Loopback ports that nobody listens on. Held open together, so that all are different."""
+    """Free loopback ports. All are held open together, so that they are different."""
     with contextlib.ExitStack() as stack:
         holders = [stack.enter_context(socket.socket()) for _ in range(n)]
         for s in holders:
@@ -31,7 +31,7 @@ def listens(port: int) -> bool:
 
 
 class Process:
-    """A server in the background, its output in a file. As a context it is killed at the end."""
+    """A background server with its output in a file. As a context manager it is killed at the end."""
 
     def __init__(self, command: list[str], log: Path, env: dict[str, str] | None = None):
         self.log = log
@@ -55,7 +55,7 @@ class Process:
         return self.child.poll() is None
 
     def await_ports(self, ports: list[int], limit: float = 60) -> None:
-        """Returns once the process listens on all of `ports`; raises if it ends or takes longer than `limit`."""
+        """Returns when the process listens on all of `ports`; raises if it ends or takes longer than `limit`."""
         end = time.monotonic() + limit
         waiting = list(ports)
         while waiting:
@@ -68,7 +68,7 @@ class Process:
                 time.sleep(0.02)
 
     def await_line(self, line: str, limit: float) -> None:
-        """Returns once the process has printed this line, since it was started."""
+        """Returns when the process has printed this line since its start."""
         end = time.monotonic() + limit
         while f"\n{line}\n" not in "\n" + self.log.read_text(errors="replace")[self.log_begins :]:
             if not self.alive():
@@ -84,13 +84,13 @@ class Process:
         return "\n".join("    " + line for line in self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def kill(self) -> None:
-        """SIGKILL: as a power cut would do, as far as the process can tell."""
+        """SIGKILL: the process has no opportunity to clean up."""
         if self.alive():
             self.child.kill()
         self.child.wait()
 
     def stop(self, limit: float = 30) -> int:
-        """SIGTERM, and its exit code. A process that does not end in time is killed and reported."""
+        """Sends SIGTERM and returns the exit code. A process that does not end in time is killed and reported."""
         if self.alive():
             self.child.send_signal(signal.SIGTERM)
         try:
@@ -100,14 +100,14 @@ class Process:
             raise Failed(f"{self.name()} did not stop within {limit:.0f} s of SIGTERM:\n{self.tail()}") from None
 
     def memory(self) -> int:
-        """Bytes of memory the process has resident that are its own: no pages of files or of the page cache."""
+        """Resident anonymous memory of the process in bytes, without file pages and page cache."""
         return self._status("RssAnon")
 
     def peak_memory(self) -> int:
         return self._status("VmHWM")
 
     def written(self) -> int:
-        """Bytes that the process has given to block devices so far, log and cleaning included."""
+        """Bytes that the process has written to block devices, log and cleaning included."""
         found = dict(line.split(": ") for line in Path(f"/proc/{self.pid}/io").read_text().splitlines())
         return int(found["write_bytes"])
 
@@ -125,7 +125,7 @@ class Process:
 
 
 def run(command: list[str], limit: float = 120, check: bool = True, **more) -> subprocess.CompletedProcess:
-    """Runs a command to its end, its output as text. With `check`, anything but exit 0 raises, with what it said."""
+    """Runs a command and returns its output. With `check`, raises with the output if the exit code is not 0."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=limit, stdin=subprocess.DEVNULL, **more

@@ -8,7 +8,7 @@ import threading
 
 
 class Relay:
-    """Listens on `address` (any free port) and hands every connection on to a loopback port."""
+    """Listens on `address` (any free port) and forwards every connection to a loopback port."""
 
     def __init__(self, address: str, to_port: int):
         self.to_port = to_port
@@ -30,7 +30,7 @@ class Relay:
         return self
 
     def __exit__(self, *_):
-        # A listener that another thread waits on must be shut down, closing alone would not wake it.
+        # shutdown() wakes the thread that waits in accept(); close() alone does not.
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()

@@ -1,4 +1,4 @@
-"""What else the same data cost: btrfs with compression on a loop device, deduplicated by duperemove; and zstd over all of it."""
+"""Comparison of data reduction: btrfs with compression, deduplicated by duperemove; and zstd over all data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = {"mkfs.btrfs": "btrfs-progs", "btrfs": "btrfs-progs", "duperemove": "dup
 
 
 def why_no_btrfs() -> str:
-    """The reason why this machine cannot mount a btrfs of its own, or nothing."""
+    """The reason why this machine cannot mount btrfs, or None."""
     if os.geteuid() != 0:
         return "mounting needs root"
     if not os.access("/dev/loop-control", os.R_OK | os.W_OK):
@@ -31,7 +31,7 @@ def why_no_btrfs() -> str:
 
 
 class Btrfs:
-    """A file system in a sparse file, mounted as long as the context lasts. `algorithm` is what `compress-force` takes: zstd, lzo.
+    """A file system in a sparse file, mounted within the context. `algorithm` is an argument of `compress-force`: zstd, lzo.
 
     Disk images are files in it, as under a virtual machine. It compresses extents of up to 128 KiB, and duplicates are found afterwards by
     reading everything, down to single blocks of 4 KiB.
@@ -63,16 +63,16 @@ class Btrfs:
         self.dir.rmdir()
 
     def run(self, *command: str, limit: float = 600, check: bool = True) -> str:
-        # The tools are looked up by the shell's rules in a path of ours, not in that of this process.
+        # The tools are looked up in the PATH of the unpacked packages, not in that of this process.
         tool = shutil.which(command[0], path=self.env["PATH"]) or command[0]
         return run([tool, *command[1:]], limit=limit, check=check, env=self.env).stdout
 
     def add(self, source: Path, name: str) -> None:
-        """Takes in a file; its holes, and zeros of 4 KiB and more, stay holes."""
+        """Copies a file; its holes, and zeros of 4 KiB or more, stay holes."""
         self.run("cp", "--sparse=always", "--reflink=never", str(source), str(self.dir / name), limit=3600)
 
     def deduplicated(self) -> int:
-        """Bytes of data that it stores once every duplicate that was found is shared. Its metadata are not counted, as ours are not."""
+        """Bytes of data stored after duplicates are shared. Metadata is not counted, as for Ibid."""
         hashes = self.image.with_suffix(".hashes")
         hashes.unlink(missing_ok=True)
         self.run(
@@ -96,7 +96,7 @@ class Btrfs:
 
 
 def zstd(files: Iterable[Path], options: list[str]) -> int:
-    """Bytes that zstd makes of all the files in one stream."""
+    """Bytes of all files compressed by zstd as one stream."""
     packer = subprocess.Popen(
         ["zstd", "-q", "-1", "-T2", "-c", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

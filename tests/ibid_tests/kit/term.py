@@ -1,4 +1,4 @@
-"""Words on a terminal: colours where they are wanted, tables, and a line that shows progress."""
+"""Terminal output: colours, tables and a progress line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "c
 
 
 def coloured(stream=None) -> bool:
-    """Colours only on a terminal, and never where NO_COLOR is set (https://no-color.org)."""
+    """Colours only on a terminal, and never if NO_COLOR is set (https://no-color.org)."""
     stream = stream or sys.stdout
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
@@ -32,7 +32,7 @@ def heading(text: str) -> None:
 
 
 class Progress:
-    """One line on a terminal that is written over; nothing at all where the output is a file."""
+    """A line on a terminal that is overwritten; no output to a file."""
 
     def __init__(self, total: int, unit: str = ""):
         self.total, self.unit, self.done, self.shown_at = total, unit, 0, 0.0
@@ -53,7 +53,7 @@ class Progress:
 
 
 def table(head: list[str], rows: list[list[str]], right: set[int] = frozenset(), styles=None) -> str:
-    """A table with a line under its head. `right` names the columns set flush right; `styles(row, column)` paints."""
+    """A table with a line under its head. `right` lists right-aligned columns; `styles(row, column)` returns a colour."""
     widths = [max(len(str(r[i])) for r in [head, *rows]) for i in range(len(head))]
 
     def line(cells: list[str], paint_cell) -> str:
@@ -71,14 +71,14 @@ def table(head: list[str], rows: list[list[str]], right: set[int] = frozenset(),
 
 
 def count(n: float) -> str:
-    """A number for reading: 12 345, 1 234 567; two digits after the point where it is small."""
+    """Formats a number: 12 345, 1 234 567; two decimals if it is small."""
     if n >= 100 or n == int(n):
         return f"{n:,.0f}".replace(",", " ")
     return f"{n:.1f}" if n >= 10 else f"{n:.2f}"
 
 
 def size(n: float) -> str:
-    """Bytes in the unit that fits: 4 KiB, 1.5 GiB."""
+    """Formats bytes with a binary unit: 4 KiB, 1.5 GiB."""
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"]:
         if abs(n) < 1024 or unit == "TiB":
             return f"{n:.0f} {unit}" if n == int(n) or n >= 100 else f"{n:.1f} {unit}"

@@ -1,6 +1,6 @@
-"""A few lines of iSCSI (RFC 7143), enough to be a rude initiator: build any PDU, right or wrong, and read answers.
+"""A minimal iSCSI initiator (RFC 7143) for hostile tests: builds any PDU, valid or not, and reads answers.
 
-This is on purpose not the project's own initiator: it must be able to say what that one never would.
+It is deliberately not the project's own initiator, because it must be able to send what that one never sends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Closed(Exception):
 
 @dataclass
 class Pdu:
-    """One PDU as it came: its 48 bytes of header, and its data segment without the padding."""
+    """A received PDU: its 48-byte header, and its data segment without padding."""
 
     header: bytes
     data: bytes
@@ -61,14 +61,14 @@ def header(
     stat_sn: int = 0,
     rest: bytes = b"",
 ) -> bytes:
-    """The 48 bytes of a basic header segment (RFC 7143 11.2.1); `rest` is what begins at byte 32."""
+    """The 48 bytes of a basic header segment (RFC 7143 11.2.1); `rest` begins at byte 32."""
     bhs = bytes([opcode, flags, 0, 0, ahs]) + length.to_bytes(3, "big")
     bhs += struct.pack(">BB6x", 0, lun) + struct.pack(">IIII", tag, word20, cmd_sn, stat_sn)
     return (bhs + rest).ljust(48, b"\0")[:48]
 
 
 def crc32c(data: bytes) -> bytes:
-    """The digest as it stands on the wire (RFC 7143 13.1, 8.2.1)."""
+    """The digest in wire format (RFC 7143 13.1, 8.2.1)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = CRC32C_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -92,7 +92,7 @@ def text(**keys: str) -> bytes:
 
 
 class Connection:
-    """A TCP connection to a target, with as little sense of its own as a test needs."""
+    """A TCP connection to a target, with the minimal state for a test."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", limit: float = 20):
         self.socket = socket.create_connection((host, port), timeout=limit)
@@ -108,7 +108,7 @@ class Connection:
         self.socket.close()
 
     def send(self, bhs: bytes, data: bytes = b"") -> None:
-        """Sends a header and its data segment, padded to four bytes (RFC 7143 11.7), with the digests agreed on."""
+        """Sends a header and its data segment, padded to four bytes (RFC 7143 11.7), with the negotiated digests."""
         padded = data + b"\0" * (-len(data) % 4)
         header_digest = crc32c(bhs) if self.header_digest else b""
         data_digest = crc32c(padded) if self.data_digest and padded else b""
@@ -142,7 +142,7 @@ class Connection:
         return bytes(got)
 
     def closed(self) -> bool:
-        """Reads and drops what still comes, until the target closes (true) or goes quiet (false)."""
+        """Drops input until the target closes the connection (True) or sends nothing more (False)."""
         try:
             while self.socket.recv(65536):
                 pass
@@ -165,7 +165,7 @@ class Connection:
         return self.receive()
 
     def login(self, target: str | None, initiator: str = "iqn.2026-11.test:outside", **keys: str) -> Pdu:
-        """Logs in, to a discovery session if no target is named. Raises unless the target lets us in."""
+        """Logs in, to a discovery session if no target is given. Raises if the login is refused."""
         said = {
             "InitiatorName": initiator,
             **({"SessionType": "Normal", "TargetName": target} if target else {"SessionType": "Discovery"}),
@@ -206,7 +206,7 @@ class Connection:
                 return pdu
 
     def ping(self) -> bool:
-        """A NOP-Out that asks for an answer with the same bytes (RFC 7143 11.18)."""
+        """Sends a NOP-Out that requests the same bytes back (RFC 7143 11.18)."""
         self.tag += 1
         payload = b"the quick brown fox."
         self.send(

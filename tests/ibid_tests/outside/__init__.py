@@ -1,1 +1,1 @@
-"""Tests of a whole array from outside, by programs that other people wrote, and by rude ones of our own."""
+"""Tests of a running array from outside: third-party programs, and hostile clients."""

@@ -35,13 +35,13 @@ MIB = 1 << 20
 GOOD, CHECK_CONDITION, RESERVATION_CONFLICT = 0x00, 0x02, 0x18
 ILLEGAL_REQUEST, COPY_ABORTED = 0x05, 0x0A
 OWNER, THIEF = "iqn.2026-11.test:owner", "iqn.2026-11.test:thief"
-# What one connection may cost the array: its buffers, and what the window lets it have under way.
+# Memory allowed for one connection: its buffers, and the commands in its window.
 PER_CONNECTION = 4 * MIB
 CROWD = 400
 
 
 class Scene:
-    """An array with two volumes of two hosts, and the witness on the first."""
+    """An array with two volumes of two hosts, and a control session on the first."""
 
     def __init__(self, array: Array):
         self.array = array
@@ -59,16 +59,16 @@ class Scene:
         return c
 
     def settle(self, c: Connection, lun: int = 1) -> Connection:
-        """Takes the unit attentions that a new nexus is told first."""
+        """Consumes the unit attentions of a new nexus."""
         for _ in range(8):
             if c.command(bytes(6), lun=lun).status == GOOD:
                 return c
         raise AssertionError("TEST UNIT READY is never GOOD")
 
     def unharmed(self, connections: int = 1) -> str:
-        """The witness is served, and memory is within what `connections` connections may cost."""
-        assert self.witness.ping(), "the witness's NOP came back changed"
-        assert self.witness.command(bytes(6), lun=1).status == GOOD, "the witness is not served"
+        """Checks that the control session is served, and that memory is within the limit for `connections` connections."""
+        assert self.witness.ping(), "the control session's NOP came back changed"
+        assert self.witness.command(bytes(6), lun=1).status == GOOD, "the control session is not served"
         grown = self.array.process.memory() - self.memory
         allowed = 32 * MIB + connections * PER_CONNECTION
         assert grown <= allowed, f"memory grew by {size(grown)}, more than {size(allowed)}"
@@ -81,7 +81,7 @@ class Scene:
 
 
 def answered_or_closed(c: Connection) -> int | None:
-    """The opcode of the answer, or nothing if the target closed the connection instead. Silence is no answer."""
+    """The opcode of the answer, or None if the target closed the connection. A timeout raises."""
     try:
         return c.receive().opcode
     except TimeoutError:
@@ -91,17 +91,17 @@ def answered_or_closed(c: Connection) -> int | None:
 
 
 def strangers(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
-    """What arrives before anybody has logged in."""
+    """Input before a login."""
     chance = random.Random(20261121)
 
     def sends(*pieces: bytes, logged: bool = False) -> Callable[[], str]:
-        # Later lines of the same kind may be withheld: a stranger must not be able to fill the log either.
+        # Later lines of the same kind may be suppressed, so that a client cannot fill the log.
         def check() -> str:
             def act() -> None:
                 for piece in pieces:
                     with scene.connect() as c, contextlib.suppress(OSError):
                         c.socket.sendall(piece)
-                        if len(piece) < 48:  # less than a header: only its end tells that no more comes
+                        if len(piece) < 48:  # less than a header: the target waits for more until the end of the stream
                             c.socket.shutdown(socket.SHUT_WR)
                         assert answered_or_closed(c) in (None, REJECT, LOGIN_RESPONSE)
                         assert c.closed(), "the connection stays open"
@@ -159,7 +159,7 @@ def strangers(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
 
 
 def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
-    """What a host that is logged in may send by mistake or malice."""
+    """Invalid input of a host that is logged in."""
 
     def digest(kind: str, expected: tuple) -> Callable[[], str]:
         def check() -> str:
@@ -184,11 +184,11 @@ def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
         return check
 
     def unasked() -> str:
-        """Data for no command may be late data of one that was aborted: they are dropped, and the session goes on."""
+        """Data without a command may be late data of an aborted one: it is dropped, and the session continues."""
         with scene.join(OWNER) as c:
             scene.settle(c)
             c.send(header(DATA_OUT, length=512, tag=0x1234, word20=0x1234, stat_sn=c.exp_stat_sn), bytes(512))
-            assert c.ping() and c.command(bytes(6), lun=1).status == GOOD, "the session did not go on"
+            assert c.ping() and c.command(bytes(6), lun=1).status == GOOD, "the session did not continue"
         scene.unharmed()
         return "dropped"
 
@@ -219,12 +219,12 @@ def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
                         stat_sn=c.exp_stat_sn,
                     )
                 )
-            # Commands outside the window are dropped without a word (RFC 7143 4.2.2.1), and the next is served.
+            # Commands outside the window are dropped silently (RFC 7143 4.2.2.1), and the next one is served.
             assert c.command(bytes(6), lun=1).tag == c.tag, "a command outside the window was answered"
         return scene.unharmed()
 
     def every_cdb() -> str:
-        """Every operation code with every reserved bit set, and with nothing but itself."""
+        """Every operation code with all other bits set, and with no other bit set."""
         counts = {"good": 0, "check": 0}
         with scene.join(OWNER) as c:
             scene.settle(c)
@@ -240,14 +240,14 @@ def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
                         f"{opcode:#04x}: no sense"
                     )
                     counts["good" if good else "check"] += 1
-            # Release whatever reservations those took.
+            # Release the reservations that these commands took.
             c.command(b"\x17", lun=1)
         scene.settle(scene.witness)
         scene.unharmed()
         return f"{counts['check']} refused, {counts['good']} done"
 
     def parameter_lists() -> str:
-        """Lists that lie about their own lengths: UNMAP, EXTENDED COPY, PERSISTENT RESERVE OUT, MODE SELECT."""
+        """Parameter lists with wrong lengths: UNMAP, EXTENDED COPY, PERSISTENT RESERVE OUT, MODE SELECT."""
         with scene.join(OWNER) as c:
             scene.settle(c)
             unmap, xcopy, prout, select = (
@@ -286,7 +286,7 @@ def guests(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
         ("an opcode that there is not", pdu(bhs(0x1C | IMMEDIATE))),
         ("a data segment of 16 MiB", pdu(bhs(NOP_OUT | IMMEDIATE, length=0xFFFFFF, word20=0xFFFFFFFF), bytes(MIB))),
         ("data out that nobody asked for", unasked),
-        ("text that is no text", pdu(bhs(TEXT | IMMEDIATE, length=64, word20=0xFFFFFFFF), b"\xff" * 64)),
+        ("text that is not UTF-8", pdu(bhs(TEXT | IMMEDIATE, length=64, word20=0xFFFFFFFF), b"\xff" * 64)),
         ("a second login in full feature phase", pdu(bhs(LOGIN | IMMEDIATE, length=0))),
         ("commands outside the window", out_of_window),
         ("every operation code, every reserved bit", every_cdb),
@@ -318,7 +318,7 @@ def xcopy_list(source: bytes, destination: bytes, blocks: int) -> bytes:
 
 
 def masking(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
-    """A host reaches its own volumes and no others, by whatever name (CVE-2020-28374)."""
+    """A host reaches only its own volumes, by any identifier (CVE-2020-28374)."""
 
     def xcopy(c: Connection, source: bytes, destination: bytes):
         parameters = xcopy_list(source, destination, 8)
@@ -328,7 +328,7 @@ def masking(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
         with scene.join(THIEF) as thief:
             scene.settle(thief)
             mine, theirs = naa_of(thief, 1), naa_of(scene.witness, 1)
-            assert xcopy(thief, mine, mine).status == GOOD, "a copy within one's own volume is refused"
+            assert xcopy(thief, mine, mine).status == GOOD, "a copy within the host's own volume is refused"
             for source, destination in ((theirs, mine), (mine, theirs)):
                 answer = xcopy(thief, source, destination)
                 assert answer.status == CHECK_CONDITION, (
@@ -348,7 +348,7 @@ def masking(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
         return "sense 05/25/00"
 
     def stranger() -> str:
-        """An initiator that no host claims is refused, or sees nothing."""
+        """An initiator without a host is refused, or sees no LUN."""
         try:
             c = scene.join("iqn.2026-11.test:stranger")
         except Closed as e:
@@ -357,8 +357,10 @@ def masking(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
             answer = c.command(b"\xa0" + bytes(5) + (256).to_bytes(4, "big") + b"\0\0", read=256)
             listed = int.from_bytes(answer.data[:4], "big") // 8
             luns = [answer.data[8 + 8 * n + 1] for n in range(listed)]
-            assert not set(luns) - {0}, f"a stranger sees LUNs {luns}"
-            assert c.command(b"\x28" + bytes(9), lun=1, read=512).status == CHECK_CONDITION, "a stranger reads"
+            assert not set(luns) - {0}, f"an unknown initiator sees LUNs {luns}"
+            assert c.command(b"\x28" + bytes(9), lun=1, read=512).status == CHECK_CONDITION, (
+                "an unknown initiator reads"
+            )
         return "admitted, and sees nothing"
 
     return [
@@ -383,7 +385,7 @@ def crowds(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
             return f"{CROWD // 4} sessions, {scene.unharmed(CROWD // 4)}"
 
     def deaf() -> str:
-        """Hosts that ask for much and read nothing: what waits for them is bounded."""
+        """Hosts that request much and read nothing: their output is bounded."""
         with contextlib.ExitStack() as stack:
             for _ in range(8):
                 c = stack.enter_context(scene.join(OWNER))
@@ -404,10 +406,10 @@ def crowds(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
                         )
                     )
             grown = scene.unharmed(connections=8 * 8)
-        return f"256 MiB asked for and not read, {grown}"
+        return f"256 MiB requested and not read, {grown}"
 
     def gone() -> str:
-        """Sessions that vanish in the middle of a write leave nothing behind."""
+        """Sessions that end in the middle of a write leave no state."""
         for _ in range(200):
             with scene.join(OWNER) as c:
                 cdb = b"\x2a" + bytes(4) + b"\x10\0" + (2048).to_bytes(2, "big") + b"\0"
@@ -415,7 +417,7 @@ def crowds(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
         return scene.unharmed(connections=4)
 
     return [
-        (f"{CROWD} connections that say nothing", idle),
+        (f"{CROWD} silent connections", idle),
         (f"{CROWD // 4} sessions at once", sessions),
         ("hosts that ask and do not read", deaf),
         ("hosts that vanish in the middle of a write", gone),
@@ -435,7 +437,7 @@ def run(lab: Lab) -> Iterator[Result]:
         block = b"owner".ljust(512, b".") * 8
         assert scene.witness.command(b"\x2a" + bytes(6) + b"\0\x08\0", lun=1, out=block).status == GOOD
         for part in (strangers, guests, masking, crowds):
-            # every_cdb writes where it likes: the owner's blocks are laid out anew for what follows.
+            # every_cdb overwrites blocks: write the owner's blocks again for the next tests.
             scene.witness.command(b"\x2a" + bytes(6) + b"\0\x08\0", lun=1, out=block)
             yield from checks(SUITE, part(scene))
         yield from checks(SUITE, [("the array stops when it is told to", lambda: f"exit {stopped(array)}")])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""libiscsi's iscsi-test-cu, test by test, with honest counts.
+"""libiscsi's iscsi-test-cu, test by test, with exact counts.
 
-Each test runs in a process of its own, so that one that crashes or hangs costs itself only, and is counted apart. CUnit
-counts a test that skipped itself as passed: here it is a skip, and a skip that docs/outside-tests.md does not explain
-fails the run. Alone it judges any target:
+Each test runs in its own process, so that a crash or hang affects only that test, and is counted separately. CUnit
+counts a test that skipped itself as passed; here it is a skip, and a skip that docs/outside-tests.md does not explain
+fails the run. Run directly, it tests any target:
 
-    tests/ibid_tests/outside/conformance.py URL [SECOND-PATH-URL]      both URLs name one LUN, whose data are lost
+    tests/ibid_tests/outside/conformance.py URL [SECOND-PATH-URL]      both URLs name one LUN, whose data is lost
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ TOOL = "iscsi-test-cu"
 EXPLAINED = Path(__file__).resolve().parents[3] / "docs/outside-tests.md"
 LIMIT = 60.0
 LUN_SIZE = "1GiB"
-# Version 1.19 has 230 tests. Far fewer in its list mean that the list was not understood.
+# Version 1.19 has 230 tests. Far fewer mean that the list was parsed wrongly.
 FEWEST = 200
-# These reset the whole target, so every session of every LUN sees them: they run alone.
+# These reset the whole target, which affects all sessions: they run alone.
 ALONE = re.compile(r"Target(Warm|Cold)Reset")
-# This one clears 256 blocks and then compares 257 with zeros: it gets a LUN that no other test has written.
+# This one clears 256 blocks and compares 257 with zeros: it gets an unwritten LUN.
 FRESH = "MultipathIO.CompareAndWrite"
 
 
 def tests() -> list[str]:
-    """All tests the tool knows, as `Suite.Test`."""
+    """All tests of the tool, as `Suite.Test`."""
     listed = run_command([TOOL, "--list", "iscsi://127.0.0.1/x/0"], check=False).stdout
     found = list(dict.fromkeys(re.findall(r"^ALL\.([^.\s]+\.\S+)$", listed, re.M)))
     if len(found) < FEWEST:
@@ -54,17 +54,17 @@ def tests() -> list[str]:
 
 
 def judge(output: str, code: int | None, name: str) -> tuple[str, str]:
-    """The status of one test and the line that tells why, from what the tool printed (code None: it did not end)."""
+    """The status of one test and the reason, from the tool's output (code None: timeout)."""
     body = output[output.find("Test: ") :] if "Test: " in output else output
-    # Whether it failed is CUnit's to say: `[FAILED]` is also printed by what a test expects to fail, and by the tool's own
-    # clearing up after it (PERSISTENT RESERVE IN that meets a unit attention).
+    # CUnit's table decides: `[FAILED]` is also printed for expected failures, and by the tool's own clean-up
+    # (PERSISTENT RESERVE IN that meets a unit attention).
     reasons = re.findall(r"^\s+\d+\. (.*)$", body, re.M) + re.findall(r"\[FAILED\](.*)", body)
     skipped = [s.strip() for s in re.findall(r"\[SKIPPED\](.*)", body)]
     if "ReportSupportedOpcodes" not in name:
-        # Every test first asks which opcodes there are; that this probe is not answered skips nothing.
+        # Every test first probes the opcodes; a failed probe is not a skip.
         skipped = [s for s in skipped if not s.startswith("REPORT_SUPPORTED_OPCODES is not")]
     last = output.strip().splitlines()[-1][:200] if output.strip() else "no output"
-    # `tests  total ran passed failed inactive` of CUnit's closing table.
+    # `tests  total ran passed failed inactive` of CUnit's summary table.
     ran = re.search(r"^\s*tests\s+\d+\s+(\d+)\s+\d+\s+(\d+)", output, re.M)
     if code is None:
         return "timeout", last
@@ -101,7 +101,7 @@ def run_one(name: str, urls: list[str]) -> Result:
 
 
 def run_all(names: list[str], luns: list[list[str]], fresh: list[str] | None = None) -> list[Result]:
-    """Runs the tests, as many at once as there are LUNs to lose (each LUN is the URLs of its paths), and one on `fresh`."""
+    """Runs the tests, one per LUN at a time (a LUN is the list of its path URLs), and one test on `fresh`."""
     progress, lock, results = Progress(len(names)), threading.Lock(), []
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
@@ -142,27 +142,27 @@ def explained(heading: str) -> dict[str, str]:
 
 
 def compare_with_lists(results: list[Result]) -> None:
-    """A skip that is not explained fails; so does an explanation of what needs none any more. A test that is wrong in
-    itself fails on every target: it is set apart, and its failure must be the one that the page tells."""
+    """Fails unexplained skips and obsolete explanations. A defective test fails on every target: it is counted
+    separately, and its failure must be the documented one."""
     skips, wrong = explained("Skips of iscsi-test-cu"), explained("Defective tests of iscsi-test-cu")
     for r in results:
         if r.status == "skip" and r.name not in skips:
-            r.status, r.detail = "fail", f"skipped, and {EXPLAINED.name} does not say why: {r.detail}"
+            r.status, r.detail = "fail", f"skipped without an explanation in {EXPLAINED.name}: {r.detail}"
         elif r.status == "fail" and r.name in wrong and assertion(r.detail) in wrong[r.name]:
             r.status, r.detail, r.more = "wrong", f"the test itself: {r.detail}", {}
         elif r.status == "pass" and r.name in skips | wrong:
-            r.status, r.detail = "fail", f"passes now: take it out of {EXPLAINED.name}"
+            r.status, r.detail = "fail", f"passes now: remove it from {EXPLAINED.name}"
 
 
 def obsolete(names: list[str]) -> list[str]:
-    """Entries of the page's tables whose name no test has."""
+    """Entries of the page's tables without a test of that name."""
     return sorted(
         (set(explained("Skips of iscsi-test-cu")) | set(explained("Defective tests of iscsi-test-cu"))) - set(names)
     )
 
 
 def assertion(detail: str) -> str:
-    """`file.c:123` of an assertion that failed."""
+    """`file.c:123` of a failed assertion."""
     found = re.match(r"[\w.]+:\d+", detail)
     return found[0] if found else "no assertion"
 

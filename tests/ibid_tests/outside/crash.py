@@ -1,7 +1,7 @@
-"""SIGKILL under a verifying load, cycle after cycle: nothing that was acknowledged is lost, and `ibid fsck` finds no flaw.
+"""SIGKILL under a verifying load, in cycles: no acknowledged operation is lost, and `ibid fsck` finds no damage.
 
-The load (`ibid-host torture`) writes, zeroes, unmaps, copies and compares-and-writes, and keeps a journal of what it sent and what was
-answered. After each kill the array is started again on the same data and every block is compared with what the journal allows.
+The load (`ibid-host torture`) writes, zeroes, unmaps, copies and compares-and-writes, and keeps a journal of requests and
+answers. After each kill the array is restarted on the same data, and every block is compared with what the journal allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run(lab: Lab) -> Iterator[Result]:
     with Array(lab.bin, base=lab.scratch("arrays")) as array:
         array.start()
         url = array.volume("crash", "2GiB", 1)
-        # What lies still while the load works beside it, and a copy of it: both must outlive all the kills.
+        # An idle volume beside the load, and a copy of it: both must survive all kills.
         still, copy = array.volume("still", "1GiB", 2), array.volume("copy", "1GiB", 3)
         host.verb("fill", still, *STILL)
         host.verb("deploy", still, copy, "--size", STILL[1])
@@ -38,7 +38,7 @@ def run(lab: Lab) -> Iterator[Result]:
             journal = scratch / f"journal-{n}"
             journal.unlink(missing_ok=True)
             with host.torture(url, journal, scratch / "torture.log", n + 1) as load:
-                # The moment of the kill is chance, from start-up to well into destaging and checkpoints.
+                # The kill comes at a random time, from start-up to well into destaging and checkpoints.
                 time.sleep(chance.uniform(0.2, 2.5))
                 if not load.alive():
                     raise Failed(f"the load ended before the kill:\n{load.tail()}")
@@ -71,7 +71,7 @@ def run(lab: Lab) -> Iterator[Result]:
                 for name, u in (("volume that lay still", still), ("copy of it", copy))
             ],
         )
-    # A kill may come before the first answer, but not most of them.
+    # A kill may precede the first answer, but not most of them.
     if idle > cycles // 4:
         said = f"before {idle} of {cycles} kills nothing was acknowledged: they tested nothing"
         yield Result(SUITE, f"{cycles} kills", "error", time.monotonic() - begin, said)

@@ -1,4 +1,4 @@
-"""ESXi's words against a whole array: claim, look, set, fail over, watch and check, each a command of its own."""
+"""ESXi's commands against a running array: claim, list, set, fail over, esxtop and check, each in its own process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADAPTERS = 2
 
 
 class Esx:
-    """One simulated host: every call is a process, and the host outlives them all."""
+    """One simulated host: every call is a process, and the host outlives all of them."""
 
     def __init__(self, lab: Lab, home: str):
         self.program = str(lab.bin / "ibid-host")
@@ -119,7 +119,7 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
         esx.esxcli(f"storage core device vaai status set {one} --clone enable")
 
     def captured() -> str:
-        """A capture while another process of the host works, read by Python's own csv."""
+        """An esxtop capture during a load of another process, parsed by Python's csv."""
         esx.run("esxtop", "-b", "-d", "0.1", "-n", "1")
         capture = esx.start("esxtop", "-b", "-a", "-d", "0.3", "-n", "3")
         esx.esxcli("storage core device list")

@@ -22,22 +22,22 @@ SUITE = "full"
 GIB = 1 << 30
 NO_ROOM = (0x7, 0x27, 0x07)
 THRESHOLD_REACHED = (0x6, 0x38, 0x07)
-# The bands above and below the place where the room came to its end are filled in ever smaller pieces.
+# Near the limit, data is written in ever smaller pieces.
 PIECES = ["1M", "64K", "4K"]
 RETURN_SECONDS = 120
-# What of an array of 2 GiB must be there for data; the rest is the log, the reserve and metadata.
+# Minimum share of the capacity for data; the rest is log, reserve and metadata.
 LEAST = 0.8
 
 
 class Watcher:
-    """A host that does nothing but listen: the unit attentions of a LUN, as TEST UNIT READY brings them every second."""
+    """A host that polls a LUN with TEST UNIT READY every second and records its unit attentions."""
 
     def __init__(self, array: Array, lun: int, initiator: str):
         self.connection, self.lun = Connection(array.ports[0]), lun
         self.connection.login(array.iqn, initiator)
         self.heard: list[tuple[int, int, int]] = []
         self.listen()
-        self.heard.clear()  # that it is new here
+        self.heard.clear()  # the unit attentions of a new nexus
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
@@ -51,7 +51,7 @@ class Watcher:
             self.listen()
 
     def stop(self) -> list[tuple[int, int, int]]:
-        """What was heard, from the beginning to now."""
+        """All unit attentions since the start."""
         self.over.set()
         self.thread.join()
         self.listen()
@@ -59,7 +59,7 @@ class Watcher:
 
 
 def refused(connection: Connection, lun: int, cdb: bytes, data: bytes) -> tuple[int, int, int]:
-    """The sense data of a command that must be refused, after the unit attentions of a new session."""
+    """The sense data of a command that must be refused, after the unit attentions of a new nexus."""
     for _ in range(10):
         answer = connection.command(cdb, lun=lun, out=data)
         assert answer.status == 2, f"{cdb.hex()} ended with status {answer.status:#04x}"
@@ -83,7 +83,7 @@ def run(lab: Lab) -> Iterator[Result]:
         watchers = [Watcher(array, lun, f"iqn.2026-11.test:watcher-{lun}") for lun in (2, 3)]
 
         def fill(chunk: str, off: int) -> int:
-            """Fills `big` from there on; returns where the room came to its end."""
+            """Fills `big` from the offset on; returns the offset at which the array was full."""
             r = host.verb(
                 "fill", big, "--seed", "1", "--off", str(off), "--from", str(off), "--chunk", chunk, "--until-full"
             )
@@ -96,7 +96,7 @@ def run(lab: Lab) -> Iterator[Result]:
             nonlocal reach
             for chunk in PIECES:
                 reach = fill(chunk, reach)
-            assert reach >= LEAST * capacity * GIB, f"no room after {size(reach)} of noise, in {capacity} GiB"
+            assert reach >= LEAST * capacity * GIB, f"full after {size(reach)} of noise, in {capacity} GiB"
             return f"{size(reach)} of noise in {capacity} GiB"
 
         def told() -> str:
@@ -105,11 +105,11 @@ def run(lab: Lab) -> Iterator[Result]:
             return "06/38/07 once on each path"
 
         def all_refused() -> str:
-            """What takes space is refused; no other refusal is asked for."""
+            """Commands that take space are refused with 07/27/07."""
             noise = b"".join(bytes([n]) * 7 + bytes([n * 7 & 255, n * 13 & 255]) for n in range(256)).ljust(
                 4096, b"\x5a"
             )
-            lba = (capacity * 4 * GIB >> 9) - 4096  # where nothing was written
+            lba = (capacity * 4 * GIB >> 9) - 4096  # an unwritten range
             takers = {
                 "WRITE(10)": (bytes([0x2A, 0]) + lba.to_bytes(4, "big") + bytes([0, 0, 8, 0]), noise),
                 "WRITE(16)": (bytes([0x8A, 0]) + lba.to_bytes(8, "big") + bytes([0, 0, 0, 8, 0, 0]), noise),
@@ -134,7 +134,7 @@ def run(lab: Lab) -> Iterator[Result]:
             r = host.verb("torture", load, "--journal", str(journal), "--secs", "5", "--span", "64M")
             assert r["full"] > 0, "nothing was refused: the array was not full"
             checked = host.torture_verify(load, journal)
-            assert checked["acknowledged"] > 0, "nothing at all was acknowledged"
+            assert checked["acknowledged"] > 0, "no operation was acknowledged"
             return f"{count(checked['acknowledged'])} acknowledged, {count(r['full'])} refused, every block as answered"
 
         def killed() -> str:
@@ -149,7 +149,7 @@ def run(lab: Lab) -> Iterator[Result]:
             array.start()
             took = time.monotonic() - begin
             checked = host.torture_verify(load, journal)
-            assert checked["acknowledged"] > 0, "nothing at all was acknowledged before the kill"
+            assert checked["acknowledged"] > 0, "no operation was acknowledged before the kill"
             return (
                 f"serving again after {seconds(took)}; {count(checked['acknowledged'])} acknowledged operations, 0 lost"
             )
@@ -160,7 +160,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return f"{size(reach)} verified"
 
         def unmap_and_go_on() -> str:
-            """Half of the data is unmapped, and the same session's kind of writes finds room again, without a restart."""
+            """After UNMAP of half of the data, writes succeed again without a restart."""
             half = reach // 2 & -(1 << 20)
             host.verb("reclaim", big, "--method", "unmap", "--size", str(half))
             pid, begin, at = array.process.pid, time.monotonic(), 0

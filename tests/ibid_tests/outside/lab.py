@@ -1,4 +1,4 @@
-"""A slice of the lab: two experiments against an array, one against tgt, and the report as a reader and a script find it."""
+"""A slice of the lab: two experiments against an array, one against tgt; checks the report as page, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(lab: Lab) -> Iterator[Result]:
             [host.program, "lab", "run", *names, "--repeat", "1", "--quiet", "--out", str(into), *options], limit=600
         )
         report = json.loads((into / "report.json").read_text())
-        assert [o["name"] for o in report["outcomes"]] == names, "the report has other experiments than were asked for"
+        assert [o["name"] for o in report["outcomes"]] == names, "the report has other experiments than requested"
         for outcome in report["outcomes"]:
             assert outcome["ending"]["state"] == "done", f"{outcome['name']}: {outcome['ending']}"
         return report
@@ -40,15 +40,15 @@ def run(lab: Lab) -> Iterator[Result]:
         for outcome in report["outcomes"]:
             found = outcome["findings"]
             assert not [n for n in found["notes"] if n["kind"] == "unsupported"], f"{outcome['name']}: {found['notes']}"
-            assert found["figures"][0]["measured"] and found["seen"] and found["why"], f"{outcome['name']} says nothing"
+            assert found["figures"][0]["measured"] and found["seen"] and found["why"], f"{outcome['name']} has no text"
         return "; ".join(f"{o['id']}: {o['findings']['figures'][0]['measured']:.1f}×" for o in report["outcomes"])
 
     def a_report_for_people_and_scripts() -> str:
         report = json.loads((array_out / "report.json").read_text())
         html = (array_out / "report.html").read_text()
         plots = sum(len(o["findings"]["plots"]) + len(o["published"]["plots"]) for o in report["outcomes"])
-        assert html.count("data-plot=") == plots > 0, "a plot has no place in the page"
-        assert "<link" not in html and 'src="' not in html, "the page needs something outside itself"
+        assert html.count("data-plot=") == plots > 0, "a plot is missing in the page"
+        assert "<link" not in html and 'src="' not in html, "the page refers to another file"
         with (array_out / "samples.csv").open(newline="") as f:
             rows = list(csv.DictReader(f))
         samples = sum(len(o["findings"]["samples"]) for o in report["outcomes"])

@@ -1,7 +1,7 @@
-"""A real Linux kernel as the host: user-mode Linux, open-iscsi, file systems and sg3-utils, all from Debian's packages.
+"""A Linux kernel as the host: user-mode Linux, open-iscsi, file systems and sg3-utils, all from Debian's packages.
 
-The kernel runs as a process; its root is a directory of unpacked packages under the build directory, so nothing is
-installed. It needs root for one thing, the tap device; where that cannot be made the suite is skipped and says why.
+The kernel runs as a process; its root is a folder of unpacked packages below the build folder, so nothing is installed.
+Root is needed for the tap device only; without one the suite is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WANTED = [
     "grep",
     "sed",
 ]
-# What the packages above depend on and a guest without users, services and scripts has no use for.
+# Dependencies of the packages above that the guest does not need.
 UNWANTED = re.compile(
     r"(python|libpython|perl|libperl|debconf|cdebconf|adduser|dpkg|usrmerge|usr-is-merged|mailcap|media-types"
     r"|mime-support|install-info|libicu|systemd(?!.*lib)|original-awk|gawk|udev$|.*-perl|passwd|libpam).*"
@@ -49,7 +49,7 @@ MEMORY = 384
 
 
 def why_not() -> str:
-    """The reason why this machine cannot run the guest, or nothing."""
+    """The reason why this machine cannot run the guest, or None."""
     if os.uname().machine != "x86_64":
         return "Debian has user-mode Linux for x86_64 only"
     if os.geteuid() != 0:
@@ -62,7 +62,7 @@ def why_not() -> str:
 
 
 def build(cache: Path) -> Path:
-    """The guest's root directory; made once, then found again."""
+    """The guest's root folder; created once."""
     root, done = cache / "root", cache / ".done"
     recipe = " ".join(WANTED)
     if done.exists() and done.read_text() == recipe:
@@ -99,7 +99,7 @@ def build(cache: Path) -> Path:
 
 
 def link_modules(root: Path) -> None:
-    """The modules of the user-mode kernel lie in a place of their own; modprobe looks in /lib/modules."""
+    """Links the modules of the user-mode kernel, which are in another folder, to /lib/modules."""
     (root / "usr/lib/modules").mkdir(exist_ok=True)
     for version in (root / "usr/lib/uml/modules").iterdir():
         (root / "usr/lib/modules" / version.name).symlink_to(f"../uml/modules/{version.name}")
@@ -108,7 +108,7 @@ def link_modules(root: Path) -> None:
 
 @contextlib.contextmanager
 def tap() -> Iterator[tuple[str, str]]:
-    """A tap device with an address of its own: its name, and the number that both ends' addresses are made of."""
+    """Creates a tap device; returns its name and the number in both ends' addresses."""
     number = os.getpid() % 250 + 1
     name = f"ibidtap{number}"
     made = run_command(["ip", "tuntap", "add", "dev", name, "mode", "tap"], check=False)
@@ -123,13 +123,13 @@ def tap() -> Iterator[tuple[str, str]]:
 
 
 def boot(root: Path, lab: Lab, array: Array) -> str:
-    """Runs the guest to its end and returns what it said on its console."""
+    """Runs the guest to its end and returns its console output."""
     for name in ("init.sh", "checks.sh"):
         shutil.copy(HERE / name, root / "usr/share/guest" / name)
     console = lab.scratch("linux") / "console.log"
     console.unlink(missing_ok=True)
     with tap() as (device, network), Relay(f"{network}.1", array.ports[0]) as relay:
-        # The guest's memory is a file; it belongs in memory where there is room for it.
+        # The guest's memory is a file; use a memory file system if it has space.
         shm = Path("/dev/shm")
         roomy = shm.is_dir() and shutil.disk_usage(shm).free > (MEMORY + 64) << 20
         command = [
@@ -156,14 +156,14 @@ def boot(root: Path, lab: Lab, array: Array) -> str:
         with Process(command, console, env) as guest:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 guest.child.wait(GUEST_SECONDS)
-            # Its helper processes are in its session; nothing of it may outlive the suite.
+            # Its helper processes are in its session; end all of them.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(guest.pid, 9)
     return console.read_text(errors="replace").replace("\r", "")
 
 
 def results(said: str) -> Iterator[Result]:
-    """The console's `@@begin NAME ... @@end RC NOW BEGUN`, as results. A section without its end died with the guest."""
+    """The console's `@@begin NAME ... @@end RC NOW BEGUN`, as results. A section without an end was cut off with the guest."""
     planned = re.findall(r"^## (.*)$", (HERE / "checks.sh").read_text(), re.M)
     seen = set()
     for part in said.split("@@begin ")[1:]:
@@ -173,7 +173,12 @@ def results(said: str) -> Iterator[Result]:
         seen.add(name)
         if not end:
             yield Result(
-                SUITE, name, "crash", 0, f"the guest ended or hung here: {' / '.join(lines[-3:])}", {"output": body}
+                SUITE,
+                name,
+                "crash",
+                0,
+                f"the guest ended or hung in this section: {' / '.join(lines[-3:])}",
+                {"output": body},
             )
             continue
         rc, now, begun = tail.split()[:3]
@@ -183,7 +188,7 @@ def results(said: str) -> Iterator[Result]:
             SUITE, name, status, float(now) - float(begun), detail, {"output": body} if status == "fail" else {}
         )
     if not seen:
-        yield Result(SUITE, "boot", "error", 0, f"the guest said nothing of use: {said[-500:]}")
+        yield Result(SUITE, "boot", "error", 0, f"no result from the guest: {said[-500:]}")
     for name in planned:
         if name not in seen:
             yield Result(SUITE, name, "error", 0, "the guest did not get that far")

@@ -1,4 +1,4 @@
-"""What offloads cost the array: a copy stores nothing, a volume may be far larger than the array, memory stays bounded."""
+"""Cost of offloads: a copy stores no data, a volume may be far larger than the array, memory is bounded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return f"{detail}; at most {size(peak)} of memory"
 
         def zeros(url: str, off: int, length: int) -> None:
-            """That much of it reads as a volume does that nobody has written."""
+            """Checks that the range reads like an unwritten volume."""
             host.verb("compare", url, empty, "--first-off", str(off), "--size", str(length))
 
         def stored() -> int:
@@ -44,7 +44,7 @@ def run(lab: Lab) -> Iterator[Result]:
 
         def copies() -> str:
             before = stored()
-            assert before >= gib * GIB, f"{size(before)} are stored of {gib} GiB that cannot be reduced"
+            assert before >= gib * GIB, f"{size(before)} stored of {gib} GiB of incompressible data"
             r = host.verb("deploy", source, copy, "--method", "xcopy", "--chunk", "16M", "--size", str(gib * GIB))
             grown = stored() - before
             assert grown <= 0, f"the copy stored {size(grown)} of new data"
@@ -62,7 +62,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return "after SIGKILL and a restart too"
 
         def apart() -> str:
-            """Writing to the copy leaves the source alone."""
+            """Writing to the copy does not change the source."""
             host.verb("fill", copy, "--size", "64MiB", "--seed", "8")
             host.verb("verify", source, *data)
             return bounded("the source does not change with its copy")
@@ -78,16 +78,16 @@ def run(lab: Lab) -> Iterator[Result]:
             for at in marks:
                 zeros(big, at - MIB, min(10 * MIB, (1 << 40) - at + MIB))
             given = held - stored()
-            assert given >= len(marks) * 8 * MIB, f"{size(given)} came back of {len(marks)} × 8 MiB that were zeroed"
+            assert given >= len(marks) * 8 * MIB, f"{size(given)} released of {len(marks)} × 8 MiB that were zeroed"
             return bounded(
-                f"{seconds(r['secs'])}, {count(r['commands'] / r['secs'])} commands/s through one connection; what was there is gone"
+                f"{seconds(r['secs'])}, {count(r['commands'] / r['secs'])} commands/s through one connection; the previous data is gone"
             )
 
         def unmap_all() -> str:
             r = host.verb("reclaim", copy, "--method", "unmap", "--size", str(gib * GIB))
             zeros(copy, 0, gib * GIB)
             host.verb("verify", source, *data)
-            return bounded(f"{seconds(r['secs'])}; the copy reads as zeros, the source is whole")
+            return bounded(f"{seconds(r['secs'])}; the copy reads as zeros, the source is unchanged")
 
         steps: list[tuple[str, Callable[[], str]]] = [
             (f"fill {gib} GiB of a 1 TiB volume", fill),

@@ -1,4 +1,4 @@
-"""QEMU's block layer as a client: what virtual machines use where there is no kernel initiator."""
+"""QEMU's block layer as a client, as virtual machines use it without a kernel initiator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATTERN = "0x5a"
 
 
 def image(path: Path, mib: int) -> Path:
-    """A raw image as guests leave them: data, holes, repeated words and noise, the same on every run."""
+    """A raw image with data, holes, repeated words and noise, the same on every run."""
     with path.open("wb") as f:
         for n in range(mib):
             kind = n % 4
@@ -35,7 +35,7 @@ def image(path: Path, mib: int) -> Path:
 
 
 def qemu_io(url: str, *commands: str) -> str:
-    """Runs commands in qemu-io. It exits 0 even when a pattern differs, so what it prints is looked at too."""
+    """Runs commands in qemu-io. It exits 0 even if a pattern differs, so its output is checked too."""
     args = [a for c in commands for a in ("-c", c)]
     said = run_command(["qemu-io", "-f", "raw", *args, url]).stdout
     for word in ("failed", "Pattern verification", "error"):
@@ -63,7 +63,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return f"{mib} MiB written, read back equal"
 
         def copy_across() -> str:
-            # -C lets QEMU hand the copy to the target (EXTENDED COPY), where it can.
+            # -C lets QEMU offload the copy to the target (EXTENDED COPY) if possible.
             run_command(["qemu-img", "convert", "-n", "-C", "-W", "-f", "raw", "-O", "raw", first, second], limit=300)
             run_command(["qemu-img", "compare", "-f", "raw", "-F", "raw", first, second], limit=300)
             return "volume to volume, compared over two sessions"
@@ -72,7 +72,7 @@ def run(lab: Lab) -> Iterator[Result]:
             back = scratch / "back.raw"
             run_command(["qemu-img", "convert", "-f", "raw", "-O", "raw", second, str(back)], limit=300)
             digests = [hashlib.sha256(p.read_bytes()).hexdigest() for p in (source, back)]
-            assert digests[0] == digests[1], "the image that came back differs"
+            assert digests[0] == digests[1], "the image read back differs"
             back.unlink()
             return f"sha256 {digests[0][:12]}… on both sides"
 

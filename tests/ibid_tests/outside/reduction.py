@@ -1,4 +1,4 @@
-"""A slice of the data-reduction benchmark (`scripts/reduction.py --slice`): a few MiB of each kind of data, and what may be stored of them."""
+"""A slice of the data-reduction benchmark (`scripts/reduction.py --slice`), with limits for each kind of data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibid_tests.outside.result import Lab, Result, checks
 
 SUITE = "reduction"
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts/reduction.py"
-# Program text; the same sixteen times, in sizes of the first; two nearly equal trees; rows with text; noise, which may grow by headers only.
+# Minimum ratios: program text; two similar trees; a database; noise (which may grow by headers only). Clones: see CLONES.
 TEXT, CLONES, RELEASES, DATABASE, NOISE = 2.0, 1.05, 3.0, 1.3, 0.98
 
 

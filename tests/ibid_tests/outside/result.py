@@ -1,4 +1,4 @@
-"""What a test from outside reports, and what every suite is given."""
+"""Results of outside tests, and the environment of a suite."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ibid_tests.kit.term import size
 
 @dataclass
 class Result:
-    """The outcome of one check. `status` is pass, skip, wrong (the test itself is, and docs/outside-tests.md says how), fail,
-    crash (the client died), timeout or error."""
+    """The outcome of one check. `status` is pass, skip, wrong (a defective test, see docs/outside-tests.md), fail,
+    crash (of the client), timeout or error."""
 
     suite: str
     name: str
@@ -31,12 +31,12 @@ class Result:
 
 
 class Skip(Exception):
-    """This machine cannot run the check; the text says why."""
+    """This machine cannot run the check; the text is the reason."""
 
 
 @dataclass
 class Lab:
-    """What a suite is given: where the programs are, where to leave what it made, and how far to go."""
+    """The environment of a suite: folders of programs and results, and the sizes to use."""
 
     bin: Path
     out: Path
@@ -52,7 +52,7 @@ Check = Callable[[], str | None]
 
 
 def checks(suite: str, named: list[tuple[str, Check]]) -> Iterator[Result]:
-    """Runs checks one after the other. A check passes when it returns (a line of detail, or nothing)."""
+    """Runs checks in order. A check passes if it returns (a line of detail, or None)."""
     for name, check in named:
         begin = time.monotonic()
         status, detail = "pass", ""
@@ -68,15 +68,13 @@ def checks(suite: str, named: list[tuple[str, Check]]) -> Iterator[Result]:
 
 
 def fsck_agrees(array: Array) -> str:
-    """Stops the array and starts it again: fsck finds nothing, and counts the data that the array then says it stores."""
-    code = array.stop()  # which reduces and stores what had waited for that in memory and in the log
+    """Restarts the array: fsck must find no damage and count the same data as the array."""
+    code = array.stop()  # a clean stop destages all data
     assert code == 0, f"exit {code} after SIGTERM"
     counted = array.fsck()["data_bytes"]
     array.start()
     array.settled()
-    assert array.stored() == counted, (
-        f"the array says that it stores {array.stored()} bytes of data, fsck counts {counted}"
-    )
+    assert array.stored() == counted, f"the array reports {array.stored()} bytes of data, fsck counts {counted}"
     return f"clean, {size(counted)} of data counted by both"
 
 

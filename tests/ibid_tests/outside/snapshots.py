@@ -1,4 +1,4 @@
-"""Snapshots and clones as an administrator makes them and a host sees them: content of one instant, whatever is written later,
+"""Snapshots and clones, made by an administrator and read by a host: content of one instant, regardless of later writes,
 before and after a kill."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return "the volume holds what the snapshot holds, and is written on"
 
         def group() -> str:
-            """Two volumes, written in turns: a snapshot of both has the write to the second only if it has that to the first."""
+            """Two volumes are written alternately: a snapshot of both has the write to the second only if it has the one to the first."""
             first, second = array.volume("data", "1GiB", 4), array.volume("log", "1GiB", 5)
             for url in (first, second):
                 host.verb("fill", url, "--size", "16MiB", *OLD)
@@ -94,7 +94,7 @@ def run(lab: Lab) -> Iterator[Result]:
             return "all of them, after SIGKILL"
 
         def a_row() -> str:
-            """Many snapshots of one volume, each of another state."""
+            """Many snapshots of one volume, each with another state."""
             for n in range(many):
                 host.verb(
                     "fill", vm, "--off", str(n << 20), "--from", str(n << 20), "--size", "64KiB", "--seed", str(100 + n)
@@ -118,10 +118,10 @@ def run(lab: Lab) -> Iterator[Result]:
                     host.verb(
                         "verify", url, "--off", str(n + 1 << 20), "--from", str(n + 1 << 20), "--size", "64KiB", *OLD
                     )
-            return f"{many}, and each has what was written before it"
+            return f"{many}, each with the data written before it"
 
         def gone() -> str:
-            """What is eradicated gives its space back, and what shares with it stays whole."""
+            """Eradication releases space; objects that shared it stay intact."""
             array.settled()
             before = array.stored()
             array.admin("host", "disconnect", "any", "clone")
@@ -129,10 +129,10 @@ def run(lab: Lab) -> Iterator[Result]:
             array.admin("volume", "eradicate", "clone")
             array.settled()
             given = before - array.stored()
-            # What the clone alone held: all of it had been written anew.
-            assert given >= length, f"{size(given)} came back of a clone with {size(length)} of its own"
+            # All of the clone was overwritten, so it held its own data.
+            assert given >= length, f"{size(given)} released of a clone with {size(length)} of its own"
             holds(urls["one"], OLD)
-            return f"{size(given)} came back, {size(array.stored())} of data stored"
+            return f"{size(given)} released, {size(array.stored())} of data stored"
 
         steps: list[tuple[str, Callable[[], str]]] = [
             ("a snapshot", take),
