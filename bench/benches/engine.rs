@@ -1,4 +1,5 @@
-//! The engine's budgets (ARCHITECTURE.md): the cost of each operation on one core, without drive and network.
+//! Performance budgets of the engine (ARCHITECTURE.md): the cost of each operation on one core,
+//! without drive and network.
 #![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark reads and writes its report")]
 
 use bench::{Bench, database_like};
@@ -69,10 +70,10 @@ fn fills(criterion: &mut Criterion) {
     });
 }
 
-/// Blocks of one commit: what a busy array gathers while the flush before is under way.
+/// Operations per commit. A busy array collects about this many during the previous flush.
 const BATCH: u64 = 32;
 
-/// A page out of a pool, made unlike all others by the number in its head, as databases do it.
+/// Returns a copy of a page from a pool, made unique by a number in its header, as databases do.
 fn stamped(page: &Bytes, number: u64) -> Bytes {
     let mut page = page.to_vec();
     page.chunks_exact_mut(4096).zip(0..).for_each(|(block, index)| {
@@ -92,7 +93,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("4KiB");
     group.throughput(Throughput::Elements(BATCH));
     group.measurement_time(Duration::from_secs(10));
-    // What is written is made beforehand: that is the host's work.
+    // The data are created outside the measurement, because that is work of the host.
     let mut writes = |bytes: u64, data: &mut dyn FnMut(&mut SplitMix64) -> Bytes| -> Vec<Op> {
         let mut write = |random: &mut SplitMix64| {
             let data = data(random);
@@ -121,7 +122,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
         };
         bencher.iter_batched(|| writes(32 << 10, &mut page), |ops| bench.run(ops), BatchSize::PerIteration);
     });
-    // A set that fits in the caches: pages that compress, and are read again and again.
+    // Working set that fits in the caches: compressible pages that are read repeatedly.
     let blocks = 8192;
     for block in 0..blocks {
         number += 1;
@@ -140,7 +141,7 @@ fn reads_and_writes(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Snapshots cost the same for any size: a fresh one in place of the one before.
+/// Replaces a snapshot by a new one. The cost must not depend on the size of the volume.
 fn snapshots(criterion: &mut Criterion) {
     let mut bench = Bench::new(geometry());
     let small = bench.create_volume(1, GIB);
@@ -160,7 +161,7 @@ fn snapshots(criterion: &mut Criterion) {
     }
 }
 
-/// A log of 2 GiB full of 4 KiB writes, read back.
+/// Replays a log of 2 GiB of 4 KiB writes.
 fn recovery(criterion: &mut Criterion) {
     let geometry = ArrayGeometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }
         .check()
@@ -180,7 +181,7 @@ fn recovery(criterion: &mut Criterion) {
         bench.run(ops);
         if bench.core.checkpoints() > 0 {
             eprintln!(
-                "note: a checkpoint came before the log held 2 GiB; it holds {} MiB",
+                "note: a checkpoint started before the log reached 2 GiB; it holds {} MiB",
                 bench.core.usage().log_used >> 20
             );
             break;
@@ -196,9 +197,9 @@ fn recovery(criterion: &mut Criterion) {
     println!("recovery: {} records, {} MiB of data", report.records, report.bytes >> 20);
 }
 
-/// One line per budget: what was measured, what is allowed.
+/// Prints one line per budget: the measured and the permitted time.
 fn table() {
-    // Name in criterion's folder, what it is, microseconds of one iteration that the budget allows.
+    // Name in criterion's folder, description, and budget in microseconds per iteration.
     const BUDGETS: [(&str, &str, f64); 13] = [
         ("xcopy-16MiB-aligned", "XCOPY 16 MiB, leaf-aligned", 10.0),
         ("xcopy-16MiB-misaligned", "XCOPY 16 MiB, 4 KiB-misaligned", 150.0),

@@ -1,8 +1,14 @@
-//! How much memory the array takes for the data that it holds: unique, incompressible blocks, 16 GiB of them with `MEMORY_GIB=16`.
+//! Memory use of the array for a given amount of data: unique, incompressible blocks, 16 GiB of
+//! them with `MEMORY_GIB=16`.
 //!
-//! The drive forgets the blocks as they are written, all of which is known by a mark in each sector: nobody reads them. What it keeps
-//! (metadata) stands in a sparse file, so that what the process takes is what the array takes.
-#![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a benchmark tells the time and reads its own size")]
+//! The drive discards data blocks, which it recognises by a mark in each sector, because they are
+//! never read. It keeps metadata in a sparse file. The memory of the process is therefore that of
+//! the array.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "a benchmark reads the clock and its own memory use"
+)]
 
 use bench::Bench;
 use bytes::Bytes;
@@ -18,7 +24,7 @@ use types::Lba;
 const GIB: u64 = 1 << 30;
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// The mark of a sector of data: its first word follows from its second.
+/// Returns the mark of a data sector: the first word, derived from the second.
 fn mark(second: u64) -> u64 {
     second.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D
 }
@@ -27,7 +33,7 @@ fn word(sector: &[u8], at: usize) -> u64 {
     sector[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// A drive that keeps everything but marked sectors and the log.
+/// A drive that keeps everything except marked sectors and the log.
 struct ForgetfulDisk {
     kept: FileDisk,
     log_start: u64,
@@ -68,7 +74,7 @@ impl Disk for ForgetfulDisk {
     }
 }
 
-/// A mebibyte that nothing else equals and that does not compress.
+/// Returns one MiB of unique, incompressible data.
 fn unique(random: &mut SplitMix64) -> Bytes {
     let mut data = Vec::with_capacity(1 << 20);
     while data.len() < 1 << 20 {
@@ -80,14 +86,15 @@ fn unique(random: &mut SplitMix64) -> Bytes {
     data.into()
 }
 
-/// Bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() << 10
 }
 
-/// Fills an array with that much unique data under a budget, and prints what it takes on the way.
+/// Fills an array with `gib` GiB of unique data under a memory budget, and prints its memory use on
+/// the way.
 fn fill(directory: &Path, gib: u64, memory: u64) {
     let geometry = ArrayGeometry::for_capacity(gib * GIB * 9 / 8 + GIB).expect("a sound geometry");
     let kept = FileDisk::create(&directory.join(format!("drive-{memory}")), geometry.capacity).expect("a sparse file");
@@ -108,7 +115,8 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
         let held = mebibyte + 1;
         if held.is_multiple_of((gib << 10) / 4) {
             let (usage, taken) = (bench.core.usage(), resident().saturating_sub(before));
-            // What grows with the data. The rest of what is resident is dirty blocks, cache, buffers and what the allocator keeps.
+            // Memory that grows with the data. The rest of the resident memory is dirty blocks,
+            // cache, buffers and memory kept by the allocator.
             let metadata = (usage.slots + usage.pages + usage.index) as f64 / (held << 20) as f64;
             let rate = (held << 20) as f64 / start.elapsed().as_secs_f64() / 1e6;
             let columns = [usage.slots, usage.pages, usage.index].map(mib);
@@ -125,10 +133,10 @@ fn fill(directory: &Path, gib: u64, memory: u64) {
     }
     bench.settle();
     let space = bench.core.space();
-    assert!(space.data >= gib * GIB, "nothing of it was found equal or compressed: {space:?}");
+    assert!(space.data >= gib * GIB, "no data were deduplicated or compressed: {space:?}");
 }
 
-/// A number that the environment gives.
+/// Returns a number from the environment.
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -139,7 +147,8 @@ fn main() {
         let directory = TemporaryDirectory::new(None, "ibid-memory").expect("a directory for the drive");
         return fill(directory.path(), gib, mib << 20);
     }
-    // 6 GiB for each TiB of data, and as much as it likes; each in a process of its own, so that none finds what another left.
+    // Measures 6 GiB per TiB of data, and an unlimited budget. Each run is a separate process, so
+    // that the runs do not affect each other.
     let program = std::env::current_exe().expect("this program has a path");
     for mib in [6 * gib, 4 << 10] {
         let run = Command::new(&program).env("MEMORY_MIB", mib.to_string()).status().expect("this program runs again");

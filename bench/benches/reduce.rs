@@ -1,4 +1,5 @@
-//! What reduction costs: fingerprint, index, probe, compression and back, for one block and for a full unit.
+//! Cost of data reduction: fingerprint, index, probe, compression and decompression, for one block
+//! and for a full group.
 
 use bench::database_like;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use testing::{SplitMix64, noise};
 
 const BLOCKS: usize = 1024;
 
-/// Gives the next so many blocks, round and round.
+/// Returns the next `length` blocks, cyclically.
 fn rotate<'a>(blocks: &'a [Bytes], length: usize) -> impl FnMut() -> &'a [Bytes] {
     let mut at = 0;
     move || {
@@ -19,32 +20,34 @@ fn rotate<'a>(blocks: &'a [Bytes], length: usize) -> impl FnMut() -> &'a [Bytes]
     }
 }
 
-fn units(criterion: &mut Criterion) {
+fn groups(criterion: &mut Criterion) {
     let database = database_like(1, BLOCKS);
     let random: Vec<Bytes> = (0..BLOCKS as u64).map(|seed| noise(seed, 4096).into()).collect();
     let mut scratch = Scratch::default();
     for (name, blocks) in [("database", &database), ("incompressible", &random)] {
-        let mut group = criterion.benchmark_group(name);
+        let mut benchmarks = criterion.benchmark_group(name);
         for length in [1, 8] {
             let id = |what| BenchmarkId::new(what, format!("{}KiB", length * 4));
-            group.throughput(Throughput::Bytes(length as u64 * 4096));
+            benchmarks.throughput(Throughput::Bytes(length as u64 * 4096));
             let mut next = rotate(blocks, length);
-            group.bench_function(id("probe"), |bencher| bencher.iter(|| looks_compressible(black_box(next()))));
-            group.bench_function(id("pack"), |bencher| bencher.iter(|| pack(next(), &mut scratch)));
-            group.bench_function(id("pack-dense"), |bencher| bencher.iter(|| pack_dense(next(), &mut scratch)));
-            if let Some(unit) = pack(next(), &mut scratch) {
-                println!("{name}, {length} blocks: {:.2} to 1", length as f64 * 4096.0 / unit.len() as f64);
-                group.bench_function(id("unpack"), |bencher| bencher.iter(|| unpack(black_box(&unit), length)));
+            benchmarks.bench_function(id("probe"), |bencher| bencher.iter(|| looks_compressible(black_box(next()))));
+            benchmarks.bench_function(id("pack"), |bencher| bencher.iter(|| pack(next(), &mut scratch)));
+            benchmarks.bench_function(id("pack-dense"), |bencher| bencher.iter(|| pack_dense(next(), &mut scratch)));
+            if let Some(packed) = pack(next(), &mut scratch) {
+                println!("{name}, {length} blocks: {:.2} to 1", length as f64 * 4096.0 / packed.len() as f64);
+                benchmarks.bench_function(id("unpack"), |bencher| bencher.iter(|| unpack(black_box(&packed), length)));
             }
-            if let Some(unit) = pack_dense(next(), &mut scratch) {
-                group.bench_function(id("unpack-dense"), |bencher| bencher.iter(|| unpack(black_box(&unit), length)));
+            if let Some(packed) = pack_dense(next(), &mut scratch) {
+                benchmarks
+                    .bench_function(id("unpack-dense"), |bencher| bencher.iter(|| unpack(black_box(&packed), length)));
             }
         }
-        group.finish();
+        benchmarks.finish();
     }
 }
 
-/// Random fingerprints against an index of 45 million entries: each look-up is a miss of the processor's caches.
+/// Looks up random fingerprints in an index of 45 million entries, so that each lookup misses the
+/// CPU caches.
 fn index(criterion: &mut Criterion) {
     const ENTRIES: u64 = 45_000_000;
     let mut random = SplitMix64::new(1);
@@ -62,7 +65,7 @@ fn main() {
         .configure_from_args()
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_secs(1));
-    units(&mut criterion);
+    groups(&mut criterion);
     index(&mut criterion);
     criterion.final_summary();
 }

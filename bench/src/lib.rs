@@ -1,5 +1,6 @@
-//! What the benchmarks of the engine share: a drive in memory, and the core run on one thread with everything that it asks for done
-//! at once, so that a figure is the engine's own cost and neither the drive's nor the network's.
+//! Common parts of the engine benchmarks. The engine core runs on one thread with a drive in memory
+//! and performs all requested work immediately. The results therefore show the cost of the engine
+//! alone, without drive or network.
 #![allow(clippy::expect_used, reason = "a benchmark that fails panics")]
 
 use bytes::Bytes;
@@ -15,28 +16,29 @@ const PAGE_BYTES: usize = 4096;
 pub struct Bench<D: Disk = MemoryDisk> {
     /// The drive.
     pub disk: D,
-    /// The array.
+    /// The engine core.
     pub core: Core,
     actions: Vec<Action>,
     next_tag: Tag,
 }
 
 impl Bench {
-    /// A new array of that geometry, opened.
+    /// Creates and opens an array with this geometry.
     pub fn new(geometry: ArrayGeometry) -> Self {
         Self::on(MemoryDisk::filled(geometry.capacity, 1), geometry, Options::for_geometry(&geometry))
     }
 }
 
 impl<D: Disk> Bench<D> {
-    /// A new array on that drive, opened with these options.
+    /// Creates an array on a drive and opens it with these options.
     pub fn on(disk: D, geometry: ArrayGeometry, options: Options) -> Self {
         Core::create(&disk, &geometry, [7; 16]).expect("a new array on an empty drive");
         let (core, _) = Core::recover(&disk, Some(options)).expect("the array that was just made");
         Self { disk, core, actions: Vec::new(), next_tag: 0 }
     }
 
-    /// Submits operations, commits them together and waits for every answer. Gives the last one; panics on an error.
+    /// Submits operations, commits them together, waits for all replies and returns the last one.
+    /// Panics on an error.
     pub fn run(&mut self, ops: impl IntoIterator<Item = Op>) -> Reply {
         let mut waiting = 0;
         for op in ops {
@@ -58,7 +60,7 @@ impl<D: Disk> Bench<D> {
         last
     }
 
-    /// Lets the background work come to its end.
+    /// Runs until no background work is left.
     pub fn settle(&mut self) {
         while self.core.wants_tick() || self.core.has_actions() {
             self.core.tick();
@@ -102,14 +104,14 @@ impl<D: Disk> Bench<D> {
         }
     }
 
-    /// Makes a volume of that many bytes.
+    /// Creates a volume of `bytes` bytes.
     pub fn create_volume(&mut self, name: u64, bytes: u64) -> VolumeId {
         let volume = VolumeId(name);
         self.run([Op::Change(vec![engine::Change::CreateVolume { volume, blocks: bytes / types::LBA_BYTES }])]);
         volume
     }
 
-    /// Fills the start of a volume with data that does not reduce.
+    /// Fills the first `bytes` bytes of a volume with incompressible data.
     pub fn fill(&mut self, volume: VolumeId, bytes: u64) {
         for megabyte in 0..bytes >> 20 {
             let data = noise(megabyte, 1 << 20).into();
@@ -119,8 +121,10 @@ impl<D: Disk> Bench<D> {
     }
 }
 
-/// `pages` pages of 4 KiB as a database writes them: rows of growing keys, dates, amounts, names, words, and a part that is random. LZ4
-/// takes them to about half. No two pages are alike; the same for the same seed.
+/// Returns `pages` pages of 4 KiB that resemble those of a database: rows of ascending keys, dates,
+/// amounts, names, words and random bytes.
+///
+/// LZ4 halves their size. No two pages are equal. The same seed yields the same pages.
 pub fn database_like(seed: u64, pages: usize) -> Vec<Bytes> {
     const NAMES: [&str; 16] = [
         "Anna",

@@ -1,7 +1,10 @@
-//! What a block is recognised by.
+//! Block fingerprints, which identify candidates for deduplication.
 
-/// The XXH3-128 of a block, with seed 0. Fast, spread well, and no proof: two different blocks may have the same one, by chance or because
-/// somebody wants it so. Equal fingerprints are a reason to compare the bytes, never to skip it.
+/// Returns the XXH3-128 of a block, with seed 0.
+///
+/// The hash is fast and well distributed but not collision-resistant. Two different blocks may
+/// collide by accident or by intent. Equal fingerprints require a comparison of the bytes before
+/// blocks are shared.
 #[inline]
 pub fn fingerprint(block: &[u8]) -> u128 {
     twox_hash::XxHash3_128::oneshot(block)

@@ -1,7 +1,8 @@
-//! Units: up to eight blocks of one write, compressed together.
+//! Compression groups: up to eight blocks of one write, compressed together.
 //!
-//! A unit is stored in whole sectors: a header of eight bytes, the compressed stream, zeros. A block that is stored as it is has no header; the
-//! slot tells the two apart (one block in eight sectors is raw).
+//! A group is stored in whole sectors: a header of eight bytes, the compressed stream, zeros. A
+//! block stored uncompressed has no header. The slot distinguishes the two: one block in eight
+//! sectors is uncompressed.
 
 use crate::BLOCK_LEN;
 use crate::probe::looks_compressible;
@@ -12,9 +13,9 @@ use thiserror::Error;
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Blocks in a unit, at most.
+/// Maximum number of blocks in a compression group.
 pub const MAX_GROUP_BLOCKS: usize = 8;
-/// Bytes before the compressed stream.
+/// Length of the header before the compressed stream.
 pub const GROUP_HEADER_BYTES: usize = size_of::<HeaderBytes>();
 
 const SECTOR_LEN: usize = types::SECTOR_BYTES as usize;
@@ -23,7 +24,7 @@ const MAX_GROUP_BYTES: usize = MAX_GROUP_BLOCKS * BLOCK_LEN;
 const CODEC_LZ4: u8 = 1;
 const CODEC_ZSTD: u8 = 2;
 const DENSE_LEVEL: i32 = 3;
-/// Memory that units which are ready share.
+/// Size of the shared allocation for finished groups.
 const READY_BYTES: usize = 64 << 10;
 const _: () = assert!(READY_BYTES >= MAX_GROUP_BYTES);
 
@@ -32,29 +33,30 @@ const _: () = assert!(READY_BYTES >= MAX_GROUP_BYTES);
 struct HeaderBytes {
     codec: u8,
     blocks: u8,
-    /// Header and stream, in bytes; what follows in the last sector is zero.
+    /// Length of header and stream in bytes. The rest of the last sector is zero.
     length: U16,
     reserved: U32,
 }
 
 const _: () = assert!(size_of::<HeaderBytes>() == 8);
 
-/// Why a stored unit cannot be read.
+/// Reasons why a stored compression group cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DamagedGroup {
-    /// The header is not one, or it contradicts the slot.
-    #[error("the header of a compressed unit is damaged")]
+    /// The header is invalid or contradicts the slot.
+    #[error("compression group has an invalid header")]
     Header,
-    /// The stream does not give the blocks that the header promises.
-    #[error("a compressed unit cannot be decompressed")]
+    /// The stream does not decompress to the blocks stated in the header.
+    #[error("compression group cannot be decompressed")]
     Stream,
 }
 
-/// Memory that [`pack`] works in: made once for each thread that packs.
+/// Working memory of [`pack`]. Each packing thread needs one.
 pub struct Scratch {
     plain: Vec<u8>,
     packed: Vec<u8>,
-    /// Where units are put that are ready: several share one piece of memory, which goes back with the last of them.
+    /// Buffer for finished groups. Several groups share one allocation, which is freed with the
+    /// last of them.
     ready: BytesMut,
     table: CompressTable,
     dense: Option<zstd::bulk::Compressor<'static>>,
@@ -73,8 +75,10 @@ impl Default for Scratch {
     }
 }
 
-/// Compresses one to eight blocks of 4096 bytes with LZ4. Gives the unit as it is stored, in whole sectors; `None` when it would not save a
-/// sector, or when a sample says that trying is not worth it: then the blocks are stored as they are.
+/// Compresses one to eight blocks of 4096 bytes with LZ4.
+///
+/// Returns the group as stored, in whole sectors. Returns `None` if compression would not save a
+/// sector, or if a sample of the data indicates so. The blocks are then stored uncompressed.
 pub fn pack(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     if !looks_compressible(blocks) {
         return None;
@@ -85,20 +89,23 @@ pub fn pack(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     finish(CODEC_LZ4, blocks.len(), length, scratch)
 }
 
-/// Compresses one to eight blocks with zstd: smaller, and several times the work. For data that have not been written for long. `None` as in
-/// [`pack`], but nothing is skipped by a sample.
+/// Compresses one to eight blocks with zstd. The result is smaller than with LZ4, at several times
+/// the CPU cost.
+///
+/// Intended for data that have not been written for a long time. Returns `None` as [`pack`] does,
+/// but never skips data because of a sample.
 pub fn pack_dense(blocks: &[Bytes], scratch: &mut Scratch) -> Option<Bytes> {
     if scratch.dense.is_none() {
         scratch.dense = zstd::bulk::Compressor::new(DENSE_LEVEL).ok();
     }
     let compressor = scratch.dense.as_mut()?;
     let plain = gather(blocks, &mut scratch.plain);
-    // An error is a stream longer than the blocks: they are stored as they are.
+    // An error means that the stream would be longer than the blocks.
     let length = compressor.compress_to_buffer(plain, &mut scratch.packed[GROUP_HEADER_BYTES..]).ok()?;
     finish(CODEC_ZSTD, blocks.len(), length, scratch)
 }
 
-/// The blocks one after the other.
+/// Concatenates the blocks.
 fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
     assert!((1..=MAX_GROUP_BLOCKS).contains(&blocks.len()) && blocks.iter().all(|block| block.len() == BLOCK_LEN));
     if let [block] = blocks {
@@ -109,8 +116,10 @@ fn gather<'a>(blocks: &'a [Bytes], plain: &'a mut Vec<u8>) -> &'a [u8] {
     plain
 }
 
-/// Puts the header before the stream and cuts it to sectors, of which there are as many as blocks at least: each block answers for
-/// its share of the unit's sectors, and one that answered for none could live in a segment that counts nothing alive.
+/// Adds the header and pads the group to whole sectors.
+///
+/// A group has at least as many sectors as blocks, because each block accounts for its share of the
+/// sectors. A block with a share of 0 could be in a segment that counts as empty.
 fn finish(codec: u8, blocks: usize, stream: usize, scratch: &mut Scratch) -> Option<Bytes> {
     let packed = &mut scratch.packed;
     let length = GROUP_HEADER_BYTES + stream;
@@ -128,20 +137,26 @@ fn finish(codec: u8, blocks: usize, stream: usize, scratch: &mut Scratch) -> Opt
     Some(scratch.ready.split().freeze())
 }
 
-/// True when so many blocks in so many sectors are a packed unit; false for a block that is stored as it is.
+/// Returns true if this number of blocks and sectors denotes a compression group, false for an
+/// uncompressed block.
 pub fn is_packed(blocks: usize, sectors: usize) -> bool {
     sectors < blocks * BLOCK_SECTORS
 }
 
-/// Decompresses a stored unit of that many blocks, as the slot says, and gives them one after the other. Takes any bytes: what is
-/// not a unit of so many blocks is refused, and no more memory is taken than the blocks need.
+/// Decompresses a stored group of `blocks` blocks and returns their concatenation.
+///
+/// Accepts arbitrary bytes. It never allocates more memory than the blocks need.
+///
+/// # Errors
+///
+/// Fails if the bytes are not a valid group of `blocks` blocks.
 pub fn unpack(stored: &[u8], blocks: usize) -> Result<Bytes, DamagedGroup> {
     let (header, _) = HeaderBytes::ref_from_prefix(stored).map_err(|_| DamagedGroup::Header)?;
-    let is_sound = (1..=MAX_GROUP_BLOCKS).contains(&blocks)
+    let is_valid = (1..=MAX_GROUP_BLOCKS).contains(&blocks)
         && usize::from(header.blocks) == blocks
         && header.reserved == U32::ZERO;
     let stream = stored.get(GROUP_HEADER_BYTES..usize::from(header.length.get())).ok_or(DamagedGroup::Header)?;
-    if !is_sound {
+    if !is_valid {
         return Err(DamagedGroup::Header);
     }
     let mut plain = vec![0; blocks * BLOCK_LEN];
@@ -154,7 +169,7 @@ pub fn unpack(stored: &[u8], blocks: usize) -> Result<Bytes, DamagedGroup> {
 }
 
 thread_local! {
-    /// A decompressor for each thread that reads: it takes longer to make than to use.
+    /// Decompressor of each reader thread. Creating one takes longer than a decompression.
     static DENSE: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 

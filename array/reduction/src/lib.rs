@@ -1,7 +1,8 @@
-//! Nothing is stored twice: fingerprints, the index of what is stored already, and compression.
+//! Data reduction: block fingerprints, the fingerprint index and compression.
 //!
-//! Pure: no I/O, no clock, no threads. Everything here is either a hint (the index may forget and may be wrong: whoever shares a block
-//! compares its bytes first) or checked when it is read ([`unpack`] refuses what [`pack`] did not make).
+//! The crate performs no I/O, reads no clock and starts no threads. Results of the index are only
+//! hints, so callers compare the bytes before they share a block. Compressed data are validated
+//! when read: [`unpack`] rejects anything that [`pack`] did not create.
 #![forbid(unsafe_code)]
 
 mod fingerprint;
@@ -16,5 +17,5 @@ pub use index::{Candidates, Index, IndexCounters, is_sample};
 pub use neighbours::Neighbours;
 pub use probe::looks_compressible;
 
-/// Length of a block of data, the unit that is fingerprinted, shared and referenced.
+/// Length of a data block in bytes. Blocks are fingerprinted, shared and referenced as a whole.
 pub const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;

@@ -1,26 +1,31 @@
-//! Blocks that were stored together are found together: after a hit on a sample, what was stored near it is expected next.
+//! Neighbour cache: fingerprints of blocks stored near a recent hit. Blocks that were written
+//! together are likely to be rewritten together.
 
 use crate::index::{Candidates, Index};
 use std::collections::VecDeque;
 
-/// A bounded cache of fingerprints near recent hits, asked before the [`Index`] when that holds samples only. A hint, as the index is.
+/// Bounded cache of fingerprints near recent hits. It is consulted before the [`Index`] when the
+/// index is sampled. Its results are hints too.
 pub struct Neighbours {
     near: Index,
-    /// The regions whose blocks were entered last, and how many of them are remembered.
+    /// Regions inserted most recently, and the maximum number that is remembered.
     regions: VecDeque<u64>,
     max_regions: usize,
 }
 
 impl Neighbours {
-    /// A cache of at most that many bytes.
+    /// Creates a cache of at most `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         let near = Index::unsampled(bytes);
         let max_regions = (near.capacity() / REGION_BLOCKS).max(1) as usize;
         Self { near, regions: VecDeque::with_capacity(max_regions), max_regions }
     }
 
-    /// True when the blocks of that region (whatever the caller numbers so: a chunk of a segment) are not in the cache. From now on
-    /// it counts as being there, so that its summary is read once and not for every hit.
+    /// Returns true if the blocks of a region are not in the cache, and then counts the region as
+    /// cached.
+    ///
+    /// The caller defines regions, such as chunks of a segment. This way it reads the summary of a
+    /// region once and not for every hit.
     pub fn wants(&mut self, region: u64) -> bool {
         if self.regions.contains(&region) {
             return false;
@@ -32,33 +37,33 @@ impl Neighbours {
         true
     }
 
-    /// Takes in the blocks of a region: fingerprint and slot number of each.
+    /// Inserts the blocks of a region, given as fingerprints and slot numbers.
     pub fn extend(&mut self, blocks: impl IntoIterator<Item = (u128, u64)>) {
         blocks.into_iter().for_each(|(fingerprint, slot)| self.near.insert(fingerprint, slot));
     }
 
-    /// The slots that may hold a block of that fingerprint.
+    /// Returns the slots that may hold a block with this fingerprint.
     pub fn lookup(&mut self, fingerprint: u128) -> Candidates {
         self.near.lookup(fingerprint)
     }
 
-    /// Forgets a candidate that is another block by now. True when it was there.
+    /// Removes a candidate that proved to be another block. Returns true if it was present.
     pub fn remove(&mut self, fingerprint: u128, slot: u64) -> bool {
         self.near.remove(fingerprint, slot)
     }
 
-    /// Entries that are taken.
+    /// Returns the number of used entries.
     pub fn len(&self) -> u64 {
         self.near.len()
     }
 
-    /// True when nothing is entered.
+    /// Returns true if the cache has no entries.
     pub fn is_empty(&self) -> bool {
         self.near.is_empty()
     }
 }
 
-/// Blocks of a region, about: a chunk of 1 MiB, reduced by half.
+/// Approximate number of blocks in a region: a chunk of 1 MiB, at a reduction of 2:1.
 const REGION_BLOCKS: u64 = 512;
 
 #[cfg(test)]
@@ -71,17 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_wanted_once_while_it_is_remembered() {
+    fn region_is_wanted_once_while_remembered() {
         let mut near = Neighbours::new(2 * 512 * 8);
         assert!(near.wants(1));
         assert!(!near.wants(1));
         assert!(near.wants(2));
-        assert!(near.wants(3), "two regions fit: the first is forgotten");
+        assert!(near.wants(3), "the cache remembers two regions and forgets the first");
         assert!(near.wants(1));
     }
 
     #[test]
-    fn the_last_region_is_found_and_the_cache_stays_bounded() {
+    fn last_region_is_found_within_bounded_memory() {
         let mut near = Neighbours::new(64 << 10);
         (0..100).for_each(|region| near.extend((region * 512..region * 512 + 512).map(block)));
         assert!(near.len() <= (64 << 10) / 8);

@@ -1,54 +1,58 @@
-//! Is it worth trying to compress? A look at a small part of the data, for a small part of what compressing it would cost.
+//! Compressibility probe: samples a small part of the data to decide whether compression is
+//! worthwhile.
 //!
-//! Two signs, because each is blind where the other sees: bytes that are unevenly frequent (text, numbers, sparse pages), and eight-byte words
-//! that come again (records of random content, padding). Data that are encrypted or compressed already show neither. More is not worth
-//! looking for: the compressor itself hurries over what it cannot compress.
+//! It looks for two signs that complement each other: an uneven distribution of byte values (text,
+//! numbers, sparse pages), and repeated eight-byte words (repeated random records, padding).
+//! Encrypted or compressed data show neither. The probe may miss other compressible data. It need
+//! not be more precise, because the compressor quickly skips incompressible data.
 
 use crate::BLOCK_LEN;
 
-/// Slices whose bytes are counted in every block, and their length.
+/// Number of slices counted in every block, and the length of a slice in bytes.
 const SLICES: usize = 4;
 const SLICE_BYTES: usize = 32;
-/// From one slice to the next: the last one ends with the block.
+/// Distance between slices, chosen so that the last one ends with the block.
 const SLICE_STEP: usize = (BLOCK_LEN - SLICE_BYTES) / (SLICES - 1);
-/// Bytes that are counted in a block.
+/// Number of bytes counted in a block.
 const COUNTED: u32 = (SLICES * SLICE_BYTES) as u32;
-/// Pairs of equal bytes among them that are no accident. Evenly spread, the sum of the squares of the counts (twice the pairs, and the bytes)
-/// is COUNTED + COUNTED² / 256, and it deviates by about 11 from that 192: half as much again does not come about by itself.
-const MANY_PAIRS: u32 = ((COUNTED + COUNTED * COUNTED / 256) * 3 / 2 - COUNTED) / 2;
-/// From one word that is remembered to the next.
+/// Threshold for pairs of equal bytes. For uniformly distributed bytes the expected sum of squared
+/// counts (twice the pairs plus the bytes) is COUNTED + COUNTED² / 256 = 192, with a standard
+/// deviation of about 11. The threshold is 1.5 times this sum, which is not reached by accident.
+const MAX_RANDOM_PAIRS: u32 = ((COUNTED + COUNTED * COUNTED / 256) * 3 / 2 - COUNTED) / 2;
+/// Distance between sampled words.
 const WORD_STEP: usize = 64;
-/// Words that are remembered, by their hash: as many as a full unit has.
+/// Number of sampled words that are remembered, by hash: as many as a full compression group has.
 const SEEN_BITS: u32 = 9;
-/// So many words that were there before are no accident, and a saving of a sector is near.
+/// Threshold for repeated words. This many are not an accident, and the saving approaches one
+/// sector.
 const REPEATS: u32 = 4;
 
-/// True when a unit of these blocks (each of 4096 bytes) may well become smaller. One block that shows a sign is enough: the
-/// compressor itself runs quickly over the others.
+/// Returns true if a compression group of these 4096-byte blocks is likely to become smaller. One
+/// block with a sign is enough, because the compressor quickly skips the others.
 pub fn looks_compressible<B: AsRef<[u8]>>(blocks: &[B]) -> bool {
     blocks.iter().any(|block| is_uneven(block.as_ref())) || repeats_words(blocks)
 }
 
-/// Counts the bytes of a few slices: true when some come so often that the sum of the squares is far above what evenly spread ones give.
+/// Returns true if the sampled byte values are distributed unevenly.
 fn is_uneven(block: &[u8]) -> bool {
     let mut counts = [0u8; 256];
     let mut pairs = 0u32;
     for slice in 0..SLICES {
         let Some(bytes) = block.get(slice * SLICE_STEP..slice * SLICE_STEP + SLICE_BYTES) else { continue };
         for byte in bytes {
-            // Each byte makes a pair with every equal one before it.
+            // Each byte forms a pair with every equal byte before it.
             let count = &mut counts[usize::from(*byte)];
             pairs += u32::from(*count);
             *count += 1;
         }
-        if pairs > MANY_PAIRS {
+        if pairs > MAX_RANDOM_PAIRS {
             return true;
         }
     }
     false
 }
 
-/// True when words at the same places of a 64-byte grid come again.
+/// Returns true if words at a stride of 64 bytes are repeated.
 fn repeats_words<B: AsRef<[u8]>>(blocks: &[B]) -> bool {
     let mut seen = [0u64; 1 << SEEN_BITS];
     let mut repeats = 0;
@@ -69,13 +73,13 @@ mod tests {
     use testing::noise;
 
     #[test]
-    fn noise_shows_no_sign() {
+    fn noise_does_not_look_compressible() {
         let wrong = (0..1000).filter(|seed| looks_compressible(&[noise(*seed, BLOCK_LEN)])).count();
         assert!(wrong <= 2, "{wrong} of 1000 random blocks look compressible");
     }
 
     #[test]
-    fn text_numbers_and_sparse_pages_do() {
+    fn text_numbers_and_sparse_pages_look_compressible() {
         let text: Vec<u8> =
             b"All work and no play makes Jack a dull boy. ".iter().copied().cycle().take(BLOCK_LEN).collect();
         let numbers: Vec<u8> = (0..1024u32).flat_map(|number| (number * 7).to_le_bytes()).collect();
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn random_records_that_come_again_do() {
+    fn repeated_random_records_look_compressible() {
         let record = noise(3, 1024);
         assert!(looks_compressible(&[record.repeat(4), record.repeat(4)]));
     }

@@ -6,13 +6,13 @@ fn print(number: u64) -> u128 {
     fingerprint(&number.to_le_bytes())
 }
 
-/// A fingerprint in the first bucket with that tag.
+/// Returns a fingerprint with this tag that belongs to the first bucket.
 fn in_first(tag: u64) -> u128 {
     u128::from(tag)
 }
 
 #[test]
-fn what_was_entered_is_found_until_it_is_removed() {
+fn inserted_blocks_are_found_until_removed() {
     let mut index = Index::new(1 << 20);
     (0..1000).for_each(|number| index.insert(print(number), number));
     assert!((0..1000).all(|number| index.lookup(print(number)).contains(&number)));
@@ -26,19 +26,19 @@ fn what_was_entered_is_found_until_it_is_removed() {
 }
 
 #[test]
-fn blocks_of_one_tag_are_all_candidates_the_last_used_first() {
+fn candidates_are_sorted_by_last_use() {
     let mut index = Index::new(64);
     [0, (1 << 40) - 1, 7].into_iter().for_each(|slot| index.insert(in_first(9), slot));
     assert_eq!(*index.lookup(in_first(9)), [7, (1 << 40) - 1, 0]);
     index.confirm(in_first(9), 0);
     assert_eq!(*index.lookup(in_first(9)), [0, 7, (1 << 40) - 1]);
     index.insert(in_first(9), 7);
-    assert_eq!(*index.lookup(in_first(9)), [7, 0, (1 << 40) - 1], "entered again, it is renewed");
+    assert_eq!(*index.lookup(in_first(9)), [7, 0, (1 << 40) - 1], "inserting it again refreshes it");
     assert_eq!((index.len(), index.counters().hits, index.counters().inserted), (3, 1, 3));
 }
 
 #[test]
-fn a_full_bucket_forgets_what_was_not_used_for_longest() {
+fn full_bucket_evicts_least_recently_used() {
     let mut index = Index::unsampled(64);
     (1..=8).for_each(|tag| index.insert(in_first(tag), tag));
     index.confirm(in_first(1), 1);
@@ -49,7 +49,7 @@ fn a_full_bucket_forgets_what_was_not_used_for_longest() {
 }
 
 #[test]
-fn a_tag_of_zero_is_an_entry_like_any_other() {
+fn zero_tag_is_stored_like_any_other() {
     let mut index = Index::new(64);
     index.insert(in_first(0), 0);
     assert_eq!(*index.lookup(in_first(0)), [0]);
@@ -57,7 +57,7 @@ fn a_tag_of_zero_is_an_entry_like_any_other() {
 }
 
 #[test]
-fn crowded_it_goes_over_to_samples_and_keeps_what_it_has() {
+fn nearly_full_index_samples_and_keeps_entries() {
     let mut index = Index::new(64 << 10);
     let mut number = 0;
     while !index.is_sampled() {
@@ -83,7 +83,7 @@ fn crowded_it_goes_over_to_samples_and_keeps_what_it_has() {
 }
 
 #[test]
-fn from_the_beginning_only_samples_when_told_so() {
+fn sampled_index_accepts_only_samples() {
     let mut index = Index::sampled(1 << 20);
     (0..1000).for_each(|number| index.insert(print(number), number));
     for number in 0..1000 {
@@ -100,9 +100,10 @@ fn buckets_are_cache_lines() {
 }
 
 proptest::proptest! {
-    /// Against a table that forgets nothing: no candidate that was never entered, and the counts are those of the entries.
+    /// Compares the index with a table that never evicts. Every candidate was inserted before, and
+    /// the counts match the entries.
     #[test]
-    fn candidates_were_entered_and_counts_are_exact(ops in proptest::collection::vec((0..3u8, 0..200u64, 0..4u64), 1..600), bytes in 64..2048u64) {
+    fn candidates_and_counts_match_a_full_table(ops in proptest::collection::vec((0..3u8, 0..200u64, 0..4u64), 1..600), bytes in 64..2048u64) {
         let mut index = Index::new(bytes);
         let mut entered: HashMap<(u64, u64), bool> = HashMap::new();
         for (kind, number, slot) in ops {
@@ -122,8 +123,8 @@ proptest::proptest! {
                 }
             }
             let held = index.entries.iter().filter(|entry| **entry != 0).count() as u64;
-            let ordinary = index.entries.iter().filter(|entry| **entry != 0 && !is_sample_entry(**entry)).count() as u64;
-            proptest::prop_assert_eq!((index.len(), index.ordinary), (held, ordinary));
+            let unsampled_entries = index.entries.iter().filter(|entry| **entry != 0 && !is_sample_entry(**entry)).count() as u64;
+            proptest::prop_assert_eq!((index.len(), index.unsampled_entries), (held, unsampled_entries));
         }
     }
 }
