@@ -1,20 +1,20 @@
-# The whole story. Each target sets up what it needs (scripts/setup.sh says what it installs; nothing when all is there).
+# Each target installs what it needs first (scripts/setup.sh prints what it installs, and nothing if all is present).
 #
-#   make demo             the array at work: four offloads against the same work without them, then a kill -9
-#   make test             every test: the crates, the simulator, and real iSCSI clients
-#   make build            the programs, in $(BIN)
-#   make serve            an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
-#   make bench            the engine's budgets, and Ibid beside tgt end to end
-#   make lab              the experiments of the documents, and a report  (SCALE=paper, ARGS='--target iscsi://...')
-#   make reduction        how much of real data is stored: Debian trees, clones, a database   (ARGS=--slice: seconds)
-#   make lint             formatting, clippy, and the house rules
+#   make demo             run an array: four offloads compared with the same work without them, then kill -9
+#   make test             run every test: the crates, the simulator, and third-party iSCSI clients
+#   make build            build the programs, in $(BIN)
+#   make serve            run an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
+#   make bench            measure the engine's budgets, and Ibid beside tgt end to end
+#   make lab              repeat the published experiments, and write a report  (SCALE=paper, ARGS='--target iscsi://...')
+#   make reduction        measure data reduction: Debian trees, clones, a database   (ARGS=--slice: seconds)
+#   make lint             check formatting, clippy, and the project's rules
 #
-# Long campaigns, for a night:
+# Long campaigns:
 #   make ageing           random overwrites of 20 times a full array's capacity, as a curve
-#   make deletion         what a load feels while 1 TiB is deleted
-#   make cleaning         what a load feels while an array that is 80 % full is cleaned
-#   make memory           what 32 GiB of unique data take in memory, under a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
-#   make crash-campaign   100 000 simulated histories of crashes; goes on where it was interrupted  (CRASHES=..., SEED=...)
+#   make deletion         latency of a load while 1 TiB is deleted
+#   make cleaning         latency of a load while an array that is 80 % full is cleaned
+#   make memory           memory for 32 GiB of unique data with a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
+#   make crash-campaign   100 000 simulated crash histories; resumes after an interruption  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
@@ -27,7 +27,7 @@ DATA ?= out/array
 ARGS ?=
 CRASHES ?= 100000
 SEED ?= 1
-# A slice of the campaign for every test run: other seeds at every commit, and they are printed.
+# A slice of the crash campaign in every test run, with seeds derived from the commit and printed.
 SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/setup.sh WHAT...   makes this machine able to build (build), run the tests (test) or the benchmarks (bench).
+# scripts/setup.sh PURPOSE...   prepares this machine: build, demo, test, bench, reduction, lint.
 #
-# It installs only what is missing and says what that is; where nothing is missing it prints nothing and is done in
-# milliseconds. Debian and Ubuntu packages come by apt-get (with sudo only when not root), Rust by rustup.
-# SETUP_DRY_RUN=1 prints what would be installed and exits 1 if there is anything.
+# It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
+# milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff from PyPI.
+# SETUP_DRY_RUN=1 prints what is missing and exits with 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin
 missing=()
 need() { have "$1" || missing+=("$2"); }
 
-# What each purpose needs: a command (or a file) and the package that brings it.
+# The commands (or files) that each purpose needs, and their packages.
 need_build() {
     need cc build-essential
     need git git
@@ -32,7 +32,7 @@ need_test() {
     need dpkg-deb dpkg
     need mke2fs e2fsprogs
 }
-# ruff comes from PyPI, in an environment of its own below target/: no distribution of the last years has a current one.
+# ruff comes from PyPI, in its own environment below target/, because distributions have old versions or none.
 need_lint() {
     need_build
     need python3 python3
@@ -45,7 +45,7 @@ need_reduction() {
 }
 need_bench() { need_demo; need dpkg-deb dpkg; }
 
-# Rust: any cargo that is new enough, else the toolchain that rust-toolchain.toml names, by rustup.
+# Rust: any recent cargo, otherwise the toolchain of rust-toolchain.toml through rustup.
 toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 rust_is_ready() {
@@ -68,7 +68,7 @@ install_packages() {
     fi
     say "installing $*"
     local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o APT::Install-Suggests=0)
-    # The package lists are fetched only where the packages cannot be had with the lists that are there.
+    # The package lists are fetched only if the packages cannot be installed without.
     "${as_root[@]}" "${quiet[@]}" install -y --no-install-recommends "$@" >/dev/null 2>&1 && return
     say "fetching the package lists"
     "${as_root[@]}" "${quiet[@]}" update >/dev/null || true

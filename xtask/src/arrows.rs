@@ -1,8 +1,9 @@
 //! Which crate may depend on which.
 //!
-//! Two wings share a base: crates in `array/` and `host/` use crates in `common/` and in their own wing, never each
-//! other. Within a wing a crate uses only crates listed before it. Pure crates (values in, values out) link no library
-//! that does I/O. Tests of the array may use the host kit's initiator, as an independent client.
+//! Two wings share a base: crates in `array/` and `host/` use crates in `common/` and in their own
+//! wing, never each other. Within a wing a crate uses only crates listed before it. Pure crates
+//! (values in, values out) link no library that does I/O. Tests of the array may use the host kit's
+//! initiator, as an independent client.
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -54,7 +55,7 @@ const PARTS: &[Part] = &[
         may_use: &["types", "platform", "ondisk", "fsck", "engine", "catalog", "iscsi-target", "api", "rest", "client"],
         may_test_with: &["scsi", "iscsi", "initiator"],
     },
-    // The host's side: an independent witness, which never links the engine.
+    // The host kit: independent of the array, so it never links the engine.
     part("initiator", &["types", "platform", "scsi", "iscsi"]),
     part("multipath", &["types", "platform", "scsi", "iscsi", "initiator"]),
     part("datastore", &["types", "platform", "scsi", "multipath"]),
@@ -90,7 +91,7 @@ const PARTS: &[Part] = &[
 /// The crate that every other may use in its tests.
 const TEST_KIT: &str = "testing";
 
-/// Crates that are pure, and what they may not link for it.
+/// Pure crates, and the libraries with I/O that they may not link.
 const PURE: &[&str] = &["types", "scsi", "iscsi", "reduction", "blockmap", "api"];
 const OUTSIDE: &[&str] = &["tokio", "rustix", "libc", "getrandom", "rand", "mio", "socket2", "io-uring"];
 
@@ -129,7 +130,8 @@ fn wing(folder: &Path) -> Option<&str> {
     folder.parent()?.file_name()?.to_str()
 }
 
-/// True if a crate of one wing may link a crate of the other outside tests. Simulators, benchmarks and tools may use both wings.
+/// True if a crate of one wing may link a crate of the other outside tests. Simulators, benchmarks
+/// and tools may use both wings.
 fn may_link(from: Option<&str>, to: Option<&str>) -> bool {
     match from {
         Some("common") => to == Some("common"),
@@ -143,7 +145,7 @@ fn may_link(from: Option<&str>, to: Option<&str>) -> bool {
 fn judge(package: &Package) -> Vec<String> {
     let name = short(&package.name);
     let Some(part) = PARTS.iter().find(|p| p.name == name) else {
-        return vec![format!("{name}: a crate that xtask/src/arrows.rs does not place")];
+        return vec![format!("{name}: a crate that is not listed in xtask/src/arrows.rs")];
     };
     let wrong = |d: &Dependency| {
         let in_tests = d.kind.as_deref() == Some("dev");

@@ -1,5 +1,6 @@
-//! Lists of allowed exceptions. A list may only shrink: an entry states the exact count that it allows, so growth breaks
-//! the rule, and a smaller count makes the entry stale until it is lowered or removed.
+//! Lists of allowed exceptions. A list may only shrink: an entry states the exact count that it
+//! allows, so growth breaks the rule, and a smaller count makes the entry stale until it is lowered
+//! or removed.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ pub(crate) const PROSE: List = List { path: "xtask/prose.txt", counted: "comment
 /// A list of exceptions: lines of `what count`; `#` begins a comment.
 pub(crate) struct List {
     pub(crate) path: &'static str,
-    /// What the counts are counts of.
+    /// The unit of the counts.
     counted: &'static str,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Measure {
 }
 
 impl List {
-    /// Compares what was measured with the limits and with the list's text.
+    /// Compares measurements with the limits and with the list's text.
     pub(crate) fn judge(&self, text: &str, measured: Vec<Measure>) -> Vec<String> {
         let (mut allowed, mut found) = self.parse(text);
         let (list, counted) = (self.path, self.counted);

@@ -1,8 +1,8 @@
 //! Import circles between the files of a crate, and inherent impls away from their type.
 //!
-//! A file imports another if its code, outside tests, names an item that the other defines. Names are resolved through
-//! `use` declarations, so importing an item through a module that only re-exports it counts as importing the file that
-//! defines it.
+//! A file imports another if its code, outside tests, names an item that the other defines. Names
+//! are resolved through `use` declarations, so importing an item through a module that only
+//! re-exports it counts as importing the file that defines it.
 
 use crate::exceptions::Measure;
 use anyhow::{Context, Result};
@@ -53,7 +53,7 @@ pub(crate) fn check(folder: &str, sources: &Sources<'_>) -> Result<Findings> {
     Ok(Findings { circles, strayed_impls: tree.strayed_impls() })
 }
 
-/// What is known about one module.
+/// Facts about one module.
 #[derive(Default)]
 struct Module {
     file: String,
@@ -145,8 +145,8 @@ impl ModuleTree {
         edges
     }
 
-    /// The module that defines the item that `path` names in module `at`, and the item's name. Nothing for paths that
-    /// lead out of the crate or name a module.
+    /// The module that defines the item that `path` names in module `at`, and the item's name.
+    /// Nothing for paths that lead out of the crate or name a module.
     fn resolve(&self, at: &ModulePath, path: &[String], hops: usize) -> Option<(ModulePath, String)> {
         if hops == 0 {
             return None;

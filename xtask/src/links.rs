@@ -1,8 +1,9 @@
-//! Links of the Markdown pages that lead nowhere.
+//! Broken links in Markdown pages.
 
 use std::path::Path;
 
-/// Checks every relative link of one page: the file must be there, inside the repository, and so must the heading.
+/// Checks every relative link of one page: the file must exist inside the repository, and so must
+/// the heading.
 pub(crate) fn check(root: &Path, name: &str, text: &str) -> Vec<String> {
     let here = Path::new(name).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
@@ -13,12 +14,12 @@ pub(crate) fn check(root: &Path, name: &str, text: &str) -> Vec<String> {
         let (file, heading) = link.split_once('#').unwrap_or((link, ""));
         let to = if file.is_empty() { Some(name.to_owned()) } else { normal(&here.join(file)) };
         let Some(to) = to else {
-            found.push(format!("{name}: link leads out of the repository: {link}"));
+            found.push(format!("{name}: link leaves the repository: {link}"));
             continue;
         };
         let path = root.join(&to);
         if !path.exists() {
-            found.push(format!("{name}: link leads nowhere: {link}"));
+            found.push(format!("{name}: link is broken: {link}"));
         } else if !heading.is_empty() && path.extension().is_some_and(|e| e == "md") {
             let page = std::fs::read_to_string(&path).unwrap_or_default();
             if !headings(&page).any(|h| h == heading) {
@@ -49,7 +50,8 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The anchors of a page's headings, as the forges make them: lower case, blanks to dashes, other signs dropped.
+/// The anchors of a page's headings, as code forges generate them: lower case, dashes for blanks,
+/// no other signs.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose(text).filter(|l| l.starts_with('#')).map(|line| {
         let title = line.trim_start_matches('#').trim().to_lowercase();
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_somewhere_are_fine() {
+    fn valid_links_pass() {
         let page = "[a](Cargo.toml) [b](src/../Cargo.toml) [c](https://example.org/x)\n```\n[d](nowhere)\n```\n# A B, c\n[e](#a-b-c)";
         assert_eq!(links(page).count(), 4);
         let found = check(here(), "page.md", "[a](Cargo.toml) [b](src/../Cargo.toml) [c](https://example.org/x)");
@@ -92,9 +94,9 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_or_out_are_found() {
-        assert_eq!(check(here(), "page.md", "[a](gone.md)"), ["page.md: link leads nowhere: gone.md"]);
-        assert_eq!(check(here(), "page.md", "[a](../x.md)"), ["page.md: link leads out of the repository: ../x.md"]);
+    fn broken_and_outside_links_are_found() {
+        assert_eq!(check(here(), "page.md", "[a](gone.md)"), ["page.md: link is broken: gone.md"]);
+        assert_eq!(check(here(), "page.md", "[a](../x.md)"), ["page.md: link leaves the repository: ../x.md"]);
     }
 
     #[test]

@@ -69,7 +69,8 @@ fn tidy() -> Result<ExitCode> {
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Checks the imports of every crate. The files of a circle are listed only if the circle is not an allowed one.
+/// Checks the imports of every crate. The files of a circle are listed only if the circle is not an
+/// allowed one.
 fn check_imports(root: &Path, sources: &[(&str, &str)]) -> Result<Vec<String>> {
     let (mut measures, mut details) = (Vec::new(), Vec::new());
     for folder in crate_folders(sources) {
@@ -85,7 +86,7 @@ fn check_imports(root: &Path, sources: &[(&str, &str)]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Reads a list of exceptions and compares what was measured with it.
+/// Reads a list of exceptions and compares measurements with it.
 fn judge(root: &Path, list: &exceptions::List, measured: Vec<exceptions::Measure>) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join(list.path)).context(list.path)?;
     Ok(list.judge(&text, measured))

@@ -1,9 +1,10 @@
-//! Tests that SPECIFICATION.md names must be there: a promise is held by a test, not by its name.
+//! Tests that SPECIFICATION.md names must exist.
 
-/// Where the promises are.
+/// The page with the promises.
 pub(crate) const PAGE: &str = "SPECIFICATION.md";
 
-/// Every `crate: name` of the page, and each name that follows it on the same line, must be a function in that crate.
+/// Every `crate: name` of the page, and each name that follows it on the same line, must be a
+/// function in that crate.
 pub(crate) fn check<'a>(page: &str, sources: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<String> {
     let mut found = Vec::new();
     for line in page.lines() {
@@ -20,7 +21,7 @@ pub(crate) fn check<'a>(page: &str, sources: impl Iterator<Item = (&'a str, &'a 
             let function = format!("fn {name}(");
             let is_in = |path: &str| path.split('/').any(|folder| folder == krate);
             if !sources.clone().any(|(path, text)| is_in(path) && text.contains(&function)) {
-                found.push(format!("{PAGE}: there is no test `{krate}: {name}`"));
+                found.push(format!("{PAGE}: no test `{krate}: {name}`"));
             }
         }
     }
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn tests_that_are_elsewhere_or_nowhere_are_found() {
-        assert_eq!(found("`scsi: two_is_two`"), ["SPECIFICATION.md: there is no test `scsi: two_is_two`"]);
+        assert_eq!(found("`scsi: two_is_two`"), ["SPECIFICATION.md: no test `scsi: two_is_two`"]);
         assert_eq!(found("`scsi: one_is_one`, `three_is_three`").len(), 1);
     }
 }

@@ -1,8 +1,9 @@
-//! Plain English in comments and test names: markers of a private idiom, comment width, length of test names.
+//! Plain English in comments and test names: markers of a private idiom, comment width, length of
+//! test names.
 //!
-//! A marker is a phrase that a reader stumbles over (archaic, or a clause that begins with its relative pronoun). Some
-//! are right where they are, so each file has an allowance in `xtask/prose.txt`, which may only shrink, and the whole
-//! has a limit.
+//! A marker is a phrase that slows a reader down: archaic words, or clauses that begin with a
+//! relative pronoun. A few are justified, so each file has an allowance in `xtask/prose.txt`, which
+//! may only shrink, and there is a limit for all files.
 
 use crate::exceptions::Measure;
 use anyhow::Result;
@@ -12,10 +13,10 @@ use regex::Regex;
 const MAX_PERCENT: usize = 2;
 const MAX_COMMENT_COLUMNS: usize = 100;
 const MAX_TEST_NAME: usize = 50;
-/// Shorter comment lines say too little to be counted.
+/// Shorter comment lines are not counted.
 const MIN_CHARS: usize = 30;
 
-/// The phrases. Split at the alternatives, so that each can be read.
+/// The phrases, as regular expressions.
 const MARKERS: &[&str] = &[
     r"\b(who|whoever)\b",
     r"\b(tell|tells|told)\b",
@@ -41,7 +42,7 @@ const MARKERS: &[&str] = &[
     r"\bas far as\b",
 ];
 
-/// What was counted in the sources.
+/// Counts and breaches in the sources.
 #[derive(Default)]
 pub(crate) struct Prose {
     /// Markers in each file, to be held against the allowances.

@@ -1,7 +1,9 @@
-//! Rust source without comments and without the content of literals, so that braces and words can be counted.
+//! Rust source without comments and without the content of literals, so that braces and words can
+//! be counted.
 
-/// Returns `source` with every comment and every string or character literal replaced by blanks. Lines stay lines.
-/// Literals keep their quotes, so that a line that holds only a string still counts as code.
+/// Returns `source` with every comment and every string or character literal replaced by blanks.
+/// Lines stay lines. Literals keep their quotes, so that a line that holds only a string still
+/// counts as code.
 pub(crate) fn scrub(source: &str) -> String {
     let text: Vec<char> = source.chars().collect();
     let mut out = String::with_capacity(source.len());

@@ -1,4 +1,5 @@
-//! Lengths of files and functions, in lines of code: blank lines, comment lines and tests are not counted.
+//! Lengths of files and functions, in lines of code: blank lines, comment lines and tests are not
+//! counted.
 
 use crate::exceptions::Measure;
 use crate::scrub::scrub;
@@ -8,8 +9,8 @@ pub(crate) const FILE_LINES: usize = 600;
 /// Lines of a function from `fn` to its closing brace: one screen.
 pub(crate) const FUNCTION_LINES: usize = 70;
 
-/// Measures a file and every function in it. A file of tests only (`tests.rs`, or under `tests/`) has no limit as a
-/// file, but its functions do.
+/// Measures a file and every function in it. A file of tests only (`tests.rs`, or under `tests/`)
+/// has no limit as a file, but its functions do.
 pub(crate) fn measure(name: &str, source: &str) -> Vec<Measure> {
     let scrubbed = scrub(source);
     let lines: Vec<&str> = scrubbed.lines().collect();
@@ -52,7 +53,8 @@ fn functions<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = (&'a str, usize)>
     })
 }
 
-/// The name after a `fn` that begins an item on this line. Function pointers and closures have no name.
+/// The name after a `fn` that begins an item on this line. Function pointers and closures have no
+/// name.
 fn function_name(line: &str) -> Option<&str> {
     const BEFORE: &[&str] = &["pub", "const", "async", "unsafe", "extern", "default", "\"\"\""];
     let mut words = line.split_whitespace();
@@ -69,8 +71,8 @@ fn function_name(line: &str) -> Option<&str> {
     (end > 0).then(|| &name[..end])
 }
 
-/// The line after the end of the item that begins at `from`: the line where its outermost brace closes, or where a `;`
-/// comes before any brace (a declaration, `mod tests;`).
+/// The line after the end of the item that begins at `from`: the line where its outermost brace
+/// closes, or where a `;` comes before any brace (a declaration, `mod tests;`).
 fn block_end(lines: &[&str], from: usize) -> usize {
     // Braces count once the parentheses and brackets of the signature are closed.
     let (mut braces, mut others) = (0i32, 0i32);

@@ -7,7 +7,8 @@ use std::process::Command;
 const SINCE: &str = "03f4a9d";
 const MAX_CHARS: usize = 72;
 
-/// Checks the titles of the commits after the rule. Nothing where the history is not here (an archive, a shallow clone).
+/// Checks the titles of the commits after the rule. Reports nothing without that history (an
+/// archive, a shallow clone).
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let range = format!("{SINCE}..HEAD");
     let log = Command::new("git").current_dir(root).args(["log", "--no-merges", "--format=%h %s", &range]).output();

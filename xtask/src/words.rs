@@ -1,16 +1,16 @@
-//! Words that may not stand in the repository.
+//! Paths of the author's machine and marks of unfinished work, which the repository may not have.
 
 use std::path::Path;
 
-/// Marks of work that is not done. Split, so that this file does not carry them.
+/// Marks of unfinished work. Split, so that this file does not contain them.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("#[ign", "ore]")];
 
-/// The breaches in one file. `parent` is the folder that the checkout lies in on this machine: a file that names it
-/// was written for one machine only.
+/// The breaches in one file. `parent` is the folder of the checkout on this machine; a file that
+/// names it works on one machine only.
 pub(crate) fn check(name: &str, text: &str, parent: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let folder = format!("{}/", parent.display());
-    // A checkout right under the root or in a common place says nothing about who wrote it.
+    // A checkout in a common folder does not identify a machine.
     let is_telling = !["/", "//", "/tmp/", "/src/", "/usr/src/", "/home/"].contains(&folder.as_str());
     for (number, line) in text.lines().enumerate() {
         let place = format!("{name}:{}", number + 1);
