@@ -12,23 +12,19 @@
 #![warn(clippy::cast_possible_truncation)]
 
 mod absent;
-mod audit;
-mod headroom;
+mod count_limit;
 mod page;
-mod redirect;
 mod reference;
 mod slot;
 mod slot_page;
 mod table;
 mod tree;
-#[cfg(test)]
-mod tree_tests;
 
 pub use absent::{Absent, Need};
-pub use audit::{AuditReport, AuditViolation};
 pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOT_BITS, SlotId};
 pub use slot::{MAX_GROUP_BLOCKS, MAX_PLACE_SECTORS, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 pub use slot_page::SLOT_PAGE_BYTES;
 pub use table::SlotTable;
+pub use tree::audit::{AuditReport, AuditViolation};
 pub use tree::{Freed, Map, Piece, Root, TooManyReferences, shares};

@@ -1,7 +1,7 @@
 //! A page of the slot table in memory.
 
+use crate::count_limit::is_near_limit;
 use crate::slot::{SLOTS_PER_PAGE, SlotBytes};
-use crate::table::is_near_limit;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Size in bytes of a stored page of the slot table.

@@ -4,29 +4,14 @@
 //! load the pages listed by [`Map::missing`](crate::Map::missing) or check
 //! [`SlotTable::is_loaded`].
 
+mod frame;
 mod residency;
 
-use crate::reference::{GENERATION_MASK, SLOT_BITS, SlotId};
+use crate::count_limit::is_near_limit;
+use crate::reference::{GENERATION_MASK, SlotId};
 use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
-use residency::Frame;
+use frame::{Frame, index_of, page_of};
 use std::collections::VecDeque;
-use types::to_usize;
-
-/// Maximum number of pages, enough for as many slots as a reference can name.
-const MAX_PAGES: u64 = (1 << SLOT_BITS) / SLOTS_PER_PAGE as u64;
-
-/// Headroom above the limit for deliberate sharing, reserved for copy-on-write of pages.
-const COUNT_HEADROOM: u32 = 1 << 24;
-
-/// Returns true if the count has reached the limit for deliberate sharing.
-pub(crate) fn is_near_limit(count: u32) -> bool {
-    count >= u32::MAX - COUNT_HEADROOM
-}
-
-/// Returns true if a copy-on-write of a page could overflow the count.
-pub(crate) fn is_at_limit(count: u32) -> bool {
-    count >= u32::MAX - COUNT_HEADROOM / 2
-}
 
 /// All slots. A slot is free if its reference count is 0.
 #[derive(Default)]
@@ -53,16 +38,6 @@ pub struct SlotTable {
     search_position: usize,
     /// Pages examined without success in the current search for free slots.
     search_misses: usize,
-}
-
-/// Returns the page of the table that holds a slot.
-#[expect(clippy::cast_possible_truncation, reason = "a slot number has 40 bits")]
-fn page_of(slot: u64) -> u32 {
-    (slot / SLOTS_PER_PAGE as u64) as u32
-}
-
-fn index_of(slot: u64) -> usize {
-    to_usize(slot) % SLOTS_PER_PAGE
 }
 
 impl SlotTable {

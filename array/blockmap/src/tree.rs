@@ -5,11 +5,19 @@
 //! pages listed by [`Map::missing`] before an edit. The edit then finds every page and slot in
 //! memory and never stops half-way.
 
+pub(crate) mod audit;
+mod headroom;
+mod missing;
+mod redirect;
+#[cfg(test)]
+mod tests;
+
 use crate::absent::Absent;
+use crate::count_limit::is_near_limit;
 use crate::page::{MAX_HEIGHT, Page, PageCache, Subtree, entries, entry_span, height_for, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::slot::SlotPlace;
-use crate::table::{SlotTable, is_near_limit};
+use crate::table::SlotTable;
 use std::collections::VecDeque;
 use types::to_usize;
 

@@ -16,7 +16,6 @@
 mod catalog;
 mod draft;
 mod error;
-mod identity;
 mod lun;
 mod name;
 mod record;

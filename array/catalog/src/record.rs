@@ -217,6 +217,13 @@ impl VolumeOrSnapshot {
     pub fn naa(&self) -> String {
         naa(self.serial())
     }
+
+    /// Returns the NAA identifier (SPC-4 7.8.6.6.5) written as a UUID: 32 hexadecimal digits in 5
+    /// groups.
+    pub fn uuid(&self) -> String {
+        let naa = self.naa();
+        [&naa[..8], &naa[8..12], &naa[12..16], &naa[16..20], &naa[20..]].join("-")
+    }
 }
 
 /// Returns the NAA identifier for a serial number.

@@ -188,9 +188,17 @@ impl CatalogState {
         self.volumes.get(&id).cloned().map(VolumeOrSnapshot::Volume).or_else(snapshot)
     }
 
+    /// Returns the volume or snapshot with this [`VolumeOrSnapshot::uuid`], in upper or lower case.
+    pub fn volume_or_snapshot_by_uuid(&self, uuid: &str) -> Option<VolumeOrSnapshot> {
+        // The last 8 digits of a serial number are the engine's volume id.
+        let digits = uuid.len().checked_sub(8).and_then(|at| uuid.get(at..))?;
+        let id = VolumeId(u64::from_str_radix(digits, 16).ok()?);
+        self.volume_or_snapshot_by_id(id).filter(|object| object.uuid().eq_ignore_ascii_case(uuid))
+    }
+
     /// Returns the name of a volume or snapshot.
-    pub fn volume_or_snapshot_name(&self, unit: &VolumeOrSnapshot) -> String {
-        match unit {
+    pub fn volume_or_snapshot_name(&self, object: &VolumeOrSnapshot) -> String {
+        match object {
             VolumeOrSnapshot::Volume(volume) => volume.name.clone(),
             VolumeOrSnapshot::Snapshot(snapshot) => self.snapshot_name(snapshot),
         }
@@ -245,7 +253,7 @@ impl CatalogState {
         let all = (host, VolumeId(0))..=(host, VolumeId(u64::MAX));
         self.connections
             .range(all)
-            .filter_map(|((_, unit), lun)| self.volume_or_snapshot_by_id(*unit).map(|unit| (*lun, unit)))
+            .filter_map(|((_, object), lun)| self.volume_or_snapshot_by_id(*object).map(|object| (*lun, object)))
     }
 
     /// Returns the hosts of a volume or snapshot.
@@ -257,17 +265,17 @@ impl CatalogState {
     /// Returns the LUN map of an initiator, or `None` if it belongs to no host.
     pub fn lun_map(&self, initiator_iqn: &str) -> Option<LunMap> {
         let host = self.host_of_initiator(initiator_iqn)?;
-        let entry = |(lun, unit): (u16, VolumeOrSnapshot)| {
-            let (qos, threshold_percent) = match &unit {
+        let entry = |(lun, object): (u16, VolumeOrSnapshot)| {
+            let (qos, threshold_percent) = match &object {
                 VolumeOrSnapshot::Volume(volume) => (volume.qos, volume.threshold_percent),
                 VolumeOrSnapshot::Snapshot(_) => (Qos::default(), None),
             };
             let entry = LunEntry {
-                volume: unit.id(),
-                name: self.volume_or_snapshot_name(&unit),
-                blocks: unit.bytes() / LBA_BYTES,
-                serial: unit.serial().to_owned(),
-                read_only: matches!(unit, VolumeOrSnapshot::Snapshot(_)),
+                volume: object.id(),
+                name: self.volume_or_snapshot_name(&object),
+                blocks: object.bytes() / LBA_BYTES,
+                serial: object.serial().to_owned(),
+                read_only: matches!(object, VolumeOrSnapshot::Snapshot(_)),
                 qos,
                 threshold_percent,
             };

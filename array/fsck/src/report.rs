@@ -24,7 +24,7 @@ pub struct FsckOptions {
 pub struct FsckReport {
     /// All findings, worst first.
     pub findings: Vec<Finding>,
-    /// Number of further findings beyond [`MAX_FINDINGS`].
+    /// Number of further findings beyond [`MAX_FINDINGS`](crate::MAX_FINDINGS).
     pub others: u64,
     /// Checkpoint number, if a checkpoint could be read.
     pub checkpoint: Option<u64>,

@@ -3,11 +3,11 @@
 //! A page that is stored and unchanged may be evicted, and is read again when one of its slots is
 //! needed. The totals over all pages are kept separately, so evicting a page does not change them.
 
-use super::{MAX_PAGES, SlotTable, page_of};
+use super::SlotTable;
+use super::frame::{Frame, MAX_PAGES, page_of};
 use crate::reference::SlotId;
 use crate::slot::SLOTS_PER_PAGE;
 use crate::slot_page::SlotPage;
-use std::cell::Cell;
 
 /// Slots in a page.
 #[expect(clippy::cast_possible_truncation, reason = "256 fits in 16 bits")]
@@ -22,20 +22,6 @@ const PAGES_PER_SEARCH: usize = 4096;
 #[expect(clippy::cast_possible_truncation, reason = "the table has at most 2^32 pages")]
 fn page_number(index: usize) -> u32 {
     index as u32
-}
-
-/// A page of the table, in memory or only on the drive.
-#[derive(Default)]
-pub(super) struct Frame {
-    page: Option<Box<SlotPage>>,
-    pub(super) free: u16,
-    is_dirty: bool,
-    is_writing: bool,
-    /// True if the page is in the list of pages with free slots.
-    is_listed: bool,
-    /// True if reading the page for its free slots failed.
-    is_unreadable: bool,
-    was_used: Cell<bool>,
 }
 
 impl SlotTable {

@@ -8,33 +8,33 @@ use std::collections::BTreeSet;
 impl Draft {
     /// Connects a volume, or a snapshot read-only, to a host. Uses the requested LUN, or the lowest
     /// free one starting at 1.
-    pub fn connect(&mut self, host: &str, unit: &str, lun: Option<u16>) -> Result<Connection, CatalogError> {
-        let unit = self.live_volume_or_snapshot(unit)?;
+    pub fn connect(&mut self, host: &str, object: &str, lun: Option<u16>) -> Result<Connection, CatalogError> {
+        let object = self.live_volume_or_snapshot(object)?;
         let host = self.state.host(host)?.clone();
-        if self.state.lun(host.id, unit.id()).is_some() {
+        if self.state.lun(host.id, object.id()).is_some() {
             return Err(CatalogError::AlreadyExists {
                 kind: ObjectKind::Connection,
-                name: self.state.volume_or_snapshot_name(&unit),
+                name: self.state.volume_or_snapshot_name(&object),
             });
         }
         let lun = self.free_lun(&host, lun)?;
-        let connection = Connection { host: host.id, volume: unit.id(), lun };
+        let connection = Connection { host: host.id, volume: object.id(), lun };
         self.put(&connection)?;
         self.state.put_connection(connection.clone());
         Ok(connection)
     }
 
     /// Disconnects a volume or snapshot from a host.
-    pub fn disconnect(&mut self, host: &str, unit: &str) -> Result<Connection, CatalogError> {
-        let unit = self.state.volume_or_snapshot(unit)?;
+    pub fn disconnect(&mut self, host: &str, object: &str) -> Result<Connection, CatalogError> {
+        let object = self.state.volume_or_snapshot(object)?;
         let host = self.state.host(host)?.clone();
-        let lun = self.state.lun(host.id, unit.id()).ok_or_else(|| CatalogError::NoSuch {
+        let lun = self.state.lun(host.id, object.id()).ok_or_else(|| CatalogError::NoSuch {
             kind: ObjectKind::Connection,
-            name: self.state.volume_or_snapshot_name(&unit),
+            name: self.state.volume_or_snapshot_name(&object),
         })?;
-        let connection = Connection { host: host.id, volume: unit.id(), lun };
+        let connection = Connection { host: host.id, volume: object.id(), lun };
         self.remove(&connection);
-        self.state.remove_connection(host.id, unit.id());
+        self.state.remove_connection(host.id, object.id());
         Ok(connection)
     }
 

@@ -82,7 +82,7 @@ impl Draft {
     /// until the eradication delay expires.
     pub fn destroy_volume(&mut self, name: &str, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
-        let is_connected = |unit: VolumeId| self.state.hosts_of(unit).next().is_some();
+        let is_connected = |object: VolumeId| self.state.hosts_of(object).next().is_some();
         if is_connected(volume.id) {
             return Err(CatalogError::Connected { kind: ObjectKind::Volume, name: volume.name });
         }
@@ -116,10 +116,10 @@ impl Draft {
     /// again for the rest.
     pub(crate) fn eradicate_due(&mut self, now_ms: u64, most: usize) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
-        while let Some(unit) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
+        while let Some(object) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
             // A volume may have many snapshots. They are deleted first; the volume follows in a
             // later batch if necessary.
-            let snapshots: Vec<Arc<Snapshot>> = match &unit {
+            let snapshots: Vec<Arc<Snapshot>> = match &object {
                 VolumeOrSnapshot::Volume(volume) => {
                     self.state.snapshots_of(volume.id).take(most - gone.len()).cloned().collect()
                 }
@@ -129,7 +129,7 @@ impl Draft {
                 gone.push(self.state.snapshot_name(snapshot));
                 self.drop_snapshot(snapshot);
             }
-            if let VolumeOrSnapshot::Volume(volume) = &unit
+            if let VolumeOrSnapshot::Volume(volume) = &object
                 && gone.len() < most
             {
                 gone.push(volume.name.clone());

@@ -1,9 +1,9 @@
 //! Map audit: recounts every reference and compares the result with the slot table.
 
+use super::{Map, Root};
 use crate::page::{Page, Subtree, entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::table::SlotTable;
-use crate::tree::{Map, Root};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use thiserror::Error;

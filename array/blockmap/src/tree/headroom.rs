@@ -3,10 +3,10 @@
 //! Counts saturate. Operations that share references on purpose stop below the limit; the headroom
 //! is reserved for copy-on-write.
 
+use super::{Map, Root, touched};
+use crate::count_limit::{is_at_limit, is_near_limit};
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget};
-use crate::table::{is_at_limit, is_near_limit};
-use crate::tree::{Map, Root, touched};
 
 impl Map {
     /// Returns true if one more reference can be counted while leaving the headroom for

@@ -1,8 +1,8 @@
 //! Redirects a reference to another block with the same content. Deduplication uses this.
 
+use super::{Map, Root};
 use crate::page::{entries, entry_span};
 use crate::reference::{Ref, RefTarget, SlotId};
-use crate::tree::{Map, Root};
 use types::to_usize;
 
 impl Map {

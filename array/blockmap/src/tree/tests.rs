@@ -2,9 +2,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "test values are small")]
 
 use crate::absent::{Absent, Need};
-use crate::audit::AuditViolation;
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget};
+use crate::tree::audit::AuditViolation;
 use crate::tree::{Map, Root};
 
 /// Two volumes of one map, with the expected reference of each block.
