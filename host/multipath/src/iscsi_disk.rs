@@ -146,7 +146,7 @@ impl IscsiDisk {
         let (changed, watcher) = watch::channel(0);
         let changed = Arc::new(changed);
         let mut first: Option<Probe> = None;
-        let mut trouble = OpenError::NoPath;
+        let mut last_error = OpenError::NoPath;
         let mut probed = Vec::with_capacity(paths.len());
         // All paths are probed in parallel, so that a dead port does not delay the others.
         let probes: Vec<_> = paths
@@ -166,13 +166,13 @@ impl IscsiDisk {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    trouble = error;
+                    last_error = error;
                     Err(text)
                 }
             };
             probed.push((config, result));
         }
-        let Some(Probe { identity, unit, limits, .. }) = first else { return Err(trouble) };
+        let Some(Probe { identity, unit, limits, .. }) = first else { return Err(last_error) };
         let rules = options.rules;
         let start = |(config, result)| Path::start(config, &identity.name, result, rules, changed.clone());
         let (paths, tasks) = probed.into_iter().map(start).unzip();

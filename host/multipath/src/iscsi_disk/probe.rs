@@ -99,16 +99,17 @@ async fn ask(session: &mut Session, config: &PathConfig) -> Result<Probe, RunErr
 
 /// Combines the reported limits with those of the command fields.
 fn limits(unit: &LogicalUnit, copy: Option<&OperatingParameters>) -> DeviceLimits {
-    let told = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value.min(otherwise) };
+    let reported_or = |value: u64, otherwise: u64| if value == 0 { otherwise } else { value.min(otherwise) };
     let block = u64::from(unit.block_bytes.max(1));
     let segments = copy.map_or(1, |copy| u64::from(copy.max_segments.max(1)));
-    let segment = copy.map_or(SEGMENT_BLOCKS, |copy| told(u64::from(copy.max_segment_bytes) / block, SEGMENT_BLOCKS));
+    let segment =
+        copy.map_or(SEGMENT_BLOCKS, |copy| reported_or(u64::from(copy.max_segment_bytes) / block, SEGMENT_BLOCKS));
     DeviceLimits {
-        transfer_blocks: told(unit.limits.max_transfer, TRANSFER_BLOCKS) as u32,
+        transfer_blocks: reported_or(unit.limits.max_transfer, TRANSFER_BLOCKS) as u32,
         compare_blocks: u32::from(unit.limits.compare_and_write.max(1)),
-        write_same_blocks: told(unit.limits.max_write_same, FIELD_BLOCKS),
-        unmap_blocks: told(u64::from(unit.limits.max_unmap_blocks), FIELD_BLOCKS),
-        unmap_ranges: told(u64::from(unit.limits.max_unmap_runs), u64::from(u16::MAX / 16)).max(1) as usize,
+        write_same_blocks: reported_or(unit.limits.max_write_same, FIELD_BLOCKS),
+        unmap_blocks: reported_or(u64::from(unit.limits.max_unmap_blocks), FIELD_BLOCKS),
+        unmap_ranges: reported_or(u64::from(unit.limits.max_unmap_runs), u64::from(u16::MAX / 16)).max(1) as usize,
         copy_blocks: segments * segment,
         copy_runs: segments as usize,
         copy_run_blocks: segment,
@@ -134,9 +135,9 @@ mod tests {
             copy_run_blocks: 65_535,
         };
         assert_eq!(limits(&silent, None), expected);
-        let told =
+        let reported =
             UnitLimits { max_transfer: 8192, compare_and_write: 255, max_write_same: 2048, ..UnitLimits::default() };
-        let unit = LogicalUnit { limits: told, ..silent };
+        let unit = LogicalUnit { limits: reported, ..silent };
         let copy = OperatingParameters { max_segments: 2, max_segment_bytes: 1 << 20, ..OperatingParameters::ours() };
         let found = limits(&unit, Some(&copy));
         assert_eq!((found.transfer_blocks, found.compare_blocks, found.write_same_blocks), (8192, 255, 2048));
