@@ -1,7 +1,7 @@
 //! Catalog records and their stored form: JSON under a key, with a format version.
 
 use crate::CatalogError;
-use engine::Service;
+use engine::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -26,7 +26,7 @@ pub fn reservations_key(volume: VolumeId) -> Vec<u8> {
 }
 
 /// Returns the keys of stored reservations with the ids of their volumes or snapshots.
-pub(crate) fn stored_reservations(service: &dyn Service) -> Vec<(Vec<u8>, VolumeId)> {
+pub(crate) fn stored_reservations(service: &dyn KeyValue) -> Vec<(Vec<u8>, VolumeId)> {
     let number = |key: &[u8]| std::str::from_utf8(key.get(RESERVATIONS_PREFIX.len()..)?).ok()?.parse().ok();
     let stored = service.scan(RESERVATIONS_PREFIX.as_bytes()).into_iter();
     stored.filter_map(|(key, _)| number(&key).map(|number| (key, VolumeId(number)))).collect()

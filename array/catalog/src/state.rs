@@ -5,7 +5,7 @@ use crate::name::{ANY_INITIATOR, folded};
 use crate::record::{Admin, Array, Connection, Host, HostId, Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode};
 use crate::shared_map::SharedMap;
 use crate::{CatalogError, ObjectKind};
-use engine::Service;
+use engine::KeyValue;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
@@ -52,7 +52,7 @@ impl CatalogState {
     }
 
     /// Reads the state from the engine. Returns `None` if the engine holds no array yet.
-    pub(crate) fn load(service: &dyn Service) -> Result<Option<Self>, CatalogError> {
+    pub(crate) fn load(service: &dyn KeyValue) -> Result<Option<Self>, CatalogError> {
         let Some(array) = service.get(Array::PREFIX.as_bytes()) else {
             return Ok(None);
         };
@@ -366,6 +366,6 @@ impl CatalogState {
     }
 }
 
-fn scan<T: Record>(service: &dyn Service) -> Result<Vec<T>, CatalogError> {
+fn scan<T: Record>(service: &dyn KeyValue) -> Result<Vec<T>, CatalogError> {
     service.scan(T::PREFIX.as_bytes()).iter().map(|(key, value)| decode(key, value)).collect()
 }

@@ -7,7 +7,10 @@ mod storage;
 
 use crate::{ArrayInit, Catalog, CatalogError, HostEdit};
 use engine::model::ModelEngine;
-use engine::{Census, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
+use engine::{
+    BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Service, Sink, SpaceByFamily, Tag,
+    VolumeSpace,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,7 +59,7 @@ pub(crate) struct Failing {
     pub(crate) broken: AtomicBool,
 }
 
-impl Service for Failing {
+impl BlockService for Failing {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         if self.broken.load(Ordering::Relaxed) {
             sink.complete(tag, Err(OpError::NoSpace));
@@ -65,6 +68,12 @@ impl Service for Failing {
         }
     }
 
+    fn write_cache(&self) -> bool {
+        false
+    }
+}
+
+impl KeyValue for Failing {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.inner.get(key)
     }
@@ -72,8 +81,10 @@ impl Service for Failing {
     fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.inner.scan(prefix)
     }
+}
 
-    fn space(&self) -> Space {
+impl Maintenance for Failing {
+    fn space(&self) -> PoolSpace {
         self.inner.space()
     }
 
@@ -81,16 +92,12 @@ impl Service for Failing {
         self.inner.volume_space(volume)
     }
 
-    fn write_cache(&self) -> bool {
-        false
-    }
-
-    fn census(
+    fn account_space(
         &self,
         owner: &dyn Fn(types::VolumeId) -> Owner,
-        patience: Option<std::time::Duration>,
-    ) -> Option<Census> {
-        self.inner.census(owner, patience)
+        timeout: Option<std::time::Duration>,
+    ) -> Option<SpaceByFamily> {
+        self.inner.account_space(owner, timeout)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {

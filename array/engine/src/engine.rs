@@ -1,23 +1,29 @@
-//! The shell: the core behind a mutex, and the threads that do its I/O.
+//! The engine: the core behind a mutex, and the threads that execute its actions.
 //!
-//! Callers run the core themselves, under the mutex, for the microseconds that it takes; handing every request to a thread of its
-//! own would cost more than the work (`docs/adr`). These threads serve the core:
+//! Callers run the core themselves, under the mutex, for the microseconds that it takes. Handing
+//! every request to a thread of its own would cost more than the work (`docs/adr`). These threads
+//! serve the core:
 //!
-//! * the *log* thread writes groups and superblocks, each durable when it returns;
-//! * the *write* thread writes chunks of segments, flushes, and makes room on the file system;
-//! * *readers* load map pages, carry out read plans that would have made their caller wait for the medium, and ask the drive for what
-//!   [streams](streams) will want next;
+//! * the *log* thread writes log groups and superblocks, each durable when the write returns;
+//! * the *write* thread writes chunks of segments, flushes, and reserves file system space;
+//! * *readers* load map pages, execute read plans that would block their caller, and issue
+//!   read-ahead for [streams];
 //! * the *reduce* thread fingerprints, compares and compresses;
 //! * the *background* thread destages, takes checkpoints and cleans;
-//! * the *scrub* thread reads everything once in a while, at a set pace.
+//! * the *scrub* thread checks everything stored, on request, at a set pace.
 
-mod health;
-mod lost;
+mod maintenance;
+mod monitor;
+mod read_errors;
+mod scrub;
 mod streams;
 
 use crate::machine::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
-use crate::service::{Census, Health, Op, OpError, Owner, Reply, Service, Sink, Space, Tag, VolumeSpace};
-use health::Watch;
+use crate::service::{
+    BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag,
+    VolumeSpace,
+};
+use monitor::ScrubMonitor;
 use parking_lot::{Condvar, Mutex};
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use std::collections::VecDeque;
@@ -28,72 +34,72 @@ use std::time::Duration;
 use streams::Streams;
 use types::VolumeId;
 
-/// Threads that read for those who must not wait.
+/// Threads that read for callers that must not block.
 const READERS: usize = 2;
-/// The drive is not asked ahead while so much waits for the readers: it has enough to do.
+/// Jobs in the readers' queue above which no read-ahead is issued.
 const BUSY_READERS: usize = 2 * READERS;
-/// How long the background thread sleeps when nobody wakes it.
+/// Sleep of the background thread when it has no work.
 const IDLE: Duration = Duration::from_millis(500);
-/// How long it sleeps while work is under way that ends without a word to it.
+/// Sleep of the background thread while it waits for work that ends without waking it.
 const BUSY: Duration = Duration::from_millis(2);
 
-/// Who gets an answer: the submitter's tag and sink, kept under the tag that the core knows.
-struct Waiter {
+/// Where a reply goes: the submitter's tag and sink, kept under the tag that the core knows.
+struct Submitter {
     tag: Tag,
     sink: Arc<dyn Sink>,
     /// The volume that the request reads, if it reads one.
     volume: Option<VolumeId>,
 }
 
-/// The waiters, in a slab: the core's tag is the index.
+/// The submitters, in a slab indexed by the core's tag.
 #[derive(Default)]
-struct Waiters {
-    slots: Vec<Option<Waiter>>,
+struct Submitters {
+    slots: Vec<Option<Submitter>>,
     free: Vec<usize>,
 }
 
-impl Waiters {
+impl Submitters {
     fn add(&mut self, tag: Tag, sink: &Arc<dyn Sink>, volume: Option<VolumeId>) -> Tag {
-        let waiter = Some(Waiter { tag, sink: sink.clone(), volume });
+        let submitter = Some(Submitter { tag, sink: sink.clone(), volume });
         match self.free.pop() {
             Some(index) => {
-                self.slots[index] = waiter;
+                self.slots[index] = submitter;
                 index as Tag
             }
             None => {
-                self.slots.push(waiter);
+                self.slots.push(submitter);
                 self.slots.len() as Tag - 1
             }
         }
     }
 
-    fn take(&mut self, tag: Tag) -> Option<Waiter> {
-        let waiter = self.slots.get_mut(tag as usize)?.take();
-        if waiter.is_some() {
+    fn take(&mut self, tag: Tag) -> Option<Submitter> {
+        let submitter = self.slots.get_mut(tag as usize)?.take();
+        if submitter.is_some() {
             self.free.push(tag as usize);
         }
-        waiter
+        submitter
     }
 }
 
-/// What is guarded by the engine's mutex.
+/// State under the engine's mutex.
 struct Inner {
     core: Core,
-    waiters: Waiters,
+    submitters: Submitters,
     streams: Streams,
     actions: Vec<Action>,
 }
 
-/// Work that is done outside the mutex.
+/// A job that runs outside the mutex.
 enum Job {
     Io(IoId, Io),
     Fetch(TaskId, ReadPlan),
     Work(WorkId, Work),
-    Read(ReadPlan, Waiter),
+    Read(ReadPlan, Submitter),
     Ahead(ReadPlan),
 }
 
-/// A queue that threads wait at.
+/// A queue of jobs for one or more threads.
 #[derive(Default)]
 struct Queue {
     jobs: Mutex<VecDeque<Job>>,
@@ -106,7 +112,7 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// The next job; `None` when the engine ends and nothing is left.
+    /// Blocks until there is a job. `None` if the engine is closing and the queue is empty.
     fn next(&self, is_ending: &AtomicBool) -> Option<Job> {
         let mut jobs = self.jobs.lock();
         loop {
@@ -129,38 +135,38 @@ struct Shared {
     writes: Queue,
     works: Queue,
     background: Condvar,
-    watch: Watch,
-    /// A census, an audit or a scrub that is under way shall end soon.
-    has_no_time: AtomicBool,
+    monitor: ScrubMonitor,
+    /// Space accounting, audits and scrubs must end early.
+    are_scans_cancelled: AtomicBool,
     is_ending: AtomicBool,
     has_write_cache: bool,
-    /// A file system that is full refuses many allocations in a second.
-    refusals: LogLimit,
+    /// Limits warnings: a full file system refuses many allocations per second.
+    refused_allocations: LogLimit,
 }
 
-/// What became of the actions that a thread found under the mutex.
+/// Replies and reads that a thread has taken from the core, to finish outside the mutex.
 #[derive(Default)]
 struct Found {
-    answers: Vec<(Waiter, Result<Reply, OpError>)>,
-    plans: Vec<(ReadPlan, Waiter)>,
+    replies: Vec<(Submitter, Result<Reply, OpError>)>,
+    plans: Vec<(ReadPlan, Submitter)>,
     ahead: Option<ReadPlan>,
 }
 
-/// An open array. Dropping it ends its threads; [`Engine::close`] also stores a checkpoint first.
+/// An open array. Dropping it ends its threads; [`Engine::close`] takes a checkpoint first.
 pub struct Engine {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Engine {
-    /// Starts the threads for a core that was recovered from `disk`.
+    /// Starts the threads of a core that was recovered from `disk`.
     pub fn start(core: Core, disk: Arc<dyn Disk>) -> Self {
         let shared = Arc::new(Shared {
             disk,
             has_write_cache: core.has_write_cache(),
             inner: Mutex::new(Inner {
                 core,
-                waiters: Waiters::default(),
+                submitters: Submitters::default(),
                 streams: Streams::default(),
                 actions: Vec::new(),
             }),
@@ -169,10 +175,10 @@ impl Engine {
             writes: Queue::default(),
             works: Queue::default(),
             background: Condvar::new(),
-            watch: Watch::default(),
-            has_no_time: AtomicBool::new(false),
+            monitor: ScrubMonitor::default(),
+            are_scans_cancelled: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
-            refusals: LogLimit::default(),
+            refused_allocations: LogLimit::default(),
         });
         let mut threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
@@ -185,8 +191,11 @@ impl Engine {
         Self { shared, threads }
     }
 
-    /// Stores a checkpoint, so that the next start has nothing to replay, and ends the threads. Gives the reason when the
-    /// engine has stopped before.
+    /// Takes a checkpoint, so that the next start replays nothing, and ends the threads.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the engine had stopped before.
     pub fn close(self) -> Result<(), Arc<str>> {
         let mut inner = self.shared.inner.lock();
         let wanted = inner.core.request_checkpoint();
@@ -199,16 +208,16 @@ impl Engine {
         stopped.map_or(Ok(()), Err)
     }
 
-    /// Ends what is looked at in the background (a census, a scrub), so that nobody who waits for it holds up the end. Hosts are still
+    /// Cancels space accounting and scrubs, so that they do not delay the shutdown. Hosts are still
     /// served.
-    pub fn stop_chores(&self) {
-        self.shared.has_no_time.store(true, Ordering::Release);
-        self.shared.watch.wake();
+    pub fn cancel_background_scans(&self) {
+        self.shared.are_scans_cancelled.store(true, Ordering::Release);
+        self.shared.monitor.wake();
     }
 
-    /// Looks at the core; for reports and tests.
-    pub fn with_core<T>(&self, look: impl FnOnce(&mut Core) -> T) -> T {
-        self.shared.locked(look)
+    /// Runs a function on the core; for reports and tests.
+    pub fn with_core<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
+        self.shared.locked(run)
     }
 }
 
@@ -216,16 +225,16 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Release);
         for queue in [&self.shared.log, &self.shared.reads, &self.shared.writes, &self.shared.works] {
-            // Under the queue's mutex, so that a thread that is about to wait sees the end.
+            // Takes the queue's mutex, so that a thread that is about to wait sees `is_ending`.
             drop(queue.jobs.lock());
             queue.ready.notify_all();
         }
         drop(self.shared.inner.lock());
         self.shared.background.notify_all();
-        self.shared.watch.wake();
+        self.shared.monitor.wake();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the engine has panicked");
+                tracing::error!("engine thread panicked");
             }
         }
     }
@@ -235,37 +244,37 @@ fn spawn(name: &str, shared: &Arc<Shared>, run: impl FnOnce(&Shared) + Send + 's
     let shared = shared.clone();
     match std::thread::Builder::new().name(name.into()).spawn(move || run(&shared)) {
         Ok(thread) => thread,
-        Err(error) => panic!("the system gives no thread for {name}: {error}"),
+        Err(error) => panic!("cannot start thread {name}: {error}"),
     }
 }
 
 impl Shared {
-    /// Runs the core under the mutex, hands out what it asks for, and gives the answers when the mutex is free again.
+    /// Runs the core under the mutex and queues its actions. Replies after it releases the mutex.
     fn locked<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
         let mut found = Found::default();
         let mut inner = self.inner.lock();
         let value = run(&mut inner.core);
-        self.hand_out(&mut inner, &mut found);
+        self.queue_actions(&mut inner, &mut found);
         let wants_tick = inner.core.wants_tick();
         drop(inner);
         if wants_tick {
             self.background.notify_one();
         }
-        self.answer(found);
+        self.reply(found);
         value
     }
 
-    fn hand_out(&self, inner: &mut Inner, found: &mut Found) {
+    fn queue_actions(&self, inner: &mut Inner, found: &mut Found) {
         let mut actions = std::mem::take(&mut inner.actions);
         inner.core.poll(&mut actions);
         for action in actions.drain(..) {
             match action {
                 Action::Complete { tag, result } => {
-                    found.answers.extend(inner.waiters.take(tag).map(|waiter| (waiter, result)));
+                    found.replies.extend(inner.submitters.take(tag).map(|submitter| (submitter, result)));
                 }
                 Action::Read(plan) => {
-                    let waiter = inner.waiters.take(plan.tag());
-                    found.plans.extend(waiter.map(|waiter| (plan, waiter)));
+                    let submitter = inner.submitters.take(plan.tag());
+                    found.plans.extend(submitter.map(|submitter| (plan, submitter)));
                 }
                 Action::Fetch { id, plan } => self.reads.push(Job::Fetch(id, plan)),
                 Action::Work { id, work } => self.works.push(Job::Work(id, work)),
@@ -279,28 +288,28 @@ impl Shared {
         inner.actions = actions;
     }
 
-    /// Gives answers; reads are carried out here when they need not wait, else by a reader.
-    fn answer(&self, found: Found) {
-        for (waiter, result) in found.answers {
-            self.complete(&waiter, result);
+    /// Sends replies. Executes reads here if they do not block, else hands them to a reader.
+    fn reply(&self, found: Found) {
+        for (submitter, result) in found.replies {
+            self.complete(&submitter, result);
         }
-        for (plan, waiter) in found.plans {
+        for (plan, submitter) in found.plans {
             match plan.try_execute(&*self.disk) {
-                Some(result) => self.complete(&waiter, result),
-                None => self.reads.push(Job::Read(plan, waiter)),
+                Some(result) => self.complete(&submitter, result),
+                None => self.reads.push(Job::Read(plan, submitter)),
             }
         }
-        // Last: what is waited for goes first.
+        // Read-ahead last, because nothing waits for it.
         if let Some(plan) = found.ahead {
             self.reads.push(Job::Ahead(plan));
         }
     }
 
-    fn complete(&self, waiter: &Waiter, result: Result<Reply, OpError>) {
-        if let (Err(error), Some(volume)) = (&result, waiter.volume) {
-            self.watch.note(volume, error);
+    fn complete(&self, submitter: &Submitter, result: Result<Reply, OpError>) {
+        if let (Err(error), Some(volume)) = (&result, submitter.volume) {
+            self.monitor.note(volume, error);
         }
-        waiter.sink.complete(waiter.tag, result);
+        submitter.sink.complete(submitter.tag, result);
     }
 
     fn serve(&self, queue: &Queue) {
@@ -309,7 +318,7 @@ impl Shared {
                 Job::Io(id, io) => {
                     let result = perform(&*self.disk, &io);
                     if let Err(error) = &result {
-                        self.complain(id, &io, error);
+                        self.log_io_error(id, &io, error);
                     }
                     self.locked(|core| core.io_done(id, result));
                 }
@@ -327,24 +336,25 @@ impl Shared {
                         core.tick();
                     });
                 }
-                Job::Read(plan, waiter) => self.complete(&waiter, plan.execute(&*self.disk)),
-                Job::Ahead(plan) => plan.ask_ahead(&*self.disk),
+                Job::Read(plan, submitter) => self.complete(&submitter, plan.execute(&*self.disk)),
+                Job::Ahead(plan) => plan.read_ahead(&*self.disk),
             }
         }
     }
 
-    /// Tells of an I/O that failed. Room that is refused is asked for again and again, and not told every time; anything else is, for it may
-    /// be why the engine stops.
-    fn complain(&self, id: IoId, io: &Io, error: &DiskError) {
+    /// Logs a failed I/O. Allocations that fail are retried often, so their warnings are limited;
+    /// all others are logged, because they may stop the engine.
+    fn log_io_error(&self, id: IoId, io: &Io, error: &DiskError) {
         let withheld = match io {
-            Io::Allocate { .. } => self.refusals.admit(clock::now()),
+            Io::Allocate { .. } => self.refused_allocations.admit(clock::now()),
             _ => Some(0),
         };
         if let Some(withheld) = withheld {
-            tracing::warn!(?id, %error, withheld, "an I/O of the engine failed");
+            tracing::warn!(?id, %error, withheld, "engine I/O failed");
         }
     }
 
+    /// Runs the background thread.
     fn work_in_background(&self) {
         let mut waited = Duration::ZERO;
         while !self.is_ending.load(Ordering::Acquire) {
@@ -372,7 +382,7 @@ impl Shared {
     }
 }
 
-/// The volume whose blocks a request reads.
+/// Returns the volume whose blocks a request reads.
 fn volume_read(op: &Op) -> Option<VolumeId> {
     match op {
         Op::Read { volume, .. }
@@ -384,12 +394,12 @@ fn volume_read(op: &Op) -> Option<VolumeId> {
     }
 }
 
-impl Service for Engine {
+impl BlockService for Engine {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         let shared = &self.shared;
         let mut found = Found::default();
         let mut inner = shared.inner.lock();
-        let known = inner.waiters.add(tag, sink, volume_read(&op));
+        let known = inner.submitters.add(tag, sink, volume_read(&op));
         let read = if let Op::Read { volume, range } = op { Some((volume, range)) } else { None };
         inner.core.submit(op, known);
         if let Some((volume, range)) = read {
@@ -397,15 +407,21 @@ impl Service for Engine {
             let next = inner.streams.note(volume, range.start(), range.blocks(), is_busy);
             found.ahead = next.and_then(|next| inner.core.plan_ahead(volume, next));
         }
-        shared.hand_out(&mut inner, &mut found);
+        shared.queue_actions(&mut inner, &mut found);
         drop(inner);
-        shared.answer(found);
+        shared.reply(found);
     }
 
     fn kick(&self) {
         self.shared.locked(Core::kick);
     }
 
+    fn write_cache(&self) -> bool {
+        self.shared.has_write_cache
+    }
+}
+
+impl KeyValue for Engine {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.shared.inner.lock().core.get(key).map(|value| value.to_vec())
     }
@@ -413,8 +429,10 @@ impl Service for Engine {
     fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.shared.inner.lock().core.scan(prefix).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
     }
+}
 
-    fn space(&self) -> Space {
+impl Maintenance for Engine {
+    fn space(&self) -> PoolSpace {
         self.shared.inner.lock().core.space()
     }
 
@@ -422,12 +440,8 @@ impl Service for Engine {
         self.shared.inner.lock().core.volume_space(volume)
     }
 
-    fn write_cache(&self) -> bool {
-        self.shared.has_write_cache
-    }
-
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<Duration>) -> Option<Census> {
-        self.shared.census(owner, patience)
+    fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, timeout: Option<Duration>) -> Option<SpaceByFamily> {
+        self.shared.account_space(owner, timeout)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {
@@ -435,10 +449,10 @@ impl Service for Engine {
     }
 
     fn scrub(&self, bytes_per_second: u64) {
-        self.shared.watch.want(bytes_per_second);
+        self.shared.monitor.request(bytes_per_second);
     }
 
     fn health(&self) -> Health {
-        self.shared.watch.health()
+        self.shared.monitor.health()
     }
 }

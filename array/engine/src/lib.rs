@@ -1,6 +1,7 @@
-//! Volumes: read, write, zero, unmap, copy, compare and write, each durable when it is answered.
+//! Volumes: read, write, zero, unmap, copy, and compare and write. Each change is durable when
+//! the reply is sent.
 //!
-//! The engine knows neither SCSI nor hosts nor names. Those above it see [`Service`].
+//! The engine knows nothing of SCSI, hosts or names. Callers use the traits of [`Service`].
 
 mod engine;
 mod machine;
@@ -13,6 +14,7 @@ pub use machine::{
     WorkDone, WorkId,
 };
 pub use service::{
-    Census, Change, Damage, Extent, FamilySpace, Health, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Owner,
-    Provisioning, Reply, Service, Sink, Space, Tag, VolumeSpace, call,
+    BlockService, Change, Damage, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
+    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SpaceByFamily, Tag,
+    VolumeSpace, call,
 };

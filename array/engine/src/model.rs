@@ -1,11 +1,11 @@
 //! The reference model: the same operations on a plain map of 512-byte blocks.
 //!
-//! It is what the simulator and property tests compare the engine with, and what the layers above use as an engine in
-//! their own tests. It has no log, no tree and no cleverness, on purpose.
+//! The simulator and property tests compare the engine with it, and the layers above use it as an
+//! engine in their tests. It is deliberately simple: it has no log and no tree.
 
 use crate::service::{
-    Census, Change, Extent, Health, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Owner, Provisioning, Reply,
-    Service, Sink, Space, Tag, VolumeSpace,
+    BlockService, Change, Extent, ExtentState, Health, KeyValue, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Maintenance,
+    Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 const LBA_LEN: usize = LBA_BYTES as usize;
 const ZERO_BLOCK: [u8; LBA_LEN] = [0; LBA_LEN];
 
-/// A volume of the model: its size and the blocks that are mapped.
+/// A volume of the model: its size and its mapped blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelVolume {
     /// Size in blocks.
@@ -26,7 +26,7 @@ pub struct ModelVolume {
 }
 
 impl ModelVolume {
-    /// The bytes of a range inside the volume.
+    /// Returns the bytes of a range inside the volume.
     pub fn read(&self, range: BlockRange) -> Bytes {
         let mut out = BytesMut::zeroed(range.bytes() as usize);
         for (lba, block) in self.mapped.range(range.start().0..range.end().0) {
@@ -61,7 +61,7 @@ impl ModelVolume {
 
     fn inside(&self, lba: Lba, bytes: usize) -> Result<BlockRange, OpError> {
         if bytes == 0 || !bytes.is_multiple_of(LBA_LEN) {
-            return Err(OpError::Malformed("length is not a whole number of blocks"));
+            return Err(OpError::Malformed("length is not a multiple of 512 bytes"));
         }
         self.check(
             BlockRange::new(lba, (bytes / LBA_LEN) as u64).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?,
@@ -72,7 +72,7 @@ impl ModelVolume {
         if range.end().0 > self.blocks { Err(OpError::OutOfRange { blocks: self.blocks }) } else { Ok(range) }
     }
 
-    /// Provisioning state of each run of blocks from `lba` on.
+    /// Returns the state of each run of blocks from `lba` on.
     fn status(&self, lba: Lba, limit: usize) -> Result<Vec<Extent>, OpError> {
         let rest = self.inside(lba, LBA_LEN).and_then(|_| {
             BlockRange::new(lba, self.blocks - lba.0).map_err(|_| OpError::OutOfRange { blocks: self.blocks })
@@ -86,7 +86,7 @@ impl ModelVolume {
             } else {
                 self.mapped.range(at..).next().map_or(rest.end().0, |(lba, _)| *lba)
             };
-            let state = if is_mapped { Provisioning::Mapped } else { Provisioning::Deallocated };
+            let state = if is_mapped { ExtentState::Mapped } else { ExtentState::Deallocated };
             let range = BlockRange::new(Lba(at), end - at).map_err(|_| OpError::OutOfRange { blocks: self.blocks })?;
             extents.push(Extent { range, state });
             at = end;
@@ -95,12 +95,12 @@ impl ModelVolume {
     }
 }
 
-/// The state of the model: volumes and catalogue values.
+/// The state of the model: volumes and catalog values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    /// The volumes by name.
+    /// The volumes by id.
     pub volumes: BTreeMap<VolumeId, ModelVolume>,
-    /// The catalogue's values by key.
+    /// The catalog values by key.
     pub values: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -109,12 +109,12 @@ impl Model {
         self.volumes.get_mut(&volume).ok_or(OpError::NoSuchVolume(volume))
     }
 
-    /// Does one operation.
+    /// Executes one operation.
     pub fn apply(&mut self, op: &Op) -> Result<Reply, OpError> {
         match op {
             Op::Read { volume, range } => {
                 if range.bytes() > MAX_TRANSFER_BYTES {
-                    return Err(OpError::Malformed("transfer too long"));
+                    return Err(OpError::Malformed("transfer is too long"));
                 }
                 let volume = self.volume(*volume)?;
                 Ok(Reply::Data(volume.read(volume.check(*range)?)))
@@ -135,7 +135,7 @@ impl Model {
             }
             Op::CompareAndWrite { volume, lba, compare, write, .. } => {
                 if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * LBA_BYTES {
-                    return Err(OpError::Malformed("compare and write differ in length, or are too long"));
+                    return Err(OpError::Malformed("compare and write buffers differ in length or are too long"));
                 }
                 let volume = self.volume(*volume)?;
                 volume.compare(*lba, compare)?;
@@ -161,7 +161,7 @@ impl Model {
         let volume = self.volume(volume)?;
         volume.check(range)?;
         if pattern.len() != LBA_LEN {
-            return Err(OpError::Malformed("pattern is not one block"));
+            return Err(OpError::Malformed("pattern is not 512 bytes long"));
         }
         (range.start().0..range.end().0).for_each(|lba| volume.write(Lba(lba), pattern));
         Ok(Reply::Done)
@@ -203,7 +203,7 @@ impl Model {
                 }
                 Change::CopyVolume { source, destination } => {
                     if source == destination {
-                        return Err(OpError::Malformed("a volume is copied onto itself"));
+                        return Err(OpError::Malformed("source and destination are the same volume"));
                     }
                     let held = next.volume(*source)?.clone();
                     next.volumes.insert(*destination, held);
@@ -221,16 +221,22 @@ impl Model {
     }
 }
 
-/// The model behind the engine's interface.
+/// The model as a [`Service`](crate::Service).
 #[derive(Default)]
 pub struct ModelEngine(Mutex<Model>);
 
-impl Service for ModelEngine {
+impl BlockService for ModelEngine {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         let result = self.0.lock().apply(&op);
         sink.complete(tag, result);
     }
 
+    fn write_cache(&self) -> bool {
+        false
+    }
+}
+
+impl KeyValue for ModelEngine {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.0.lock().values.get(key).cloned()
     }
@@ -240,10 +246,12 @@ impl Service for ModelEngine {
         let from = model.values.range(prefix.to_vec()..);
         from.take_while(|(key, _)| key.starts_with(prefix)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
+}
 
-    fn space(&self) -> Space {
+impl Maintenance for ModelEngine {
+    fn space(&self) -> PoolSpace {
         let data = self.0.lock().volumes.values().map(|volume| volume.mapped.len() as u64 * LBA_BYTES).sum();
-        Space { capacity: u64::MAX, used: data, data, written: data, data_stored: data, ..Space::default() }
+        PoolSpace { capacity: u64::MAX, used: data, data, written: data, data_stored: data, ..PoolSpace::default() }
     }
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
@@ -253,17 +261,13 @@ impl Service for ModelEngine {
         Some(VolumeSpace { provisioned: volume.blocks * LBA_BYTES, written })
     }
 
-    fn write_cache(&self) -> bool {
-        false
-    }
-
-    /// The model stores every volume for itself: nothing is shared.
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, _: Option<Duration>) -> Option<Census> {
+    /// Counts each volume by itself, because the model shares nothing.
+    fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, _: Option<Duration>) -> Option<SpaceByFamily> {
         let model = self.0.lock();
-        let mut census = Census::default();
-        for (name, volume) in &model.volumes {
-            let Owner { family, is_snapshot } = owner(*name);
-            let space = census.families.entry(family).or_default();
+        let mut accounting = SpaceByFamily::default();
+        for (id, volume) in &model.volumes {
+            let Owner { family, is_snapshot } = owner(*id);
+            let space = accounting.families.entry(family).or_default();
             let bytes = volume.mapped.len() as u64 * LBA_BYTES;
             if is_snapshot {
                 space.snapshots += bytes;
@@ -271,15 +275,15 @@ impl Service for ModelEngine {
                 (space.written, space.unique) = (space.written + bytes, space.unique + bytes);
             }
         }
-        Some(census)
+        Some(accounting)
     }
 
-    /// The model has room for everything.
+    /// Always succeeds, because the model has no capacity limit.
     fn grow(&self, _: u64) -> Result<(), OpError> {
         Ok(())
     }
 
-    /// Memory is not checked.
+    /// Does nothing, because the model has no stored bytes.
     fn scrub(&self, _: u64) {}
 
     fn health(&self) -> Health {

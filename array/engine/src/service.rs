@@ -1,65 +1,70 @@
-//! What the engine does for those above it: requests in, completions out.
+//! The engine's interface: block requests, catalog values and maintenance.
 //!
-//! A request is submitted with a tag and answered exactly once through the [`Sink`] that came with it, from any thread,
-//! possibly before `submit` returns. Requests of one submitter that do not overlap may be answered in any order;
-//! overlapping ones behave as if executed one after the other in the order of submission.
+//! A request is submitted with a tag. Its reply goes to the [`Sink`] that came with it, exactly
+//! once, from any thread, possibly before `submit` returns. Requests that do not overlap may
+//! complete in any order. Overlapping requests take effect in the order of submission.
 
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use types::{BlockRange, Lba, VolumeId};
 
-/// The most bytes that one read or one data-carrying request may move: 32 MiB.
+/// Most bytes that one request may carry: 32 MiB.
 pub const MAX_TRANSFER_BYTES: u64 = 32 << 20;
-/// The most blocks that one COMPARE AND WRITE may cover.
+/// Most blocks that one COMPARE AND WRITE may cover.
 pub const MAX_COMPARE_BLOCKS: u64 = 255;
 
-/// One thing to do. Ranges are in 512-byte blocks and lie inside the volume, or the answer is [`OpError::OutOfRange`].
+/// A request. Ranges are in 512-byte blocks. A range outside the volume fails with
+/// [`OpError::OutOfRange`].
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Answers [`Reply::Data`] with the bytes of the range.
+    /// Returns [`Reply::Data`] with the bytes of the range.
     Read {
         /// The volume to read.
         volume: VolumeId,
-        /// What to read; at most [`MAX_TRANSFER_BYTES`].
+        /// The range to read; at most [`MAX_TRANSFER_BYTES`].
         range: BlockRange,
     },
-    /// Stores `data` from `lba` on. The length is a multiple of 512 bytes.
+    /// Writes `data` at `lba`. The length is a multiple of 512 bytes.
     Write {
         /// The volume to write.
         volume: VolumeId,
         /// First block.
         lba: Lba,
-        /// What to write.
+        /// The bytes to write.
         data: Bytes,
-        /// Force unit access: durable before the answer even where the write cache is on.
+        /// Force unit access: durable before the reply, even with the write cache on.
         fua: bool,
     },
-    /// Sets every block of the range to `pattern` (512 bytes). A pattern of zeros, or of one repeated 32-bit word, costs no space.
+    /// Sets every block of the range to `pattern`. Zeros, or one repeated 32-bit word, take no
+    /// space.
     WriteSame {
         /// The volume to write.
         volume: VolumeId,
-        /// What to cover; any length.
+        /// The range to set; any length.
         range: BlockRange,
         /// The block to repeat, 512 bytes.
         pattern: Bytes,
     },
-    /// Sets the range to zeros that count as mapped.
+    /// Sets the range to zeros, which count as mapped.
     Zero {
         /// The volume to write.
         volume: VolumeId,
-        /// What to cover; any length.
+        /// The range to set; any length.
         range: BlockRange,
     },
-    /// Deallocates the ranges; they read as zeros afterwards. Needs no room for data: only a pool that is full of map pages refuses it.
+    /// Deallocates the ranges, which then read as zeros. Needs no space for data: it fails only on
+    /// a pool that is full of map pages.
     Unmap {
         /// The volume to unmap.
         volume: VolumeId,
-        /// What to cover; any number and length, may overlap.
+        /// The ranges to deallocate; any number and length, may overlap.
         ranges: Vec<BlockRange>,
     },
-    /// Atomically: when the blocks at `lba` equal `compare`, stores `write` there; else answers [`OpError::Miscompare`].
+    /// Writes `write` at `lba` if the blocks there equal `compare`, atomically. Otherwise fails
+    /// with [`OpError::Miscompare`].
     CompareAndWrite {
         /// The volume.
         volume: VolumeId,
@@ -72,7 +77,7 @@ pub enum Op {
         /// Force unit access.
         fua: bool,
     },
-    /// Stores (old OR `data`) from `lba` on, atomically.
+    /// Writes (old OR `data`) at `lba`, atomically.
     Or {
         /// The volume.
         volume: VolumeId,
@@ -83,7 +88,7 @@ pub enum Op {
         /// Force unit access.
         fua: bool,
     },
-    /// Compares the blocks at `lba` with `data`; answers [`OpError::Miscompare`] where they differ.
+    /// Compares the blocks at `lba` with `data`. Fails with [`OpError::Miscompare`] if they differ.
     Compare {
         /// The volume.
         volume: VolumeId,
@@ -92,82 +97,84 @@ pub enum Op {
         /// Expected bytes.
         data: Bytes,
     },
-    /// Copies as memmove does: the destination gets what the source held before the operation, even where they overlap. Where both
-    /// ends stand at the same place of a 4 KiB block, up to 32 MiB are copied wholly or not at all, and any length where they stand at
-    /// the same place of a MiB. Other copies go in pieces, and an error may leave some of them done.
+    /// Copies a range like memmove: the ranges may overlap.
+    ///
+    /// A copy is atomic up to 32 MiB if source and destination have the same offset within 4 KiB,
+    /// and at any length if they have the same offset within 1 MiB. Other copies run in steps; an
+    /// error may leave some of them done.
     Copy {
-        /// Where to copy from.
+        /// The volume to copy from.
         source: VolumeId,
-        /// First block and length.
+        /// The range to copy.
         from: BlockRange,
-        /// Where to copy to; may be the same volume.
+        /// The volume to copy to; may be the same.
         destination: VolumeId,
-        /// First block there.
+        /// First block of the destination.
         to: Lba,
     },
-    /// Answers when everything acknowledged before is on stable storage.
+    /// Completes when everything acknowledged before is on stable storage.
     Flush,
-    /// Answers [`Reply::Extents`]: the provisioning state from `lba` on.
+    /// Returns [`Reply::Extents`]: the provisioning state from `lba` on.
     Status {
         /// The volume.
         volume: VolumeId,
         /// First block.
         lba: Lba,
-        /// The most extents to answer; at least one is.
+        /// Most extents to return; 0 counts as 1.
         limit: usize,
     },
-    /// Applies administrative changes atomically: all of them or none, one log record.
+    /// Applies administrative changes atomically, in one log record.
     Change(Vec<Change>),
 }
 
 /// An administrative change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Makes an empty volume. `blocks` is its size.
+    /// Creates an empty volume.
     CreateVolume {
-        /// Its name, never used before.
+        /// Its id, never used before.
         volume: VolumeId,
         /// Size in 512-byte blocks, a multiple of 8.
         blocks: u64,
     },
-    /// Removes a volume and everything in it.
+    /// Deletes a volume.
     DeleteVolume {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
     },
-    /// Grows, or truncates, a volume.
+    /// Grows or truncates a volume.
     ResizeVolume {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
         /// New size in 512-byte blocks, a multiple of 8.
         blocks: u64,
     },
-    /// Makes `destination` hold exactly what `source` holds at this instant, in its size: a snapshot, a clone, a restore. It comes
-    /// into being where there is none, and loses what it held where there is one. Costs the same for any size: the two share
-    /// their map until one of them is written.
+    /// Makes `destination` an exact copy of `source`, with its size: a snapshot, a clone or a
+    /// restore. Creates the destination, or replaces its content. The cost does not depend on the
+    /// size: the two volumes share their map until one of them is written.
     CopyVolume {
-        /// Whose content.
+        /// The volume to copy.
         source: VolumeId,
-        /// Who gets it; not the source.
+        /// The volume to create or replace; not the source.
         destination: VolumeId,
     },
-    /// Stores a value of the catalogue; the engine does not know what it means.
+    /// Stores a catalog value, which the engine does not interpret.
     Put {
         /// At most 255 bytes.
         key: Vec<u8>,
         /// At most 1 MiB.
         value: Vec<u8>,
     },
-    /// Removes a value of the catalogue; removing what is not there is no error.
+    /// Removes a catalog value. Removing a missing key is not an error.
     Remove {
-        /// Which.
+        /// The key.
         key: Vec<u8>,
     },
 }
 
-/// State of a run of blocks, as GET LBA STATUS tells it.
+/// State of a run of blocks, as GET LBA STATUS (SBC-4 5.6) reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provisioning {
+pub enum ExtentState {
     /// Data, or zeros that were written: mapped.
     Mapped,
     /// Never written, or unmapped.
@@ -177,214 +184,236 @@ pub enum Provisioning {
 /// A run of blocks of one provisioning state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where.
+    /// The blocks.
     pub range: BlockRange,
-    /// In which state.
-    pub state: Provisioning,
+    /// Their state.
+    pub state: ExtentState,
 }
 
-/// A good answer.
+/// A successful reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Done; durable unless the write cache is on.
     Done,
     /// The bytes that were read.
     Data(Bytes),
-    /// Provisioning state from the asked block on, ascending, without gaps.
+    /// Provisioning state from the requested block on, ascending, without gaps.
     Extents(Vec<Extent>),
 }
 
-/// Why a request was not done. Nothing of it was done then, except pieces of a copy that goes in pieces.
+/// Why a request failed. It changed nothing, except for the completed steps of a copy in steps.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpError {
-    /// No volume of that name.
+    /// No volume has this id.
     #[error("no such volume: {0}")]
     NoSuchVolume(VolumeId),
-    /// The name is taken.
-    #[error("volume {0} exists already")]
+    /// A volume has this id already.
+    #[error("volume {0} already exists")]
     VolumeExists(VolumeId),
-    /// A range passes the end of the volume.
-    #[error("range passes the end of the volume ({blocks} blocks)")]
+    /// A range exceeds the volume.
+    #[error("range exceeds the volume of {blocks} blocks")]
     OutOfRange {
         /// Size of the volume in blocks.
         blocks: u64,
     },
-    /// A length, alignment or count is not one that the operation takes.
+    /// The request has an invalid length, alignment or count.
     #[error("malformed request: {0}")]
     Malformed(&'static str),
-    /// COMPARE AND WRITE or Compare: byte `offset` is the first that differs.
+    /// The bytes differ from those expected.
     #[error("miscompare at byte {offset}")]
     Miscompare {
-        /// Offset from the first byte compared.
+        /// Offset of the first difference, in bytes.
         offset: u64,
     },
-    /// The pool has no room for the data.
+    /// The pool has no space for the data.
     #[error("out of space")]
     NoSpace,
-    /// Stored bytes did not pass their checksum, or the drive could not read them. `lba` is the first such block.
+    /// The drive cannot read stored bytes, or they do not match their checksum.
     #[error("medium error at {lba}")]
     MediumError {
-        /// First damaged block.
+        /// The first damaged block.
         lba: Lba,
     },
-    /// The engine has stopped after an error of the drive; nothing more is accepted.
-    #[error("the engine has stopped: {0}")]
+    /// The engine has stopped after a drive error and accepts no requests.
+    #[error("engine stopped: {0}")]
     Stopped(Arc<str>),
 }
 
-/// The submitter's name for a request.
+/// Identifies a request to its submitter.
 pub type Tag = u64;
 
-/// Takes answers. Called once per request, on any thread; must not block.
+/// Receives replies, on any thread. Must not block.
 pub trait Sink: Send + Sync {
-    /// The answer to the request that was submitted with `tag`.
+    /// Receives the reply to the request that was submitted with `tag`.
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>);
 }
 
-/// How full the pool is, in bytes. Exact at the moment of asking, and read in constant time.
+/// Space of the pool, in bytes. Exact when queried; takes constant time.
 ///
 /// `system + data = used`, and `used + free = capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// What the pool can hold, metadata included.
+pub struct PoolSpace {
+    /// Size of the pool, metadata included.
     pub capacity: u64,
-    /// What data and metadata occupy.
+    /// Space that data and metadata take.
     pub used: u64,
-    /// Live data as stored: reduced.
+    /// Live data after reduction.
     pub data: u64,
-    /// Of that, what several references of the map's leaves name: found equal when it was written, or copied block by block. Not
-    /// what volumes hold together because they share pages of the map, as after a snapshot: who holds what is for a [`Census`].
+    /// Part of `data` with several references from leaves of the map: blocks that deduplicated or
+    /// were copied. Blocks that volumes share through whole map pages, as after a snapshot, are
+    /// not included; [`SpaceByFamily`] has those.
     pub repeated: u64,
-    /// Metadata: the map, the slot table, checkpoints; and the reserve's share that is in use.
+    /// Metadata: the map, the slot table and checkpoints.
     pub system: u64,
-    /// What hosts see as written in all volumes, in bytes before reduction: mapped blocks, zeros that were written included.
+    /// Data that hosts have written in all volumes, before reduction: mapped blocks, including
+    /// written zeros.
     pub written: u64,
-    /// Data written by hosts and stored by the engine since it was opened: metadata copies add nothing to it.
+    /// Data stored for hosts since the array was opened. Blocks that the cleaner moves do not add
+    /// to it.
     pub data_stored: u64,
-    /// Number of the log's newest record: greater after each change of a volume, or of what is kept beside them.
+    /// LSN of the newest log record. Rises with each change of a volume or a catalog value.
     pub changes: u64,
-    /// The file system below has no room for what the pool needs next, though the pool itself may have: hosts are refused as if it were full.
-    pub is_refused_below: bool,
+    /// The file system below has no space for the pool's next segments, so writes fail as if the
+    /// pool were full.
+    pub backing_fs_full: bool,
 }
 
-impl Space {
-    /// What is not in use.
+impl PoolSpace {
+    /// Returns the free space.
     pub fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.used)
     }
 }
 
-/// What one volume holds, in bytes. Exact and in constant time.
+/// Space of one volume, in bytes. Exact when queried; takes constant time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeSpace {
-    /// Its size.
+    /// Size of the volume.
     pub provisioned: u64,
     /// Mapped blocks, before reduction.
     pub written: u64,
 }
 
-/// Who answers for the data of a volume in a [`Census`].
+/// The family to which [`SpaceByFamily`] assigns the space of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The volume that the space is told of: itself, or the one that a snapshot was taken of.
+    /// The volume itself; for a snapshot, the volume that it was taken of.
     pub family: VolumeId,
     /// True for a snapshot.
     pub is_snapshot: bool,
 }
 
-/// What belongs to whom, counted block by block at one instant. Every stored byte is in exactly one figure:
-/// `unique`, `snapshots` and `shared` of all families and `released` are together the data of the array.
+/// Stored bytes by family, counted block by block at one instant. Every stored byte is in exactly
+/// one figure: `unique`, `snapshots` and `shared` of all families plus `released` are the data of
+/// the array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// By family.
-    pub families: std::collections::BTreeMap<VolumeId, FamilySpace>,
-    /// Stored bytes that nobody holds any more, and that are being given back.
+pub struct SpaceByFamily {
+    /// Space of each family.
+    pub families: BTreeMap<VolumeId, FamilySpace>,
+    /// Stored bytes without an owner, which are being freed.
     pub released: u64,
 }
 
-impl Census {
-    /// Stored bytes that more than one family holds.
+impl SpaceByFamily {
+    /// Returns the stored bytes that several families share.
     pub fn shared(&self) -> u64 {
         self.families.values().map(|family| family.shared).sum()
     }
 
-    /// Stored bytes that only snapshots of one family hold.
+    /// Returns the stored bytes that only snapshots of one family hold.
     pub fn snapshots(&self) -> u64 {
         self.families.values().map(|family| family.snapshots).sum()
     }
 }
 
-/// The space of a volume and its snapshots: of one *family*.
+/// Space of a family: a volume and its snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilySpace {
-    /// What the volume had mapped at that instant, before reduction.
+    /// Mapped blocks of the volume, before reduction.
     pub written: u64,
-    /// Stored bytes that the volume holds, and no other family.
+    /// Stored bytes that the volume holds and no other family does.
     pub unique: u64,
-    /// Stored bytes that only its snapshots hold.
+    /// Stored bytes that only snapshots of the family hold.
     pub snapshots: u64,
-    /// Its part of the stored bytes that it holds together with other families: of what n families hold, each has an nth.
+    /// Its part of the stored bytes shared with other families: 1/n of what n families share.
     pub shared: u64,
 }
 
 impl FamilySpace {
-    /// All stored bytes that are reckoned to it.
+    /// Returns all stored bytes assigned to the family.
     pub fn physical(&self) -> u64 {
         self.unique + self.snapshots + self.shared
     }
 }
 
-/// Something that could not be read as it was written.
+/// Stored bytes that are lost or cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The volume that has lost something, where it is known.
+    /// The volume that has lost data, if known.
     pub volume: Option<VolumeId>,
-    /// What it is, and where it stands in the volume or on the drive, in words.
-    pub what: String,
+    /// The damaged bytes and their location in the volume or on the drive, for people.
+    pub description: String,
 }
 
-/// What is known of the soundness of what is stored.
+/// Results of scrubs, and damage found by reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// A scrub is under way.
+    /// A scrub is running.
     pub is_scrubbing: bool,
-    /// Bytes that the present scrub has checked, or the last one.
+    /// Bytes checked by the running scrub, or by the last one.
     pub scrubbed: u64,
-    /// Scrubs that were completed since the array was opened.
+    /// Scrubs completed since the array was opened.
     pub scrubs: u64,
-    /// Damage that is known and not mended: what the last scrub has told, at most 1000, then what reads have met since it began.
+    /// Known damage: at most 1000 entries of the last scrub, then damage that reads have found
+    /// since it began.
     pub damage: Vec<Damage>,
 }
 
-/// The engine as those above see it.
-pub trait Service: Send + Sync {
-    /// Starts a request; `sink` gets the answer under `tag`.
+/// Data plane: block requests.
+pub trait BlockService: Send + Sync {
+    /// Starts a request; `sink` receives the reply under `tag`.
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>);
-    /// Tells that a batch of submissions has ended, so that what was gathered goes to the log in one flush.
+    /// Ends a batch of submissions: the records gathered so far go to the log in one flush.
     fn kick(&self) {}
-    /// A value of the catalogue.
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
-    /// All values whose key begins with `prefix`, in order of key.
-    fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)>;
-    /// Space of the pool.
-    fn space(&self) -> Space;
-    /// Space of a volume.
-    fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace>;
-    /// True when writes are acknowledged before they are durable.
+    /// True if writes are acknowledged before they are durable.
     fn write_cache(&self) -> bool;
-    /// Counts what belongs to whom: reads the whole map, so for a background thread. `None` where it could not be read, the engine is
-    /// ending, or it would have taken longer than `patience`.
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<Duration>) -> Option<Census>;
-    /// Makes the pool larger, to `capacity` bytes, while it serves. The drive has to have that size already. Blocks.
+}
+
+/// Catalog values, changed by [`Op::Change`].
+pub trait KeyValue: Send + Sync {
+    /// Returns a catalog value.
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
+    /// Returns the catalog values whose key begins with `prefix`, in order of key.
+    fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)>;
+}
+
+/// Control plane: space, growth and integrity.
+pub trait Maintenance: Send + Sync {
+    /// Returns the space of the pool.
+    fn space(&self) -> PoolSpace;
+    /// Returns the space of a volume.
+    fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace>;
+    /// Counts the stored bytes of each family. Blocks, because it reads the whole map. `None` if
+    /// the map cannot be read, the engine is closing, or the count takes longer than `timeout`.
+    fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, timeout: Option<Duration>) -> Option<SpaceByFamily>;
+    /// Grows the pool to `capacity` bytes. The drive already has that size. Blocks until the
+    /// growth is durable.
     fn grow(&self, capacity: u64) -> Result<(), OpError>;
-    /// Checks everything that is stored against its checksum, at most so many bytes a second, in the background.
+    /// Starts a scrub in the background: checks everything stored against its checksum, at most
+    /// `bytes_per_second`.
     fn scrub(&self, bytes_per_second: u64);
-    /// What scrubs and reads have found.
+    /// Returns what scrubs and reads have found.
     fn health(&self) -> Health;
 }
 
-/// Submits one request and blocks the calling thread until it is answered. Not for use on a runtime's own threads.
-pub fn call(service: &dyn Service, op: Op) -> Result<Reply, OpError> {
+/// All of the engine's interface.
+pub trait Service: BlockService + KeyValue + Maintenance {}
+
+impl<T: BlockService + KeyValue + Maintenance> Service for T {}
+
+/// Submits one request and blocks until its reply. Must not run on the threads of an async
+/// runtime.
+pub fn call(service: &dyn BlockService, op: Op) -> Result<Reply, OpError> {
     struct Once(parking_lot::Mutex<Option<Result<Reply, OpError>>>, parking_lot::Condvar);
     impl Sink for Once {
         fn complete(&self, _: Tag, result: Result<Reply, OpError>) {

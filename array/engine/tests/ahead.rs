@@ -4,7 +4,7 @@
 mod common;
 
 use common::{ARRAY, MemoryDisk, data};
-use engine::{Change, Core, Engine, Op, Owner, Service, call};
+use engine::{Change, Core, Engine, Maintenance, Op, Owner, call};
 use ondisk::ArrayGeometry;
 use parking_lot::{Condvar, Mutex};
 use platform::{Disk, DiskError, Durability};
@@ -68,7 +68,7 @@ fn filled() -> (Arc<Asked>, Engine) {
         call(&engine, Op::Write { volume: VOLUME, lba, data: data(piece + 1, KIB32), fua: false }).unwrap();
     }
     // After a checkpoint all data is on the drive.
-    engine.census(&|family| Owner { family, is_snapshot: false }, None).expect("a census");
+    engine.account_space(&|family| Owner { family, is_snapshot: false }, None).expect("a census");
     disk.read.lock().clear();
     (disk, engine)
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{ARRAY, MemoryDisk, data, run, settle};
-use engine::{Change, Core, Engine, Op, OpError, Reply, Service, call};
+use engine::{Change, Core, Engine, Maintenance, Op, OpError, Reply, call};
 use ondisk::ArrayGeometry;
 use platform::Disk;
 use std::sync::Arc;

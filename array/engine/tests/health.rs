@@ -5,7 +5,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{MemoryDisk, create, data};
-use engine::{Census, Change, Core, Engine, FamilySpace, Health, Op, OpError, Owner, Reply, Service, call};
+use engine::{Change, Core, Engine, FamilySpace, Health, Maintenance, Op, OpError, Owner, Reply, SpaceByFamily, call};
 use fsck::{Structure, layout};
 use ondisk::ArrayGeometry;
 use platform::Disk;
@@ -48,8 +48,8 @@ fn owner(volume: VolumeId) -> Owner {
     Owner { family: if volume.0 == 3 { VolumeId(1) } else { volume }, is_snapshot: volume.0 == 3 }
 }
 
-fn sum(census: &Census) -> u64 {
-    census.families.values().map(FamilySpace::physical).sum::<u64>() + census.released
+fn sum(accounting: &SpaceByFamily) -> u64 {
+    accounting.families.values().map(FamilySpace::physical).sum::<u64>() + accounting.released
 }
 
 fn scrub(engine: &Engine) -> Health {
@@ -83,38 +83,41 @@ fn filled() -> (Arc<MemoryDisk>, Engine) {
 #[test]
 fn every_stored_byte_is_accounted_once() {
     let (_disk, engine) = filled();
-    let census = engine.census(&owner, None).expect("a census");
-    assert_eq!(sum(&census), engine.space().data);
+    let accounting = engine.account_space(&owner, None).expect("a accounting");
+    assert_eq!(sum(&accounting), engine.space().data);
     // Block 0 of volume 1 was overwritten, and its snapshot keeps the old one; block 1 is shared
     // with volume 2.
     let first = FamilySpace { written: 8192, unique: 4096, snapshots: 4096, shared: 2048 };
-    assert_eq!(census.families[&VolumeId(1)], first);
-    assert_eq!(census.families[&VolumeId(2)], FamilySpace { written: 8192, unique: 4096, snapshots: 0, shared: 2048 });
-    assert_eq!((census.shared(), census.snapshots(), census.families.len()), (4096, 4096, 2));
+    assert_eq!(accounting.families[&VolumeId(1)], first);
+    assert_eq!(
+        accounting.families[&VolumeId(2)],
+        FamilySpace { written: 8192, unique: 4096, snapshots: 0, shared: 2048 }
+    );
+    assert_eq!((accounting.shared(), accounting.snapshots(), accounting.families.len()), (4096, 4096, 2));
     // For any grouping into families, every byte is counted exactly once.
     for families in 1..4 {
         let odd = |volume: VolumeId| Owner { family: VolumeId(volume.0 % families), is_snapshot: volume.0 == 2 };
-        assert_eq!(sum(&engine.census(&odd, None).unwrap()), engine.space().data);
+        assert_eq!(sum(&engine.account_space(&odd, None).unwrap()), engine.space().data);
     }
     change(&engine, vec![Change::DeleteVolume { volume: VolumeId(1) }, Change::DeleteVolume { volume: VolumeId(3) }]);
-    let census = engine.census(&owner, None).unwrap();
-    assert_eq!(census.families[&VolumeId(2)].unique + census.released, engine.space().data);
-    assert_eq!(census.shared(), 0);
+    let accounting = engine.account_space(&owner, None).unwrap();
+    assert_eq!(accounting.families[&VolumeId(2)].unique + accounting.released, engine.space().data);
+    assert_eq!(accounting.shared(), 0);
 }
 
 #[test]
 fn a_slow_count_is_abandoned() {
     let (_disk, engine) = filled();
-    assert_eq!(engine.census(&owner, Some(Duration::ZERO)), None);
-    assert!(engine.census(&owner, Some(Duration::from_secs(3600))).is_some());
+    assert_eq!(engine.account_space(&owner, Some(Duration::ZERO)), None);
+    assert!(engine.account_space(&owner, Some(Duration::from_secs(3600))).is_some());
 }
 
 #[test]
 fn ownership_changes_invalidate_space_accounting() {
     let (_disk, engine) = filled();
-    engine.census(&owner, None).expect("a census");
+    engine.account_space(&owner, None).expect("a accounting");
     let before = engine.space();
-    engine.census(&owner, None).expect("a census");
+    engine.account_space(&owner, None).expect("a accounting");
     assert_eq!((engine.space().changes, engine.space().data), (before.changes, before.data));
     // Block 1 of volume 1, shared with volume 2, becomes a block that volume 3 holds: stored and
     // written bytes stay the same.
@@ -217,11 +220,11 @@ fn accounting_is_exact_through_snapshots_and_clones() {
         if round % 4 != 3 {
             continue;
         }
-        let census = engine.census(&family_of, None).expect("a census");
+        let accounting = engine.account_space(&family_of, None).expect("a accounting");
         let (families, shared) = expected(&volumes);
-        assert_eq!(census.shared(), shared, "after {round} rounds");
-        assert_eq!(census.families.len(), families.len());
-        for (family, space) in &census.families {
+        assert_eq!(accounting.shared(), shared, "after {round} rounds");
+        assert_eq!(accounting.families.len(), families.len());
+        for (family, space) in &accounting.families {
             let (unique, snapshots, shared) = families[family];
             assert_eq!((space.unique, space.snapshots), (unique, snapshots), "{family} after {round} rounds");
             // Four combinations of families, each exact to the byte.
@@ -246,8 +249,8 @@ fn a_scrub_of_an_intact_array_reads_everything() {
 #[test]
 fn background_scans_stop_on_request() {
     let (_disk, engine) = filled();
-    engine.stop_chores();
-    assert_eq!(engine.census(&owner, None), None);
+    engine.cancel_background_scans();
+    assert_eq!(engine.account_space(&owner, None), None);
     engine.scrub(FAST);
     assert_eq!(call(&engine, Op::Flush), Ok(Reply::Done), "hosts must still be served");
     engine.close().unwrap();
@@ -270,7 +273,7 @@ fn read_damage_is_reported_until_a_clean_scrub() {
     let swap = Op::CompareAndWrite { volume, lba: Lba(8), compare, write: write_data, fua: false };
     assert_eq!(call(&engine, swap), lost(8));
     let told: Vec<_> =
-        engine.health().damage.into_iter().map(|damage| (damage.volume.unwrap().0, damage.what)).collect();
+        engine.health().damage.into_iter().map(|damage| (damage.volume.unwrap().0, damage.description)).collect();
     let text = |blocks: &str| format!("{blocks} (first block + blocks)");
     assert_eq!(
         told,
@@ -289,7 +292,7 @@ fn data_of(seed: u64) -> Bytes {
 #[test]
 fn a_scrub_lists_losses_and_repairs_second_copies() {
     let (disk, engine) = filled();
-    engine.census(&owner, None).unwrap();
+    engine.account_space(&owner, None).unwrap();
     engine.close().unwrap();
     let regions = layout(&*disk).expect("a sound array");
     let (disk, engine) = start(disk);
@@ -302,7 +305,7 @@ fn a_scrub_lists_losses_and_repairs_second_copies() {
         mended += 1;
     }
     assert!(mended > 5);
-    let damage: Vec<String> = scrub(&engine).damage.into_iter().map(|damage| damage.what).collect();
+    let damage: Vec<String> = scrub(&engine).damage.into_iter().map(|damage| damage.description).collect();
     // Both copies of each page are damaged: pages in memory are stored again, one of the others is
     // reported.
     assert!(

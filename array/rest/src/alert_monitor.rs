@@ -2,7 +2,7 @@
 
 use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
-use engine::{Service, Space};
+use engine::{Maintenance, PoolSpace};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ struct Condition {
 /// Evaluates the conditions of an array, and keeps its alerts since it started.
 pub(crate) struct AlertMonitor {
     catalog: Arc<Catalog>,
-    engine: Arc<dyn Service>,
+    engine: Arc<dyn Maintenance>,
     alerts: Mutex<Alerts>,
 }
 
@@ -50,7 +50,7 @@ struct Alerts {
 }
 
 impl AlertMonitor {
-    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Service>) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>) -> Self {
         Self { catalog, engine, alerts: Mutex::default() }
     }
 
@@ -112,14 +112,14 @@ impl AlertMonitor {
                 let object = state.volume_or_snapshot_by_id(id)?;
                 let name = state.volume_or_snapshot_name(&object);
                 let kind = if matches!(object, VolumeOrSnapshot::Volume(_)) { "volume" } else { "snapshot" };
-                let what = format!("{kind} {name}: {}", damage.what);
+                let what = format!("{kind} {name}: {}", damage.description);
                 Some((Some(name), what))
             }
-            None => Some((None, damage.what)),
+            None => Some((None, damage.description)),
         })
     }
 
-    fn pool_fills(&self, pool: &Space) -> Option<Condition> {
+    fn pool_fills(&self, pool: &PoolSpace) -> Option<Condition> {
         let percent = percent(pool.used, pool.capacity);
         let threshold = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
         let expected = threshold.min(WARNING_PERCENT);
@@ -137,8 +137,8 @@ impl AlertMonitor {
 
 /// The file system that stores the array is full although the pool has free space. Host writes stop
 /// before the pool is full.
-fn backing_full(pool: &Space, array: &str) -> Option<Condition> {
-    pool.is_refused_below.then(|| Condition {
+fn backing_full(pool: &PoolSpace, array: &str) -> Option<Condition> {
+    pool.backing_fs_full.then(|| Condition {
         code: Code::BackingFull,
         component: array.to_owned(),
         severity: "critical",
@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn full_backing_file_system_raises_an_alert() {
-        let space = |is_refused_below| Space { capacity: 6 << 30, used: 2 << 30, is_refused_below, ..Space::default() };
+        let space =
+            |backing_fs_full| PoolSpace { capacity: 6 << 30, used: 2 << 30, backing_fs_full, ..PoolSpace::default() };
         let mut alerts = Alerts::default();
         let mut look = |is_full, at| alerts.update(backing_full(&space(is_full), "array-1").into_iter().collect(), at);
         assert!(look(false, 1).is_empty());

@@ -8,7 +8,7 @@
 
 use api::Space;
 use catalog::{Catalog, CatalogState, Volume, VolumeOrSnapshot};
-use engine::{Census, FamilySpace, Owner, Service};
+use engine::{FamilySpace, Maintenance, Owner, SpaceByFamily};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use platform::clock;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LITTLE_DATA: u64 = 16 << 30;
 /// Counts space and reports the usage of objects.
 pub(crate) struct SpaceAccounting {
     catalog: Arc<Catalog>,
-    engine: Arc<dyn Service>,
+    engine: Arc<dyn Maintenance>,
     /// Held during a count. Concurrent counts would only slow each other down.
     counting: Mutex<()>,
     latest: RwLock<Option<Arc<Counted>>>,
@@ -37,7 +37,7 @@ pub(crate) struct SpaceAccounting {
 }
 
 struct Counted {
-    census: Census,
+    accounting: SpaceByFamily,
     as_of_ms: u64,
     /// The versions just before the count.
     versions: Versions,
@@ -65,7 +65,7 @@ impl Counted {
 }
 
 impl SpaceAccounting {
-    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Service>) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>) -> Self {
         Self { catalog, engine, counting: Mutex::default(), latest: RwLock::default(), retry_at: Mutex::default() }
     }
 
@@ -103,10 +103,10 @@ impl SpaceAccounting {
         };
         let (start, as_of_ms) = (clock::now(), clock::unix_millis());
         let versions = self.versions();
-        let Some(census) = self.engine.census(&owner, timeout) else { return false };
+        let Some(accounting) = self.engine.account_space(&owner, timeout) else { return false };
         let ended = clock::now();
         let duration = ended.saturating_duration_since(start);
-        *self.latest.write() = Some(Arc::new(Counted { census, as_of_ms, versions, duration, ended }));
+        *self.latest.write() = Some(Arc::new(Counted { accounting, as_of_ms, versions, duration, ended }));
         true
     }
 
@@ -128,7 +128,7 @@ impl SpaceAccounting {
         let mut latest = self.latest.write();
         let last = latest.as_ref().unwrap();
         let Counted { as_of_ms, versions, ended, .. } = **last;
-        *latest = Some(Arc::new(Counted { census: last.census.clone(), as_of_ms, versions, duration, ended }));
+        *latest = Some(Arc::new(Counted { accounting: last.accounting.clone(), as_of_ms, versions, duration, ended }));
     }
 
     fn versions(&self) -> Versions {
@@ -154,7 +154,9 @@ impl SpaceAccounting {
             part
         };
         let (shared, snapshots, released) = match counted.as_deref() {
-            Some(Counted { census, .. }) => (part(census.shared()), part(census.snapshots()), part(census.released)),
+            Some(Counted { accounting, .. }) => {
+                (part(accounting.shared()), part(accounting.snapshots()), part(accounting.released))
+            }
             None => (0, 0, 0),
         };
         let unique = left;
@@ -198,7 +200,7 @@ impl SpaceAccounting {
         let mut all = FamilySpace::default();
         for volume in volumes {
             // A volume created after the count has no entry.
-            let families = counted.as_ref().map(|counted| &counted.census.families);
+            let families = counted.as_ref().map(|counted| &counted.accounting.families);
             let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
             all.written += family.written;
             all.unique += family.unique;

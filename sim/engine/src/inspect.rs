@@ -5,7 +5,7 @@ use crate::history::SimViolation;
 use crate::machine::{Answers, SimMachine};
 use crate::state::{OracleState, OracleVolume, span, summary};
 use crate::subject::SimSubject;
-use engine::{Extent, Op, OpError, Provisioning, Reply};
+use engine::{Extent, ExtentState, Op, OpError, Reply};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
 /// Blocks of one read.
@@ -51,7 +51,7 @@ pub fn inspect<S: SimSubject>(
         let Some(extents) = extents(machine, id, blocks, has_failed)? else {
             return Ok(None);
         };
-        for extent in extents.iter().filter(|extent| extent.state == Provisioning::Deallocated) {
+        for extent in extents.iter().filter(|extent| extent.state == ExtentState::Deallocated) {
             if volume.read(extent.range).iter().any(|content| ![Content::ZERO, Content::UNREADABLE].contains(content)) {
                 return Err(SimViolation(format!("{id}: {:?} is told deallocated and holds data", extent.range)));
             }

@@ -4,7 +4,7 @@
 //! the other. Leaves are shared between copies of a state, so that a state is copied and compared in microseconds.
 
 use crate::content::{Content, Contents, LBA_LEN};
-use engine::{Change, Extent, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Provisioning, Reply};
+use engine::{Change, Extent, ExtentState, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{BlockRange, Lba, VolumeId};
@@ -369,7 +369,7 @@ fn check_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
     }
     let states = extents.iter().flat_map(|extent| std::iter::repeat_n(extent.state, extent.range.blocks() as usize));
     for (index, (content, state)) in held.iter().zip(states).enumerate() {
-        if state == Provisioning::Deallocated && !contents.allows(*content, Content::UNMAPPED) {
+        if state == ExtentState::Deallocated && !contents.allows(*content, Content::UNMAPPED) {
             return Err(format!("block {index} from the asked one is told deallocated, but holds {content:?}"));
         }
     }

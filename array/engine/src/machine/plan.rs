@@ -142,7 +142,7 @@ impl ReadPlan {
     }
 
     /// Asks the drive for what the plan will have to read, and waits for nothing.
-    pub(crate) fn ask_ahead(&self, disk: &dyn Disk) {
+    pub(crate) fn read_ahead(&self, disk: &dyn Disk) {
         let place = |piece: &Piece| match &piece.part {
             Part::Disk(run) => Some((run.offset, (run.crcs.len() * BLOCK_LEN) as u64)),
             Part::Group { group, .. } | Part::Patched { group, .. } if !self.cache.holds(group) => {

@@ -2,7 +2,7 @@
 
 use super::settings::Settings;
 use crate::problem::Problem;
-use engine::{Core, Engine, Options, Service};
+use engine::{Core, Engine, Maintenance, Options, Service};
 use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
 use platform::lock::{Lock, LockError};
 use platform::{Disk, FileDisk, files};
@@ -74,7 +74,7 @@ impl Storage {
 
     /// Cancels scrubs and space counts.
     pub(crate) fn cancel_background_scans(&self) {
-        self.engine.stop_chores();
+        self.engine.cancel_background_scans();
     }
 
     /// Closes the engine. All its users must have been dropped.

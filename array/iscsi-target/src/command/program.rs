@@ -163,8 +163,8 @@ fn lba_status(extents: &[Extent]) -> Vec<u8> {
         lba: extent.range.start(),
         blocks: u32::try_from(extent.range.blocks()).unwrap_or(u32::MAX),
         status: match extent.state {
-            engine::Provisioning::Mapped => Provisioning::Mapped,
-            engine::Provisioning::Deallocated => Provisioning::Deallocated,
+            engine::ExtentState::Mapped => Provisioning::Mapped,
+            engine::ExtentState::Deallocated => Provisioning::Deallocated,
         },
     };
     let cut = extents.iter().position(|extent| extent.range.blocks() > u64::from(u32::MAX));

@@ -8,7 +8,7 @@ use crate::unit::limits::QosLimits;
 use crate::unit::reservation::UnitReservations;
 use crate::unit::thresholds::{ThresholdState, Usage};
 use catalog::{Catalog, CatalogState};
-use engine::{Service, Space};
+use engine::{KeyValue, Maintenance, PoolSpace, Service};
 use parking_lot::Mutex;
 use scsi::mode::ModeSettings;
 use scsi::{Asc, Sense, SenseFormat, asc, persistent_reservation};
@@ -32,7 +32,7 @@ pub(crate) struct LogicalUnit {
 }
 
 impl LogicalUnit {
-    fn new(volume: VolumeId, service: &dyn Service) -> Self {
+    fn new(volume: VolumeId, service: &dyn KeyValue) -> Self {
         Self {
             volume,
             counters: Arc::default(),
@@ -125,7 +125,7 @@ impl LogicalUnit {
     }
 
     /// Applies the QoS limits and thresholds of the catalog, and the usage of the pool.
-    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
+    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Maintenance, pool: PoolSpace) {
         let volume = state.volume_by_id(self.volume);
         self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default());
         self.check_thresholds(state, service, pool);
@@ -133,7 +133,7 @@ impl LogicalUnit {
 
     /// Compares usage with the thresholds, and notifies every nexus of changed and of newly reached
     /// thresholds.
-    fn check_thresholds(&self, state: &CatalogState, service: &dyn Service, pool: Space) {
+    fn check_thresholds(&self, state: &CatalogState, service: &dyn Maintenance, pool: PoolSpace) {
         let volume = service.volume_space(self.volume).unwrap_or_default();
         let volume_percent = state.volume_by_id(self.volume).and_then(|volume| volume.threshold_percent);
         let pool_usage = Usage {

@@ -2,7 +2,7 @@
 
 use crate::nexus::Nexus;
 use catalog::reservations_key;
-use engine::{Change, Op, Service};
+use engine::{Change, KeyValue, Op};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, Transfer};
 use scsi::persistent_reservation::{InAction, NexusId, OutAction, Outcome, Refusal, ReservationType, Reservations};
@@ -76,7 +76,7 @@ pub(crate) struct ReservationChange {
 
 impl UnitReservations {
     /// Loads the stored reservations, in their state after a power loss (SPC-4 5.13.4).
-    pub(crate) fn load(service: &dyn Service, volume: VolumeId) -> Self {
+    pub(crate) fn load(service: &dyn KeyValue, volume: VolumeId) -> Self {
         let state = service.get(&reservations_key(volume)).map_or(Ok(Reservations::default()), |image| {
             Reservations::from_image(&image).map(Reservations::after_power_loss)
         });

@@ -1,6 +1,9 @@
 //! Engine wrapper that blocks operations until the test releases them, and fakes the pool usage.
 
-use engine::{Census, Change, Health, Op, OpError, Owner, Service, Sink, Space, Tag, VolumeSpace};
+use engine::{
+    BlockService, Change, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Service, Sink, SpaceByFamily,
+    Tag, VolumeSpace,
+};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +28,7 @@ pub struct Gate {
     blocked: Mutex<Vec<Blocked>>,
     arrived: Notify,
     /// The reported pool usage; `None` reports that of the engine.
-    space: Mutex<Option<Space>>,
+    space: Mutex<Option<PoolSpace>>,
     /// The pool has no space for data.
     is_full: AtomicBool,
     /// The pool has no space even for catalog values.
@@ -81,7 +84,7 @@ impl Gate {
 
     /// Reports `percent` percent of a pool of 100 GiB as used.
     pub fn set_used_percent(&self, percent: u64) {
-        *self.space.lock() = Some(Space { capacity: 100 << 30, used: percent << 30, ..Space::default() });
+        *self.space.lock() = Some(PoolSpace { capacity: 100 << 30, used: percent << 30, ..PoolSpace::default() });
     }
 
     /// Makes operations that allocate space for data fail, or succeed again.
@@ -138,7 +141,7 @@ impl Gate {
     }
 }
 
-impl Service for Gate {
+impl BlockService for Gate {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         let takes_space = matches!(
             op,
@@ -174,6 +177,12 @@ impl Service for Gate {
         }
     }
 
+    fn write_cache(&self) -> bool {
+        self.engine.write_cache()
+    }
+}
+
+impl KeyValue for Gate {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.engine.get(key)
     }
@@ -181,8 +190,10 @@ impl Service for Gate {
     fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.engine.scan(prefix)
     }
+}
 
-    fn space(&self) -> Space {
+impl Maintenance for Gate {
+    fn space(&self) -> PoolSpace {
         self.queries.send_modify(|count| *count += 1);
         let faked = *self.space.lock();
         faked.unwrap_or_else(|| self.engine.space())
@@ -192,12 +203,12 @@ impl Service for Gate {
         self.engine.volume_space(volume)
     }
 
-    fn write_cache(&self) -> bool {
-        self.engine.write_cache()
-    }
-
-    fn census(&self, owner: &dyn Fn(VolumeId) -> Owner, patience: Option<std::time::Duration>) -> Option<Census> {
-        self.engine.census(owner, patience)
+    fn account_space(
+        &self,
+        owner: &dyn Fn(VolumeId) -> Owner,
+        timeout: Option<std::time::Duration>,
+    ) -> Option<SpaceByFamily> {
+        self.engine.account_space(owner, timeout)
     }
 
     fn grow(&self, capacity: u64) -> Result<(), OpError> {

@@ -52,8 +52,8 @@ fn extents_must_be_whole_and_true() {
     let data = contents.id_of(&[1; LBA_LEN]);
     let held = [data, data, Content::UNMAPPED, Content::UNMAPPED];
     let expected = Ok(Expected::Extents { held: held.to_vec(), limit: 8 });
-    let mapped = |start, blocks| Extent { range: span(start, blocks), state: Provisioning::Mapped };
-    let free = |start, blocks| Extent { range: span(start, blocks), state: Provisioning::Deallocated };
+    let mapped = |start, blocks| Extent { range: span(start, blocks), state: ExtentState::Mapped };
+    let free = |start, blocks| Extent { range: span(start, blocks), state: ExtentState::Deallocated };
     let mut check_answer =
         |extents: &[Extent]| check_answer(&mut contents, &expected, &Ok(Reply::Extents(extents.to_vec()))).is_ok();
     assert!(check_answer(&[mapped(0, 2), free(2, 2)]));

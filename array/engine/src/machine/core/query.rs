@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::machine::plan::ReadPlan;
-use crate::service::{OpError, Space as SpaceReport, Tag, VolumeSpace};
+use crate::service::{OpError, PoolSpace, Tag, VolumeSpace};
 use blockmap::Need;
 use bytes::Bytes;
 use ondisk::{ArrayGeometry, SECTOR_BYTES, Superblock};
@@ -28,14 +28,14 @@ impl Core {
     }
 
     /// Returns how full the pool is. Takes constant time.
-    pub fn space(&self) -> SpaceReport {
+    pub fn space(&self) -> PoolSpace {
         let pool = &self.space.pool;
         let (live, data) = pool.live_sectors();
         let dirty = self.destager.dirty.unplaced() * BLOCK_BYTES;
         let stored = data * SECTOR_BYTES + dirty;
         // Counts read from a drive may be forged, hence the limits.
         let repeated = (self.state.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
-        SpaceReport {
+        PoolSpace {
             capacity: pool.segments().len() as u64 * self.state.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,
             data: stored,
@@ -44,7 +44,7 @@ impl Core {
             written: self.state.volumes.mapped().saturating_mul(BLOCK_BYTES),
             data_stored: self.space.data_stored,
             changes: self.log.last().0,
-            is_refused_below: pool.lacks_room_below(self.space.ready_target(&self.state, &self.checkpointer)),
+            backing_fs_full: pool.lacks_room_below(self.space.ready_target(&self.state, &self.checkpointer)),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
 use crate::machine::task::{Task, Wait, claims_of, has_fua};
-use crate::service::{Extent, Op, OpError, Provisioning, Reply, Tag};
+use crate::service::{Extent, ExtentState, Op, OpError, Reply, Tag};
 use blockmap::{Absent, Need, Ref};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
@@ -218,7 +218,7 @@ impl Core {
                 break;
             }
             self.state.map.visit(&held.root, first, leaf_end, &mut |block, blocks, reference| {
-                let state = if reference == Ref::HOLE { Provisioning::Deallocated } else { Provisioning::Mapped };
+                let state = if reference == Ref::HOLE { ExtentState::Deallocated } else { ExtentState::Mapped };
                 let start = (block * LBAS_PER_BLOCK).max(lba.0);
                 let Ok(range) = BlockRange::new(Lba(start), (block + blocks) * LBAS_PER_BLOCK - start) else {
                     return;

@@ -301,11 +301,11 @@ fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
     let refused = (0..SIZE).step_by(64).find_map(|lba| write(&mut bench, lba).err());
     assert_eq!(refused, Some(OpError::NoSpace));
     let space = bench.core.space();
-    assert!(space.is_refused_below && space.free() > space.capacity / 2, "{space:?}");
+    assert!(space.backing_fs_full && space.free() > space.capacity / 2, "{space:?}");
     bench.disk.set_full(false);
     bench.core.retry_allocation();
     bench.settle(0);
-    assert!(!bench.core.space().is_refused_below);
+    assert!(!bench.core.space().backing_fs_full);
     assert!(write(&mut bench, 0).is_ok());
 }
 

@@ -15,7 +15,7 @@ impl ArrayState {
         match op {
             Op::Read { volume, range } => {
                 if range.bytes() > MAX_TRANSFER_BYTES {
-                    return Err(OpError::Malformed("transfer too long"));
+                    return Err(OpError::Malformed("transfer is too long"));
                 }
                 self.inside(*volume, *range)
             }
@@ -24,7 +24,7 @@ impl ArrayState {
             | Op::Compare { volume, lba, data } => self.payload(*volume, *lba, data),
             Op::WriteSame { volume, range, pattern } => {
                 if pattern.len() as u64 != LBA_BYTES {
-                    return Err(OpError::Malformed("pattern is not one block"));
+                    return Err(OpError::Malformed("pattern is not 512 bytes long"));
                 }
                 self.inside(*volume, *range)
             }
@@ -35,7 +35,7 @@ impl ArrayState {
             }
             Op::CompareAndWrite { volume, lba, compare, write, .. } => {
                 if compare.len() != write.len() || compare.len() as u64 > MAX_COMPARE_BLOCKS * LBA_BYTES {
-                    return Err(OpError::Malformed("compare and write differ in length, or are too long"));
+                    return Err(OpError::Malformed("compare and write buffers differ in length or are too long"));
                 }
                 self.payload(*volume, *lba, write)
             }
@@ -78,10 +78,10 @@ impl ArrayState {
         let blocks = self.size(volume)?;
         let bytes = data.len() as u64;
         if bytes == 0 || !bytes.is_multiple_of(LBA_BYTES) {
-            return Err(OpError::Malformed("length is not a whole number of blocks"));
+            return Err(OpError::Malformed("length is not a multiple of 512 bytes"));
         }
         if bytes > self.max_payload() {
-            return Err(OpError::Malformed("transfer too long"));
+            return Err(OpError::Malformed("transfer is too long"));
         }
         let range = BlockRange::new(lba, bytes / LBA_BYTES).map_err(|_| OpError::OutOfRange { blocks })?;
         self.inside(volume, range)
@@ -111,7 +111,7 @@ impl ArrayState {
                     check_size(*blocks)?;
                     // The pages to cut would be those of a map that the volume does not have yet.
                     if copied.contains(volume) {
-                        return Err(OpError::Malformed("a volume is resized in the change that copies to it"));
+                        return Err(OpError::Malformed("volume is resized and replaced in one change"));
                     }
                     if !made.get(volume).copied().unwrap_or(self.volumes.contains_key(volume)) {
                         return Err(OpError::NoSuchVolume(*volume));
@@ -119,7 +119,7 @@ impl ArrayState {
                 }
                 Change::CopyVolume { source, destination } => {
                     if source == destination {
-                        return Err(OpError::Malformed("a volume is copied onto itself"));
+                        return Err(OpError::Malformed("source and destination are the same volume"));
                     }
                     if !made.get(source).copied().unwrap_or(self.volumes.contains_key(source)) {
                         return Err(OpError::NoSuchVolume(*source));
@@ -129,26 +129,30 @@ impl ArrayState {
                 }
                 Change::Put { key, value } => {
                     if key.len() > MAX_KEY_BYTES || value.len() > MAX_VALUE_BYTES {
-                        return Err(OpError::Malformed("a key or value of the catalogue is too long"));
+                        return Err(OpError::Malformed("catalog key or value is too long"));
                     }
                     payload += key.len() + value.len();
                 }
                 Change::Remove { key } if key.len() > MAX_KEY_BYTES => {
-                    return Err(OpError::Malformed("a key of the catalogue is too long"));
+                    return Err(OpError::Malformed("catalog key is too long"));
                 }
                 Change::Remove { .. } => {}
             }
         }
-        if payload as u64 > self.max_payload() { Err(OpError::Malformed("too many changes at once")) } else { Ok(()) }
+        if payload as u64 > self.max_payload() {
+            Err(OpError::Malformed("changes are too long for one record"))
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn check_size(blocks: u64) -> Result<(), OpError> {
     if blocks == 0 || !blocks.is_multiple_of(LBAS_PER_BLOCK) {
-        return Err(OpError::Malformed("a volume takes a multiple of 4096 bytes, at least one"));
+        return Err(OpError::Malformed("volume size is not a positive multiple of 4096 bytes"));
     }
     if blocks > MAX_VOLUME_BYTES / LBA_BYTES {
-        return Err(OpError::Malformed("a volume takes at most 4 PiB"));
+        return Err(OpError::Malformed("volume size exceeds 4 PiB"));
     }
     Ok(())
 }
