@@ -19,7 +19,7 @@ pub enum Trust {
     /// Certificates issued by these authorities for the host name of the URL.
     Authorities(Vec<CertificateDer<'static>>),
     /// Any certificate. Vulnerable to interception.
-    Anyone,
+    AnyCertificate,
 }
 
 /// The trust settings cannot be used.
@@ -77,7 +77,7 @@ impl Trust {
             Self::Fingerprint(fingerprint) => {
                 Arc::new(FingerprintVerifier { fingerprint: Some(*fingerprint), provider: provider.clone() })
             }
-            Self::Anyone => Arc::new(FingerprintVerifier { fingerprint: None, provider: provider.clone() }),
+            Self::AnyCertificate => Arc::new(FingerprintVerifier { fingerprint: None, provider: provider.clone() }),
             Self::Authorities(authorities) => {
                 let mut roots = RootCertStore::empty();
                 authorities.iter().try_for_each(|root| roots.add(root.clone())).map_err(|error| tls(&error))?;

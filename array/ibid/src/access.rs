@@ -73,7 +73,7 @@ fn url(access: &Access) -> Result<String, Problem> {
 fn trust(access: &Access) -> Result<Trust, Problem> {
     let options = &access.options;
     if options.insecure {
-        return Ok(Trust::Anyone);
+        return Ok(Trust::AnyCertificate);
     }
     if let Some(fingerprint) = &options.fingerprint {
         let hint = "print it with `openssl x509 -noout -fingerprint -sha256 -in DIR/certificate.pem`";

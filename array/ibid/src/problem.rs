@@ -68,7 +68,7 @@ fn code_hint(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         Code::InvalidName => "use 1 to 63 letters, digits, - and _, with a letter, and a letter or digit at each end",
         Code::InvalidSize => "choose a size from 1M to 4P that is a multiple of 512 bytes, such as 64G",
-        Code::InvalidSetting => "choose a value in this range; --help shows the ranges",
+        Code::InvalidSetting => "choose a valid value; --help lists them",
         Code::InvalidIqn => "write an initiator name such as iqn.1998-01.com.vmware:esx1, or '*' for any initiator",
         Code::InvalidLun => "choose a LUN from 0 to 4095, or leave out --lun for the lowest free one",
         Code::InvalidChap => "use names of 1 to 255 characters and two different secrets of 12 to 255 characters",

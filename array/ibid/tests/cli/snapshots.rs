@@ -124,7 +124,7 @@ fn settings_commands() {
         ("volume set v --iops many", "error: 'many' is not a whole number\nhint: write 100 to 100000000, or none\n"),
         (
             "volume set v --iops 99",
-            "error: Invalid setting: IOPS limit must be 100 to 100 million.\nhint: choose a value in this range; --help shows the ranges\n",
+            "error: Invalid setting: IOPS limit must be 100 to 100 million.\nhint: choose a valid value; --help lists them\n",
         ),
         (
             "array set",
@@ -137,7 +137,7 @@ fn settings_commands() {
         (
             "array set --eradication-delay 31d",
             "error: Invalid setting: eradication delay must be 1 second to 30 days.\n\
-             hint: choose a value in this range; --help shows the ranges\n",
+             hint: choose a valid value; --help lists them\n",
         ),
         (
             "array grow --capacity 1M",

@@ -189,7 +189,7 @@ fn qos_limits_can_be_set_and_removed() {
     let off = json!({"qos": {"iops_limit": 100_000_000}});
     assert_eq!(patch(&rest, "volumes?names=v", off)[0]["qos"], json!({"bandwidth_limit": null, "iops_limit": null}));
     let low = rest.refused("PATCH", "volumes?names=v", r#"{"qos":{"bandwidth_limit":1048575}}"#);
-    assert!(low[0].starts_with("Invalid setting: a bandwidth limit"), "{low:?}");
+    assert!(low[0].starts_with("Invalid setting: bandwidth limit"), "{low:?}");
     assert_eq!(patch(&rest, "volumes?names=v", json!({"threshold_percent": 80}))[0]["threshold_percent"], 80);
     assert_eq!(patch(&rest, "volumes?names=v", json!({"threshold_percent": 0}))[0]["threshold_percent"], Value::Null);
     assert!(rest.refused("PATCH", "volumes?names=v", r#"{"threshold_percent":101}"#)[0].starts_with("Invalid setting"));

@@ -89,7 +89,7 @@ fn errors_reach_the_client_with_code_and_context() {
     };
     assert_eq!((errors[0].code, errors[0].context.as_deref()), (api::ErrorCode::VolumeNotFound, Some("nope")));
     assert_eq!(errors[0].message, "Volume does not exist.");
-    let wrong = Client::new(&served.url, "wrong", &Trust::Anyone).unwrap();
+    let wrong = Client::new(&served.url, "wrong", &Trust::AnyCertificate).unwrap();
     assert!(matches!(wrong.array(), Err(ClientError::Unauthorized)));
 }
 
@@ -129,7 +129,7 @@ fn client_refuses_other_certificates() {
     };
     assert!(call(&Trust::certificate(&served.certificate()).unwrap()).is_ok());
     assert!(call(&Trust::authorities(&served.certificate()).unwrap()).is_ok());
-    assert!(call(&Trust::Anyone).is_ok());
+    assert!(call(&Trust::AnyCertificate).is_ok());
     let wrong = distrust(call(&Trust::certificate(&other.certificate()).unwrap()));
     assert_eq!(wrong, "the server's certificate is not the trusted one");
     distrust(call(&Trust::authorities(&other.certificate()).unwrap()));
