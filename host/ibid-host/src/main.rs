@@ -53,7 +53,7 @@ struct VmArgs {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// ESXi's command line: storage, iscsi, system settings
+    /// Manage storage, iSCSI and system settings (esxcli syntax)
     Esxcli(OnHost<esx::EsxcliArgs>),
     /// Show or change an advanced setting (legacy esxcfg-advcfg syntax)
     #[command(name = "esxcfg-advcfg")]

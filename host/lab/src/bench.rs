@@ -1,7 +1,7 @@
 //! The context of an experiment: target, scale, number of repetitions, and progress display.
 
 use crate::error::LabError;
-use crate::site::LabTarget;
+use crate::target::LabTarget;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::fmt;

@@ -20,9 +20,9 @@ pub mod published;
 pub mod report;
 pub mod results;
 pub mod run;
-pub mod site;
 pub mod stats;
 mod store;
+pub mod target;
 mod trial;
 
 pub use bench::{LabBench, LabScale};

@@ -10,8 +10,8 @@ use crate::machine::{LoadMeter, MachineInfo};
 use crate::published;
 use crate::report::WriteError;
 use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, LabReport};
-use crate::site::{self, LabTarget};
 use crate::store;
+use crate::target::{self, LabTarget};
 use platform::clock;
 use std::path::{Path, PathBuf};
 
@@ -56,8 +56,8 @@ pub async fn run(
     };
     let experiments = experiments::select(&plan.names).map_err(unknown)?;
     let (begun, since) = (clock::unix_millis(), clock::now());
-    let site = open_site(plan).await?;
-    let bench = LabBench::new(site, plan.scale, plan.repetitions, plan.quiet);
+    let target = open_target(plan).await?;
+    let bench = LabBench::new(target, plan.scale, plan.repetitions, plan.quiet);
     let mut report = LabReport {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scale: plan.scale.to_string(),
@@ -78,38 +78,40 @@ pub async fn run(
 }
 
 /// Opens the given target, or starts an array.
-async fn open_site(plan: &LabPlan) -> Result<LabTarget, LabError> {
+async fn open_target(plan: &LabPlan) -> Result<LabTarget, LabError> {
     if plan.targets.is_empty() {
         let program = array::find_program(plan.ibid.as_deref())?;
-        return own_site(&program, plan.scratch.as_deref(), plan.scale).await;
+        return start_array(&program, plan.scratch.as_deref(), plan.scale).await;
     }
-    let site = LabTarget::survey(&plan.targets, None).await?;
+    let target = LabTarget::survey(&plan.targets, None).await?;
     if !plan.erase {
-        check_disks_are_reusable(&site).await?;
+        check_disks_are_reusable(&target).await?;
     }
-    Ok(site)
+    Ok(target)
 }
 
-async fn own_site(program: &Path, scratch: Option<&Path>, scale: LabScale) -> Result<LabTarget, LabError> {
+async fn start_array(program: &Path, scratch: Option<&Path>, scale: LabScale) -> Result<LabTarget, LabError> {
     let array = OwnArray::start(program, scratch, scale.pick("64GiB", "256GiB")).await?;
     array.admit().await?;
     for lun in 1..=OWN_DISKS {
         array.volume(&format!("lab{lun}"), OWN_SIZE, lun).await?;
     }
-    let portals: Vec<String> = array.portals.iter().map(|portal| site::portal_url(portal)).collect();
+    let portals: Vec<String> = array.portals.iter().map(|portal| target::portal_url(portal)).collect();
     LabTarget::survey(&portals, Some(array)).await
 }
 
 /// Refuses disks with data that the lab did not write, because a wrong target URL is an easy
 /// mistake.
-async fn check_disks_are_reusable(site: &LabTarget) -> Result<(), LabError> {
-    for at in 0..site.disks.len().min(OWN_DISKS.into()) {
-        let disk = site.open(at, "survey", &multipath::Statistics::default()).await?;
+async fn check_disks_are_reusable(target: &LabTarget) -> Result<(), LabError> {
+    for at in 0..target.disks.len().min(OWN_DISKS.into()) {
+        let disk = target.open(at, "survey", &multipath::Statistics::default()).await?;
         let ours = store::is_reusable(disk.clone()).await;
         disk.close().await;
         if !ours? {
-            let message =
-                format!("LUN {} of {} holds data that the lab did not write", site.disks[at].lun, site.subject.target);
+            let message = format!(
+                "LUN {} of {} holds data that the lab did not write",
+                target.disks[at].lun, target.subject.target
+            );
             return Err(LabError::usage(message, "use --erase to let the lab overwrite the first two disks"));
         }
     }

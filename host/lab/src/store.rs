@@ -4,7 +4,7 @@ use crate::bench::LabBench;
 use crate::error::LabError;
 use crate::load::GuestDisk;
 use crate::pattern::Pattern;
-use crate::site;
+use crate::target;
 use bytes::Bytes;
 use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -58,7 +58,7 @@ pub(crate) async fn is_reusable(device: Arc<IscsiDisk>) -> Result<bool, LabError
     if let Some(found) = Datastore::probe(&shared, &runtime()).await? {
         return Ok(found.label == LABEL);
     }
-    site::is_empty(shared.as_ref(), HEAD_BYTES).await
+    target::is_empty(shared.as_ref(), HEAD_BYTES).await
 }
 
 impl LabDatastore {
@@ -66,7 +66,7 @@ impl LabDatastore {
     /// disk).
     pub(crate) async fn format(bench: &LabBench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
         let device = bench.target.open(at, host, &Statistics::default()).await?;
-        site::clear(device.as_ref(), HEAD_BYTES).await?;
+        target::clear(device.as_ref(), HEAD_BYTES).await?;
         let shared: Arc<dyn SharedDisk> = device.clone();
         // A smaller disk is used as a whole.
         let size = bytes.filter(|bytes| bytes + 2 * HEAD_BYTES < device.identity().bytes());
