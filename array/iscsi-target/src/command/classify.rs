@@ -5,7 +5,8 @@ use crate::unit::counters::CommandClass;
 use crate::unit::qos::Cost;
 use engine::Op;
 use scsi::DataPhase;
-use scsi::cdb::Command;
+use scsi::cdb::{Command, WriteSame};
+use scsi::inquiry::vpd::MAX_TRANSFER_BLOCKS;
 use types::{BlockRange, LBA_BYTES};
 
 /// Returns the number of bytes that the CDB requests, or `None` if the length of the answer
@@ -74,6 +75,9 @@ pub(crate) fn described_bytes(step: &Step) -> Option<u64> {
 }
 
 /// Returns the QoS cost of a command, or `None` if limits do not apply to it.
+///
+/// A command costs the bytes that the array reads, compares or stores, even if few are on the wire:
+/// VERIFY and WRITE SAME cost the bytes of their range.
 pub(crate) fn cost_of(command: &Command) -> Option<Cost> {
     let is_urgent = match command {
         Command::CompareAndWrite { .. } => true,
@@ -87,11 +91,31 @@ pub(crate) fn cost_of(command: &Command) -> Option<Cost> {
         | Command::ExtendedCopy { .. } => false,
         _ => return None,
     };
-    let bytes = match command.data_phase() {
+    let wire_bytes = match command.data_phase() {
         DataPhase::In(bytes) | DataPhase::Out(bytes) => bytes,
         DataPhase::None => 0,
     };
+    let bytes = match command {
+        Command::Verify(_) => covered_bytes(command),
+        // Written, then read again.
+        Command::WriteAndVerify(_) => 2 * wire_bytes,
+        Command::WriteSame(same) => write_same_cost(same),
+        _ => wire_bytes,
+    };
     Some(Cost { bytes, is_urgent })
+}
+
+/// Returns the cost of a WRITE SAME in bytes. It is at most that of the longest transfer, because
+/// one command may cover the whole volume and would otherwise delay all others for hours.
+fn write_same_cost(same: &WriteSame) -> u64 {
+    let longest = MAX_TRANSFER_BLOCKS;
+    let blocks = match same.blocks {
+        _ if same.unmap => 0,
+        // Zero means all blocks up to the end of the volume.
+        0 => longest,
+        blocks => blocks.min(longest),
+    };
+    u64::from(blocks) * LBA_BYTES
 }
 
 #[cfg(test)]
@@ -106,14 +130,21 @@ mod tests {
     }
 
     #[test]
-    fn qos_cost_is_the_bytes_on_the_wire() {
+    fn qos_cost_is_the_bytes_that_the_array_processes() {
         assert_eq!(cost(&[0x28, 0, 0, 0, 0, 0, 0, 0, 8]), Some(Cost { bytes: 4096, is_urgent: false }));
         assert_eq!(cost(&[0x2a, 0, 0, 0, 0, 0, 0, 0, 1]), Some(Cost { bytes: 512, is_urgent: true }));
         let lock = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8];
         assert_eq!(cost(&lock), Some(Cost { bytes: 8192, is_urgent: true }));
-        // WRITE SAME of 1 MiB without data: one command, no bytes on the wire.
-        let zeros = [0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0];
-        assert_eq!(cost(&zeros), Some(Cost { bytes: 0, is_urgent: false }));
+        // WRITE SAME and VERIFY of 1 MiB without data on the wire.
+        let megabyte = Some(Cost { bytes: 1 << 20, is_urgent: false });
+        assert_eq!(cost(&[0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]), megabyte);
+        assert_eq!(cost(&[0x8f, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]), megabyte);
+        // WRITE SAME of 1 TiB, and to the end of the volume: as the longest transfer.
+        let longest = Some(Cost { bytes: 32 << 20, is_urgent: false });
+        assert_eq!(cost(&[0x93, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0]), longest);
+        assert_eq!(cost(&[0x93, 0x01]), longest);
+        // With the UNMAP bit it frees space.
+        assert_eq!(cost(&[0x93, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]), Some(Cost { bytes: 0, is_urgent: false }));
         for free in [&[0x00][..], &[0x35], &[0x12, 0, 0, 0, 36], &[0x9e, 0x12]] {
             assert_eq!(cost(free), None, "{free:02x?}");
         }

@@ -25,7 +25,7 @@ const BURST: Duration = Duration::from_millis(20);
 /// Cost of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Bytes on the wire. An offload has none.
+    /// Bytes that the array reads, compares or stores for the command.
     pub(crate) bytes: u64,
     /// True for a lock or a heartbeat.
     pub(crate) is_urgent: bool,
