@@ -21,6 +21,9 @@ pub struct TargetConfig {
     /// Maximum bytes of answers per session, in progress or not yet read by the host. Further
     /// commands wait until there are fewer.
     pub max_unsent_bytes: usize,
+    /// Bytes of input, write data and answers that all connections hold together. Each session may
+    /// hold 2 MiB beyond it, and four sessions 34 MiB.
+    pub wire_bytes: u64,
     /// Longest interval between checks of the soft thresholds of the pool and the volumes.
     pub space_poll: Duration,
 }
@@ -35,6 +38,7 @@ impl Default for TargetConfig {
             queue_depth: 128,
             max_write_bytes: 64 << 20,
             max_unsent_bytes: 64 << 20,
+            wire_bytes: 256 << 20,
             space_poll: Duration::from_secs(1),
         }
     }

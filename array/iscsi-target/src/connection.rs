@@ -63,6 +63,8 @@ struct Connection {
     stream: Stream,
     input: BytesMut,
     read_bytes: usize,
+    /// Small before login and in a discovery session.
+    max_read_bytes: usize,
     timer: Pin<Box<Sleep>>,
     last_heard: Instant,
     /// A ping was sent, and nothing has been received since.
@@ -78,6 +80,7 @@ pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: 
         stream,
         input: BytesMut::new(),
         read_bytes: FIRST_READ_BYTES,
+        max_read_bytes: FIRST_READ_BYTES,
         timer,
         last_heard: platform::clock::now(),
         is_pinged: false,
@@ -154,7 +157,7 @@ impl Connection {
     /// Creates the session of a successful login, after an earlier session of the same initiator
     /// port has ended (RFC 7143 6.3.5).
     async fn register_session(
-        &self,
+        &mut self,
         shared: &Arc<Shared>,
         established: &Established,
         output: Output,
@@ -171,6 +174,9 @@ impl Connection {
         let port = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
         let inbox = Arc::default();
         let is_discovery = request.kind == SessionKind::Discovery;
+        if !is_discovery {
+            self.max_read_bytes = MAX_READ_BYTES;
+        }
         let slot = shared.registry.register((!is_discovery).then_some(&port), &inbox).await;
         tracing::debug!(initiator = %port, kind = ?request.kind, "login succeeded");
         Session::new(shared, connection, Nexus::new(slot.id, port, RELATIVE_PORT, inbox), local, slot, is_discovery)
@@ -190,7 +196,7 @@ impl Connection {
             }
             let mut has_waited = false;
             let woken = poll_fn(|context| {
-                let polled = self.poll_turn(context, session, config.max_unsent_bytes);
+                let polled = self.poll_turn(context, session);
                 has_waited |= polled.is_pending();
                 polled
             });
@@ -221,21 +227,23 @@ impl Connection {
         }
     }
 
-    fn poll_turn(
-        &mut self,
-        context: &mut Context<'_>,
-        session: &mut Session,
-        max_unsent_bytes: usize,
-    ) -> Poll<Result<Woken, Ended>> {
+    fn poll_turn(&mut self, context: &mut Context<'_>, session: &mut Session) -> Poll<Result<Woken, Ended>> {
         let is_cut = self.poll_output(context, session.connection.output())?;
         let is_closing = session.closing().is_some();
         let unsent = session.connection.output().len();
         let mut woken = Woken { is_closed: is_closing && unsent == 0, ..Woken::default() };
-        if !is_closing && unsent < max_unsent_bytes && !session.has_input_left() {
-            let wanted = session.connection.wanted(&self.input);
+        let wanted = session.connection.wanted(&self.input);
+        let missing = wanted.saturating_sub(self.input.len()).max(self.read_bytes);
+        let more = (self.input.len() + missing).saturating_sub(self.input.capacity());
+        let buffer_bytes = self.input.capacity().max(self.read_bytes);
+        if !is_closing && session.may_read(context, buffer_bytes as u64, more as u64) {
             woken.has_input = self.poll_input(context, wanted)?;
         }
         woken.can_run = is_cut || session.has_work();
+        if !woken.can_run {
+            session.wait_for_memory(context);
+            woken.can_run = session.has_work();
+        }
         woken.has_events = session.nexus.inbox.poll_filled(context).is_ready();
         woken.has_timed_out = self.timer.as_mut().poll(context).is_ready();
         match woken.has_input || woken.has_events || woken.has_timed_out || woken.can_run || woken.is_closed {
@@ -276,7 +284,7 @@ impl Connection {
             Poll::Ready(Ok(0)) => Err(Ended::EndOfStream),
             Poll::Ready(Ok(count)) => {
                 if count >= self.read_bytes {
-                    self.read_bytes = (2 * self.read_bytes).min(MAX_READ_BYTES);
+                    self.read_bytes = (2 * self.read_bytes).min(self.max_read_bytes);
                 }
                 Ok(true)
             }
@@ -293,6 +301,11 @@ impl Connection {
         pong_within: Duration,
     ) -> Result<(), Ended> {
         let silent = now.saturating_duration_since(self.last_heard);
+        if self.input.is_empty() {
+            // An idle session holds a small buffer only.
+            self.read_bytes = FIRST_READ_BYTES;
+            self.input = BytesMut::new();
+        }
         if silent < ping_after {
             self.set_timer(ping_after - silent);
             return Ok(());

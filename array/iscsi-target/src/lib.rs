@@ -26,6 +26,7 @@ mod session;
 mod shared;
 mod threshold_watch;
 mod unit;
+mod wire_memory;
 
 pub use config::TargetConfig;
 pub use portal::IscsiTarget;

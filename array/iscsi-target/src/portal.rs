@@ -66,6 +66,12 @@ impl IscsiTarget {
         self.shared.units.get(volume).counters.clone()
     }
 
+    /// Returns the bytes that all connections hold for input, write data and answers: now, and the
+    /// most since the start.
+    pub fn wire_bytes(&self) -> (u64, u64) {
+        (self.shared.wire_budget.used(), self.shared.wire_budget.peak())
+    }
+
     /// Returns the number of sessions, without discovery sessions.
     pub fn sessions(&self) -> usize {
         self.shared.registry.len()

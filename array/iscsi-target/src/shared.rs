@@ -5,6 +5,7 @@ use crate::data_pool::DataPool;
 use crate::nexus::registry::SessionRegistry;
 use crate::unit::logical_unit::LogicalUnits;
 use crate::unit::thresholds::ThresholdNotify;
+use crate::wire_memory::WireBudget;
 use catalog::{Catalog, LunMap};
 use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) config: TargetConfig,
     pub(crate) units: LogicalUnits,
     pub(crate) data_pool: Arc<DataPool>,
+    pub(crate) wire_budget: Arc<WireBudget>,
     pub(crate) registry: Arc<SessionRegistry>,
     pub(crate) threshold_notify: ThresholdNotify,
     /// True once the threshold watch runs.
@@ -47,6 +49,7 @@ impl Shared {
         let shared = Arc::new(Self {
             units: LogicalUnits::new(service.clone(), catalog.clone()),
             data_pool: DataPool::new(service.clone()),
+            wire_budget: WireBudget::new(config.wire_bytes),
             registry: Arc::default(),
             threshold_notify: ThresholdNotify::default(),
             is_watched: AtomicBool::new(false),

@@ -11,7 +11,7 @@ use scsi::asc;
 use scsi::cdb::{ByteCheck, CdbSize, Command, Transfer, Verification, WriteSame};
 use scsi::lba_status::{Provisioning, parse_lba_status};
 use std::sync::Arc;
-use support::{ALPHA, Array, BETA, BLOCKS, Ended};
+use support::{ALPHA, Array, BETA, BLOCKS, Ended, Host};
 use types::Lba;
 
 const GOOD: Ended = Ended::Good(Bytes::new());
@@ -166,4 +166,52 @@ async fn long_reads_run_off_the_network_threads() {
     array.gate.release_threads();
     assert_eq!(host.end_of(read).await.data().len(), 1 << 20);
     assert_eq!(host.end_of(verified).await, GOOD);
+}
+
+#[tokio::test]
+async fn hosts_that_do_not_read_share_a_bounded_memory() {
+    let config = TargetConfig { wire_bytes: 8 << 20, ..TargetConfig::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let mut host = array.host(BETA).await;
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 2048)), block(7).repeat(2048)).await, GOOD);
+    let mut deaf = Vec::new();
+    for isid in 1..=8 {
+        let mut session = Host::login(array.address, &array.catalog.target_iqn(), ALPHA, isid).await.expect("a login");
+        session.drain_attentions().await;
+        let mut reads = Vec::new();
+        for _ in 0..100 {
+            reads.push(session.submit(1, &Command::Read(transfer(0, 2048)), Bytes::new()).await);
+        }
+        deaf.push((session, reads));
+    }
+    // Another host is served while 800 answers of 1 MiB are not read.
+    for _ in 0..20 {
+        assert_eq!(host.run(1, Command::Read(transfer(0, 2048))).await.data().len(), 1 << 20);
+    }
+    let (_, peak) = array.target.wire_bytes();
+    assert!(peak <= (8 << 20) + 9 * (2 << 20) + (1 << 20), "{peak} bytes were held");
+    // The answers arrive once they are read.
+    for (mut session, reads) in deaf {
+        for read in reads {
+            assert_eq!(session.end_of(read).await.data().len(), 1 << 20);
+        }
+    }
+}
+
+#[tokio::test]
+async fn flood_of_pings_holds_little_memory() {
+    let array = Array::start().await;
+    let mut host = array.host(ALPHA).await;
+    let mut floods = Vec::new();
+    for number in 0..12 {
+        let mut flood = Host::login(array.address, "", &format!("iqn.2026-11.org.ibid:nobody{number}"), 1)
+            .await
+            .expect("a discovery");
+        // The answers are not read; the target stops reading before all pings are sent.
+        flood.fill_with_pings(8192).await;
+        floods.push(flood);
+    }
+    assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+    let (_, peak) = array.target.wire_bytes();
+    assert!(peak <= (12 * (64 << 10)) + (1 << 20), "{peak} bytes were held");
 }

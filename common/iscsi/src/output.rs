@@ -27,6 +27,8 @@ pub struct Output {
     sealed: VecDeque<Bytes>,
     open: BytesMut,
     len: usize,
+    /// Number of bytes sent since the start.
+    sent: u64,
 }
 
 impl Output {
@@ -108,12 +110,23 @@ impl Output {
         self.len
     }
 
+    /// Number of bytes sent since the start.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Number of bytes queued since the start, sent or not.
+    pub(crate) fn end(&self) -> u64 {
+        self.sent + self.len as u64
+    }
+
     /// Removes all bytes and returns them as slices in order.
     pub fn take_all(&mut self) -> Vec<Bytes> {
         let mut all: Vec<Bytes> = self.sealed.drain(..).collect();
         if !self.open.is_empty() {
             all.push(self.open.split().freeze());
         }
+        self.sent += self.len as u64;
         self.len = 0;
         all
     }
@@ -151,6 +164,7 @@ impl Buf for Output {
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.len, "advanced past the end of the output");
         self.len -= count;
+        self.sent += count as u64;
         while count > 0 {
             let Some(front) = self.sealed.front_mut() else {
                 self.open.advance(count);

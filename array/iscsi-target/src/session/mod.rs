@@ -20,6 +20,7 @@ use crate::session::budget::{MAX_PDUS, TurnBudget};
 use crate::session::tasks::{Task, TaskState, TaskTable};
 use crate::shared::Shared;
 use crate::unit::view::{Attachment, View};
+use crate::wire_memory::WireShare;
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
 use iscsi::pdu::{TaskOutcome, WireLun};
@@ -30,6 +31,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Context;
 use std::time::Instant;
 use types::VolumeId;
 
@@ -56,6 +58,9 @@ pub(crate) struct Session {
     admitted: VecDeque<(u64, Ticket)>,
     /// Bytes reserved for the answers of the commands in progress.
     reserved_bytes: u64,
+    wire: WireShare,
+    /// Bytes of the input buffer and of write data, when they were last counted.
+    input_bytes: u64,
     /// The catalog version of `view`.
     version: u64,
     sink: Arc<dyn Sink>,
@@ -109,6 +114,8 @@ impl Session {
             backlog: VecDeque::new(),
             admitted: VecDeque::new(),
             reserved_bytes: 0,
+            wire: WireShare::new(&shared.wire_budget, is_discovery),
+            input_bytes: 0,
             is_cold_reset: false,
             version,
             sink: nexus.inbox.clone(),
@@ -180,12 +187,43 @@ impl Session {
 
     /// Returns true if the session has work for which it need not wait.
     pub(crate) fn has_work(&mut self) -> bool {
-        self.has_input_left || !self.completions.is_empty() || !self.events.is_empty() || self.can_run_waiting()
+        (self.has_input_left && !self.connection.is_echo_waiting())
+            || !self.completions.is_empty()
+            || !self.events.is_empty()
+            || self.can_run_waiting()
     }
 
-    /// Returns true if the last turn left PDUs in the input. No more are read before these.
-    pub(crate) fn has_input_left(&self) -> bool {
-        self.has_input_left
+    /// Counts the memory of the session, whose input buffer has `buffer_bytes`. Returns true if
+    /// `more` bytes of input may be read.
+    ///
+    /// No input is read while the last turn left PDUs, or while the host does not read its answers
+    /// and the session holds its share. If memory is missing, `context` is woken when there is
+    /// more.
+    pub(crate) fn may_read(&mut self, context: &Context<'_>, buffer_bytes: u64, more: u64) -> bool {
+        self.input_bytes = buffer_bytes + self.connection.held_bytes();
+        self.count_wire();
+        if self.has_input_left || self.connection.output().len() >= self.shared.config.max_unsent_bytes {
+            return false;
+        }
+        let is_stuck = self.is_stuck();
+        if self.wire.may_grow(more, is_stuck) {
+            return true;
+        }
+        self.wire.wait(context);
+        // Memory that was released before the registration wakes no one.
+        self.wire.may_grow(more, is_stuck)
+    }
+
+    /// Registers `context` if a command waits for memory.
+    pub(crate) fn wait_for_memory(&mut self, context: &Context<'_>) {
+        if self.next_expected_read().is_some() {
+            self.wire.wait(context);
+        }
+    }
+
+    fn count_wire(&mut self) {
+        let held = self.input_bytes + self.reserved_bytes + self.connection.output().len() as u64;
+        self.wire.set(held);
     }
 
     fn is_turn_over(&self) -> bool {
@@ -238,7 +276,20 @@ impl Session {
     /// larger answer fits only if there is no other.
     fn fits(&mut self, expected_read: u64) -> bool {
         let held = self.reserved_bytes + self.connection.output().len() as u64;
-        held == 0 || held + expected_read <= self.shared.config.max_unsent_bytes as u64
+        if held > 0 && held + expected_read > self.shared.config.max_unsent_bytes as u64 {
+            return false;
+        }
+        self.count_wire();
+        // A command without an answer uses no memory that it does not hold already.
+        expected_read == 0 || {
+            let is_stuck = self.is_stuck();
+            self.wire.may_grow(expected_read, is_stuck)
+        }
+    }
+
+    /// Returns true if nothing is in progress that would release memory.
+    fn is_stuck(&mut self) -> bool {
+        self.reserved_bytes == 0 && self.tasks.is_empty() && self.connection.output().is_empty()
     }
 
     /// Returns true if a waiting command can run now.

@@ -11,7 +11,10 @@ use iscsi::{Output, Parameters};
 use platform::net::Stream;
 use scsi::persistent_reservation::{OutAction, OutParameters, ReservationType};
 use scsi::{Asc, Command, DataPhase, Lun, Sense, SenseKey, Status};
+use std::future::poll_fn;
+use std::io::IoSlice;
 use std::net::SocketAddr;
+use std::task::Poll;
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,6 +191,31 @@ impl Host {
         self.flush().await;
         while self.take(|event| matches!(event, Event::Pong { .. }).then_some(())).is_none() {
             assert!(self.receive().await, "the connection has ended");
+        }
+    }
+
+    /// Sends pings with `bytes` bytes until the socket accepts no more, and reads no answer.
+    ///
+    /// The target has stopped reading when the sockets of both ends are full, so this gives the
+    /// other tasks of the test many turns before it takes a full socket for the end.
+    pub async fn fill_with_pings(&mut self, bytes: usize) {
+        let mut refusals = 0;
+        while refusals < 1000 {
+            if !self.connection.output().has_remaining() {
+                self.connection.ping(Bytes::from(vec![7; bytes]));
+            }
+            let output = self.connection.output();
+            let sent = poll_fn(|context| {
+                let chunk = [IoSlice::new(output.chunk())];
+                Poll::Ready(match self.stream.poll_write(context, &chunk) {
+                    Poll::Ready(sent) => sent.expect("the connection is open"),
+                    Poll::Pending => 0,
+                })
+            });
+            let sent = sent.await;
+            output.advance(sent);
+            refusals = if sent == 0 { refusals + 1 } else { 0 };
+            tokio::task::yield_now().await;
         }
     }
 

@@ -343,10 +343,15 @@ fn identify_initiator(
     let wanted: Authentication = authority
         .authentication(&initiator, &kind)
         .map_err(|status| refusal(status, format!("initiator {initiator}, target {:?}", kind.target())))?;
+    let mut offer = config.offer.clone();
+    if kind == SessionKind::Discovery {
+        // SendTargets is short. Long data segments would only use memory.
+        offer.max_receive_segment = offer.max_receive_segment.min(Parameters::default().max_receive_segment);
+    }
     Ok(Identity {
         initiator,
         initiator_alias: find(name::INITIATOR_ALIAS).map(str::to_owned),
-        negotiation: Negotiation::new(config.offer.clone(), kind == SessionKind::Discovery),
+        negotiation: Negotiation::new(offer, kind == SessionKind::Discovery),
         kind,
         security: Security::new(wanted),
     })

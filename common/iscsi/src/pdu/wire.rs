@@ -125,7 +125,21 @@ pub struct Frame {
     pub data_digest_ok: bool,
 }
 
+/// A data segment of fewer bytes is copied out of the receive buffer, because a view of it would
+/// keep the whole buffer alive.
+const COPY_BELOW: usize = 64 << 10;
+
 impl Frame {
+    /// Returns the frame with header segments and a small data segment that share no memory with
+    /// the receive buffer.
+    pub(crate) fn unshared(mut self) -> Self {
+        if self.data.len() < COPY_BELOW {
+            self.data = Bytes::copy_from_slice(&self.data);
+        }
+        self.ahs = Bytes::copy_from_slice(&self.ahs);
+        self
+    }
+
     /// Returns the opcode; `None` if RFC 7143 does not define it.
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::from_byte(self.bhs[0])

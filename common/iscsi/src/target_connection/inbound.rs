@@ -130,7 +130,8 @@ impl Inbound {
         self.data.take()
     }
 
-    fn received(&self) -> u32 {
+    /// Number of bytes received.
+    pub(super) fn received(&self) -> u32 {
         len_u32(self.data.len())
     }
 

@@ -72,6 +72,8 @@ pub struct TargetConnection {
     text: TextExchange,
     /// Transfer tag of the unanswered ping.
     ping: Option<u32>,
+    /// Position in the output behind the newest echo of a NOP-Out.
+    echo_end: u64,
 }
 
 impl TargetConnection {
@@ -101,6 +103,7 @@ impl TargetConnection {
             next_request: 0,
             text: TextExchange::new(limits.max_text_bytes),
             ping: None,
+            echo_end: 0,
             parameters,
             limits,
         }
@@ -109,18 +112,24 @@ impl TargetConnection {
     /// Processes every complete PDU at the front of `input` and appends the resulting events. After
     /// [`Event::Close`] it reads nothing more.
     pub fn receive(&mut self, input: &mut BytesMut, events: &mut Vec<Event>) {
-        self.receive_some(input, usize::MAX, events);
+        while self.receive_some(input, usize::MAX, events) {
+            self.echo_end = 0;
+        }
     }
 
-    /// As [`receive`](Self::receive), but processes at most `limit` PDUs. Returns true if it
-    /// stopped at the limit, so that `input` may hold further complete PDUs.
+    /// As [`receive`](Self::receive), but processes at most `limit` PDUs, and none while
+    /// [`is_echo_waiting`](Self::is_echo_waiting). Returns true if it stopped for one of these
+    /// reasons, so that `input` may hold further complete PDUs.
     pub fn receive_some(&mut self, input: &mut BytesMut, limit: usize, events: &mut Vec<Event>) -> bool {
         for _ in 0..limit {
             if self.phase == Phase::Closed {
                 return false;
             }
+            if self.is_echo_waiting() {
+                return true;
+            }
             match self.decoder.next(input) {
-                Ok(Some(frame)) => self.process_frame(frame, events),
+                Ok(Some(frame)) => self.process_frame(frame.unshared(), events),
                 Ok(None) => return false,
                 Err(error) => self.close(CloseReason::Stream(error), events),
             }
@@ -137,6 +146,18 @@ impl TargetConnection {
     /// space.
     pub fn wanted(&self, input: &[u8]) -> usize {
         self.decoder.wanted(input)
+    }
+
+    /// Returns true if the answer to a NOP-Out is not sent. An initiator that sends pings and does
+    /// not read the answers thus makes the target hold one answer.
+    pub fn is_echo_waiting(&self) -> bool {
+        self.echo_end > self.output.sent()
+    }
+
+    /// Number of bytes that the connection holds for write data and for requests that arrived
+    /// early.
+    pub fn held_bytes(&self) -> u64 {
+        self.tasks.held_bytes() + self.window.held().map(HeldRequest::len).sum::<u64>()
     }
 
     /// Number of commands that are not completed, delivered or not.

@@ -70,6 +70,7 @@ impl TargetConnection {
         data.truncate(self.parameters.max_send_segment as usize);
         let (lun, initiator_task_tag, sn) = (nop.lun, nop.initiator_task_tag, self.take_sn());
         self.push(&NopIn { lun, initiator_task_tag, target_transfer_tag: NO_TAG, sn, data });
+        self.echo_end = self.output.end();
     }
 
     fn task_management(&mut self, request: &TaskManagementRequest, events: &mut Vec<Event>) {

@@ -17,6 +17,16 @@ pub(super) enum HeldRequest {
     Request(Frame),
 }
 
+impl HeldRequest {
+    /// Number of bytes held, without those of a command, which the task table counts.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Task(_) => 0,
+            Self::Request(frame) => (frame.ahs.len() + frame.data.len()) as u64,
+        }
+    }
+}
+
 /// Whether the connection accepts requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {

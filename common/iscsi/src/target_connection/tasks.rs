@@ -68,6 +68,15 @@ impl TaskTable {
         if slot.generation == id.generation { slot.task.as_mut() } else { None }
     }
 
+    /// Number of bytes of write data, received and with the caller.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = |task: &Task| match task.delivered {
+            true => u64::from(task.inbound.expected()),
+            false => u64::from(task.inbound.received()),
+        };
+        self.slots.iter().filter_map(|slot| slot.task.as_ref()).map(held).sum()
+    }
+
     /// Returns the command with this tag.
     pub(super) fn by_tag(&self, initiator_task_tag: u32) -> Option<TargetTaskId> {
         self.by_tag.get(&initiator_task_tag).copied()

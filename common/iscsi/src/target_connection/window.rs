@@ -88,6 +88,11 @@ impl<T> CommandWindow<T> {
         None
     }
 
+    /// Returns the held requests.
+    pub(super) fn held(&self) -> impl Iterator<Item = &T> {
+        self.held.values().flatten()
+    }
+
     /// Occupies a place in the window until [`Self::release`].
     pub(super) fn occupy(&mut self) {
         self.outstanding += 1;

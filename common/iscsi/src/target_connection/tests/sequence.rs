@@ -5,6 +5,7 @@ use crate::{
     digest::Digests,
     pdu::{BHS_LEN, DecodeError, Encode},
 };
+use bytes::Buf;
 
 #[test]
 fn commands_outside_the_window_are_ignored() {
@@ -242,4 +243,38 @@ fn oversized_data_segment_closes_the_connection() {
     let events = peer.send(&write(5, 1, 8192, &pattern(4097)));
     let [Event::Close(CloseReason::Stream(error))] = &events[..] else { panic!("{events:?}") };
     assert_eq!(*error, DecodeError::DataSegmentTooLong { length: 4097, limit: 4096 });
+}
+
+#[test]
+fn one_echo_waits_while_output_is_not_sent() {
+    let mut peer = peer();
+    let mut wire = BytesMut::new();
+    for tag in 1..=3 {
+        let nop =
+            NopOut { immediate: true, initiator_task_tag: tag, data: Bytes::from(vec![7; 1024]), ..NopOut::default() };
+        let mut output = Output::default();
+        output.push(&nop);
+        wire.extend_from_slice(&output.take_all().concat());
+    }
+    let (rest, mut events) = (wire.len(), Vec::new());
+    for answered in 1..=3 {
+        peer.target.receive_some(&mut wire, 64, &mut events);
+        assert!(peer.target.is_echo_waiting());
+        assert_eq!(wire.len(), rest / 3 * (3 - answered), "one request is processed");
+        assert_eq!(peer.target.output().len(), 48 + 1024, "one answer waits");
+        let left = peer.target.output().len();
+        peer.target.output().advance(left);
+    }
+    assert!(events.is_empty());
+}
+
+#[test]
+fn early_requests_and_write_data_are_counted() {
+    let mut peer = peer();
+    assert_eq!(peer.target.held_bytes(), 0);
+    let early = NopOut { cmd_sn: 6, initiator_task_tag: 9, data: Bytes::from(vec![7; 512]), ..NopOut::default() };
+    peer.send(&early);
+    assert_eq!(peer.target.held_bytes(), 512);
+    peer.send(&write(8, 7, 700, &[7; 700]));
+    assert_eq!(peer.target.held_bytes(), 512 + 700);
 }
