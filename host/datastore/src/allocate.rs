@@ -1,4 +1,5 @@
-//! Taking and giving back descriptors, pages and blocks: bits of clusters, each locked while it changes.
+//! Allocates and frees descriptors, pages and blocks: bits in clusters, each locked while it
+//! changes.
 
 use crate::io::Io;
 use crate::layout::cluster::{Cluster, kind_of};
@@ -9,12 +10,12 @@ use crate::transaction::{GuardId, Transaction};
 use crate::{DatastoreError, Result};
 use std::collections::BTreeMap;
 
-/// A run of things: the first one's number, and how many.
+/// A run of numbers: the first one and the count.
 pub(crate) type NumberRun = (u32, u32);
 
-/// Clusters that one transaction takes from at the most.
+/// Maximum number of clusters that one transaction allocates from.
 const MAX_CLUSTERS: usize = 64;
-/// Clusters read at once when the guesses are out of date.
+/// Clusters per read when the estimates are out of date.
 const SCAN_SECTORS: u64 = 2048;
 
 impl Transaction {
@@ -27,7 +28,7 @@ impl Transaction {
         }
     }
 
-    /// Takes up to `most` things, at least one, in as few runs as can be found quickly.
+    /// Allocates at least one and at most `most` numbers, in few runs if they are found quickly.
     pub(crate) async fn take(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
         let taken = self.take_guessing(resource, most).await?;
         if !taken.is_empty() {
@@ -41,11 +42,11 @@ impl Transaction {
             });
         }
         let taken = self.take_guessing(resource, most).await?;
-        // There is room, but in clusters that others have locked just now.
+        // There is free space, but only in clusters that other hosts have locked.
         if taken.is_empty() { Err(DatastoreError::Busy) } else { Ok(taken) }
     }
 
-    /// Takes exactly `count` things.
+    /// Allocates exactly `count` numbers.
     pub(crate) async fn take_all(&mut self, resource: Resource, count: u32) -> Result<Vec<u32>> {
         let mut numbers = Vec::new();
         while numbers.len() < count as usize {
@@ -56,7 +57,7 @@ impl Transaction {
         Ok(numbers)
     }
 
-    /// Takes from the clusters that had room when they were last seen, from the cursor on.
+    /// Allocates from clusters that were not full when last read, starting at the cursor.
     async fn take_guessing(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
         let count = self.mounted.geometry().clusters(resource);
         let guess = self.serial.guess(resource);
@@ -67,7 +68,7 @@ impl Transaction {
         let mut rest = &candidates[..];
         let mut used = 0;
         while missing > 0 && !rest.is_empty() && used < MAX_CLUSTERS {
-            // As many at once as should do. The first that is busy is passed over.
+            // Locks as many clusters at once as should suffice. Busy clusters are skipped.
             let mut expected = 0;
             let guess = self.serial.guess(resource);
             let enough = rest.iter().position(|index| {
@@ -83,7 +84,7 @@ impl Transaction {
         Ok(taken)
     }
 
-    /// Takes from clusters, in each from its `first` thing on.
+    /// Allocates from the given clusters, in each from number `first` on.
     async fn take_from(
         &mut self,
         resource: Resource,
@@ -122,7 +123,8 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Takes what is free in one cluster from its `first` thing on, at most `most`; `None` when a living host has it.
+    /// Allocates at most `most` free numbers in one cluster, from `first` on. Returns `None` if a
+    /// live host has locked the cluster.
     pub(crate) async fn take_in(
         &mut self,
         resource: Resource,
@@ -139,7 +141,10 @@ impl Transaction {
         Ok(Some(taken))
     }
 
-    /// Gives runs back. [`DatastoreError::Busy`] when a living host has one of their clusters.
+    /// Frees runs.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Busy`] if a live host has locked one of their clusters.
     pub(crate) async fn give(&mut self, resource: Resource, runs: &[NumberRun]) -> Result<()> {
         let geometry = *self.mounted.geometry();
         let per = geometry.per_cluster(resource);
@@ -168,7 +173,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Reads how much is free in every cluster; the sum. Other hosts' changes under way may or may not be in it.
+    /// Reads the free count of every cluster and returns the sum. Concurrent changes by other hosts
+    /// may or may not be included.
     pub(crate) async fn scan(&mut self, resource: Resource) -> Result<u64> {
         let free = scan(&self.mounted.io, &self.mounted.superblock, resource).await?;
         let sum = free.iter().map(|free| u64::from(*free)).sum();
@@ -177,7 +183,7 @@ impl Transaction {
     }
 }
 
-/// How much is free in each cluster of a resource.
+/// Returns the free count of each cluster of a resource.
 pub(crate) async fn scan(io: &Io, superblock: &Superblock, resource: Resource) -> Result<Vec<u32>> {
     let geometry = &superblock.geometry;
     let count = u64::from(geometry.clusters(resource));
@@ -195,7 +201,7 @@ pub(crate) async fn scan(io: &Io, superblock: &Superblock, resource: Resource) -
     Ok(free)
 }
 
-/// Adds a run to a list, to the last one if it goes on there.
+/// Appends a run to a list, merging it with the last run if they are adjacent.
 pub(crate) fn push_run(runs: &mut Vec<NumberRun>, run: NumberRun) {
     match runs.last_mut() {
         Some((first, length)) if *first + *length == run.0 => *length += run.1,

@@ -1,4 +1,4 @@
-//! The datastore as its users see it: files by path.
+//! The public interface of a mounted datastore: files by path.
 
 use crate::allocate::scan;
 use crate::fenced::FencedDisk;
@@ -18,24 +18,24 @@ use crate::{DatastoreError, Mode, Result, Runtime, VolumeUuid, names};
 use multipath::SharedDisk;
 use std::sync::Arc;
 
-/// What a datastore is.
+/// Properties of a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Its UUID.
+    /// UUID.
     pub uuid: VolumeUuid,
-    /// Its label.
+    /// Label.
     pub label: String,
-    /// Which VMFS it behaves as.
+    /// VMFS version whose behaviour it has.
     pub mode: Mode,
-    /// When it was made: milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created: u64,
-    /// First sector of its partition on the device.
+    /// First sector of the partition on the device.
     pub partition_lba: u64,
-    /// Sectors of the partition.
+    /// Size of the partition in sectors.
     pub sectors: u64,
-    /// Blocks of 1 MiB for files.
+    /// Number of 1 MiB file blocks.
     pub blocks: u64,
-    /// Most files and directories that it can hold.
+    /// Maximum number of files and directories.
     pub files: u64,
 }
 
@@ -54,44 +54,44 @@ impl VolumeInfo {
     }
 }
 
-/// Room on a datastore, in blocks of 1 MiB.
+/// Space of a datastore, in 1 MiB blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatastoreSpace {
-    /// All of them.
+    /// Total number of blocks.
     pub blocks: u64,
-    /// Those that no file has.
+    /// Free blocks.
     pub free: u64,
 }
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// What it names.
+    /// File or directory.
     pub kind: FileKind,
 }
 
-/// What is known of a file without opening it.
+/// Metadata of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// File or directory.
     pub kind: FileKind,
-    /// Length in bytes; 0 of directories.
+    /// Length in bytes; 0 for directories.
     pub size: u64,
-    /// Blocks of 1 MiB that it has; of a directory: 0.
+    /// Allocated 1 MiB blocks; 0 for directories.
     pub blocks: u64,
-    /// When a size or an entry was last changed: milliseconds since 1970.
+    /// Last change of a size or an entry, in milliseconds since 1970.
     pub modified: u64,
-    /// Number of its descriptor.
+    /// Descriptor number.
     pub descriptor: u32,
-    /// The life that has it locked.
+    /// Owner of the exclusive lock.
     pub owner: Option<LockOwner>,
-    /// How many hosts have it open for reading.
+    /// Number of hosts that have it open for reading.
     pub readers: usize,
 }
 
-/// A mounted datastore. Cheap to clone; all calls may be made by many tasks at once.
+/// A mounted datastore. Cheap to clone; tasks may call it concurrently.
 #[derive(Clone)]
 pub struct Datastore {
     mounted: Arc<Mounted>,
@@ -99,7 +99,11 @@ pub struct Datastore {
 }
 
 impl Datastore {
-    /// Makes a datastore on a device. All that the partition held is lost; one that is in use is refused.
+    /// Creates a datastore on a device. The content of the partition is lost.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Unsuitable`] if the device or the options do not allow it, or if a host
+    /// has a datastore of the device mounted.
     pub async fn format(
         disk: &Arc<dyn SharedDisk>,
         options: &FormatOptions,
@@ -109,13 +113,13 @@ impl Datastore {
         Ok(VolumeInfo::of(&superblock, superblock.partition_lba))
     }
 
-    /// What datastore a device carries. Two reads, nothing is written.
+    /// Returns the datastore of a device, if there is one. Reads only.
     pub async fn probe(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Option<VolumeInfo>> {
         let found = volume_of(disk, runtime, Timing::default(), Purpose::Look).await?;
         Ok(found.map(|found| VolumeInfo::of(&found.superblock, found.partition)))
     }
 
-    /// How much room the datastore of a device has, without mounting it.
+    /// Returns the space of a device's datastore without mounting it.
     pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<DatastoreSpace> {
         let timing = Timing::default();
         let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
@@ -125,9 +129,14 @@ impl Datastore {
         Ok(DatastoreSpace { blocks, free: free.into_iter().map(u64::from).sum() })
     }
 
-    /// Mounts the datastore of a device: takes a heartbeat slot and keeps it until unmounted or dropped. From now on no
-    /// command to the device takes longer than [`Timing::io_lifetime`]: the locks of other hosts rest on it. Times under
-    /// which they would not be safe are refused.
+    /// Mounts the datastore of a device. Claims a heartbeat slot and keeps it until unmount or
+    /// drop.
+    ///
+    /// From now on no command to the device takes longer than [`Timing::io_lifetime`], because the
+    /// locks of other hosts depend on it.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Unsuitable`] if the times would let two hosts own one lock.
     pub async fn mount(disk: Arc<dyn SharedDisk>, options: &MountOptions, runtime: Arc<dyn Runtime>) -> Result<Self> {
         if !options.timing.is_safe() {
             return Err(DatastoreError::Unfit("with these times two hosts could own a lock"));
@@ -135,9 +144,11 @@ impl Datastore {
         Self::mount_without(disk, options, runtime, DisabledSafeguards::default()).await
     }
 
-    /// Mounts like [`Datastore::mount`], but with some safeguards disabled and any times.
+    /// Mounts like [`Datastore::mount`], but with some safeguards disabled and without a check of
+    /// the times.
     ///
-    /// For the simulator, which must detect their absence. Never use it elsewhere: two hosts could own one lock.
+    /// For the simulator, which must detect their absence. Never use it elsewhere: two hosts could
+    /// own one lock.
     ///
     /// # Errors
     /// As [`Datastore::mount`].
@@ -152,7 +163,7 @@ impl Datastore {
         Ok(Self { mounted, info })
     }
 
-    /// Gives back what is still locked and the heartbeat slot. Files that are open end in errors.
+    /// Releases all locks and the heartbeat slot. Open files return errors afterwards.
     pub async fn unmount(&self) -> Result<()> {
         let given = self.mounted.shielded(|mounted| async move {
             mounted.outlast_abandoned().await;
@@ -164,58 +175,61 @@ impl Datastore {
             }
             transaction.finish(Ok(())).await
         });
-        // Locks that could not be given back are nobody's once the slot is free.
+        // Locks that could not be released become stale when the slot is free.
         let given = given.await;
         self.mounted.heartbeat.leave(&self.mounted.io, self.mounted.superblock.uuid).await?;
         given
     }
 
-    /// What it is.
+    /// Returns the properties of the datastore.
     pub fn info(&self) -> &VolumeInfo {
         &self.info
     }
 
-    /// The life of this mount: what other hosts see as the owner of its locks.
+    /// Returns the lock owner of this mount, as other hosts see it.
     pub fn owner(&self) -> LockOwner {
         self.mounted.owner()
     }
 
-    /// Whether I/O may be issued now: the heartbeat is young.
+    /// Returns whether I/O is permitted now: the heartbeat is recent enough.
     pub fn is_alive(&self) -> bool {
         self.mounted.io.check().is_ok()
     }
 
-    /// Whether I/O may be issued now, or again when the path to the device is back: no other host has taken the slot.
+    /// Returns whether I/O is permitted now or may be again once the path is back. False if another
+    /// host has taken the heartbeat slot.
     pub fn is_lease_recoverable(&self) -> bool {
         !self.mounted.io.lease.is_over()
     }
 
-    /// The device, for the data of files. Nothing is issued through it while the heartbeat has lapsed: other hosts may have
-    /// the files by then. I/O waits, for [`MountOptions::paths_down_timeout`] at most, and fails with `PathsDown` at once
-    /// when another host has taken over.
+    /// Returns the device, for the data of files.
+    ///
+    /// No I/O is issued while the heartbeat is too old, because other hosts may own the files by
+    /// then. I/O waits up to [`MountOptions::paths_down_timeout`]. It fails with `PathsDown` at
+    /// once if another host has taken the heartbeat slot.
     pub fn disk(&self) -> Arc<dyn SharedDisk> {
         Arc::new(FencedDisk(Arc::clone(&self.mounted)))
     }
 
-    /// How much room there is.
+    /// Returns the total and free space.
     pub async fn space(&self) -> Result<DatastoreSpace> {
         let blocks = self.info.blocks;
         let scan = |mounted| async move { Transaction::begin(&mounted).await?.scan(Resource::Blocks).await };
         Ok(DatastoreSpace { blocks, free: self.mounted.shielded(scan).await? })
     }
 
-    /// Makes a file and opens it for writing.
+    /// Creates a file and opens it for writing.
     pub async fn create(&self, path: &str) -> Result<File> {
         let file = self.make(path, FileKind::File).await?;
         File::made(&self.mounted, file).await
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub async fn create_directory(&self, path: &str) -> Result<()> {
         self.make(path, FileKind::Directory).await.map(|_| ())
     }
 
-    /// Opens a file: for reading with others, or for writing alone.
+    /// Opens a file for shared reading or for exclusive writing.
     pub async fn open(&self, path: &str, access: FileAccess) -> Result<File> {
         let (file, kind) = names::find(&self.mounted, path).await?;
         match kind {
@@ -224,7 +238,7 @@ impl Datastore {
         }
     }
 
-    /// The entries of a directory, by name.
+    /// Returns the entries of a directory, sorted by name.
     pub async fn list(&self, path: &str) -> Result<Vec<DirectoryEntry>> {
         let (file, _) = names::find(&self.mounted, path).await?;
         let directory = names::read_directory(&self.mounted, file).await?;
@@ -234,7 +248,7 @@ impl Datastore {
         Ok(entries)
     }
 
-    /// What is known of a file or directory.
+    /// Returns the metadata of a file or directory.
     pub async fn stat(&self, path: &str) -> Result<Stat> {
         let (file, _) = names::find(&self.mounted, path).await?;
         let descriptor = read_descriptor(&self.mounted.io, &self.mounted.superblock, file.descriptor).await?;
@@ -250,8 +264,10 @@ impl Datastore {
         })
     }
 
-    /// Removes a file that nobody has open, or a directory that is empty. A large file gives its blocks back in several
-    /// steps, from its end; a crash on the way leaves it shorter.
+    /// Removes a closed file or an empty directory.
+    ///
+    /// The blocks of a large file are freed in several transactions from its end. A crash in
+    /// between leaves a shorter file.
     pub async fn remove(&self, path: &str) -> Result<()> {
         let (file, kind) = names::find(&self.mounted, path).await?;
         if kind == FileKind::File {
@@ -268,7 +284,8 @@ impl Datastore {
         mounted.shielded(work).await
     }
 
-    /// Gives a file another name, in any directory; a directory another name in its own. The name must be free.
+    /// Renames a file, also into another directory, or a directory within its parent. The new name
+    /// must be free.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         let work =
@@ -276,7 +293,7 @@ impl Datastore {
         self.mounted.shielded(work).await
     }
 
-    /// All bytes of a file: for small ones.
+    /// Reads a whole file. For small files.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>> {
         let file = self.open(path, FileAccess::Read).await?;
         let bytes = file.read(0, file.size()).await;
@@ -284,8 +301,8 @@ impl Datastore {
         bytes.and_then(|bytes| closed.map(|()| bytes))
     }
 
-    /// Makes a file hold these bytes, whether it was there or not: for small ones. Not at once: a crash on the way may leave
-    /// it empty.
+    /// Replaces the content of a file, or creates it. For small files. Not atomic: a crash may
+    /// leave the file empty.
     pub async fn write_file(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let file = match self.open(path, FileAccess::Write).await {
             Err(DatastoreError::NotFound) => self.create(path).await?,
@@ -308,20 +325,20 @@ impl Datastore {
     }
 }
 
-/// The root directory.
+/// Returns the root directory.
 pub(crate) async fn root(mounted: &Mounted) -> Result<FileId> {
     let descriptor = read_descriptor(&mounted.io, &mounted.superblock, ROOT_DIRECTORY).await?;
     Ok(FileId { descriptor: ROOT_DIRECTORY, id: descriptor.file_id.get() })
 }
 
-/// Locks a file or directory within a transaction that changes metadata only.
+/// Locks a file or directory for a change of metadata.
 pub(crate) async fn lock_node(transaction: &mut Transaction, file: FileId) -> Result<Node> {
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
     let guard = transaction.lock(sector).await?;
     Node::of(transaction, guard, file)
 }
 
-/// A directory and its entries, locked.
+/// Locks a directory and reads its entries.
 pub(crate) async fn lock_directory(transaction: &mut Transaction, file: FileId) -> Result<(Node, Directory)> {
     let node = lock_node(transaction, file).await?;
     let directory = node.directory(transaction).await?;

@@ -1,84 +1,85 @@
-//! How an operation on a datastore fails.
+//! The error type of all datastore operations.
 
 use crate::layout::lock::LockOwner;
 use multipath::DeviceError;
 use thiserror::Error;
 
-/// Why an operation was not done.
+/// Reason why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DatastoreError {
-    /// The device carries no datastore of this format.
+    /// The device holds no datastore of this format.
     #[error("no datastore is found on the device")]
     NotADatastore,
-    /// The device, the partition or the label does not do for a datastore.
+    /// The device, the partition, the label or the times are unsuitable.
     #[error("a datastore cannot be made: {0}")]
     Unfit(&'static str),
-    /// All 64 heartbeat slots are taken by hosts that live.
+    /// Live hosts use all 64 heartbeat slots.
     #[error("64 hosts have the datastore mounted: no heartbeat slot is free")]
     NoSlot,
-    /// This host's heartbeat could not be kept up: it does no I/O until it is again. What was under way may be done or not.
+    /// The heartbeat was not renewed in time. The host does no I/O until it is renewed. The
+    /// operation may be done or not.
     #[error("access to the datastore is lost: the heartbeat could not be renewed in time")]
     LeaseLost,
-    /// There is no file or directory of this name.
+    /// The file or directory does not exist.
     #[error("no such file or directory")]
     NotFound,
-    /// The name is taken.
+    /// The name is in use.
     #[error("the name exists already")]
     Exists,
-    /// A file where a directory is needed.
+    /// A directory is required.
     #[error("not a directory")]
     NotADirectory,
-    /// A directory where a file is needed.
+    /// A file is required.
     #[error("is a directory")]
     IsADirectory,
-    /// A directory that is to be removed has entries.
+    /// The directory to remove has entries.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// A path that is empty, or has a part that is empty, too long, or no name.
+    /// The path is empty, or one of its names is too long or invalid.
     #[error("'{0}' is not a valid path")]
     InvalidPath(String),
-    /// Another host, or another handle of this one, has the file open.
+    /// The file is open on another host, or by another handle of this host.
     #[error("the file is locked{}", owner.map_or(String::new(), |owner| format!(" by the host in heartbeat slot {}", owner.slot)))]
     Locked {
-        /// The life that holds it; none when it is open for reading.
+        /// Owner of the lock; `None` if the file is open for reading.
         owner: Option<LockOwner>,
     },
-    /// The metadata stayed locked by hosts that live for longer than is waited.
+    /// Live hosts kept metadata locked for longer than the timeout.
     #[error("the metadata are busy: other hosts hold the locks")]
     Busy,
-    /// As many hosts as there may be read the file already.
+    /// The maximum number of hosts has the file open for reading.
     #[error("too many hosts read the file")]
     TooManyReaders,
     /// The file was opened for reading.
     #[error("the file is open for reading only")]
     ReadOnly,
-    /// The handle was closed.
+    /// The file handle was closed.
     #[error("the file is closed")]
     Closed,
-    /// No file blocks are left.
+    /// No file blocks are free.
     #[error("no space is left on the datastore")]
     NoSpace,
-    /// No file descriptors or pages are left.
+    /// No file descriptors or no pages are free.
     #[error("no {0} are left on the datastore")]
     NoMetadata(&'static str),
-    /// Beyond what a file can have.
+    /// The size exceeds the maximum file size.
     #[error("beyond the largest size of a file")]
     TooLarge,
-    /// A read or write reaches a part of the file that is not allocated.
+    /// The range is outside the file or not allocated.
     #[error("the range is not within the file, or not allocated")]
     OutOfRange,
-    /// A structure is not what it must be. `esxcli`'s users run `voma`.
+    /// An on-disk structure is invalid. `voma` checks the datastore.
     #[error("the {what} at sector {sector} of the partition is damaged")]
     Damaged {
-        /// What should be there.
+        /// Expected structure.
         what: &'static str,
-        /// Its sector.
+        /// Sector within the partition.
         sector: u64,
     },
-    /// The device.
+    /// Error of the device.
     #[error(transparent)]
     Disk(#[from] DeviceError),
 }
 
-/// The result of an operation on a datastore.
+/// Result of a datastore operation.
 pub(crate) type Result<T> = std::result::Result<T, DatastoreError>;

@@ -1,6 +1,8 @@
-//! The device as who has files on it may use it: while the host's heartbeat is young, and with a host's patience when
-//! another host has reserved the unit, or the device does not answer. The device gives a command up after moments
-//! ([`SharedDisk::bound`]); who has files is told only when patience is at its end.
+//! A device that permits I/O only while the host's lease is valid.
+//!
+//! Commands are retried while another host has reserved the unit or the device does not answer. The
+//! device itself ends a command after seconds ([`SharedDisk::limit_command_time`]); users of files
+//! see an error only after the longer timeouts of this module.
 
 use crate::mounted::Mounted;
 use bytes::Bytes;
@@ -12,19 +14,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device behind a lease.
+/// A device with I/O limited by a lease.
 pub(crate) struct FencedDisk(pub(crate) Arc<Mounted>);
 
-/// Whether a command may be sent again that may have been done.
+/// Whether a command may be sent again if its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replay {
     Harmless,
     Never,
-    /// As often as one likes, and nothing comes of one that nobody waits for.
+    /// Reads may be repeated at will, and a read whose caller is gone has no effect.
     Reads,
 }
 
-/// A command under way. One that its caller gives up goes on without him.
+/// A command in flight. If its caller drops it, the command may still take effect on the device.
 struct UnderWay<'a>(Option<&'a Mounted>);
 
 impl Drop for UnderWay<'_> {
@@ -40,8 +42,9 @@ impl FencedDisk {
         &*self.0.io.disk
     }
 
-    /// Issues a command, again and again while another host has the unit reserved; and, when doing it twice is harmless,
-    /// while the device is not to be reached. `other` is the unit that the command changes besides, if there is one.
+    /// Issues a command. Retries it while another host has the unit reserved and, if the command is
+    /// repeatable, while the device does not answer. `other` is a second unit that the command
+    /// changes.
     fn issue<'a, T, F>(
         &'a self,
         replay: Replay,
@@ -64,7 +67,8 @@ impl FencedDisk {
                         Err(error) if passes(&error, replay) => error,
                         answer => break answer,
                     },
-                    // A host that may be taken for dead has no path, as far as its virtual machines are concerned.
+                    // Other hosts may consider this host dead, so to its virtual machines the
+                    // device has no path.
                     IoPermission::Suspended | IoPermission::Revoked => DeviceError::PathsDown,
                 };
                 let patience = match error {
@@ -83,7 +87,7 @@ impl FencedDisk {
         })
     }
 
-    /// Whether a command may be issued at `now`.
+    /// Returns whether a command may be issued at `now`.
     fn standing_at(&self, now: Duration) -> IoPermission {
         let io = &self.0.io;
         match io.check_at(now) {
@@ -93,8 +97,8 @@ impl FencedDisk {
         }
     }
 
-    /// Whether a command may be issued that changes this unit and perhaps another. One that changes another takes no
-    /// longer than the hosts there wait for it.
+    /// Returns whether a command may be issued that also changes the unit `other`. Limits the
+    /// command to the time that the hosts of that unit allow.
     fn standing_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> IoPermission {
         let here = self.standing_at(now);
         let Some(other) = other else { return here };
@@ -106,7 +110,7 @@ impl FencedDisk {
     }
 }
 
-/// Whether a command that ended so is to be sent again.
+/// Returns whether a command that failed with this error is sent again.
 fn passes(error: &DeviceError, replay: Replay) -> bool {
     *error == DeviceError::ReservationConflict || (error.is_in_doubt() && replay != Replay::Never)
 }

@@ -1,4 +1,4 @@
-//! An open file: where its blocks are, and how it grows and shrinks.
+//! An open file: its map of blocks, and how it grows and shrinks.
 
 use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, Reader};
@@ -16,67 +16,68 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that one transaction gives or takes at the most, by the room in the journal: whole pages of pointers.
+/// Maximum blocks per transaction, limited by the size of the journal, in whole pages of pointers.
 const STEP_PAGES: [u32; 2] = [12, 64];
-/// Clusters that one transaction gives blocks back to at the most.
+/// Maximum clusters per transaction whose blocks are freed.
 const STEP_CLUSTERS: usize = 24;
-/// The most blocks that are given back and taken in one transaction: both halves fit in a journal of any size.
+/// Maximum blocks freed and allocated by one transaction: both fit in the smallest journal.
 const EXCHANGED_BLOCKS: u64 = 4 * POINTERS as u64;
 
-/// What a file is opened for.
+/// Access mode of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Reading, beside other readers on any host.
+    /// Reading, shared with readers on any host.
     Read,
-    /// Reading and writing, alone.
+    /// Reading and writing, exclusive.
     Write,
 }
 
-/// What allocated blocks hold.
+/// Content of newly allocated blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFill {
-    /// Whatever was there: the file has zeros, and who writes a block writes zeros first, then marks it written.
+    /// Old data of the device. The file reads as zeros there; a writer zeroes a block first and
+    /// then marks it written.
     ToBeZeroed,
-    /// The file's data.
+    /// Data of the file.
     Written,
 }
 
-/// What is behind a part of a file.
+/// State of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentState {
-    /// Nothing: zeros.
+    /// Not allocated; reads as zeros.
     Hole,
-    /// Blocks, from this sector of the device on, that hold nothing of the file's: zeros.
+    /// Allocated from this sector of the device, but without data of the file; reads as zeros.
     ToBeZeroed {
-        /// The first sector on the device.
+        /// First sector on the device.
         lba: u64,
     },
-    /// The file's data, from this sector of the device on.
+    /// Data of the file, from this sector of the device.
     Written {
-        /// The first sector on the device.
+        /// First sector on the device.
         lba: u64,
     },
 }
 
-/// A part of a file.
+/// A range of blocks of a file with one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
-    /// The first block within the file.
+    /// First block within the file.
     pub block: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
-    /// What is behind it.
+    /// State of the blocks.
     pub state: ExtentState,
 }
 
-/// Where a walk over the free space stands; begins at the front.
+/// Position of a walk over the free space; starts at the first block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(u32);
 
 struct Content {
     size: u64,
     map: Map,
-    /// A change failed: what is here may not be what is on the disk.
+    /// A change failed, so the map may differ from the disk.
     stale: bool,
     open: bool,
 }
@@ -87,11 +88,11 @@ struct Shared {
     sector: u64,
     access: FileAccess,
     content: Mutex<Content>,
-    /// Changes take turns.
+    /// Serialises changes.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// An open file. Closed when dropped, but then errors of closing are not seen.
+/// An open file. Dropping it closes it in the background and ignores errors.
 pub struct File(Arc<Shared>);
 
 impl Drop for File {
@@ -100,7 +101,8 @@ impl Drop for File {
         if shared.content.lock().open {
             let runtime = Arc::clone(&shared.mounted.io.runtime);
             runtime.spawn(Box::pin(async move {
-                // Whom nobody asks, nobody tells; the lock is given back after the next beat, or with the slot.
+                // No caller is left to report to. The lock is released after the next heartbeat or
+                // with the slot.
                 let _ = shared.close().await;
             }));
         }
@@ -108,7 +110,7 @@ impl Drop for File {
 }
 
 impl File {
-    /// A file that this mount has just made and holds.
+    /// Opens a file that this mount has just created and locked.
     pub(crate) async fn made(mounted: &Arc<Mounted>, file: FileId) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let content = Content { size: 0, map: Map::default(), stale: false, open: true };
@@ -140,27 +142,27 @@ impl File {
         mounted.shielded(work).await
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> u64 {
         self.0.content.lock().size
     }
 
-    /// Length in blocks of 1 MiB, the last one counted whole.
+    /// Returns the length in 1 MiB blocks, rounded up.
     pub fn blocks(&self) -> u64 {
         self.size().div_ceil(FS_BLOCK_BYTES)
     }
 
-    /// Number of the descriptor: the file's identity while it is there.
+    /// Returns the descriptor number: the identity of the file as long as it exists.
     pub fn descriptor(&self) -> u32 {
         self.0.file.descriptor
     }
 
-    /// Blocks that are allocated.
+    /// Returns the number of allocated blocks.
     pub fn allocated(&self) -> u64 {
         self.0.content.lock().map.leaves()
     }
 
-    /// What is behind a range of blocks, without gaps, as long as it lies within the file.
+    /// Returns the extents of a range of blocks without gaps, limited to the length of the file.
     pub fn extents(&self, blocks: Range<u64>) -> Vec<FileExtent> {
         let content = self.0.content.lock();
         let end = blocks.end.min(content.size.div_ceil(FS_BLOCK_BYTES)) as u32;
@@ -186,7 +188,7 @@ impl File {
         extents
     }
 
-    /// Sets the length. What is new is a hole; what is cut off is given back.
+    /// Sets the length. New space is a hole; blocks beyond the new end are freed.
     pub async fn set_size(&self, bytes: u64) -> Result<()> {
         let blocks = u32::try_from(bytes.div_ceil(FS_BLOCK_BYTES)).map_err(|_| DatastoreError::TooLarge)?;
         if bytes < self.size() {
@@ -204,8 +206,11 @@ impl File {
             .await
     }
 
-    /// Allocates the holes of a range of blocks, which must lie within the file: as many as fit in a transaction at a time.
-    /// After [`DatastoreError::NoSpace`] some may be allocated.
+    /// Allocates the holes in a range of blocks within the file, in several transactions if
+    /// necessary.
+    ///
+    /// # Errors
+    /// [`DatastoreError::NoSpace`] if the datastore is full; some blocks may be allocated.
     pub async fn allocate(&self, blocks: Range<u64>, fill: BlockFill) -> Result<()> {
         let mut range = self.within(blocks)?;
         while let Some(hole) = self.first_hole(&range) {
@@ -229,7 +234,7 @@ impl File {
         self.0.content.lock().map.holes(range.clone()).into_iter().next()
     }
 
-    /// Notes that blocks hold the file's data, after they were zeroed or wholly written.
+    /// Marks blocks as written after they were zeroed or completely written.
     pub async fn mark_written(&self, blocks: Range<u64>) -> Result<()> {
         let range = self.within(blocks)?;
         let step = self.0.step();
@@ -250,13 +255,15 @@ impl File {
         Ok(())
     }
 
-    /// Makes a range a hole and gives its blocks back: which they were, as (first sector on the device, sectors). Who wants
-    /// them unmapped does that before: afterwards they may be another file's.
+    /// Turns a range into a hole, frees its blocks and returns them as (first sector on the device,
+    /// sectors).
+    ///
+    /// Unmap the blocks before, not after the call: afterwards they may belong to another file.
     pub async fn punch(&self, blocks: Range<u64>) -> Result<Vec<(u64, u64)>> {
         let range = self.within(blocks)?;
         let mut given = Vec::new();
         let mut end = range.end;
-        // From the end: what is left after an error or a crash is the front of the file.
+        // Starts at the end, so an error or a crash leaves the front of the file.
         while let Some(start) = self.0.start_of_step(range.start..end) {
             let gave = self.0.change(move |transaction, node, map| {
                 Box::pin(async move {
@@ -279,19 +286,20 @@ impl File {
         if block < end { self.punch(block.into()..end.into()).await.map(|_| ()) } else { Ok(()) }
     }
 
-    /// Gives all blocks back, for the file is about to go.
+    /// Frees all blocks before the file is removed.
     pub(crate) async fn give_back_all(&self) -> Result<()> {
         self.punch_from(0).await
     }
 
-    /// Takes free blocks from where the cursor stands, at most `blocks`, and lets the file grow by them: which they are, as
-    /// (first sector on the device, sectors). None when the cursor has come to the end. Clusters that other hosts are
-    /// changing are passed over.
+    /// Allocates at most `blocks` free blocks from the cursor on and appends them to the file.
+    /// Returns them as (first sector on the device, sectors); none at the end. Skips clusters
+    /// locked by other hosts.
     pub async fn take_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
         self.take_free_from(blocks, cursor, false).await
     }
 
-    /// The same, of a file that holds what was taken before and gives that back: in one transaction where it is not much.
+    /// Frees the blocks of the file and then takes free blocks like [`File::take_free`], in one
+    /// transaction if both are small.
     pub async fn exchange_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
         let held = self.within(0..self.blocks())?;
         let is_little = u64::from(held.end).max(blocks) <= EXCHANGED_BLOCKS;
@@ -322,7 +330,7 @@ impl File {
         Ok(taken.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * FS_BLOCK_SECTORS)).collect())
     }
 
-    /// Reads bytes, as far as the file goes. For small files; virtual disks are read by their extents.
+    /// Reads bytes up to the end of the file. For small files; virtual disks use [`File::extents`].
     pub async fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let end = self.size().min(offset.saturating_add(bytes));
         let mut data = Vec::with_capacity(end.saturating_sub(offset) as usize);
@@ -337,7 +345,7 @@ impl File {
         Ok(data)
     }
 
-    /// Writes bytes within the file; allocates and zeroes what is not there. For small files.
+    /// Writes bytes within the file. Allocates and zeroes missing blocks. For small files.
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset
             .checked_add(bytes.len() as u64)
@@ -362,7 +370,7 @@ impl File {
         self.mark_written(blocks).await
     }
 
-    /// Closes it: other hosts may open it.
+    /// Closes the file, so that other hosts may open it.
     pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.0);
         self.0.mounted.shielded(move |_| async move { shared.close().await }).await
@@ -377,8 +385,8 @@ impl File {
     }
 }
 
-/// Takes blocks from a cursor on until there are enough, or enough clusters are locked: the runs, and where to go on. `gives`
-/// gives those back that the file has.
+/// Allocates blocks from a cursor on until there are enough or enough clusters are locked. Returns
+/// the runs and the next position. If `gives`, frees the blocks of the file first.
 async fn take_free_step(
     transaction: &mut Transaction,
     node: &mut Node,
@@ -393,7 +401,7 @@ async fn take_free_step(
     let geometry = *transaction.mounted.geometry();
     let (per, mut locked) = (geometry.blocks_per_cluster, 0);
     let (mut runs, mut missing, mut at) = (Vec::new(), most, from);
-    // As many clusters as should do are locked together, and found to be below.
+    // Locks as many clusters at once as should suffice.
     let mut expected = 0;
     let guess = &transaction.serial.guess(Resource::Blocks).free;
     let ahead = guess.iter().enumerate().skip((from / per) as usize).take(STEP_CLUSTERS).take_while(|(_, free)| {
@@ -406,7 +414,7 @@ async fn take_free_step(
     while at < geometry.blocks && missing > 0 && locked < STEP_CLUSTERS {
         let found = transaction.take_in(Resource::Blocks, at / per, at % per, missing).await?.unwrap_or_default();
         at = match found.last() {
-            // Perhaps there is more in this cluster.
+            // The cluster may have more free blocks.
             Some((first, length)) if missing == found.iter().map(|run| run.1).sum::<u32>() => first + length,
             _ => (at / per + 1) * per,
         };
@@ -430,17 +438,18 @@ async fn take_free_step(
 type Change<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 impl Shared {
-    /// Sector of the device where a block begins.
+    /// Returns the first sector of a block on the device.
     fn lba(&self, block: u32) -> u64 {
         self.mounted.io.partition + self.mounted.geometry().block_sector(block)
     }
 
-    /// Blocks that one transaction changes at the most.
+    /// Returns the maximum number of blocks that one transaction changes.
     fn step(&self) -> u32 {
         STEP_PAGES[usize::from(self.mounted.geometry().journal_sectors >= 1024)] * POINTERS as u32
     }
 
-    /// Where the last step of a range begins that one transaction can give back: `None` when nothing is left in it.
+    /// Returns the start of the last part of a range that one transaction can free; `None` if
+    /// nothing is left.
     fn start_of_step(&self, range: Range<u32>) -> Option<u32> {
         let content = self.content.lock();
         let per = self.mounted.geometry().blocks_per_cluster;
@@ -448,7 +457,7 @@ impl Shared {
         let runs = content.map.within(range.clone());
         let (last_first, last) = runs.last().copied()?;
         if last_first + last.length <= least {
-            // A hole at the end is passed over at once.
+            // Skips a hole at the end.
             return Some((last_first + last.length).max(range.start)).filter(|start| *start < range.end);
         }
         let mut clusters = std::collections::BTreeSet::new();
@@ -457,7 +466,7 @@ impl Shared {
             let from = (*first).max(least);
             let target = run.target + (from - first);
             let needed = target / per..=(run.target + run.length - 1) / per;
-            // At least one run is always given back, however many clusters it spans: a step is that short.
+            // Frees at least one run, however many clusters it spans: the step is short enough.
             if start < range.end && clusters.len() + needed.clone().count() > STEP_CLUSTERS {
                 return Some(start);
             }
@@ -495,7 +504,7 @@ impl Shared {
         if self.content.lock().stale {
             self.reload().await?;
         }
-        // Taken out while it is changed: nobody else changes it, and readers of a map want one that is whole.
+        // Changes a copy: readers need a complete map at all times.
         let mut map = self.content.lock().map.clone();
         let guard = transaction.lock(self.sector).await?;
         let mut node = Node::of(&transaction, guard, self.file)?;
@@ -513,7 +522,7 @@ impl Shared {
         done
     }
 
-    /// Reads descriptor and map anew.
+    /// Reads descriptor and map again.
     async fn reload(&self) -> Result<()> {
         let mounted = &self.mounted;
         let descriptor = read_descriptor(&mounted.io, &mounted.superblock, self.file.descriptor).await?;
@@ -589,7 +598,7 @@ impl Shared {
         self.mounted.io.write(sector, buffer.freeze()).await
     }
 
-    /// Zeroes sectors: by WRITE SAME where the device can.
+    /// Zeroes sectors, by WRITE SAME if the device supports it.
     async fn zero(&self, lba: u64, sectors: u64) -> Result<()> {
         let disk = &self.mounted.io.disk;
         let step = disk.limits().write_same_blocks.clamp(1, FS_BLOCK_SECTORS);
@@ -600,7 +609,7 @@ impl Shared {
             match disk.write_same(at, length, Bytes::from_static(&[0; SECTOR_BYTES])).await {
                 Ok(()) => {}
                 Err(DeviceError::OutOfSpace) => return Err(DeviceError::OutOfSpace.into()),
-                // By hand, then, with the patience of a write.
+                // Falls back to plain writes, with their retries.
                 Err(_) => {
                     let zeros = Bytes::from(vec![0; length as usize * SECTOR_BYTES]);
                     self.mounted.io.write(at - self.mounted.io.partition, zeros).await?;
@@ -617,7 +626,7 @@ fn reader_of(mounted: &Mounted) -> Reader {
     Reader { slot: owner.slot, incarnation: owner.incarnation }
 }
 
-/// Takes a file for a handle: its lock, or a place among its readers.
+/// Acquires a file for a handle: its lock, or an entry in its list of readers.
 async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
     let mut transaction = Transaction::begin(mounted).await?;
     let taken = take_in(&mut transaction, file, sector, access).await;
@@ -659,7 +668,10 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
     Ok(())
 }
 
-/// Takes readers out that are dead; [`DatastoreError::Locked`] when one lives.
+/// Removes dead readers from the list.
+///
+/// # Errors
+/// [`DatastoreError::Locked`] if a live reader remains.
 pub(crate) async fn drop_gone_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
     drop_gone(transaction, descriptor).await?;
     if descriptor.readers().next().is_some() { Err(DatastoreError::Locked { owner: None }) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Making a datastore, and finding one on a device.
+//! Creates a datastore on a device, and finds an existing one.
 
 use crate::heartbeat::read_slots;
 use crate::io::{Io, Purpose};
@@ -16,19 +16,19 @@ use bytes::{Bytes, BytesMut};
 use multipath::SharedDisk;
 use std::sync::Arc;
 
-/// A datastore on a device.
+/// A datastore found on a device.
 pub(crate) struct Found {
-    /// First sector of its partition.
+    /// First sector of the partition.
     pub(crate) partition: u64,
     pub(crate) superblock: Superblock,
 }
 
-/// A device that only its maker reaches, or that is only looked at.
+/// Returns access to a device that is only inspected, or that no other host uses yet.
 fn quietly(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
     Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, Purpose::Look)
 }
 
-/// The datastore of a device, if it carries one.
+/// Returns the datastore of a device, if there is one.
 pub(crate) async fn volume_of(
     disk: &Arc<dyn SharedDisk>,
     runtime: &Arc<dyn Runtime>,
@@ -57,7 +57,7 @@ pub(crate) async fn volume_of(
     Ok(None)
 }
 
-/// Makes a datastore. All that the partition held is lost.
+/// Creates a datastore. The content of the partition is lost.
 pub(crate) async fn format(
     disk: &Arc<dyn SharedDisk>,
     options: &FormatOptions,
@@ -88,7 +88,8 @@ pub(crate) async fn format(
         geometry,
     };
     refuse_mounted(disk, runtime).await?;
-    // As ESXi does it: nobody else touches the unit meanwhile. A device without RESERVE(6) is none for a datastore.
+    // Reserves the unit, as ESXi does, so that no other host accesses it. A device without
+    // RESERVE(6) cannot hold a datastore.
     disk.reserve().await?;
     let written = write_all(disk, runtime, partition, &superblock).await;
     disk.release().await?;
@@ -102,7 +103,7 @@ fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
     VolumeUuid(uuid)
 }
 
-/// Refuses when a datastore is there that some host keeps alive.
+/// Fails if a host has a datastore of the device mounted: one of its heartbeats changes.
 async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
     let timing = Timing::default();
     let Some(found) = volume_of(disk, runtime, timing, Purpose::Look).await? else { return Ok(()) };
@@ -125,7 +126,8 @@ async fn write_all(
 ) -> Result<()> {
     let io = quietly(disk, partition.first, runtime, Timing::default());
     let blank = Bytes::from_static(&[0; SECTOR_BYTES]);
-    // Without superblocks there is no datastore until all else is there.
+    // Both superblocks are blank until everything else is written, so a partial format is no
+    // datastore.
     io.write(0, blank.clone()).await?;
     io.write(BACKUP_AT, blank).await?;
     let (geometry, uuid) = (&superblock.geometry, superblock.uuid);
@@ -159,7 +161,7 @@ async fn write_all(
     io.write(0, image).await
 }
 
-/// Writes sectors one after the other, by the megabyte.
+/// Writes consecutive sectors in chunks of 1 MiB.
 async fn write_images(io: &Io, first: u64, images: impl Iterator<Item = Image>) -> Result<()> {
     const CHUNK: usize = 1 << 20;
     let mut at = first;

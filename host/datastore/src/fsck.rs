@@ -1,5 +1,5 @@
-//! Looking whether all metadata fit together. Nothing is written: what dead hosts left in their journals is applied to a copy
-//! in memory, by the code that applies it on the disk.
+//! Checks whether all metadata is consistent. Writes nothing: the journals of dead hosts are
+//! applied to an in-memory copy, by the same code that applies them on disk.
 
 mod overlay;
 mod problem;
@@ -22,42 +22,42 @@ use multipath::SharedDisk;
 use overlay::OverlayDisk;
 use std::sync::Arc;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// What was checked.
+    /// The datastore.
     pub volume: VolumeInfo,
-    /// Things that must not be. None on a sound datastore.
+    /// Inconsistencies; none on an intact datastore.
     pub problems: Vec<Problem>,
-    /// Things that may be, and are good to know.
+    /// Harmless findings.
     pub notes: Vec<CheckNote>,
-    /// Files found.
+    /// Number of files.
     pub files: u64,
-    /// Directories found, the root among them.
+    /// Number of directories, including the root.
     pub directories: u64,
-    /// Blocks that files have.
+    /// Blocks allocated to files.
     pub blocks_used: u64,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Returns whether there are no problems.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// What a check has gathered so far.
+/// State of a running check.
 struct Check {
     io: Io,
     superblock: Superblock,
-    /// The lives that have a slot.
+    /// Lock owners that have a heartbeat slot.
     lives: Vec<LockOwner>,
     problems: Vec<Problem>,
     notes: Vec<CheckNote>,
 }
 
-/// Checks the datastore of a device. While hosts change it, it may find what is only half done; the notes tell who has it
-/// mounted.
+/// Checks the datastore of a device. If hosts are changing it, the check may report partial changes
+/// as problems; the notes list the hosts that have it mounted.
 pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<CheckReport> {
     let timing = Timing::default();
     let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
@@ -80,7 +80,7 @@ pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Re
 }
 
 impl Check {
-    /// Both copies say the same.
+    /// Checks that both superblocks are the same.
     async fn superblocks(&mut self) -> Result<()> {
         for sector in [0, BACKUP_AT] {
             let copy = Superblock::decode(&self.io.read_image(sector).await?);
@@ -91,7 +91,7 @@ impl Check {
         Ok(())
     }
 
-    /// Who has it mounted, and what they had begun: applied to the copy.
+    /// Lists the hosts and applies their unfinished changes to the copy.
     async fn slots(&mut self) -> Result<()> {
         for index in 0..MAX_HOSTS as u16 {
             let image = self.io.read_image(sector_of(index)).await?;
@@ -114,7 +114,7 @@ impl Check {
         Ok(())
     }
 
-    /// Applies the journal of a life: whether anything in it was still to do.
+    /// Applies the journal of a mount. Returns whether any part of it was not applied yet.
     async fn replay(&mut self, slot: &Slot) -> Result<bool> {
         let geometry = self.superblock.geometry;
         let journal = self.io.read(geometry.journal_at(slot.index), geometry.journal_sectors.into()).await?;
@@ -139,7 +139,7 @@ impl Check {
         Ok(unfinished)
     }
 
-    /// Notes a lock that is held, or that nobody holds any more.
+    /// Adds a note for a held or stale lock.
     fn note_lock(&mut self, sector: u64, owner: Option<LockOwner>, of_file: Option<u32>) {
         let Some(owner) = owner else { return };
         if !self.lives.contains(&owner) {

@@ -1,4 +1,4 @@
-//! Staying alive for others to see, and seeing who does not.
+//! Keeps the host's own heartbeat, and observes those of other hosts.
 
 use crate::io::{Io, Swap};
 use crate::layout::geometry::HEARTBEATS_AT;
@@ -14,7 +14,7 @@ use multipath::DeviceError;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Since when each slot has looked as it does, by this host's clock.
+/// Time since when each slot is unchanged, by this host's clock.
 #[derive(Debug)]
 pub(crate) struct Watch([Option<(u64, u64, Duration)>; MAX_HOSTS]);
 
@@ -25,7 +25,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Notes how a slot looked at a time when it had been read; tells for how long it has looked so.
+    /// Records the state of a slot read at `now`. Returns how long it has been unchanged.
     pub(crate) fn note(&mut self, slot: &Slot, now: Duration) -> Duration {
         let Some(place) = self.0.get_mut(usize::from(slot.index)) else { return Duration::ZERO };
         match place {
@@ -40,7 +40,7 @@ impl Watch {
     }
 }
 
-/// Reads all slots. A slot that is damaged is `None`.
+/// Reads all slots. A damaged slot is `None`.
 pub(crate) async fn read_slots(io: &Io, volume: VolumeUuid) -> Result<Vec<Option<Slot>>> {
     let sectors = io.read(HEARTBEATS_AT, MAX_HOSTS as u64).await?;
     let decode = |(index, sector): (usize, &[u8])| Slot::decode(&image_of(sector), index as u16, volume);
@@ -54,12 +54,12 @@ pub(crate) async fn read_slot(io: &Io, index: u16, volume: VolumeUuid) -> Result
     Slot::decode(&image, index, volume).ok_or(DatastoreError::Damaged { what: "heartbeat slot", sector })
 }
 
-/// Sector of a slot.
+/// Returns the sector of a slot.
 pub(crate) fn sector_of(index: u16) -> u64 {
     HEARTBEATS_AT + u64::from(index)
 }
 
-/// Changes a slot if it still looks as it did.
+/// Changes a slot if it is unchanged.
 pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Result<Swap> {
     io.swap(sector_of(old.index), &old.encode(volume), &new.encode(volume), true).await
 }
@@ -67,24 +67,25 @@ pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slo
 /// The heartbeat of a mount.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// What the slot held after the last beat that is known to have succeeded.
+    /// State after the last heartbeat known to be done.
     slot: tokio::sync::Mutex<Beaten>,
     owner: LockOwner,
     by_ats: bool,
 }
 
-/// A slot, and what keeps it from being beaten.
+/// Own slot, and the state of the next heartbeat.
 #[derive(Debug)]
 struct Beaten {
     slot: Slot,
-    /// When the next beat was first sent, if it was and its end is not known: others may have seen it since then.
+    /// Time of the first attempt at the next heartbeat. Its outcome is unknown, so other hosts may
+    /// have seen it since then.
     sent: Option<Duration>,
-    /// Since when every try has met a reservation.
+    /// Time since when every attempt has failed with a reservation conflict.
     kept_off: Option<Duration>,
 }
 
 impl Heartbeat {
-    /// Takes a free slot and starts the lease.
+    /// Claims a free slot and starts the lease.
     pub(crate) async fn claim(
         io: &Io,
         volume: VolumeUuid,
@@ -118,13 +119,15 @@ impl Heartbeat {
         }
     }
 
-    /// The life that beats.
+    /// Returns the lock owner of this mount.
     pub(crate) fn owner(&self) -> LockOwner {
         self.owner
     }
 
-    /// Beats once. The lease counts from before the beat was first sent: nobody saw it earlier than that. One whose answer was lost is
-    /// the same beat when it is tried again, however long after.
+    /// Renews the heartbeat once.
+    ///
+    /// The lease starts at the first attempt, because no host can have seen the heartbeat earlier.
+    /// A retry after a lost answer is the same heartbeat, however late.
     pub(crate) async fn beat(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
         let mut beaten = self.slot.lock().await;
         let old = beaten.slot.clone();
@@ -143,8 +146,8 @@ impl Heartbeat {
                 break swap?;
             };
             let now = io.runtime.now();
-            // Whoever holds it may be dead, or alive and not know of it, since the answer was lost; and nobody else may be left whose
-            // lease lets him take it away.
+            // Breaks an old reservation. Its holder may be dead, or may not know of it because the
+            // answer was lost. There may be no other host whose lease permits breaking it.
             if now > *beaten.kept_off.get_or_insert(now) + io.timing.reservation_patience() {
                 beaten.kept_off = None;
                 io.disk.reset().await?;
@@ -152,7 +155,8 @@ impl Heartbeat {
             if now >= begun + io.timing.interval {
                 return Err(DeviceError::ReservationConflict.into());
             }
-            // Others reserve the unit for moments, again and again: a beat must get in between.
+            // Other hosts reserve the unit for short times in a row; the heartbeat must get in
+            // between.
             backoff.pause().await;
         };
         match swap {
@@ -168,7 +172,7 @@ impl Heartbeat {
         }
     }
 
-    /// Leaves the slot, with a new generation: what is still locked is nobody's.
+    /// Releases the slot with a new generation, so remaining locks become stale.
     pub(crate) async fn leave(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
         let mut beaten = self.slot.lock().await;
         let old = beaten.slot.clone();
@@ -180,8 +184,8 @@ impl Heartbeat {
     }
 }
 
-/// A swap of the own slot, once, without regard to the lease: a host whose lease has lapsed lives again when its slot is
-/// still as it left it.
+/// Swaps the own slot once, regardless of the lease. A host whose lease has expired may continue if
+/// its slot is unchanged.
 async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Result<Swap> {
     let lba = io.partition + sector_of(old.index);
     let (before, after) = (old.encode(volume), new.encode(volume));
@@ -195,7 +199,7 @@ async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> R
     judge(image_of(&io.disk.read(lba, 1).await?), &before, &after)
 }
 
-/// A beat by a plain write, read before and after.
+/// Renews the heartbeat by a plain write, with reads before and after.
 async fn write_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Result<Swap> {
     let lba = io.partition + sector_of(old.index);
     let (before, after) = (old.encode(volume), new.encode(volume));
@@ -207,7 +211,7 @@ async fn write_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Resu
     judge(image_of(&io.disk.read(lba, 1).await?), &before, &after)
 }
 
-/// What became of a beat, by what the slot holds now.
+/// Derives the outcome of a heartbeat from the content of the slot.
 fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     if found == *after {
         Ok(Swap::Done)
@@ -218,13 +222,14 @@ fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     }
 }
 
-/// Beats until the mount ends, and looks at the other slots after every beat.
+/// Renews the heartbeat until the mount ends, and reads the other slots each time.
 pub(crate) async fn keep_beating(mounted: Weak<Mounted>) {
     let mut failed = false;
     loop {
         let Some(strong) = mounted.upgrade() else { return };
         let interval = strong.io.timing.interval;
-        // A beat that failed, or came too late, is followed by another soon: several fit in before the lease ends.
+        // After a failed or late heartbeat the next one follows soon: several attempts fit into the
+        // lease.
         let wait = strong.io.runtime.sleep(if failed { interval / 6 } else { interval });
         drop(strong);
         wait.await;
@@ -246,12 +251,13 @@ async fn beat_and_look(mounted: &Arc<Mounted>) -> Result<()> {
             watch.note(slot, now);
         }
     }
-    // What an operation had to leave locked when the disk was out of reach is given back beside the beats.
+    // Releases locks that an operation had to leave behind when the device was unreachable. Runs
+    // beside the heartbeat.
     if mounted.serial.try_lock().is_ok_and(|serial| serial.is_unsettled()) {
         let mounted = Arc::clone(mounted);
         let runtime = Arc::clone(&mounted.io.runtime);
         runtime.spawn(Box::pin(async move {
-            // It is tried again after the next beat.
+            // A failure is retried after the next heartbeat.
             let _ = Transaction::begin(&mounted).await;
         }));
     }

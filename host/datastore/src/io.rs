@@ -1,4 +1,5 @@
-//! Sectors of the partition, read, written and swapped: every I/O checks the lease, and is tried again as a host does.
+//! Reads, writes and swaps sectors of the partition. Every command checks the lease and is retried
+//! as a host does.
 
 use crate::layout::{Image, SECTOR_BYTES, image_of};
 use crate::lease::Lease;
@@ -11,48 +12,50 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a command is tried at least that fails in passing: ESXi's `/Scsi/ConflictRetries`. Who holds a lease goes on as
-/// long as its patience lasts.
+/// Minimum number of attempts for a command that fails transiently: ESXi's `/Scsi/ConflictRetries`.
+/// With a lease, attempts continue until the busy timeout.
 const TRIES: u32 = 80;
-/// The shortest and the longest wait before the next try.
+/// Minimum and maximum wait before the next attempt.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(60)];
-/// Sectors of one read or write: 1 MiB.
+/// Sectors per read or write: 1 MiB.
 const TRANSFER_SECTORS: u64 = 2048;
 
-/// Steps that the simulator leaves out to see whether it notices.
+/// Safeguards that are disabled, so that the simulator can show that it detects their absence. For
+/// the simulator only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisabledSafeguards {
-    /// A swap whose outcome is in doubt is taken for done.
+    /// Takes a swap with unknown outcome as done.
     pub swap_verification: bool,
-    /// What waits at the device is left there when a host is broken.
+    /// Leaves commands queued at the device when a host is broken.
     pub task_set_clear: bool,
-    /// A dead host's journal is not applied.
+    /// Does not apply the journal of a dead host.
     pub journal_replay: bool,
-    /// I/O is issued whether the heartbeat succeeds or not.
+    /// Issues I/O without a valid heartbeat.
     pub lease_fence: bool,
-    /// The device is not told how long a command may take.
+    /// Sets no time limit for commands at the device.
     pub command_bound: bool,
 }
 
-/// How a swap ended.
+/// Outcome of a swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Swap {
-    /// The new image is there.
+    /// The sector holds the new image.
     Done,
-    /// Something else is there: this.
+    /// The sector holds another image.
     Lost(Box<Image>),
 }
 
-/// What a partition is reached for.
+/// Purpose of an access to a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To see what is there, which disturbs nobody: the unit may be somebody else's, and what it holds no datastore.
+    /// Inspection. Never breaks a reservation: the unit may belong to another host and hold no
+    /// datastore.
     Look,
-    /// To take part: a reservation that nobody gives up is taken away.
+    /// Mount. Breaks a reservation that is held for too long.
     Mount,
 }
 
-/// A partition as one host reaches it.
+/// Access of one host to a partition.
 pub(crate) struct Io {
     pub(crate) disk: Arc<dyn SharedDisk>,
     /// First sector of the partition.
@@ -65,18 +68,20 @@ pub(crate) struct Io {
     ats: AtomicBool,
 }
 
-/// The waits between tries, growing, and how many there were.
+/// Growing random waits between attempts, and their count.
 pub(crate) struct Backoff<'a> {
     io: &'a Io,
     since: Duration,
     tries: u32,
-    /// Since when every try has met a reservation.
+    /// Time since when every attempt has failed with a reservation conflict.
     kept_off: Option<Duration>,
 }
 
 impl Backoff<'_> {
-    /// Waits before the next try; gives `error` back when there have been enough. A reservation that nobody gives up is that of a dead
-    /// host: reset, also by one who is only about to mount, for there may be nobody else.
+    /// Waits before the next attempt, or returns `error` after too many attempts.
+    ///
+    /// A reservation that is never released belongs to a dead host. It is reset even before a mount
+    /// is complete, because there may be no other host.
     pub(crate) async fn wait(&mut self, error: DeviceError) -> Result<()> {
         let (now, timing) = (self.io.runtime.now(), &self.io.timing);
         let is_kept_off = error == DeviceError::ReservationConflict && self.io.purpose == Purpose::Mount;
@@ -94,7 +99,7 @@ impl Backoff<'_> {
         self.io.check()
     }
 
-    /// Waits a random time, longer from try to try.
+    /// Waits a random time that grows with the number of attempts.
     pub(crate) async fn pause(&mut self) {
         let most = (BACKOFF[0] * 2u32.saturating_pow(self.tries.min(10))).min(BACKOFF[1]);
         let spread = self.io.runtime.random() % (most.as_micros() as u64).max(1);
@@ -124,7 +129,7 @@ impl Io {
         }
     }
 
-    /// The same partition with a lease of its own.
+    /// Returns access to the same partition with a separate lease.
     pub(crate) fn until(&self, end: Duration) -> Self {
         let lease = Lease::default();
         lease.extend(end);
@@ -134,18 +139,18 @@ impl Io {
         Self { disk, partition, runtime, lease, timing, disabled, purpose, ats }
     }
 
-    /// Chooses between ATS and reservations.
+    /// Selects ATS or reservations.
     pub(crate) fn with_ats(self, ats: bool) -> Self {
         self.ats.store(ats, Ordering::Relaxed);
         self
     }
 
-    /// Whether I/O may be issued now.
+    /// Fails if I/O is not permitted now.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_at(self.runtime.now())
     }
 
-    /// The same, where it is known how late it is.
+    /// Fails if I/O is not permitted at `now`.
     pub(crate) fn check_at(&self, now: Duration) -> Result<()> {
         if self.disabled.lease_fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(now) }
     }
@@ -179,7 +184,7 @@ impl Io {
         Ok(image_of(&self.read(sector, 1).await?))
     }
 
-    /// Writes sectors. Not at once: pieces of 1 MiB may be torn apart by a crash.
+    /// Writes sectors. Not atomic: a crash may separate pieces of 1 MiB.
     pub(crate) async fn write(&self, sector: u64, data: Bytes) -> Result<()> {
         for (from, length) in pieces(sector, (data.len() / SECTOR_BYTES) as u64) {
             let at = (from - sector) as usize * SECTOR_BYTES;
@@ -197,8 +202,8 @@ impl Io {
         Ok(())
     }
 
-    /// Puts `new` where `old` is, at once for all hosts, by ATS or under a reservation. `verify`: reads it back even when
-    /// the device says that it is done.
+    /// Replaces `old` by `new` atomically for all hosts, by ATS or under a reservation. If
+    /// `verify`, reads the sector back even if the device reports success.
     pub(crate) async fn swap(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
         if self.ats.load(Ordering::Relaxed) {
             match self.swap_by_ats(sector, old, new, verify).await {
@@ -209,7 +214,8 @@ impl Io {
         self.swap_by_reservation(sector, old, new).await
     }
 
-    /// Test, set, and look: the device's answer may be lost, and a command that it got twice fails the second time.
+    /// Swaps by ATS and reads back if in doubt: the answer may be lost, and a command that arrives
+    /// twice fails the second time.
     async fn swap_by_ats(&self, sector: u64, old: &Image, new: &Image, verify: bool) -> Result<Swap> {
         let lba = self.partition + sector;
         let (compare, write) = (Bytes::copy_from_slice(old), Bytes::copy_from_slice(new));
@@ -236,19 +242,19 @@ impl Io {
             if found != *old {
                 return Ok(Swap::Lost(Box::new(found)));
             }
-            // Neither refused nor done: the command was lost, or is still on its way. Sent again, only one of the two can
-            // find what it compares with.
+            // Neither done nor refused: the command was lost or is still in flight. It is sent
+            // again; only one of the two can succeed.
         }
     }
 
-    /// Read, write and look, with the whole unit reserved. What takes too long is begun again: another host may have
-    /// taken the reservation for that of a dead one.
+    /// Swaps by read and write while the whole unit is reserved. Starts again if it takes too long,
+    /// because another host may have broken the reservation.
     async fn swap_by_reservation(&self, sector: u64, old: &Image, new: &Image) -> Result<Swap> {
         let mut backoff = self.backoff();
         loop {
             self.reserve().await?;
             let outcome = self.swap_reserved(sector, old, new).await;
-            // Not released, it is taken away from us as from a dead host.
+            // If the release fails, other hosts break the reservation like that of a dead host.
             let _ = self.disk.release().await;
             match outcome {
                 Ok(Some(swap)) => return Ok(swap),
@@ -283,9 +289,10 @@ impl Io {
         Ok((found == *new).then_some(Swap::Done))
     }
 
-    /// Ends what has reached the device and waits there, from whatever host: after the answer each such command has been done
-    /// or never will be. A host that was cut off from the device could not abort its own. Other hosts are told so and send
-    /// theirs again.
+    /// Aborts all commands queued at the device, from any host.
+    ///
+    /// After the answer each of them is done or never will be. A host that was cut off could not
+    /// abort its own commands. Other hosts get a unit attention and send theirs again.
     pub(crate) async fn clear(&self) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
@@ -299,15 +306,18 @@ impl Io {
         }
     }
 
-    /// The same where the device knows no CLEAR TASK SET. A reset takes reservations along (SPC-2 5.5.1), and under one a host
-    /// believes to be alone; so, where locks are taken by them, it is sent when nobody else is in the midst of a swap.
+    /// Clears queued commands on a device without CLEAR TASK SET.
+    ///
+    /// A reset also clears reservations (SPC-2 5.5.1), and a host relies on its reservation during
+    /// a swap. So if locks use reservations, the reset is sent only while no other host is in a
+    /// swap.
     async fn clear_by_reset(&self) -> Result<()> {
         if !self.ats.load(Ordering::Relaxed) {
             self.reserve().await?;
         }
         let reset = self.reset().await;
         if reset.is_err() {
-            // Not released, it is taken away from us as from a dead host.
+            // If the release fails, other hosts break the reservation like that of a dead host.
             let _ = self.disk.release().await;
         }
         reset
@@ -339,7 +349,7 @@ impl Io {
     }
 }
 
-/// A run of sectors as transfers.
+/// Splits a run of sectors into transfers.
 fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..sectors.div_ceil(TRANSFER_SECTORS)).map(move |index| {
         let done = index * TRANSFER_SECTORS;
@@ -347,7 +357,7 @@ fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// Whether the same command may succeed when it is sent again.
+/// Returns whether the same command may succeed if it is sent again.
 pub(crate) fn is_passing(error: &DeviceError) -> bool {
     match error {
         DeviceError::ReservationConflict | DeviceError::PathsDown | DeviceError::TimedOut | DeviceError::Status(_) => {

@@ -1,21 +1,21 @@
-//! The right to do I/O: it lasts as long as the heartbeat that was last sent is young.
+//! The lease: the permission to do I/O. It is valid as long as the last heartbeat is recent.
 
 use crate::{DatastoreError, Result};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Why a host may or may not do I/O.
+/// State of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing is shared yet, or for no longer than this: the mount is being made, or the volume formatted.
+    /// No limit: the mount or the format is not complete, so nothing is shared yet.
     Unlimited,
-    /// Until this time of the host's clock.
+    /// Valid until this time of the host's clock.
     Until(Duration),
-    /// Another host has taken the slot, or the mount has ended: never again.
+    /// Another host has taken the slot, or the mount has ended. Final.
     Over,
 }
 
-/// One mount's right to do I/O.
+/// The lease of one mount.
 #[derive(Debug)]
 pub(crate) struct Lease(Mutex<State>);
 
@@ -26,7 +26,7 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// Whether I/O may be issued now.
+    /// Fails if I/O is not permitted at `now`.
     pub(crate) fn check(&self, now: Duration) -> Result<()> {
         match *self.0.lock() {
             State::Unlimited => Ok(()),
@@ -35,7 +35,7 @@ impl Lease {
         }
     }
 
-    /// Lasts until `end`, unless it is over.
+    /// Extends the lease to `end`, unless it has ended.
     pub(crate) fn extend(&self, end: Duration) {
         let mut state = self.0.lock();
         if *state != State::Over {
@@ -43,17 +43,17 @@ impl Lease {
         }
     }
 
-    /// Ends it for good.
+    /// Ends the lease permanently.
     pub(crate) fn end(&self) {
         *self.0.lock() = State::Over;
     }
 
-    /// Whether it has ended for good.
+    /// Returns whether the lease has ended permanently.
     pub(crate) fn is_over(&self) -> bool {
         *self.0.lock() == State::Over
     }
 
-    /// Whether it has an end: the host has a slot.
+    /// Returns whether the lease has a limit: the host has a slot.
     pub(crate) fn is_limited(&self) -> bool {
         *self.0.lock() != State::Unlimited
     }

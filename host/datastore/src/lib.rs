@@ -1,6 +1,8 @@
-//! The shared datastore: a cluster file system on one LUN, with the behaviour that VMFS shows to an array. Blocks of 1 MiB;
-//! metadata in sectors that each carry their own lock; a heartbeat for each host; locks taken by ATS (COMPARE AND WRITE,
-//! SBC-4 5.3) or under a reservation of the whole LUN. The bytes are described in `docs/datastore-format.md`.
+//! A cluster file system on one shared LUN, with the behaviour that VMFS shows to an array.
+//!
+//! Files consist of 1 MiB blocks. Each metadata sector carries its own lock, and each host has a
+//! heartbeat. Locks are taken by ATS (COMPARE AND WRITE, SBC-4 5.3) or under a reservation of the
+//! whole LUN. `docs/datastore-format.md` describes the format.
 #![forbid(unsafe_code)]
 
 mod allocate;

@@ -1,7 +1,9 @@
-//! The map of a file: which block, or which page of a directory, is where. In memory runs; on the disk a tree of pages.
+//! The map of a file: the place of each block, or of each page of a directory. It consists of runs
+//! in memory and of a tree of pages on disk.
 //!
-//! The tree has a fixed shape: leaf `n` of a tree of height 1 hangs at pointer `n % 1008` of page `n / 1008`, and so on up to
-//! the 16 pointers of the descriptor. So a change touches the pages on the way to it, and never moves another entry.
+//! The shape of the tree is fixed. In a tree of height 1, leaf `n` is pointer `n % 1008` of page `n
+//! / 1008`, and so on up to the 16 pointers of the descriptor. So a change touches only the pages
+//! on its path and never moves another entry.
 
 use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, MAX_HEIGHT, ROOTS};
@@ -10,7 +12,7 @@ use crate::{DatastoreError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A run of a file: as many leaves, at as many numbers from `target` on.
+/// A run of leaves: `length` consecutive numbers from `target` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) target: u32,
@@ -18,31 +20,31 @@ pub(crate) struct Run {
     pub(crate) to_be_zeroed: bool,
 }
 
-/// What is where. Levels count from 1; pages of level 1 point to leaves.
+/// The map. Levels count from 1; pages of level 1 point to leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
     height: u8,
     runs: BTreeMap<u32, Run>,
-    /// The page of each place of each level.
+    /// Page number by place, for each level.
     pages: [BTreeMap<u32, u32>; MAX_HEIGHT as usize],
-    /// Places whose page on the disk is not what the map says: (level, place).
+    /// Places whose page on disk is out of date: (level, place).
     dirty: BTreeSet<(u8, u32)>,
-    /// Pages that the map needs no more.
+    /// Pages that the map no longer needs.
     freed: Vec<u32>,
 }
 
-/// Leaves of a map of some height.
+/// Returns the maximum number of leaves of a map of this height.
 fn capacity(height: u8) -> u64 {
     (ROOTS as u64).saturating_mul((POINTERS as u64).saturating_pow(u32::from(height)))
 }
 
 impl Map {
-    /// Height of the tree.
+    /// Returns the height of the tree.
     pub(crate) fn height(&self) -> u8 {
         self.height
     }
 
-    /// Begins a map from a descriptor: the roots are known, the pages are still to be read.
+    /// Creates a map from a descriptor, and returns the pages to read next as (place, page).
     pub(crate) fn begin(descriptor: &Descriptor) -> Result<(Self, Vec<(u32, u32)>)> {
         let height = descriptor.height;
         if height > MAX_HEIGHT {
@@ -54,8 +56,8 @@ impl Map {
         Ok((map, pages))
     }
 
-    /// Takes note of the pointers of a page of level `level` + 1 (or of the descriptor), from place `first` of `level` on.
-    /// Answers with the pages to be read next, as (place, page).
+    /// Adds the pointers of a page of level `level` + 1, or of the descriptor, from place `first`
+    /// of `level` on. Returns the pages to read next as (place, page).
     pub(crate) fn read(&mut self, level: u8, first: u32, pointers: &[u32]) -> Vec<(u32, u32)> {
         let mut pages = Vec::new();
         for (place, packed) in (first..).zip(pointers) {
@@ -71,14 +73,14 @@ impl Map {
         pages
     }
 
-    /// The run that holds leaf `at`, cut to begin there.
+    /// Returns the run from leaf `at` on.
     pub(crate) fn at(&self, at: u32) -> Option<Run> {
         let (first, run) = self.runs.range(..=at).next_back()?;
         let skip = at - first;
         (skip < run.length).then(|| Run { target: run.target + skip, length: run.length - skip, ..*run })
     }
 
-    /// The runs within a range, each with its first leaf.
+    /// Returns the runs within a range, each with its first leaf.
     pub(crate) fn within(&self, range: Range<u32>) -> Vec<(u32, Run)> {
         let mut found = Vec::new();
         let head = self.at(range.start).map(|run| (range.start, run));
@@ -91,7 +93,7 @@ impl Map {
         found
     }
 
-    /// The ranges of leaves within a range that are not there.
+    /// Returns the unallocated ranges within a range.
     pub(crate) fn holes(&self, range: Range<u32>) -> Vec<Range<u32>> {
         let mut holes = Vec::new();
         let mut at = range.start;
@@ -107,17 +109,17 @@ impl Map {
         holes
     }
 
-    /// How many leaves there are.
+    /// Returns the number of leaves.
     pub(crate) fn leaves(&self) -> u64 {
         self.runs.values().map(|run| u64::from(run.length)).sum()
     }
 
-    /// The last leaf's number plus one.
+    /// Returns the number of the last leaf plus one.
     pub(crate) fn end(&self) -> u32 {
         self.runs.last_key_value().map_or(0, |(first, run)| first + run.length)
     }
 
-    /// All pages of the tree.
+    /// Returns all pages of the tree as (level, place, page).
     pub(crate) fn pages(&self) -> impl Iterator<Item = (u8, u32, u32)> + '_ {
         let level = |(at, pages): (usize, &BTreeMap<u32, u32>)| {
             pages.iter().map(move |(place, page)| (at as u8 + 1, *place, *page)).collect::<Vec<_>>()
@@ -145,7 +147,7 @@ impl Map {
         self.runs.insert(merged.0, merged.1);
     }
 
-    /// Takes the runs of a range out.
+    /// Removes and returns the runs of a range.
     fn cut(&mut self, range: &Range<u32>) -> Vec<(u32, Run)> {
         let cut = self.within(range.clone());
         for (first, run) in &cut {
@@ -182,14 +184,15 @@ impl Map {
             let lower = usize::from(self.height) - 1;
             let has_content = if lower == 0 { !self.runs.is_empty() } else { !self.pages[lower - 1].is_empty() };
             if has_content {
-                // What the descriptor pointed to hangs below the first page of the new level.
+                // The former pointers of the descriptor move to the first page of the new level.
                 self.dirty.insert((self.height, 0));
             }
         }
         Ok(())
     }
 
-    /// Puts leaves into holes, in order. There must be as many as the holes of `range` take, or fewer; [`Map::reach`] comes first.
+    /// Puts leaves into the holes of `range` in order. There must be no more leaves than holes.
+    /// Call [`Map::grow_to`] first.
     pub(crate) fn fill(&mut self, range: Range<u32>, leaves: &[NumberRun], to_be_zeroed: bool) {
         let mut leaves = leaves.iter().copied();
         let mut current = leaves.next();
@@ -206,7 +209,7 @@ impl Map {
         }
     }
 
-    /// Notes that the leaves of a range hold what the file holds. Answers whether that is new.
+    /// Marks the leaves of a range as written. Returns whether any was not.
     pub(crate) fn mark_written(&mut self, range: Range<u32>) -> bool {
         let fresh: Vec<(u32, Run)> = self.within(range).into_iter().filter(|(_, run)| run.to_be_zeroed).collect();
         for (first, run) in &fresh {
@@ -218,7 +221,7 @@ impl Map {
         !fresh.is_empty()
     }
 
-    /// Takes the leaves of a range out of the map: what they are.
+    /// Removes the leaves of a range and returns them.
     pub(crate) fn punch(&mut self, range: Range<u32>) -> Vec<NumberRun> {
         let cut = self.cut(&range);
         let mut leaves = Vec::new();
@@ -238,7 +241,7 @@ impl Map {
         }
     }
 
-    /// How many pages [`Map::settle`] will ask for.
+    /// Returns the number of pages that [`Map::assign_pages`] needs.
     pub(crate) fn missing_pages(&self) -> u32 {
         let mut missing = 0;
         let mut parents: BTreeSet<u32> = BTreeSet::new();
@@ -256,7 +259,8 @@ impl Map {
         missing
     }
 
-    /// Gives pages, from the bottom up, to the places that need one now, and frees those of places that need none.
+    /// Assigns pages to places that need one, from the bottom up, and frees pages that are no
+    /// longer needed.
     pub(crate) fn settle(&mut self, spare: &mut Vec<u32>) -> Result<()> {
         for level in 1..=self.height {
             let places: Vec<u32> = self.dirty.range((level, 0)..(level + 1, 0)).map(|(_, place)| *place).collect();
@@ -282,19 +286,19 @@ impl Map {
         Ok(())
     }
 
-    /// The pages to be written, as (level, place, page), and those that are free now. Afterwards nothing is dirty.
+    /// Returns the pages to write as (level, place, page), and the freed pages. Clears both lists.
     pub(crate) fn take_changes(&mut self) -> (Vec<(u8, u32, u32)>, Vec<u32>) {
         let dirty = std::mem::take(&mut self.dirty);
         let page = |(level, place): (u8, u32)| Some((level, place, *self.pages[usize::from(level) - 1].get(&place)?));
         (dirty.into_iter().filter_map(page).collect(), std::mem::take(&mut self.freed))
     }
 
-    /// The pointers of a page.
+    /// Returns the pointers of a page.
     pub(crate) fn pointers(&self, level: u8, place: u32) -> Vec<u32> {
         self.pointers_from(level - 1, place * POINTERS as u32, POINTERS as u32)
     }
 
-    /// The pointers of the descriptor.
+    /// Returns the pointers of the descriptor.
     pub(crate) fn roots(&self) -> Vec<u32> {
         self.pointers_from(self.height, 0, ROOTS as u32)
     }

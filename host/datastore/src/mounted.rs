@@ -1,4 +1,4 @@
-//! A mounted datastore from within: what all operations share.
+//! Internal state of a mounted datastore, shared by all operations.
 
 use crate::format::volume_of;
 use crate::heartbeat::{self, Heartbeat, Watch, read_slots};
@@ -18,22 +18,22 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One mount.
+/// A mount.
 pub(crate) struct Mounted {
     pub(crate) io: Io,
     pub(crate) superblock: Superblock,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) watch: Mutex<Watch>,
-    /// One change of metadata at a time: the journal has room for one.
+    /// State for one change of metadata at a time: the journal holds one record.
     pub(crate) serial: Arc<tokio::sync::Mutex<Serial>>,
-    /// How long I/O on files waits for the device.
+    /// Time that I/O on files waits for the device.
     pub(crate) paths_down_timeout: Duration,
-    /// Until then a command may be done that nobody waits for any more.
+    /// Abandoned commands may take effect until this time.
     abandoned_until: Mutex<Duration>,
 }
 
 impl Mounted {
-    /// Finds the datastore, takes a heartbeat slot and begins to beat.
+    /// Finds the datastore, claims a heartbeat slot and starts the heartbeat.
     pub(crate) async fn mount(
         disk: Arc<dyn SharedDisk>,
         options: &MountOptions,
@@ -64,17 +64,18 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// The life of this mount.
+    /// Returns the lock owner of this mount.
     pub(crate) fn owner(&self) -> LockOwner {
         self.heartbeat.owner()
     }
 
-    /// The division of the partition.
+    /// Returns the division of the partition.
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.superblock.geometry
     }
 
-    /// Runs an operation to its end even when nobody waits for it any more: given up half-way it would leave locks behind.
+    /// Runs an operation to its end even if the caller drops the future: a partial operation would
+    /// leave locks behind.
     pub(crate) async fn shielded<T, F, O>(self: &Arc<Self>, operation: O) -> Result<T>
     where
         T: Send + 'static,
@@ -84,21 +85,23 @@ impl Mounted {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let work = operation(Arc::clone(self));
         self.io.runtime.spawn(Box::pin(async move {
-            // Nobody need wait for the answer.
+            // The caller may be gone.
             let _ = sender.send(work.await);
         }));
-        // The task is gone only when the host is.
+        // The task ends early only if the host dies.
         receiver.await.unwrap_or(Err(DatastoreError::LeaseLost))
     }
 
-    /// Who had asked for a change of a file's data no longer waits for it: it may be done yet, for as long as commands last.
+    /// Records that the caller dropped a command that changes data. It may take effect until its
+    /// time limit.
     pub(crate) fn abandon(&self) {
         let end = self.io.runtime.now() + self.io.timing.io_lifetime;
         let mut until = self.abandoned_until.lock();
         *until = end.max(*until);
     }
 
-    /// Waits until all that was abandoned is over: before a lock is given back, for then the data are another host's.
+    /// Waits until no abandoned command can take effect. Required before a lock is released,
+    /// because another host may own the data afterwards.
     pub(crate) async fn outlast_abandoned(&self) {
         let until = *self.abandoned_until.lock();
         let left = until.saturating_sub(self.io.runtime.now());
@@ -107,7 +110,7 @@ impl Mounted {
         }
     }
 
-    /// Repeats what fails because others hold locks, until it succeeds or patience ends.
+    /// Retries an operation while other hosts hold its locks, until the busy timeout.
     pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(&self, operation: impl Fn() -> F) -> Result<T> {
         let since = self.io.runtime.now();
         let mut backoff = self.io.backoff();
@@ -121,13 +124,13 @@ impl Mounted {
         }
     }
 
-    /// Whether the life that holds a lock is over and all that it had begun is finished. Breaks it when it has shown no
-    /// beat for the time of the lease.
+    /// Returns whether a lock owner is dead and its changes are finished. Breaks the owner if its
+    /// heartbeat is older than the lease.
     pub(crate) async fn is_gone(&self, owner: LockOwner) -> Result<bool> {
         recovery::is_gone(&self.io, &self.superblock, &self.watch, self.owner(), owner).await
     }
 
-    /// Whether the life that reads a file is over.
+    /// Returns whether the reader of a file is dead.
     pub(crate) async fn is_reader_gone(&self, reader: Reader) -> Result<bool> {
         let slot = heartbeat::read_slot(&self.io, reader.slot, self.superblock.uuid).await?;
         match slot.generation == reader.incarnation {
@@ -136,13 +139,13 @@ impl Mounted {
         }
     }
 
-    /// The image of a sector of shared metadata.
+    /// Reads the image of a metadata sector.
     pub(crate) async fn read_image(&self, sector: u64) -> Result<Image> {
         self.io.read_image(sector).await
     }
 }
 
-/// Takes a slot: a free one, or one whose host has shown no beat for the time of the lease.
+/// Claims a slot: a free one, or one whose heartbeat is older than the lease.
 async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: &mut Watch) -> Result<Heartbeat> {
     let volume = superblock.uuid;
     let since = io.runtime.now();
@@ -152,7 +155,7 @@ async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: 
         let now = io.runtime.now();
         let mut free: Vec<_> = slots.iter().flatten().filter(|slot| slot.state == SlotState::Free).collect();
         if !free.is_empty() {
-            // Any of them: hosts that start together should not all want the first.
+            // Chooses a random slot, so that hosts that start together do not compete for one.
             let any = io.runtime.random() as usize % free.len();
             let choice = free.swap_remove(any);
             if let Some(heartbeat) = Heartbeat::claim(io, volume, options, choice).await? {

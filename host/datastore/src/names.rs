@@ -1,4 +1,4 @@
-//! What paths mean, and the changes of directories.
+//! Resolves paths, and changes directories.
 
 use crate::datastore::{lock_directory, root};
 use crate::file::drop_gone_readers;
@@ -13,10 +13,10 @@ use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
 use crate::{DatastoreError, Result};
 use std::sync::Arc;
 
-/// How often a directory is read that changes meanwhile, before its lock is taken.
+/// Attempts to read a changing directory before locking it.
 const READ_TRIES: u32 = 8;
 
-/// The file or directory of a path.
+/// Resolves a path to a file or directory.
 pub(crate) async fn find(mounted: &Arc<Mounted>, path: &str) -> Result<(FileId, FileKind)> {
     find_names(mounted, &path::names(path)?).await
 }
@@ -34,8 +34,8 @@ async fn find_names(mounted: &Arc<Mounted>, names: &[&str]) -> Result<(FileId, F
     Ok(here)
 }
 
-/// Reads a directory without locking it: its descriptor is the same, and free, before and after. One that is locked for
-/// long is read under its lock, so that the lock of a dead host is broken.
+/// Reads a directory without a lock: its descriptor is unlocked and unchanged before and after. A
+/// directory that stays locked is read under its lock, so that the lock of a dead host is broken.
 pub(crate) async fn read_directory(mounted: &Arc<Mounted>, file: FileId) -> Result<Directory> {
     let mut backoff = mounted.io.backoff();
     for _ in 0..READ_TRIES {
@@ -68,7 +68,7 @@ async fn directory_descriptor(mounted: &Mounted, file: FileId) -> Result<Descrip
     }
 }
 
-/// Makes a file or directory. A file stays locked by this mount.
+/// Creates a file or directory. A new file stays locked by this mount.
 pub(crate) async fn make(mounted: &Arc<Mounted>, path: &str, kind: FileKind) -> Result<FileId> {
     let (parents, name) = path::split(path)?;
     let (parent, _) = find_names(mounted, &parents).await?;
@@ -98,7 +98,7 @@ async fn make_in(transaction: &mut Transaction, parent: FileId, name: &str, kind
     Ok(file)
 }
 
-/// Removes a file that has no blocks any more, or an empty directory.
+/// Removes a file without blocks or an empty directory.
 pub(crate) async fn remove(mounted: &Arc<Mounted>, path: &str, file: FileId) -> Result<()> {
     let (parents, name) = path::split(path)?;
     let (parent, _) = find_names(mounted, &parents).await?;
@@ -130,7 +130,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         victim.store(transaction, &mut map).await?;
     } else {
         drop_gone_readers(transaction, &mut victim.descriptor).await?;
-        // Somebody has written to it since it was emptied.
+        // The file was written to after it was emptied.
         if victim.descriptor.leaves.get() > 0 {
             return Err(DatastoreError::Locked { owner: None });
         }
@@ -141,7 +141,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
     node.remove(transaction, &mut directory, name)
 }
 
-/// Moves an entry.
+/// Renames an entry.
 pub(crate) async fn rename(mounted: &Arc<Mounted>, from: &str, to: &str) -> Result<()> {
     let ((from_parents, from_name), (to_parents, to_name)) = (path::split(from)?, path::split(to)?);
     let (source, _) = find_names(mounted, &from_parents).await?;
@@ -175,7 +175,7 @@ async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: 
     if entered.find(to.1).is_some() {
         return Err(DatastoreError::Exists);
     }
-    // Two hosts that move directories into each other would make a ring that hangs nowhere.
+    // Two hosts that move directories into each other would create a cycle without a parent.
     if entry.kind == FileKind::Directory {
         return Err(DatastoreError::IsADirectory);
     }

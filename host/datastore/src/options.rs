@@ -1,52 +1,53 @@
-//! What one chooses when a datastore is made and when it is mounted.
+//! Options of formatting and mounting.
 
 use crate::{DEFAULT_PARTITION_LBA, Mode, VolumeUuid};
 use std::time::Duration;
 
-/// How a datastore is made.
+/// Options of a new datastore.
 #[derive(Clone, Debug)]
 pub struct FormatOptions {
-    /// Its label, 1 to 127 bytes.
+    /// Label, 1 to 127 bytes.
     pub label: String,
-    /// Which VMFS it behaves as.
+    /// VMFS version whose behaviour it has.
     pub mode: Mode,
-    /// First sector of its partition: 34 or more. 2048 keeps blocks aligned to 1 MiB of the device.
+    /// First sector of the partition: 34 or more. 2048 aligns blocks to 1 MiB of the device.
     pub partition_lba: u64,
-    /// Bytes of the partition; all that the device has, without.
+    /// Size of the partition in bytes; `None` uses the whole device.
     pub size: Option<u64>,
-    /// Its UUID; a new one, without.
+    /// UUID; `None` creates a new one.
     pub uuid: Option<VolumeUuid>,
 }
 
 impl FormatOptions {
-    /// The usual: all of the device, from sector 2048 on.
+    /// Uses the whole device from sector 2048 on, with a new UUID.
     pub fn new(label: &str, mode: Mode) -> Self {
         Self { label: label.to_owned(), mode, partition_lba: DEFAULT_PARTITION_LBA, size: None, uuid: None }
     }
 }
 
-/// The times that the safety of locks rests on.
+/// Times on which the safety of locks depends.
 ///
-/// A host that has not renewed its heartbeat for `fence` issues no more I/O, and what it issued before is over
-/// `io_lifetime` later: the disk or its driver has aborted it. Others take its locks when they have seen no beat for `lease`
-/// on their own clocks. So `lease` must exceed `fence + io_lifetime` by as much as clocks may differ in rate.
+/// A host whose last heartbeat is older than `fence` issues no more I/O. Its earlier I/O has ended
+/// `io_lifetime` later, because the device or its driver aborts it. Other hosts take its locks if
+/// they see no heartbeat for `lease` on their own clocks. So `lease` must exceed `fence +
+/// io_lifetime`, with a margin for different clock rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From one beat to the next.
+    /// Time between heartbeats.
     pub interval: Duration,
-    /// After a beat was sent: how long I/O may be issued on its strength.
+    /// Time after the start of a heartbeat during which I/O may be issued.
     pub fence: Duration,
-    /// After it was issued: how long a command may take until it is done or certainly never will be. Mounting binds the
-    /// device to it ([`multipath::SharedDisk::bound`]).
+    /// Time limit of a command: afterwards it is done or never will be. A mount sets it on the
+    /// device ([`multipath::SharedDisk::limit_command_time`]).
     pub io_lifetime: Duration,
-    /// Without a beat for so long, a host is dead.
+    /// Time without a heartbeat after which a host counts as dead.
     pub lease: Duration,
-    /// How long an operation waits for metadata that others have locked.
+    /// Time that an operation waits for metadata locked by other hosts.
     pub patience: Duration,
 }
 
 impl Default for Timing {
-    /// ESXi's times: a beat every 3 s, 8 s for one to succeed, 16 s until a host is given up.
+    /// ESXi's times: a heartbeat every 3 s that is valid for 8 s; a host counts as dead after 16 s.
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(3),
@@ -59,39 +60,41 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// How long after RESERVE a write may be issued under it.
+    /// Returns how long after RESERVE a write may be issued under the reservation.
     pub(crate) fn reservation_hold(&self) -> Duration {
         self.io_lifetime / 5
     }
 
-    /// How long a reservation of another host is respected: longer than any write under it may take.
+    /// Returns how long a reservation of another host is respected: longer than any write under it
+    /// takes.
     pub(crate) fn reservation_patience(&self) -> Duration {
         self.io_lifetime + 2 * self.reservation_hold()
     }
 
-    /// Whether the times keep two hosts from owning a lock, with 5 % between their clocks.
+    /// Returns whether no two hosts can own one lock, with clock rates that differ by up to 5 %.
     pub fn is_safe(&self) -> bool {
         self.interval < self.fence && (self.fence + self.io_lifetime).mul_f64(1.05) < self.lease
     }
 }
 
-/// How a datastore is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// The host's name, for people; at most 63 bytes of it are kept.
+    /// Name of the host for display; at most 63 bytes are stored.
     pub host: String,
-    /// `/VMFS3/HardwareAcceleratedLocking`: locks by ATS, where the device has it; without, by reservation of the LUN.
+    /// `/VMFS3/HardwareAcceleratedLocking`: locks by ATS if the device supports it, else by
+    /// reservation of the LUN.
     pub ats: bool,
-    /// `/VMFS3/useATSForHBOnVMFS5`: heartbeats by ATS as well; without, by plain writes.
+    /// `/VMFS3/useATSForHBOnVMFS5`: heartbeats by ATS too, else by plain writes.
     pub ats_heartbeat: bool,
-    /// The times; the same on all hosts.
+    /// Times; must be the same on all hosts.
     pub timing: Timing,
-    /// `/Misc/APDTimeout`: how long I/O on files waits for a device that has gone, until who asked for it hears of it.
+    /// `/Misc/APDTimeout`: time that I/O on files waits for an unreachable device before it fails.
     pub paths_down_timeout: Duration,
 }
 
 impl MountOptions {
-    /// With ATS, and ESXi's times.
+    /// Uses ATS and ESXi's times.
     pub fn new(host: &str) -> Self {
         Self {
             host: host.to_owned(),

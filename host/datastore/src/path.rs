@@ -1,9 +1,9 @@
-//! Paths: names between slashes, from the root.
+//! Paths: names separated by slashes, from the root.
 
 use crate::layout::page::MAX_FILE_NAME_BYTES;
 use crate::{DatastoreError, Result};
 
-/// The names of a path. `/` has none.
+/// Splits a path into names. `/` has none.
 pub(crate) fn names(path: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     let is_name =
@@ -11,7 +11,7 @@ pub(crate) fn names(path: &str) -> Result<Vec<&str>> {
     if names.iter().all(is_name) { Ok(names) } else { Err(DatastoreError::InvalidPath(path.to_owned())) }
 }
 
-/// The names of the directory, and the last name.
+/// Splits a path into the names of the directory and the last name.
 pub(crate) fn split(path: &str) -> Result<(Vec<&str>, &str)> {
     let mut names = names(path)?;
     let last = names.pop().ok_or_else(|| DatastoreError::InvalidPath(path.to_owned()))?;

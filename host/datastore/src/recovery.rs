@@ -1,9 +1,12 @@
-//! Dead hosts: when one is dead, and how another finishes what it had begun before its locks are anybody's.
+//! Breaking dead hosts: detects a dead host and finishes its change before its locks become free.
 //!
-//! Four steps: the slot says that the host is being broken; the device forgets what waits there, from whatever host; what
-//! the journal holds is applied; the slot is free, with a new generation, so that locks of the old one are nobody's. Each
-//! change is an ATS, of the dead host's slot or of a sector that it had locked. A breaker that dies is replaced like any
-//! host whose slot does not change; so it stops `fence` after its first step, long before that.
+//! There are four steps. The slot is marked as being broken. The device aborts all queued commands,
+//! of any host. The content of the journal is applied. The slot becomes free with a new generation,
+//! so locks of the old generation are stale.
+//!
+//! Each change is an ATS of the dead host's slot or of a sector locked by it. If the breaking host
+//! dies, another one breaks the same slot after the lease. So the breaking host stops `fence` after
+//! its first step, well before that.
 
 use crate::heartbeat::{Watch, read_slot, swap_slot};
 use crate::io::{Io, Swap};
@@ -16,10 +19,12 @@ use crate::{DatastoreError, Result};
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
 
-/// Who breaks a slot without having one: a host that mounts when all are taken, or one that checks the volume.
+/// Owner recorded when a slot is broken by a host without a slot: one that mounts while all slots
+/// are in use.
 pub(crate) const STRANGER: LockOwner = LockOwner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
 
-/// Whether the life `owner` is over, and all that it had begun is finished.
+/// Returns whether the mount `owner` has ended and its changes are finished. Breaks its slot if the
+/// heartbeat is older than the lease.
 pub(crate) async fn is_gone(
     io: &Io,
     superblock: &Superblock,
@@ -38,7 +43,7 @@ pub(crate) async fn is_gone(
     break_slot(io, superblock, &slot, me).await
 }
 
-/// Breaks a host whose slot has not changed for the time of the lease. False when the slot has changed after all.
+/// Breaks a host whose slot was unchanged for the lease. Returns false if the slot has changed.
 pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me: LockOwner) -> Result<bool> {
     let io = io.until(io.runtime.now() + io.timing.fence);
     let breaking = Slot { state: SlotState::Breaking(me), beats: seen.beats + 1, ..seen.clone() };
@@ -55,7 +60,7 @@ pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me
     Ok(swap_slot(&io, superblock.uuid, &breaking, &free).await? == Swap::Done)
 }
 
-/// Applies what the journal of a life holds.
+/// Applies the journal of a dead mount.
 async fn replay(io: &Io, superblock: &Superblock, owner: LockOwner) -> Result<()> {
     let geometry = &superblock.geometry;
     let journal = io.read(geometry.journal_at(owner.slot), u64::from(geometry.journal_sectors)).await?;
@@ -67,8 +72,8 @@ async fn replay(io: &Io, superblock: &Superblock, owner: LockOwner) -> Result<()
     }
 }
 
-/// Applies those parts of a record that have not been: their guard is still locked by `owner`, and of the generation
-/// that the record tells. Pages go before the guards that protect them.
+/// Applies the parts of a record that are not applied yet: their guard is still locked by `owner`
+/// and has the recorded generation. Pages are written before their guards.
 pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, owner: LockOwner) -> Result<()> {
     let mut waiting: Vec<Option<Image>> = Vec::with_capacity(record.parts.len());
     for part in &record.parts {
@@ -94,6 +99,6 @@ pub(crate) async fn apply(io: &Io, superblock: &Superblock, record: &Record, own
         _ => None,
     });
     let swap = |(sector, old, new): (u64, Image, Image)| async move { io.swap(sector, &old, &new, false).await };
-    // One that is lost was applied by who breaks the same host, or by the host itself before it died.
+    // A lost swap was done by another host that breaks the same host, or by the dead host itself.
     try_join_all(swaps.map(swap)).await.map(|_| ())
 }

@@ -1,4 +1,5 @@
-//! Time and tasks, as a value: over iSCSI tokio's, in the simulator a clock that jumps.
+//! Time and tasks as an interface: tokio in production, a scheduler with simulated time in the
+//! simulator.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,26 +8,27 @@ use std::time::Duration;
 /// A task or a wait.
 pub type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What a mounted datastore needs besides its disk. Cheap calls; a handle belongs to one host.
+/// The environment of a mounted datastore: clock, tasks and random numbers of one host. Calls are
+/// cheap.
 pub trait Runtime: Send + Sync {
-    /// The time on this host's own clock, since whenever. It never goes back, and need not agree with other hosts' but in
-    /// its rate.
+    /// Returns the time of this host's monotonic clock, from an arbitrary start. Clocks of hosts
+    /// need only agree in rate.
     fn now(&self) -> Duration;
 
-    /// Waits.
+    /// Waits for a period of time.
     fn sleep(&self, time: Duration) -> Task<'static>;
 
-    /// Runs a task beside the others, to its end, whether anyone waits for it or not.
+    /// Runs a task to its end, whether or not a caller waits for it.
     fn spawn(&self, task: Task<'static>);
 
-    /// The date in milliseconds since 1970, for people.
+    /// Returns the date in milliseconds since 1970, for display.
     fn unix_millis(&self) -> u64;
 
-    /// Any number: spreads retries, names things.
+    /// Returns a random number, for retry delays and ids.
     fn random(&self) -> u64;
 }
 
-/// The world as it is. Its tasks run on the tokio runtime that they are spawned on.
+/// The real environment. Tasks run on the current tokio runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioRuntime {
     started: std::time::Instant,
@@ -56,7 +58,7 @@ impl Runtime for TokioRuntime {
     }
 
     fn random(&self) -> u64 {
-        // Chance spreads retries and names lives; without it they are spread by time, which differs between hosts too.
+        // Without a random source, the clock spreads retries and ids; it differs between hosts too.
         platform::random::bytes().map_or_else(|_| self.now().as_nanos() as u64, u64::from_le_bytes)
     }
 }

@@ -1,45 +1,46 @@
-//! What one mount knows and has, and what only one operation at a time may use.
+//! State of a mount that only one operation at a time may use.
 
 use crate::layout::Image;
 use crate::layout::geometry::{Geometry, Resource};
 use crate::layout::journal::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The guesses of one resource.
+/// Estimated free counts of one resource.
 #[derive(Debug)]
 pub(crate) struct Guess {
-    /// How many things of each cluster were free when it was last seen.
+    /// Free count of each cluster when it was last read.
     pub(crate) free: Vec<u32>,
-    /// Where to look first.
+    /// Cluster to search first.
     pub(crate) cursor: u32,
 }
 
-/// A change that was begun.
+/// A change that was started.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) record: Record,
-    /// Sectors that stay locked after it, for a file that it opens.
+    /// Sectors that stay locked after the change, for a file that it opens.
     pub(crate) fresh: Vec<u64>,
 }
 
-/// The state of a mount that operations take turns for.
+/// State of a mount; operations take turns to use it.
 #[derive(Debug)]
 pub(crate) struct Serial {
-    /// Sectors that stay locked between operations (files that are open for writing), as they are on the disk.
+    /// Images of sectors that stay locked between operations: files that are open for writing.
     pub(crate) held: BTreeMap<u64, Image>,
-    /// Sectors that may be locked by this life although nobody here wants them: to be given back.
+    /// Sectors that may be locked by this mount without a user; they are to be released.
     pub(crate) orphans: BTreeSet<u64>,
-    /// A change that was begun and is to be finished before any other.
+    /// A started change that must be finished before any other.
     pub(crate) pending: Option<Pending>,
-    /// Sequence of the next record.
+    /// Sequence number of the next record.
     pub(crate) sequence: u64,
-    /// How many handles of this mount read each descriptor.
+    /// Number of read handles of this mount, by descriptor.
     pub(crate) readers: BTreeMap<u32, u32>,
     guesses: [Guess; 3],
 }
 
 impl Serial {
-    /// Of a mount that has just begun. Each slot begins to look for room at another place, so that hosts meet rarely.
+    /// Creates the state of a new mount. Each slot starts its search for free space at another
+    /// place, so that hosts rarely compete.
     pub(crate) fn new(geometry: &Geometry, slot: u16) -> Self {
         let guess = |resource| {
             let clusters = geometry.clusters(resource);
@@ -57,12 +58,12 @@ impl Serial {
         }
     }
 
-    /// The guesses of a resource.
+    /// Returns the estimates of a resource.
     pub(crate) fn guess(&mut self, resource: Resource) -> &mut Guess {
         &mut self.guesses[resource as usize]
     }
 
-    /// Whether an operation has left something to finish or to give back.
+    /// Returns whether an operation has left something to finish or to release.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.pending.is_some() || !self.orphans.is_empty()
     }

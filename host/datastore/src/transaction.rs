@@ -1,7 +1,7 @@
-//! A change of metadata: locks, new contents, one record in the journal, and then the contents at their places.
+//! A transaction: locks, new contents, one journal record, and then the contents in place.
 //!
-//! The sector that is given back changed is given back by the swap that changes it; so every part of a change is one ATS,
-//! and a host that finishes another's change can tell from each sector whether it was applied.
+//! Each modified sector is updated and unlocked by a single ATS. So a host that finishes another
+//! host's change sees from each sector whether it was applied.
 
 use crate::io::Swap;
 use crate::layout::journal::{Part, Record};
@@ -16,26 +16,26 @@ use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
-/// How often a lock is tried that changes under our hands, before the operation begins again.
+/// Attempts to take a lock whose sector keeps changing, before the operation restarts.
 const LOCK_TRIES: usize = 3;
 
-/// A lock that a transaction has.
+/// A lock held by a transaction.
 pub(crate) struct Guard {
     sector: u64,
-    /// The sector as it is on the disk, locked by this life.
+    /// Image of the sector on disk, locked by this mount.
     locked: Image,
-    /// The content that it is to have; the lock in it means nothing yet.
+    /// New content. Its lock header is not set yet.
     after: Option<Image>,
-    /// It stays locked when the transaction ends without success.
+    /// The lock was held before the transaction and stays held if it fails.
     held: bool,
-    /// It stays locked when the transaction succeeds.
+    /// The lock stays held if the transaction succeeds.
     keep: bool,
 }
 
 /// Number of a lock within its transaction.
 pub(crate) type GuardId = usize;
 
-/// A change of metadata that is being made. Dropped, its locks are given back by the next one.
+/// A change of metadata in progress. If it is dropped, the next transaction releases its locks.
 pub(crate) struct Transaction {
     pub(crate) mounted: Arc<Mounted>,
     pub(crate) serial: OwnedMutexGuard<Serial>,
@@ -50,16 +50,16 @@ impl Drop for Transaction {
     }
 }
 
-/// What became of a try to lock.
+/// Outcome of an attempt to lock.
 pub(crate) enum Locked {
-    /// It is ours; so the sector looks now.
+    /// Locked by this mount; the current image of the sector.
     Yes(Box<Image>),
-    /// A host that lives has it.
+    /// A live host holds the lock.
     Busy(LockOwner),
 }
 
 impl Transaction {
-    /// Waits for its turn, and finishes what an earlier one left.
+    /// Waits for its turn, and finishes a change that an earlier transaction left.
     pub(crate) async fn begin(mounted: &Arc<Mounted>) -> Result<Self> {
         let serial = Arc::clone(&mounted.serial).lock_owned().await;
         let mut transaction = Self { mounted: Arc::clone(mounted), serial, guards: Vec::new(), pages: Vec::new() };
@@ -68,14 +68,14 @@ impl Transaction {
         Ok(transaction)
     }
 
-    /// Finishes a change that the loss of the disk interrupted, and gives back locks that nobody wants.
+    /// Finishes a change that a lost device interrupted, and releases locks without a user.
     async fn settle(&mut self) -> Result<()> {
         let mounted = Arc::clone(&self.mounted);
         if let Some(Pending { record, fresh }) = self.serial.pending.clone() {
             self.write_record(&record).await?;
             recovery::apply(&mounted.io, &mounted.superblock, &record, mounted.owner()).await?;
             self.note_applied(&record);
-            // Their operation ended in an error: nobody has the file open.
+            // Their operation failed, so no handle has the file open.
             for sector in fresh {
                 self.serial.held.remove(&sector);
                 self.serial.orphans.insert(sector);
@@ -94,13 +94,19 @@ impl Transaction {
         Ok(())
     }
 
-    /// Locks a sector; [`DatastoreError::Busy`] when a living host has it.
+    /// Locks a sector.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Busy`] if a live host holds the lock.
     pub(crate) async fn lock(&mut self, sector: u64) -> Result<GuardId> {
         let found = self.lock_all(&[sector]).await?;
         found.first().copied().flatten().ok_or(DatastoreError::Busy)
     }
 
-    /// Locks a sector for a file's user; [`DatastoreError::Locked`] tells who has it.
+    /// Locks the descriptor of a file for a handle.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Locked`] with the owner, if the file is in use.
     pub(crate) async fn lock_for(&mut self, sector: u64) -> Result<GuardId> {
         if self.serial.held.contains_key(&sector) {
             return Err(DatastoreError::Locked { owner: Some(self.mounted.owner()) });
@@ -120,7 +126,7 @@ impl Transaction {
         self.guards.len() - 1
     }
 
-    /// Locks those of the sectors that no living host has, all at once; `None` for the others.
+    /// Locks all given sectors at once. The result is `None` for sectors locked by live hosts.
     pub(crate) async fn lock_all(&mut self, sectors: &[u64]) -> Result<Vec<Option<GuardId>>> {
         let fresh: Vec<u64> = sectors.iter().copied().filter(|sector| self.known(*sector).is_none()).collect();
         let mounted = Arc::clone(&self.mounted);
@@ -133,7 +139,7 @@ impl Transaction {
                 }
                 Ok(Locked::Busy(_)) => {}
                 Err(error) => {
-                    // Nobody knows whether it is ours.
+                    // The lock may be held by this mount.
                     self.serial.orphans.insert(*sector);
                     failure = Some(error);
                 }
@@ -145,7 +151,7 @@ impl Transaction {
         }
     }
 
-    /// The lock of a sector that this transaction or the mount has already.
+    /// Returns a lock that this transaction or the mount already holds.
     fn known(&mut self, sector: u64) -> Option<GuardId> {
         if let Some(id) = self.guards.iter().position(|guard| guard.sector == sector) {
             return Some(id);
@@ -156,7 +162,7 @@ impl Transaction {
         Some(id)
     }
 
-    /// What a locked sector holds, with the changes of this transaction.
+    /// Decodes a locked sector with the changes of this transaction.
     pub(crate) fn view<T: Guarded>(&self, id: GuardId, kind: Kind, index: u32) -> Result<T> {
         let guard = &self.guards[id];
         let image = guard.after.as_ref().unwrap_or(&guard.locked);
@@ -164,17 +170,17 @@ impl Transaction {
             .ok_or(DatastoreError::Damaged { what: "metadata", sector: guard.sector })
     }
 
-    /// The sector of a lock.
+    /// Returns the sector of a lock.
     pub(crate) fn sector(&self, id: GuardId) -> u64 {
         self.guards[id].sector
     }
 
-    /// Sets what a locked sector is to hold.
+    /// Sets the new content of a locked sector.
     pub(crate) fn set<T: Guarded>(&mut self, id: GuardId, content: &T) {
         self.guards[id].after = Some(content.encode());
     }
 
-    /// Sets what a page is to hold. `guard` is the lock of its file.
+    /// Sets the new content of a page. `guard` is the lock of its file.
     pub(crate) fn set_page(&mut self, sector: u64, guard: GuardId, page: &[u8]) {
         let bytes = Bytes::copy_from_slice(page);
         match self.pages.iter_mut().find(|(other, ..)| *other == sector) {
@@ -183,12 +189,12 @@ impl Transaction {
         }
     }
 
-    /// Whether a lock is still locked after success.
+    /// Sets whether a lock stays held after success.
     pub(crate) fn keep(&mut self, id: GuardId, keep: bool) {
         self.guards[id].keep = keep;
     }
 
-    /// Makes the change, or gives the locks back after an error.
+    /// Commits the change, or releases the locks after an error.
     pub(crate) async fn finish<T>(mut self, outcome: Result<T>) -> Result<T> {
         match outcome {
             Ok(value) => self.commit().await.map(|()| value),
@@ -199,13 +205,13 @@ impl Transaction {
         }
     }
 
-    /// Gives the locks back that were taken, with the old content.
+    /// Releases the locks that were taken, with the old content.
     async fn abort(&mut self) {
         let guards: Vec<Guard> = self.guards.drain(..).filter(|guard| !guard.held).collect();
         self.release(&guards).await;
     }
 
-    /// Gives locks back unchanged, all at once. Those whose release fails are given back later.
+    /// Releases locks unchanged, all at once. A failed release is retried later.
     async fn release(&mut self, guards: &[Guard]) {
         let mounted = Arc::clone(&self.mounted);
         let free = |guard: &Guard| {
@@ -217,7 +223,7 @@ impl Transaction {
         self.serial.orphans.extend(released.iter().filter(|(_, done)| !done).map(|(sector, _)| *sector));
     }
 
-    /// Journal, pages, locks: in this order.
+    /// Writes the journal, the pages and the guards, in this order.
     async fn commit(&mut self) -> Result<()> {
         let record = match self.record() {
             Ok(record) => record,
@@ -228,7 +234,8 @@ impl Transaction {
         };
         let guards = std::mem::take(&mut self.guards);
         self.serial.sequence += 1;
-        // From here on the change is finished, now or later, by us or by who breaks us.
+        // From here on the change will be finished: now, later, or by the host that breaks this
+        // one.
         let fresh = guards.iter().filter(|guard| guard.keep && !guard.held).map(|guard| guard.sector).collect();
         self.serial.pending = Some(Pending { record: record.clone(), fresh });
         let applied = self.apply_first(&record, &guards).await;
@@ -243,8 +250,8 @@ impl Transaction {
         applied
     }
 
-    /// The change as a record. Locks without a new content are part of it only if pages depend on them, or if they are given
-    /// back after having been held.
+    /// Builds the record of the change. It includes a lock without new content only if pages depend
+    /// on it or if a held lock is released.
     fn record(&mut self) -> Result<Record> {
         let me = self.mounted.owner();
         let mut parts: Vec<Part> = Vec::new();
@@ -273,11 +280,11 @@ impl Transaction {
         if bytes.is_some_and(|bytes| bytes <= room) { Ok(record) } else { Err(DatastoreError::TooLarge) }
     }
 
-    /// Applies a record for the first time: nothing need be read, for the locks are ours.
+    /// Applies a record for the first time. Needs no reads, because this mount holds the locks.
     async fn apply_first(&mut self, record: &Record, guards: &[Guard]) -> Result<()> {
         let mounted = Arc::clone(&self.mounted);
         let changes = record.parts.iter().filter(|part| !matches!(part, Part::Guard { image: None, .. })).count();
-        // A single swap is there wholly or not at all, and needs no journal.
+        // A single swap is atomic and needs no journal.
         if changes > 1 || record.parts.iter().any(|part| matches!(part, Part::Page { .. })) {
             self.write_record(record).await?;
         }
@@ -286,7 +293,7 @@ impl Transaction {
             Part::Guard { .. } => None,
         };
         let pages = record.parts.iter().filter_map(page);
-        // All are waited for, even after an error: one that is left behind could come over what is written there next.
+        // Waits for all writes even after an error: a late one could overwrite newer content.
         let written = join_all(pages.map(|(sector, image)| mounted.io.write(sector, image))).await;
         written.into_iter().collect::<Result<()>>()?;
         let swap = |part: &Part| {
@@ -297,7 +304,8 @@ impl Transaction {
         };
         for (sector, new, outcome) in join_all(record.parts.iter().filter_map(swap)).await {
             let kept = lock_of(&new, mounted.superblock.uuid).is_some_and(|lock| lock.owner().is_some());
-            // One that others have changed since was applied before. One that we keep, nobody else changes.
+            // If a released sector has changed since, the swap was done before. A sector that stays
+            // locked cannot change.
             if matches!(outcome?, Swap::Lost(_)) && kept {
                 mounted.io.lease.end();
                 return Err(DatastoreError::Damaged { what: "lock", sector });
@@ -307,7 +315,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Notes which locks are held now that a record is applied.
+    /// Updates the list of held locks after a record was applied.
     fn note_applied(&mut self, record: &Record) {
         for part in &record.parts {
             let Part::Guard { sector, image: Some(image), .. } = part else { continue };

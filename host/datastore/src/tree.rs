@@ -1,5 +1,5 @@
-//! Descriptors with their maps, and directories with their entries, as they are on the disk, and how a transaction changes
-//! them.
+//! Descriptors with their maps and directories with their entries, on disk and within a
+//! transaction.
 
 use crate::io::Io;
 use crate::layout::descriptor::{Descriptor, FileKind};
@@ -13,15 +13,15 @@ use crate::transaction::{GuardId, Transaction};
 use crate::{DatastoreError, Result};
 use bytes::Bytes;
 
-/// Pages read by one command.
+/// Maximum pages per read.
 const PAGES_AT_ONCE: usize = 256;
 
-/// Which file a handle, an entry or a path means.
+/// Identity of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
-    /// Number of the descriptor.
+    /// Descriptor number.
     pub(crate) descriptor: u32,
-    /// Which of the files that the descriptor has stood for.
+    /// Identity among all files that have used the descriptor.
     pub(crate) id: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn read_descriptor(io: &Io, superblock: &Superblock, index: u32
     descriptor.ok_or(DatastoreError::Damaged { what: "file descriptor", sector })
 }
 
-/// Sector of a descriptor.
+/// Returns the sector of a descriptor.
 pub(crate) fn sector_of(superblock: &Superblock, index: u32) -> Result<u64> {
     let sector = superblock.geometry.descriptor_sector(index);
     if index < superblock.geometry.descriptors {
@@ -43,7 +43,7 @@ pub(crate) fn sector_of(superblock: &Superblock, index: u32) -> Result<u64> {
     }
 }
 
-/// Reads pages, neighbours together. In the order of `pages`.
+/// Reads pages in the order of `pages`; adjacent ones with one command.
 async fn read_pages(io: &Io, superblock: &Superblock, pages: &[u32]) -> Result<Vec<Bytes>> {
     let geometry = &superblock.geometry;
     let mut read = Vec::with_capacity(pages.len());
@@ -88,7 +88,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Reads the directory that a descriptor stands for.
+    /// Reads the directory of a descriptor.
     pub(crate) async fn read(io: &Io, superblock: &Superblock, index: u32, descriptor: &Descriptor) -> Result<Self> {
         let map = read_map(io, superblock, index, descriptor).await?;
         let runs = map.within(0..map.end());
@@ -103,18 +103,18 @@ impl Directory {
         Ok(Self { map, pages })
     }
 
-    /// The entry of a name.
+    /// Returns the entry with a name.
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
         self.pages.iter().flatten().find(|entry| entry.name == name)
     }
 
-    /// Whether it has no entries.
+    /// Returns whether there are no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.pages.iter().all(Vec::is_empty)
     }
 }
 
-/// A file or directory that a transaction has locked.
+/// A file or directory locked by a transaction.
 pub(crate) struct Node {
     pub(crate) index: u32,
     pub(crate) guard: GuardId,
@@ -122,7 +122,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// What the descriptor says that is locked as `guard`.
+    /// Decodes the descriptor locked as `guard`.
+    ///
+    /// # Errors
+    /// [`DatastoreError::NotFound`] if it is no longer this file.
     pub(crate) fn of(transaction: &Transaction, guard: GuardId, file: FileId) -> Result<Self> {
         let descriptor: Descriptor = transaction.view(guard, Kind::Descriptor, file.descriptor)?;
         if descriptor.kind().is_none() || descriptor.file_id.get() != file.id {
@@ -135,11 +138,11 @@ impl Node {
         PageId { descriptor: self.index, file_id: self.descriptor.file_id.get(), level, index }
     }
 
-    /// Stores a map that was changed, and the descriptor.
+    /// Stores a changed map and the descriptor.
     pub(crate) async fn store(&mut self, transaction: &mut Transaction, map: &mut Map) -> Result<()> {
         let missing = map.missing_pages();
         let mut spare = if missing > 0 { transaction.take_all(Resource::Pages, missing).await? } else { Vec::new() };
-        // From the front: neighbours in the file become neighbours on the disk.
+        // From the front, so that neighbours in the file become neighbours on disk.
         spare.reverse();
         map.settle(&mut spare)?;
         let (changed, freed) = map.take_changes();
@@ -169,7 +172,7 @@ impl Node {
         transaction.set(self.guard, &self.descriptor);
     }
 
-    /// Reads it as a directory.
+    /// Reads the entries of the directory.
     pub(crate) async fn directory(&self, transaction: &Transaction) -> Result<Directory> {
         if self.descriptor.kind() != Some(FileKind::Directory) {
             return Err(DatastoreError::NotADirectory);
@@ -203,7 +206,7 @@ impl Node {
         self.store_page(transaction, directory, place)
     }
 
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     pub(crate) fn remove(
         &mut self,
         transaction: &mut Transaction,

@@ -1,10 +1,10 @@
-//! What names a datastore.
+//! Identity and behaviour of a datastore.
 
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The UUID of a datastore, written as ESXi writes it: `51f5bd4e-3f5a8c12-9b77-000c29d1b8aa`.
+/// UUID of a datastore, formatted as on ESXi: `51f5bd4e-3f5a8c12-9b77-000c29d1b8aa`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeUuid(pub [u8; 16]);
 
@@ -20,7 +20,7 @@ impl fmt::Display for VolumeUuid {
     }
 }
 
-/// A text is no UUID of a datastore.
+/// The text is not a UUID of a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a datastore's UUID looks like 51f5bd4e-3f5a8c12-9b77-000c29d1b8aa")]
 pub struct UuidError;
@@ -42,12 +42,12 @@ impl FromStr for VolumeUuid {
     }
 }
 
-/// Which VMFS a datastore behaves as.
+/// VMFS version whose behaviour a datastore has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// VMFS 5: up to 8 readers of a file; space comes back by command; thin copies by 1 MB.
+    /// VMFS 5: up to 8 readers per file, manual space reclamation, thin copies in units of 1 MiB.
     V5,
-    /// VMFS 6: up to 32 readers of a file; space may come back by itself.
+    /// VMFS 6: up to 32 readers per file, automatic space reclamation.
     V6,
 }
 
@@ -67,7 +67,7 @@ impl Mode {
         }
     }
 
-    /// Hosts that may read a file at once.
+    /// Returns the maximum number of hosts that may read a file.
     pub(crate) fn readers(self) -> usize {
         match self {
             Self::V5 => 8,

@@ -1,4 +1,4 @@
-//! One run in the simulated simulation.
+//! One run of the simulator.
 
 use crate::Result;
 use crate::disk::{FaultRates, Media, SimDisk};
@@ -16,33 +16,34 @@ use testing::SplitMix64;
 /// Sectors of the LUN: 4 GiB.
 const BLOCKS: u64 = 8 << 20;
 
-/// The longest that a host does something else between two accesses.
+/// Maximum time that a host idles between two accesses.
 const THINK_TIME: Duration = Duration::from_millis(300);
 
-/// What is to be run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct DatastoreCampaign {
-    /// Decides everything that is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Hosts, 1 to 64.
+    /// Number of hosts, 1 to 64.
     pub hosts: usize,
-    /// Lock operations of each host.
+    /// Lock operations per host.
     pub operations: u64,
-    /// Locks by ATS; without, by reservation of the LUN.
+    /// Locks by ATS if true, by reservation of the LUN if false.
     pub ats: bool,
-    /// Heartbeats by ATS; without, by plain writes.
+    /// Heartbeats by ATS if true, by plain writes if false.
     pub ats_heartbeat: bool,
-    /// The mean time from one blow (a crash, a path lost, a stop) to the next.
+    /// Mean time between faults (crash, path loss, pause).
     pub fault_interval: Duration,
-    /// The hosts' times.
+    /// Heartbeat and lease times of the hosts.
     pub timing: Timing,
-    /// A command waits at the LUN for long, once in so many.
+    /// One command in this many waits at the LUN for long.
     pub(crate) stuck: u64,
     pub(crate) disabled: DisabledSafeguards,
 }
 
 impl DatastoreCampaign {
-    /// A run of so many hosts with so many operations each, with blows every few seconds.
+    /// Creates the parameters of a run with `hosts` hosts and `operations` lock operations each.
+    /// The mean time between faults is 500 ms.
     pub fn new(seed: u64, hosts: usize, operations: u64) -> Self {
         Self {
             seed,
@@ -58,30 +59,30 @@ impl DatastoreCampaign {
     }
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CampaignOutcome {
-    /// The first promise that was broken.
+    /// The first violation, if any.
     pub violation: Option<String>,
     /// Lock operations done.
     pub operations: u64,
     /// Opens refused because another host had the file.
     pub refused: u64,
-    /// Commands that the LUN got.
+    /// Commands sent to the LUN.
     pub commands: u64,
-    /// Hosts killed, each with whatever it had under way.
+    /// Hosts killed, with their commands in flight.
     pub crashes: u64,
-    /// Paths lost for a time.
+    /// Temporary path losses.
     pub path_losses: u64,
-    /// Hosts stopped for a time.
+    /// Temporary pauses of a host.
     pub pauses: u64,
-    /// Lives in which hosts mounted the datastore.
+    /// Host processes started.
     pub incarnations: u64,
-    /// The simulation's time at the end.
+    /// Simulated time at the end.
     pub time: Duration,
 }
 
-/// What a running host is known by.
+/// A running host process.
 struct Running {
     process: ProcessId,
     link: Arc<AtomicBool>,
@@ -101,7 +102,7 @@ struct Run {
 }
 
 impl DatastoreCampaign {
-    /// Runs it. `progress` is told now and then how many lock operations have been done.
+    /// Executes the run. Calls `progress` at intervals with the number of lock operations done.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> CampaignOutcome {
         let simulation = Simulation::new(self.seed);
         let oracle = Arc::new(Oracle::default());
@@ -153,7 +154,8 @@ impl Run {
         }
     }
 
-    /// Preparation, all hosts and blows, and the judgement. The first and the last are ours: nothing goes wrong there.
+    /// Prepares the datastore, runs all hosts with faults, and checks the result. No faults occur
+    /// during preparation and check.
     async fn all(self: Arc<Self>) -> Result<()> {
         let (disk, runtime, _) = self.boot();
         format(&disk, &runtime).await?;
@@ -179,7 +181,7 @@ impl Run {
         let (run, stop) = (Arc::clone(&self), Arc::clone(&over));
         self.simulation.spawn(0, Box::pin(async move { run.inject_faults(&stop).await }));
         for host in hosts {
-            // A sender that is gone has sent before.
+            // The sender is dropped only after it has sent.
             let _ = host.await;
         }
         over.store(true, Ordering::Relaxed);
@@ -190,7 +192,7 @@ impl Run {
         Ok(())
     }
 
-    /// A new life: its disk, its clock, its number.
+    /// Starts a new host process, with its own disk, clock and id.
     fn boot(&self) -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Running) {
         let process = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(AtomicBool::new(true));
@@ -212,7 +214,7 @@ impl Run {
         Datastore::mount_without(disk, &options, runtime, disabled).await
     }
 
-    /// Lets a host live, again and again, until its part is done.
+    /// Restarts a host until it has done its operations.
     async fn keep_running(self: Arc<Self>, host: usize) {
         while !self.workload.is_done(host) && self.oracle.violation().is_none() {
             let (disk, runtime, running) = self.boot();
@@ -226,7 +228,7 @@ impl Run {
                 let random = SplitMix64::new(run.simulation.random(SplitMix64::next_u64));
                 let workload = Arc::clone(&run.workload);
                 let life = HostProcess { workload, host, process, runtime, random, think_time: THINK_TIME };
-                // A life that cannot mount, or ends in an error, is followed by another.
+                // A process that cannot mount or ends with an error is followed by another.
                 if let Ok(datastore) = mounted {
                     let _ = life.live(datastore).await;
                 }
@@ -241,7 +243,8 @@ impl Run {
         }
     }
 
-    /// The target notices that a host is gone, at once or after a while or never; the host starts again.
+    /// Lets the target notice the end of a host at once, later or never. Then waits for the
+    /// restart.
     async fn after_death(&self, process: ProcessId, killed: bool) {
         let (noticed, rest) =
             self.simulation.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
@@ -252,7 +255,7 @@ impl Run {
         self.simulation.sleep(rest).await;
     }
 
-    /// Blows: until the hosts are done.
+    /// Injects faults until the hosts are done.
     async fn inject_faults(&self, over: &AtomicBool) {
         let fault_interval = self.campaign.fault_interval.as_micros() as u64;
         while !over.load(Ordering::Relaxed) {
@@ -291,7 +294,8 @@ impl Run {
         self.running[host].lock().as_ref().map(|running| (running.process, Arc::clone(&running.link)))
     }
 
-    /// Everything can be had, everything is there, everything fits together.
+    /// Checks that every lock can be acquired, that all acknowledged data is present, and that fsck
+    /// finds no problem.
     async fn judge(&self) -> Result<()> {
         let (disk, runtime, _) = self.boot();
         let datastore =

@@ -1,4 +1,4 @@
-//! A LUN whose commands take time, get lost, lose their answers, and outlive the host that sent them.
+//! A simulated LUN. Commands take time, are lost, lose their answers, and may outlive their host.
 
 use crate::oracle::Oracle;
 use crate::simulation::{ProcessId, Simulation};
@@ -15,45 +15,46 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SECTOR: usize = datastore::SECTOR_BYTES;
-/// How long a driver may take over a command that nobody has bounded.
+/// Time limit of a driver for a command if none is set.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How often things go wrong, as once in so many commands.
+/// Rates of faults, each as one in this many commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FaultRates {
-    /// A command is not done, and not answered in time.
+    /// The command is not done and gets no answer.
     pub(crate) lost: u64,
-    /// A command is done, but not answered in time.
+    /// The command is done but gets no answer.
     pub(crate) unanswered: u64,
-    /// A command takes long.
+    /// The command takes long.
     pub(crate) slow: u64,
-    /// A command waits at the LUN, as behind a limit of its volume, for longer than its host waits for it.
+    /// The command waits at the LUN for longer than its host waits for it, as with a rate limit.
     pub(crate) stuck: u64,
-    /// The LUN knows CLEAR TASK SET.
+    /// The LUN supports CLEAR TASK SET.
     pub(crate) knows_clear: bool,
 }
 
-/// The LUN itself.
+/// The LUN.
 pub(crate) struct Media {
     identity: DiskIdentity,
     sectors: Mutex<BTreeMap<u64, [u8; SECTOR]>>,
     reserved: Mutex<Option<ProcessId>>,
-    /// Who is to be told of a reset: with its next command.
+    /// Processes with a pending unit attention after a reset.
     attention: Mutex<BTreeSet<ProcessId>>,
     known: Mutex<BTreeSet<ProcessId>>,
-    /// How many sessions of each process have ended, as far as the target has noticed: with them, what waits of theirs.
+    /// Number of ended sessions of each process that the target has noticed. Queued commands of an
+    /// ended session are aborted.
     ended: Mutex<BTreeMap<ProcessId, u64>>,
     clears: AtomicU64,
     oracle: Arc<Oracle>,
     commands: AtomicU64,
     fault_rates: FaultRates,
-    /// Whether anything goes wrong at present.
+    /// Whether faults occur now.
     faults_enabled: AtomicBool,
 }
 
 impl Media {
     pub(crate) fn new(blocks: u64, oracle: Arc<Oracle>, fault_rates: FaultRates) -> Arc<Self> {
-        // Who it is, is what a disk in memory says.
+        // Uses the identity of an in-memory disk.
         let array = MemoryArray::new("iqn.2026-11.org.ibid:simulated");
         let memory =
             array.open(&array.create(blocks), "simulation").unwrap_or_else(|| unreachable!("it was just made"));
@@ -73,18 +74,18 @@ impl Media {
         })
     }
 
-    /// From now on things go wrong, or do not.
+    /// Enables or disables faults.
     pub(crate) fn enable_faults(&self, faults_enabled: bool) {
         self.faults_enabled.store(faults_enabled, Ordering::Relaxed);
     }
 
-    /// Commands that were sent.
+    /// Returns the number of commands sent.
     pub(crate) fn commands(&self) -> u64 {
         self.commands.load(Ordering::Relaxed)
     }
 
-    /// The target notices that a host's sessions are gone; or the host logs in again after its path was lost, under the same
-    /// name, which ends the session before (RFC 7143 6.3.5).
+    /// Ends the session of a process: the target notices that it is gone, or the host logs in again
+    /// with the same name after a path loss (RFC 7143 6.3.5).
     pub(crate) fn end(&self, process: ProcessId) {
         *self.ended.lock().entry(process).or_default() += 1;
         self.release(process);
@@ -125,41 +126,41 @@ impl Media {
     }
 }
 
-/// The LUN as one process sees it.
+/// The LUN as seen by one process.
 pub(crate) struct SimDisk {
     pub(crate) simulation: Simulation,
     pub(crate) media: Arc<Media>,
     pub(crate) process: ProcessId,
-    /// Whether the path is there.
+    /// Whether the path works.
     pub(crate) link: Arc<AtomicBool>,
-    /// The longest that a command takes until it is done or certainly never will be.
+    /// Time limit of a command. After it, the command is done or never will be.
     pub(crate) lifetime: Mutex<Duration>,
 }
 
-/// What is to become of a command.
+/// Planned course of a command.
 struct CommandPlan {
     before: Duration,
     after: Duration,
     done: bool,
     answered: bool,
-    /// It is done even when its host has died, or lost its path, meanwhile.
+    /// The command is done even if its host dies or loses its path first.
     outlives: bool,
-    /// How long it waits at the LUN.
+    /// Time that the command waits at the LUN.
     stuck: Option<Duration>,
 }
 
-/// What a host hears of a command: the first answer.
+/// Receiver of the first answer to a command.
 type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DeviceError>>>>>;
 
 fn send_answer<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
     if let Some(sender) = answering.lock().take() {
-        // A host that died asks no more.
+        // A dead host has no receiver.
         let _ = sender.send(answer);
     }
 }
 
 impl SimDisk {
-    /// The LUN as a new process sees it, whose driver is as patient as drivers are.
+    /// Creates the view of a new process, with the default time limit of a driver.
     pub(crate) fn new(simulation: &Simulation, media: &Arc<Media>, process: ProcessId, link: &Arc<AtomicBool>) -> Self {
         let (simulation, media, link) = (simulation.clone(), Arc::clone(media), Arc::clone(link));
         Self { simulation, media, process, link, lifetime: Mutex::new(PATIENCE) }
@@ -182,7 +183,8 @@ impl SimDisk {
         })
     }
 
-    /// Sends a command. Its way is a task of the simulation: it ends when it ends, whatever becomes of the host.
+    /// Sends a command. Its course is a task of the simulator, so it continues after the death of
+    /// the host.
     fn send<T, F>(&self, command: F) -> DiskFuture<'_, T>
     where
         T: Send + 'static,
@@ -243,8 +245,8 @@ impl SimDisk {
         Box::pin(async move { receiver.await.unwrap_or(Err(DeviceError::TimedOut)) })
     }
 
-    /// The host's driver: when the time of a command is nearly over it aborts it, if it can, and hears no more of it in any
-    /// case. What has reached the LUN does not hear that the path is gone.
+    /// Simulates the host's driver: shortly before the time limit it aborts the command, if the
+    /// path works, and reports a timeout. The LUN does not notice a lost path.
     fn watch_over<T: Send + 'static>(&self, answering: &Answering<T>, aborted: &Arc<AtomicBool>) {
         let (simulation, link, lifetime) = (self.simulation.clone(), Arc::clone(&self.link), *self.lifetime.lock());
         let (answering, aborted) = (Arc::clone(answering), Arc::clone(aborted));
@@ -268,7 +270,7 @@ impl SharedDisk for SimDisk {
 
     fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
-        // Cut by a death, a write may have come half-way.
+        // A crash of the host may tear a write.
         let torn = self.simulation.random(testing::SplitMix64::next_u64);
         let simulation = self.simulation.clone();
         self.send(move |media| {
@@ -327,7 +329,7 @@ impl SharedDisk for SimDisk {
         })
     }
 
-    /// Not kept from anybody by a reservation.
+    /// Works in spite of a reservation.
     fn reset(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
             self.simulation.sleep(Duration::from_millis(1)).await;
@@ -365,7 +367,7 @@ impl SharedDisk for SimDisk {
         VaaiStatus::default()
     }
 
-    /// The simulated unit's offloads are not switched.
+    /// The simulated LUN has no switchable offloads.
     fn enable(&self, _: Primitive, _: bool) {}
 
     fn limit_command_time(&self, lifetime: Duration) {

@@ -1,38 +1,39 @@
-//! Who knows everything: who may hold which file, what was acknowledged, and what must never be seen.
+//! The oracle: tracks the owners of files and the acknowledged data, and detects violations.
 
 use datastore::Datastore;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// A life of a host, however it is run.
+/// Id of a host process: one incarnation of a host.
 pub(crate) type ProcessId = u32;
 
-/// What is known of one shared file.
+/// State of one shared file.
 #[derive(Default)]
 struct Shared {
-    /// Who opened it last.
+    /// Process that opened it last.
     last: ProcessId,
-    /// Who has it open, and its mount.
+    /// Process that has it open, and its mount.
     holder: Option<(ProcessId, Datastore)>,
-    /// The stamp that was last acknowledged or seen by who had it alone.
+    /// Stamp last acknowledged, or read by the exclusive owner.
     stamp: u64,
-    /// Stamps that were sent after it, whose outcome is not known.
+    /// Later stamps that were sent, with unknown outcome.
     doubtful: Vec<u64>,
 }
 
 #[derive(Default)]
 struct State {
     files: Vec<Shared>,
-    /// Which file a sector of data belongs to.
+    /// File by the sector of its data.
     places: BTreeMap<u64, usize>,
-    /// Names that must be there (true) or must not.
+    /// Whether each name must exist. Names in doubt are absent.
     names: BTreeMap<String, bool>,
     violation: Option<String>,
     stamps: u64,
 }
 
 impl State {
-    /// Whether a life that opened a file has it still. It may have lost it only with its right to do I/O.
+    /// Returns whether a process still has the file that it opened. Records a violation if it lost
+    /// the file while its lease is valid.
     fn has(&mut self, file: usize, process: ProcessId, mount: &Datastore) -> bool {
         let last = self.files[file].last;
         if last != process && mount.is_alive() {
@@ -44,22 +45,22 @@ impl State {
     }
 }
 
-/// The judge of a run.
+/// Tracks the state of a run and records violations.
 #[derive(Default)]
 pub(crate) struct Oracle(Mutex<State>);
 
 impl Oracle {
-    /// Notes a promise that was broken. The first one counts.
+    /// Records a violation. Only the first one counts.
     pub(crate) fn record_violation(&self, violation: String) {
         self.0.lock().violation.get_or_insert(violation);
     }
 
-    /// The first broken promise.
+    /// Returns the first violation.
     pub(crate) fn violation(&self) -> Option<String> {
         self.0.lock().violation.clone()
     }
 
-    /// A shared file, with the sector of its data.
+    /// Adds a shared file with the sector of its data.
     pub(crate) fn add_file(&self, lba: u64) {
         let mut state = self.0.lock();
         let file = state.files.len();
@@ -67,12 +68,13 @@ impl Oracle {
         state.files.push(Shared::default());
     }
 
-    /// The sector of a shared file's data.
+    /// Returns the sector of the data of a shared file.
     pub(crate) fn lba(&self, file: usize) -> Option<u64> {
         self.0.lock().places.iter().find(|(_, found)| **found == file).map(|(lba, _)| *lba)
     }
 
-    /// A life has opened a file for writing: nobody else that may still write has it.
+    /// Records that a process has opened a file for writing. A previous owner must not have a valid
+    /// lease.
     pub(crate) fn acquired(&self, file: usize, process: ProcessId, datastore: &Datastore) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
@@ -88,7 +90,7 @@ impl Oracle {
         }
     }
 
-    /// A life is about to close a file.
+    /// Records that a process is about to close a file.
     pub(crate) fn releasing(&self, file: usize, process: ProcessId) {
         let mut state = self.0.lock();
         let shared = &mut state.files[file];
@@ -97,7 +99,7 @@ impl Oracle {
         }
     }
 
-    /// A life was killed: it holds nothing any more.
+    /// Records that a process was killed: it holds nothing any more.
     pub(crate) fn killed(&self, process: ProcessId) {
         let mut state = self.0.lock();
         let of_dead = |shared: &&mut Shared| shared.holder.as_ref().is_some_and(|(holder, _)| *holder == process);
@@ -106,7 +108,7 @@ impl Oracle {
         drop(mounts);
     }
 
-    /// Data came to a sector of the disk.
+    /// Records that data was written to a sector of the disk.
     pub(crate) fn landed(&self, process: ProcessId, lba: u64) {
         let mut state = self.0.lock();
         let Some(file) = state.places.get(&lba).copied() else { return };
@@ -117,8 +119,8 @@ impl Oracle {
         }
     }
 
-    /// What a life found in a file that it got alone. That of one which was stopped after its read, until another had got
-    /// the file, tells of the past.
+    /// Checks the stamp that a process found in a file after it opened it exclusively. Ignores the
+    /// stamp if the process was paused after the read and has lost the file since.
     pub(crate) fn found(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
         if !state.has(file, process, mount) {
@@ -135,7 +137,7 @@ impl Oracle {
         }
     }
 
-    /// A new stamp that a life is about to write to a file. One that has lost the file writes in vain.
+    /// Returns a new stamp for a write. A process that has lost the file writes in vain.
     pub(crate) fn sending(&self, file: usize, process: ProcessId, mount: &Datastore) -> u64 {
         let mut state = self.0.lock();
         state.stamps += 1;
@@ -146,7 +148,7 @@ impl Oracle {
         stamp
     }
 
-    /// A stamp was acknowledged: to a life that may have been stopped meanwhile, as above.
+    /// Records that a stamp was acknowledged. Ignored if the process has lost the file since.
     pub(crate) fn acknowledged(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
         if state.has(file, process, mount) {
@@ -156,22 +158,22 @@ impl Oracle {
         }
     }
 
-    /// The outcome of a change of names is not known (yet).
+    /// Records that the outcome of a change of a name is unknown.
     pub(crate) fn name_in_doubt(&self, name: &str) {
         self.0.lock().names.remove(name);
     }
 
-    /// Whether nobody knows if a name is there.
+    /// Returns whether it is unknown if a name exists.
     pub(crate) fn is_in_doubt(&self, name: &str) -> bool {
         !self.0.lock().names.contains_key(name)
     }
 
-    /// A name is there, or is not, and that was acknowledged.
+    /// Records that a name exists or not, after an acknowledged change.
     pub(crate) fn name_is(&self, name: &str, there: bool) {
         self.0.lock().names.insert(name.to_owned(), there);
     }
 
-    /// Compares the names with those that a directory has in the end.
+    /// Compares the names with the final content of a directory.
     pub(crate) fn judge_names(&self, found: &[String]) {
         let names = self.0.lock().names.clone();
         for (name, there) in names {

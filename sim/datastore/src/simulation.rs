@@ -1,5 +1,5 @@
-//! A simulation with its own time: tasks of many processes, run one at a time, in an order that a seed decides. When nobody can go
-//! on, time jumps to the next moment at which somebody can.
+//! A scheduler with simulated time. It runs tasks of many processes one at a time, in an order that
+//! the seed determines. If no task can run, time advances to the next timer.
 
 use datastore::{Runtime, Task};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use testing::SplitMix64;
 
-/// A process: one life of a host. 0 is the simulation itself, which cannot be killed.
+/// Id of a process: one incarnation of a host. 0 is the simulator itself, which cannot be killed.
 pub(crate) type ProcessId = u32;
 
 struct Slot {
@@ -36,7 +36,7 @@ struct Shared {
     ready: Arc<Mutex<Vec<u64>>>,
 }
 
-/// A handle of the simulation.
+/// Handle of the scheduler.
 #[derive(Clone)]
 pub(crate) struct Simulation(Arc<Shared>);
 
@@ -54,7 +54,7 @@ impl Wake for TaskWaker {
     }
 }
 
-/// A wait until a moment of the simulation's time.
+/// Waits until a point in simulated time.
 struct Sleep {
     simulation: Simulation,
     until: Duration,
@@ -94,23 +94,23 @@ impl Simulation {
         Self(Arc::new(Shared { state: Mutex::new(state), ready: Arc::default() }))
     }
 
-    /// The simulation's time.
+    /// Returns the simulated time.
     pub(crate) fn now(&self) -> Duration {
         self.0.state.lock().now
     }
 
-    /// Chance.
+    /// Draws a random number.
     pub(crate) fn random<T>(&self, draw: impl FnOnce(&mut SplitMix64) -> T) -> T {
         draw(&mut self.0.state.lock().random)
     }
 
-    /// Waits.
+    /// Waits for a period of simulated time.
     pub(crate) fn sleep(&self, time: Duration) -> Task<'static> {
         let until = self.now() + time;
         Box::pin(Sleep { simulation: self.clone(), until, waits: false })
     }
 
-    /// Begins a task of a process; of one that is dead it is forgotten.
+    /// Starts a task of a process. Drops it if the process is dead.
     pub(crate) fn spawn(&self, process: ProcessId, task: Task<'static>) {
         let mut state = self.0.state.lock();
         if state.dead.contains(&process) {
@@ -120,14 +120,15 @@ impl Simulation {
         state.next += 1;
         let id = state.next;
         let wake = Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.0.ready) });
-        // Where a simulation is run within a task of tokio, that task's budget is not to hold up what happens in the simulation: tokio
-        // would wake it when its own runtime goes on, which waits for the simulation.
+        // If the simulator itself runs in a tokio task, the budget of that task must not stop the
+        // simulated tasks: tokio would wake them only after the simulator returns, which waits for
+        // them.
         let task = Some(Box::pin(tokio::task::unconstrained(task)) as Task<'static>);
         state.tasks.insert(id, Slot { process, task, wake });
         self.0.ready.lock().push(id);
     }
 
-    /// Ends all tasks of a process between two of their steps.
+    /// Ends all tasks of a process, each between two of its steps.
     pub(crate) fn kill(&self, process: ProcessId) {
         let mut gone = Vec::new();
         let mut state = self.0.state.lock();
@@ -135,23 +136,23 @@ impl Simulation {
         let ids: Vec<u64> = state.tasks.iter().filter(|(_, slot)| slot.process == process).map(|(id, _)| *id).collect();
         gone.extend(ids.iter().filter_map(|id| state.tasks.remove(id)));
         drop(state);
-        // What tasks do when they are dropped may come back here.
+        // Drop handlers of tasks may call the scheduler, so the lock is released first.
         drop(gone);
     }
 
-    /// Whether a process was killed.
+    /// Returns whether a process was killed.
     pub(crate) fn is_dead(&self, process: ProcessId) -> bool {
         self.0.state.lock().dead.contains(&process)
     }
 
-    /// Stops all tasks of a process for a time; I/O that is under way goes on.
+    /// Pauses all tasks of a process for a time. Commands in flight continue.
     pub(crate) fn pause(&self, process: ProcessId, time: Duration) {
         let mut state = self.0.state.lock();
         let until = state.now + time;
         state.paused.insert(process, until);
     }
 
-    /// Runs until `root` has ended, and tells that it does. `None` when everybody waits for ever.
+    /// Runs until `root` has ended. Calls `tell` every 65 536 steps. Returns `None` on a deadlock.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         root: impl Future<Output = T> + Send + 'static,
@@ -179,7 +180,7 @@ impl Simulation {
         std::mem::take(&mut *result.lock())
     }
 
-    /// One step of one task, or of time.
+    /// Executes one step of a task, or advances time. Returns false on a deadlock.
     fn step(&self) -> bool {
         let chosen = {
             let mut ready = self.0.ready.lock();
@@ -240,11 +241,11 @@ impl Simulation {
     }
 }
 
-/// What one process sees of the simulation: a clock of its own rate, tasks that die with it.
+/// The runtime of one process: its own clock rate, and tasks that die with the process.
 pub(crate) struct ProcessRuntime {
     pub(crate) simulation: Simulation,
     pub(crate) process: ProcessId,
-    /// How fast its clock runs: 1.0 as the simulation's.
+    /// Rate of its clock relative to simulated time; 1.0 is exact.
     pub(crate) rate: f64,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 fn quiet(_: u64) {}
 
-/// Few hosts, few files, many blows: a short run that meets what a long one does.
+/// A short run with few hosts, few files and many faults.
 fn short(seed: u64) -> DatastoreCampaign {
     DatastoreCampaign { fault_interval: Duration::from_millis(500), ..DatastoreCampaign::new(seed, 8, 120) }
 }
@@ -20,14 +20,15 @@ fn holds(campaign: DatastoreCampaign) -> CampaignOutcome {
 fn locks_have_one_owner_and_nothing_is_lost() {
     let outcomes: Vec<CampaignOutcome> = (0..5).map(|seed| holds(short(seed))).collect();
     let sum = |count: fn(&CampaignOutcome) -> u64| outcomes.iter().map(count).sum::<u64>();
-    // A run in which nothing happens shows nothing.
+    // A run without faults proves nothing.
     assert!(sum(|o| o.crashes) > 5 && sum(|o| o.path_losses) > 2 && sum(|o| o.pauses) > 2, "{outcomes:?}");
 }
 
 #[test]
 fn the_same_holds_under_reservations() {
     for seed in 0..2 {
-        // Everything takes longer there: with blows as frequent as elsewhere, hosts die before they have mounted.
+        // Operations take longer with reservations. With a shorter interval, hosts die before they
+        // have mounted.
         let fault_interval = Duration::from_secs(4);
         holds(DatastoreCampaign {
             ats: false,
@@ -40,8 +41,8 @@ fn the_same_holds_under_reservations() {
     }
 }
 
-/// In these histories the answer to a RESERVE is lost, its host goes on without knowing what it holds, and nobody else may issue anything
-/// any more: a beat has to take it away.
+/// In these runs the answer to a RESERVE is lost. Its host does not know that it holds the
+/// reservation, and no other host can issue commands. A heartbeat has to break the reservation.
 #[test]
 fn a_reservation_of_which_its_holder_does_not_know_is_taken_away() {
     for seed in [307, 311] {
@@ -76,7 +77,7 @@ async fn a_world_is_run_within_a_task_as_well() {
     holds(DatastoreCampaign { operations: 20, ..short(1) });
 }
 
-/// Nothing goes wrong while the datastore is made and while it is judged: every run comes to its end.
+/// No faults occur while the datastore is prepared and checked, so every run completes.
 #[test]
 fn many_hosts_make_and_judge_their_datastore_in_every_run() {
     for seed in 1..=20 {
@@ -89,7 +90,7 @@ fn a_seed_is_one_history() {
     assert_eq!(short(7).run(&quiet), short(7).run(&quiet));
 }
 
-/// A datastore that breaks its promises, in one way, is found out within a few seeds.
+/// Returns the violation that a defect in the datastore causes within a few seeds.
 fn is_found(change: impl Fn(&mut DatastoreCampaign)) -> String {
     let run = |seed| {
         let mut campaign = DatastoreCampaign { operations: 300, ..short(seed) };
@@ -118,7 +119,8 @@ fn a_host_that_writes_without_a_heartbeat_is_found() {
     is_found(|campaign| campaign.disabled = DisabledSafeguards { lease_fence: true, ..DisabledSafeguards::default() });
 }
 
-/// Its time is bounded, and the device ends what waits there: each of the two walls holds alone in these worlds.
+/// Two safeguards stop late commands: the time limit and CLEAR TASK SET. In these runs either one
+/// is enough, so the test disables both.
 #[test]
 fn a_command_that_comes_when_its_host_has_been_given_up_is_found() {
     is_found(|campaign| {
@@ -145,7 +147,7 @@ fn a_lease_that_is_too_short_is_found() {
 }
 
 mod death {
-    //! A host dies after each of its commands in turn.
+    //! Kills a host after each of its commands in turn.
 
     use crate::Result;
     use crate::disk::{FaultRates, Media, SimDisk};
@@ -177,7 +179,7 @@ mod death {
         Media::new(1 << 20, Arc::new(Oracle::default()), fault_rates)
     }
 
-    /// What the victim does: a change of directories, descriptors, pages and blocks.
+    /// The operations of the victim: changes of directories, descriptors, pages and blocks.
     async fn change(datastore: Datastore) -> Result<()> {
         let file = datastore.create("/dir/new").await?;
         file.set_size(40 * FS_BLOCK_BYTES).await?;
@@ -189,7 +191,7 @@ mod death {
         datastore.unmount().await
     }
 
-    /// Lets the victim die when the LUN has got `deadly` commands from it; whether it came to its end before that.
+    /// Kills the victim after `deadly` of its commands. Returns whether it finished before that.
     fn dies_after(deadly: u64, seed: u64) -> bool {
         let simulation = Simulation::new(deadly + (seed << 32));
         let media = quiet_media(&simulation);
@@ -223,7 +225,8 @@ mod death {
         simulation.run(story, &|| {}).expect("everybody waits for ever").unwrap()
     }
 
-    /// Each step is there or is not, in order, and everything can be had.
+    /// Checks that the steps were done in order, each entirely or not at all, and that every lock
+    /// can be acquired.
     async fn judge(simulation: &Simulation, media: &Arc<Media>) -> Result<()> {
         let heir = mount(simulation, media, 3).await?;
         let (disk, runtime) = host(simulation, media, 3);

@@ -1,5 +1,5 @@
-//! The same hosts on a real LUN: each with its own sessions, in the simulation's own time. Crashes end a host's tasks and sessions
-//! between two of their steps.
+//! Stress test of the datastore on a real LUN, in real time. Each host has its own sessions. A
+//! crash ends the tasks and sessions of a host between two of their steps.
 
 use crate::oracle::{Oracle, ProcessId};
 use crate::workload::{HostProcess, Workload, format};
@@ -14,31 +14,31 @@ use std::time::Duration;
 use testing::SplitMix64;
 use tokio::task::AbortHandle;
 
-/// Opens the LUN for a host, with sessions of its own that end when the disk is dropped.
+/// Opens the LUN for a host. Its sessions end when the disk is dropped.
 pub type Connect =
     Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<Arc<dyn SharedDisk>, DeviceError>> + Send>> + Send + Sync>;
 
-/// What is to be run.
+/// Parameters of a stress test.
 #[derive(Clone, Debug)]
 pub struct Torture {
-    /// Decides what the hosts do. What comes of it is up to the machine.
+    /// Seed of the hosts' operations. The result also depends on timing.
     pub seed: u64,
-    /// Hosts, 1 to 63: one slot is left for who judges.
+    /// Number of hosts, 1 to 63. One slot is reserved for the final check.
     pub hosts: usize,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
-    /// The mean time from one crash to the next.
+    /// Mean time between crashes.
     pub crash_interval: Duration,
-    /// Locks by ATS; without, by reservation of the LUN.
+    /// Locks by ATS if true, by reservation of the LUN if false.
     pub ats: bool,
-    /// The hosts' times.
+    /// Heartbeat and lease times of the hosts.
     pub timing: Timing,
 }
 
-/// How it ended.
+/// Result of a stress test.
 #[derive(Clone, Debug)]
 pub struct TortureOutcome {
-    /// The first promise that was broken.
+    /// The first violation, if any.
     pub violation: Option<String>,
     /// Lock operations done.
     pub operations: u64,
@@ -46,13 +46,13 @@ pub struct TortureOutcome {
     pub refused: u64,
     /// Hosts killed.
     pub crashes: u64,
-    /// Lives in which hosts mounted the datastore.
+    /// Host processes started.
     pub incarnations: u64,
-    /// What fsck found in the end.
+    /// Result of fsck at the end.
     pub report: CheckReport,
 }
 
-/// The simulation as it is, for tasks that can be killed together.
+/// Real time, with tasks that can be killed together.
 struct MortalRuntime {
     simulation: TokioRuntime,
     alive: AtomicBool,
@@ -109,7 +109,7 @@ struct Run {
 }
 
 impl Torture {
-    /// Makes a datastore on the LUN (all that it held is lost), runs the hosts, and judges.
+    /// Formats the LUN (its content is lost), runs the hosts, and checks the result.
     pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, DatastoreError> {
         let oracle = Arc::new(Oracle::default());
         let hosts = self.hosts.clamp(1, datastore::MAX_HOSTS - 1);
@@ -127,7 +127,7 @@ impl Torture {
         run.inject_faults().await;
         run.workload.stop();
         for host in hosts {
-            // One that panicked is a promise broken.
+            // A panic is a violation.
             if host.await.is_err() {
                 run.oracle.record_violation("a host's task panicked".into());
             }
@@ -168,10 +168,10 @@ impl Run {
             let life = Arc::clone(&self).live(host, process, Arc::clone(&runtime));
             runtime.spawn(Box::pin(async move {
                 life.await;
-                // Who waits sees the end, not what was sent.
+                // The receiver waits for the end, not for a value.
                 let _: Result<(), ()> = sender.send(());
             }));
-            // Killed or ended, it is over.
+            // The process has ended or was killed.
             let _ = receiver.await;
             self.oracle.killed(process);
             *self.running[host].lock() = None;
@@ -190,11 +190,11 @@ impl Run {
         let random = SplitMix64::new(self.torture.seed ^ u64::from(process).rotate_left(32));
         let workload = Arc::clone(&self.workload);
         let life = HostProcess { workload, host, process, runtime, random, think_time: Duration::from_millis(2) };
-        // A life that ends in an error is followed by another.
+        // A process that ends with an error is followed by another.
         let _ = life.live(datastore).await;
     }
 
-    /// Kills a host now and then, until time is over.
+    /// Kills random hosts until the time is over.
     async fn inject_faults(&self) {
         let simulation = TokioRuntime::default();
         let mut random = SplitMix64::new(self.torture.seed);

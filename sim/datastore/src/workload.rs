@@ -1,5 +1,5 @@
-//! What hosts do in a run: open files alone, stamp them, look whether the stamp stays; make, rename and remove files; read
-//! beside others.
+//! The workload of the hosts. They open shared files exclusively, write and verify stamps, read
+//! files together with other hosts, and create, rename and remove files.
 
 use crate::Result;
 use crate::oracle::{Oracle, ProcessId};
@@ -14,34 +14,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use testing::SplitMix64;
 
-/// Directory of the shared files, and of each host's own.
+/// Directories of the shared files and of the hosts' own files.
 const SHARED: &str = "/locks";
 const OWN: &str = "/work";
-/// The life that looks in the end what has become of everything.
+/// Process of the final check.
 const JUDGE: ProcessId = ProcessId::MAX;
-/// Own files that a host keeps at once, and as many under another name: with 64 hosts there are descriptors for no more.
+/// Number of own files per host, and as many renamed ones. With 64 hosts there are no descriptors
+/// for more.
 const OWN_FILES: u64 = 1;
 
-/// What all hosts of a run share.
+/// State shared by all hosts of a run.
 pub(crate) struct Workload {
     pub(crate) oracle: Arc<Oracle>,
     files: usize,
-    /// Lock operations that each host has done.
+    /// Lock operations done by each host.
     done: Vec<AtomicU64>,
-    /// How many each is to do.
+    /// Lock operations to do per host.
     pub(crate) operations: u64,
     refused: AtomicU64,
     stopped: AtomicBool,
 }
 
-/// One life of a host.
+/// One process of a host.
 pub(crate) struct HostProcess {
     pub(crate) workload: Arc<Workload>,
     pub(crate) host: usize,
     pub(crate) process: ProcessId,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) random: SplitMix64,
-    /// The longest time that the host does something else, with a file open or without.
+    /// Maximum idle time of the host, with a file open or not.
     pub(crate) think_time: Duration,
 }
 
@@ -51,27 +52,27 @@ impl Workload {
         Self { oracle, files, done, operations, refused: AtomicU64::new(0), stopped: AtomicBool::new(false) }
     }
 
-    /// Lock operations done by all hosts.
+    /// Returns the lock operations done by all hosts.
     pub(crate) fn done(&self) -> u64 {
         self.done.iter().map(|done| done.load(Ordering::Relaxed)).sum()
     }
 
-    /// Opens that found the file locked by another host.
+    /// Returns the number of opens refused because another host had the lock.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// It is enough.
+    /// Stops all hosts.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a host has done its part.
+    /// Returns whether a host has done its operations.
     pub(crate) fn is_done(&self, host: usize) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.done[host].load(Ordering::Relaxed) >= self.operations
     }
 
-    /// Makes the datastore, and the files that all hosts fight for.
+    /// Creates the directories and the shared files.
     pub(crate) async fn prepare(&self, disk: Arc<dyn SharedDisk>, datastore: &Datastore) -> Result<()> {
         datastore.create_directory(SHARED).await?;
         datastore.create_directory(OWN).await?;
@@ -90,7 +91,7 @@ impl Workload {
         Ok(())
     }
 
-    /// After all: every lock can be had, every name is as it was acknowledged, every file holds what was acknowledged.
+    /// Final check: every lock can be acquired, and every name and file is as acknowledged.
     pub(crate) async fn judge(&self, datastore: &Datastore, runtime: &Arc<dyn Runtime>) -> Result<()> {
         for file in 0..self.files {
             let opened = patiently(runtime, || Box::pin(open_shared(datastore, file))).await;
@@ -118,7 +119,7 @@ impl Workload {
     }
 }
 
-/// Makes a datastore on a disk for a run.
+/// Formats a disk for a run.
 pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
     let options = FormatOptions::new("simulated", Mode::V6);
     let options = &options;
@@ -126,7 +127,8 @@ pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime
     patiently(runtime, || Box::pin(async move { format().await.map(|_| ()) })).await
 }
 
-/// Tries again what another host's lock forbids, for as long as any lock of a dead host may last.
+/// Retries an operation that another host's lock prevents, until the lease of any dead host has
+/// expired.
 async fn patiently<'a, T>(
     runtime: &Arc<dyn Runtime>,
     operation: impl Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>,
@@ -168,7 +170,7 @@ async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Resu
 }
 
 impl HostProcess {
-    /// Works until the host's part is done, or this life is over.
+    /// Works until the host has done its operations or this process has lost its lease.
     pub(crate) async fn live(mut self, datastore: Datastore) -> Result<()> {
         let mut refusals = 0;
         while !self.workload.is_done(self.host) && self.workload.oracle.violation().is_none() {
@@ -184,11 +186,12 @@ impl HostProcess {
                 }
                 Err(DatastoreError::Locked { .. } | DatastoreError::Busy | DatastoreError::TooManyReaders) => {
                     self.workload.refused.fetch_add(1, Ordering::Relaxed);
-                    // Longer from time to time: the file may be a dead host's until its lease is over.
+                    // Wait longer each time: a dead host may have the file until its lease expires.
                     refusals = (refusals + 1).min(9);
                     self.runtime.sleep(Duration::from_micros(self.random.below(1000 << refusals))).await;
                 }
-                // The path may come back, and the lease with it; if another has taken the slot, this life is over.
+                // The path and the lease may come back. If another host has taken the slot, this
+                // process ends.
                 Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) if datastore.is_lease_recoverable() => {
                     self.runtime.sleep(Duration::from_millis(500)).await;
                 }
@@ -202,7 +205,7 @@ impl HostProcess {
         datastore.unmount().await
     }
 
-    /// Does something else for a while.
+    /// Idles for a random time, in one of three cases.
     async fn rest(&mut self) {
         if self.random.once_in(3) {
             let time = self.random.below(self.think_time.as_micros() as u64 + 1);
@@ -210,12 +213,12 @@ impl HostProcess {
         }
     }
 
-    /// Opens a shared file alone, and writes and reads it as nobody else may.
+    /// Opens a shared file exclusively, then writes and verifies stamps.
     async fn stamp(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
         let opened = datastore.open(&shared_name(file), FileAccess::Write).await?;
         if !datastore.is_alive() {
-            // The host was stopped after its command: the file may be another's by now.
+            // The host was paused after its command: another host may have the file by now.
             opened.close().await?;
             return Err(DatastoreError::LeaseLost);
         }
@@ -223,7 +226,7 @@ impl HostProcess {
         oracle.acquired(file, self.process, datastore);
         let outcome = self.stamp_alone(datastore, file).await;
         oracle.releasing(file, self.process);
-        // Closed even so; if that fails, the lock is given back later or broken.
+        // Closes the file in any case. If that fails, the lock is released later or broken.
         let closed = opened.close().await;
         outcome.and(closed)
     }
@@ -245,7 +248,7 @@ impl HostProcess {
         Ok(())
     }
 
-    /// Reads a shared file while nobody may write it.
+    /// Reads a shared file twice. No host may write it in between.
     async fn read_beside_others(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
         let opened = datastore.open(&shared_name(file), FileAccess::Read).await?;
@@ -263,8 +266,10 @@ impl HostProcess {
         first.and(second).and(closed)
     }
 
-    /// Makes, renames or removes a file of this host's own, among everybody's. What a dead life had begun may be finished
-    /// under our hands, when its locks are broken; so a name in doubt may be there, or not, against what was just seen.
+    /// Creates, renames or removes an own file in the directory of all hosts.
+    ///
+    /// When locks of a dead process are broken, its unfinished change may complete at any time. So
+    /// a name in doubt may exist or not, whatever was read before.
     async fn own_files(&mut self, datastore: &Datastore) -> Result<()> {
         let name = format!("h{}-{}", self.host, self.random.below(OWN_FILES));
         let in_doubt = [name.clone(), format!("{name}.old")].iter().any(|name| self.workload.oracle.is_in_doubt(name));
@@ -308,7 +313,7 @@ impl HostProcess {
     }
 }
 
-/// Notes what a change of names has come to: it is done, or refused because of a lock, or in doubt.
+/// Records the outcome of a change of names: done, refused because of a lock, or in doubt.
 fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: &[(&str, bool)]) -> Result<()> {
     let known = match &outcome {
         Ok(()) => done,
@@ -322,7 +327,7 @@ fn settle(outcome: Result<()>, oracle: &Oracle, done: &[(&str, bool)], refused: 
 async fn fill(file: &File, blocks: u64) -> Result<()> {
     file.set_size(blocks * FS_BLOCK_BYTES).await?;
     match file.allocate(0..blocks, BlockFill::ToBeZeroed).await {
-        // Many small files may fill the datastore; that is no fault.
+        // Many small files may fill the datastore, which is no violation.
         Err(DatastoreError::NoSpace) => {}
         allocated => allocated?,
     }

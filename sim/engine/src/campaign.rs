@@ -1,4 +1,4 @@
-//! Many runs, on several threads, with the same result on any number of them.
+//! Runs a campaign of many seeds on several threads.
 
 use crate::history::SimViolation;
 use crate::run::{InjectedBug, RunPlan, Totals, run};
@@ -10,35 +10,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashCampaign {
-    /// The first seed; each run has the next one.
+    /// First seed; each run uses the next one.
     pub seed: u64,
-    /// How many.
+    /// Number of runs.
     pub runs: u64,
-    /// Threads.
+    /// Number of threads. Does not change the result.
     pub jobs: usize,
-    /// A planted bug.
+    /// Bug to inject into the drive.
     pub bug: Option<InjectedBug>,
-    /// Broken promises after which it ends.
+    /// Number of violations after which the campaign ends.
     pub most_violations: usize,
 }
 
-/// What came of a campaign.
+/// Result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct CampaignFindings {
-    /// The sums.
+    /// Sums over all runs.
     pub totals: Totals,
-    /// Seeds that broke a promise, in order.
+    /// Seeds whose run violated an invariant, in ascending order.
     pub violations: Vec<(u64, SimViolation)>,
 }
 
-/// Hears of a run that has ended: the sums so far, and the seed and the promise when one was broken.
+/// Callback after each run: the sums so far, and the seed and the violation if there was one.
 pub type CampaignProgress<'a> = dyn Fn(&Totals, Option<(u64, &SimViolation)>) + Sync + 'a;
 
-/// Executes the runs of a campaign. `progress` hears of every run that has ended: the sums so
-/// far, and the promise that was broken, with the seed.
+/// Executes the runs of a campaign and calls `progress` after each of them.
 pub fn execute<S: SimSubject>(campaign: &CrashCampaign, progress: &CampaignProgress<'_>) -> CampaignFindings {
     let next = AtomicU64::new(0);
-    // The first run, by number, after which none is begun.
+    // Number of the first run that must not start.
     let end = AtomicU64::new(campaign.runs);
     let ended: Mutex<Vec<(u64, Totals, Option<SimViolation>)>> = Mutex::new(Vec::new());
     let sums = Mutex::new(Totals::default());
@@ -73,7 +72,8 @@ pub fn execute<S: SimSubject>(campaign: &CrashCampaign, progress: &CampaignProgr
         work();
     });
     let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Runs behind the end were begun by one thread count and not by another: they do not count.
+    // With more threads, more runs start after the last counted violation. Drop them, so that the
+    // result does not depend on the number of threads.
     ended.retain(|(number, ..)| *number < end.load(Ordering::Relaxed));
     ended.sort_by_key(|(number, ..)| *number);
     let mut findings = CampaignFindings::default();

@@ -1,4 +1,4 @@
-//! The words of `ibid-sim`.
+//! The verbs of `ibid-sim` that simulate the engine.
 
 use crate::campaign::{CampaignFindings, CrashCampaign, execute};
 use crate::exhaustive::{alphabet, search};
@@ -12,11 +12,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs between two notes of a campaign that can be interrupted.
+/// Runs per slice of a resumable campaign.
 const SLICE_RUNS: u64 = 1000;
-/// Runs that a shrinking may take.
+/// Maximum number of runs that shrinking a trace may take.
 const SHRINK_RUNS: u32 = 200;
-/// The last lines of a trace that are printed with a violation.
+/// Number of trace lines printed with a violation: the last ones.
 const TRACE_LINES: usize = 120;
 
 /// The verbs of `ibid-sim` that simulate the engine.
@@ -41,8 +41,8 @@ pub enum EngineVerb {
         violations: usize,
         /// Record finished runs in this file and skip those it lists
         ///
-        /// An interrupted campaign continues where it stopped. The file is valid for one build of the program only:
-        /// delete it after a change.
+        /// An interrupted campaign continues where it stopped. The file is valid for one build of
+        /// the program only: delete it after a change.
         #[arg(long, conflicts_with = "inject")]
         progress: Option<PathBuf>,
     },
@@ -78,7 +78,8 @@ where
     S::Setup: Send + Sync,
 {
     if !matches!(verb, EngineVerb::Replay { .. }) {
-        // A panic of the engine is a finding, told with its seed; the hook would tell it without.
+        // A panic of the engine is a violation and is reported with its seed. The default hook
+        // would print it without the seed.
         std::panic::set_hook(Box::new(|_| {}));
     }
     let is_good = match verb {
@@ -98,7 +99,8 @@ where
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Executes a campaign in slices, noting each that is done, from the first one that is not noted.
+/// Executes a campaign in slices of [`SLICE_RUNS`]. Skips slices that the file at `path` lists as
+/// done.
 fn resume<S: SimSubject>(campaign: &CrashCampaign, path: &Path) -> bool {
     let mut progress_file = match ProgressFile::open(path) {
         Ok(progress_file) => progress_file,
@@ -161,7 +163,8 @@ fn crash<S: SimSubject>(campaign: &CrashCampaign) -> bool {
     print_findings::<S>(campaign, &findings)
 }
 
-/// Tells of broken promises; true when there is none, or when there is one and it was planted.
+/// Prints the violations of a campaign. Returns whether it passed: no violation, or at least one if
+/// a bug was injected.
 fn print_findings<S: SimSubject>(campaign: &CrashCampaign, findings: &CampaignFindings) -> bool {
     for (seed, violation) in &findings.violations {
         out(&format!("\nseed {seed}: {violation}"));
@@ -243,7 +246,7 @@ fn replay<S: SimSubject>(plan: RunPlan, shrinks: bool) -> bool {
     report.violation.is_none()
 }
 
-/// Prints a line; a reader that has gone away is no reason to panic.
+/// Prints a line. A closed stdout is ignored.
 fn out(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,4 +1,5 @@
-//! What 512-byte blocks hold, each content named by a small number, so that a volume of the oracle is an array of numbers.
+//! The contents of 512-byte blocks. Each distinct content has a small id, so the oracle stores a
+//! volume as an array of ids.
 
 use std::collections::HashMap;
 use types::LBA_BYTES;
@@ -6,27 +7,27 @@ use types::LBA_BYTES;
 /// Bytes of a block, as an array length.
 pub const LBA_LEN: usize = LBA_BYTES as usize;
 
-/// The name of a content.
+/// Id of the content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Content(pub u32);
 
 impl Content {
-    /// Never written, or unmapped: reads as zeros.
+    /// Never written, or unmapped; reads as zeros.
     pub const UNMAPPED: Content = Content(0);
-    /// Zeros that count as mapped.
+    /// Zeros that are reported as mapped.
     pub const ZERO: Content = Content(1);
-    /// Seen where a block cannot be read any more, after the drive had failed. Anything may have been there.
+    /// Block that cannot be read after a drive failure. Any content is possible.
     pub const UNREADABLE: Content = Content(2);
 }
 
 #[derive(Clone)]
 enum Held {
     Known(Box<[u8; LBA_LEN]>),
-    /// One of these, nobody knows which: what a copy in chunks leaves behind when it does not end well.
+    /// One of these contents, not known which: left by a chunked copy that failed part-way.
     OneOf(Box<[Content]>),
 }
 
-/// All contents of a run.
+/// All contents that occur in a run.
 #[derive(Clone)]
 pub struct Contents {
     held: Vec<Held>,
@@ -42,7 +43,7 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// The name of a block's bytes. Zeros are [`Content::ZERO`].
+    /// Returns the id of the content of a block. Zeros are [`Content::ZERO`].
     pub fn id_of(&mut self, block: &[u8]) -> Content {
         if block.iter().all(|byte| *byte == 0) {
             return Content::ZERO;
@@ -60,12 +61,12 @@ impl Contents {
         content
     }
 
-    /// The names of the blocks of a buffer.
+    /// Returns the ids of the blocks of a buffer.
     pub fn ids_of(&mut self, data: &[u8]) -> Vec<Content> {
         data.chunks_exact(LBA_LEN).map(|block| self.id_of(block)).collect()
     }
 
-    /// The content that is `a` or `b`.
+    /// Returns a content that is either `a` or `b`.
     pub fn either(&mut self, a: Content, b: Content) -> Content {
         let mut possible: Vec<Content> = self.possible(a);
         possible.extend(self.possible(b));
@@ -78,7 +79,7 @@ impl Contents {
         Content(self.held.len() as u32 - 1)
     }
 
-    /// What a content may be: itself, unless it is one of several.
+    /// Returns the contents that a block may hold: one, unless it is undecided.
     pub fn possible(&self, content: Content) -> Vec<Content> {
         match &self.held[content.0 as usize] {
             Held::OneOf(possible) if !possible.is_empty() => possible.to_vec(),
@@ -86,12 +87,12 @@ impl Contents {
         }
     }
 
-    /// True when it is known what the content is.
+    /// Returns whether the content is decided.
     pub fn is_certain(&self, content: Content) -> bool {
         content == Content::UNMAPPED || matches!(self.held[content.0 as usize], Held::Known(_))
     }
 
-    /// The bytes of a content that is certain.
+    /// Returns the bytes of a decided content.
     pub fn bytes(&self, content: Content) -> &[u8; LBA_LEN] {
         match &self.held[content.0 as usize] {
             Held::Known(bytes) => bytes,
@@ -99,8 +100,10 @@ impl Contents {
         }
     }
 
-    /// True when a block that the oracle holds as `expected` may be seen as `seen`. A block that nobody mapped may be
-    /// seen as mapped zeros (the array maps in units of 4 KiB), but a mapped one may not be seen as unmapped.
+    /// Returns whether a block that holds `expected` in the oracle may be observed as `seen`.
+    ///
+    /// An unmapped block may be observed as mapped zeros, because the array maps in units of 4 KiB.
+    /// A mapped block may not be observed as unmapped.
     pub fn allows(&self, expected: Content, seen: Content) -> bool {
         expected == seen
             || seen == Content::UNREADABLE
@@ -108,7 +111,8 @@ impl Contents {
             || matches!(&self.held[expected.0 as usize], Held::OneOf(possible) if possible.iter().any(|one| self.allows(*one, seen)))
     }
 
-    /// Like [`Contents::allows`], where only bytes were seen and zeros may be mapped or not.
+    /// Like [`Contents::allows`], for an observation of bytes only: zeros may be mapped or
+    /// unmapped.
     pub fn allows_bytes(&self, expected: Content, seen: Content) -> bool {
         self.allows(expected, seen) || (seen == Content::ZERO && self.allows(expected, Content::UNMAPPED))
     }

@@ -1,8 +1,9 @@
-//! Contents by chance: what costs no space, what repeats, what compresses, and what does neither.
+//! Generates write data of every kind: repetitive, duplicate, compressible and random.
 //!
-//! An array that reduces has a way of its own for each kind of content, and most mistakes lie where two of them meet: a
-//! block that equals one which is still in memory, one that differs from it in a single bit, one that was equal a moment
-//! ago. So new contents are made from those that the array holds as often as from nothing.
+//! An array with data reduction handles each kind in a different way, and most bugs occur where two
+//! kinds meet. Examples are a block equal to one still in memory, a block that differs from another
+//! in one bit, and a block that was equal until just now. So half of the new data is derived from
+//! data in the array.
 
 use crate::content::{Contents, LBA_LEN};
 use crate::state::{OracleState, OracleVolume, span};
@@ -10,31 +11,31 @@ use bytes::Bytes;
 use testing::Rng;
 use types::LBAS_PER_BLOCK;
 
-/// Bytes of the unit in which an array looks for what repeats.
+/// Unit of deduplication, as an array length.
 const BLOCK_LEN: usize = types::BLOCK_BYTES as usize;
-/// Blocks of 4 KiB that all runs know.
+/// Number of 4 KiB blocks that are the same in all runs.
 const WELL_KNOWN: u64 = 6;
 
-/// How the contents of one run are spread, in percent; what is left is chance, byte by byte.
+/// Mix of data kinds in one run, in percent. The rest is random bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentMix {
     /// Zeros and repeated words.
     pub repetitive: u64,
-    /// What the array holds already, or nearly.
+    /// Data that the array already holds, exactly or nearly.
     pub duplicate: u64,
-    /// What a compressor makes smaller.
+    /// Data that a compressor makes smaller.
     pub compressible: u64,
 }
 
 impl ContentMix {
-    /// A spread by chance.
+    /// Draws a mix.
     pub fn draw(rng: &mut Rng) -> Self {
         let (repetitive, duplicate, compressible) =
             rng.pick(&[(0, 0, 0), (10, 0, 0), (50, 0, 0), (5, 80, 5), (5, 40, 40), (5, 5, 80), (10, 30, 30)]);
         Self { repetitive, duplicate, compressible }
     }
 
-    /// Contents for so many blocks of an array that holds `state`.
+    /// Generates data for `blocks` blocks of an array that holds `state`.
     pub fn data(&self, rng: &mut Rng, blocks: u64, state: &OracleState, contents: &Contents) -> Bytes {
         let mut data = vec![0; blocks as usize * LBA_LEN];
         let other = 100_u64.saturating_sub(self.repetitive + self.duplicate + self.compressible);
@@ -57,7 +58,7 @@ fn repetitive(rng: &mut Rng, data: &mut [u8]) {
         }
         2 => data.fill(rng.pick(&[0x00, 0x55, 0xff])),
         _ => {
-            // Zeros but for a few blocks.
+            // Zeros except for one block.
             let at = rng.index(data.len() / LBA_LEN) * LBA_LEN;
             rng.fill(&mut data[at..at + LBA_LEN]);
         }
@@ -67,7 +68,7 @@ fn repetitive(rng: &mut Rng, data: &mut [u8]) {
 fn duplicate(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Contents) {
     match rng.below(6) {
         0 => {
-            // Blocks equal to each other and to those of other writes.
+            // Blocks equal to each other and to blocks of other writes.
             let mut block = [0; LBA_LEN];
             Rng::new(rng.below(4)).fill(&mut block);
             data.chunks_exact_mut(LBA_LEN).for_each(|place| place.copy_from_slice(&block));
@@ -82,14 +83,15 @@ fn duplicate(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Con
         2..5 => held(rng, data, state, contents),
         _ => {
             held(rng, data, state, contents);
-            // Not quite what is there: whoever believes a fingerprint without looking gives the wrong block.
+            // Differs in one bit from existing data: an array that trusts a fingerprint without
+            // comparing the bytes returns the wrong block.
             let at = rng.index(data.len());
             data[at] ^= 1 << rng.below(8);
         }
     }
 }
 
-/// What some volume holds from some block on, most often at the same place in a block of 4 KiB.
+/// Copies data from a random volume, most often at the same offset within a 4 KiB block.
 fn held(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Contents) {
     let volumes: Vec<&OracleVolume> = state.volumes.values().collect();
     let Some(volume) = (!volumes.is_empty()).then(|| volumes[rng.index(volumes.len())]) else {
@@ -107,7 +109,8 @@ fn held(rng: &mut Rng, data: &mut [u8], state: &OracleState, contents: &Contents
     }
 }
 
-/// Chance thinned out, so that units of one to eight blocks become a fraction of their length.
+/// Generates random bytes diluted with letters. Compression groups of one to eight blocks shrink to
+/// a fraction of their length.
 fn compressible(rng: &mut Rng, data: &mut [u8]) {
     rng.fill(data);
     let kept = rng.pick(&[1, 4, 16, 64, 200]);

@@ -1,9 +1,10 @@
-//! A drive with a volatile cache that keeps no promise it did not make.
+//! A simulated drive with a volatile cache that gives only the guarantees of the `Disk` contract.
 //!
-//! What is written is readable at once, and stable only once a flush that began after the write had ended has ended too
-//! (or the write was durable). A crash keeps any subset of the other sectors, in any version, torn and out of order. The
-//! drive can also fail, fill up, stop after its n-th write, and be told to lie: that is how the simulator shows that it
-//! would find a flush that the engine left out.
+//! A write is readable at once. It is stable if a flush started after the write ended and the flush
+//! has ended too, or if the write was durable. A crash keeps any subset of the other sectors, in
+//! any version, torn and out of order. The drive can also fail, fill up, stop at its n-th access,
+//! and ignore flushes. The last fault shows that the simulator would detect a missing flush in the
+//! engine.
 
 mod image;
 mod pending;
@@ -16,47 +17,48 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use testing::Rng;
 
-/// The unit in which the file system below gives out room.
+/// Allocation unit of the underlying file system.
 const PAGE: u64 = 4096;
 
-/// How the drive lies about flushes.
+/// A bug in how the drive handles flushes and durable writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriveBug {
-    /// A flush is answered and not done.
+    /// Every flush reports success but does nothing.
     Flush,
-    /// One flush in so many is answered and not done.
+    /// One flush in this many reports success but does nothing.
     SomeFlushes(u64),
-    /// A durable write that begins between the two offsets is like any other write.
+    /// A durable write that starts between the two offsets is treated as volatile.
     Durable {
         /// First offset.
         from: u64,
-        /// Offset after the last.
+        /// Offset after the last byte.
         to: u64,
     },
 }
 
-/// What goes wrong, and when. Writes, flushes and allocations are counted, from 1 on, since the last [`SimDisk::arm`].
+/// Faults to inject. Accesses (writes, flushes and allocations) are counted from 1 since the last
+/// [`SimDisk::arm`].
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// The drive stops at this one, which may be done in part; all later calls fail.
+    /// Access at which the drive stops. It may be done in part; all later calls fail.
     pub crash_at: Option<u64>,
-    /// The write, flush or allocation of this number fails.
+    /// Access that fails.
     pub error_at: Option<u64>,
-    /// Reads that touch these bytes (from, to) fail.
+    /// Byte ranges (from, to) where reads fail.
     pub bad: Vec<(u64, u64)>,
-    /// These bytes (from, to) are read wrong.
+    /// Byte ranges (from, to) where reads return wrong data.
     pub rotten: Vec<(u64, u64)>,
-    /// Room in the file system below, in bytes; None for endless.
+    /// Space in the underlying file system, in bytes; `None` is unlimited.
     pub space: Option<u64>,
-    /// A planted bug.
+    /// Injected bug.
     pub bug: Option<DriveBug>,
 }
 
-/// A write that has begun.
+/// A write that has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteId(u64);
 
-/// A flush that has begun: the writes that had ended by then.
+/// A flush that has started, with the writes that had ended before it.
 #[derive(Debug)]
 pub struct Flush(HashSet<u64>);
 
@@ -67,7 +69,7 @@ struct Inner {
     pending: Vec<Pending>,
     next_id: u64,
     faults: Faults,
-    /// Pages that have room.
+    /// Pages that are allocated.
     pages: HashSet<u64>,
     done: u64,
     flushes: u64,
@@ -76,11 +78,11 @@ struct Inner {
     rng: Rng,
 }
 
-/// The drive. One thread drives it; the lock only makes it `Sync`.
+/// The drive. It is used by one thread; the lock only makes it `Sync`.
 pub struct SimDisk(Mutex<Inner>);
 
 impl SimDisk {
-    /// A drive of `size` bytes on which nothing was ever written.
+    /// Creates a drive of `size` bytes that was never written.
     pub fn new(size: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let garbage = if rng.percent(75) { rng.next_u64() | 1 } else { 0 };
@@ -104,7 +106,7 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A drive that holds what is stable on this one, with a chance of its own.
+    /// Creates a drive with the stable content of this one and its own random stream.
     pub fn fork(&self, seed: u64) -> Self {
         let inner = self.lock();
         Self(Mutex::new(Inner {
@@ -123,30 +125,30 @@ impl SimDisk {
         }))
     }
 
-    /// Sets what will go wrong, and begins to count anew.
+    /// Sets the faults and resets the access counter.
     pub fn arm(&self, faults: Faults) {
         let mut inner = self.lock();
         inner.faults = faults;
         inner.done = 0;
     }
 
-    /// Writes, flushes and allocations since the last [`SimDisk::arm`].
+    /// Returns the number of accesses since the last [`SimDisk::arm`].
     pub fn done(&self) -> u64 {
         self.lock().done
     }
 
-    /// True when the drive has stopped.
+    /// Returns whether the drive has stopped.
     pub fn is_crashed(&self) -> bool {
         self.lock().is_crashed
     }
 
-    /// What the user of the drive did that no drive would forgive.
+    /// Returns the first misuse of the drive by its caller, if any.
     pub fn violation(&self) -> Option<String> {
         self.lock().violation.clone()
     }
 
-    /// The power goes, and comes back: what is not stable is lost, or not. Faults that were armed are disarmed, but lies
-    /// and the room stay.
+    /// Simulates a power failure and restart: unstable writes may be lost. Disarms all faults
+    /// except the injected bug and the space limit.
     pub fn crash(&self) {
         let inner = &mut *self.lock();
         if !inner.pending.is_empty() {
@@ -162,7 +164,7 @@ impl SimDisk {
         inner.faults.rotten.clear();
     }
 
-    /// The drive writes some of its cache back on its own account.
+    /// Makes some finished writes stable without a flush, as a drive cache may.
     pub fn write_back(&self) {
         let inner = &mut *self.lock();
         let percent = inner.rng.pick(&[10, 50, 90]);
@@ -176,7 +178,8 @@ impl SimDisk {
         pending::settle(&mut inner.pending, &mut inner.stable, |write| chosen.contains(&write.id));
     }
 
-    /// Begins a write. Its bytes are readable from now on, and promised to nobody before [`SimDisk::finish_write`].
+    /// Starts a write. Its bytes are readable at once but have no guarantee before
+    /// [`SimDisk::finish_write`].
     pub fn start_write(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<WriteId, DiskError> {
         let inner = &mut *self.lock();
         let data = parts.concat();
@@ -198,7 +201,7 @@ impl SimDisk {
         }
     }
 
-    /// Ends a write: the caller hears of it now.
+    /// Ends a write: the caller learns its result now.
     pub fn finish_write(&self, id: WriteId) {
         let inner = &mut *self.lock();
         let Some(write) = inner.pending.iter_mut().find(|write| write.id == id.0) else {
@@ -212,7 +215,7 @@ impl SimDisk {
         }
     }
 
-    /// Begins a flush, which is about the writes that have ended by now.
+    /// Starts a flush of the writes that have ended by now.
     pub fn start_flush(&self) -> Flush {
         Flush(
             self.lock()
@@ -224,11 +227,11 @@ impl SimDisk {
         )
     }
 
-    /// Ends a flush: those writes are stable.
+    /// Ends a flush: its writes become stable.
     pub fn finish_flush(&self, flush: &Flush) -> Result<(), DiskError> {
         let inner = &mut *self.lock();
         if let Fate::Fails(error) = inner.count(0, 0)? {
-            // What a failed flush was about is lost for every later one too, as with a page cache.
+            // Writes covered by a failed flush stay lost for every later flush, as in a page cache.
             inner.pending.iter_mut().for_each(|write| write.is_lost = true);
             return Err(error);
         }
@@ -245,7 +248,7 @@ impl SimDisk {
     }
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 enum Fate {
     Good,
     Fails(DiskError),
@@ -256,7 +259,7 @@ impl Inner {
         self.violation.get_or_insert(what);
     }
 
-    /// Counts a write, flush or allocation.
+    /// Counts an access and decides its outcome.
     fn count(&mut self, offset: u64, end: u64) -> Result<Fate, DiskError> {
         if self.is_crashed {
             return Err(crashed());
@@ -276,7 +279,7 @@ impl Inner {
         Ok(Fate::Good)
     }
 
-    /// Room for the pages of a range, or [`DiskError::Full`] and no change.
+    /// Reserves space for the pages of a range. On [`DiskError::Full`] nothing changes.
     fn reserve_space(&mut self, offset: u64, end: u64) -> Result<(), DiskError> {
         let pages = offset / PAGE..end.div_ceil(PAGE);
         let Some(space) = self.faults.space else {

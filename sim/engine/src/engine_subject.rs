@@ -1,4 +1,4 @@
-//! The engine's core as the simulator's subject.
+//! Runs the engine's core as the subject of the simulator.
 
 use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
@@ -10,24 +10,24 @@ use std::collections::BTreeMap;
 use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
 
-/// Segments by which an array may grow at a time, and room for more than one such step on its drive.
+/// Maximum growth per step in segments, and the spare space on the drive for several steps.
 const GROWTH_SEGMENTS: u64 = 6;
 const SPARE_SEGMENTS: u64 = 12;
 const ARRAY: [u8; 16] = *b"simulated array.";
 
-/// ArrayGeometry, options, and room for the array.
+/// Geometry, options and space of the array.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineSetup {
     geometry: ArrayGeometry,
     options: Options,
-    /// Bytes that the file system below gives; None for all that the geometry has.
+    /// Space of the file system in bytes; `None` if it covers the whole geometry.
     space: Option<u64>,
-    /// True when the pool is so small that hosts may fill it.
+    /// The pool is so small that hosts may fill it.
     is_small: bool,
 }
 
 impl EngineSetup {
-    /// The array of the exhaustive search: small, so that recovery is fast, and never full.
+    /// Returns the setup of the exhaustive search: small, for fast recovery, but never full.
     pub fn plain() -> Self {
         let geometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
         Self { geometry, options: Options::for_geometry(&geometry), space: None, is_small: false }
@@ -131,9 +131,9 @@ impl SimSubject for EngineSubject {
     fn grow(&mut self, selector: u64) {
         let geometry = self.core.geometry();
         let capacity = geometry.capacity + selector % (GROWTH_SEGMENTS * geometry.segment_bytes);
-        // Beyond its drive, or with room on the file system for less, nobody lets it grow.
+        // The array never grows beyond its drive.
         if capacity <= self.drive_bytes {
-            // While one growth waits for its checkpoint, a smaller one is refused.
+            // Fails if an earlier, larger growth still waits for its checkpoint.
             let _ = self.core.grow(capacity);
         }
     }
@@ -153,7 +153,7 @@ impl SimSubject for EngineSubject {
 
     fn fsck(disk: &dyn Disk) -> Result<(), String> {
         let report = fsck::check(disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 });
-        // A copy of the superblock that a crash has torn looks like one that has rotted.
+        // A superblock copy torn by a crash looks like a damaged one.
         let is_expected =
             |finding: &&Finding| finding.severity == Severity::Note || finding.structure == Structure::Superblock;
         let told: Vec<&Finding> = report.findings.iter().filter(|finding| !is_expected(finding)).collect();
@@ -194,7 +194,7 @@ impl SimSubject for EngineSubject {
     }
 }
 
-/// An array whose file system gives it less than its geometry has does not grow.
+/// Returns the size of the drive. An array with limited file-system space does not grow.
 fn drive_bytes(setup: &EngineSetup) -> u64 {
     let spare = if setup.space.is_none() { SPARE_SEGMENTS } else { 0 };
     setup.geometry.capacity + spare * setup.geometry.segment_bytes

@@ -1,8 +1,9 @@
-//! All short sequences of operations on a volume of four leaves, crashed at every access to the drive.
+//! Crashes all short sequences of operations at every drive access, on a volume of four leaves.
 //!
-//! Chance finds what is likely; this finds what is small. Each sequence is executed twice: all operations at once, and
-//! one after the other with background work in between. For each write, flush and allocation that the drive sees
-//! meanwhile there is one execution that ends in it, and is recovered and checked.
+//! Random runs find likely failures; this search finds failures of small cases. Each sequence runs
+//! in two modes: all operations at once, and one after the other with background work in between.
+//! For each write, flush and allocation of the sequence, one execution crashes there and is then
+//! recovered and checked.
 
 use crate::disk::{Faults, SimDisk};
 use crate::history::{History, SimViolation, describe};
@@ -19,41 +20,42 @@ use testing::Rng;
 use types::{Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
-/// Background work done after the operations of a sequence: enough for a whole checkpoint.
+/// Background steps after the operations of a sequence: enough for a complete checkpoint.
 const TICKS: u32 = 4;
-/// More accesses than a sequence may take: one that never ends is a finding too.
+/// Upper limit of accesses per sequence. A sequence that never ends is a violation too.
 const MOST_ACCESSES: u64 = 2000;
 
-/// How a sequence is executed.
+/// How the operations of a sequence are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitMode {
-    /// All operations are submitted, then committed.
+    /// Submit all operations, then commit.
     Together,
-    /// Each operation is answered, and background work is done, before the next one.
+    /// Wait for the reply and do background work before the next operation.
     OneByOne,
 }
 
-/// Counts of an exhaustive search.
+/// Counters of an exhaustive search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchTotals {
-    /// Executions of a whole sequence, in one manner.
+    /// Number of executed sequences, counted per mode.
     pub sequences: u64,
-    /// Crashes.
+    /// Number of crashes.
     pub crashes: u64,
 }
 
-/// A broken promise, and the sequence that breaks it.
+/// A violation and the sequence that causes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceViolation {
-    /// What was executed, in words.
+    /// Description of the executed sequence.
     pub sequence: String,
-    /// The access that the crash was in; None when it was found without one.
+    /// Access that crashed; `None` if the violation needs no crash.
     pub crash_at: Option<u64>,
-    /// What is wrong.
+    /// The violation.
     pub violation: SimViolation,
 }
 
-/// The operations of which sequences are made. The volume begins with data in its first leaf and a part of the second.
+/// Returns the operations that sequences are made of. The volume initially holds data in its first
+/// leaf and in part of the second.
 pub fn alphabet() -> Vec<Op> {
     let leaf = LEAF_BLOCKS;
     let data = |seed: u64, blocks: usize| {
@@ -89,7 +91,7 @@ pub fn alphabet() -> Vec<Op> {
     ]
 }
 
-/// An array to begin each sequence from.
+/// The array that each sequence starts from.
 struct Start<S: SimSubject> {
     setup: S::Setup,
     disk: SimDisk,
@@ -128,8 +130,8 @@ fn open<S: SimSubject>(disk: &SimDisk, setup: &S::Setup) -> Result<S, SimViolati
 }
 
 impl<S: SimSubject> Start<S> {
-    /// Executes a sequence once, up to the access `crash_at`, and checks what is there after it. Tells whether the
-    /// sequence got so far.
+    /// Executes a sequence with a crash at access `crash_at`, then recovers and checks the array.
+    /// Returns whether the sequence reached that access.
     fn execute(&self, ops: &[Op], mode: SubmitMode, case: u64, crash_at: u64) -> Result<bool, SimViolation> {
         let disk = self.disk.fork(Rng::part(case, crash_at).next_u64());
         let mut history = self.history.clone();
@@ -179,7 +181,7 @@ impl<S: SimSubject> Start<S> {
         Ok(())
     }
 
-    /// Crashes a sequence at every access.
+    /// Executes a sequence with a crash at each access in turn.
     fn search(
         &self,
         ops: &[Op],
@@ -215,8 +217,8 @@ fn describe_sequence(ops: &[Op], mode: SubmitMode) -> String {
     format!("{mode:?}: {}", ops.iter().map(describe).collect::<Vec<_>>().join("; "))
 }
 
-/// Searches all sequences of up to `longest` operations of an alphabet. `every` thins them: 1 for all, n for one in n. The
-/// result is the same on any number of threads.
+/// Searches all sequences of up to `longest` operations of `alphabet`. `every` = n runs one
+/// sequence in n. The number of threads does not change the result.
 pub fn search<S: SimSubject>(
     setup: S::Setup,
     alphabet: &[Op],

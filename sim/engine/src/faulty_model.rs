@@ -1,5 +1,5 @@
-//! A small array with a log and nothing else, to test the simulator itself: right as `Toy<SOUND>`, wrong in a known way as
-//! the others.
+//! A minimal array that consists of a log, for tests of the simulator itself.
+//! `FaultyModel<CORRECT>` is correct; the others have one known bug each.
 
 use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
@@ -12,15 +12,15 @@ use testing::Rng;
 use types::{BlockRange, Lba, VolumeId};
 
 pub(crate) const CORRECT: u8 = 0;
-/// Answers when the log's write begins.
+/// Replies when the write to the log starts.
 pub(crate) const ANSWERS_BEFORE_COMMIT: u8 = 1;
-/// Takes a torn group of the log for a good one.
+/// Accepts a torn log group.
 pub(crate) const IGNORES_CHECKSUM: u8 = 2;
-/// Forgets the last operation of a group of several.
+/// Drops the last operation of a group of several.
 pub(crate) const DROPS_LAST_OP: u8 = 3;
-/// Does half of an unmap in one group, and the rest in the next.
+/// Does half of an unmap in one log group and the rest in the next.
 pub(crate) const SPLITS_UNMAP: u8 = 4;
-/// Reads what is not committed.
+/// Returns uncommitted data.
 pub(crate) const READS_UNCOMMITTED: u8 = 5;
 
 const LOG: u64 = 4096;
@@ -158,7 +158,7 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
             sequence += 1;
             tail += (HEADER as u64 + len).next_multiple_of(4096);
         }
-        // What a torn group left behind must not be taken for a group of this life.
+        // Erases the remains of a torn group, so that they are not replayed as a new group.
         disk.write_at(tail, &[&[0; 4096]], Durability::Durable).map_err(|error| error.to_string())?;
         Ok(Self {
             model,

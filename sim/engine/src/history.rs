@@ -1,8 +1,8 @@
-//! The oracle: what was asked, what was answered, and what the array may hold because of it.
+//! The oracle: the operations submitted, the replies, and the states that they allow.
 //!
-//! Changes are answered in the order in which they were logged, so one state at a time is enough: the one after all
-//! changes that were answered. A read is as old as its submission or as new as its answer, and all of it is of one
-//! instant. See [`crate::recovered`] for what may be there after a crash.
+//! Changes are answered in the order in which they are logged. So one state suffices: the state
+//! after all answered changes. A read may reflect any state between its submission and its reply,
+//! but only one state for all its blocks. [`recovery`] covers the states allowed after a crash.
 
 mod recovery;
 
@@ -15,32 +15,32 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use types::{BlockRange, LBAS_PER_BLOCK, VolumeId};
 
-/// The array broke a promise.
+/// The array violated an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct SimViolation(pub String);
 
 impl SimViolation {
-    /// A violation in so many words.
+    /// Creates a violation from a description.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
 
-/// An operation that was submitted and has no answer.
+/// A submitted operation without a reply.
 #[derive(Clone, Debug)]
 pub struct PendingOp {
-    /// The submitter's name for it.
+    /// Tag given by the submitter.
     pub tag: Tag,
-    /// What was asked.
+    /// The operation.
     pub op: Op,
-    /// How many changes were answered before it was submitted.
+    /// Number of changes that were answered before the submission.
     since: u64,
-    /// The answer was that the engine has stopped: done or not, who knows.
+    /// The reply was that the engine stopped. The operation may be done or not.
     is_stopped: bool,
 }
 
-/// What may be answered besides what is right.
+/// Errors that are acceptable replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ToleratedErrors {
     /// The pool may be full.
@@ -52,39 +52,41 @@ pub struct ToleratedErrors {
 /// The oracle of one run.
 #[derive(Clone, Default)]
 pub struct History {
-    /// The contents of all blocks, by name.
+    /// Contents of all blocks, by id.
     pub contents: Contents,
-    /// The state after all answered changes.
+    /// State after all answered changes.
     pub(crate) base: OracleState,
-    /// How many they are.
+    /// Number of answered changes.
     changes: u64,
-    /// Earlier states, by number of changes, that a read which was submitted then may still be answered from.
+    /// Earlier states by number of changes. A read submitted at that time may still return them.
     past: VecDeque<(u64, OracleState)>,
-    /// Operations without an answer, in the order of submission.
+    /// Operations without a reply, in order of submission.
     pub(crate) pending: Vec<PendingOp>,
     latest: OracleState,
-    /// What may be answered besides what is right.
+    /// Errors that are acceptable replies.
     pub tolerated: ToleratedErrors,
-    /// Answers that were judged.
+    /// Number of checked replies.
     pub judged: u64,
-    /// Volumes have shared their map. Unmapping a part of what is shared needs map pages of its own, and a pool can be full of them.
+    /// Volumes have shared their maps. Unmapping part of a shared range needs new map pages, which
+    /// a full pool may not have.
     has_shared: bool,
 }
 
 impl History {
-    /// The state if all that was submitted is done. Not exact while operations fail; it is for choosing what to submit.
+    /// Returns the state if all submitted operations succeed. Not exact if operations fail; only
+    /// for choosing the next operation.
     pub fn latest(&self) -> &OracleState {
         &self.latest
     }
 
-    /// Operations without an answer.
+    /// Returns the number of operations without a reply.
     pub fn unanswered(&self) -> usize {
         self.pending.iter().filter(|entry| !entry.is_stopped).count()
     }
 
-    /// Notes that an operation is being submitted.
+    /// Records the submission of an operation.
     pub fn submit(&mut self, tag: Tag, op: &Op) {
-        // An error here is an expected answer of the array, and no change.
+        // An error here is a valid reply of the array and changes nothing.
         let _ = self.latest.apply(&mut self.contents, op, None);
         self.has_shared |= match op {
             Op::Copy { .. } => true,
@@ -94,7 +96,7 @@ impl History {
         self.pending.push(PendingOp { tag, op: op.clone(), since: self.changes, is_stopped: false });
     }
 
-    /// Notes an answer, and judges it.
+    /// Records a reply and checks it.
     pub fn complete(&mut self, tag: Tag, answer: &Result<Reply, OpError>) -> Result<(), SimViolation> {
         let Some(index) = self.pending.iter().position(|entry| entry.tag == tag && !entry.is_stopped) else {
             return Err(SimViolation::new(format!("operation {tag} is answered twice, or was never submitted")));
@@ -130,7 +132,7 @@ impl History {
                 .iter()
                 .any(|other| footprint(&other.op).writes.iter().any(|(touched, ..)| touched == volume))
         {
-            // It is told block by block while others change: there is no one instant to hold it against.
+            // The status is read block by block while others change, so it matches no single state.
             return Ok(());
         }
         let now = self.base.apply(&mut self.contents, &entry.op, Some(answer));
@@ -150,7 +152,7 @@ impl History {
         verdict
     }
 
-    /// `index` operations without an answer were submitted before this one.
+    /// Checks the reply to a change. `index` operations without a reply were submitted before it.
     fn check_change(&mut self, entry: &PendingOp, index: usize, answer: &Result<Reply, OpError>) -> Result<(), String> {
         if self.is_tolerated(entry, answer) {
             apply_in_part(&mut self.base, &mut self.contents, &entry.op);
@@ -173,7 +175,8 @@ impl History {
         Ok(())
     }
 
-    /// A copy in pieces is logged piece by piece: another copy, or a snapshot, may have taken its source from between two of them.
+    /// A copy in pieces logs one record per piece. Another copy or a snapshot may have read its
+    /// source between two of them. Allows both contents there.
     fn copy_from_pieces(&mut self, entry: &PendingOp, next: &mut OracleState) {
         let Footprint { reads, writes } = footprint(&entry.op);
         let is_copying = match &entry.op {
@@ -199,11 +202,11 @@ impl History {
         }
     }
 
-    /// True for an error that needs no other reason than the state of the pool, of the drive, or of a volume that is
-    /// just being made, resized or deleted.
+    /// Returns whether the reply is an error explained by the state of the pool or the drive, or by
+    /// a pending change of the volume itself.
     fn is_tolerated(&self, entry: &PendingOp, answer: &Result<Reply, OpError>) -> bool {
         match answer {
-            // A drive that cannot give room is as good as full.
+            // A drive that cannot allocate space is as good as full.
             Err(OpError::NoSpace) => {
                 let may_lack = may_lack_space(&entry.op) || (self.has_shared && matches!(entry.op, Op::Unmap { .. }));
                 (self.tolerated.full || self.tolerated.drive_failing) && may_lack
@@ -219,7 +222,7 @@ impl History {
         }
     }
 
-    /// Begins anew from a state that was recovered and found good.
+    /// Restarts from a recovered state that was checked.
     pub(crate) fn restart(&mut self, state: OracleState) {
         self.pending.clear();
         self.past.clear();
@@ -228,18 +231,19 @@ impl History {
     }
 }
 
-/// Blocks that an operation reads and writes: (volume, from, to). The catalogue's values are a volume of their own.
+/// Blocks that an operation reads and writes: (volume, from, to). The values of the catalog count
+/// as a volume of their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     pub(crate) reads: Vec<(VolumeId, u64, u64)>,
     pub(crate) writes: Vec<(VolumeId, u64, u64)>,
 }
 
-/// The volume that stands for the values of the catalogue.
+/// Pseudo-volume of the values of the catalog.
 pub(crate) const VALUES: VolumeId = VolumeId(u64::MAX);
 
 impl Footprint {
-    /// True when one of the two writes what the other reads or writes.
+    /// Returns whether one writes what the other reads or writes.
     pub(crate) fn overlaps(&self, other: &Footprint) -> bool {
         meet(&self.writes, &other.writes) || meet(&self.reads, &other.writes) || meet(&self.writes, &other.reads)
     }
@@ -249,8 +253,8 @@ fn meet(a: &[(VolumeId, u64, u64)], b: &[(VolumeId, u64, u64)]) -> bool {
     a.iter().any(|(volume, from, to)| b.iter().any(|(other, start, end)| volume == other && from < end && start < to))
 }
 
-/// True when the later one must not be done before the earlier one. Reading the source of a copy, and storing values of
-/// the catalogue, waits for nobody.
+/// Returns whether the later operation must not be done before the earlier one. Reading the source
+/// of a copy and storing values of the catalog need no order.
 pub(crate) fn must_keep_order(earlier: &Op, later: &Op) -> bool {
     let blocks = |op: &Op| {
         let mut writes = footprint(op).writes;
@@ -260,7 +264,7 @@ pub(crate) fn must_keep_order(earlier: &Op, later: &Op) -> bool {
     meet(&blocks(earlier), &blocks(later))
 }
 
-/// What an operation touches.
+/// Returns the blocks that an operation reads and writes.
 pub(crate) fn footprint(op: &Op) -> Footprint {
     let of = |volume: &VolumeId, range: &BlockRange| vec![(*volume, range.start().0, range.end().0)];
     let bytes = |volume: &VolumeId, lba: u64, len: usize| vec![(*volume, lba, lba.saturating_add(len as u64 / 512))];
@@ -299,17 +303,18 @@ fn footprint_of_change(change: &Change) -> (VolumeId, u64, u64) {
     }
 }
 
-/// The most blocks that a copy surely moves as data in one piece: half of what a record of the smallest log may carry.
+/// Maximum length of a copy that certainly moves its data in one piece: half of what one record of
+/// the smallest log can hold.
 const PIECE_BLOCKS: u64 = 64;
 
-/// A copy whose two ends are not congruent moves data, in pieces when it is long, and is the one operation that may be done
-/// in part.
+/// Returns whether the operation is a copy in pieces. A copy with incongruent ends moves data, in
+/// several pieces if it is long. It is the only operation that may be done in part.
 pub(crate) fn is_in_pieces(op: &Op) -> bool {
     matches!(op, Op::Copy { from, to, .. }
         if from.blocks() > PIECE_BLOCKS && from.start().0 % LBAS_PER_BLOCK != to.0 % LBAS_PER_BLOCK)
 }
 
-/// After a copy in pieces has failed, each block of its destination is the old or the new one.
+/// Applies a failed copy in pieces: each destination block holds the old or the new content.
 pub(crate) fn apply_in_part(state: &mut OracleState, contents: &mut Contents, op: &Op) {
     let Op::Copy { from, destination, to, .. } = op else {
         return;
@@ -327,7 +332,7 @@ pub(crate) fn apply_in_part(state: &mut OracleState, contents: &mut Contents, op
     }
 }
 
-/// A read tells which of several contents a block has.
+/// Decides undecided contents by the data of a read.
 fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, range: BlockRange, data: &[u8]) {
     let Some(volume) = state.volumes.get_mut(&volume) else {
         return;
@@ -336,7 +341,7 @@ fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, ra
     for (index, (content, block)) in held.iter().zip(data.chunks_exact(crate::content::LBA_LEN)).enumerate() {
         if !contents.is_certain(*content) {
             let seen = contents.id_of(block);
-            // Zeros may be mapped or not: what was possible stays possible.
+            // Zeros may be mapped or not, so the content stays undecided.
             if seen != Content::ZERO {
                 volume.write(range.start().0 + index as u64, &[seen]);
             }
@@ -344,7 +349,8 @@ fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, ra
     }
 }
 
-/// Operations that store something may be refused by a full pool. Reading, unmapping and deleting may not.
+/// Returns whether a full pool may refuse the operation. Reads, unmaps and deletes are never
+/// refused.
 fn may_lack_space(op: &Op) -> bool {
     match op {
         Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Unmap { .. } => false,
@@ -360,12 +366,12 @@ fn may_lack_space(op: &Op) -> bool {
     }
 }
 
-/// True when the operation changes nothing, whatever happens.
+/// Returns whether the operation never changes anything.
 pub(crate) fn is_read_only(op: &Op) -> bool {
     matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. })
 }
 
-/// An operation in a line.
+/// Describes an operation in one line.
 pub fn describe(op: &Op) -> String {
     let at = |range: &BlockRange| format!("{}+{}", range.start().0, range.blocks());
     match op {

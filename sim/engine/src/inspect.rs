@@ -1,4 +1,4 @@
-//! Reads all that an array holds, the way a host would.
+//! Reads everything that an array holds, as a host would.
 
 use crate::content::{Content, Contents};
 use crate::history::SimViolation;
@@ -8,19 +8,20 @@ use crate::subject::SimSubject;
 use engine::{Extent, ExtentState, Op, OpError, Reply};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
-/// Blocks of one read.
+/// Blocks per read.
 const READ_BLOCKS: u64 = 8192;
 
-/// What was found.
+/// What the inspection found.
 pub struct Found {
-    /// What the array holds.
+    /// State of the array.
     pub state: OracleState,
-    /// Blocks that cannot be read.
+    /// Number of unreadable blocks.
     pub unreadable: u64,
 }
 
-/// What the array holds in the volumes `1..=last` and its values; None when the drive stops meanwhile. Nothing may be
-/// under way. Blocks that cannot be read are a broken promise, unless the drive `has_failed` before.
+/// Reads the volumes `1..=last` and the values of the catalog. Returns `None` if the drive stops.
+/// No operation may be in flight. Unreadable blocks are a violation unless the drive `has_failed`
+/// before.
 pub fn inspect<S: SimSubject>(
     machine: &mut SimMachine<'_, S>,
     contents: &mut Contents,
@@ -30,7 +31,7 @@ pub fn inspect<S: SimSubject>(
     let mut found =
         Found { state: OracleState { values: machine.subject.values(), ..OracleState::default() }, unreadable: 0 };
     for id in (1..=last).map(VolumeId) {
-        // No volume is so large: the answer tells its size.
+        // Larger than any volume: the error reply contains the size of the volume.
         let beyond = span(u64::MAX / 1024, 1);
         let blocks = match ask(machine, Op::Read { volume: id, range: beyond })? {
             Some(Err(OpError::OutOfRange { blocks })) => blocks,
@@ -64,7 +65,8 @@ pub fn inspect<S: SimSubject>(
     Ok(Some(found))
 }
 
-/// Reads a range; where that fails for a medium error and may, its halves. Tells how many blocks cannot be read.
+/// Reads a range and returns the number of unreadable blocks. If a medium error is acceptable,
+/// reads the halves separately.
 fn read<S: SimSubject>(
     machine: &mut SimMachine<'_, S>,
     contents: &mut Contents,
@@ -98,7 +100,7 @@ fn read<S: SimSubject>(
     Ok(Some(0))
 }
 
-/// All extents of a volume.
+/// Returns all extents of a volume.
 fn extents<S: SimSubject>(
     machine: &mut SimMachine<'_, S>,
     id: VolumeId,

@@ -1,24 +1,27 @@
-//! The deterministic world: an array on a drive that crashes, in one thread, from one seed.
+//! Simulates the engine on a drive that crashes, deterministically from one seed, in one thread.
 //!
-//! A run draws a tiny geometry and a mix of operations, makes an array on a [`disk::SimDisk`], and drives the engine's
-//! core through all that can happen to it: operations that overlap, accesses to the drive that end in any order, planned
-//! reads that are executed late, background work at the wrong moment, a drive that fails or fills up, and crashes, also in
-//! the middle of recovery. Every answer is judged: changes in the order in which they were answered, reads against every
-//! state that they may have seen. After each crash all blocks of all volumes are read and held against the oracle
-//! ([`history::History`]): what was answered must be there, what was not must be there wholly or not at all, and
-//! the core's own audit must agree. Then the run goes on with the recovered array.
+//! A run draws a small geometry and a mix of operations, creates an array on a [`disk::SimDisk`]
+//! and drives the engine's core. Operations overlap, drive accesses end in any order, planned reads
+//! execute late, background work starts at any time, and the drive fails or fills up. Crashes also
+//! hit recovery.
 //!
-//! What is not simulated: threads (the shell around the core has tests of its own), the write cache (an array that answers
-//! before the flush promises less), and drives that lie, but for the planted bugs.
+//! Every reply is checked: changes in the order of their replies, reads against every state that
+//! they may reflect. After each crash all blocks of all volumes are read and compared with the
+//! oracle ([`history::History`]). Answered operations must be present; others must be present
+//! entirely or not at all. The core's own audit must agree. The run then continues with the
+//! recovered array.
 //!
-//! Nothing but the seed decides what happens, so a violation is named by its seed:
+//! Not simulated: threads (the shell around the core has its own tests), the write cache (an array
+//! that replies before the flush guarantees less), and faulty drives other than the injected bugs.
+//!
+//! The seed alone determines a run, so a seed identifies a violation:
 //!
 //! ```text
-//! ibid-sim crash --runs 10000 --seed 1      random runs; exit code 1 and the shrunk trace when a promise is broken
-//! ibid-sim crash --runs 100000 --progress FILE    the same, noting what is done: it can be interrupted
-//! ibid-sim exhaustive                       all short sequences of operations, crashed at every access to the drive
-//! ibid-sim replay --seed S                  the full trace of one seed
-//! ibid-sim crash --plant skip-log-flush     a bug in the drive that the simulator must find
+//! ibid-sim crash --runs 10000 --seed 1          random runs; exit code 1 on a violation
+//! ibid-sim crash --runs 100000 --progress FILE  the same, resumable
+//! ibid-sim exhaustive                           all short sequences, crashed at every access
+//! ibid-sim replay --seed S                      full trace of one seed
+//! ibid-sim crash --inject skip-log-flush        a drive bug that the simulator must find
 //! ```
 
 pub mod campaign;

@@ -1,6 +1,7 @@
-//! One array that is switched on: a subject, its drive, and what is under way between them.
+//! One running array: a subject, its drive, and everything in flight between them.
 //!
-//! Time is the order of steps. An access to the drive is asked for, done and told as three steps, with any others in between.
+//! Time is the order of steps. A drive access is requested, done and reported in three steps, and
+//! other steps may come in between.
 
 use crate::disk::{Flush, SimDisk, WriteId};
 use crate::history::SimViolation;
@@ -12,30 +13,30 @@ use testing::Rng;
 
 /// Steps without progress after which the array counts as hung.
 const MAX_IDLE_STEPS: u32 = 4000;
-/// Tags from here on are the simulator's own.
+/// First tag of the simulator's own operations.
 const OWN_TAGS: Tag = 1 << 60;
 
 enum InFlight<S: SimSubject> {
-    /// A planned read of a host.
+    /// Planned read for a host.
     Read { tag: Tag, plan: S::Plan },
-    /// A planned read of the subject.
+    /// Planned read for the subject.
     Fetch { id: u64, plan: S::Plan },
-    /// One that was executed, and not told.
+    /// Executed read, not reported yet.
     Fetched { id: u64, result: Result<Reply, OpError> },
-    /// Something to be worked out for the subject.
+    /// Computation for the subject.
     Work { id: u64, work: S::Work },
-    /// Worked out, and not told.
+    /// Finished computation, not reported yet.
     Worked { id: u64, done: S::Done },
-    /// Asked for, and not done.
+    /// Requested access, not done yet.
     Asked { id: u64, io: DriveIo, flush: Option<Flush> },
-    /// Done, and not told.
+    /// Finished access, not reported yet.
     Done { id: u64, result: Result<Bytes, DiskError>, write: Option<WriteId> },
 }
 
-/// Answers that have come out: (tag, answer).
+/// Replies, as (tag, reply).
 pub type Answers = Vec<(Tag, Result<Reply, OpError>)>;
 
-/// An array that is switched on.
+/// A running array.
 pub struct SimMachine<'a, S: SimSubject> {
     /// The system under test.
     pub subject: S,
@@ -43,12 +44,12 @@ pub struct SimMachine<'a, S: SimSubject> {
     in_flight: Vec<InFlight<S>>,
     actions: Vec<SimAction<S>>,
     next_own_tag: Tag,
-    /// Notes of what happened, when they are wanted.
+    /// Notes for the trace, if wanted.
     pub notes: Option<Vec<String>>,
 }
 
 impl<'a, S: SimSubject> SimMachine<'a, S> {
-    /// An array that was just recovered.
+    /// Starts with an array that was just recovered.
     pub fn new(subject: S, disk: &'a SimDisk) -> Self {
         Self { subject, disk, in_flight: Vec::new(), actions: Vec::new(), next_own_tag: OWN_TAGS, notes: None }
     }
@@ -59,7 +60,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         }
     }
 
-    /// Takes what the subject wants done.
+    /// Collects the actions that the subject requests.
     pub fn poll(&mut self, answers: &mut Answers) {
         let mut actions = std::mem::take(&mut self.actions);
         self.subject.poll(&mut actions);
@@ -71,7 +72,8 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 SimAction::Work { id, work } => self.in_flight.push(InFlight::Work { id, work }),
                 SimAction::Io { id, io } => {
                     self.note(|| format!("io {id} asked: {}", describe_io(&io)));
-                    // A flush is about what the asker knows to be done when it asks.
+                    // A flush covers the writes whose end the caller knows when it requests the
+                    // flush.
                     let flush = matches!(io, DriveIo::Flush).then(|| self.disk.start_flush());
                     self.in_flight.push(InFlight::Asked { id, io, flush });
                 }
@@ -80,12 +82,12 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         self.actions = actions;
     }
 
-    /// True when nothing is under way.
+    /// Returns whether nothing is in flight.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Moves one of the things under way, by chance or (without) the oldest, one step on.
+    /// Advances one item in flight by one step: a random one, or the oldest if `rng` is `None`.
     pub fn advance(&mut self, rng: Option<&mut Rng>, answers: &mut Answers) {
         if self.in_flight.is_empty() {
             return;
@@ -120,7 +122,8 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         }
     }
 
-    /// Does all accesses that were asked for, and tells of none: what a crash finds when the drive was faster than the array.
+    /// Does all requested accesses but reports none. A crash then finds a drive that was faster
+    /// than the array.
     pub fn do_all(&mut self) {
         for in_flight in std::mem::take(&mut self.in_flight) {
             self.in_flight.push(match in_flight {
@@ -153,7 +156,8 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         }
     }
 
-    /// Lets everything go on in good order until `is_done` says so of the answers so far, or the drive stops.
+    /// Runs all steps in order until `is_done` returns true for the replies so far, or the drive
+    /// stops.
     pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), SimViolation> {
         let mut idle = 0;
         loop {
@@ -178,8 +182,8 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         }
     }
 
-    /// Does one operation of the simulator's own and waits for its answer; None when the drive stops before. Answers to
-    /// others go to `answers`.
+    /// Executes one operation of the simulator and returns its reply, or `None` if the drive stops
+    /// first. Replies to other operations go to `answers`.
     pub fn call(&mut self, op: Op, answers: &mut Answers) -> Result<Option<Result<Reply, OpError>>, SimViolation> {
         self.next_own_tag += 1;
         let tag = self.next_own_tag;

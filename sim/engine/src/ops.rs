@@ -1,4 +1,5 @@
-//! Operations by chance: aligned and not, tiny and wide, overlapping, wrong, and with every kind of content.
+//! Generates random operations: aligned or not, small or large, overlapping, invalid, with data of
+//! every kind.
 
 use crate::content::{Contents, LBA_LEN};
 use crate::data::ContentMix;
@@ -8,37 +9,37 @@ use engine::{Change, MAX_COMPARE_BLOCKS, Op};
 use testing::Rng;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
-/// How the operations of one run are spread. Each run draws its own, so that some runs do hardly anything but copy, and
-/// others fill the pool.
+/// Weights and limits of the operations of one run. Each run draws its own, so some runs mostly
+/// copy and others fill the pool.
 #[derive(Clone, Debug)]
 pub struct Mix {
     weights: [u64; KINDS.len()],
-    /// The most blocks of a write.
+    /// Maximum blocks per write.
     max_write: u64,
-    /// Percent of writes that have that length, and go anywhere: how a pool fills up.
+    /// Percent of writes that have the maximum length and a random place: they fill the pool.
     large: u64,
-    /// The most leaves of all volumes together.
+    /// Maximum leaves of all volumes together.
     max_leaves: u64,
-    /// Percent of accesses that go to the first blocks of a volume.
+    /// Percent of accesses to the first blocks of a volume.
     hot: u64,
-    /// Percent of ranges that begin and end on 4 KiB.
+    /// Percent of ranges aligned to 4 KiB.
     aligned: u64,
-    /// The most volumes, snapshots included.
+    /// Maximum number of volumes, snapshots included.
     most_volumes: usize,
-    /// What is written.
+    /// Data to write.
     content_mix: ContentMix,
 }
 
-/// What a run is about.
+/// Kind of load of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkloadProfile {
-    /// Something of everything.
+    /// All operations.
     Usual,
-    /// Weights by chance.
+    /// Random weights.
     Odd,
-    /// Writes until nothing more fits.
+    /// Writes until the pool is full.
     Filling,
-    /// The same few blocks again and again, in a pool that is full.
+    /// Overwrites the same few blocks in a full pool.
     Overwriting,
     /// Snapshots, clones and restores.
     Cloning,
@@ -83,7 +84,7 @@ const OVERWRITING: [u64; KINDS.len()] = [150, 5, 6, 3, 2, 4, 6, 3, 1, 1, 2, 2, 2
 const CLONING: [u64; KINDS.len()] = [30, 8, 8, 5, 3, 3, 4, 2, 1, 2, 1, 8, 3, 30];
 
 impl Mix {
-    /// A mix by chance.
+    /// Draws a mix.
     pub fn draw(rng: &mut Rng, max_write: u64) -> Self {
         let profile = match rng.below(100) {
             0..30 => WorkloadProfile::Usual,
@@ -123,16 +124,16 @@ impl Mix {
         }
     }
 
-    /// The operation that makes the first volumes.
+    /// Returns the operation that creates the first volumes.
     pub fn first(&self, rng: &mut Rng, next_volume: &mut u64) -> Op {
         let count = rng.between(1, 3);
-        // Where volumes are cloned, each is small: every block of all of them is read after every crash.
+        // Cloned volumes are small, because every block of every volume is read after every crash.
         let share = if self.most_volumes > 8 { self.most_volumes as u64 / 2 } else { count };
         let leaves = (self.max_leaves / share).max(1);
         Op::Change((0..count).map(|_| create(next_volume, leaves * LEAF_BLOCKS)).collect())
     }
 
-    /// The next operation on an array that holds `state`.
+    /// Returns the next operation for an array that holds `state`.
     pub fn next(&self, rng: &mut Rng, state: &OracleState, contents: &Contents, next_volume: &mut u64) -> Op {
         let kind = KINDS[rng.weighted(&self.weights)];
         let volumes: Vec<(&VolumeId, &OracleVolume)> = state.volumes.iter().collect();
@@ -194,7 +195,7 @@ impl Mix {
         }
     }
 
-    /// A range of at most `limit` blocks, nearly always inside the volume.
+    /// Returns a range of at most `limit` blocks, nearly always inside the volume.
     fn range(&self, rng: &mut Rng, volume: &OracleVolume, limit: u64) -> BlockRange {
         let limit = limit.clamp(1, volume.blocks.max(1));
         let mut blocks = rng.size(limit);
@@ -221,7 +222,7 @@ impl Mix {
         let range = self.range(rng, to.1, limit.min(shortest));
         let mut start = range.start().0.min(to.1.blocks.saturating_sub(source.blocks()));
         if from.0 == to.0 && rng.percent(40) {
-            // Both ends overlap, in either direction.
+            // Source and destination overlap, in either direction.
             let shift = rng.between(0, source.blocks());
             start = if rng.percent(50) { source.start().0 + shift } else { source.start().0.saturating_sub(shift) };
             start = start.min(to.1.blocks.saturating_sub(source.blocks()));
@@ -260,13 +261,15 @@ impl Mix {
         Op::Change(changes)
     }
 
-    /// Copies of whole volumes at one instant: a snapshot, a clone, a restore, a group of them; one that keeps what it overwrites.
+    /// Generates copies of whole volumes: a snapshot, a clone, a restore or a group of them,
+    /// optionally with a copy of the overwritten volume.
     fn snapshot(&self, rng: &mut Rng, state: &OracleState, next_volume: &mut u64) -> Op {
         let ids: Vec<VolumeId> = state.volumes.keys().copied().collect();
         let leaves = |id: &VolumeId| state.volumes.get(id).map_or(0, |volume| volume.blocks.div_ceil(LEAF_BLOCKS));
         let mut spare = self.max_leaves.saturating_sub(ids.iter().map(leaves).sum());
         let mut room = self.most_volumes.saturating_sub(ids.len());
-        // The first volumes are those that hosts write; the snapshots of one of them come from it as often as from each other.
+        // Hosts write the first volumes. Snapshots of a volume are copied as often as the volume
+        // itself.
         let source = if rng.percent(60) { ids[0] } else { rng.pick(&ids) };
         let mut changes = Vec::new();
         let mut fresh = |from: VolumeId, changes: &mut Vec<Change>| {
@@ -289,7 +292,7 @@ impl Mix {
             }),
             5..7 if !others.is_empty() => {
                 let destination = rng.pick(&others);
-                // What is overwritten stays, under a new name.
+                // Keep a copy of the overwritten volume under a new id.
                 if rng.percent(50) {
                     fresh(destination, &mut changes);
                 }
@@ -301,7 +304,7 @@ impl Mix {
                 changes.push(Change::DeleteVolume { volume: victim });
             }
             8 if ids.len() > 2 => {
-                // The eradication of several at once.
+                // Eradicate several volumes at once.
                 let count = rng.between(1, ids.len() as u64 - 1) as usize;
                 let volumes = ids.iter().rev().take(count);
                 changes.extend(volumes.map(|volume| Change::DeleteVolume { volume: *volume }));
@@ -309,7 +312,7 @@ impl Mix {
             _ => {}
         }
         if changes.is_empty() && !others.is_empty() {
-            // No room for another: an old one goes.
+            // No space for another volume: delete an old one.
             changes.push(Change::DeleteVolume { volume: rng.pick(&others) });
         }
         if changes.is_empty() || rng.percent(30) {
@@ -319,7 +322,7 @@ impl Mix {
     }
 }
 
-/// What a comparison expects: most often what is there.
+/// Returns data for a comparison: most often the data of the volume.
 fn expected(rng: &mut Rng, volume: &OracleVolume, contents: &Contents, range: BlockRange) -> Bytes {
     let mut data: Vec<u8> = volume.read(range).iter().flat_map(|content| *contents.bytes(*content)).collect();
     if rng.percent(30) {
@@ -334,7 +337,7 @@ fn create(next_volume: &mut u64, blocks: u64) -> Change {
     Change::CreateVolume { volume: VolumeId(*next_volume), blocks }
 }
 
-/// About so many leaves, in blocks; not always whole ones.
+/// Returns about `leaves` leaves in blocks, not always a whole number of leaves.
 fn odd(rng: &mut Rng, leaves: u64) -> u64 {
     let less = if rng.percent(50) { rng.below(LEAF_BLOCKS / LBAS_PER_BLOCK) * LBAS_PER_BLOCK } else { 0 };
     leaves * LEAF_BLOCKS - less

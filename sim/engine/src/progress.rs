@@ -1,4 +1,4 @@
-//! What a long campaign has done so far, in a file: a line of numbers for every slice of seeds that broke no promise.
+//! The progress file of a long campaign: one line of numbers per finished slice of seeds.
 
 use crate::run::Totals;
 use platform::files;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are read of one.
+/// Maximum size of a progress file.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The slices that are done.
+/// Finished slices of a campaign.
 #[derive(Debug)]
 pub struct ProgressFile {
     path: PathBuf,
@@ -18,7 +18,7 @@ pub struct ProgressFile {
 }
 
 impl ProgressFile {
-    /// Reads the file, if there is one. A line that was cut short counts for nothing.
+    /// Reads the file if it exists. An incomplete last line is ignored.
     pub fn open(path: &Path) -> io::Result<Self> {
         let text = files::read_text(path, MAX_BYTES)?.unwrap_or_default();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -27,12 +27,12 @@ impl ProgressFile {
         Ok(progress_file)
     }
 
-    /// What came of the slice of so many runs from that seed on, when it is done.
+    /// Returns the totals of the slice of `runs` runs from `seed`, if it is finished.
     pub fn done(&self, seed: u64, runs: u64) -> Option<&Totals> {
         self.done.get(&seed).filter(|totals| totals.runs == runs)
     }
 
-    /// Notes a slice. The file is replaced as a whole, so that an interruption leaves the old one or the new one.
+    /// Records a finished slice. The file is replaced atomically.
     pub fn note(&mut self, seed: u64, totals: &Totals) -> io::Result<()> {
         let counts: Vec<String> = totals.counts().iter().map(u64::to_string).collect();
         self.text.push_str(&format!("{seed} {}\n", counts.join(" ")));

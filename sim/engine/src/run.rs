@@ -1,4 +1,4 @@
-//! One seed: an array is made, used, crashed, recovered, checked, used again, several times over.
+//! Executes one run: creates, uses, crashes, recovers and checks an array several times.
 
 use crate::disk::{DriveBug, Faults, SimDisk};
 use crate::history::{History, SimViolation, ToleratedErrors, describe};
@@ -12,83 +12,84 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use testing::Rng;
 
-/// Background work enough for a checkpoint of such small arrays.
+/// Background steps that are enough for a checkpoint of such a small array.
 const TICKS_OF_A_CHECKPOINT: u32 = 40;
-/// The second checkpoint finds what the first one has made; further ones are taken only where the cleaner has moved something since.
+/// Maximum checkpoints before space accounting is compared. The second one sees the effect of the
+/// first; more are needed only if the cleaner has moved data since.
 const CHECKPOINTS_TO_REST: u32 = 8;
-/// Tries to recover that may be cut short by another crash, before one is left alone.
+/// Recovery attempts that another crash may interrupt. The next attempt is not interrupted.
 const INTERRUPTED_RECOVERIES: u32 = 3;
 
-/// A bug that is planted in the drive, to show that the simulator finds it.
+/// A bug injected into the drive, to show that the simulator detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum InjectedBug {
-    /// The log's writes are not flushed.
+    /// Do not flush writes to the log.
     SkipLogFlush,
-    /// The superblock's writes are not flushed.
+    /// Do not flush writes to the superblock.
     SkipSuperblockFlush,
-    /// The flush before the superblock is left out.
+    /// Omit the flush before the superblock write.
     SkipCheckpointFlush,
-    /// One flush in three is left out.
+    /// Omit one flush in three.
     SkipSomeFlushes,
 }
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
-    /// Names all chance of the run.
+    /// Seed of all random decisions of the run.
     pub seed: u64,
-    /// A planted bug.
+    /// Injected bug.
     pub bug: Option<InjectedBug>,
-    /// Operations, by number, that are left out: how a trace is made shorter.
+    /// Numbers of operations to omit, to shorten a trace.
     pub skip: BTreeSet<u64>,
-    /// Keep a trace.
+    /// Record a trace.
     pub is_traced: bool,
 }
 
 impl RunPlan {
-    /// The run of a seed.
+    /// Plans the run of a seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, bug: None, skip: BTreeSet::new(), is_traced: false }
     }
 }
 
-/// Counts of a run, or of many.
+/// Counters of one run or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Runs.
     pub runs: u64,
-    /// Crashes, those inside of recovery included.
+    /// Crashes, including those during recovery.
     pub crashes: u64,
-    /// Crashes inside of recovery.
+    /// Crashes during recovery.
     pub crashes_in_recovery: u64,
     /// Operations submitted.
     pub submitted: u64,
     /// Operations answered.
     pub answered: u64,
-    /// Operations refused for want of space.
+    /// Operations refused for lack of space.
     pub refused: u64,
-    /// Operations without an answer at a crash that were there after it.
+    /// Unanswered operations that were present after a crash.
     pub present: u64,
-    /// Operations without an answer at a crash that were not there after it.
+    /// Unanswered operations that were absent after a crash.
     pub absent: u64,
-    /// Drives that failed.
+    /// Drive failures.
     pub failures: u64,
-    /// Writes, flushes and allocations of the drive.
+    /// Writes, flushes and allocations.
     pub ios: u64,
-    /// Arrays that were checked by `fsck` after a crash.
+    /// Arrays checked by fsck after a crash.
     pub fscks: u64,
-    /// Times that all accounts of space were compared with what is stored.
+    /// Comparisons of space accounting with the stored data.
     pub accounting_checks: u64,
 }
 
 impl Totals {
-    /// Adds the counts of others.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Totals) {
         let sums: Vec<u64> = self.counts().iter().zip(other.counts()).map(|(a, b)| a + b).collect();
         *self = Self::from_counts(&sums).unwrap_or(*self);
     }
 
-    /// All counts, in the order in which they are declared.
+    /// Returns all counters in the order of their declaration.
     pub fn counts(&self) -> [u64; 12] {
         let Self { runs, crashes, crashes_in_recovery, submitted, answered, refused, .. } = *self;
         let Self { present, absent, failures, ios, fscks, accounting_checks, .. } = *self;
@@ -108,7 +109,7 @@ impl Totals {
         ]
     }
 
-    /// The totals of such counts.
+    /// Creates totals from counters in that order.
     pub fn from_counts(counts: &[u64]) -> Option<Self> {
         let [runs, crashes, crashes_in_recovery, submitted, answered, refused, rest @ ..] = counts else { return None };
         let [present, absent, failures, ios, fscks, accounting_checks] = rest else { return None };
@@ -129,20 +130,20 @@ impl Totals {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
-    /// Its counts.
+    /// Counters.
     pub totals: Totals,
-    /// The broken promise, if one was broken.
+    /// The violation, if any.
     pub violation: Option<SimViolation>,
-    /// What happened, when it was wanted.
+    /// Trace, if it was requested.
     pub trace: Vec<String>,
-    /// Operations that were submitted, by number.
+    /// Numbers of the submitted operations.
     pub numbers: Vec<u64>,
 }
 
-/// How eagerly the world does each thing, drawn anew for each cycle.
+/// Weights of the simulator's steps, drawn for each cycle.
 struct Pace {
     weights: [u64; 8],
     most_unanswered: usize,
@@ -180,13 +181,13 @@ struct Run<'p, S: SimSubject> {
     next_volume: u64,
     next_number: u64,
     report: &'p mut RunReport,
-    /// The drive has read badly at some time.
+    /// The drive has returned bad data or read errors.
     has_read_badly: bool,
-    /// Some blocks cannot be read for good, so that nothing more can be expected of the array.
+    /// Some blocks are permanently unreadable, so the array has nothing more to guarantee.
     is_damaged: bool,
 }
 
-/// Executes a run. A panic is a broken promise too.
+/// Executes a run. A panic is a violation too.
 pub fn run<S: SimSubject>(plan: &RunPlan) -> RunReport {
     let totals = Totals { runs: 1, ..Totals::default() };
     let mut report = RunReport { totals, violation: None, trace: Vec::new(), numbers: Vec::new() };
@@ -264,7 +265,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.recover(&disk).map(|_| ())
     }
 
-    /// Recovers, checks, works until the next crash.
+    /// Recovers and checks the array, then works until the next crash.
     fn cycle(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
         let mut machine = self.recover(disk)?;
         if self.is_damaged {
@@ -273,7 +274,7 @@ impl<S: SimSubject> Run<'_, S> {
         machine.notes = self.plan.is_traced.then(Vec::new);
         let pace = Pace::draw(&mut self.rng);
         let mut faults = self.faults();
-        // A new life begins with making segments ready: most of what goes wrong shall go wrong after that.
+        // After a start the engine prepares segments first. Most faults should hit later accesses.
         let at = self.rng.below(64) + self.rng.size(pace.operations * 3);
         match self.rng.below(10) {
             0..4 => faults.crash_at = Some(at),
@@ -297,7 +298,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.fsck(disk)
     }
 
-    /// Whatever a crash leaves behind, an array that never read badly is without a flaw.
+    /// Checks with fsck that a crash leaves no damage, unless the drive has read badly.
     fn fsck(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
         if self.has_read_badly || self.plan.bug.is_some() {
             return Ok(());
@@ -306,7 +307,7 @@ impl<S: SimSubject> Run<'_, S> {
         S::fsck(disk).map_err(|what| SimViolation(format!("fsck after the crash: {what}")))
     }
 
-    /// A few places on the drive behind the log.
+    /// Draws a few byte ranges after the log.
     fn places(&mut self) -> Vec<(u64, u64)> {
         let (_, from) = S::log_extent(&self.setup);
         let mut places = Vec::new();
@@ -323,7 +324,7 @@ impl<S: SimSubject> Run<'_, S> {
         }
     }
 
-    /// Opens the array after a crash, with further crashes meanwhile, and checks all of it.
+    /// Opens the array after a crash and checks all of it. Further crashes may interrupt recovery.
     fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<SimMachine<'d, S>, SimViolation> {
         for attempt in 0..=INTERRUPTED_RECOVERIES {
             let mut faults = self.faults();
@@ -348,7 +349,7 @@ impl<S: SimSubject> Run<'_, S> {
         Err(SimViolation::new("the last try to recover was cut short though nothing was to go wrong"))
     }
 
-    /// Checks a recovered array against what may be there; None when the drive stops meanwhile.
+    /// Compares a recovered array with the allowed states. Returns `None` if the drive stops.
     fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<SimMachine<'d, S>>, SimViolation> {
         subject.audit(disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
         let mut machine = SimMachine::new(subject, disk);
@@ -364,7 +365,7 @@ impl<S: SimSubject> Run<'_, S> {
         Ok(Some(machine))
     }
 
-    /// Does this and that, until enough was done or the drive has stopped.
+    /// Executes random steps until the operations are used up or the drive stops.
     fn work(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>, pace: &Pace) -> Result<(), SimViolation> {
         let mut left = pace.operations;
         for _ in 0..pace.steps {
@@ -393,7 +394,7 @@ impl<S: SimSubject> Run<'_, S> {
                 return Ok(());
             }
             if self.take(machine, answers)? {
-                // The engine has stopped, as it must after a drive's error.
+                // The engine has stopped, as it must after a drive error.
                 self.report.totals.failures += 1;
                 return Ok(());
             }
@@ -405,7 +406,7 @@ impl<S: SimSubject> Run<'_, S> {
         }
     }
 
-    /// Has what was gathered written, and hears of nothing any more.
+    /// Commits pending operations without reporting anything back.
     fn end_in_a_commit(&mut self, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
         let mut answers = Answers::new();
         machine.subject.flush_log();
@@ -435,7 +436,7 @@ impl<S: SimSubject> Run<'_, S> {
         machine.subject.submit(op, number);
     }
 
-    /// Judges answers; true when the engine has stopped.
+    /// Checks replies. Returns whether the engine has stopped.
     fn take(&mut self, machine: &mut SimMachine<'_, S>, answers: Answers) -> Result<bool, SimViolation> {
         self.drain_notes(machine);
         let mut has_stopped = false;
@@ -448,7 +449,7 @@ impl<S: SimSubject> Run<'_, S> {
         Ok(has_stopped)
     }
 
-    /// Lets everything come to rest, and checks that the array holds exactly what it should.
+    /// Waits until nothing is in flight, then checks the complete state of the array.
     fn rest(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
         let mut answers = Answers::new();
         let waiting = self.history.unanswered();
@@ -470,8 +471,8 @@ impl<S: SimSubject> Run<'_, S> {
 }
 
 impl<S: SimSubject> Run<'_, S> {
-    /// Takes checkpoints with nothing under way, until the cleaner has moved nothing since the last of them, and has the accounts of
-    /// space compared with it.
+    /// Takes checkpoints with nothing in flight until the cleaner stops moving data, then compares
+    /// space accounting with the stored data.
     fn check_accounting(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
         let (mut compared, mut selector) = (Ok(()), None);
         for checkpoint in 1..=CHECKPOINTS_TO_REST {
@@ -498,12 +499,13 @@ impl<S: SimSubject> Run<'_, S> {
     }
 }
 
-/// What kind of violation it is: its first words, without numbers.
+/// Returns the kind of a violation: its first characters without digits.
 fn kind(violation: &SimViolation) -> String {
     violation.0.chars().filter(|c| !c.is_ascii_digit()).take(30).collect()
 }
 
-/// Leaves out operations as long as a violation remains, within so many runs. The plan comes back with what to skip.
+/// Omits operations as long as the violation remains, within `budget` runs. Returns the shortened
+/// plan.
 pub fn shrink<S: SimSubject>(plan: &RunPlan, budget: u32) -> RunPlan {
     let mut best = plan.clone();
     let whole = run::<S>(&best);

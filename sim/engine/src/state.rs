@@ -1,7 +1,8 @@
-//! What an array holds, as the oracle sees it: volumes of named contents, and the values of the catalogue.
+//! The oracle's state of an array: volumes of content ids and the values of the catalog.
 //!
-//! It does the same operations as `engine::model::Model`, and was written apart from it, so that one can be held against
-//! the other. Leaves are shared between copies of a state, so that a state is copied and compared in microseconds.
+//! It executes the same operations as `engine::model::Model` but is an independent implementation,
+//! so the two can be compared. Copies of a state share leaves, so a copy or a comparison takes
+//! microseconds.
 
 use crate::content::{Content, Contents, LBA_LEN};
 use engine::{Change, Extent, ExtentState, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError, Reply};
@@ -22,17 +23,17 @@ pub struct OracleVolume {
 }
 
 impl OracleVolume {
-    /// An empty volume.
+    /// Creates an empty volume.
     pub fn new(blocks: u64) -> Self {
         Self { blocks, leaves: BTreeMap::new() }
     }
 
-    /// What a block holds.
+    /// Returns the content of a block.
     pub fn get(&self, lba: u64) -> Content {
         self.leaves.get(&(lba / LEAF_BLOCKS)).map_or(Content::UNMAPPED, |leaf| leaf[(lba % LEAF_BLOCKS) as usize])
     }
 
-    /// What a range holds.
+    /// Returns the contents of a range.
     pub fn read(&self, range: BlockRange) -> Vec<Content> {
         let mut held = Vec::with_capacity(range.blocks() as usize);
         for (leaf, from, to) in pieces(range) {
@@ -44,7 +45,7 @@ impl OracleVolume {
         held
     }
 
-    /// Stores contents from `start` on.
+    /// Stores contents from block `start`.
     pub fn write(&mut self, start: u64, contents: &[Content]) {
         let mut rest = contents;
         for (leaf, from, to) in pieces(span(start, contents.len() as u64)) {
@@ -92,7 +93,8 @@ impl OracleVolume {
         self.check(BlockRange::new(lba, (bytes / LBA_LEN) as u64).map_err(out_of_range)?)
     }
 
-    /// The first block of `range` at which `seen` holds what this volume may not hold.
+    /// Returns the first block of `range` where `seen` holds a content that this volume does not
+    /// allow.
     pub fn first_difference(&self, seen: &OracleVolume, range: BlockRange, contents: &Contents) -> Option<u64> {
         for (leaf, from, to) in pieces(range) {
             match (self.leaves.get(&leaf), seen.leaves.get(&leaf)) {
@@ -112,12 +114,12 @@ impl OracleVolume {
     }
 }
 
-/// The run of `blocks` blocks from `start`; empty where it would pass the end of the address space.
+/// Returns the range of `blocks` blocks from `start`; empty if it exceeds the address space.
 pub fn span(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap_or_default()
 }
 
-/// The parts of a range by leaf: (leaf, first block in it, block after the last in it).
+/// Splits a range by leaf: (leaf, first block in it, block after the last in it).
 fn pieces(range: BlockRange) -> impl Iterator<Item = (u64, usize, usize)> {
     let (start, end) = (range.start().0, range.end().0);
     let leaves = if range.is_empty() { 0..0 } else { start / LEAF_BLOCKS..(end - 1) / LEAF_BLOCKS + 1 };
@@ -127,7 +129,7 @@ fn pieces(range: BlockRange) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
-/// What an operation should answer.
+/// The expected reply to an operation.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// [`Reply::Done`].
@@ -136,9 +138,9 @@ pub enum Expected {
     Data(Vec<Content>),
     /// [`Reply::Extents`] for some of these blocks from the first on, at most `limit` extents.
     Extents {
-        /// The contents from the asked block to the volume's end.
+        /// Contents from the requested block to the end of the volume.
         held: Vec<Content>,
-        /// The most extents.
+        /// Maximum number of extents.
         limit: usize,
     },
 }
@@ -146,9 +148,9 @@ pub enum Expected {
 /// The state of an array.
 #[derive(Clone, Debug, Default)]
 pub struct OracleState {
-    /// Volumes by name.
+    /// Volumes by id.
     pub volumes: BTreeMap<VolumeId, OracleVolume>,
-    /// Values of the catalogue by key.
+    /// Values of the catalog by key.
     pub values: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -157,8 +159,8 @@ impl OracleState {
         self.volumes.get_mut(&volume).ok_or(OpError::NoSuchVolume(volume))
     }
 
-    /// Does one operation. Where a comparison cannot be decided because a block is one of several contents, `seen` (what
-    /// the array answered) decides.
+    /// Executes one operation. If a comparison depends on an undecided content, `seen` (the reply
+    /// of the array) decides it.
     pub fn apply(
         &mut self,
         contents: &mut Contents,
@@ -310,7 +312,7 @@ impl OracleState {
     }
 }
 
-/// The content of a block that held `old` after the bits `set` were set.
+/// Returns the content of a block that held `old` after a bitwise OR with `set`.
 fn or(contents: &mut Contents, old: Content, set: &[u8]) -> Content {
     let mut result: Option<Content> = None;
     for possible in contents.possible(old) {
@@ -321,7 +323,7 @@ fn or(contents: &mut Contents, old: Content, set: &[u8]) -> Content {
     result.unwrap_or(Content::ZERO)
 }
 
-/// Holds an answer against what was expected; the error says what is wrong with it.
+/// Compares a reply with the expected one. The error describes the difference.
 pub fn check_answer(
     contents: &mut Contents,
     expected: &Result<Expected, OpError>,
@@ -376,7 +378,7 @@ fn check_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
     Ok(())
 }
 
-/// An answer in a few words.
+/// Describes a reply in a few words.
 pub fn summary(reply: &Result<Reply, OpError>) -> String {
     match reply {
         Ok(Reply::Done) => "done".to_owned(),

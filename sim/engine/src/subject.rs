@@ -1,4 +1,4 @@
-//! What the simulator drives: a deterministic engine that does no I/O of its own.
+//! The interface of the system under test: a deterministic engine without I/O of its own.
 
 use bytes::Bytes;
 use engine::{Op, OpError, Reply, Tag};
@@ -6,86 +6,86 @@ use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
 use testing::Rng;
 
-/// An access to the drive that the subject wants.
+/// A drive access that the subject requests.
 #[derive(Clone, Debug)]
 pub enum DriveIo {
-    /// Read so many bytes.
+    /// Reads bytes.
     Read {
-        /// Where.
+        /// Offset on the drive.
         offset: u64,
-        /// How many.
+        /// Length.
         bytes: usize,
     },
-    /// Write the parts one after the other.
+    /// Writes the parts one after the other.
     Write {
-        /// Where.
+        /// Offset on the drive.
         offset: u64,
-        /// What.
+        /// Parts to write.
         data: Vec<Bytes>,
-        /// What is promised when it is done.
+        /// Guarantee when the write is done.
         durability: Durability,
     },
-    /// Make stable what was written before.
+    /// Makes earlier writes stable.
     Flush,
-    /// Make sure of room.
+    /// Reserves space.
     Allocate {
-        /// Where.
+        /// Offset on the drive.
         offset: u64,
-        /// How much.
+        /// Length.
         bytes: u64,
     },
 }
 
-/// What the world shall do for the subject. A plan is a read that needs the drive
-/// and no longer the subject.
+/// An action that the simulator must do for the subject. A plan is a read that needs the drive but
+/// not the subject.
 pub enum SimAction<S: SimSubject> {
-    /// Give a host its answer.
+    /// Sends a reply to a host.
     Complete {
         /// The operation.
         tag: Tag,
-        /// The answer.
+        /// The reply.
         result: Result<Reply, OpError>,
     },
-    /// Execute a read for a host, any time.
+    /// Executes a read for a host, at any time.
     Read {
         /// The operation.
         tag: Tag,
         /// The read.
         plan: S::Plan,
     },
-    /// Execute a read for the subject, and tell what came of it.
+    /// Executes a read for the subject and reports the result.
     Fetch {
-        /// The subject's name for it.
+        /// Id given by the subject.
         id: u64,
         /// The read.
         plan: S::Plan,
     },
-    /// Work something out for the subject, and tell what came of it.
+    /// Does a computation for the subject and reports the result.
     Work {
-        /// The subject's name for it.
+        /// Id given by the subject.
         id: u64,
-        /// What to do.
+        /// The computation.
         work: S::Work,
     },
-    /// Access the drive, and tell when it is done.
+    /// Accesses the drive and reports the result.
     Io {
-        /// The subject's name for it.
+        /// Id given by the subject.
         id: u64,
-        /// What to do.
+        /// The access.
         io: DriveIo,
     },
 }
 
-/// How large the world of a run is.
+/// Sizes and limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimScale {
-    /// Bytes of the drive.
+    /// Size of the drive.
     pub disk_bytes: u64,
-    /// The most blocks that one write carries.
+    /// Maximum blocks per write.
     pub max_write_blocks: u64,
-    /// Room that the file system has for the array; None for endless.
+    /// Space of the file system for the array, in bytes; `None` is unlimited.
     pub space: Option<u64>,
-    /// True when hosts may fill the pool.
+    /// Hosts may fill the pool.
     pub may_fill: bool,
 }
 
@@ -93,58 +93,59 @@ pub struct SimScale {
 pub trait SimSubject: Sized {
     /// Geometry and options of a run.
     type Setup: Clone + std::fmt::Debug;
-    /// A read that was planned.
+    /// A planned read.
     type Plan;
-    /// Something to be worked out with no more than the drive.
+    /// A computation that needs nothing but the drive.
     type Work;
-    /// What comes of it.
+    /// The result of a computation.
     type Done;
 
-    /// A geometry by chance.
+    /// Draws geometry and options.
     fn draw(rng: &mut Rng) -> Self::Setup;
-    /// How large the world is that goes with it.
+    /// Returns the sizes and limits for a setup.
     fn scale(setup: &Self::Setup) -> SimScale;
-    /// Makes an empty array.
+    /// Creates an empty array.
     fn create(disk: &dyn Disk, setup: &Self::Setup) -> Result<(), String>;
-    /// Opens the array that is on the drive, whatever happened to it.
+    /// Opens the array on the drive, after any crash.
     fn recover(disk: &dyn Disk, setup: &Self::Setup) -> Result<Self, String>;
-    /// Takes an operation.
+    /// Submits an operation.
     fn submit(&mut self, op: Op, tag: Tag);
-    /// Tells what the world shall do now.
+    /// Returns the actions to do now.
     fn poll(&mut self, actions: &mut Vec<SimAction<Self>>);
     /// Executes a planned read.
     fn execute(plan: &Self::Plan, disk: &dyn Disk) -> Result<Reply, OpError>;
-    /// Hears what came of a read that it had asked for.
+    /// Reports the result of a read requested by [`SimAction::Fetch`].
     fn fetched(&mut self, id: u64, result: Result<Reply, OpError>);
-    /// Works something out.
+    /// Does a computation.
     fn perform(work: &Self::Work, disk: &dyn Disk) -> Self::Done;
-    /// Hears what came of it.
+    /// Reports the result of a computation.
     fn worked(&mut self, id: u64, done: Self::Done);
-    /// Hears that an access is done.
+    /// Reports that a drive access is done.
     fn io_done(&mut self, id: u64, result: Result<Bytes, DiskError>);
-    /// Begins to commit what was gathered.
+    /// Starts to commit the pending operations.
     fn flush_log(&mut self);
-    /// Does what is done in the background.
+    /// Does one step of background work.
     fn tick(&mut self);
-    /// Makes itself larger, as far as the drive reaches. `odd` decides by how much.
+    /// Grows the array within the drive. `selector` is a random number that chooses by how much.
     fn grow(&mut self, selector: u64);
-    /// Begins a checkpoint, due or not.
+    /// Starts a checkpoint, due or not.
     fn checkpoint(&mut self);
-    /// All values of the catalogue.
+    /// Returns all values of the catalog.
     fn values(&self) -> BTreeMap<Vec<u8>, Vec<u8>>;
-    /// Checks its own invariants. The drive is there for what it does not hold in memory.
+    /// Checks the subject's own invariants. `disk` is for state that is not in memory.
     fn audit(&self, disk: &dyn Disk) -> Result<(), String>;
-    /// Checks what is on the drive with nothing of the subject's own code, while no subject is switched on.
+    /// Checks the drive with independent code, while no subject is running.
     fn fsck(disk: &dyn Disk) -> Result<(), String>;
-    /// True when nothing has been moved in the background since the newest checkpoint.
+    /// Returns whether nothing was moved in the background since the last checkpoint.
     fn is_settled(&self) -> bool {
         true
     }
-    /// Compares its accounts of space with what is on the drive, right behind a checkpoint with nothing since. `odd` decides who
-    /// belongs to whom.
+    /// Compares space accounting with the drive, directly after a checkpoint. `selector` is a
+    /// random number that chooses the owner of each volume.
     fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String>;
-    /// Its state in a line, for whoever looks into a violation.
+    /// Describes the state in one line, for the analysis of a violation.
     fn describe(&self) -> String;
-    /// Offsets (from, to) on the drive of the log, whose durable writes a planted bug makes volatile.
+    /// Returns the offsets (from, to) of the log. An injected bug makes durable writes there
+    /// volatile.
     fn log_extent(setup: &Self::Setup) -> (u64, u64);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const BLOCKS: u64 = 4 << 20;
 
-/// A LUN of 2 GiB that several hosts see.
+/// A LUN of 2 GiB shared by several hosts.
 struct Lab {
     array: MemoryArray,
     name: String,
@@ -28,7 +28,7 @@ impl Lab {
         Self { array, name, runtime: Arc::new(TokioRuntime::default()) }
     }
 
-    /// A second datastore on the same array.
+    /// Creates a second datastore on the same array.
     async fn second(&self) -> Self {
         let (array, runtime) = (self.array.clone(), Arc::clone(&self.runtime));
         let lab = Self { name: array.create(BLOCKS), array, runtime };
@@ -253,7 +253,7 @@ async fn without_ats_the_whole_device_is_reserved() {
     one.write_file("/a", b"a").await.unwrap();
     assert_eq!((disk.counters().ats.done, disk.counters().ats.failed), (0, 0));
     assert!(disk.counters().reservations > 5);
-    // A device that refuses ATS is served the same way, and told apart by itself.
+    // A device that refuses ATS is detected automatically and used with reservations.
     lab.array.refuse(&lab.name, Primitive::Ats, true);
     let two = lab.mount("two").await;
     two.write_file("/b", b"b").await.unwrap();
@@ -280,7 +280,7 @@ async fn tasks_of_one_host_share_a_mount() {
     assert_eq!(space.free, space.blocks - 100);
 }
 
-/// Every write of file data takes an hour to arrive.
+/// Delays every write of file data by an hour.
 struct Slow;
 
 impl FaultHook for Slow {
@@ -299,7 +299,7 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     let disk = one.disk();
     let swap = disk.compare_and_write(1 << 20, vec![0; 4096].into(), vec![1; 4096].into());
     assert_eq!(swap.await, Ok(AtsOutcome::Written));
-    // Sent again and again, for as long as the host waits for a device.
+    // The write is retried for as long as the host waits for a device.
     assert_eq!(disk.write(1 << 20, vec![7; 4096].into()).await, Err(DeviceError::TimedOut));
     let waited = platform::clock::now().duration_since(begun);
     assert!(waited >= Duration::from_secs(140) && waited < Duration::from_secs(150), "{waited:?}");
@@ -307,12 +307,12 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
     assert_eq!(lab.open("two").read(1 << 20, 8).await.unwrap(), vec![1; 4096], "none of them came late");
 }
 
-/// Nobody else has mounted who could take it away.
+/// No other host has the datastore mounted and could break the reservation.
 #[tokio::test(start_paused = true)]
 async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     let lab = Lab::new().await;
     lab.open("dead").reserve().await.unwrap();
-    // Who only looks leaves it: it may be no datastore, and its holder alive.
+    // A probe keeps the reservation: the device may hold no datastore, and its holder may be alive.
     assert!(Datastore::probe(&lab.disk("one"), &lab.runtime).await.is_err());
     assert_eq!(lab.open("one").read(0, 1).await, Err(DeviceError::ReservationConflict));
     let begun = platform::clock::now();
@@ -323,7 +323,7 @@ async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     one.create("/file").await.unwrap();
 }
 
-/// A beat of host "one" is done, its answer lost, and its path as well until this time.
+/// Performs a heartbeat of host "one" but loses its answer, then cuts the path until this time.
 struct LostBeat(std::time::Instant);
 
 impl FaultHook for LostBeat {
@@ -338,7 +338,8 @@ impl FaultHook for LostBeat {
     }
 }
 
-/// Others count from when they saw it: tried again after ten seconds, it is as old as that.
+/// Other hosts measure the age of a heartbeat from when they saw it. A retry after ten seconds does
+/// not make it younger.
 #[tokio::test(start_paused = true)]
 async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
     let lab = Lab::new().await;
@@ -359,7 +360,7 @@ async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
     assert!(lapsed > 100 && one.is_alive(), "{lapsed}");
 }
 
-/// A caller that gives up leaves his command behind; over iSCSI it is still done.
+/// Over iSCSI, a command continues after its caller has dropped the future.
 #[tokio::test(start_paused = true)]
 async fn a_file_is_closed_when_what_was_abandoned_is_over() {
     let lab = Lab::new().await;
@@ -381,7 +382,7 @@ async fn a_file_is_closed_when_what_was_abandoned_is_over() {
         }
         let waited = platform::clock::now().duration_since(abandoned);
         assert!(waited >= MountOptions::new("one").timing.io_lifetime, "{waited:?}");
-        // Nothing is left to wait for.
+        // No abandoned command is left to wait for.
         one.mounted.outlast_abandoned().await;
         assert_eq!(platform::clock::now().duration_since(abandoned), waited);
     }
@@ -396,7 +397,7 @@ async fn io_on_files_waits_for_a_device_that_comes_back() {
     disk.set_paths(false);
     let data = one.disk();
     let write = tokio::spawn(async move { data.write(1 << 20, vec![7; 4096].into()).await });
-    // Longer than the heartbeat lasts, shorter than anybody gives the host up.
+    // Longer than the heartbeat is valid, shorter than the lease.
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert!(!one.is_alive() && !write.is_finished());
     disk.set_paths(true);
@@ -413,7 +414,8 @@ async fn a_copy_needs_the_lease_of_both_datastores() {
     let here = lab.mount("one").await;
     let there = Datastore::mount(shared, &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
     lab.open("one").write(1 << 20, vec![7; 4096].into()).await.unwrap();
-    // The paths to the target are lost, those to the source, down which the command goes, are not.
+    // The paths to the destination are lost. The command uses the paths to the source, which still
+    // work.
     disk.set_paths(false);
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert!(here.is_alive() && !there.is_alive());
@@ -443,7 +445,7 @@ async fn a_copy_takes_no_longer_than_either_datastore_allows() {
     assert_eq!(source.io_permission(), multipath::IoPermission::Allowed(Duration::from_secs(2)));
 }
 
-/// Notes task management functions; the device knows no CLEAR TASK SET, or does.
+/// Records task management functions. The device may or may not support CLEAR TASK SET.
 struct Manager {
     knows: bool,
     seen: parking_lot::Mutex<Vec<Operation>>,

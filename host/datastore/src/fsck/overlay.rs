@@ -1,4 +1,4 @@
-//! A disk whose writes stay in memory.
+//! A disk view that keeps writes in memory.
 
 use bytes::{Bytes, BytesMut};
 use multipath::{
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A view of a disk: what is written is seen by those who read through it, and nobody else.
+/// A view of a disk. Writes are visible only through this view.
 pub(super) struct OverlayDisk {
     disk: Arc<dyn SharedDisk>,
     written: Mutex<BTreeMap<u64, Bytes>>,
@@ -34,7 +34,7 @@ impl OverlayDisk {
     }
 }
 
-/// Whatever is not needed to finish a change is refused.
+/// Refuses commands that recovery does not need.
 fn refused<'a, T: Send + 'a>(primitive: Primitive) -> DiskFuture<'a, T> {
     Box::pin(std::future::ready(Err(DeviceError::Unsupported(primitive))))
 }
@@ -111,7 +111,7 @@ impl SharedDisk for OverlayDisk {
         self.disk.vaai()
     }
 
-    /// The device is not this view's to change.
+    /// The view must not change the device.
     fn enable(&self, _: Primitive, _: bool) {}
 
     fn limit_command_time(&self, lifetime: Duration) {

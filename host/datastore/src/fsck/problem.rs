@@ -1,104 +1,104 @@
-//! What a check finds, and what it means, in words.
+//! Findings of a check and their texts.
 
 use crate::layout::geometry::Resource;
 use std::fmt;
 
-/// Something that must not be.
+/// An inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// A copy of the superblock is damaged or differs.
     Superblock {
-        /// Its sector.
+        /// Sector of the copy.
         sector: u64,
     },
-    /// A heartbeat slot is damaged: no host can mount there, and locks of it cannot be broken.
+    /// A heartbeat slot is damaged. No host can use it, and locks of its host cannot be broken.
     Slot {
-        /// Which slot.
+        /// Slot number.
         index: u16,
-        /// Its sector.
+        /// Sector of the slot.
         sector: u64,
     },
-    /// A journal changes a sector that carries no lock.
+    /// A journal changes a sector that carries no valid lock.
     Journal {
-        /// Whose journal.
+        /// Slot of the journal's host.
         slot: u16,
         /// The sector.
         sector: u64,
     },
     /// A cluster is damaged.
     Cluster {
-        /// Its sector.
+        /// Sector of the cluster.
         sector: u64,
     },
-    /// A cluster's count of what is free is not what its bitmap says.
+    /// The free count of a cluster differs from its bitmap.
     FreeCount {
-        /// Its sector.
+        /// Sector of the cluster.
         sector: u64,
-        /// What it tells.
+        /// Free count in the cluster.
         told: u32,
-        /// What the bitmap says.
+        /// Free bits in the bitmap.
         counted: u32,
     },
     /// A descriptor, or a page of its file, is damaged.
     Descriptor {
-        /// Which descriptor.
+        /// Descriptor number.
         descriptor: u32,
         /// The damaged sector.
         sector: u64,
     },
-    /// Two files have the same block or page.
+    /// Two files use the same block or page.
     TakenTwice {
-        /// "block" or "page".
+        /// `block` or `page`.
         what: &'static str,
         /// Its number.
         number: u32,
-        /// One of the files' descriptors.
+        /// Descriptor of one of the files.
         descriptor: u32,
     },
-    /// A file has something that its cluster calls free: another file may get it.
+    /// A file uses something that its cluster marks as free, so another file may get it too.
     NotMarked {
-        /// "block", "page" or "descriptor".
+        /// `block`, `page` or `descriptor`.
         what: &'static str,
         /// Its number.
         number: u32,
     },
-    /// Clusters call taken what no file has: the room is lost.
+    /// A cluster marks numbers as used that no file uses: the space is lost.
     Leaked {
-        /// "block", "page" or "descriptor".
+        /// `block`, `page` or `descriptor`.
         what: &'static str,
-        /// The first of them.
+        /// The first number.
         first: u32,
-        /// How many in this cluster.
+        /// Count in this cluster.
         count: u32,
     },
-    /// A directory names something that is not there.
+    /// A directory entry refers to a file that does not exist.
     Dangling {
         /// The directory's descriptor.
         directory: u32,
-        /// The name.
+        /// Name of the entry.
         name: String,
     },
-    /// A directory has a name twice.
+    /// A directory contains a name twice.
     NameTwice {
         /// The directory's descriptor.
         directory: u32,
         /// The name.
         name: String,
     },
-    /// A file or directory that no directory names.
+    /// No directory refers to a file or directory.
     Orphan {
-        /// Its descriptor.
+        /// Descriptor number.
         descriptor: u32,
     },
-    /// A file or directory tells another parent than the directory that names it.
+    /// The parent recorded in a file or directory differs from the directory that contains it.
     Parent {
-        /// Its descriptor.
+        /// Descriptor number.
         descriptor: u32,
     },
-    /// A descriptor's counts, or its length, are not those of its map.
+    /// The counts or the length in a descriptor differ from its map.
     Counts {
-        /// Which descriptor.
+        /// Descriptor number.
         descriptor: u32,
     },
 }
@@ -157,33 +157,33 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Something that may be.
+/// A harmless finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckNote {
-    /// A host has the datastore mounted, or had when it died.
+    /// A host has the datastore mounted, or died while it had.
     Host {
-        /// Its heartbeat slot.
+        /// Heartbeat slot.
         slot: u16,
-        /// Its name.
+        /// Host name.
         name: String,
-        /// Another host is breaking it.
+        /// Another host is breaking the slot.
         breaking: bool,
-        /// Its journal holds a change that was not finished; the check went on as if it were.
+        /// The journal holds an unfinished change. The check continued as if it were finished.
         unfinished: bool,
     },
-    /// A lock of a life that is over: whoever wants it takes it.
+    /// A lock whose owner no longer exists. The next host that needs it takes it.
     StaleLock {
-        /// Its sector.
+        /// Sector of the lock.
         sector: u64,
-        /// Slot of the life.
+        /// Heartbeat slot of the former owner.
         slot: u16,
     },
     /// A file is open for writing.
     OpenFile {
-        /// Its descriptor.
+        /// Descriptor number.
         descriptor: u32,
-        /// Slot of the host.
+        /// Heartbeat slot of the host.
         slot: u16,
     },
 }
@@ -210,7 +210,7 @@ impl fmt::Display for CheckNote {
     }
 }
 
-/// The word for one of a resource.
+/// Returns the name of one item of a resource.
 pub(super) fn word(resource: Resource) -> &'static str {
     match resource {
         Resource::Descriptors => "descriptor",

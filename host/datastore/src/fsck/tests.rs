@@ -25,7 +25,7 @@ async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
     (disk, runtime, found.superblock, found.partition)
 }
 
-/// Changes one sector of the metadata.
+/// Changes one sector of metadata.
 async fn edit<T: Guarded>(disk: &Arc<dyn SharedDisk>, lba: u64, change: impl FnOnce(&mut T)) {
     let image = image_of(&disk.read(lba, 1).await.unwrap());
     let mut content = T::read_from_bytes(&image).unwrap();
@@ -64,7 +64,7 @@ async fn every_damage_is_told() {
     let geometry = superblock.geometry;
     let cluster = |resource, index| partition + geometry.cluster_sector(resource, index);
     let problems = async || check(&disk, &runtime).await.unwrap().problems;
-    // A block of a file that its cluster calls free, and a count that is wrong with it.
+    // A file's block that its cluster marks as free, and a wrong free count with it.
     let mut block = 0;
     for index in 0..geometry.clusters(Resource::Blocks) {
         let image = image_of(&disk.read(cluster(Resource::Blocks, index), 1).await.unwrap());
@@ -78,11 +78,11 @@ async fn every_damage_is_told() {
     edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.give(0))).await;
     assert_eq!(problems().await, [Problem::NotMarked { what: "block", number: block }]);
     edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.take(0))).await;
-    // Pages that nobody has.
+    // Pages that no file uses.
     edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.take(5) && cluster.take(7))).await;
     assert_eq!(problems().await, [Problem::Leaked { what: "page", first: 261, count: 2 }]);
     edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.give(5) && cluster.give(7))).await;
-    // A file whose descriptor stands for nothing: its name dangles, and what it had is lost.
+    // A descriptor that is cleared: its directory entry dangles and its blocks are leaked.
     let victim = (0..geometry.descriptors).rev();
     let mut lost = None;
     for index in victim {

@@ -1,4 +1,5 @@
-//! From the descriptors down to the blocks, from the root down the names, and back to the bitmaps.
+//! Walks the metadata: from descriptors to blocks, from the root along all names, and over the
+//! bitmaps.
 
 use super::Check;
 use super::problem::{Problem, word};
@@ -10,10 +11,10 @@ use crate::tree::{Directory, read_map};
 use crate::{DatastoreError, FS_BLOCK_BYTES, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sectors read at once.
+/// Sectors per read.
 const CHUNK: u64 = 2048;
 
-/// What there is.
+/// Counters of a check.
 #[derive(Default)]
 pub(super) struct Totals {
     pub(super) files: u64,
@@ -21,7 +22,7 @@ pub(super) struct Totals {
     pub(super) blocks: u64,
 }
 
-/// What is in use, as bits by number.
+/// Used numbers of each resource, as bitmaps.
 struct Used(BTreeMap<Resource, Vec<u64>>);
 
 impl Used {
@@ -40,7 +41,7 @@ impl Used {
         word.is_some_and(|word| word & (1 << (number % 64)) != 0)
     }
 
-    /// Marks as used; false when it was, or does not exist.
+    /// Marks a number as used. Returns false if it was used already or does not exist.
     fn add(&mut self, resource: Resource, number: u32) -> bool {
         let word = self.0.get_mut(&resource).and_then(|words| words.get_mut(number as usize / 64));
         let Some(word) = word else { return false };
@@ -62,7 +63,7 @@ pub(super) async fn walk(check: &mut Check) -> Result<Totals> {
     Ok(totals)
 }
 
-/// Reads all descriptors and the maps of those in use.
+/// Reads all descriptors, and the maps of those in use.
 async fn descriptors(check: &mut Check, used: &mut Used, totals: &mut Totals) -> Result<BTreeMap<u32, Descriptor>> {
     let (geometry, volume) = (check.superblock.geometry, check.superblock.uuid);
     let mut found = BTreeMap::new();
@@ -128,7 +129,7 @@ async fn map(
     Ok(())
 }
 
-/// Follows the names from the root on.
+/// Follows all names from the root.
 async fn names(check: &mut Check, descriptors: &BTreeMap<u32, Descriptor>) -> Result<()> {
     let mut named = BTreeSet::from([ROOT_DIRECTORY]);
     let mut waiting = vec![ROOT_DIRECTORY];
@@ -169,7 +170,7 @@ async fn names(check: &mut Check, descriptors: &BTreeMap<u32, Descriptor>) -> Re
     Ok(())
 }
 
-/// Compares the clusters of a resource with what is in use.
+/// Compares the clusters of a resource with the used numbers.
 async fn clusters(check: &mut Check, used: &Used, resource: Resource) -> Result<()> {
     let (geometry, volume) = (check.superblock.geometry, check.superblock.uuid);
     let count = geometry.clusters(resource);

@@ -1,4 +1,4 @@
-//! A cluster: some of the descriptors, pages or blocks, which of them are taken, and the lock for changing that.
+//! A cluster: a bitmap of some descriptors, pages or blocks, with the lock that protects it.
 
 use super::geometry::{Geometry, Resource};
 use super::lock::{Guarded, Kind, LockHeader};
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const BITMAP_BYTES: usize = MAX_PER_CLUSTER as usize / 8;
 
-/// The sector of a cluster.
+/// On-disk sector of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Cluster {
@@ -17,7 +17,7 @@ pub(crate) struct Cluster {
     total: U32,
     free: U32,
     reserved: [u8; 56],
-    /// Bit `n % 8` of byte `n / 8` is set when the `n`th thing is taken.
+    /// Bit `n % 8` of byte `n / 8` is set if item `n` is allocated.
     bitmap: [u8; BITMAP_BYTES],
     unused: [u8; 124],
     crc: U32,
@@ -36,7 +36,7 @@ impl Guarded for Cluster {
     }
 }
 
-/// The kind of a resource's clusters.
+/// Returns the sector kind of a resource's clusters.
 pub(crate) fn kind_of(resource: Resource) -> Kind {
     match resource {
         Resource::Descriptors => Kind::DescriptorCluster,
@@ -46,7 +46,7 @@ pub(crate) fn kind_of(resource: Resource) -> Kind {
 }
 
 impl Cluster {
-    /// Cluster `index` of a resource, all of it free.
+    /// Creates cluster `index` of a resource, with all items free.
     pub(crate) fn new(resource: Resource, index: u32, geometry: &Geometry, volume: VolumeUuid) -> Self {
         let total = geometry.in_cluster(resource, index);
         Self {
@@ -60,7 +60,7 @@ impl Cluster {
         }
     }
 
-    /// Cluster `index` of a resource, if that is what the sector holds.
+    /// Decodes cluster `index` of a resource, if the sector holds it.
     pub(crate) fn load(
         image: &Image,
         resource: Resource,
@@ -73,27 +73,27 @@ impl Cluster {
             .then_some(cluster)
     }
 
-    /// Things in it.
+    /// Returns the number of items.
     pub(crate) fn total(&self) -> u32 {
         self.total.get()
     }
 
-    /// How many are free, by its own account.
+    /// Returns the recorded number of free items.
     pub(crate) fn free(&self) -> u32 {
         self.free.get()
     }
 
-    /// How many are free, counted.
+    /// Counts the free items.
     pub(crate) fn count_free(&self) -> u32 {
         (0..self.total()).filter(|bit| !self.is_taken(*bit)).count() as u32
     }
 
-    /// Whether the `bit`th thing is taken.
+    /// Returns whether an item is allocated.
     pub(crate) fn is_taken(&self, bit: u32) -> bool {
         self.bitmap.get(bit as usize / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0)
     }
 
-    /// Takes the `bit`th thing; false when it was taken, or is none of the cluster's.
+    /// Allocates an item. Returns false if it is allocated already or outside the cluster.
     pub(crate) fn take(&mut self, bit: u32) -> bool {
         if bit >= self.total() || self.is_taken(bit) {
             return false;
@@ -103,7 +103,7 @@ impl Cluster {
         true
     }
 
-    /// Gives the `bit`th thing back; false when it was free, or is none of the cluster's.
+    /// Frees an item. Returns false if it is free already or outside the cluster.
     pub(crate) fn give(&mut self, bit: u32) -> bool {
         if bit >= self.total() || !self.is_taken(bit) {
             return false;
@@ -113,7 +113,8 @@ impl Cluster {
         true
     }
 
-    /// The first run of free things from `from` on, at most `most` long: its first and its length.
+    /// Returns the first run of free items from `from` on, at most `most` long: its start and its
+    /// length.
     pub(crate) fn free_run(&self, from: u32, most: u32) -> Option<(u32, u32)> {
         let first = (from..self.total()).find(|bit| !self.is_taken(*bit))?;
         let length = (first..self.total()).take(most as usize).take_while(|bit| !self.is_taken(*bit)).count();

@@ -1,4 +1,4 @@
-//! A file descriptor: what a file or directory is, where its map begins, who has it open.
+//! A file descriptor: kind, map root and readers of a file or directory.
 
 use super::lock::{Guarded, Kind, LockHeader};
 use crate::VolumeUuid;
@@ -7,14 +7,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Pointers in a descriptor.
 pub(crate) const ROOTS: usize = 16;
-/// Readers that a descriptor has room for.
+/// Maximum number of readers in a descriptor.
 pub(crate) const READERS: usize = 32;
 /// Descriptor of the root directory.
 pub(crate) const ROOT_DIRECTORY: u32 = 0;
-/// The highest tree of pages below a descriptor: 16 × 1008³ leaves are more than there can be blocks.
+/// Maximum height of the tree of pages: 16 × 1008³ leaves exceed the maximum number of blocks.
 pub(crate) const MAX_HEIGHT: u8 = 3;
 
-/// What a descriptor stands for.
+/// Kind of a descriptor in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// A file.
@@ -40,7 +40,7 @@ impl FileKind {
     }
 }
 
-/// One host's life that reads a file: its slot and the slot's generation.
+/// A mount that reads a file: its slot and the generation of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reader {
     pub(crate) slot: u16,
@@ -49,7 +49,7 @@ pub(crate) struct Reader {
 
 const INCARNATION_BITS: u32 = 48;
 
-/// The sector of a descriptor.
+/// On-disk sector of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -58,9 +58,9 @@ pub(crate) struct Descriptor {
     pub(crate) height: u8,
     reserved: [u8; 2],
     pub(crate) parent: U32,
-    /// Which file this is, of all that the descriptor has stood for.
+    /// Identity of the file among all files that have used this descriptor.
     pub(crate) file_id: U64,
-    /// Length in bytes; of a directory: 0.
+    /// Length in bytes; 0 for a directory.
     pub(crate) size: U64,
     /// Blocks of a file, or pages of entries of a directory.
     pub(crate) leaves: U64,
@@ -89,7 +89,7 @@ impl Guarded for Descriptor {
 }
 
 impl Descriptor {
-    /// Descriptor `index`, standing for nothing.
+    /// Creates free descriptor `index`.
     pub(crate) fn free(index: u32, volume: VolumeUuid) -> Self {
         Self {
             lock: LockHeader::new(Kind::Descriptor, index, volume),
@@ -110,12 +110,13 @@ impl Descriptor {
         }
     }
 
-    /// What it stands for; `None` when it is free.
+    /// Returns the kind; `None` if the descriptor is free.
     pub(crate) fn kind(&self) -> Option<FileKind> {
         FileKind::of_number(self.kind)
     }
 
-    /// Makes it an empty file or directory. Its identity is the lock's generation, which no later file will have.
+    /// Makes it an empty file or directory. Its identity is the generation of the lock, which no
+    /// later file can have.
     pub(crate) fn begin(&mut self, kind: FileKind, parent: u32, now: u64) {
         let id = self.lock.generation();
         self.end();
@@ -125,7 +126,7 @@ impl Descriptor {
         self.modified = now.into();
     }
 
-    /// Makes it stand for nothing.
+    /// Makes the descriptor free.
     pub(crate) fn end(&mut self) {
         self.kind = 0;
         self.height = 0;
@@ -139,7 +140,7 @@ impl Descriptor {
         self.readers = [U64::ZERO; READERS];
     }
 
-    /// Who reads it.
+    /// Returns the readers.
     pub(crate) fn readers(&self) -> impl Iterator<Item = Reader> + '_ {
         let parse = |packed: &U64| {
             let packed = packed.get();
@@ -152,7 +153,7 @@ impl Descriptor {
         self.readers.iter().filter_map(parse)
     }
 
-    /// Adds a reader; false when there is no room. One that is there already is not added again.
+    /// Adds a reader unless it is present. Returns false if the list is full.
     pub(crate) fn add_reader(&mut self, reader: Reader) -> bool {
         if self.readers().any(|other| other == reader) {
             return true;
@@ -162,7 +163,7 @@ impl Descriptor {
         true
     }
 
-    /// Keeps the readers for which `keep` is true.
+    /// Keeps the readers for which `keep` returns true.
     pub(crate) fn retain_readers(&mut self, keep: impl Fn(Reader) -> bool) {
         let kept: Vec<Reader> = self.readers().filter(|reader| keep(*reader)).collect();
         self.readers = [U64::ZERO; READERS];

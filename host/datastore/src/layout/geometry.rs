@@ -1,57 +1,58 @@
-//! Where everything lies. All is fixed when the datastore is made, and follows from four numbers of the superblock.
+//! Division of a partition. It is fixed at creation and follows from a few numbers in the
+//! superblock.
 
 use super::{FS_BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS};
 
-/// Descriptors in a cluster.
+/// Descriptors per cluster.
 pub(crate) const DESCRIPTORS_PER_CLUSTER: u32 = 256;
-/// Pages in a cluster.
+/// Pages per cluster.
 pub(crate) const PAGES_PER_CLUSTER: u32 = 256;
-/// The most things that a cluster's bitmap can tell of.
+/// Maximum number of items in the bitmap of a cluster.
 pub(crate) const MAX_PER_CLUSTER: u32 = 2048;
 /// First sector of the heartbeat slots.
 pub(crate) const HEARTBEATS_AT: u64 = 128;
-/// Sector of the superblock's second copy.
+/// Sector of the backup superblock.
 pub(crate) const BACKUP_AT: u64 = 1024;
 /// First sector of the journals.
 const JOURNALS_AT: u64 = FS_BLOCK_SECTORS;
-/// The fewest blocks for files that are worth a file system.
+/// Minimum number of file blocks.
 const MIN_BLOCKS: u64 = 16;
-/// Sectors of a journal on a datastore smaller than `LARGE_BLOCKS`, and on others.
+/// Sectors of a journal on a datastore smaller than `LARGE_BLOCKS`, and on a larger one.
 const JOURNAL_SECTORS: [u32; 2] = [256, 1024];
 const LARGE_BLOCKS: u64 = 16 * 1024;
-/// Block numbers have 31 bits, one of which a pointer needs to tell "none".
+/// Block numbers have 31 bits, and a pointer needs one value for "none".
 const MAX_BLOCKS: u64 = (1 << 31) - 2;
 
-/// What the clusters give out.
+/// Resources that clusters allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Resource {
     /// File descriptors.
     Descriptors,
     /// Pages.
     Pages,
-    /// File blocks.
+    /// Number of file blocks.
     Blocks,
 }
 
-/// The division of a partition. Sectors count from the partition's first.
+/// Division of a partition. Sectors count from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Sectors of the partition.
+    /// Size of the partition in sectors.
     pub(crate) sectors: u64,
-    /// Sectors of each host's journal.
+    /// Sectors of the journal of each host.
     pub(crate) journal_sectors: u32,
-    /// File descriptors; a multiple of [`DESCRIPTORS_PER_CLUSTER`].
+    /// Number of file descriptors; a multiple of [`DESCRIPTORS_PER_CLUSTER`].
     pub(crate) descriptors: u32,
-    /// Pages; a multiple of [`PAGES_PER_CLUSTER`].
+    /// Number of pages; a multiple of [`PAGES_PER_CLUSTER`].
     pub(crate) pages: u32,
     /// File blocks.
     pub(crate) blocks: u32,
-    /// File blocks in a cluster; the last one may have fewer.
+    /// File blocks per cluster; the last cluster may have fewer.
     pub(crate) blocks_per_cluster: u32,
 }
 
 impl Geometry {
-    /// The division of a new datastore of `sectors` sectors; `None` when it is too small or too large.
+    /// Plans a new datastore of `sectors` sectors; `None` if it is too small or too large.
     pub(crate) fn plan(sectors: u64) -> Option<Self> {
         let whole = sectors / FS_BLOCK_SECTORS;
         let descriptors = (whole / 16).next_power_of_two().clamp(256, 65536) as u32;
@@ -64,15 +65,15 @@ impl Geometry {
             blocks: 0,
             blocks_per_cluster: (whole / 64).next_power_of_two().clamp(32, u64::from(MAX_PER_CLUSTER)) as u32,
         };
-        // The clusters of blocks lie before the blocks: what they take is not known before there are that many.
+        // The block clusters precede the blocks, so first assume the maximum number of blocks.
         let most = Self { blocks: u32::try_from(whole.min(MAX_BLOCKS)).ok()?, ..plan };
         let blocks = sectors.checked_sub(most.blocks_at())? / FS_BLOCK_SECTORS;
         let blocks = blocks.min(MAX_BLOCKS);
-        // With fewer blocks their clusters take no more room, so this stays within the partition.
+        // Fewer blocks need no more clusters, so the plan fits the partition.
         (blocks >= MIN_BLOCKS).then_some(Self { blocks: blocks as u32, ..plan })
     }
 
-    /// Whether the numbers, read from a disk, fit together.
+    /// Returns whether the numbers, read from a disk, are consistent.
     pub(crate) fn is_sound(&self) -> bool {
         let clusters =
             self.descriptors.is_multiple_of(DESCRIPTORS_PER_CLUSTER) && self.pages.is_multiple_of(PAGES_PER_CLUSTER);
@@ -85,12 +86,12 @@ impl Geometry {
             && self.block_sector(self.blocks) <= self.sectors
     }
 
-    /// First sector of a host's journal.
+    /// Returns the first sector of a host's journal.
     pub(crate) fn journal_at(&self, slot: u16) -> u64 {
         JOURNALS_AT + u64::from(slot) * u64::from(self.journal_sectors)
     }
 
-    /// Number of clusters of a resource.
+    /// Returns the number of clusters of a resource.
     pub(crate) fn clusters(&self, resource: Resource) -> u32 {
         match resource {
             Resource::Descriptors => self.descriptors / DESCRIPTORS_PER_CLUSTER,
@@ -99,7 +100,7 @@ impl Geometry {
         }
     }
 
-    /// Things in a full cluster of a resource.
+    /// Returns the number of items in a full cluster of a resource.
     pub(crate) fn per_cluster(&self, resource: Resource) -> u32 {
         match resource {
             Resource::Descriptors => DESCRIPTORS_PER_CLUSTER,
@@ -108,7 +109,7 @@ impl Geometry {
         }
     }
 
-    /// Things in cluster `index`.
+    /// Returns the number of items in cluster `index`.
     pub(crate) fn in_cluster(&self, resource: Resource, index: u32) -> u32 {
         let all = match resource {
             Resource::Descriptors => self.descriptors,
@@ -119,7 +120,7 @@ impl Geometry {
         all.saturating_sub(index.saturating_mul(per)).min(per)
     }
 
-    /// First cluster sector of a resource.
+    /// Returns the first cluster sector of a resource.
     pub(crate) fn clusters_at(&self, resource: Resource) -> u64 {
         let journals_end = self.journal_at(MAX_HOSTS as u16);
         let aligned = |resource| u64::from(self.clusters(resource)).next_multiple_of(PAGE_SECTORS);
@@ -130,28 +131,28 @@ impl Geometry {
         }
     }
 
-    /// Sector of a cluster.
+    /// Returns the sector of a cluster.
     pub(crate) fn cluster_sector(&self, resource: Resource, index: u32) -> u64 {
         self.clusters_at(resource) + u64::from(index)
     }
 
-    /// Sector of a file descriptor.
+    /// Returns the sector of a file descriptor.
     pub(crate) fn descriptor_sector(&self, descriptor: u32) -> u64 {
         let clusters = u64::from(self.clusters(Resource::Blocks)).next_multiple_of(PAGE_SECTORS);
         self.clusters_at(Resource::Blocks) + clusters + u64::from(descriptor)
     }
 
-    /// First sector of a page.
+    /// Returns the first sector of a page.
     pub(crate) fn page_sector(&self, page: u32) -> u64 {
         self.descriptor_sector(self.descriptors) + u64::from(page) * PAGE_SECTORS
     }
 
-    /// First sector of the file blocks.
+    /// Returns the first sector of the file blocks.
     pub(crate) fn blocks_at(&self) -> u64 {
         self.page_sector(self.pages).next_multiple_of(FS_BLOCK_SECTORS)
     }
 
-    /// First sector of a file block.
+    /// Returns the first sector of a file block.
     pub(crate) fn block_sector(&self, block: u32) -> u64 {
         self.blocks_at() + u64::from(block) * FS_BLOCK_SECTORS
     }

@@ -1,21 +1,22 @@
-//! The partition table (UEFI 2.10, chapter 5): one partition, of VMware's VMFS type, wherever it is to begin. Other people's
-//! tools see it, and know what not to touch.
+//! The GUID partition table (UEFI 2.10, chapter 5), with one partition of VMware's VMFS type. It
+//! lets other tools recognise the datastore and leave it alone.
 
 use super::{Image, SECTOR_BYTES, image_of};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Sectors at the start of the disk that the table takes; as many less one at its end.
+/// Sectors of the table at the start of the disk; its backup at the end has one less.
 pub(crate) const TABLE_SECTORS: u64 = 34;
-/// Where partitions begin unless one says otherwise: 1 MiB, as ESXi does it.
+/// Default first sector of the partition: 1 MiB, as on ESXi.
 pub const DEFAULT_PARTITION_LBA: u64 = 2048;
 const ENTRIES: u32 = 128;
 const ENTRY_BYTES: usize = 128;
-/// AA31E02A-400F-11DB-9590-000C2911D1B8: VMFS. The first three fields of a GUID are little-endian on the disk.
+/// Partition type AA31E02A-400F-11DB-9590-000C2911D1B8 (VMFS). The first three fields of a GUID are
+/// little-endian on disk.
 const VMFS_TYPE: [u8; 16] =
     [0x2a, 0xe0, 0x31, 0xaa, 0x0f, 0x40, 0xdb, 0x11, 0x95, 0x90, 0, 0x0c, 0x29, 0x11, 0xd1, 0xb8];
 
-/// Where the partition lies.
+/// Place of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) first: u64,
@@ -57,7 +58,7 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES);
 
-/// CRC-32 (IEEE 802.3), which the table wants; all else here is CRC32C.
+/// CRC-32 (IEEE 802.3), as the table requires. All other checksums here are CRC32C.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
@@ -65,14 +66,15 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// Where a partition may lie on a disk of so many sectors.
+/// Returns whether a partition fits on a disk of `disk_sectors` sectors.
 pub(crate) fn fits(partition: Partition, disk_sectors: u64) -> bool {
     let end = partition.first.checked_add(partition.sectors);
     let last = disk_sectors.saturating_sub(TABLE_SECTORS - 1);
     partition.first >= TABLE_SECTORS && partition.sectors > 0 && end.is_some_and(|end| end <= last)
 }
 
-/// The table as (first sector, bytes): at the start of the disk, and at its end. The partition must fit.
+/// Encodes the table as (first sector, bytes), for the start and the end of the disk. The partition
+/// must fit.
 pub(crate) fn encode(partition: Partition, disk_sectors: u64, guid: [u8; 16]) -> [(u64, Vec<u8>); 2] {
     let mut entry = Entry::new_zeroed();
     entry.kind = VMFS_TYPE;
@@ -93,7 +95,7 @@ pub(crate) fn encode(partition: Partition, disk_sectors: u64, guid: [u8; 16]) ->
         header.first_usable = TABLE_SECTORS.into();
         header.last_usable = (last - entries_sectors - 1).into();
         header.disk_guid = guid;
-        // The disk and its one partition are two things.
+        // The disk and its partition need different GUIDs.
         header.disk_guid[15] ^= 0xff;
         header.entries_lba = entries_lba.into();
         header.entries = ENTRIES.into();
@@ -107,7 +109,8 @@ pub(crate) fn encode(partition: Partition, disk_sectors: u64, guid: [u8; 16]) ->
     [(0, front), (last - entries_sectors, back)]
 }
 
-/// A master boot record with one partition of type EEh over the whole disk (UEFI 2.10, 5.2.3).
+/// Returns a master boot record with one partition of type EEh over the whole disk (UEFI 2.10,
+/// 5.2.3).
 fn protective_mbr(disk_sectors: u64) -> Image {
     let mut mbr = [0; SECTOR_BYTES];
     let length = u32::try_from(disk_sectors - 1).unwrap_or(u32::MAX);
@@ -118,7 +121,7 @@ fn protective_mbr(disk_sectors: u64) -> Image {
     mbr
 }
 
-/// The first VMFS partition of the table in a disk's first [`TABLE_SECTORS`] sectors.
+/// Returns the first VMFS partition of the table in the first [`TABLE_SECTORS`] sectors of a disk.
 pub(crate) fn decode(front: &[u8]) -> Option<Partition> {
     let (header, _) = Header::read_from_prefix(front.get(SECTOR_BYTES..)?).ok()?;
     if &header.signature != b"EFI PART" || header.entry_bytes.get() as usize != ENTRY_BYTES {

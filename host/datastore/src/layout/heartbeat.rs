@@ -1,4 +1,4 @@
-//! A heartbeat slot: which host lives there, and that it still does.
+//! A heartbeat slot: the host that uses it, and a counter that shows that the host is alive.
 
 use super::lock::LockOwner;
 use super::{Image, VERSION, image_of, is_sealed, seal};
@@ -7,31 +7,31 @@ use zerocopy::byteorder::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDHB\0\0";
-/// The longest name of a host that a slot has room for.
+/// Maximum length of a host name in a slot, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 63;
 
-/// What a slot is in.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    /// Nobody lives there.
+    /// Not in use.
     Free,
-    /// A host lives there as long as the counter grows.
+    /// In use by a host that is alive as long as the counter grows.
     Alive,
-    /// The host is dead, and another one, named here, applies what its journal holds.
+    /// The host is dead. This other host applies its journal.
     Breaking(LockOwner),
 }
 
-/// What a slot says.
+/// Content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) index: u16,
     pub(crate) state: SlotState,
-    /// Of whoever lives or lived there last.
+    /// UUID of the current or last user.
     pub(crate) uuid: [u8; 16],
     pub(crate) name: String,
-    /// Grows with every claim, break and unmount: a lock of an older generation is nobody's.
+    /// Grows with every claim, break and unmount. A lock of an older generation is stale.
     pub(crate) generation: u64,
-    /// Grows with every beat.
+    /// Grows with every heartbeat.
     pub(crate) beats: u64,
 }
 
@@ -60,17 +60,17 @@ struct SlotBytes {
 const _: () = assert!(size_of::<SlotBytes>() == super::SECTOR_BYTES);
 
 impl Slot {
-    /// A slot in which nobody has lived.
+    /// Creates a slot that was never used.
     pub(crate) fn new(index: u16) -> Self {
         Self { index, state: SlotState::Free, uuid: [0; 16], name: String::new(), generation: 1, beats: 0 }
     }
 
-    /// The life in it, if there is one: alive, or dead and being broken.
+    /// Returns the lock owner of the slot's user, alive or being broken.
     pub(crate) fn owner(&self) -> LockOwner {
         LockOwner { slot: self.index, incarnation: self.generation, uuid: self.uuid }
     }
 
-    /// The sector.
+    /// Encodes the sector.
     pub(crate) fn encode(&self, volume: VolumeUuid) -> Image {
         let mut bytes = SlotBytes::new_zeroed();
         let name = &self.name.as_bytes()[..self.name.len().min(MAX_NAME_BYTES)];
@@ -98,7 +98,7 @@ impl Slot {
         image
     }
 
-    /// What slot `index` says; `None` when the sector is damaged or of another volume.
+    /// Decodes slot `index`; `None` if the sector is damaged or belongs to another volume.
     pub(crate) fn decode(image: &Image, index: u16, volume: VolumeUuid) -> Option<Self> {
         let bytes = SlotBytes::ref_from_bytes(image).ok()?;
         let sound = bytes.magic == MAGIC

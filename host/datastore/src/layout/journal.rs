@@ -1,8 +1,9 @@
-//! A host's journal: the one change of metadata that it is making, so that another host can finish it.
+//! A host's journal: its current change of metadata, so that another host can finish it.
 //!
-//! A record holds the new content of sectors that carry a lock (*guards*) and of pages. It is written whole before anything
-//! else. What has a guard that is as the record says (same owner, same generation) has not been applied yet; every other
-//! part has. So a record may be applied any number of times, and is never cleared.
+//! A record holds the new content of locked sectors (*guards*) and of pages. It is written
+//! completely before any other sector. A guard with the recorded owner and generation has not been
+//! applied yet; any other guard has. So a record may be applied any number of times and is never
+//! cleared.
 
 use super::{PAGE_BYTES, SECTOR_BYTES};
 use crate::VolumeUuid;
@@ -11,31 +12,31 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDJN\0\0";
-/// Of the record: 1 summed the images forwards.
+/// Version of a record. Version 1 computed the checksum of the images forwards.
 const VERSION: u16 = 2;
 /// Bytes before the images.
 pub(crate) const HEADER_BYTES: usize = 4096;
-/// The most parts of a record.
+/// Maximum number of parts in a record.
 pub(crate) const MAX_PARTS: usize = 168;
 const GUARD: u8 = 1;
 const PAGE: u8 = 2;
 const CONDITION: u8 = 3;
 
-/// One thing that a record changes.
+/// One change in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A sector with a lock, that lock's generation before, and the sector's content after. Without content it is not
-    /// changed: pages depend on it.
+    /// A locked sector: the generation of its lock before the change, and its new content. Without
+    /// content the sector is unchanged, but pages depend on it.
     Guard { sector: u64, generation: u64, image: Option<Bytes> },
-    /// A page, its content after, and which part is its guard.
+    /// A page: its new content, and the number of the part that is its guard.
     Page { sector: u64, guard: u16, image: Bytes },
 }
 
-/// What a host's journal holds.
+/// Content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) slot: u16,
-    /// The generation of the slot: records of former lives mean nothing.
+    /// Generation of the slot. Records of earlier mounts are ignored.
     pub(crate) incarnation: u64,
     pub(crate) sequence: u64,
     pub(crate) parts: Vec<Part>,
@@ -82,15 +83,17 @@ fn header_crc(header: &[u8]) -> u32 {
     crc32c::crc32c(&bare)
 }
 
-/// The sum over all images, from the last byte to the first. An image ends with its own CRC32C, and a CRC32C over both is
-/// the same whatever the image holds: forwards, another record's images would pass for these.
+/// Returns the checksum over all images, from the last byte to the first.
+///
+/// An image ends with its own CRC32C. A CRC32C over content and checksum is a constant, so a
+/// forward checksum would accept the images of another record.
 fn images_crc(images: &[u8]) -> u32 {
     let backwards: Vec<u8> = images.iter().rev().copied().collect();
     crc32c::crc32c(&backwards)
 }
 
 impl Record {
-    /// The record's bytes; `None` when it has more parts than the header can tell.
+    /// Encodes the record; `None` if it has too many parts.
     pub(crate) fn encode(&self, volume: VolumeUuid) -> Option<Bytes> {
         let mut header = HeaderBytes::new_zeroed();
         let mut images = BytesMut::new();
@@ -126,8 +129,7 @@ impl Record {
         Some(bytes.freeze())
     }
 
-    /// What a journal holds. `None` when there is no whole record: nothing was begun, or it was not written to its end,
-    /// and then nothing of it was applied.
+    /// Decodes a journal. Returns `None` without a complete record: then no part of it was applied.
     pub(crate) fn decode(journal: &Bytes, volume: VolumeUuid) -> Option<Self> {
         let header = HeaderBytes::ref_from_bytes(journal.get(..HEADER_BYTES)?).ok()?;
         let known = header.magic == MAGIC && header.version.get() == VERSION && header.volume == volume.0;

@@ -1,4 +1,4 @@
-//! The lock that begins every sector of shared metadata, and what the sectors that carry one have in common.
+//! The lock header of every sector of shared metadata, and the trait of such sectors.
 
 use super::{Image, VERSION, image_of, is_sealed, seal};
 use crate::VolumeUuid;
@@ -9,18 +9,18 @@ const MAGIC: [u8; 4] = *b"IBLK";
 const FREE: u8 = 0;
 const EXCLUSIVE: u8 = 1;
 
-/// One life of one host on one datastore: from mount to unmount, crash or expulsion. Locks belong to it.
+/// A lock owner: one mount of a datastore by a host, until unmount, crash or expulsion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockOwner {
-    /// Its heartbeat slot.
+    /// Heartbeat slot.
     pub slot: u16,
-    /// The generation of the slot during this life.
+    /// Generation of the slot during this mount.
     pub incarnation: u64,
-    /// The UUID that the host chose for this life.
+    /// UUID that the host chose for this mount.
     pub uuid: [u8; 16],
 }
 
-/// What a sector with a lock is.
+/// Kind of a locked sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     DescriptorCluster = 1,
@@ -36,7 +36,8 @@ pub(crate) struct LockHeader {
     kind: u8,
     mode: u8,
     slot: U16,
-    /// Grows with every change of the sector: no two images of a sector are the same, so a compare means something.
+    /// Grows with every change of the sector. Two images of a sector are never equal, so a compare
+    /// is meaningful.
     generation: U64,
     incarnation: U64,
     owner: [u8; 16],
@@ -49,7 +50,7 @@ pub(crate) struct LockHeader {
 const _: () = assert!(size_of::<LockHeader>() == 64);
 
 impl LockHeader {
-    /// A free lock of generation 1.
+    /// Creates a free lock of generation 1.
     pub(crate) fn new(kind: Kind, index: u32, volume: VolumeUuid) -> Self {
         Self {
             magic: MAGIC,
@@ -66,13 +67,13 @@ impl LockHeader {
         }
     }
 
-    /// Who holds it.
+    /// Returns the owner.
     pub(crate) fn owner(&self) -> Option<LockOwner> {
         let owner = || LockOwner { slot: self.slot.get(), incarnation: self.incarnation.get(), uuid: self.owner };
         (self.mode == EXCLUSIVE).then(owner)
     }
 
-    /// Hands it to `owner`, or frees it; the generation grows.
+    /// Sets or clears the owner and increments the generation.
     pub(crate) fn set_owner(&mut self, owner: Option<LockOwner>) {
         self.mode = if owner.is_some() { EXCLUSIVE } else { FREE };
         let owner = owner.unwrap_or(LockOwner { slot: 0, incarnation: 0, uuid: [0; 16] });
@@ -82,7 +83,7 @@ impl LockHeader {
         self.generation = (self.generation.get() + 1).into();
     }
 
-    /// How often the sector has changed.
+    /// Returns the generation: the number of changes of the sector.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.get()
     }
@@ -97,14 +98,14 @@ impl LockHeader {
     }
 }
 
-/// The lock of a sector whose kind does not matter; `None` when it is no sector of this volume's metadata.
+/// Returns the lock of a sector of any kind; `None` if it is not valid metadata of this volume.
 pub(crate) fn lock_of(image: &Image, volume: VolumeUuid) -> Option<LockHeader> {
     let (header, _) = LockHeader::read_from_prefix(image).ok()?;
     let sound = header.magic == MAGIC && header.mode <= EXCLUSIVE && header.volume == volume.0 && is_sealed(image);
     sound.then_some(header)
 }
 
-/// The same sector with another owner.
+/// Returns the same sector with another owner.
 pub(crate) fn with_owner(image: &Image, owner: Option<LockOwner>) -> Image {
     let mut new = *image;
     if let Ok((header, _)) = LockHeader::mut_from_prefix(&mut new) {
@@ -114,22 +115,23 @@ pub(crate) fn with_owner(image: &Image, owner: Option<LockOwner>) -> Image {
     new
 }
 
-/// A sector that carries a lock.
+/// A sector with a lock.
 pub(crate) trait Guarded: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Clone {
-    /// Its lock.
+    /// Returns the lock.
     fn lock(&self) -> &LockHeader;
-    /// Its lock.
+    /// Returns the lock.
     #[cfg(test)]
     fn lock_mut(&mut self) -> &mut LockHeader;
 
-    /// The sector, with its checksum.
+    /// Encodes the sector with its checksum.
     fn encode(&self) -> Image {
         let mut image = image_of(self.as_bytes());
         seal(&mut image);
         image
     }
 
-    /// What a sector holds, if it is the `index`th of its kind on that volume and its checksum holds.
+    /// Decodes a sector if it is item `index` of its kind on that volume and its checksum is
+    /// correct.
     fn decode(image: &Image, kind: Kind, index: u32, volume: VolumeUuid) -> Option<Self> {
         let sector = Self::read_from_bytes(image).ok()?;
         (is_sealed(image) && sector.lock().is(kind, index, volume)).then_some(sector)

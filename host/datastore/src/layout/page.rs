@@ -13,20 +13,21 @@ pub(crate) const POINTERS: usize = (PAGE_BYTES - HEADER_BYTES) / 4;
 /// Entries in a page.
 pub(crate) const ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 const ENTRY_BYTES: usize = 128;
-/// The longest name of a file, in bytes.
+/// Maximum length of a file name, in bytes.
 pub const MAX_FILE_NAME_BYTES: usize = 112;
 const TO_BE_ZEROED: u32 = 1 << 31;
 
-/// What a page belongs to. A reader compares it with what it expects: a page of the past is not taken for one of now.
+/// Identity of a page. A reader compares it with the expected one, so a stale page is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageId {
     /// Descriptor of its file or directory.
     pub(crate) descriptor: u32,
-    /// That file's identity.
+    /// Identity of that file.
     pub(crate) file_id: u64,
-    /// 0: entries of a directory; above: pointers to pages of the level below, or (level 1) to blocks.
+    /// 0: entries of a directory. 1: pointers to blocks. Above: pointers to pages of the level
+    /// below.
     pub(crate) level: u8,
-    /// Which one of its level, from 0.
+    /// Index within its level, from 0.
     pub(crate) index: u32,
 }
 
@@ -42,7 +43,7 @@ struct PageHeader {
     file_id: U64,
     volume: [u8; 16],
     unused: [u8; 20],
-    /// Of the page with these four bytes zero.
+    /// CRC32C of the page with these four bytes zero.
     crc: U32,
 }
 
@@ -61,23 +62,25 @@ struct EntryBytes {
 
 const _: () = assert!(size_of::<EntryBytes>() == ENTRY_BYTES);
 
-/// A pointer of a map: to a block, a page, or nothing.
+/// A pointer of a map: to a block or a page, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pointer {
     /// Number of the block or page.
     pub(crate) target: Option<u32>,
-    /// The block is allocated, but what it holds is not the file's: it reads as zeros, and is zeroed before it is written.
+    /// The block is allocated but holds no data of the file. It reads as zeros and must be zeroed
+    /// before a write.
     pub(crate) to_be_zeroed: bool,
 }
 
 impl Pointer {
-    /// As on the disk: the number plus one, 0 for none; the highest bit for "to be zeroed".
+    /// Encodes the pointer: the number plus one, or 0 for none; the highest bit means "to be
+    /// zeroed".
     pub(crate) fn pack(self) -> u32 {
         let number = self.target.map_or(0, |target| target + 1);
         if self.to_be_zeroed { number | TO_BE_ZEROED } else { number }
     }
 
-    /// From the disk.
+    /// Decodes a pointer.
     pub(crate) fn unpack(packed: u32) -> Self {
         let target = (packed & !TO_BE_ZEROED).checked_sub(1);
         Self { target, to_be_zeroed: target.is_some() && packed & TO_BE_ZEROED != 0 }
@@ -117,7 +120,7 @@ fn begin(id: PageId, volume: VolumeUuid) -> [u8; PAGE_BYTES] {
     page
 }
 
-/// The page's body, if the page is the one that is wanted and its checksum holds.
+/// Returns the body of a page if it is the expected one and its checksum is correct.
 fn body(page: &[u8], id: PageId, volume: VolumeUuid) -> Option<&[u8]> {
     let (header, body) = PageHeader::read_from_prefix(page).ok()?;
     let mut bare: [u8; PAGE_BYTES] = page.try_into().ok()?;
@@ -131,7 +134,7 @@ fn body(page: &[u8], id: PageId, volume: VolumeUuid) -> Option<&[u8]> {
     (sound && is_it).then_some(body)
 }
 
-/// A page of pointers. There are at most [`POINTERS`]; those that are missing are "none".
+/// Encodes a page of at most [`POINTERS`] pointers; missing ones are "none".
 pub(crate) fn encode_pointers(id: PageId, volume: VolumeUuid, pointers: &[u32]) -> [u8; PAGE_BYTES] {
     let mut page = begin(id, volume);
     for (place, pointer) in page[HEADER_BYTES..].chunks_exact_mut(4).zip(pointers) {
@@ -141,13 +144,13 @@ pub(crate) fn encode_pointers(id: PageId, volume: VolumeUuid, pointers: &[u32]) 
     page
 }
 
-/// The pointers of a page, packed.
+/// Decodes a page of pointers, still packed.
 pub(crate) fn decode_pointers(page: &[u8], id: PageId, volume: VolumeUuid) -> Option<Vec<u32>> {
     let body = body(page, id, volume)?;
     Some(body.chunks_exact(4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])).collect())
 }
 
-/// A page of entries: at most [`ENTRIES`].
+/// Encodes a page of at most [`ENTRIES`] entries.
 pub(crate) fn encode_entries(id: PageId, volume: VolumeUuid, entries: &[Entry]) -> [u8; PAGE_BYTES] {
     let mut page = begin(id, volume);
     for (place, entry) in page[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES).zip(entries) {
@@ -164,7 +167,7 @@ pub(crate) fn encode_entries(id: PageId, volume: VolumeUuid, entries: &[Entry]) 
     page
 }
 
-/// The entries of a page.
+/// Decodes a page of entries.
 pub(crate) fn decode_entries(page: &[u8], id: PageId, volume: VolumeUuid) -> Option<Vec<Entry>> {
     let body = body(page, id, volume)?;
     let mut entries = Vec::new();

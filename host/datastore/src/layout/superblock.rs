@@ -1,4 +1,5 @@
-//! The superblock: what the datastore is. Written once, when it is made; a copy lies half a block behind it.
+//! The superblock: properties of the datastore. Written once at creation; the backup is 512 KiB
+//! after it.
 
 use super::geometry::Geometry;
 use super::{Image, VERSION, is_sealed, seal};
@@ -7,18 +8,18 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDDS\0\0";
-/// The longest label, in bytes.
+/// Maximum length of a label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 127;
 
-/// What a superblock says.
+/// Content of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) uuid: VolumeUuid,
     pub(crate) label: String,
     pub(crate) mode: Mode,
-    /// When it was made: milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub(crate) created: u64,
-    /// First sector of the partition on the device, as it was made.
+    /// First sector of the partition on the device at creation.
     pub(crate) partition_lba: u64,
     pub(crate) geometry: Geometry,
 }
@@ -49,7 +50,7 @@ struct SuperblockBytes {
 const _: () = assert!(size_of::<SuperblockBytes>() == super::SECTOR_BYTES);
 
 impl Superblock {
-    /// The sector. A label that is too long is cut; `Datastore::format` refuses it before.
+    /// Encodes the sector. A label that is too long is cut; `Datastore::format` refuses it.
     pub(crate) fn encode(&self) -> Image {
         let mut bytes = SuperblockBytes::new_zeroed();
         let length = self.label.len().min(MAX_LABEL_BYTES);
@@ -73,7 +74,7 @@ impl Superblock {
         image
     }
 
-    /// What a sector says; `None` when it is no superblock of ours, or one that is damaged.
+    /// Decodes a superblock; `None` if it is damaged or of another format.
     pub(crate) fn decode(image: &Image) -> Option<Self> {
         let bytes = SuperblockBytes::ref_from_bytes(image).ok()?;
         let known = bytes.magic == MAGIC && bytes.version.get() == VERSION && is_sealed(image);

@@ -62,7 +62,7 @@ fn a_superblock_is_found_again_and_damage_is_seen() {
     assert_eq!(Superblock::decode(&image), None);
 }
 
-/// The bytes that the format's page promises.
+/// Checks the bytes documented in `docs/datastore-format.md`.
 #[test]
 fn golden_bytes() {
     let image = superblock().encode();
@@ -201,7 +201,7 @@ fn a_record_is_whole_or_not_there() {
     assert_eq!(Record { parts: many, ..record }.encode(VOLUME), None);
 }
 
-/// A write that was torn: the new header, and images of the record before.
+/// Simulates a torn write: the new header with images of the previous record.
 #[test]
 fn a_record_with_the_images_of_another_is_none() {
     let record = |files: [u64; 2]| {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const PER: u32 = POINTERS as u32;
 
-/// What is on the disk: the pages, as their pointers.
+/// Pages on disk, as pointers.
 #[derive(Default)]
 struct Disk {
     pages: BTreeMap<u32, Vec<u32>>,
@@ -71,7 +71,7 @@ fn a_terabyte_has_1042_pages() {
     let (mut map, mut disk) = (Map::default(), Disk::default());
     fill(&mut map, 0..1 << 20, 5);
     disk.store(&mut map);
-    // 1041 pages of pointers to blocks, and two above them.
+    // 1041 pages of pointers to blocks, and two pages above them.
     assert_eq!((map.height(), disk.pages.len()), (2, 1041 + 2));
     assert_eq!(disk.load(2), map);
     let given = map.punch(0..1 << 20);
@@ -95,7 +95,7 @@ fn holes_are_filled_in_order() {
     assert_eq!(map.end(), 9);
 }
 
-/// What is done to a map.
+/// An operation on a map.
 #[derive(Clone, Debug)]
 enum Step {
     Fill(Range<u32>, bool),
@@ -105,7 +105,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Around the places where pages and levels begin.
+    // Close to the boundaries of pages and levels.
     let place = prop_oneof![0u32..40, PER - 3..PER + 3, 16 * PER - 3..16 * PER + 3, 100 * PER..100 * PER + 4];
     let range = (place, 1u32..30).prop_map(|(start, length)| start..start + length);
     let step = prop_oneof![

@@ -1,4 +1,4 @@
-//! A sparse image of a drive that is copied for the price of a table.
+//! A sparse drive image. A copy costs one table, because chunks are shared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub const SECTOR: usize = types::SECTOR_BYTES as usize;
 const CHUNK: usize = 32 << 10;
 
-/// Bytes by address. What was never written reads as zeros, or as garbage.
+/// Bytes by address. Unwritten bytes read as zeros or as garbage.
 #[derive(Clone, Default)]
 pub(super) struct Image {
     chunks: HashMap<u64, Arc<[u8; CHUNK]>>,
@@ -43,7 +43,7 @@ impl Image {
         }
     }
 
-    /// Bytes that nobody wrote: different in every word, so that no code mistakes them for its own.
+    /// Returns unwritten bytes. Every word differs, so no code mistakes them for its own data.
     fn unwritten(&self, chunk: u64) -> [u8; CHUNK] {
         let mut bytes = [0; CHUNK];
         if self.garbage != 0 {
@@ -57,7 +57,7 @@ impl Image {
     }
 }
 
-/// The parts of an access by chunk: (chunk, offset in it, range in the caller's buffer).
+/// Splits an access by chunk: (chunk, offset in it, range in the caller's buffer).
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

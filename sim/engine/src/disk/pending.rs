@@ -1,22 +1,22 @@
-//! Writes that are not on stable storage yet, and what a crash leaves of them.
+//! Writes that are not stable yet, and the effect of a crash on them.
 
 use super::image::{Image, SECTOR};
 use std::collections::HashMap;
 use testing::Rng;
 
-/// One write, whole sectors: first sector, and what they all held right after it.
+/// One write in whole sectors: the first sector, and the content of all sectors after the write.
 pub(super) struct Pending {
     pub(super) id: u64,
     pub(super) sector: u64,
     pub(super) data: Vec<u8>,
-    /// The bytes that the caller wrote, from and to.
+    /// Bytes that the caller wrote (from, to).
     pub(super) bytes: (u64, u64),
     pub(super) is_durable: bool,
-    /// The caller knows that it is done. Only such a write may be counted on after a flush.
+    /// The caller has the result. Only such a write is covered by a flush.
     pub(super) is_finished: bool,
-    /// It failed, or a flush after it failed: no later flush makes it stable.
+    /// The write or a flush after it failed: no later flush makes it stable.
     pub(super) is_lost: bool,
-    /// Sectors, from and to, of which a later version is stable already.
+    /// Sector ranges (from, to) whose later version is already stable.
     pub(super) superseded: Vec<(u64, u64)>,
 }
 
@@ -34,8 +34,8 @@ impl Pending {
     }
 }
 
-/// Makes the chosen writes stable and forgets them. Of the others, the sectors written before a chosen one can no longer
-/// come back.
+/// Makes the chosen writes stable and removes them. Older versions of those sectors in other writes
+/// can no longer reappear.
 pub(super) fn settle(pending: &mut Vec<Pending>, stable: &mut Image, chosen: impl Fn(&Pending) -> bool) {
     let mut settled: Vec<(u64, u64, u64)> = Vec::new();
     pending.retain(|write| {
@@ -60,21 +60,21 @@ pub(super) fn settle(pending: &mut Vec<Pending>, stable: &mut Image, chosen: imp
     }
 }
 
-/// How the drive loses its cache this time.
+/// How much of the cache a crash loses.
 enum Loss {
     All,
     Nothing,
-    /// Each sector is kept so many times in a hundred.
+    /// Each sector is kept with this probability, in percent.
     Sectors(u64),
-    /// Each write is kept, whole, so many times in a hundred.
+    /// Each write is kept as a whole with this probability, in percent.
     Writes(u64),
-    /// The first so many writes are kept; of the next one, some sectors.
+    /// The first n writes are kept, and some sectors of the next one.
     After(usize),
-    /// One write is lost, the others are kept.
+    /// This write is lost; the others are kept.
     One(usize),
 }
 
-/// Stores what the drive happened to keep, any version of any sector.
+/// Stores a random selection of the pending sectors, in any version.
 pub(super) fn lose(pending: &[Pending], stable: &mut Image, rng: &mut Rng) {
     let loss = match rng.below(7) {
         0 => Loss::All,
@@ -101,7 +101,7 @@ pub(super) fn lose(pending: &[Pending], stable: &mut Image, rng: &mut Rng) {
         }
         for sector in write.sector..write.end() {
             let keeps = (percent == 100 || rng.percent(percent)) && !write.is_superseded(sector);
-            // An earlier version may be what reached the medium last.
+            // An earlier version may be the last to reach the medium.
             if keeps && !(kept.contains_key(&sector) && rng.percent(20)) {
                 kept.insert(sector, (index, (sector - write.sector) as usize * SECTOR));
             }

@@ -9,7 +9,7 @@ fn read(disk: &SimDisk, offset: u64, bytes: usize) -> Vec<u8> {
     buffer
 }
 
-/// What a sector may hold after a crash, over many crashes: the distinct first bytes.
+/// Returns the distinct first bytes that a sector holds after many crashes.
 fn after_crash(prepare: impl Fn(&SimDisk)) -> Vec<u8> {
     let mut seen: Vec<u8> = (0..200)
         .map(|seed| {

@@ -17,8 +17,8 @@ fn the_engine_keeps_its_word_through_crashes() {
     }
 }
 
-/// Seeds that have found something. 216815: after a crash there was no more room than a checkpoint and a segment, where an UNMAP was
-/// refused.
+/// Seeds that have found bugs. 216815: after a crash the free space was no more than a checkpoint
+/// and a segment, and an UNMAP was refused.
 const FINDERS: &[u64] = &[216_815];
 
 #[test]

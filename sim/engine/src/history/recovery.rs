@@ -1,8 +1,8 @@
-//! What an array may hold after a crash.
+//! Decides which operations are present after a crash.
 //!
-//! Every answered operation is there. Each of the others is there wholly or not at all, and of two that write the same
-//! block the later one only with the earlier one. Operations that touch nothing in common are decided apart from each
-//! other, so the search is over a few operations at a time.
+//! Every answered operation must be present. Any other must be present entirely or not at all. If
+//! two operations write the same block, the later one requires the earlier one. Operations without
+//! common blocks are decided separately, so each search covers only a few operations.
 
 use crate::history::{
     Footprint, History, PendingOp, SimViolation, VALUES, apply_in_part, describe, footprint, is_in_pieces,
@@ -12,27 +12,27 @@ use crate::state::{OracleState, span};
 use std::collections::BTreeSet;
 use types::VolumeId;
 
-/// The most unanswered operations that touch each other and can be decided.
+/// Maximum number of unanswered operations with common blocks that can be decided.
 const MAX_UNDECIDED: usize = 12;
 
-/// The most pairs of them whose order is open.
+/// Maximum number of their pairs whose order is open.
 const MAX_OPEN_PAIRS: usize = 8;
 
-/// What became of the unanswered operations.
+/// Outcome of the unanswered operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryOutcome {
-    /// How many are there.
+    /// Number of operations that are present.
     pub present: u64,
-    /// How many are not.
+    /// Number of operations that are absent.
     pub absent: u64,
 }
 
-/// Operations that touch each other, and of which nobody knows whether they are there.
+/// Unanswered operations with common blocks.
 struct Group<'e> {
     entries: Vec<&'e PendingOp>,
-    /// Pairs (earlier, later), by index, of which the later one is not there without the earlier one.
+    /// Pairs (earlier, later) of indices. The later operation requires the earlier one.
     kept: Vec<(usize, usize)>,
-    /// Pairs (earlier, later), by index, that may have been done in either order.
+    /// Pairs (earlier, later) of indices that may have been done in either order.
     open: Vec<(usize, usize)>,
     touched: BTreeSet<(VolumeId, u64, u64)>,
 }
@@ -53,7 +53,7 @@ impl<'e> Group<'e> {
         Self { entries, kept, open, touched }
     }
 
-    /// Orders in which the operations may have been done, that of submission first.
+    /// Returns the possible orders, starting with the order of submission.
     fn orders(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
         (0..1_u32 << self.open.len()).filter_map(|turned| {
             let mut before: Vec<(usize, usize)> = self.kept.clone();
@@ -70,14 +70,14 @@ impl<'e> Group<'e> {
         })
     }
 
-    /// True when none is there without an earlier one that writes the same blocks.
+    /// Returns whether every chosen operation has the earlier ones that it requires.
     fn is_closed(&self, chosen: u32) -> bool {
         self.kept.iter().all(|(earlier, later)| chosen & (1 << later) == 0 || chosen & (1 << earlier) != 0)
     }
 }
 
 impl History {
-    /// Holds what was found after a crash against what may be there, and goes on from it.
+    /// Compares the state found after a crash with the allowed states, and continues from it.
     pub fn recover(&mut self, seen: &OracleState) -> Result<RecoveryOutcome, SimViolation> {
         let entries: Vec<PendingOp> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
         let mut outcome = RecoveryOutcome::default();
@@ -97,7 +97,7 @@ impl History {
         Ok(outcome)
     }
 
-    /// What explains the blocks that the group touches: which operations are there, as bits, and in which order.
+    /// Finds the operations (as bits) and the order that explain the blocks that the group touches.
     fn decide(&mut self, group: &Group<'_>, seen: &OracleState) -> Result<(u32, Vec<usize>), SimViolation> {
         let count = group.entries.len();
         if count > MAX_UNDECIDED {
@@ -128,14 +128,14 @@ impl History {
         )))
     }
 
-    /// Does those operations of the group that are chosen.
+    /// Applies the chosen operations of the group.
     fn apply(&mut self, state: &mut OracleState, group: &Group<'_>, chosen: u32, order: &[usize]) {
         for index in order {
             let op = &group.entries[*index].op;
             if is_in_pieces(op) {
                 apply_in_part(state, &mut self.contents, op);
             } else if chosen & (1 << index) != 0 {
-                // It may have been going to fail, which changes nothing.
+                // An operation that would have failed changes nothing.
                 let _ = state.apply(&mut self.contents, op, None);
             }
         }
@@ -197,7 +197,7 @@ impl History {
         }
     }
 
-    /// What was found tells which of several contents a block has.
+    /// Decides undecided contents by the state that was found.
     fn narrow_all(&self, state: &mut OracleState, seen: &OracleState) {
         for (id, volume) in &mut state.volumes {
             let held = volume.read(span(0, volume.blocks));
@@ -224,14 +224,15 @@ fn compare_values(state: &OracleState, seen: &OracleState) -> Result<(), SimViol
     Ok(())
 }
 
-/// Outcomes in the order in which they are likely: the first so many are there, then all others.
+/// Returns all combinations of present operations, likely ones first: the first n operations, then
+/// all others.
 fn candidates(count: usize) -> impl Iterator<Item = u32> {
     let is_prefix = |chosen: &u32| (chosen & (chosen + 1)) == 0;
     let prefixes = (0..=count as u32).map(|first| (1 << first) - 1);
     prefixes.chain((0..1 << count).filter(move |chosen| !is_prefix(chosen)))
 }
 
-/// The operations in groups that touch nothing in common.
+/// Groups the operations so that different groups have no common blocks.
 fn groups(entries: &[PendingOp]) -> Vec<Group<'_>> {
     let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();

@@ -5,7 +5,7 @@ use types::Lba;
 
 const VOLUME: VolumeId = VolumeId(1);
 
-/// An oracle that knows of one empty volume.
+/// Creates an oracle with one empty volume.
 pub(crate) fn history() -> History {
     let mut history = History::default();
     let op = Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 4 * LEAF_BLOCKS }]);
@@ -101,7 +101,7 @@ fn an_engine_may_stop_only_on_a_failing_drive() {
     history.tolerated.drive_failing = true;
     history.complete(1, &stopped).unwrap();
     assert_eq!(history.unanswered(), 0);
-    // Nobody knows whether it was done.
+    // The operation may be done or not.
     assert_eq!(history.pending.len(), 1);
 }
 
@@ -120,7 +120,7 @@ fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
         let mut history = history.clone();
         history.submit(4, &read(2009));
         history.complete(4, &data(byte)).unwrap();
-        // Now it is known.
+        // The content is decided now.
         history.submit(5, &read(2009));
         assert!(history.complete(5, &data(3 - byte)).is_err());
     }

@@ -3,7 +3,7 @@ use crate::faulty_model::{
     ANSWERS_BEFORE_COMMIT, CORRECT, DROPS_LAST_OP, FaultyModel, IGNORES_CHECKSUM, READS_UNCOMMITTED, SPLITS_UNMAP,
 };
 
-/// The first seed from 1 on whose run breaks a promise.
+/// Returns the first seed from 1 whose run violates an invariant.
 fn first_violation<S: SimSubject>(runs: u64, bug: Option<InjectedBug>) -> Option<(u64, SimViolation)> {
     (1..=runs)
         .find_map(|seed| run::<S>(&RunPlan { bug, ..RunPlan::new(seed) }).violation.map(|violation| (seed, violation)))

@@ -68,7 +68,7 @@ fn extents_must_be_whole_and_true() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Two models that were written apart from each other agree on every answer and every block.
+    /// Two independent models agree on every reply and every block.
     #[test]
     fn the_oracle_does_as_the_engines_model(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);

@@ -18,7 +18,7 @@ fn write(lba: u64, blocks: usize, byte: u8) -> Op {
     Op::Write { volume: VOLUME, lba: Lba(lba), data: vec![byte; blocks * 512].into(), fua: false }
 }
 
-/// What is found: blocks of a byte each, from the first block on.
+/// Creates the state that was found: one block per byte, from the first block on.
 fn found(history: &mut History, bytes: &[u8]) -> OracleState {
     let mut volume = OracleVolume::new(2 * LEAF_BLOCKS);
     for (lba, byte) in bytes.iter().enumerate() {
