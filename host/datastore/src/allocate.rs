@@ -30,7 +30,7 @@ impl Transaction {
 
     /// Allocates at least one and at most `most` numbers, in few runs if they are found quickly.
     pub(crate) async fn take(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
-        let taken = self.take_guessing(resource, most).await?;
+        let taken = self.take_estimated(resource, most).await?;
         if !taken.is_empty() {
             return Ok(taken);
         }
@@ -41,7 +41,7 @@ impl Transaction {
                 Resource::Blocks => DatastoreError::NoSpace,
             });
         }
-        let taken = self.take_guessing(resource, most).await?;
+        let taken = self.take_estimated(resource, most).await?;
         // There is free space, but only in clusters that other hosts have locked.
         if taken.is_empty() { Err(DatastoreError::Busy) } else { Ok(taken) }
     }
@@ -58,11 +58,11 @@ impl Transaction {
     }
 
     /// Allocates from clusters that were not full when last read, starting at the cursor.
-    async fn take_guessing(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
+    async fn take_estimated(&mut self, resource: Resource, most: u32) -> Result<Vec<NumberRun>> {
         let count = self.mounted.geometry().clusters(resource);
-        let guess = self.serial.guess(resource);
-        let order = (0..count).map(|step| (guess.cursor + step) % count.max(1));
-        let candidates: Vec<u32> = order.filter(|index| guess.free[*index as usize] > 0).collect();
+        let estimate = self.state.free_estimate(resource);
+        let order = (0..count).map(|step| (estimate.cursor + step) % count.max(1));
+        let candidates: Vec<u32> = order.filter(|index| estimate.free[*index as usize] > 0).collect();
         let mut taken = Vec::new();
         let mut missing = most;
         let mut rest = &candidates[..];
@@ -70,9 +70,9 @@ impl Transaction {
         while missing > 0 && !rest.is_empty() && used < MAX_CLUSTERS {
             // Locks as many clusters at once as should suffice. Busy clusters are skipped.
             let mut expected = 0;
-            let guess = self.serial.guess(resource);
+            let estimate = self.state.free_estimate(resource);
             let enough = rest.iter().position(|index| {
-                expected += guess.free[*index as usize];
+                expected += estimate.free[*index as usize];
                 expected >= missing
             });
             let batch = enough.map_or(rest.len(), |last| last + 1).min(MAX_CLUSTERS - used);
@@ -113,9 +113,9 @@ impl Transaction {
                     break;
                 }
             }
-            let guess = self.serial.guess(resource);
-            guess.free[*index as usize] = cluster.free();
-            guess.cursor = *index;
+            let estimate = self.state.free_estimate(resource);
+            estimate.free[*index as usize] = cluster.free();
+            estimate.cursor = *index;
             if count > before {
                 self.set(guard, &cluster);
             }
@@ -145,7 +145,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`DatastoreError::Busy`] if a live host has locked one of their clusters.
-    pub(crate) async fn give(&mut self, resource: Resource, runs: &[NumberRun]) -> Result<()> {
+    pub(crate) async fn free_items(&mut self, resource: Resource, runs: &[NumberRun]) -> Result<()> {
         let geometry = *self.mounted.geometry();
         let per = geometry.per_cluster(resource);
         let mut by_cluster: BTreeMap<u32, Vec<NumberRun>> = BTreeMap::new();
@@ -163,11 +163,11 @@ impl Transaction {
             let guard = guard.ok_or(DatastoreError::Busy)?;
             let mut cluster = self.cluster(guard, resource, index)?;
             for bit in runs.into_iter().flat_map(|(first, length)| first..first + length) {
-                if !cluster.give(bit) {
+                if !cluster.free_item(bit) {
                     return Err(DatastoreError::Damaged { what: "cluster", sector: self.sector(guard) });
                 }
             }
-            self.serial.guess(resource).free[index as usize] = cluster.free();
+            self.state.free_estimate(resource).free[index as usize] = cluster.free();
             self.set(guard, &cluster);
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Transaction {
     pub(crate) async fn scan(&mut self, resource: Resource) -> Result<u64> {
         let free = scan(&self.mounted.io, &self.mounted.superblock, resource).await?;
         let sum = free.iter().map(|free| u64::from(*free)).sum();
-        self.serial.guess(resource).free = free;
+        self.state.free_estimate(resource).free = free;
         Ok(sum)
     }
 }

@@ -115,15 +115,15 @@ impl Datastore {
 
     /// Returns the datastore of a device, if there is one. Reads only.
     pub async fn probe(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Option<VolumeInfo>> {
-        let found = volume_of(disk, runtime, Timing::default(), Purpose::Look).await?;
+        let found = volume_of(disk, runtime, Timing::default(), Purpose::Inspect).await?;
         Ok(found.map(|found| VolumeInfo::of(&found.superblock, found.partition)))
     }
 
     /// Returns the space of a device's datastore without mounting it.
     pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<DatastoreSpace> {
         let timing = Timing::default();
-        let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
-        let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing, Purpose::Look);
+        let found = volume_of(disk, runtime, timing, Purpose::Inspect).await?.ok_or(DatastoreError::NotADatastore)?;
+        let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing, Purpose::Inspect);
         let free = scan(&io, &found.superblock, Resource::Blocks).await?;
         let blocks = u64::from(found.superblock.geometry.blocks);
         Ok(DatastoreSpace { blocks, free: free.into_iter().map(u64::from).sum() })
@@ -139,7 +139,9 @@ impl Datastore {
     /// [`DatastoreError::Unsuitable`] if the times would let two hosts own one lock.
     pub async fn mount(disk: Arc<dyn SharedDisk>, options: &MountOptions, runtime: Arc<dyn Runtime>) -> Result<Self> {
         if !options.timing.is_safe() {
-            return Err(DatastoreError::Unfit("with these times two hosts could own a lock"));
+            return Err(DatastoreError::Unsuitable(
+                "cannot mount: with these heartbeat times two hosts could own one lock",
+            ));
         }
         Self::mount_without(disk, options, runtime, DisabledSafeguards::default()).await
     }
@@ -165,10 +167,10 @@ impl Datastore {
 
     /// Releases all locks and the heartbeat slot. Open files return errors afterwards.
     pub async fn unmount(&self) -> Result<()> {
-        let given = self.mounted.shielded(|mounted| async move {
-            mounted.outlast_abandoned().await;
+        let given = self.mounted.run_detached(|mounted| async move {
+            mounted.wait_for_abandoned().await;
             let mut transaction = Transaction::begin(&mounted).await?;
-            let held: Vec<u64> = transaction.serial.held.keys().copied().collect();
+            let held: Vec<u64> = transaction.state.held.keys().copied().collect();
             for sector in held {
                 let guard = transaction.lock(sector).await?;
                 transaction.keep(guard, false);
@@ -177,7 +179,7 @@ impl Datastore {
         });
         // Locks that could not be released become stale when the slot is free.
         let given = given.await;
-        self.mounted.heartbeat.leave(&self.mounted.io, self.mounted.superblock.uuid).await?;
+        self.mounted.heartbeat.release(&self.mounted.io, self.mounted.superblock.uuid).await?;
         given
     }
 
@@ -199,7 +201,7 @@ impl Datastore {
     /// Returns whether I/O is permitted now or may be again once the path is back. False if another
     /// host has taken the heartbeat slot.
     pub fn is_lease_recoverable(&self) -> bool {
-        !self.mounted.io.lease.is_over()
+        !self.mounted.io.lease.has_ended()
     }
 
     /// Returns the device, for the data of files.
@@ -215,13 +217,13 @@ impl Datastore {
     pub async fn space(&self) -> Result<DatastoreSpace> {
         let blocks = self.info.blocks;
         let scan = |mounted| async move { Transaction::begin(&mounted).await?.scan(Resource::Blocks).await };
-        Ok(DatastoreSpace { blocks, free: self.mounted.shielded(scan).await? })
+        Ok(DatastoreSpace { blocks, free: self.mounted.run_detached(scan).await? })
     }
 
     /// Creates a file and opens it for writing.
     pub async fn create(&self, path: &str) -> Result<File> {
         let file = self.make(path, FileKind::File).await?;
-        File::made(&self.mounted, file).await
+        File::created(&self.mounted, file).await
     }
 
     /// Creates a directory.
@@ -272,25 +274,26 @@ impl Datastore {
         let (file, kind) = names::find(&self.mounted, path).await?;
         if kind == FileKind::File {
             let file = File::open(&self.mounted, file, FileAccess::Write).await?;
-            let emptied = file.give_back_all().await;
+            let emptied = file.free_all_blocks().await;
             let closed = file.close().await;
             emptied.and(closed)?;
         }
         let path = path.to_owned();
         let (mounted, remove) = (Arc::clone(&self.mounted), path);
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.patiently(|| names::remove(&mounted, &remove, file)).await
+            mounted.retry_while_busy(|| names::remove(&mounted, &remove, file)).await
         };
-        mounted.shielded(work).await
+        mounted.run_detached(work).await
     }
 
     /// Renames a file, also into another directory, or a directory within its parent. The new name
     /// must be free.
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        let work =
-            move |mounted: Arc<Mounted>| async move { mounted.patiently(|| names::rename(&mounted, &from, &to)).await };
-        self.mounted.shielded(work).await
+        let work = move |mounted: Arc<Mounted>| async move {
+            mounted.retry_while_busy(|| names::rename(&mounted, &from, &to)).await
+        };
+        self.mounted.run_detached(work).await
     }
 
     /// Reads a whole file. For small files.
@@ -319,9 +322,10 @@ impl Datastore {
 
     async fn make(&self, path: &str, kind: FileKind) -> Result<FileId> {
         let path = path.to_owned();
-        let work =
-            move |mounted: Arc<Mounted>| async move { mounted.patiently(|| names::make(&mounted, &path, kind)).await };
-        self.mounted.shielded(work).await
+        let work = move |mounted: Arc<Mounted>| async move {
+            mounted.retry_while_busy(|| names::make(&mounted, &path, kind)).await
+        };
+        self.mounted.run_detached(work).await
     }
 }
 

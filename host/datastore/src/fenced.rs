@@ -19,17 +19,17 @@ pub(crate) struct FencedDisk(pub(crate) Arc<Mounted>);
 
 /// Whether a command may be sent again if its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Replay {
-    Harmless,
+enum RetryPolicy {
+    Repeatable,
     Never,
     /// Reads may be repeated at will, and a read whose caller is gone has no effect.
     Reads,
 }
 
 /// A command in flight. If its caller drops it, the command may still take effect on the device.
-struct UnderWay<'a>(Option<&'a Mounted>);
+struct InFlight<'a>(Option<&'a Mounted>);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if let Some(mounted) = self.0 {
             mounted.abandon();
@@ -47,7 +47,7 @@ impl FencedDisk {
     /// changes.
     fn issue<'a, T, F>(
         &'a self,
-        replay: Replay,
+        policy: RetryPolicy,
         other: Option<&'a dyn SharedDisk>,
         command: impl Fn() -> F + Send + 'a,
     ) -> DiskFuture<'a, T>
@@ -58,61 +58,61 @@ impl FencedDisk {
         Box::pin(async move {
             let io = &self.0.io;
             let since = io.runtime.now();
-            let mut standing = self.standing_with(other, since);
+            let mut permission = self.permission_with(other, since);
             let mut backoff = None;
-            let mut under_way = UnderWay((replay != Replay::Reads).then_some(&*self.0));
+            let mut in_flight = InFlight((policy != RetryPolicy::Reads).then_some(&*self.0));
             let answer = loop {
-                let error = match standing {
+                let error = match permission {
                     IoPermission::Allowed(_) => match command().await {
-                        Err(error) if passes(&error, replay) => error,
+                        Err(error) if should_retry(&error, policy) => error,
                         answer => break answer,
                     },
                     // Other hosts may consider this host dead, so to its virtual machines the
                     // device has no path.
                     IoPermission::Suspended | IoPermission::Revoked => DeviceError::PathsDown,
                 };
-                let patience = match error {
-                    DeviceError::ReservationConflict => io.timing.patience,
+                let busy_timeout = match error {
+                    DeviceError::ReservationConflict => io.timing.busy_timeout,
                     _ => self.0.paths_down_timeout,
                 };
                 let now = io.runtime.now();
-                if self.standing_with(other, now) == IoPermission::Revoked || now >= since + patience {
+                if self.permission_with(other, now) == IoPermission::Revoked || now >= since + busy_timeout {
                     break Err(error);
                 }
                 backoff.get_or_insert_with(|| io.backoff()).pause().await;
-                standing = self.standing_with(other, io.runtime.now());
+                permission = self.permission_with(other, io.runtime.now());
             };
-            under_way.0 = None;
+            in_flight.0 = None;
             answer
         })
     }
 
     /// Returns whether a command may be issued at `now`.
-    fn standing_at(&self, now: Duration) -> IoPermission {
+    fn permission_at(&self, now: Duration) -> IoPermission {
         let io = &self.0.io;
         match io.check_at(now) {
             Ok(()) => IoPermission::Allowed(io.timing.io_lifetime),
-            Err(_) if io.lease.is_over() => IoPermission::Revoked,
+            Err(_) if io.lease.has_ended() => IoPermission::Revoked,
             Err(_) => IoPermission::Suspended,
         }
     }
 
     /// Returns whether a command may be issued that also changes the unit `other`. Limits the
     /// command to the time that the hosts of that unit allow.
-    fn standing_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> IoPermission {
-        let here = self.standing_at(now);
+    fn permission_with(&self, other: Option<&dyn SharedDisk>, now: Duration) -> IoPermission {
+        let here = self.permission_at(now);
         let Some(other) = other else { return here };
-        let standing = here.and(other.io_permission());
-        if let IoPermission::Allowed(lifetime) = standing {
+        let permission = here.and(other.io_permission());
+        if let IoPermission::Allowed(lifetime) = permission {
             self.disk().limit_command_time(lifetime);
         }
-        standing
+        permission
     }
 }
 
 /// Returns whether a command that failed with this error is sent again.
-fn passes(error: &DeviceError, replay: Replay) -> bool {
-    *error == DeviceError::ReservationConflict || (error.is_in_doubt() && replay != Replay::Never)
+fn should_retry(error: &DeviceError, policy: RetryPolicy) -> bool {
+    *error == DeviceError::ReservationConflict || (error.is_in_doubt() && policy != RetryPolicy::Never)
 }
 
 impl SharedDisk for FencedDisk {
@@ -121,53 +121,53 @@ impl SharedDisk for FencedDisk {
     }
 
     fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
-        self.issue(Replay::Reads, None, move || self.disk().read(lba, blocks))
+        self.issue(RetryPolicy::Reads, None, move || self.disk().read(lba, blocks))
     }
 
     fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Harmless, None, move || self.disk().write(lba, data.clone()))
+        self.issue(RetryPolicy::Repeatable, None, move || self.disk().write(lba, data.clone()))
     }
 
     fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
-        self.issue(Replay::Never, None, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
+        self.issue(RetryPolicy::Never, None, move || self.disk().compare_and_write(lba, compare.clone(), write.clone()))
     }
 
     fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Harmless, None, move || self.disk().write_same(lba, blocks, pattern.clone()))
+        self.issue(RetryPolicy::Repeatable, None, move || self.disk().write_same(lba, blocks, pattern.clone()))
     }
 
     fn unmap(&self, ranges: Vec<(u64, u64)>) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Harmless, None, move || self.disk().unmap(ranges.clone()))
+        self.issue(RetryPolicy::Repeatable, None, move || self.disk().unmap(ranges.clone()))
     }
 
     fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let onto_itself = destination.identity().name == self.identity().name && multipath::overlaps_itself(&runs);
-        let replay = if onto_itself { Replay::Never } else { Replay::Harmless };
-        self.issue(replay, Some(destination), move || self.disk().copy(destination, runs.clone()))
+        let policy = if onto_itself { RetryPolicy::Never } else { RetryPolicy::Repeatable };
+        self.issue(policy, Some(destination), move || self.disk().copy(destination, runs.clone()))
     }
 
     fn reserve(&self) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Never, None, move || self.disk().reserve())
+        self.issue(RetryPolicy::Never, None, move || self.disk().reserve())
     }
 
     fn release(&self) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Never, None, move || self.disk().release())
+        self.issue(RetryPolicy::Never, None, move || self.disk().release())
     }
 
     fn reset(&self) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Never, None, move || self.disk().reset())
+        self.issue(RetryPolicy::Never, None, move || self.disk().reset())
     }
 
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
-        self.issue(Replay::Harmless, None, move || self.disk().clear_task_set())
+        self.issue(RetryPolicy::Repeatable, None, move || self.disk().clear_task_set())
     }
 
     fn synchronize(&self) -> DiskFuture<'_, ()> {
-        self.issue(Replay::Harmless, None, move || self.disk().synchronize())
+        self.issue(RetryPolicy::Repeatable, None, move || self.disk().synchronize())
     }
 
     fn get_lba_status(&self, lba: u64) -> DiskFuture<'_, Vec<ProvisioningExtent>> {
-        self.issue(Replay::Reads, None, move || self.disk().get_lba_status(lba))
+        self.issue(RetryPolicy::Reads, None, move || self.disk().get_lba_status(lba))
     }
 
     fn vaai(&self) -> VaaiStatus {
@@ -183,7 +183,7 @@ impl SharedDisk for FencedDisk {
     }
 
     fn io_permission(&self) -> IoPermission {
-        self.standing_at(self.0.io.runtime.now())
+        self.permission_at(self.0.io.runtime.now())
     }
 
     fn limits(&self) -> DeviceLimits {

@@ -89,7 +89,7 @@ struct Shared {
     access: FileAccess,
     content: Mutex<Content>,
     /// Serialises changes.
-    turn: tokio::sync::Mutex<()>,
+    change_lock: tokio::sync::Mutex<()>,
 }
 
 /// An open file. Dropping it closes it in the background and ignores errors.
@@ -111,21 +111,21 @@ impl Drop for File {
 
 impl File {
     /// Opens a file that this mount has just created and locked.
-    pub(crate) async fn made(mounted: &Arc<Mounted>, file: FileId) -> Result<Self> {
+    pub(crate) async fn created(mounted: &Arc<Mounted>, file: FileId) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let content = Content { size: 0, map: Map::default(), stale: false, open: true };
         Ok(Self::with(mounted, file, sector, FileAccess::Write, content))
     }
 
     fn with(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess, content: Content) -> Self {
-        let turn = tokio::sync::Mutex::new(());
+        let change_lock = tokio::sync::Mutex::new(());
         Self(Arc::new(Shared {
             mounted: Arc::clone(mounted),
             file,
             sector,
             access,
             content: Mutex::new(content),
-            turn,
+            change_lock,
         }))
     }
 
@@ -133,13 +133,13 @@ impl File {
     pub(crate) async fn open(mounted: &Arc<Mounted>, file: FileId, access: FileAccess) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.patiently(|| take_for(&mounted, file, sector, access)).await?;
+            mounted.retry_while_busy(|| acquire(&mounted, file, sector, access)).await?;
             let stale = Content { size: 0, map: Map::default(), stale: true, open: true };
             let opened = Self::with(&mounted, file, sector, access, stale);
             opened.0.reload().await?;
             Ok(opened)
         };
-        mounted.shielded(work).await
+        mounted.run_detached(work).await
     }
 
     /// Returns the length in bytes.
@@ -219,7 +219,7 @@ impl File {
                 .change(move |transaction, node, map| {
                     Box::pin(async move {
                         let runs = transaction.take(Resource::Blocks, end - hole.start).await?;
-                        map.reach(end - 1)?;
+                        map.grow_to(end - 1)?;
                         map.fill(hole.start..end, &runs, fill == BlockFill::ToBeZeroed);
                         node.store(transaction, map).await
                     })
@@ -240,8 +240,8 @@ impl File {
         let step = self.0.step();
         for start in (range.start..range.end).step_by(step as usize) {
             let end = range.end.min(start.saturating_add(step));
-            let fresh = self.0.content.lock().map.within(start..end).iter().any(|(_, run)| run.to_be_zeroed);
-            if fresh {
+            let unwritten = self.0.content.lock().map.within(start..end).iter().any(|(_, run)| run.to_be_zeroed);
+            if unwritten {
                 self.0
                     .change(move |transaction, node, map| {
                         Box::pin(async move {
@@ -268,7 +268,7 @@ impl File {
             let gave = self.0.change(move |transaction, node, map| {
                 Box::pin(async move {
                     let leaves = map.punch(start..end);
-                    transaction.give(Resource::Blocks, &leaves).await?;
+                    transaction.free_items(Resource::Blocks, &leaves).await?;
                     node.store(transaction, map).await?;
                     Ok(leaves)
                 })
@@ -287,7 +287,7 @@ impl File {
     }
 
     /// Frees all blocks before the file is removed.
-    pub(crate) async fn give_back_all(&self) -> Result<()> {
+    pub(crate) async fn free_all_blocks(&self) -> Result<()> {
         self.punch_from(0).await
     }
 
@@ -302,8 +302,8 @@ impl File {
     /// transaction if both are small.
     pub async fn exchange_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
         let held = self.within(0..self.blocks())?;
-        let is_little = u64::from(held.end).max(blocks) <= EXCHANGED_BLOCKS;
-        let at_once = is_little && self.0.start_of_step(held) == Some(0) && cursor.0 < self.0.mounted.geometry().blocks;
+        let is_small = u64::from(held.end).max(blocks) <= EXCHANGED_BLOCKS;
+        let at_once = is_small && self.0.start_of_step(held) == Some(0) && cursor.0 < self.0.mounted.geometry().blocks;
         if !at_once {
             self.punch(0..self.blocks()).await?;
         }
@@ -373,7 +373,7 @@ impl File {
     /// Closes the file, so that other hosts may open it.
     pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.0);
-        self.0.mounted.shielded(move |_| async move { shared.close().await }).await
+        self.0.mounted.run_detached(move |_| async move { shared.close().await }).await
     }
 
     fn within(&self, blocks: Range<u64>) -> Result<Range<u32>> {
@@ -396,15 +396,15 @@ async fn take_free_step(
 ) -> Result<(Vec<NumberRun>, u32)> {
     if gives {
         let leaves = map.punch(0..map.end());
-        transaction.give(Resource::Blocks, &leaves).await?;
+        transaction.free_items(Resource::Blocks, &leaves).await?;
     }
     let geometry = *transaction.mounted.geometry();
     let (per, mut locked) = (geometry.blocks_per_cluster, 0);
     let (mut runs, mut missing, mut at) = (Vec::new(), most, from);
     // Locks as many clusters at once as should suffice.
     let mut expected = 0;
-    let guess = &transaction.serial.guess(Resource::Blocks).free;
-    let ahead = guess.iter().enumerate().skip((from / per) as usize).take(STEP_CLUSTERS).take_while(|(_, free)| {
+    let estimate = &transaction.state.free_estimate(Resource::Blocks).free;
+    let ahead = estimate.iter().enumerate().skip((from / per) as usize).take(STEP_CLUSTERS).take_while(|(_, free)| {
         let is_wanted = expected < most;
         expected += **free;
         is_wanted
@@ -424,7 +424,7 @@ async fn take_free_step(
     }
     let (first, count) = (map.end(), most - missing);
     if count > 0 {
-        map.reach(first + count - 1)?;
+        map.grow_to(first + count - 1)?;
         map.fill(first..first + count, &runs, true);
     }
     if count > 0 || gives {
@@ -487,10 +487,10 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let work = move |mounted: Arc<Mounted>| async move {
-            let _turn = shared.turn.lock().await;
-            mounted.patiently(|| shared.change_once(&body)).await
+            let _turn = shared.change_lock.lock().await;
+            mounted.retry_while_busy(|| shared.change_once(&body)).await
         };
-        self.mounted.shielded(work).await
+        self.mounted.run_detached(work).await
     }
 
     async fn change_once<T, F>(self: &Arc<Self>, body: &F) -> Result<T>
@@ -541,15 +541,15 @@ impl Shared {
         if !std::mem::replace(&mut self.content.lock().open, false) {
             return Ok(());
         }
-        let _turn = self.turn.lock().await;
-        self.mounted.outlast_abandoned().await;
-        self.mounted.patiently(|| self.give_up()).await
+        let _turn = self.change_lock.lock().await;
+        self.mounted.wait_for_abandoned().await;
+        self.mounted.retry_while_busy(|| self.release()).await
     }
 
-    async fn give_up(&self) -> Result<()> {
+    async fn release(&self) -> Result<()> {
         let mut transaction = Transaction::begin(&self.mounted).await?;
         let given = match self.access {
-            FileAccess::Write if transaction.serial.held.contains_key(&self.sector) => {
+            FileAccess::Write if transaction.state.held.contains_key(&self.sector) => {
                 transaction.lock(self.sector).await.map(|guard| transaction.keep(guard, false))
             }
             FileAccess::Write => Ok(()),
@@ -560,7 +560,7 @@ impl Shared {
 
     async fn leave_readers(&self, transaction: &mut Transaction) -> Result<()> {
         let index = self.file.descriptor;
-        match transaction.serial.readers.get_mut(&index) {
+        match transaction.state.readers.get_mut(&index) {
             Some(count) if *count > 1 => {
                 *count -= 1;
                 return Ok(());
@@ -572,7 +572,7 @@ impl Shared {
         let me = reader_of(&self.mounted);
         node.descriptor.retain_readers(|reader| reader != me);
         node.put(transaction);
-        transaction.serial.readers.remove(&index);
+        transaction.state.readers.remove(&index);
         Ok(())
     }
 
@@ -627,7 +627,7 @@ fn reader_of(mounted: &Mounted) -> Reader {
 }
 
 /// Acquires a file for a handle: its lock, or an entry in its list of readers.
-async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
+async fn acquire(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
     let mut transaction = Transaction::begin(mounted).await?;
     let taken = take_in(&mut transaction, file, sector, access).await;
     transaction.finish(taken).await
@@ -635,17 +635,17 @@ async fn take_for(mounted: &Arc<Mounted>, file: FileId, sector: u64, access: Fil
 
 async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, access: FileAccess) -> Result<()> {
     if access == FileAccess::Read
-        && let Some(count) = transaction.serial.readers.get_mut(&file.descriptor)
+        && let Some(count) = transaction.state.readers.get_mut(&file.descriptor)
     {
         *count += 1;
         return Ok(());
     }
-    let guard = transaction.lock_for(sector).await?;
+    let guard = transaction.lock_file(sector).await?;
     let mut node = Node::of(transaction, guard, file)?;
     match access {
         FileAccess::Write => {
             let before = node.descriptor.clone();
-            drop_gone_readers(transaction, &mut node.descriptor).await?;
+            drop_dead_readers(transaction, &mut node.descriptor).await?;
             if node.descriptor != before {
                 node.put(transaction);
             }
@@ -656,13 +656,13 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
             let me = reader_of(&transaction.mounted);
             let full = |descriptor: &Descriptor| descriptor.readers().count() >= most;
             if full(&node.descriptor) {
-                drop_gone(transaction, &mut node.descriptor).await?;
+                retain_live_readers(transaction, &mut node.descriptor).await?;
             }
             if full(&node.descriptor) || !node.descriptor.add_reader(me) {
                 return Err(DatastoreError::TooManyReaders);
             }
             node.put(transaction);
-            transaction.serial.readers.insert(file.descriptor, 1);
+            transaction.state.readers.insert(file.descriptor, 1);
         }
     }
     Ok(())
@@ -672,16 +672,16 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
 ///
 /// # Errors
 /// [`DatastoreError::Locked`] if a live reader remains.
-pub(crate) async fn drop_gone_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
-    drop_gone(transaction, descriptor).await?;
+pub(crate) async fn drop_dead_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+    retain_live_readers(transaction, descriptor).await?;
     if descriptor.readers().next().is_some() { Err(DatastoreError::Locked { owner: None }) } else { Ok(()) }
 }
 
-async fn drop_gone(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+async fn retain_live_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
     let mounted = &transaction.mounted;
     let mut alive = Vec::new();
     for reader in descriptor.readers().collect::<Vec<_>>() {
-        if !mounted.is_reader_gone(reader).await? {
+        if !mounted.is_reader_dead(reader).await? {
             alive.push(reader);
         }
     }

@@ -17,15 +17,15 @@ use multipath::SharedDisk;
 use std::sync::Arc;
 
 /// A datastore found on a device.
-pub(crate) struct Found {
+pub(crate) struct FoundVolume {
     /// First sector of the partition.
     pub(crate) partition: u64,
     pub(crate) superblock: Superblock,
 }
 
 /// Returns access to a device that is only inspected, or that no other host uses yet.
-fn quietly(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
-    Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, Purpose::Look)
+fn inspection_io(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
+    Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, Purpose::Inspect)
 }
 
 /// Returns the datastore of a device, if there is one.
@@ -34,7 +34,7 @@ pub(crate) async fn volume_of(
     runtime: &Arc<dyn Runtime>,
     timing: Timing,
     purpose: Purpose,
-) -> Result<Option<Found>> {
+) -> Result<Option<FoundVolume>> {
     let identity = disk.identity();
     if identity.block_bytes as usize != SECTOR_BYTES || identity.blocks < TABLE_SECTORS {
         return Ok(None);
@@ -51,7 +51,7 @@ pub(crate) async fn volume_of(
             && let Some(superblock) = Superblock::decode(&io.read_image(copy).await?)
             && superblock.geometry.sectors <= partition.sectors
         {
-            return Ok(Some(Found { partition: partition.first, superblock }));
+            return Ok(Some(FoundVolume { partition: partition.first, superblock }));
         }
     }
     Ok(None)
@@ -65,19 +65,22 @@ pub(crate) async fn format(
 ) -> Result<Superblock> {
     let identity = disk.identity();
     if identity.block_bytes as usize != SECTOR_BYTES {
-        return Err(DatastoreError::Unfit("the device's blocks are not 512 bytes long"));
+        return Err(DatastoreError::Unsuitable("cannot create a datastore: device block size is not 512 bytes"));
     }
     if options.label.is_empty() || options.label.len() > MAX_LABEL_BYTES || options.label.contains(['/', '\0']) {
-        return Err(DatastoreError::Unfit("a label has 1 to 127 bytes, none of them '/'"));
+        return Err(DatastoreError::Unsuitable(
+            "cannot create a datastore: label must have 1 to 127 bytes without '/'",
+        ));
     }
     let room = identity.blocks.saturating_sub(options.partition_lba).saturating_sub(TABLE_SECTORS - 1);
     let sectors = options.size.map_or(room, |bytes| bytes / SECTOR_BYTES as u64);
     let partition = Partition { first: options.partition_lba, sectors };
     if !gpt::fits(partition, identity.blocks) {
-        return Err(DatastoreError::Unfit("the partition does not fit on the device"));
+        return Err(DatastoreError::Unsuitable("cannot create a datastore: partition does not fit on the device"));
     }
-    let geometry = Geometry::plan(sectors)
-        .ok_or(DatastoreError::Unfit("the partition is smaller than 32 MiB or larger than 2 PiB"))?;
+    let geometry = Geometry::plan(sectors).ok_or(DatastoreError::Unsuitable(
+        "cannot create a datastore: partition is smaller than 32 MiB or larger than 2 PiB",
+    ))?;
     let uuid = options.uuid.unwrap_or_else(|| new_uuid(runtime));
     let superblock = Superblock {
         uuid,
@@ -106,8 +109,8 @@ fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
 /// Fails if a host has a datastore of the device mounted: one of its heartbeats changes.
 async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
     let timing = Timing::default();
-    let Some(found) = volume_of(disk, runtime, timing, Purpose::Look).await? else { return Ok(()) };
-    let io = quietly(disk, found.partition, runtime, timing);
+    let Some(found) = volume_of(disk, runtime, timing, Purpose::Inspect).await? else { return Ok(()) };
+    let io = inspection_io(disk, found.partition, runtime, timing);
     let before = read_slots(&io, found.superblock.uuid).await?;
     if before.iter().flatten().all(|slot| slot.state == SlotState::Free) {
         return Ok(());
@@ -115,7 +118,11 @@ async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) 
     runtime.sleep(timing.interval * 2).await;
     let after = read_slots(&io, found.superblock.uuid).await?;
     let beating = before.iter().flatten().zip(after.iter().flatten()).any(|(before, after)| before != after);
-    if beating { Err(DatastoreError::Unfit("the device carries a datastore that a host has mounted")) } else { Ok(()) }
+    if beating {
+        Err(DatastoreError::Unsuitable("cannot create a datastore: a host has the datastore on the device mounted"))
+    } else {
+        Ok(())
+    }
 }
 
 async fn write_all(
@@ -124,7 +131,7 @@ async fn write_all(
     partition: Partition,
     superblock: &Superblock,
 ) -> Result<()> {
-    let io = quietly(disk, partition.first, runtime, Timing::default());
+    let io = inspection_io(disk, partition.first, runtime, Timing::default());
     let blank = Bytes::from_static(&[0; SECTOR_BYTES]);
     // Both superblocks are blank until everything else is written, so a partial format is no
     // datastore.
@@ -152,7 +159,7 @@ async fn write_all(
     };
     write_images(&io, geometry.descriptor_sector(0), (0..geometry.descriptors).map(descriptor)).await?;
     let sectors = disk.identity().blocks;
-    let table = quietly(disk, 0, runtime, Timing::default());
+    let table = inspection_io(disk, 0, runtime, Timing::default());
     for (sector, bytes) in gpt::encode(partition, sectors, uuid.0) {
         table.write(sector, bytes.into()).await?;
     }

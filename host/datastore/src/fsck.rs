@@ -51,7 +51,7 @@ struct Check {
     io: Io,
     superblock: Superblock,
     /// Lock owners that have a heartbeat slot.
-    lives: Vec<LockOwner>,
+    owners: Vec<LockOwner>,
     problems: Vec<Problem>,
     notes: Vec<CheckNote>,
 }
@@ -60,12 +60,12 @@ struct Check {
 /// as problems; the notes list the hosts that have it mounted.
 pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<CheckReport> {
     let timing = Timing::default();
-    let found = volume_of(disk, runtime, timing, Purpose::Look).await?.ok_or(DatastoreError::NotADatastore)?;
+    let found = volume_of(disk, runtime, timing, Purpose::Inspect).await?.ok_or(DatastoreError::NotADatastore)?;
     let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
-    let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Look);
+    let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Inspect);
     let volume = VolumeInfo::of(&found.superblock, found.partition);
     let superblock = found.superblock;
-    let mut check = Check { io, superblock, lives: Vec::new(), problems: Vec::new(), notes: Vec::new() };
+    let mut check = Check { io, superblock, owners: Vec::new(), problems: Vec::new(), notes: Vec::new() };
     check.superblocks().await?;
     check.slots().await?;
     let totals = walk::walk(&mut check).await?;
@@ -102,7 +102,7 @@ impl Check {
             if slot.state == SlotState::Free {
                 continue;
             }
-            self.lives.push(slot.owner());
+            self.owners.push(slot.owner());
             let unfinished = self.replay(&slot).await?;
             self.notes.push(CheckNote::Host {
                 slot: index,
@@ -142,7 +142,7 @@ impl Check {
     /// Adds a note for a held or stale lock.
     fn note_lock(&mut self, sector: u64, owner: Option<LockOwner>, of_file: Option<u32>) {
         let Some(owner) = owner else { return };
-        if !self.lives.contains(&owner) {
+        if !self.owners.contains(&owner) {
             self.notes.push(CheckNote::StaleLock { sector, slot: owner.slot });
         } else if let Some(descriptor) = of_file {
             self.notes.push(CheckNote::OpenFile { descriptor, slot: owner.slot });

@@ -16,24 +16,24 @@ use std::time::Duration;
 
 /// Time since when each slot is unchanged, by this host's clock.
 #[derive(Debug)]
-pub(crate) struct Watch([Option<(u64, u64, Duration)>; MAX_HOSTS]);
+pub(crate) struct SlotWatch([Option<(u64, u64, Duration)>; MAX_HOSTS]);
 
-impl Default for Watch {
+impl Default for SlotWatch {
     fn default() -> Self {
         Self([None; MAX_HOSTS])
     }
 }
 
-impl Watch {
+impl SlotWatch {
     /// Records the state of a slot read at `now`. Returns how long it has been unchanged.
-    pub(crate) fn note(&mut self, slot: &Slot, now: Duration) -> Duration {
+    pub(crate) fn observe(&mut self, slot: &Slot, now: Duration) -> Duration {
         let Some(place) = self.0.get_mut(usize::from(slot.index)) else { return Duration::ZERO };
         match place {
-            Some((generation, beats, since)) if (*generation, *beats) == (slot.generation, slot.beats) => {
+            Some((generation, counter, since)) if (*generation, *counter) == (slot.generation, slot.counter) => {
                 now.saturating_sub(*since)
             }
             _ => {
-                *place = Some((slot.generation, slot.beats, now));
+                *place = Some((slot.generation, slot.counter, now));
                 Duration::ZERO
             }
         }
@@ -68,20 +68,20 @@ pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slo
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// State after the last heartbeat known to be done.
-    slot: tokio::sync::Mutex<Beaten>,
+    slot: tokio::sync::Mutex<HeartbeatState>,
     owner: LockOwner,
     by_ats: bool,
 }
 
 /// Own slot, and the state of the next heartbeat.
 #[derive(Debug)]
-struct Beaten {
+struct HeartbeatState {
     slot: Slot,
     /// Time of the first attempt at the next heartbeat. Its outcome is unknown, so other hosts may
     /// have seen it since then.
     sent: Option<Duration>,
     /// Time since when every attempt has failed with a reservation conflict.
-    kept_off: Option<Duration>,
+    blocked_since: Option<Duration>,
 }
 
 impl Heartbeat {
@@ -101,7 +101,7 @@ impl Heartbeat {
             uuid,
             name: options.host.clone(),
             generation: free.generation + 1,
-            beats: 0,
+            counter: 0,
         };
         let sent = io.runtime.now();
         match swap_slot(io, volume, free, &slot).await? {
@@ -112,7 +112,7 @@ impl Heartbeat {
                 let owner = slot.owner();
                 Ok(Some(Self {
                     owner,
-                    slot: tokio::sync::Mutex::new(Beaten { slot, sent: None, kept_off: None }),
+                    slot: tokio::sync::Mutex::new(HeartbeatState { slot, sent: None, blocked_since: None }),
                     by_ats,
                 }))
             }
@@ -128,12 +128,12 @@ impl Heartbeat {
     ///
     /// The lease starts at the first attempt, because no host can have seen the heartbeat earlier.
     /// A retry after a lost answer is the same heartbeat, however late.
-    pub(crate) async fn beat(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut beaten = self.slot.lock().await;
-        let old = beaten.slot.clone();
-        let new = Slot { beats: old.beats + 1, ..old.clone() };
+    pub(crate) async fn renew(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
+        let mut state = self.slot.lock().await;
+        let old = state.slot.clone();
+        let new = Slot { counter: old.counter + 1, ..old.clone() };
         let begun = io.runtime.now();
-        let sent = *beaten.sent.get_or_insert(begun);
+        let sent = *state.sent.get_or_insert(begun);
         let mut backoff = io.backoff();
         let swap = loop {
             let swap = if self.by_ats {
@@ -142,14 +142,14 @@ impl Heartbeat {
                 write_slot(io, volume, &old, &new).await
             };
             let Err(DatastoreError::Disk(DeviceError::ReservationConflict)) = swap else {
-                beaten.kept_off = None;
+                state.blocked_since = None;
                 break swap?;
             };
             let now = io.runtime.now();
             // Breaks an old reservation. Its holder may be dead, or may not know of it because the
             // answer was lost. There may be no other host whose lease permits breaking it.
-            if now > *beaten.kept_off.get_or_insert(now) + io.timing.reservation_patience() {
-                beaten.kept_off = None;
+            if now > *state.blocked_since.get_or_insert(now) + io.timing.reservation_timeout() {
+                state.blocked_since = None;
                 io.disk.reset().await?;
             }
             if now >= begun + io.timing.interval {
@@ -161,7 +161,7 @@ impl Heartbeat {
         };
         match swap {
             Swap::Done => {
-                (beaten.slot, beaten.sent) = (new, None);
+                (state.slot, state.sent) = (new, None);
                 io.lease.extend(sent + io.timing.fence);
                 Ok(())
             }
@@ -173,12 +173,12 @@ impl Heartbeat {
     }
 
     /// Releases the slot with a new generation, so remaining locks become stale.
-    pub(crate) async fn leave(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut beaten = self.slot.lock().await;
-        let old = beaten.slot.clone();
+    pub(crate) async fn release(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
+        let mut state = self.slot.lock().await;
+        let old = state.slot.clone();
         let new = Slot { state: SlotState::Free, generation: old.generation + 1, ..old.clone() };
         let left = swap_slot(io, volume, &old, &new).await;
-        beaten.slot = new;
+        state.slot = new;
         io.lease.end();
         left.map(|_| ())
     }
@@ -193,10 +193,10 @@ async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> R
     match io.disk.compare_and_write(lba, compare, write).await {
         Ok(_) => {}
         Err(DeviceError::Unsupported(_)) => return write_slot(io, volume, old, new).await,
-        Err(error) if crate::io::is_passing(&error) => {}
+        Err(error) if crate::io::is_transient(&error) => {}
         Err(error) => return Err(error.into()),
     }
-    judge(image_of(&io.disk.read(lba, 1).await?), &before, &after)
+    classify(image_of(&io.disk.read(lba, 1).await?), &before, &after)
 }
 
 /// Renews the heartbeat by a plain write, with reads before and after.
@@ -208,11 +208,11 @@ async fn write_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Resu
         return Ok(Swap::Lost(Box::new(found)));
     }
     io.disk.write(lba, Bytes::copy_from_slice(&after)).await?;
-    judge(image_of(&io.disk.read(lba, 1).await?), &before, &after)
+    classify(image_of(&io.disk.read(lba, 1).await?), &before, &after)
 }
 
 /// Derives the outcome of a heartbeat from the content of the slot.
-fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
+fn classify(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     if found == *after {
         Ok(Swap::Done)
     } else if found == *before {
@@ -223,7 +223,7 @@ fn judge(found: Image, before: &Image, after: &Image) -> Result<Swap> {
 }
 
 /// Renews the heartbeat until the mount ends, and reads the other slots each time.
-pub(crate) async fn keep_beating(mounted: Weak<Mounted>) {
+pub(crate) async fn run_heartbeat(mounted: Weak<Mounted>) {
     let mut failed = false;
     loop {
         let Some(strong) = mounted.upgrade() else { return };
@@ -234,26 +234,26 @@ pub(crate) async fn keep_beating(mounted: Weak<Mounted>) {
         drop(strong);
         wait.await;
         let Some(strong) = mounted.upgrade() else { return };
-        if strong.io.lease.is_over() {
+        if strong.io.lease.has_ended() {
             return;
         }
-        failed = beat_and_look(&strong).await.is_err() || strong.io.check().is_err();
+        failed = renew_and_watch(&strong).await.is_err() || strong.io.check().is_err();
     }
 }
 
-async fn beat_and_look(mounted: &Arc<Mounted>) -> Result<()> {
-    mounted.heartbeat.beat(&mounted.io, mounted.superblock.uuid).await?;
+async fn renew_and_watch(mounted: &Arc<Mounted>) -> Result<()> {
+    mounted.heartbeat.renew(&mounted.io, mounted.superblock.uuid).await?;
     let slots = read_slots(&mounted.io, mounted.superblock.uuid).await?;
     let now = mounted.io.runtime.now();
     {
         let mut watch = mounted.watch.lock();
         for slot in slots.iter().flatten() {
-            watch.note(slot, now);
+            watch.observe(slot, now);
         }
     }
     // Releases locks that an operation had to leave behind when the device was unreachable. Runs
     // beside the heartbeat.
-    if mounted.serial.try_lock().is_ok_and(|serial| serial.is_unsettled()) {
+    if mounted.state.try_lock().is_ok_and(|state| state.is_unsettled()) {
         let mounted = Arc::clone(mounted);
         let runtime = Arc::clone(&mounted.io.runtime);
         runtime.spawn(Box::pin(async move {

@@ -50,7 +50,7 @@ pub(crate) enum Swap {
 pub(crate) enum Purpose {
     /// Inspection. Never breaks a reservation: the unit may belong to another host and hold no
     /// datastore.
-    Look,
+    Inspect,
     /// Mount. Breaks a reservation that is held for too long.
     Mount,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Backoff<'a> {
     since: Duration,
     tries: u32,
     /// Time since when every attempt has failed with a reservation conflict.
-    kept_off: Option<Duration>,
+    blocked_since: Option<Duration>,
 }
 
 impl Backoff<'_> {
@@ -84,15 +84,15 @@ impl Backoff<'_> {
     /// is complete, because there may be no other host.
     pub(crate) async fn wait(&mut self, error: DeviceError) -> Result<()> {
         let (now, timing) = (self.io.runtime.now(), &self.io.timing);
-        let is_kept_off = error == DeviceError::ReservationConflict && self.io.purpose == Purpose::Mount;
-        let is_long = now > self.since + timing.patience;
-        if self.tries >= TRIES && (is_long || !(is_kept_off || self.io.lease.is_limited())) {
+        let is_conflict = error == DeviceError::ReservationConflict && self.io.purpose == Purpose::Mount;
+        let is_long = now > self.since + timing.busy_timeout;
+        if self.tries >= TRIES && (is_long || !(is_conflict || self.io.lease.is_limited())) {
             return Err(error.into());
         }
-        if !is_kept_off {
-            self.kept_off = None;
-        } else if now > *self.kept_off.get_or_insert(now) + timing.reservation_patience() {
-            self.kept_off = None;
+        if !is_conflict {
+            self.blocked_since = None;
+        } else if now > *self.blocked_since.get_or_insert(now) + timing.reservation_timeout() {
+            self.blocked_since = None;
             self.io.disk.reset().await?;
         }
         self.pause().await;
@@ -152,11 +152,11 @@ impl Io {
 
     /// Fails if I/O is not permitted at `now`.
     pub(crate) fn check_at(&self, now: Duration) -> Result<()> {
-        if self.disabled.lease_fence && !self.lease.is_over() { Ok(()) } else { self.lease.check(now) }
+        if self.disabled.lease_fence && !self.lease.has_ended() { Ok(()) } else { self.lease.check(now) }
     }
 
     pub(crate) fn backoff(&self) -> Backoff<'_> {
-        Backoff { io: self, since: self.runtime.now(), tries: 0, kept_off: None }
+        Backoff { io: self, since: self.runtime.now(), tries: 0, blocked_since: None }
     }
 
     /// Reads sectors.
@@ -168,7 +168,7 @@ impl Io {
                 self.check()?;
                 match self.disk.read(self.partition + from, length as u32).await {
                     Ok(bytes) => break bytes,
-                    Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                    Err(error) if is_transient(&error) => backoff.wait(error).await?,
                     Err(error) => return Err(error.into()),
                 }
             });
@@ -194,7 +194,7 @@ impl Io {
                 self.check()?;
                 match self.disk.write(self.partition + from, piece.clone()).await {
                     Ok(()) => break,
-                    Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                    Err(error) if is_transient(&error) => backoff.wait(error).await?,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -229,7 +229,7 @@ impl Io {
                     backoff.wait(DeviceError::ReservationConflict).await?;
                     continue;
                 }
-                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
             if self.disabled.swap_verification {
@@ -259,7 +259,7 @@ impl Io {
             match outcome {
                 Ok(Some(swap)) => return Ok(swap),
                 Ok(None) => backoff.pause().await,
-                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
             self.check()?;
@@ -300,7 +300,7 @@ impl Io {
             match self.disk.clear_task_set().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return self.clear_by_reset().await,
-                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -329,7 +329,7 @@ impl Io {
             self.check()?;
             match self.disk.reset().await {
                 Ok(()) => return Ok(()),
-                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -342,7 +342,7 @@ impl Io {
             self.check()?;
             match self.disk.reserve().await {
                 Ok(()) => return Ok(()),
-                Err(error) if is_passing(&error) => backoff.wait(error).await?,
+                Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -358,7 +358,7 @@ fn pieces(sector: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 /// Returns whether the same command may succeed if it is sent again.
-pub(crate) fn is_passing(error: &DeviceError) -> bool {
+pub(crate) fn is_transient(error: &DeviceError) -> bool {
     match error {
         DeviceError::ReservationConflict | DeviceError::PathsDown | DeviceError::TimedOut | DeviceError::Status(_) => {
             true

@@ -12,7 +12,7 @@ enum State {
     /// Valid until this time of the host's clock.
     Until(Duration),
     /// Another host has taken the slot, or the mount has ended. Final.
-    Over,
+    Ended,
 }
 
 /// The lease of one mount.
@@ -31,26 +31,26 @@ impl Lease {
         match *self.0.lock() {
             State::Unlimited => Ok(()),
             State::Until(end) if now < end => Ok(()),
-            State::Until(_) | State::Over => Err(DatastoreError::LeaseLost),
+            State::Until(_) | State::Ended => Err(DatastoreError::LeaseLost),
         }
     }
 
     /// Extends the lease to `end`, unless it has ended.
     pub(crate) fn extend(&self, end: Duration) {
         let mut state = self.0.lock();
-        if *state != State::Over {
+        if *state != State::Ended {
             *state = State::Until(end);
         }
     }
 
     /// Ends the lease permanently.
     pub(crate) fn end(&self) {
-        *self.0.lock() = State::Over;
+        *self.0.lock() = State::Ended;
     }
 
     /// Returns whether the lease has ended permanently.
-    pub(crate) fn is_over(&self) -> bool {
-        *self.0.lock() == State::Over
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.0.lock() == State::Ended
     }
 
     /// Returns whether the lease has a limit: the host has a slot.

@@ -45,7 +45,7 @@ impl Map {
     }
 
     /// Creates a map from a descriptor, and returns the pages to read next as (place, page).
-    pub(crate) fn begin(descriptor: &Descriptor) -> Result<(Self, Vec<(u32, u32)>)> {
+    pub(crate) fn from_descriptor(descriptor: &Descriptor) -> Result<(Self, Vec<(u32, u32)>)> {
         let height = descriptor.height;
         if height > MAX_HEIGHT {
             return Err(DatastoreError::TooLarge);
@@ -167,7 +167,7 @@ impl Map {
         cut
     }
 
-    fn touch(&mut self, range: Range<u32>) {
+    fn mark_dirty(&mut self, range: Range<u32>) {
         if self.height > 0 && range.start < range.end {
             let per = POINTERS as u32;
             self.dirty.extend((range.start / per..=(range.end - 1) / per).map(|place| (1, place)));
@@ -175,7 +175,7 @@ impl Map {
     }
 
     /// Makes the tree high enough for leaf `last`.
-    pub(crate) fn reach(&mut self, last: u32) -> Result<()> {
+    pub(crate) fn grow_to(&mut self, last: u32) -> Result<()> {
         while u64::from(last) >= capacity(self.height) {
             if self.height == MAX_HEIGHT {
                 return Err(DatastoreError::TooLarge);
@@ -201,7 +201,7 @@ impl Map {
             while let Some((target, length)) = current.filter(|_| at < hole.end) {
                 let length_here = length.min(hole.end - at);
                 self.insert(at, Run { target, length: length_here, to_be_zeroed });
-                self.touch(at..at + length_here);
+                self.mark_dirty(at..at + length_here);
                 at += length_here;
                 let rest = (target + length_here, length - length_here);
                 current = if rest.1 > 0 { Some(rest) } else { leaves.next() };
@@ -211,14 +211,14 @@ impl Map {
 
     /// Marks the leaves of a range as written. Returns whether any was not.
     pub(crate) fn mark_written(&mut self, range: Range<u32>) -> bool {
-        let fresh: Vec<(u32, Run)> = self.within(range).into_iter().filter(|(_, run)| run.to_be_zeroed).collect();
-        for (first, run) in &fresh {
+        let unwritten: Vec<(u32, Run)> = self.within(range).into_iter().filter(|(_, run)| run.to_be_zeroed).collect();
+        for (first, run) in &unwritten {
             let range = *first..first + run.length;
             self.cut(&range);
             self.insert(*first, Run { to_be_zeroed: false, ..*run });
-            self.touch(range);
+            self.mark_dirty(range);
         }
-        !fresh.is_empty()
+        !unwritten.is_empty()
     }
 
     /// Removes the leaves of a range and returns them.
@@ -226,7 +226,7 @@ impl Map {
         let cut = self.cut(&range);
         let mut leaves = Vec::new();
         for (first, run) in &cut {
-            self.touch(*first..first + run.length);
+            self.mark_dirty(*first..first + run.length);
             push_run(&mut leaves, (run.target, run.length));
         }
         leaves
@@ -261,7 +261,7 @@ impl Map {
 
     /// Assigns pages to places that need one, from the bottom up, and frees pages that are no
     /// longer needed.
-    pub(crate) fn settle(&mut self, spare: &mut Vec<u32>) -> Result<()> {
+    pub(crate) fn assign_pages(&mut self, spare: &mut Vec<u32>) -> Result<()> {
         for level in 1..=self.height {
             let places: Vec<u32> = self.dirty.range((level, 0)..(level + 1, 0)).map(|(_, place)| *place).collect();
             for place in places {

@@ -1,7 +1,7 @@
 //! Internal state of a mounted datastore, shared by all operations.
 
 use crate::format::volume_of;
-use crate::heartbeat::{self, Heartbeat, Watch, read_slots};
+use crate::heartbeat::{self, Heartbeat, SlotWatch, read_slots};
 use crate::io::{DisabledSafeguards, Io, Purpose};
 use crate::layout::Image;
 use crate::layout::descriptor::Reader;
@@ -9,8 +9,8 @@ use crate::layout::geometry::Geometry;
 use crate::layout::heartbeat::SlotState;
 use crate::layout::lock::LockOwner;
 use crate::layout::superblock::Superblock;
+use crate::mount_state::MountState;
 use crate::options::MountOptions;
-use crate::serial::Serial;
 use crate::{DatastoreError, Result, Runtime, recovery};
 use multipath::SharedDisk;
 use parking_lot::Mutex;
@@ -23,9 +23,9 @@ pub(crate) struct Mounted {
     pub(crate) io: Io,
     pub(crate) superblock: Superblock,
     pub(crate) heartbeat: Heartbeat,
-    pub(crate) watch: Mutex<Watch>,
+    pub(crate) watch: Mutex<SlotWatch>,
     /// State for one change of metadata at a time: the journal holds one record.
-    pub(crate) serial: Arc<tokio::sync::Mutex<Serial>>,
+    pub(crate) state: Arc<tokio::sync::Mutex<MountState>>,
     /// Time that I/O on files waits for the device.
     pub(crate) paths_down_timeout: Duration,
     /// Abandoned commands may take effect until this time.
@@ -48,19 +48,19 @@ impl Mounted {
         let mut io = Io::new(disk, found.partition, runtime, options.timing, Purpose::Mount).with_ats(options.ats);
         io.disabled = disabled;
         let superblock = found.superblock;
-        let mut watch = Watch::default();
+        let mut watch = SlotWatch::default();
         let heartbeat = claim(&io, &superblock, options, &mut watch).await?;
-        let serial = Serial::new(&superblock.geometry, heartbeat.owner().slot);
+        let state = MountState::new(&superblock.geometry, heartbeat.owner().slot);
         let mounted = Arc::new(Self {
             io,
             superblock,
             heartbeat,
             watch: Mutex::new(watch),
-            serial: Arc::new(tokio::sync::Mutex::new(serial)),
+            state: Arc::new(tokio::sync::Mutex::new(state)),
             paths_down_timeout: options.paths_down_timeout,
             abandoned_until: Mutex::default(),
         });
-        mounted.io.runtime.spawn(Box::pin(heartbeat::keep_beating(Arc::downgrade(&mounted))));
+        mounted.io.runtime.spawn(Box::pin(heartbeat::run_heartbeat(Arc::downgrade(&mounted))));
         Ok(mounted)
     }
 
@@ -76,7 +76,7 @@ impl Mounted {
 
     /// Runs an operation to its end even if the caller drops the future: a partial operation would
     /// leave locks behind.
-    pub(crate) async fn shielded<T, F, O>(self: &Arc<Self>, operation: O) -> Result<T>
+    pub(crate) async fn run_detached<T, F, O>(self: &Arc<Self>, operation: O) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -102,7 +102,7 @@ impl Mounted {
 
     /// Waits until no abandoned command can take effect. Required before a lock is released,
     /// because another host may own the data afterwards.
-    pub(crate) async fn outlast_abandoned(&self) {
+    pub(crate) async fn wait_for_abandoned(&self) {
         let until = *self.abandoned_until.lock();
         let left = until.saturating_sub(self.io.runtime.now());
         if !left.is_zero() {
@@ -111,12 +111,15 @@ impl Mounted {
     }
 
     /// Retries an operation while other hosts hold its locks, until the busy timeout.
-    pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(&self, operation: impl Fn() -> F) -> Result<T> {
+    pub(crate) async fn retry_while_busy<T, F: Future<Output = Result<T>>>(
+        &self,
+        operation: impl Fn() -> F,
+    ) -> Result<T> {
         let since = self.io.runtime.now();
         let mut backoff = self.io.backoff();
         loop {
             match operation().await {
-                Err(DatastoreError::Busy) if self.io.runtime.now() < since + self.io.timing.patience => {
+                Err(DatastoreError::Busy) if self.io.runtime.now() < since + self.io.timing.busy_timeout => {
                     backoff.pause().await
                 }
                 answer => return answer,
@@ -126,15 +129,15 @@ impl Mounted {
 
     /// Returns whether a lock owner is dead and its changes are finished. Breaks the owner if its
     /// heartbeat is older than the lease.
-    pub(crate) async fn is_gone(&self, owner: LockOwner) -> Result<bool> {
-        recovery::is_gone(&self.io, &self.superblock, &self.watch, self.owner(), owner).await
+    pub(crate) async fn break_if_dead(&self, owner: LockOwner) -> Result<bool> {
+        recovery::break_if_dead(&self.io, &self.superblock, &self.watch, self.owner(), owner).await
     }
 
     /// Returns whether the reader of a file is dead.
-    pub(crate) async fn is_reader_gone(&self, reader: Reader) -> Result<bool> {
+    pub(crate) async fn is_reader_dead(&self, reader: Reader) -> Result<bool> {
         let slot = heartbeat::read_slot(&self.io, reader.slot, self.superblock.uuid).await?;
         match slot.generation == reader.incarnation {
-            true => self.is_gone(slot.owner()).await,
+            true => self.break_if_dead(slot.owner()).await,
             false => Ok(true),
         }
     }
@@ -146,7 +149,7 @@ impl Mounted {
 }
 
 /// Claims a slot: a free one, or one whose heartbeat is older than the lease.
-async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: &mut Watch) -> Result<Heartbeat> {
+async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: &mut SlotWatch) -> Result<Heartbeat> {
     let volume = superblock.uuid;
     let since = io.runtime.now();
     let mut backoff = io.backoff();
@@ -164,11 +167,14 @@ async fn claim(io: &Io, superblock: &Superblock, options: &MountOptions, watch: 
             backoff.pause().await;
             continue;
         }
-        let dead =
-            slots.iter().flatten().filter(|slot| watch.note(slot, now) > io.timing.lease).max_by_key(|slot| slot.beats);
+        let dead = slots
+            .iter()
+            .flatten()
+            .filter(|slot| watch.observe(slot, now) > io.timing.lease)
+            .max_by_key(|slot| slot.counter);
         match dead {
             Some(slot) => {
-                recovery::break_slot(io, superblock, slot, recovery::STRANGER).await?;
+                recovery::break_slot(io, superblock, slot, recovery::UNMOUNTED_BREAKER).await?;
             }
             None if now > since + io.timing.lease * 2 => return Err(DatastoreError::NoSlot),
             None => io.runtime.sleep(io.timing.interval).await,

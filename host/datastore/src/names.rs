@@ -1,7 +1,7 @@
 //! Resolves paths, and changes directories.
 
 use crate::datastore::{lock_directory, root};
-use crate::file::drop_gone_readers;
+use crate::file::drop_dead_readers;
 use crate::layout::descriptor::{Descriptor, FileKind};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
@@ -54,9 +54,9 @@ pub(crate) async fn read_directory(mounted: &Arc<Mounted>, file: FileId) -> Resu
             let read = lock_directory(&mut transaction, file).await;
             transaction.finish(read).await
         };
-        mounted.patiently(read).await
+        mounted.retry_while_busy(read).await
     };
-    mounted.shielded(work).await.map(|(_, directory)| directory)
+    mounted.run_detached(work).await.map(|(_, directory)| directory)
 }
 
 async fn directory_descriptor(mounted: &Mounted, file: FileId) -> Result<Descriptor> {
@@ -115,7 +115,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
     }
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
     let guard = match entry.kind {
-        FileKind::File => transaction.lock_for(sector).await?,
+        FileKind::File => transaction.lock_file(sector).await?,
         FileKind::Directory => transaction.lock(sector).await?,
     };
     let mut victim = Node::of(transaction, guard, file)?;
@@ -126,10 +126,10 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         }
         let mut map = content.map;
         let end = map.end();
-        transaction.give(Resource::Pages, &map.punch(0..end)).await?;
+        transaction.free_items(Resource::Pages, &map.punch(0..end)).await?;
         victim.store(transaction, &mut map).await?;
     } else {
-        drop_gone_readers(transaction, &mut victim.descriptor).await?;
+        drop_dead_readers(transaction, &mut victim.descriptor).await?;
         // The file was written to after it was emptied.
         if victim.descriptor.leaves.get() > 0 {
             return Err(DatastoreError::Locked { owner: None });
@@ -137,7 +137,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
     }
     victim.descriptor.end();
     victim.put(transaction);
-    transaction.give(Resource::Descriptors, &[(file.descriptor, 1)]).await?;
+    transaction.free_items(Resource::Descriptors, &[(file.descriptor, 1)]).await?;
     node.remove(transaction, &mut directory, name)
 }
 
@@ -181,7 +181,7 @@ async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: 
     }
     let file = FileId { descriptor: entry.descriptor, id: entry.file_id };
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
-    let guard = transaction.lock_for(sector).await?;
+    let guard = transaction.lock_file(sector).await?;
     let mut moved = Node::of(transaction, guard, file)?;
     moved.descriptor.parent = to.0.descriptor.into();
     moved.put(transaction);

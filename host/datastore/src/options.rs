@@ -43,7 +43,7 @@ pub struct Timing {
     /// Time without a heartbeat after which a host counts as dead.
     pub lease: Duration,
     /// Time that an operation waits for metadata locked by other hosts.
-    pub patience: Duration,
+    pub busy_timeout: Duration,
 }
 
 impl Default for Timing {
@@ -54,7 +54,7 @@ impl Default for Timing {
             fence: Duration::from_secs(8),
             io_lifetime: Duration::from_secs(5),
             lease: Duration::from_secs(16),
-            patience: Duration::from_secs(48),
+            busy_timeout: Duration::from_secs(48),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Timing {
 
     /// Returns how long a reservation of another host is respected: longer than any write under it
     /// takes.
-    pub(crate) fn reservation_patience(&self) -> Duration {
+    pub(crate) fn reservation_timeout(&self) -> Duration {
         self.io_lifetime + 2 * self.reservation_hold()
     }
 

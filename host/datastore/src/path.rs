@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_names() {
+    fn paths_split_into_valid_names() {
         assert_eq!(names("/"), Ok(vec![]));
         assert_eq!(names("/vm//vm.vmx"), Ok(vec!["vm", "vm.vmx"]));
         assert_eq!(split("vm/vm.vmx"), Ok((vec!["vm"], "vm.vmx")));

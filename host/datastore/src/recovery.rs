@@ -8,7 +8,7 @@
 //! dies, another one breaks the same slot after the lease. So the breaking host stops `fence` after
 //! its first step, well before that.
 
-use crate::heartbeat::{Watch, read_slot, swap_slot};
+use crate::heartbeat::{SlotWatch, read_slot, swap_slot};
 use crate::io::{Io, Swap};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
@@ -21,14 +21,14 @@ use parking_lot::Mutex;
 
 /// Owner recorded when a slot is broken by a host without a slot: one that mounts while all slots
 /// are in use.
-pub(crate) const STRANGER: LockOwner = LockOwner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
+pub(crate) const UNMOUNTED_BREAKER: LockOwner = LockOwner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
 
 /// Returns whether the mount `owner` has ended and its changes are finished. Breaks its slot if the
 /// heartbeat is older than the lease.
-pub(crate) async fn is_gone(
+pub(crate) async fn break_if_dead(
     io: &Io,
     superblock: &Superblock,
-    watch: &Mutex<Watch>,
+    watch: &Mutex<SlotWatch>,
     me: LockOwner,
     owner: LockOwner,
 ) -> Result<bool> {
@@ -36,7 +36,7 @@ pub(crate) async fn is_gone(
     if slot.owner() != owner || slot.state == SlotState::Free {
         return Ok(true);
     }
-    let unchanged = watch.lock().note(&slot, io.runtime.now());
+    let unchanged = watch.lock().observe(&slot, io.runtime.now());
     if unchanged < io.timing.lease {
         return Ok(false);
     }
@@ -46,7 +46,7 @@ pub(crate) async fn is_gone(
 /// Breaks a host whose slot was unchanged for the lease. Returns false if the slot has changed.
 pub(crate) async fn break_slot(io: &Io, superblock: &Superblock, seen: &Slot, me: LockOwner) -> Result<bool> {
     let io = io.until(io.runtime.now() + io.timing.fence);
-    let breaking = Slot { state: SlotState::Breaking(me), beats: seen.beats + 1, ..seen.clone() };
+    let breaking = Slot { state: SlotState::Breaking(me), counter: seen.counter + 1, ..seen.clone() };
     if swap_slot(&io, superblock.uuid, seen, &breaking).await? != Swap::Done {
         return Ok(false);
     }

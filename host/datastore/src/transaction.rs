@@ -7,9 +7,9 @@ use crate::io::Swap;
 use crate::layout::journal::{Part, Record};
 use crate::layout::lock::{Guarded, Kind, LockOwner, lock_of, with_owner};
 use crate::layout::{Image, SECTOR_BYTES, image_of};
+use crate::mount_state::{MountState, Pending};
 use crate::mounted::Mounted;
 use crate::recovery;
-use crate::serial::{Pending, Serial};
 use crate::{DatastoreError, Result};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -38,7 +38,7 @@ pub(crate) type GuardId = usize;
 /// A change of metadata in progress. If it is dropped, the next transaction releases its locks.
 pub(crate) struct Transaction {
     pub(crate) mounted: Arc<Mounted>,
-    pub(crate) serial: OwnedMutexGuard<Serial>,
+    pub(crate) state: OwnedMutexGuard<MountState>,
     guards: Vec<Guard>,
     pages: Vec<(u64, GuardId, Bytes)>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         let left = self.guards.iter().filter(|guard| !guard.held).map(|guard| guard.sector);
-        self.serial.orphans.extend(left);
+        self.state.stray_locks.extend(left);
     }
 }
 
@@ -61,8 +61,8 @@ pub(crate) enum Locked {
 impl Transaction {
     /// Waits for its turn, and finishes a change that an earlier transaction left.
     pub(crate) async fn begin(mounted: &Arc<Mounted>) -> Result<Self> {
-        let serial = Arc::clone(&mounted.serial).lock_owned().await;
-        let mut transaction = Self { mounted: Arc::clone(mounted), serial, guards: Vec::new(), pages: Vec::new() };
+        let state = Arc::clone(&mounted.state).lock_owned().await;
+        let mut transaction = Self { mounted: Arc::clone(mounted), state, guards: Vec::new(), pages: Vec::new() };
         mounted.io.check()?;
         transaction.settle().await?;
         Ok(transaction)
@@ -71,25 +71,25 @@ impl Transaction {
     /// Finishes a change that a lost device interrupted, and releases locks without a user.
     async fn settle(&mut self) -> Result<()> {
         let mounted = Arc::clone(&self.mounted);
-        if let Some(Pending { record, fresh }) = self.serial.pending.clone() {
+        if let Some(Pending { record, newly_held }) = self.state.pending.clone() {
             self.write_record(&record).await?;
             recovery::apply(&mounted.io, &mounted.superblock, &record, mounted.owner()).await?;
             self.note_applied(&record);
             // Their operation failed, so no handle has the file open.
-            for sector in fresh {
-                self.serial.held.remove(&sector);
-                self.serial.orphans.insert(sector);
+            for sector in newly_held {
+                self.state.held.remove(&sector);
+                self.state.stray_locks.insert(sector);
             }
         }
-        while let Some(sector) = self.serial.orphans.first().copied() {
-            if !self.serial.held.contains_key(&sector) {
+        while let Some(sector) = self.state.stray_locks.first().copied() {
+            if !self.state.held.contains_key(&sector) {
                 let image = mounted.read_image(sector).await?;
                 let owner = lock_of(&image, mounted.superblock.uuid).and_then(|lock| lock.owner());
                 if owner == Some(mounted.owner()) {
                     mounted.io.swap(sector, &image, &with_owner(&image, None), false).await?;
                 }
             }
-            self.serial.orphans.remove(&sector);
+            self.state.stray_locks.remove(&sector);
         }
         Ok(())
     }
@@ -107,15 +107,15 @@ impl Transaction {
     ///
     /// # Errors
     /// [`DatastoreError::Locked`] with the owner, if the file is in use.
-    pub(crate) async fn lock_for(&mut self, sector: u64) -> Result<GuardId> {
-        if self.serial.held.contains_key(&sector) {
+    pub(crate) async fn lock_file(&mut self, sector: u64) -> Result<GuardId> {
+        if self.state.held.contains_key(&sector) {
             return Err(DatastoreError::Locked { owner: Some(self.mounted.owner()) });
         }
         match try_lock(&self.mounted, sector).await {
             Ok(Locked::Yes(image)) => Ok(self.push(sector, *image)),
             Ok(Locked::Busy(owner)) => Err(DatastoreError::Locked { owner: Some(owner) }),
             Err(error) => {
-                self.serial.orphans.insert(sector);
+                self.state.stray_locks.insert(sector);
                 Err(error)
             }
         }
@@ -128,11 +128,11 @@ impl Transaction {
 
     /// Locks all given sectors at once. The result is `None` for sectors locked by live hosts.
     pub(crate) async fn lock_all(&mut self, sectors: &[u64]) -> Result<Vec<Option<GuardId>>> {
-        let fresh: Vec<u64> = sectors.iter().copied().filter(|sector| self.known(*sector).is_none()).collect();
+        let unlocked: Vec<u64> = sectors.iter().copied().filter(|sector| self.held_lock(*sector).is_none()).collect();
         let mounted = Arc::clone(&self.mounted);
-        let tries = join_all(fresh.iter().map(|sector| try_lock(&mounted, *sector))).await;
+        let tries = join_all(unlocked.iter().map(|sector| try_lock(&mounted, *sector))).await;
         let mut failure = None;
-        for (sector, outcome) in fresh.iter().zip(tries) {
+        for (sector, outcome) in unlocked.iter().zip(tries) {
             match outcome {
                 Ok(Locked::Yes(image)) => {
                     self.push(*sector, *image);
@@ -140,23 +140,23 @@ impl Transaction {
                 Ok(Locked::Busy(_)) => {}
                 Err(error) => {
                     // The lock may be held by this mount.
-                    self.serial.orphans.insert(*sector);
+                    self.state.stray_locks.insert(*sector);
                     failure = Some(error);
                 }
             }
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(sectors.iter().map(|sector| self.known(*sector)).collect()),
+            None => Ok(sectors.iter().map(|sector| self.held_lock(*sector)).collect()),
         }
     }
 
     /// Returns a lock that this transaction or the mount already holds.
-    fn known(&mut self, sector: u64) -> Option<GuardId> {
+    fn held_lock(&mut self, sector: u64) -> Option<GuardId> {
         if let Some(id) = self.guards.iter().position(|guard| guard.sector == sector) {
             return Some(id);
         }
-        let image = *self.serial.held.get(&sector)?;
+        let image = *self.state.held.get(&sector)?;
         let id = self.push(sector, image);
         (self.guards[id].held, self.guards[id].keep) = (true, true);
         Some(id)
@@ -220,7 +220,7 @@ impl Transaction {
             async move { (sector, io.swap(sector, &locked, &with_owner(&locked, None), false).await.is_ok()) }
         };
         let released = join_all(guards.iter().map(free)).await;
-        self.serial.orphans.extend(released.iter().filter(|(_, done)| !done).map(|(sector, _)| *sector));
+        self.state.stray_locks.extend(released.iter().filter(|(_, done)| !done).map(|(sector, _)| *sector));
     }
 
     /// Writes the journal, the pages and the guards, in this order.
@@ -233,15 +233,15 @@ impl Transaction {
             }
         };
         let guards = std::mem::take(&mut self.guards);
-        self.serial.sequence += 1;
+        self.state.sequence += 1;
         // From here on the change will be finished: now, later, or by the host that breaks this
         // one.
-        let fresh = guards.iter().filter(|guard| guard.keep && !guard.held).map(|guard| guard.sector).collect();
-        self.serial.pending = Some(Pending { record: record.clone(), fresh });
+        let newly_held = guards.iter().filter(|guard| guard.keep && !guard.held).map(|guard| guard.sector).collect();
+        self.state.pending = Some(Pending { record: record.clone(), newly_held });
         let applied = self.apply_first(&record, &guards).await;
         if applied.is_ok() {
             for guard in guards.iter().filter(|guard| guard.keep && guard.after.is_none()) {
-                self.serial.held.insert(guard.sector, guard.locked);
+                self.state.held.insert(guard.sector, guard.locked);
             }
         }
         let is_idle = |guard: &Guard| guard.after.is_none() && !guard.held && !guard.keep;
@@ -274,7 +274,7 @@ impl Transaction {
         for (sector, guard, image) in &self.pages {
             parts.push(Part::Page { sector: *sector, guard: numbers[*guard], image: image.clone() });
         }
-        let record = Record { slot: me.slot, incarnation: me.incarnation, sequence: self.serial.sequence, parts };
+        let record = Record { slot: me.slot, incarnation: me.incarnation, sequence: self.state.sequence, parts };
         let bytes = record.encode(self.mounted.superblock.uuid).map(|bytes| bytes.len());
         let room = self.mounted.geometry().journal_sectors as usize * SECTOR_BYTES;
         if bytes.is_some_and(|bytes| bytes <= room) { Ok(record) } else { Err(DatastoreError::TooLarge) }
@@ -321,11 +321,11 @@ impl Transaction {
             let Part::Guard { sector, image: Some(image), .. } = part else { continue };
             let image = image_of(image);
             match lock_of(&image, self.mounted.superblock.uuid).and_then(|lock| lock.owner()) {
-                Some(_) => self.serial.held.insert(*sector, image),
-                None => self.serial.held.remove(sector),
+                Some(_) => self.state.held.insert(*sector, image),
+                None => self.state.held.remove(sector),
             };
         }
-        self.serial.pending = None;
+        self.state.pending = None;
     }
 
     async fn write_record(&mut self, record: &Record) -> Result<()> {
@@ -343,7 +343,7 @@ pub(crate) async fn try_lock(mounted: &Mounted, sector: u64) -> Result<Locked> {
         let lock = lock_of(&image, mounted.superblock.uuid).ok_or(DatastoreError::Damaged { what: "lock", sector })?;
         if let Some(owner) = lock.owner()
             && owner != me
-            && !mounted.is_gone(owner).await?
+            && !mounted.break_if_dead(owner).await?
         {
             return Ok(Locked::Busy(owner));
         }

@@ -64,7 +64,7 @@ async fn read_pages(io: &Io, superblock: &Superblock, pages: &[u32]) -> Result<V
 
 /// Reads the map of a file or directory.
 pub(crate) async fn read_map(io: &Io, superblock: &Superblock, index: u32, descriptor: &Descriptor) -> Result<Map> {
-    let (mut map, mut pages) = Map::begin(descriptor)?;
+    let (mut map, mut pages) = Map::from_descriptor(descriptor)?;
     for level in (1..=map.height()).rev() {
         let numbers: Vec<u32> = pages.iter().map(|(_, page)| *page).collect();
         let mut next = Vec::new();
@@ -144,7 +144,7 @@ impl Node {
         let mut spare = if missing > 0 { transaction.take_all(Resource::Pages, missing).await? } else { Vec::new() };
         // From the front, so that neighbours in the file become neighbours on disk.
         spare.reverse();
-        map.settle(&mut spare)?;
+        map.assign_pages(&mut spare)?;
         let (changed, freed) = map.take_changes();
         let geometry = *transaction.mounted.geometry();
         let volume = transaction.mounted.superblock.uuid;
@@ -153,7 +153,7 @@ impl Node {
             transaction.set_page(geometry.page_sector(number), self.guard, &page);
         }
         let freed: Vec<(u32, u32)> = freed.into_iter().map(|page| (page, 1)).collect();
-        transaction.give(Resource::Pages, &freed).await?;
+        transaction.free_items(Resource::Pages, &freed).await?;
         let before = self.descriptor.clone();
         self.descriptor.height = map.height();
         self.descriptor.leaves = map.leaves().into();
@@ -193,7 +193,7 @@ impl Node {
             None => {
                 let place = directory.pages.len() as u32;
                 let page = transaction.take_all(Resource::Pages, 1).await?;
-                directory.map.reach(place)?;
+                directory.map.grow_to(place)?;
                 directory.map.fill(place..place + 1, &[(page[0], 1)], false);
                 directory.pages.push(Vec::new());
                 place as usize

@@ -22,7 +22,7 @@ impl fmt::Display for VolumeUuid {
 
 /// The text is not a UUID of a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a datastore's UUID looks like 51f5bd4e-3f5a8c12-9b77-000c29d1b8aa")]
+#[error("invalid datastore UUID; expected a form like 51f5bd4e-3f5a8c12-9b77-000c29d1b8aa")]
 pub struct UuidError;
 
 impl FromStr for VolumeUuid {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_read_as_they_are_written() {
+    fn uuid_text_round_trips() {
         let uuid = VolumeUuid(*b"\x51\xf5\xbd\x4e\x3f\x5a\x8c\x12\x9b\x77\x00\x0c\x29\xd1\xb8\xaa");
         assert_eq!(uuid.to_string(), "51f5bd4e-3f5a8c12-9b77-000c29d1b8aa");
         assert_eq!(uuid.to_string().parse(), Ok(uuid));

@@ -1,7 +1,7 @@
 //! One run of the simulator.
 
 use crate::Result;
-use crate::disk::{FaultRates, Media, SimDisk};
+use crate::disk::{FaultRates, SimDisk, SimLun};
 use crate::oracle::Oracle;
 use crate::simulation::{ProcessId, ProcessRuntime, Simulation};
 use crate::workload::{HostProcess, Workload, format};
@@ -91,7 +91,7 @@ struct Running {
 struct Run {
     campaign: DatastoreCampaign,
     simulation: Simulation,
-    media: Arc<Media>,
+    lun: Arc<SimLun>,
     workload: Arc<Workload>,
     oracle: Arc<Oracle>,
     running: Vec<Mutex<Option<Running>>>,
@@ -107,11 +107,11 @@ impl DatastoreCampaign {
         let simulation = Simulation::new(self.seed);
         let oracle = Arc::new(Oracle::default());
         let fault_rates =
-            FaultRates { lost: 4000, unanswered: 4000, slow: 4000, stuck: self.stuck, knows_clear: self.ats };
+            FaultRates { lost: 4000, unanswered: 4000, slow: 4000, stuck: self.stuck, supports_clear: self.ats };
         let run = Arc::new(Run {
             campaign: self.clone(),
             simulation: simulation.clone(),
-            media: Media::new(BLOCKS, Arc::clone(&oracle), fault_rates),
+            lun: SimLun::new(BLOCKS, Arc::clone(&oracle), fault_rates),
             workload: Arc::new(Workload::new(Arc::clone(&oracle), self.hosts, self.hosts, self.operations)),
             oracle: Arc::clone(&oracle),
             running: (0..self.hosts).map(|_| Mutex::new(None)).collect(),
@@ -121,17 +121,17 @@ impl DatastoreCampaign {
             pauses: AtomicU64::new(0),
         });
         let whole = Arc::clone(&run);
-        let told = Arc::new(AtomicU64::new(0));
-        let finished = simulation.run(async move { whole.all().await }, &|| {
+        let reported = Arc::new(AtomicU64::new(0));
+        let finished = simulation.run(async move { whole.execute().await }, &|| {
             let done = run.workload.done();
-            if done >= told.load(Ordering::Relaxed) + 1000 {
-                told.store(done, Ordering::Relaxed);
+            if done >= reported.load(Ordering::Relaxed) + 1000 {
+                reported.store(done, Ordering::Relaxed);
                 progress(done);
             }
         });
         match finished {
-            None => oracle.record_violation("everybody waits for ever".into()),
-            Some(Err(error)) => oracle.record_violation(format!("the run could not be judged: {error}")),
+            None => oracle.record_violation("deadlock: no task can run".into()),
+            Some(Err(error)) => oracle.record_violation(format!("check failed: {error}")),
             Some(Ok(())) => {}
         }
         run.outcome()
@@ -145,7 +145,7 @@ impl Run {
             violation: self.oracle.violation(),
             operations: self.workload.done(),
             refused: self.workload.refused(),
-            commands: self.media.commands(),
+            commands: self.lun.commands(),
             crashes: number(&self.crashes),
             path_losses: number(&self.path_losses),
             pauses: number(&self.pauses),
@@ -156,13 +156,13 @@ impl Run {
 
     /// Prepares the datastore, runs all hosts with faults, and checks the result. No faults occur
     /// during preparation and check.
-    async fn all(self: Arc<Self>) -> Result<()> {
+    async fn execute(self: Arc<Self>) -> Result<()> {
         let (disk, runtime, _) = self.boot();
         format(&disk, &runtime).await?;
         let datastore = self.mount(disk.clone(), Arc::clone(&runtime), "setup", DisabledSafeguards::default()).await?;
         self.workload.prepare(disk, &datastore).await?;
         datastore.unmount().await?;
-        self.media.enable_faults(true);
+        self.lun.enable_faults(true);
         let mut hosts = Vec::new();
         for host in 0..self.campaign.hosts {
             let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -185,9 +185,9 @@ impl Run {
             let _ = host.await;
         }
         over.store(true, Ordering::Relaxed);
-        self.media.enable_faults(false);
+        self.lun.enable_faults(false);
         if self.oracle.violation().is_none() {
-            self.judge().await?;
+            self.verify().await?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Run {
         let process = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(AtomicBool::new(true));
         let rate = 0.985 + self.simulation.random(|random| random.below(30)) as f64 / 1000.0;
-        let disk = SimDisk::new(&self.simulation, &self.media, process, &link);
+        let disk = SimDisk::new(&self.simulation, &self.lun, process, &link);
         let runtime = ProcessRuntime { simulation: self.simulation.clone(), process, rate };
         (Arc::new(disk), Arc::new(runtime), Running { process, link })
     }
@@ -222,35 +222,35 @@ impl Run {
             *self.running[host].lock() = Some(running);
             let (sender, receiver) = tokio::sync::oneshot::channel();
             let run = Arc::clone(&self);
-            let life = async move {
+            let host_process = async move {
                 let mounted =
                     run.mount(disk, Arc::clone(&runtime), &format!("host{host}"), run.campaign.disabled).await;
                 let random = SplitMix64::new(run.simulation.random(SplitMix64::next_u64));
                 let workload = Arc::clone(&run.workload);
-                let life = HostProcess { workload, host, process, runtime, random, think_time: THINK_TIME };
+                let host_process = HostProcess { workload, host, process, runtime, random, think_time: THINK_TIME };
                 // A process that cannot mount or ends with an error is followed by another.
                 if let Ok(datastore) = mounted {
-                    let _ = life.live(datastore).await;
+                    let _ = host_process.run_host(datastore).await;
                 }
                 let _ = sender.send(());
             };
-            self.simulation.spawn(process, Box::pin(life));
+            self.simulation.spawn(process, Box::pin(host_process));
             let killed = receiver.await.is_err();
             self.oracle.killed(process);
             *self.running[host].lock() = None;
             self.simulation.kill(process);
-            self.after_death(process, killed).await;
+            self.wait_for_restart(process, killed).await;
         }
     }
 
     /// Lets the target notice the end of a host at once, later or never. Then waits for the
     /// restart.
-    async fn after_death(&self, process: ProcessId, killed: bool) {
+    async fn wait_for_restart(&self, process: ProcessId, killed: bool) {
         let (noticed, rest) =
             self.simulation.random(|random| (random.below(3), Duration::from_millis(random.below(4000))));
         if !killed || noticed > 0 {
             self.simulation.sleep(rest / 4).await;
-            self.media.end(process);
+            self.lun.end(process);
         }
         self.simulation.sleep(rest).await;
     }
@@ -261,12 +261,12 @@ impl Run {
         while !over.load(Ordering::Relaxed) {
             let wait = self.simulation.random(|random| Duration::from_micros(random.below(2 * fault_interval + 1)));
             self.simulation.sleep(wait).await;
-            let (host, blow, long) = self.simulation.random(|random| {
+            let (host, fault, long) = self.simulation.random(|random| {
                 (random.below(self.campaign.hosts as u64) as usize, random.below(4), random.below(20_000))
             });
             let Some((process, link)) = self.victim(host) else { continue };
             let time = Duration::from_millis(long);
-            match blow {
+            match fault {
                 0 | 1 => {
                     self.crashes.fetch_add(1, Ordering::Relaxed);
                     self.simulation.kill(process);
@@ -274,10 +274,10 @@ impl Run {
                 2 => {
                     self.path_losses.fetch_add(1, Ordering::Relaxed);
                     link.store(false, Ordering::Relaxed);
-                    let (simulation, media) = (self.simulation.clone(), Arc::clone(&self.media));
+                    let (simulation, lun) = (self.simulation.clone(), Arc::clone(&self.lun));
                     let back = async move {
                         simulation.sleep(time).await;
-                        media.end(process);
+                        lun.end(process);
                         link.store(true, Ordering::Relaxed);
                     };
                     self.simulation.spawn(0, Box::pin(back));
@@ -296,16 +296,16 @@ impl Run {
 
     /// Checks that every lock can be acquired, that all acknowledged data is present, and that fsck
     /// finds no problem.
-    async fn judge(&self) -> Result<()> {
+    async fn verify(&self) -> Result<()> {
         let (disk, runtime, _) = self.boot();
         let datastore =
-            self.mount(Arc::clone(&disk), Arc::clone(&runtime), "judge", DisabledSafeguards::default()).await?;
-        self.workload.judge(&datastore, &runtime).await?;
+            self.mount(Arc::clone(&disk), Arc::clone(&runtime), "check", DisabledSafeguards::default()).await?;
+        self.workload.verify(&datastore, &runtime).await?;
         datastore.unmount().await?;
         let report = check(&disk, &runtime).await?;
         if let Some(problem) = report.problems.first() {
             self.oracle
-                .record_violation(format!("fsck finds {} problems, the first: {problem}", report.problems.len()));
+                .record_violation(format!("fsck found {} problems, the first: {problem}", report.problems.len()));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const SECTOR: usize = datastore::SECTOR_BYTES;
 /// Time limit of a driver for a command if none is set.
-const PATIENCE: Duration = Duration::from_secs(40);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(40);
 
 /// Rates of faults, each as one in this many commands.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +30,11 @@ pub(crate) struct FaultRates {
     /// The command waits at the LUN for longer than its host waits for it, as with a rate limit.
     pub(crate) stuck: u64,
     /// The LUN supports CLEAR TASK SET.
-    pub(crate) knows_clear: bool,
+    pub(crate) supports_clear: bool,
 }
 
 /// The LUN.
-pub(crate) struct Media {
+pub(crate) struct SimLun {
     identity: DiskIdentity,
     sectors: Mutex<BTreeMap<u64, [u8; SECTOR]>>,
     reserved: Mutex<Option<ProcessId>>,
@@ -52,7 +52,7 @@ pub(crate) struct Media {
     faults_enabled: AtomicBool,
 }
 
-impl Media {
+impl SimLun {
     pub(crate) fn new(blocks: u64, oracle: Arc<Oracle>, fault_rates: FaultRates) -> Arc<Self> {
         // Uses the identity of an in-memory disk.
         let array = MemoryArray::new("iqn.2026-11.org.ibid:simulated");
@@ -116,7 +116,7 @@ impl Media {
         for (at, bytes) in (lba..).zip(data.chunks_exact(SECTOR)) {
             let mut sector = [0; SECTOR];
             sector.copy_from_slice(bytes);
-            self.oracle.landed(process, at);
+            self.oracle.written(process, at);
             if sector == [0; SECTOR] {
                 sectors.remove(&at);
             } else {
@@ -129,7 +129,7 @@ impl Media {
 /// The LUN as seen by one process.
 pub(crate) struct SimDisk {
     pub(crate) simulation: Simulation,
-    pub(crate) media: Arc<Media>,
+    pub(crate) lun: Arc<SimLun>,
     pub(crate) process: ProcessId,
     /// Whether the path works.
     pub(crate) link: Arc<AtomicBool>,
@@ -144,16 +144,16 @@ struct CommandPlan {
     done: bool,
     answered: bool,
     /// The command is done even if its host dies or loses its path first.
-    outlives: bool,
+    survives_host: bool,
     /// Time that the command waits at the LUN.
     stuck: Option<Duration>,
 }
 
 /// Receiver of the first answer to a command.
-type Answering<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DeviceError>>>>>;
+type AnswerSender<T> = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Result<T, DeviceError>>>>>;
 
-fn send_answer<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
-    if let Some(sender) = answering.lock().take() {
+fn send_answer<T>(answer_sender: &AnswerSender<T>, answer: Result<T, DeviceError>) {
+    if let Some(sender) = answer_sender.lock().take() {
         // A dead host has no receiver.
         let _ = sender.send(answer);
     }
@@ -161,14 +161,14 @@ fn send_answer<T>(answering: &Answering<T>, answer: Result<T, DeviceError>) {
 
 impl SimDisk {
     /// Creates the view of a new process, with the default time limit of a driver.
-    pub(crate) fn new(simulation: &Simulation, media: &Arc<Media>, process: ProcessId, link: &Arc<AtomicBool>) -> Self {
-        let (simulation, media, link) = (simulation.clone(), Arc::clone(media), Arc::clone(link));
-        Self { simulation, media, process, link, lifetime: Mutex::new(PATIENCE) }
+    pub(crate) fn new(simulation: &Simulation, lun: &Arc<SimLun>, process: ProcessId, link: &Arc<AtomicBool>) -> Self {
+        let (simulation, lun, link) = (simulation.clone(), Arc::clone(lun), Arc::clone(link));
+        Self { simulation, lun, process, link, lifetime: Mutex::new(DEFAULT_LIFETIME) }
     }
 
     fn plan(&self) -> CommandPlan {
-        let (fault_rates, lifetime) = (self.media.fault_rates, *self.lifetime.lock());
-        let faults_enabled = self.media.faults_enabled.load(Ordering::Relaxed);
+        let (fault_rates, lifetime) = (self.lun.fault_rates, *self.lifetime.lock());
+        let faults_enabled = self.lun.faults_enabled.load(Ordering::Relaxed);
         self.simulation.random(|random| {
             let mut micros = |most: u64| Duration::from_micros(20 + random.below(most));
             let (before, after) = (micros(250), micros(50));
@@ -177,9 +177,9 @@ impl SimDisk {
             let (done, answered) = (!happens(fault_rates.lost), !happens(fault_rates.unanswered));
             let before = if happens(fault_rates.slow) { long } else { before };
             let is_stuck = happens(fault_rates.stuck);
-            let outlives = random.once_in(2);
+            let survives_host = random.once_in(2);
             let stuck = is_stuck.then(|| Duration::from_millis(random.below(40_000)));
-            CommandPlan { before, after, done, answered: done && answered, outlives, stuck }
+            CommandPlan { before, after, done, answered: done && answered, survives_host, stuck }
         })
     }
 
@@ -188,10 +188,10 @@ impl SimDisk {
     fn send<T, F>(&self, command: F) -> DiskFuture<'_, T>
     where
         T: Send + 'static,
-        F: FnOnce(&Media) -> Result<T, DeviceError> + Send + 'static,
+        F: FnOnce(&SimLun) -> Result<T, DeviceError> + Send + 'static,
     {
-        self.media.commands.fetch_add(1, Ordering::Relaxed);
-        self.media.known.lock().insert(self.process);
+        self.lun.commands.fetch_add(1, Ordering::Relaxed);
+        self.lun.known.lock().insert(self.process);
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let plan = self.plan();
         if !self.link.load(Ordering::Relaxed) {
@@ -201,33 +201,33 @@ impl SimDisk {
                 Err(DeviceError::PathsDown)
             });
         }
-        let answering = Arc::new(Mutex::new(Some(sender)));
+        let answer_sender = Arc::new(Mutex::new(Some(sender)));
         let aborted = Arc::new(AtomicBool::new(false));
         if plan.stuck.is_some() {
-            self.watch_over(&answering, &aborted);
+            self.enforce_time_limit(&answer_sender, &aborted);
         }
-        let (simulation, media, process, link) =
-            (self.simulation.clone(), Arc::clone(&self.media), self.process, Arc::clone(&self.link));
+        let (simulation, lun, process, link) =
+            (self.simulation.clone(), Arc::clone(&self.lun), self.process, Arc::clone(&self.link));
         let way = async move {
             simulation.sleep(plan.before).await;
             let gone = simulation.is_dead(process) || !link.load(Ordering::Relaxed);
-            let mut arrives = plan.done && (!gone || plan.outlives);
+            let mut arrives = plan.done && (!gone || plan.survives_host);
             if let Some(time) = plan.stuck {
-                let ended = media.ended(process);
-                let clears = media.clears.load(Ordering::Relaxed);
+                let ended = lun.ended(process);
+                let clears = lun.clears.load(Ordering::Relaxed);
                 simulation.sleep(time).await;
-                let is_ended = aborted.load(Ordering::Relaxed) || media.ended(process) != ended;
-                arrives &= !is_ended && clears == media.clears.load(Ordering::Relaxed);
+                let is_ended = aborted.load(Ordering::Relaxed) || lun.ended(process) != ended;
+                arrives &= !is_ended && clears == lun.clears.load(Ordering::Relaxed);
             }
             let result = match arrives {
-                true if media.attention.lock().remove(&process) => Err(DeviceError::Check(Sense::new(
+                true if lun.attention.lock().remove(&process) => Err(DeviceError::Check(Sense::new(
                     SenseKey::UnitAttention,
                     asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED,
                 ))),
-                true if media.reserved.lock().is_some_and(|holder| holder != process) => {
+                true if lun.reserved.lock().is_some_and(|holder| holder != process) => {
                     Err(DeviceError::ReservationConflict)
                 }
-                true => command(&media),
+                true => command(&lun),
                 false => Err(DeviceError::TimedOut),
             };
             simulation.sleep(plan.after).await;
@@ -239,7 +239,7 @@ impl SimDisk {
             } else {
                 result
             };
-            send_answer(&answering, answer);
+            send_answer(&answer_sender, answer);
         };
         self.simulation.spawn(0, Box::pin(way));
         Box::pin(async move { receiver.await.unwrap_or(Err(DeviceError::TimedOut)) })
@@ -247,13 +247,13 @@ impl SimDisk {
 
     /// Simulates the host's driver: shortly before the time limit it aborts the command, if the
     /// path works, and reports a timeout. The LUN does not notice a lost path.
-    fn watch_over<T: Send + 'static>(&self, answering: &Answering<T>, aborted: &Arc<AtomicBool>) {
+    fn enforce_time_limit<T: Send + 'static>(&self, answer_sender: &AnswerSender<T>, aborted: &Arc<AtomicBool>) {
         let (simulation, link, lifetime) = (self.simulation.clone(), Arc::clone(&self.link), *self.lifetime.lock());
-        let (answering, aborted) = (Arc::clone(answering), Arc::clone(aborted));
+        let (answer_sender, aborted) = (Arc::clone(answer_sender), Arc::clone(aborted));
         let watch = async move {
             simulation.sleep(lifetime.mul_f64(0.9)).await;
             aborted.store(link.load(Ordering::Relaxed), Ordering::Relaxed);
-            send_answer(&answering, Err(DeviceError::TimedOut));
+            send_answer(&answer_sender, Err(DeviceError::TimedOut));
         };
         self.simulation.spawn(self.process, Box::pin(watch));
     }
@@ -261,11 +261,11 @@ impl SimDisk {
 
 impl SharedDisk for SimDisk {
     fn identity(&self) -> &DiskIdentity {
-        &self.media.identity
+        &self.lun.identity
     }
 
     fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
-        self.send(move |media| Ok(media.read(lba, blocks.into())))
+        self.send(move |lun| Ok(lun.read(lba, blocks.into())))
     }
 
     fn write(&self, lba: u64, data: Bytes) -> DiskFuture<'_, ()> {
@@ -273,33 +273,33 @@ impl SharedDisk for SimDisk {
         // A crash of the host may tear a write.
         let torn = self.simulation.random(testing::SplitMix64::next_u64);
         let simulation = self.simulation.clone();
-        self.send(move |media| {
+        self.send(move |lun| {
             let sectors = data.len() / SECTOR;
             let whole = !simulation.is_dead(process) || sectors < 2;
             let length = if whole { sectors } else { (torn % (sectors as u64 + 1)) as usize };
-            media.write(process, lba, &data[..length * SECTOR]);
+            lun.write(process, lba, &data[..length * SECTOR]);
             Ok(())
         })
     }
 
     fn compare_and_write(&self, lba: u64, compare: Bytes, write: Bytes) -> DiskFuture<'_, AtsOutcome> {
         let process = self.process;
-        self.send(move |media| {
-            if media.read(lba, (compare.len() / SECTOR) as u64) != compare {
+        self.send(move |lun| {
+            if lun.read(lba, (compare.len() / SECTOR) as u64) != compare {
                 return Ok(AtsOutcome::Miscompare { offset: 0 });
             }
-            media.write(process, lba, &write);
+            lun.write(process, lba, &write);
             Ok(AtsOutcome::Written)
         })
     }
 
     fn write_same(&self, lba: u64, blocks: u64, pattern: Bytes) -> DiskFuture<'_, ()> {
         let process = self.process;
-        self.send(move |media| {
+        self.send(move |lun| {
             if pattern.iter().all(|byte| *byte == 0) {
-                media.sectors.lock().retain(|at, _| !(lba..lba + blocks).contains(at));
+                lun.sectors.lock().retain(|at, _| !(lba..lba + blocks).contains(at));
             } else {
-                (lba..lba + blocks).for_each(|at| media.write(process, at, &pattern));
+                (lba..lba + blocks).for_each(|at| lun.write(process, at, &pattern));
             }
             Ok(())
         })
@@ -315,16 +315,16 @@ impl SharedDisk for SimDisk {
 
     fn reserve(&self) -> DiskFuture<'_, ()> {
         let process = self.process;
-        self.send(move |media| {
-            *media.reserved.lock() = Some(process);
+        self.send(move |lun| {
+            *lun.reserved.lock() = Some(process);
             Ok(())
         })
     }
 
     fn release(&self) -> DiskFuture<'_, ()> {
         let process = self.process;
-        self.send(move |media| {
-            media.release(process);
+        self.send(move |lun| {
+            lun.release(process);
             Ok(())
         })
     }
@@ -336,18 +336,18 @@ impl SharedDisk for SimDisk {
             if !self.link.load(Ordering::Relaxed) {
                 return Err(DeviceError::PathsDown);
             }
-            *self.media.reserved.lock() = None;
-            self.media.clears.fetch_add(1, Ordering::Relaxed);
-            let others = self.media.known.lock().clone();
-            self.media.attention.lock().extend(others);
+            *self.lun.reserved.lock() = None;
+            self.lun.clears.fetch_add(1, Ordering::Relaxed);
+            let others = self.lun.known.lock().clone();
+            self.lun.attention.lock().extend(others);
             Ok(())
         })
     }
 
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
-        if self.media.fault_rates.knows_clear {
-            self.send(|media| {
-                media.clears.fetch_add(1, Ordering::Relaxed);
+        if self.lun.fault_rates.supports_clear {
+            self.send(|lun| {
+                lun.clears.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             })
         } else {

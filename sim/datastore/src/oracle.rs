@@ -17,7 +17,7 @@ struct Shared {
     /// Stamp last acknowledged, or read by the exclusive owner.
     stamp: u64,
     /// Later stamps that were sent, with unknown outcome.
-    doubtful: Vec<u64>,
+    in_doubt_stamps: Vec<u64>,
 }
 
 #[derive(Default)]
@@ -34,11 +34,12 @@ struct State {
 impl State {
     /// Returns whether a process still has the file that it opened. Records a violation if it lost
     /// the file while its lease is valid.
-    fn has(&mut self, file: usize, process: ProcessId, mount: &Datastore) -> bool {
+    fn still_owns(&mut self, file: usize, process: ProcessId, mount: &Datastore) -> bool {
         let last = self.files[file].last;
         if last != process && mount.is_alive() {
-            let violation =
-                format!("two owners: life {last} got file {file} while life {process} has it and incarnations");
+            let violation = format!(
+                "two owners: process {last} opened file {file} while process {process} has a valid lease on it"
+            );
             self.violation.get_or_insert(violation);
         }
         last == process
@@ -84,8 +85,9 @@ impl Oracle {
             && other != process
             && mount.is_alive()
         {
-            let violation =
-                format!("two owners: life {process} got file {file} while life {other} has it and incarnations");
+            let violation = format!(
+                "two owners: process {process} opened file {file} while process {other} has a valid lease on it"
+            );
             state.violation.get_or_insert(violation);
         }
     }
@@ -109,12 +111,13 @@ impl Oracle {
     }
 
     /// Records that data was written to a sector of the disk.
-    pub(crate) fn landed(&self, process: ProcessId, lba: u64) {
+    pub(crate) fn written(&self, process: ProcessId, lba: u64) {
         let mut state = self.0.lock();
         let Some(file) = state.places.get(&lba).copied() else { return };
         let last = state.files[file].last;
         if last != process && last != 0 {
-            let violation = format!("a write of life {process} came to file {file} after life {last} had got it");
+            let violation =
+                format!("late write: process {process} wrote to file {file} after process {last} had opened it");
             state.violation.get_or_insert(violation);
         }
     }
@@ -123,16 +126,16 @@ impl Oracle {
     /// stamp if the process was paused after the read and has lost the file since.
     pub(crate) fn found(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
-        if !state.has(file, process, mount) {
+        if !state.still_owns(file, process, mount) {
             return;
         }
         let shared = &mut state.files[file];
-        let expected = stamp == shared.stamp || shared.doubtful.contains(&stamp);
+        let expected = stamp == shared.stamp || shared.in_doubt_stamps.contains(&stamp);
         let wanted = shared.stamp;
         shared.stamp = stamp;
-        shared.doubtful.clear();
+        shared.in_doubt_stamps.clear();
         if !expected {
-            let violation = format!("lost: file {file} holds stamp {stamp}, stamp {wanted} was acknowledged");
+            let violation = format!("lost write: file {file} holds stamp {stamp}, but stamp {wanted} was acknowledged");
             state.violation.get_or_insert(violation);
         }
     }
@@ -142,8 +145,8 @@ impl Oracle {
         let mut state = self.0.lock();
         state.stamps += 1;
         let stamp = state.stamps;
-        if state.has(file, process, mount) {
-            state.files[file].doubtful.push(stamp);
+        if state.still_owns(file, process, mount) {
+            state.files[file].in_doubt_stamps.push(stamp);
         }
         stamp
     }
@@ -151,10 +154,10 @@ impl Oracle {
     /// Records that a stamp was acknowledged. Ignored if the process has lost the file since.
     pub(crate) fn acknowledged(&self, file: usize, process: ProcessId, mount: &Datastore, stamp: u64) {
         let mut state = self.0.lock();
-        if state.has(file, process, mount) {
+        if state.still_owns(file, process, mount) {
             let shared = &mut state.files[file];
             shared.stamp = stamp;
-            shared.doubtful.clear();
+            shared.in_doubt_stamps.clear();
         }
     }
 
@@ -174,12 +177,12 @@ impl Oracle {
     }
 
     /// Compares the names with the final content of a directory.
-    pub(crate) fn judge_names(&self, found: &[String]) {
+    pub(crate) fn check_names(&self, found: &[String]) {
         let names = self.0.lock().names.clone();
         for (name, there) in names {
             if found.contains(&name) != there {
-                let verb = if there { "is gone" } else { "is back" };
-                self.record_violation(format!("lost: '{name}' {verb}, although its change was acknowledged"));
+                let verb = if there { "is missing" } else { "exists" };
+                self.record_violation(format!("lost change: '{name}' {verb}, although the change was acknowledged"));
             }
         }
     }
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_life_tells_that_has_lost_the_file_is_of_the_past() {
+    async fn stamps_of_a_former_owner_are_ignored() {
         let disk = formatted().await;
         let (gone, alive) = (mounted(&disk, "one").await, mounted(&disk, "two").await);
         gone.unmount().await.unwrap();
@@ -225,11 +228,11 @@ mod tests {
         oracle.found(0, 2, &alive, second);
         assert_eq!(oracle.violation(), None);
         oracle.found(0, 2, &alive, vain);
-        assert!(oracle.violation().unwrap().starts_with("lost: file 0 holds stamp 3"));
+        assert!(oracle.violation().unwrap().starts_with("lost write: file 0 holds stamp 3"));
     }
 
     #[tokio::test]
-    async fn a_life_that_has_lost_a_file_and_lives_is_a_second_owner() {
+    async fn former_owner_with_a_valid_lease_is_a_violation() {
         let disk = formatted().await;
         let (one, two) = (mounted(&disk, "one").await, mounted(&disk, "two").await);
         let tells: [fn(&Oracle, &Datastore); 3] = [
@@ -239,14 +242,14 @@ mod tests {
             },
             |oracle, mount| oracle.acknowledged(0, 1, mount, 0),
         ];
-        for tell in tells {
+        for on_progress in tells {
             let oracle = Oracle::default();
             oracle.add_file(8);
             oracle.acquired(0, 1, &one);
             oracle.releasing(0, 1);
             oracle.acquired(0, 2, &two);
             assert_eq!(oracle.violation(), None);
-            tell(&oracle, &one);
+            on_progress(&oracle, &one);
             assert!(oracle.violation().unwrap().starts_with("two owners"));
         }
     }

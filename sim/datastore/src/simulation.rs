@@ -152,11 +152,11 @@ impl Simulation {
         state.paused.insert(process, until);
     }
 
-    /// Runs until `root` has ended. Calls `tell` every 65 536 steps. Returns `None` on a deadlock.
+    /// Runs until `root` has ended. Calls `on_progress` every 65 536 steps. Returns `None` on a deadlock.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         root: impl Future<Output = T> + Send + 'static,
-        tell: &dyn Fn(),
+        on_progress: &dyn Fn(),
     ) -> Option<T> {
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
@@ -174,7 +174,7 @@ impl Simulation {
             }
             steps += 1;
             if steps.is_multiple_of(1 << 16) {
-                tell();
+                on_progress();
             }
         }
         std::mem::take(&mut *result.lock())

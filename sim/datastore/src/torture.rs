@@ -53,13 +53,13 @@ pub struct TortureOutcome {
 }
 
 /// Real time, with tasks that can be killed together.
-struct MortalRuntime {
+struct KillableRuntime {
     simulation: TokioRuntime,
     alive: AtomicBool,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-impl MortalRuntime {
+impl KillableRuntime {
     fn new() -> Arc<Self> {
         Arc::new(Self { simulation: TokioRuntime::default(), alive: AtomicBool::new(true), tasks: Mutex::default() })
     }
@@ -71,7 +71,7 @@ impl MortalRuntime {
     }
 }
 
-impl Runtime for MortalRuntime {
+impl Runtime for KillableRuntime {
     fn now(&self) -> Duration {
         self.simulation.now()
     }
@@ -103,7 +103,7 @@ struct Run {
     connect: Connect,
     workload: Arc<Workload>,
     oracle: Arc<Oracle>,
-    running: Vec<Mutex<Option<Arc<MortalRuntime>>>>,
+    running: Vec<Mutex<Option<Arc<KillableRuntime>>>>,
     next: AtomicU32,
     crashes: AtomicU64,
 }
@@ -129,10 +129,10 @@ impl Torture {
         for host in hosts {
             // A panic is a violation.
             if host.await.is_err() {
-                run.oracle.record_violation("a host's task panicked".into());
+                run.oracle.record_violation("task of a host panicked".into());
             }
         }
-        let report = run.judge().await?;
+        let report = run.verify().await?;
         Ok(TortureOutcome {
             violation: run.oracle.violation(),
             operations: run.workload.done(),
@@ -162,12 +162,12 @@ impl Run {
     async fn keep_running(self: Arc<Self>, host: usize) {
         while !self.workload.is_done(host) && self.oracle.violation().is_none() {
             let process: ProcessId = self.next.fetch_add(1, Ordering::Relaxed);
-            let runtime = MortalRuntime::new();
+            let runtime = KillableRuntime::new();
             *self.running[host].lock() = Some(Arc::clone(&runtime));
             let (sender, receiver) = tokio::sync::oneshot::channel();
-            let life = Arc::clone(&self).live(host, process, Arc::clone(&runtime));
+            let host_process = Arc::clone(&self).run_host(host, process, Arc::clone(&runtime));
             runtime.spawn(Box::pin(async move {
-                life.await;
+                host_process.await;
                 // The receiver waits for the end, not for a value.
                 let _: Result<(), ()> = sender.send(());
             }));
@@ -180,7 +180,7 @@ impl Run {
         }
     }
 
-    async fn live(self: Arc<Self>, host: usize, process: ProcessId, runtime: Arc<MortalRuntime>) {
+    async fn run_host(self: Arc<Self>, host: usize, process: ProcessId, runtime: Arc<KillableRuntime>) {
         let Ok(disk) = (self.connect)(host).await else { return };
         let runtime: Arc<dyn Runtime> = runtime;
         let Ok(datastore) = Datastore::mount(disk, &self.options(&format!("host{host}")), Arc::clone(&runtime)).await
@@ -189,9 +189,10 @@ impl Run {
         };
         let random = SplitMix64::new(self.torture.seed ^ u64::from(process).rotate_left(32));
         let workload = Arc::clone(&self.workload);
-        let life = HostProcess { workload, host, process, runtime, random, think_time: Duration::from_millis(2) };
+        let host_process =
+            HostProcess { workload, host, process, runtime, random, think_time: Duration::from_millis(2) };
         // A process that ends with an error is followed by another.
-        let _ = life.live(datastore).await;
+        let _ = host_process.run_host(datastore).await;
     }
 
     /// Kills random hosts until the time is over.
@@ -209,11 +210,11 @@ impl Run {
         }
     }
 
-    async fn judge(&self) -> Result<CheckReport, DatastoreError> {
+    async fn verify(&self) -> Result<CheckReport, DatastoreError> {
         let disk = (self.connect)(usize::MAX).await?;
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-        let datastore = Datastore::mount(Arc::clone(&disk), &self.options("judge"), Arc::clone(&runtime)).await?;
-        self.workload.judge(&datastore, &runtime).await?;
+        let datastore = Datastore::mount(Arc::clone(&disk), &self.options("check"), Arc::clone(&runtime)).await?;
+        self.workload.verify(&datastore, &runtime).await?;
         datastore.unmount().await?;
         check(&disk, &runtime).await
     }

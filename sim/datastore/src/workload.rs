@@ -18,7 +18,7 @@ use testing::SplitMix64;
 const SHARED: &str = "/locks";
 const OWN: &str = "/work";
 /// Process of the final check.
-const JUDGE: ProcessId = ProcessId::MAX;
+const VERIFIER: ProcessId = ProcessId::MAX;
 /// Number of own files per host, and as many renamed ones. With 64 hosts there are no descriptors
 /// for more.
 const OWN_FILES: u64 = 1;
@@ -92,27 +92,27 @@ impl Workload {
     }
 
     /// Final check: every lock can be acquired, and every name and file is as acknowledged.
-    pub(crate) async fn judge(&self, datastore: &Datastore, runtime: &Arc<dyn Runtime>) -> Result<()> {
+    pub(crate) async fn verify(&self, datastore: &Datastore, runtime: &Arc<dyn Runtime>) -> Result<()> {
         for file in 0..self.files {
-            let opened = patiently(runtime, || Box::pin(open_shared(datastore, file))).await;
+            let opened = retry(runtime, || Box::pin(open_shared(datastore, file))).await;
             match opened {
                 Ok(opened) => {
-                    self.oracle.acquired(file, JUDGE, datastore);
-                    let stamp = patiently(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
-                    self.oracle.found(file, JUDGE, datastore, stamp);
-                    self.oracle.releasing(file, JUDGE);
+                    self.oracle.acquired(file, VERIFIER, datastore);
+                    let stamp = retry(runtime, || Box::pin(read_stamp(datastore, &self.oracle, file))).await?;
+                    self.oracle.found(file, VERIFIER, datastore, stamp);
+                    self.oracle.releasing(file, VERIFIER);
                     opened.close().await?;
                 }
-                Err(error) => self.oracle.record_violation(format!("a lock is lost for ever: file {file}: {error}")),
+                Err(error) => self.oracle.record_violation(format!("lost lock: file {file}: {error}")),
             }
         }
         let names: Vec<String> = datastore.list(OWN).await?.into_iter().map(|entry| entry.name).collect();
-        self.oracle.judge_names(&names);
+        self.oracle.check_names(&names);
         for name in names {
             let path = format!("{OWN}/{name}");
-            let removed = patiently(runtime, || Box::pin(datastore.remove(&path))).await;
+            let removed = retry(runtime, || Box::pin(datastore.remove(&path))).await;
             if let Err(error) = removed {
-                self.oracle.record_violation(format!("a lock is lost for ever: '{path}': {error}"));
+                self.oracle.record_violation(format!("lost lock: '{path}': {error}"));
             }
         }
         Ok(())
@@ -124,12 +124,12 @@ pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime
     let options = FormatOptions::new("simulated", Mode::V6);
     let options = &options;
     let format = || Datastore::format(disk, options, runtime);
-    patiently(runtime, || Box::pin(async move { format().await.map(|_| ()) })).await
+    retry(runtime, || Box::pin(async move { format().await.map(|_| ()) })).await
 }
 
 /// Retries an operation that another host's lock prevents, until the lease of any dead host has
 /// expired.
-async fn patiently<'a, T>(
+async fn retry<'a, T>(
     runtime: &Arc<dyn Runtime>,
     operation: impl Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>,
 ) -> Result<T> {
@@ -171,12 +171,12 @@ async fn read_stamp(datastore: &Datastore, oracle: &Oracle, file: usize) -> Resu
 
 impl HostProcess {
     /// Works until the host has done its operations or this process has lost its lease.
-    pub(crate) async fn live(mut self, datastore: Datastore) -> Result<()> {
+    pub(crate) async fn run_host(mut self, datastore: Datastore) -> Result<()> {
         let mut refusals = 0;
         while !self.workload.is_done(self.host) && self.workload.oracle.violation().is_none() {
             let outcome = match self.random.below(20) {
                 0..=3 => self.own_files(&datastore).await,
-                4..=6 => self.read_beside_others(&datastore).await,
+                4..=6 => self.read_shared(&datastore).await,
                 _ => self.stamp(&datastore).await,
             };
             match outcome {
@@ -198,7 +198,7 @@ impl HostProcess {
                 Err(DatastoreError::LeaseLost | DatastoreError::Disk(_)) => return Ok(()),
                 Err(error) => {
                     let (host, process) = (self.host, self.process);
-                    self.workload.oracle.record_violation(format!("host {host}, life {process}: {error}"));
+                    self.workload.oracle.record_violation(format!("host {host}, process {process}: {error}"));
                 }
             }
         }
@@ -224,14 +224,14 @@ impl HostProcess {
         }
         let oracle = Arc::clone(&self.workload.oracle);
         oracle.acquired(file, self.process, datastore);
-        let outcome = self.stamp_alone(datastore, file).await;
+        let outcome = self.stamp_exclusively(datastore, file).await;
         oracle.releasing(file, self.process);
         // Closes the file in any case. If that fails, the lock is released later or broken.
         let closed = opened.close().await;
         outcome.and(closed)
     }
 
-    async fn stamp_alone(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
+    async fn stamp_exclusively(&mut self, datastore: &Datastore, file: usize) -> Result<()> {
         let oracle = Arc::clone(&self.workload.oracle);
         let lba = oracle.lba(file).ok_or(DatastoreError::NotFound)?;
         oracle.found(file, self.process, datastore, read_stamp(datastore, &oracle, file).await?);
@@ -242,14 +242,17 @@ impl HostProcess {
             self.rest().await;
             let seen = read_stamp(datastore, &oracle, file).await?;
             if seen != stamp {
-                oracle.record_violation(format!("life {} wrote {stamp} to file {file} and read {seen}", self.process));
+                oracle.record_violation(format!(
+                    "process {} wrote stamp {stamp} to file {file} but read {seen}",
+                    self.process
+                ));
             }
         }
         Ok(())
     }
 
     /// Reads a shared file twice. No host may write it in between.
-    async fn read_beside_others(&mut self, datastore: &Datastore) -> Result<()> {
+    async fn read_shared(&mut self, datastore: &Datastore) -> Result<()> {
         let file = self.random.below(self.workload.files as u64) as usize;
         let opened = datastore.open(&shared_name(file), FileAccess::Read).await?;
         let first = read_stamp(datastore, &self.workload.oracle, file).await;
@@ -258,9 +261,9 @@ impl HostProcess {
         if let (Ok(first), Ok(second)) = (&first, &second)
             && first != second
         {
-            self.workload
-                .oracle
-                .record_violation(format!("file {file} changed from {first} to {second} while it was read"));
+            self.workload.oracle.record_violation(format!(
+                "file {file} changed from stamp {first} to {second} while it was open for reading"
+            ));
         }
         let closed = opened.close().await;
         first.and(second).and(closed)

@@ -90,7 +90,7 @@ mod tests {
     use crate::faulty_model::{DROPS_LAST_OP, FaultyModel};
 
     #[test]
-    fn the_number_of_threads_changes_nothing() {
+    fn campaign_result_is_independent_of_threads() {
         let campaign = CrashCampaign { seed: 1, runs: 40, jobs: 1, bug: None, most_violations: 3 };
         let one = execute::<FaultyModel<DROPS_LAST_OP>>(&campaign, &|_, _| {});
         let many = execute::<FaultyModel<DROPS_LAST_OP>>(&CrashCampaign { jobs: 3, ..campaign }, &|_, _| {});

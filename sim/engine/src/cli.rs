@@ -200,11 +200,11 @@ fn print_totals(totals: &Totals) {
         accounting_checks,
     } = totals;
     out(&format!(
-        "{runs} runs, {crashes} crashes ({crashes_in_recovery} of them in recovery), {failures} failed drives, {ios} writes and flushes"
+        "{runs} runs, {crashes} crashes ({crashes_in_recovery} during recovery), {failures} drive failures, {ios} writes and flushes"
     ));
     out(&format!("{fscks} arrays checked by fsck after a crash, {accounting_checks} comparisons of space accounting"));
-    out(&format!("{submitted} operations, {answered} answered, {refused} refused by a full pool"));
-    out(&format!("{} without an answer at a crash: {present} there after it, {absent} not", present + absent));
+    out(&format!("{submitted} operations, {answered} answered, {refused} refused for lack of space"));
+    out(&format!("{} unanswered at a crash: {present} present after it, {absent} absent", present + absent));
 }
 
 fn search_all<S: SimSubject>(setup: S::Setup, longest: u32, every: usize, jobs: usize) -> bool

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_bytes_have_one_name() {
+    fn equal_blocks_have_one_content_id() {
         let mut contents = Contents::default();
         let (a, b) = (contents.id_of(&[7; LBA_LEN]), contents.id_of(&[8; LBA_LEN]));
         assert_ne!(a, b);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_block_may_not_be_seen_as_unmapped() {
+    fn mapped_zeros_never_appear_unmapped() {
         let contents = Contents::default();
         assert!(contents.allows(Content::UNMAPPED, Content::ZERO));
         assert!(!contents.allows(Content::ZERO, Content::UNMAPPED));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_allows_each_of_them_and_nothing_else() {
+    fn undecided_content_allows_only_its_candidates() {
         let mut contents = Contents::default();
         let (a, b, c) = (contents.id_of(&[1; LBA_LEN]), contents.id_of(&[2; LBA_LEN]), contents.id_of(&[3; LBA_LEN]));
         let either = contents.either(a, b);

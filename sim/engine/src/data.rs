@@ -130,7 +130,7 @@ mod tests {
     use types::VolumeId;
 
     #[test]
-    fn what_is_alike_is_taken_from_the_array() {
+    fn duplicate_data_comes_from_the_array() {
         let (mut state, mut contents) = (OracleState::default(), Contents::default());
         let mut block = [0; LBA_LEN];
         Rng::new(99).fill(&mut block);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_the_length_that_was_asked_for() {
+    fn generated_data_has_the_requested_length() {
         let (state, contents) = (OracleState::default(), Contents::default());
         for content_mix in [(100, 0, 0), (0, 100, 0), (0, 0, 100), (0, 0, 0)] {
             let content_mix =

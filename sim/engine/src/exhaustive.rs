@@ -101,7 +101,7 @@ struct Start<S: SimSubject> {
 fn start<S: SimSubject>(setup: S::Setup) -> Result<Start<S>, SimViolation> {
     let disk = SimDisk::new(S::scale(&setup).disk_bytes, 1);
     disk.arm(Faults { space: S::scale(&setup).space, ..Faults::default() });
-    S::create(&disk, &setup).map_err(|error| SimViolation(format!("cannot make an array: {error}")))?;
+    S::create(&disk, &setup).map_err(|error| SimViolation(format!("array creation failed: {error}")))?;
     let mut machine = SimMachine::new(open::<S>(&disk, &setup)?, &disk);
     let mut history = History::default();
     let mut data = vec![0; 80 * 512];
@@ -115,10 +115,7 @@ fn start<S: SimSubject>(setup: S::Setup) -> Result<Start<S>, SimViolation> {
     for (tag, op) in (1 << 32..).zip(first) {
         history.submit(tag, &op);
         let answer = machine.call(op, &mut Answers::new())?;
-        history.complete(
-            tag,
-            &answer.ok_or_else(|| SimViolation::new("the drive stopped though nothing was to go wrong"))?,
-        )?;
+        history.complete(tag, &answer.ok_or_else(|| SimViolation::new("drive stopped without an injected fault"))?)?;
     }
     drop(machine);
     disk.crash();
@@ -126,7 +123,7 @@ fn start<S: SimSubject>(setup: S::Setup) -> Result<Start<S>, SimViolation> {
 }
 
 fn open<S: SimSubject>(disk: &SimDisk, setup: &S::Setup) -> Result<S, SimViolation> {
-    S::recover(disk, setup).map_err(|error| SimViolation(format!("cannot recover: {error}")))
+    S::recover(disk, setup).map_err(|error| SimViolation(format!("recovery failed: {error}")))
 }
 
 impl<S: SimSubject> Start<S> {
@@ -145,9 +142,7 @@ impl<S: SimSubject> Start<S> {
         subject.audit(&disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
         let mut machine = SimMachine::new(subject, &disk);
         let seen = inspect(&mut machine, &mut history.contents, VOLUME.0, false)?;
-        history.recover(
-            &seen.ok_or_else(|| SimViolation::new("the drive stopped though nothing was to go wrong"))?.state,
-        )?;
+        history.recover(&seen.ok_or_else(|| SimViolation::new("drive stopped without an injected fault"))?.state)?;
         disk.violation().map_or(Ok(is_crashed), |what| Err(SimViolation(what)))
     }
 
@@ -203,7 +198,7 @@ impl<S: SimSubject> Start<S> {
             searched.crashes += 1;
             match result {
                 Ok(true) if crash_at >= MOST_ACCESSES => {
-                    return Err(broken(SimViolation::new("the sequence does not come to rest")));
+                    return Err(broken(SimViolation::new("sequence does not end")));
                 }
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
@@ -234,7 +229,7 @@ where
         Err(violation) => {
             return (
                 SearchTotals::default(),
-                vec![SequenceViolation { sequence: "the start".to_owned(), crash_at: None, violation }],
+                vec![SequenceViolation { sequence: "initial state".to_owned(), crash_at: None, violation }],
             );
         }
     };
@@ -285,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_array_passes_and_every_access_is_crashed() {
+    fn exhaustive_search_passes_a_correct_model() {
         let (searched, broken) =
             search::<FaultyModel<CORRECT>>(model_setup::<FaultyModel<CORRECT>>(), &alphabet(), 2, 5, 2);
         assert_eq!(broken, Vec::new());
@@ -293,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_arrays_are_found() {
+    fn exhaustive_search_detects_faulty_models() {
         let broken = search::<FaultyModel<ANSWERS_BEFORE_COMMIT>>(
             model_setup::<FaultyModel<ANSWERS_BEFORE_COMMIT>>(),
             &alphabet(),

@@ -99,7 +99,7 @@ impl History {
     /// Records a reply and checks it.
     pub fn complete(&mut self, tag: Tag, answer: &Result<Reply, OpError>) -> Result<(), SimViolation> {
         let Some(index) = self.pending.iter().position(|entry| entry.tag == tag && !entry.is_stopped) else {
-            return Err(SimViolation::new(format!("operation {tag} is answered twice, or was never submitted")));
+            return Err(SimViolation::new(format!("operation {tag} answered twice or never submitted")));
         };
         if matches!(answer, Err(OpError::Stopped(_))) {
             self.pending[index].is_stopped = true;

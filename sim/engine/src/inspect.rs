@@ -37,7 +37,7 @@ pub fn inspect<S: SimSubject>(
             Some(Err(OpError::OutOfRange { blocks })) => blocks,
             Some(Err(OpError::NoSuchVolume(_))) => continue,
             Some(other) => {
-                return Err(SimViolation(format!("{id}: a read beyond the end is answered {}", summary(&other))));
+                return Err(SimViolation(format!("{id}: read beyond the end answered {}", summary(&other))));
             }
             None => return Ok(None),
         };
@@ -54,7 +54,7 @@ pub fn inspect<S: SimSubject>(
         };
         for extent in extents.iter().filter(|extent| extent.state == ExtentState::Deallocated) {
             if volume.read(extent.range).iter().any(|content| ![Content::ZERO, Content::UNREADABLE].contains(content)) {
-                return Err(SimViolation(format!("{id}: {:?} is told deallocated and holds data", extent.range)));
+                return Err(SimViolation(format!("{id}: {:?} is reported deallocated but holds data", extent.range)));
             }
             if found.unreadable == 0 {
                 volume.fill(extent.range, Content::UNMAPPED);
@@ -94,7 +94,7 @@ fn read<S: SimSubject>(
             volume.fill(range, Content::UNREADABLE);
             return Ok(Some(range.blocks()));
         }
-        Some(other) => return Err(SimViolation(format!("{id}: a read of {range:?} is answered {}", summary(&other)))),
+        Some(other) => return Err(SimViolation(format!("{id}: read of {range:?} answered {}", summary(&other)))),
         None => return Ok(None),
     }
     Ok(Some(0))
@@ -114,18 +114,18 @@ fn extents<S: SimSubject>(
             Some(Ok(Reply::Extents(extents))) => extents,
             Some(Err(OpError::MediumError { .. })) if has_failed => return Ok(Some(all)),
             Some(other) => {
-                return Err(SimViolation::new(format!("{id}: status from {at} is answered {}", summary(&other))));
+                return Err(SimViolation::new(format!("{id}: status from {at} answered {}", summary(&other))));
             }
             None => return Ok(None),
         };
         for extent in &more {
             if extent.range.start().0 != at || extent.range.is_empty() || extent.range.end().0 > blocks {
-                return Err(SimViolation::new(format!("{id}: extent {extent:?} where one from {at} was due")));
+                return Err(SimViolation::new(format!("{id}: extent {extent:?} instead of one from {at}")));
             }
             at = extent.range.end().0;
         }
         if more.is_empty() {
-            return Err(SimViolation::new(format!("{id}: no extents from {at} on")));
+            return Err(SimViolation::new(format!("{id}: no extents from {at}")));
         }
         all.extend(more);
     }
@@ -136,7 +136,7 @@ fn ask<S: SimSubject>(machine: &mut SimMachine<'_, S>, op: Op) -> Result<Option<
     let mut others = Answers::new();
     let answer = machine.call(op, &mut others)?;
     match others.first() {
-        Some((tag, _)) => Err(SimViolation::new(format!("operation {tag} is answered though nothing was asked"))),
+        Some((tag, _)) => Err(SimViolation::new(format!("operation {tag} answered without a request"))),
         None => Ok(answer),
     }
 }

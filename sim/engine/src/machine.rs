@@ -71,7 +71,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 SimAction::Fetch { id, plan } => self.in_flight.push(InFlight::Fetch { id, plan }),
                 SimAction::Work { id, work } => self.in_flight.push(InFlight::Work { id, work }),
                 SimAction::Io { id, io } => {
-                    self.note(|| format!("io {id} asked: {}", describe_io(&io)));
+                    self.note(|| format!("io {id} requested: {}", describe_io(&io)));
                     // A flush covers the writes whose end the caller knows when it requests the
                     // flush.
                     let flush = matches!(io, DriveIo::Flush).then(|| self.disk.start_flush());
@@ -113,7 +113,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 self.in_flight.insert(index, InFlight::Done { id, result, write });
             }
             InFlight::Done { id, result, write } => {
-                self.note(|| format!("io {id} told"));
+                self.note(|| format!("io {id} reported"));
                 if let Some(write) = write {
                     self.disk.finish_write(write);
                 }
@@ -169,7 +169,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 idle += 1;
                 if idle > MAX_IDLE_STEPS {
                     let state = self.subject.describe();
-                    return Err(SimViolation(format!("operations get no answer though nothing is under way: {state}")));
+                    return Err(SimViolation(format!("operations unanswered although nothing is in flight: {state}")));
                 }
                 self.subject.flush_log();
                 self.poll(answers);

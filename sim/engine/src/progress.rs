@@ -53,8 +53,8 @@ mod tests {
     use platform::TemporaryDirectory;
 
     #[test]
-    fn what_is_noted_is_done_after_an_interruption() {
-        let directory = TemporaryDirectory::new(None, "sim-progress_file").unwrap();
+    fn progress_file_survives_a_truncated_line() {
+        let directory = TemporaryDirectory::new(None, "sim-progress").unwrap();
         let path = directory.path().join("progress");
         let counts: Vec<u64> = (1..=12).collect();
         let totals = Totals::from_counts(&counts).unwrap();

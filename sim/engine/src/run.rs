@@ -250,7 +250,7 @@ impl<S: SimSubject> Run<'_, S> {
     fn cycles(&mut self) -> Result<(), SimViolation> {
         self.history.tolerated.full = self.scale.may_fill;
         self.disk.arm(self.faults());
-        S::create(&self.disk, &self.setup).map_err(|error| SimViolation(format!("cannot make an array: {error}")))?;
+        S::create(&self.disk, &self.setup).map_err(|error| SimViolation(format!("array creation failed: {error}")))?;
         for _ in 0..self.rng.between(1, 4) {
             let disk = std::mem::replace(&mut self.disk, SimDisk::new(0, 0));
             let result = self.cycle(&disk);
@@ -286,7 +286,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.has_read_badly |= !faults.bad.is_empty() || !faults.rotten.is_empty();
         let is_failing = faults.error_at.is_some() || !faults.bad.is_empty() || !faults.rotten.is_empty();
         self.history.tolerated = ToleratedErrors { full: self.scale.may_fill, drive_failing: is_failing };
-        self.note(|| format!("-- works, {} operations, faults {faults:?}", pace.operations));
+        self.note(|| format!("-- work, {} operations, faults {faults:?}", pace.operations));
         disk.arm(faults.clone());
         let result = self.work(disk, &mut machine, &pace);
         self.report.totals.ios += disk.done();
@@ -338,7 +338,7 @@ impl<S: SimSubject> Run<'_, S> {
                         return Ok(machine);
                     }
                 }
-                Err(error) if !disk.is_crashed() => return Err(SimViolation(format!("cannot recover: {error}"))),
+                Err(error) if !disk.is_crashed() => return Err(SimViolation(format!("recovery failed: {error}"))),
                 _ => {}
             }
             self.note(|| "-- crash in recovery".to_owned());
@@ -346,7 +346,7 @@ impl<S: SimSubject> Run<'_, S> {
             self.report.totals.crashes += 1;
             self.report.totals.crashes_in_recovery += 1;
         }
-        Err(SimViolation::new("the last try to recover was cut short though nothing was to go wrong"))
+        Err(SimViolation::new("last recovery attempt stopped without an injected fault"))
     }
 
     /// Compares a recovered array with the allowed states. Returns `None` if the drive stops.
@@ -359,7 +359,7 @@ impl<S: SimSubject> Run<'_, S> {
         };
         self.is_damaged = found.unreadable > 0;
         let outcome = self.history.recover(&found.state)?;
-        self.note(|| format!("-- recovered: {} there, {} not", outcome.present, outcome.absent));
+        self.note(|| format!("-- recovered: {} operations present, {} absent", outcome.present, outcome.absent));
         self.report.totals.present += outcome.present;
         self.report.totals.absent += outcome.absent;
         Ok(Some(machine))
@@ -382,7 +382,7 @@ impl<S: SimSubject> Run<'_, S> {
                 6 => machine.subject.checkpoint(),
                 7 => {
                     let selector = self.rng.next_u64();
-                    self.note(|| "-- grows".to_owned());
+                    self.note(|| "-- grow".to_owned());
                     machine.subject.grow(selector);
                 }
                 _ => {}
@@ -495,7 +495,7 @@ impl<S: SimSubject> Run<'_, S> {
             }
         }
         self.report.totals.accounting_checks += 1;
-        compared.map_err(|what| SimViolation(format!("accounting_checks at rest: {what}")))
+        compared.map_err(|what| SimViolation(format!("space accounting at rest: {what}")))
     }
 }
 

@@ -359,7 +359,7 @@ fn check_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
     let covered: u64 = extents.iter().map(|extent| extent.range.blocks()).sum();
     if extents.is_empty() || extents.len() > limit.max(1) || covered > held.len() as u64 {
         return Err(format!(
-            "{} extents of {covered} blocks, asked for {limit} of {} blocks",
+            "{} extents of {covered} blocks, requested at most {limit} of {} blocks",
             extents.len(),
             held.len()
         ));
@@ -372,7 +372,7 @@ fn check_extents(contents: &Contents, held: &[Content], limit: usize, extents: &
     let states = extents.iter().flat_map(|extent| std::iter::repeat_n(extent.state, extent.range.blocks() as usize));
     for (index, (content, state)) in held.iter().zip(states).enumerate() {
         if state == ExtentState::Deallocated && !contents.allows(*content, Content::UNMAPPED) {
-            return Err(format!("block {index} from the asked one is told deallocated, but holds {content:?}"));
+            return Err(format!("block {index} from the requested one is reported deallocated but holds {content:?}"));
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ fn names(entries: Vec<DirectoryEntry>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_datastore_is_made_found_and_mounted() {
+async fn format_probe_and_mount_a_datastore() {
     let lab = Lab::unformatted();
     assert_eq!(Datastore::probe(&lab.disk("a"), &lab.runtime).await.unwrap(), None);
     let options = FormatOptions { partition_lba: 63, size: Some(1 << 30), ..FormatOptions::new("odd", Mode::V5) };
@@ -72,7 +72,7 @@ async fn a_datastore_is_made_found_and_mounted() {
 }
 
 #[tokio::test]
-async fn files_are_made_listed_renamed_and_removed() {
+async fn files_are_created_listed_renamed_and_removed() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     one.create_directory("/vm1").await.unwrap();
@@ -97,7 +97,7 @@ async fn files_are_made_listed_renamed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_file_is_one_hosts_or_its_readers() {
+async fn open_file_is_exclusive_or_shared_for_reading() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     let file = one.create("/disk").await.unwrap();
@@ -125,7 +125,7 @@ async fn a_file_is_one_hosts_or_its_readers() {
 }
 
 #[tokio::test]
-async fn blocks_come_and_go() {
+async fn blocks_are_allocated_and_freed() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     let file = one.create("/disk").await.unwrap();
@@ -161,7 +161,7 @@ async fn blocks_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_balloon_takes_all_that_is_free_once() {
+async fn free_space_walk_visits_every_block_once() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     two.write_file("/data", &[1; 100]).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_balloon_takes_all_that_is_free_once() {
 }
 
 #[tokio::test]
-async fn blocks_are_exchanged_for_the_next_ones_in_few_commands() {
+async fn exchange_free_needs_fewer_commands() {
     let lab = Lab::new().await;
     let disk = Arc::new(lab.open("one"));
     let shared: Arc<dyn SharedDisk> = disk.clone();
@@ -229,7 +229,7 @@ async fn blocks_are_exchanged_for_the_next_ones_in_few_commands() {
 }
 
 #[tokio::test]
-async fn small_files_are_read_and_written_anywhere() {
+async fn small_files_allow_unaligned_reads_and_writes() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     let file = one.create("/log").await.unwrap();
@@ -244,7 +244,7 @@ async fn small_files_are_read_and_written_anywhere() {
 }
 
 #[tokio::test]
-async fn without_ats_the_whole_device_is_reserved() {
+async fn locks_without_ats_reserve_the_device() {
     let lab = Lab::new().await;
     let disk = Arc::new(lab.open("one"));
     let shared: Arc<dyn SharedDisk> = disk.clone();
@@ -261,7 +261,7 @@ async fn without_ats_the_whole_device_is_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_of_one_host_share_a_mount() {
+async fn concurrent_tasks_share_one_mount() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     let work = (0..20).map(|n| {
@@ -291,7 +291,7 @@ impl FaultHook for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_on_a_mounted_device_is_over_in_its_time() {
+async fn commands_of_a_mount_end_within_their_time_limit() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;
     lab.array.set_hook(Some(Arc::new(Slow)));
@@ -309,7 +309,7 @@ async fn a_command_on_a_mounted_device_is_over_in_its_time() {
 
 /// No other host has the datastore mounted and could break the reservation.
 #[tokio::test(start_paused = true)]
-async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
+async fn mount_breaks_the_reservation_of_a_dead_host() {
     let lab = Lab::new().await;
     lab.open("dead").reserve().await.unwrap();
     // A probe keeps the reservation: the device may hold no datastore, and its holder may be alive.
@@ -319,7 +319,7 @@ async fn whoever_mounts_takes_the_reservation_of_a_dead_host_away() {
     let one = lab.mount("one").await;
     let timing = MountOptions::new("one").timing;
     let waited = platform::clock::now().duration_since(begun);
-    assert!(waited > timing.reservation_patience() && waited < timing.patience, "{waited:?}");
+    assert!(waited > timing.reservation_timeout() && waited < timing.busy_timeout, "{waited:?}");
     one.create("/file").await.unwrap();
 }
 
@@ -341,7 +341,7 @@ impl FaultHook for LostBeat {
 /// Other hosts measure the age of a heartbeat from when they saw it. A retry after ten seconds does
 /// not make it younger.
 #[tokio::test(start_paused = true)]
-async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
+async fn lease_starts_at_the_first_heartbeat_attempt() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     let (volume, fence) = (two.mounted.superblock.uuid, MountOptions::new("one").timing.fence);
@@ -350,7 +350,7 @@ async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
     for _ in 0..3000 {
         let slot = crate::heartbeat::read_slot(&two.mounted.io, one.owner().slot, volume).await.unwrap();
         let now = platform::clock::now();
-        if seen.replace(slot.beats) != Some(slot.beats) {
+        if seen.replace(slot.counter) != Some(slot.counter) {
             since = now;
         }
         lapsed += u32::from(!one.is_alive());
@@ -362,7 +362,7 @@ async fn a_beat_whose_answer_was_lost_is_as_old_as_when_it_was_first_sent() {
 
 /// Over iSCSI, a command continues after its caller has dropped the future.
 #[tokio::test(start_paused = true)]
-async fn a_file_is_closed_when_what_was_abandoned_is_over() {
+async fn close_waits_for_abandoned_commands() {
     let lab = Lab::new().await;
     for unmounts in [false, true] {
         let one = lab.mount("one").await;
@@ -383,13 +383,13 @@ async fn a_file_is_closed_when_what_was_abandoned_is_over() {
         let waited = platform::clock::now().duration_since(abandoned);
         assert!(waited >= MountOptions::new("one").timing.io_lifetime, "{waited:?}");
         // No abandoned command is left to wait for.
-        one.mounted.outlast_abandoned().await;
+        one.mounted.wait_for_abandoned().await;
         assert_eq!(platform::clock::now().duration_since(abandoned), waited);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn io_on_files_waits_for_a_device_that_comes_back() {
+async fn file_io_waits_for_a_lost_device() {
     let lab = Lab::new().await;
     let disk = Arc::new(lab.open("one"));
     let shared: Arc<dyn SharedDisk> = disk.clone();
@@ -406,7 +406,7 @@ async fn io_on_files_waits_for_a_device_that_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_needs_the_lease_of_both_datastores() {
+async fn copy_needs_the_lease_of_both_datastores() {
     let lab = Lab::new().await;
     let target = lab.second().await;
     let (disk, other) = (Arc::new(target.open("one")), target.open("two"));
@@ -432,7 +432,7 @@ async fn a_copy_needs_the_lease_of_both_datastores() {
 }
 
 #[tokio::test]
-async fn a_copy_takes_no_longer_than_either_datastore_allows() {
+async fn copy_uses_the_shorter_time_limit_of_two_datastores() {
     let lab = Lab::new().await;
     let target = lab.second().await;
     let source = Arc::new(lab.open("one"));
@@ -467,7 +467,7 @@ impl FaultHook for Manager {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_at_the_device_ends_before_a_dead_hosts_locks_are_given_on() {
+async fn queued_commands_are_aborted_before_locks_move() {
     use Operation::{Clear, Reserve, Reset};
     for (knows, ats, expected) in
         [(true, true, &[Clear][..]), (false, true, &[Clear, Reset]), (false, false, &[Clear, Reserve, Reset])]
@@ -493,11 +493,11 @@ async fn what_waits_at_the_device_ends_before_a_dead_hosts_locks_are_given_on() 
 }
 
 #[tokio::test]
-async fn times_that_are_not_safe_are_refused() {
+async fn mount_refuses_unsafe_heartbeat_times() {
     let lab = Lab::new().await;
     let timing = crate::Timing { io_lifetime: Duration::from_secs(40), ..crate::Timing::default() };
     let options = MountOptions { timing, ..MountOptions::new("one") };
     let disk: Arc<dyn SharedDisk> = Arc::new(lab.open("one"));
     let mounted = Datastore::mount(disk, &options, Arc::clone(&lab.runtime)).await;
-    assert!(matches!(mounted, Err(DatastoreError::Unfit(_))));
+    assert!(matches!(mounted, Err(DatastoreError::Unsuitable(_))));
 }

@@ -36,7 +36,7 @@ pub enum Problem {
         /// Sector of the cluster.
         sector: u64,
         /// Free count in the cluster.
-        told: u32,
+        recorded: u32,
         /// Free bits in the bitmap.
         counted: u32,
     },
@@ -107,51 +107,45 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Superblock { sector } => {
-                write!(f, "the superblock at sector {sector} is damaged, or differs from its copy")
+                write!(f, "superblock at sector {sector} is damaged or differs from its copy")
             }
             Self::Slot { index, sector } => {
                 write!(
                     f,
-                    "heartbeat slot {index} at sector {sector} is damaged: no host can use it, nor break locks of its host"
+                    "heartbeat slot {index} at sector {sector} is damaged: no host can use it or break locks of its host"
                 )
             }
             Self::Journal { slot, sector } => {
-                write!(f, "the journal of slot {slot} changes sector {sector}, which is no sound metadata")
+                write!(f, "journal of slot {slot} changes sector {sector}, which holds no valid metadata")
             }
-            Self::Cluster { sector } => write!(f, "the resource cluster at sector {sector} is damaged"),
-            Self::FreeCount { sector, told, counted } => {
-                write!(f, "the resource cluster at sector {sector} tells {told} free, its bitmap {counted}")
+            Self::Cluster { sector } => write!(f, "resource cluster at sector {sector} is damaged"),
+            Self::FreeCount { sector, recorded, counted } => {
+                write!(f, "resource cluster at sector {sector} records {recorded} free items, its bitmap has {counted}")
             }
             Self::Descriptor { descriptor, sector } => {
                 write!(f, "file descriptor {descriptor}: sector {sector} of its metadata is damaged")
             }
             Self::TakenTwice { what, number, descriptor } => {
-                write!(
-                    f,
-                    "{what} {number} belongs to file descriptor {descriptor} and to another: one overwrites the other"
-                )
+                write!(f, "{what} {number} is used by file descriptor {descriptor} and by another one")
             }
             Self::NotMarked { what, number } => {
-                write!(f, "{what} {number} is in use, but marked as free: it may be given out again")
+                write!(f, "{what} {number} is in use but marked as free: it may be allocated again")
             }
             Self::Leaked { what, first, count } => {
-                write!(
-                    f,
-                    "{count} {what}s, the first {first}, are marked as used, but nothing uses them: the room is lost"
-                )
+                write!(f, "{count} {what}s from {first} are marked as used but unused: their space is lost")
             }
             Self::Dangling { directory, name } => {
-                write!(f, "directory {directory} names '{name}', which is not there")
+                write!(f, "directory {directory} contains '{name}', which does not exist")
             }
-            Self::NameTwice { directory, name } => write!(f, "directory {directory} has '{name}' twice"),
+            Self::NameTwice { directory, name } => write!(f, "directory {directory} contains '{name}' twice"),
             Self::Orphan { descriptor } => {
-                write!(f, "file descriptor {descriptor} is in use, but no directory names it")
+                write!(f, "file descriptor {descriptor} is in use but in no directory")
             }
             Self::Parent { descriptor } => {
-                write!(f, "file descriptor {descriptor} tells another parent than the directory that names it")
+                write!(f, "file descriptor {descriptor} records another parent than its directory")
             }
             Self::Counts { descriptor } => {
-                write!(f, "file descriptor {descriptor}: its length or its counts are not those of its map")
+                write!(f, "file descriptor {descriptor}: length or counts do not match its map")
             }
         }
     }
@@ -192,16 +186,16 @@ impl fmt::Display for CheckNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host { slot, name, breaking, unfinished } => {
-                let state =
-                    if *breaking { "is dead and being broken" } else { "has the datastore mounted, or died with it" };
-                let change = if *unfinished { "; a change in its journal is not finished" } else { "" };
+                let state = if *breaking {
+                    "is dead and being broken"
+                } else {
+                    "has the datastore mounted or died while it had"
+                };
+                let change = if *unfinished { "; its journal holds an unfinished change" } else { "" };
                 write!(f, "host '{name}' in heartbeat slot {slot} {state}{change}")
             }
             Self::StaleLock { sector, slot } => {
-                write!(
-                    f,
-                    "the lock at sector {sector} belongs to a former host of slot {slot}: the next one who wants it takes it"
-                )
+                write!(f, "lock at sector {sector} is stale: its owner in slot {slot} no longer exists")
             }
             Self::OpenFile { descriptor, slot } => {
                 write!(f, "file descriptor {descriptor} is locked by the host in slot {slot}")
@@ -211,7 +205,7 @@ impl fmt::Display for CheckNote {
 }
 
 /// Returns the name of one item of a resource.
-pub(super) fn word(resource: Resource) -> &'static str {
+pub(super) fn resource_name(resource: Resource) -> &'static str {
     match resource {
         Resource::Descriptors => "descriptor",
         Resource::Pages => "page",

@@ -21,7 +21,7 @@ async fn filled() -> (Arc<dyn SharedDisk>, Arc<dyn Runtime>, Superblock, u64) {
     file.allocate(0..40, crate::BlockFill::Written).await.unwrap();
     file.close().await.unwrap();
     datastore.unmount().await.unwrap();
-    let found = volume_of(&disk, &runtime, Timing::default(), crate::io::Purpose::Look).await.unwrap().unwrap();
+    let found = volume_of(&disk, &runtime, Timing::default(), crate::io::Purpose::Inspect).await.unwrap().unwrap();
     (disk, runtime, found.superblock, found.partition)
 }
 
@@ -34,7 +34,7 @@ async fn edit<T: Guarded>(disk: &Arc<dyn SharedDisk>, lba: u64, change: impl FnO
 }
 
 #[tokio::test]
-async fn a_sound_datastore_has_no_problems() {
+async fn check_of_an_intact_datastore_is_clean() {
     let (disk, runtime, ..) = filled().await;
     let report = check(&disk, &runtime).await.unwrap();
     assert_eq!((report.problems, report.notes), (vec![], vec![]));
@@ -42,7 +42,7 @@ async fn a_sound_datastore_has_no_problems() {
 }
 
 #[tokio::test]
-async fn a_host_that_died_is_a_note_and_no_problem() {
+async fn check_reports_a_dead_host_as_a_note() {
     let (disk, runtime, ..) = filled().await;
     let datastore = Datastore::mount(Arc::clone(&disk), &MountOptions::new("b"), Arc::clone(&runtime)).await.unwrap();
     let file = datastore.create("/open").await.unwrap();
@@ -59,7 +59,7 @@ async fn a_host_that_died_is_a_note_and_no_problem() {
 }
 
 #[tokio::test]
-async fn every_damage_is_told() {
+async fn check_reports_every_kind_of_damage() {
     let (disk, runtime, superblock, partition) = filled().await;
     let geometry = superblock.geometry;
     let cluster = |resource, index| partition + geometry.cluster_sector(resource, index);
@@ -75,13 +75,16 @@ async fn every_damage_is_told() {
         }
     }
     let sector = cluster(Resource::Blocks, block / geometry.blocks_per_cluster);
-    edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.give(0))).await;
+    edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.free_item(0))).await;
     assert_eq!(problems().await, [Problem::NotMarked { what: "block", number: block }]);
     edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.take(0))).await;
     // Pages that no file uses.
     edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.take(5) && cluster.take(7))).await;
     assert_eq!(problems().await, [Problem::Leaked { what: "page", first: 261, count: 2 }]);
-    edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.give(5) && cluster.give(7))).await;
+    edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| {
+        assert!(cluster.free_item(5) && cluster.free_item(7))
+    })
+    .await;
     // A descriptor that is cleared: its directory entry dangles and its blocks are leaked.
     let victim = (0..geometry.descriptors).rev();
     let mut lost = None;

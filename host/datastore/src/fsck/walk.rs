@@ -2,7 +2,7 @@
 //! bitmaps.
 
 use super::Check;
-use super::problem::{Problem, word};
+use super::problem::{Problem, resource_name};
 use crate::layout::cluster::Cluster;
 use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
@@ -111,7 +111,7 @@ async fn map(
     let leaves = leaves.iter().flat_map(|(_, run)| (run.target..run.target + run.length).map(|number| (leaf, number)));
     for (resource, number) in pages.chain(leaves) {
         if !used.add(resource, number) {
-            check.problems.push(Problem::TakenTwice { what: word(resource), number, descriptor: index });
+            check.problems.push(Problem::TakenTwice { what: resource_name(resource), number, descriptor: index });
         }
     }
     match kind {
@@ -165,8 +165,8 @@ async fn names(check: &mut Check, descriptors: &BTreeMap<u32, Descriptor>) -> Re
             }
         }
     }
-    let orphans = descriptors.keys().filter(|index| !named.contains(index));
-    check.problems.extend(orphans.map(|index| Problem::Orphan { descriptor: *index }));
+    let stray_locks = descriptors.keys().filter(|index| !named.contains(index));
+    check.problems.extend(stray_locks.map(|index| Problem::Orphan { descriptor: *index }));
     Ok(())
 }
 
@@ -195,9 +195,9 @@ fn compare(check: &mut Check, used: &Used, resource: Resource, index: u32, clust
     let counted = cluster.count_free();
     if counted != cluster.free() {
         let sector = geometry.cluster_sector(resource, index);
-        check.problems.push(Problem::FreeCount { sector, told: cluster.free(), counted });
+        check.problems.push(Problem::FreeCount { sector, recorded: cluster.free(), counted });
     }
-    let what = word(resource);
+    let what = resource_name(resource);
     let mut leaked = None;
     for bit in 0..cluster.total() {
         let number = base + bit;

@@ -104,7 +104,7 @@ impl Cluster {
     }
 
     /// Frees an item. Returns false if it is free already or outside the cluster.
-    pub(crate) fn give(&mut self, bit: u32) -> bool {
+    pub(crate) fn free_item(&mut self, bit: u32) -> bool {
         if bit >= self.total() || !self.is_taken(bit) {
             return false;
         }

@@ -74,7 +74,7 @@ impl Geometry {
     }
 
     /// Returns whether the numbers, read from a disk, are consistent.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let clusters =
             self.descriptors.is_multiple_of(DESCRIPTORS_PER_CLUSTER) && self.pages.is_multiple_of(PAGES_PER_CLUSTER);
         clusters

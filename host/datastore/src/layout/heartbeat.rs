@@ -32,7 +32,7 @@ pub(crate) struct Slot {
     /// Grows with every claim, break and unmount. A lock of an older generation is stale.
     pub(crate) generation: u64,
     /// Grows with every heartbeat.
-    pub(crate) beats: u64,
+    pub(crate) counter: u64,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -45,7 +45,7 @@ struct SlotBytes {
     name_bytes: u8,
     reserved: U16,
     generation: U64,
-    beats: U64,
+    counter: U64,
     uuid: [u8; 16],
     volume: [u8; 16],
     breaker: [u8; 16],
@@ -62,7 +62,7 @@ const _: () = assert!(size_of::<SlotBytes>() == super::SECTOR_BYTES);
 impl Slot {
     /// Creates a slot that was never used.
     pub(crate) fn new(index: u16) -> Self {
-        Self { index, state: SlotState::Free, uuid: [0; 16], name: String::new(), generation: 1, beats: 0 }
+        Self { index, state: SlotState::Free, uuid: [0; 16], name: String::new(), generation: 1, counter: 0 }
     }
 
     /// Returns the lock owner of the slot's user, alive or being broken.
@@ -84,7 +84,7 @@ impl Slot {
         };
         bytes.name_bytes = name.len() as u8;
         bytes.generation = self.generation.into();
-        bytes.beats = self.beats.into();
+        bytes.counter = self.counter.into();
         bytes.uuid = self.uuid;
         bytes.volume = volume.0;
         if let SlotState::Breaking(breaker) = self.state {
@@ -127,7 +127,7 @@ impl Slot {
             uuid: bytes.uuid,
             name: String::from_utf8_lossy(name).into_owned(),
             generation: bytes.generation.get(),
-            beats: bytes.beats.get(),
+            counter: bytes.counter.get(),
         })
     }
 }

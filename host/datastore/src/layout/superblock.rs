@@ -90,7 +90,7 @@ impl Superblock {
             blocks: bytes.blocks.get(),
             blocks_per_cluster: bytes.blocks_per_cluster.get(),
         };
-        geometry.is_sound().then_some(())?;
+        geometry.is_valid().then_some(())?;
         Some(Self {
             uuid: VolumeUuid(bytes.uuid),
             label: String::from_utf8(label.to_vec()).ok()?,

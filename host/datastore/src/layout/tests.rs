@@ -31,10 +31,10 @@ fn superblock() -> Superblock {
 }
 
 #[test]
-fn a_disk_is_divided_without_overlap() {
+fn geometry_regions_do_not_overlap() {
     for sectors in [65_536u64, 65_537, 2 << 20, 200 << 21, (8 << 31) - 34, 64 << 31] {
         let plan = Geometry::plan(sectors).unwrap();
-        assert!(plan.is_sound(), "{plan:?}");
+        assert!(plan.is_valid(), "{plan:?}");
         let marks = [
             plan.journal_at(0),
             plan.clusters_at(Resource::Descriptors),
@@ -55,7 +55,7 @@ fn a_disk_is_divided_without_overlap() {
 }
 
 #[test]
-fn a_superblock_is_found_again_and_damage_is_seen() {
+fn superblock_round_trips_and_detects_damage() {
     let mut image = superblock().encode();
     assert_eq!(Superblock::decode(&image), Some(superblock()));
     image[100] ^= 1;
@@ -98,7 +98,7 @@ fn golden_bytes() {
     assert_eq!(image[120..124], [0x55, 0, 0, 0]);
     assert_eq!(image[184..192], [6, 0, 0, 0, 0, 0, 2, 0]);
 
-    let slot = Slot { name: "esx01".into(), beats: 4, uuid: OWNER.uuid, ..Slot::new(3) };
+    let slot = Slot { name: "esx01".into(), counter: 4, uuid: OWNER.uuid, ..Slot::new(3) };
     let image = slot.encode(VOLUME);
     assert_eq!(&image[..16], b"IBIDHB\0\0\x01\0\x03\0\0\x05\0\0");
     assert_eq!(image[16..24], 1u64.to_le_bytes());
@@ -113,7 +113,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn a_lock_changes_hands_and_every_image_differs() {
+fn every_lock_change_makes_a_new_image() {
     let free = Cluster::new(Resource::Pages, 0, &geometry(), VOLUME).encode();
     let taken = with_owner(&free, Some(OWNER));
     let freed = with_owner(&taken, None);
@@ -128,7 +128,7 @@ fn a_lock_changes_hands_and_every_image_differs() {
 }
 
 #[test]
-fn a_cluster_gives_each_thing_once() {
+fn cluster_allocates_each_item_once() {
     let geometry = geometry();
     let last = geometry.clusters(Resource::Blocks) - 1;
     let mut cluster = Cluster::new(Resource::Blocks, last, &geometry, VOLUME);
@@ -139,14 +139,14 @@ fn a_cluster_gives_each_thing_once() {
     assert_eq!(cluster.free_run(3, 2), Some((4, 2)));
     assert_eq!(cluster.free(), total - 2);
     assert_eq!(cluster.count_free(), total - 2);
-    assert!(cluster.give(3) && !cluster.give(3));
+    assert!(cluster.free_item(3) && !cluster.free_item(3));
     let image = cluster.encode();
     let loaded = Cluster::load(&image, Resource::Blocks, last, &geometry, VOLUME).unwrap();
     assert_eq!(loaded.encode(), cluster.encode());
 }
 
 #[test]
-fn a_descriptor_has_a_new_identity_for_every_file() {
+fn reused_descriptor_gets_a_new_file_id() {
     let mut descriptor = Descriptor::free(7, VOLUME);
     descriptor.begin(FileKind::File, 0, 1);
     let first = descriptor.file_id;
@@ -159,7 +159,7 @@ fn a_descriptor_has_a_new_identity_for_every_file() {
 }
 
 #[test]
-fn readers_are_kept_and_limited() {
+fn descriptor_limits_its_readers() {
     let mut descriptor = Descriptor::free(7, VOLUME);
     let reader = |n: usize| Reader { slot: n as u16, incarnation: 1 << 40 | n as u64 };
     assert!((0..READERS).all(|n| descriptor.add_reader(reader(n))));
@@ -171,9 +171,9 @@ fn readers_are_kept_and_limited() {
 }
 
 #[test]
-fn a_slot_tells_who_lives_there() {
+fn heartbeat_slot_round_trips() {
     for state in [SlotState::Free, SlotState::Alive, SlotState::Breaking(OWNER)] {
-        let slot = Slot { state, name: "esx02".into(), generation: 7, beats: 8, ..Slot::new(5) };
+        let slot = Slot { state, name: "esx02".into(), generation: 7, counter: 8, ..Slot::new(5) };
         let image = slot.encode(VOLUME);
         assert_eq!(Slot::decode(&image, 5, VOLUME), Some(slot));
         assert_eq!(Slot::decode(&image, 6, VOLUME), None);
@@ -181,7 +181,7 @@ fn a_slot_tells_who_lives_there() {
 }
 
 #[test]
-fn a_record_is_whole_or_not_there() {
+fn torn_journal_record_is_rejected() {
     let parts = vec![
         Part::Guard { sector: 10, generation: 4, image: Some(Bytes::from(vec![1; SECTOR_BYTES])) },
         Part::Guard { sector: 11, generation: 5, image: None },
@@ -203,7 +203,7 @@ fn a_record_is_whole_or_not_there() {
 
 /// Simulates a torn write: the new header with images of the previous record.
 #[test]
-fn a_record_with_the_images_of_another_is_none() {
+fn journal_record_with_foreign_images_is_rejected() {
     let record = |files: [u64; 2]| {
         let descriptor = |file: u64| {
             let mut descriptor = Descriptor::free(4, VOLUME);
@@ -223,7 +223,7 @@ fn a_record_with_the_images_of_another_is_none() {
 }
 
 #[test]
-fn pages_are_those_of_their_file_only() {
+fn page_of_another_file_is_rejected() {
     let id = PageId { descriptor: 1, file_id: 2, level: 0, index: 4 };
     let entry = |n: usize| Entry {
         descriptor: n as u32,
@@ -242,7 +242,7 @@ fn pages_are_those_of_their_file_only() {
 }
 
 #[test]
-fn a_partition_is_found_where_it_was_put() {
+fn partition_table_round_trips() {
     for first in [34, 63, 2048, 2049, 4095] {
         let partition = Partition { first, sectors: 100_000 };
         let disk = 110_000;
@@ -262,13 +262,13 @@ fn a_partition_is_found_where_it_was_put() {
 
 proptest! {
     #[test]
-    fn pointers_survive_packing(target in proptest::option::of(0u32..(1 << 31) - 2), to_be_zeroed: bool) {
+    fn map_pointers_round_trip(target in proptest::option::of(0u32..(1 << 31) - 2), to_be_zeroed: bool) {
         let pointer = Pointer { target, to_be_zeroed: to_be_zeroed && target.is_some() };
         prop_assert_eq!(Pointer::unpack(pointer.pack()), pointer);
     }
 
     #[test]
-    fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
+    fn decoders_reject_arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
         let image = image_of(&bytes);
         let id = PageId { descriptor: 0, file_id: 0, level: 0, index: 0 };
         prop_assert_eq!(Superblock::decode(&image), None);

@@ -16,7 +16,7 @@ impl Disk {
         let missing = map.missing_pages();
         let mut spare: Vec<u32> = (self.next..self.next + missing).collect();
         self.next += missing;
-        map.settle(&mut spare).unwrap();
+        map.assign_pages(&mut spare).unwrap();
         assert!(spare.is_empty(), "{} pages too many", spare.len());
         let (changed, freed) = map.take_changes();
         for (level, place, page) in changed {
@@ -43,12 +43,12 @@ impl Disk {
 }
 
 fn fill(map: &mut Map, range: Range<u32>, target: u32) {
-    map.reach(range.end - 1).unwrap();
+    map.grow_to(range.end - 1).unwrap();
     map.fill(range.clone(), &[(target, range.end - range.start)], false);
 }
 
 #[test]
-fn sixteen_leaves_need_no_page_and_one_more_needs_one() {
+fn map_needs_a_page_beyond_sixteen_leaves() {
     let (mut map, mut disk) = (Map::default(), Disk::default());
     fill(&mut map, 0..16, 100);
     disk.store(&mut map);
@@ -67,7 +67,7 @@ fn sixteen_leaves_need_no_page_and_one_more_needs_one() {
 }
 
 #[test]
-fn a_terabyte_has_1042_pages() {
+fn map_of_one_terabyte_has_1043_pages() {
     let (mut map, mut disk) = (Map::default(), Disk::default());
     fill(&mut map, 0..1 << 20, 5);
     disk.store(&mut map);
@@ -81,7 +81,7 @@ fn a_terabyte_has_1042_pages() {
 }
 
 #[test]
-fn holes_are_filled_in_order() {
+fn map_fills_holes_in_order() {
     let mut map = Map::default();
     fill(&mut map, 4..6, 50);
     assert_eq!(map.holes(2..10), [2..4, 6..10]);
@@ -119,14 +119,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn a_map_is_what_a_plain_one_is_and_what_is_stored(steps in steps()) {
+    fn map_matches_a_simple_model(steps in steps()) {
         let (mut map, mut disk, mut next) = (Map::default(), Disk::default(), 0);
         let mut model: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Fill(range, zero) => {
                     let holes: Vec<u32> = range.clone().filter(|at| !model.contains_key(at)).collect();
-                    map.reach(range.end - 1).unwrap();
+                    map.grow_to(range.end - 1).unwrap();
                     map.fill(range, &[(next, holes.len() as u32)], zero);
                     for at in holes {
                         model.insert(at, (next, zero));

@@ -26,7 +26,7 @@ fn after_crash(prepare: impl Fn(&SimDisk)) -> Vec<u8> {
 }
 
 #[test]
-fn a_write_is_readable_at_once_and_stable_after_a_flush() {
+fn write_is_readable_at_once_and_stable_after_flush() {
     assert_eq!(
         after_crash(|disk| {
             disk.write_at(0, &[&A, &B], Durability::Volatile).unwrap();
@@ -38,7 +38,7 @@ fn a_write_is_readable_at_once_and_stable_after_a_flush() {
 }
 
 #[test]
-fn without_a_flush_any_version_may_be_left() {
+fn unflushed_sector_keeps_any_version() {
     assert_eq!(
         after_crash(|disk| {
             disk.write_at(0, &[&A], Durability::Volatile).unwrap();
@@ -49,7 +49,7 @@ fn without_a_flush_any_version_may_be_left() {
 }
 
 #[test]
-fn a_durable_write_is_stable_and_makes_nothing_else_so() {
+fn durable_write_stabilises_only_itself() {
     let whole = [0xCC; 4096];
     assert_eq!(
         after_crash(|disk| {
@@ -68,12 +68,12 @@ fn a_durable_write_is_stable_and_makes_nothing_else_so() {
 }
 
 #[test]
-fn a_durable_write_that_has_not_ended_is_promised_to_nobody() {
+fn unfinished_durable_write_may_be_lost() {
     assert_eq!(after_crash(|disk| drop(disk.start_write(0, &[&[0xCC; 4096]], Durability::Durable))), [0, 0xCC]);
 }
 
 #[test]
-fn a_flush_is_about_the_writes_that_had_ended_when_it_began() {
+fn flush_covers_only_writes_that_ended_before_it() {
     assert_eq!(
         after_crash(|disk| {
             let flush = disk.start_flush();
@@ -93,7 +93,7 @@ fn a_flush_is_about_the_writes_that_had_ended_when_it_began() {
 }
 
 #[test]
-fn an_older_version_does_not_come_back_over_a_flushed_one() {
+fn flushed_sector_keeps_no_older_version() {
     assert_eq!(
         after_crash(|disk| {
             disk.write_at(0, &[&A], Durability::Volatile).unwrap();
@@ -107,7 +107,7 @@ fn an_older_version_does_not_come_back_over_a_flushed_one() {
 }
 
 #[test]
-fn writes_are_torn_between_sectors() {
+fn crash_tears_writes_between_sectors() {
     let torn = (0..200).any(|seed| {
         let disk = SimDisk::new(1 << 20, seed);
         disk.write_at(0, &[&[0; 8192]], Durability::Durable).unwrap();
@@ -121,7 +121,7 @@ fn writes_are_torn_between_sectors() {
 }
 
 #[test]
-fn a_failed_flush_makes_its_writes_unsafe_for_ever() {
+fn later_flush_does_not_save_writes_of_a_failed_one() {
     assert_eq!(
         after_crash(|disk| {
             disk.write_at(0, &[&A], Durability::Volatile).unwrap();
@@ -134,7 +134,7 @@ fn a_failed_flush_makes_its_writes_unsafe_for_ever() {
 }
 
 #[test]
-fn the_drive_stops_where_it_was_told_to() {
+fn drive_stops_at_the_armed_access() {
     let disk = SimDisk::new(1 << 20, 1);
     disk.arm(Faults { crash_at: Some(3), ..Faults::default() });
     disk.write_at(0, &[&A], Durability::Volatile).unwrap();
@@ -148,7 +148,7 @@ fn the_drive_stops_where_it_was_told_to() {
 }
 
 #[test]
-fn lies_lose_data() {
+fn ignored_flushes_lose_data() {
     let bug = |bug| Faults { bug: Some(bug), ..Faults::default() };
     assert_eq!(
         after_crash(|disk| {
@@ -168,7 +168,7 @@ fn lies_lose_data() {
 }
 
 #[test]
-fn room_ends() {
+fn full_file_system_refuses_writes() {
     let disk = SimDisk::new(1 << 20, 1);
     disk.arm(Faults { space: Some(16384), ..Faults::default() });
     disk.allocate(0, 8192).unwrap();
@@ -179,7 +179,7 @@ fn room_ends() {
 }
 
 #[test]
-fn bad_manners_are_remembered() {
+fn misuse_of_the_drive_is_recorded() {
     for offend in [
         |disk: &SimDisk| drop(disk.write_at(512, &[&[0; 4096]], Durability::Durable)),
         |disk: &SimDisk| drop(disk.read_at(1 << 20, &mut [0; 1])),
@@ -196,7 +196,7 @@ fn bad_manners_are_remembered() {
 }
 
 #[test]
-fn bad_and_rotten_bytes_are_read_as_such() {
+fn injected_read_errors_and_bad_data_are_returned() {
     let disk = SimDisk::new(1 << 20, 1);
     disk.write_at(0, &[&[0xAA; 4096]], Durability::Durable).unwrap();
     disk.arm(Faults { bad: vec![(1000, 1001)], rotten: vec![(1, 2)], ..Faults::default() });

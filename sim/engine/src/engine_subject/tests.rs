@@ -8,7 +8,7 @@ fn campaign(runs: u64, bug: Option<InjectedBug>) -> CrashCampaign {
 }
 
 #[test]
-fn the_engine_keeps_its_word_through_crashes() {
+fn engine_survives_random_crashes() {
     let findings = execute::<EngineSubject>(&campaign(100, None), &|_, _| {});
     assert_eq!(findings.violations, Vec::new());
     let totals = findings.totals;
@@ -22,7 +22,7 @@ fn the_engine_keeps_its_word_through_crashes() {
 const FINDERS: &[u64] = &[216_815];
 
 #[test]
-fn seeds_that_have_found_something_find_nothing() {
+fn seeds_of_fixed_bugs_pass() {
     for &seed in FINDERS {
         let findings = execute::<EngineSubject>(&CrashCampaign { seed, ..campaign(1, None) }, &|_, _| {});
         assert_eq!(findings.violations, Vec::new());
@@ -37,7 +37,7 @@ fn short_sequences_survive_a_crash_at_every_access() {
 }
 
 #[test]
-fn a_flush_that_is_left_out_is_found() {
+fn missing_engine_flush_is_detected() {
     for bug in [
         InjectedBug::SkipLogFlush,
         InjectedBug::SkipSuperblockFlush,

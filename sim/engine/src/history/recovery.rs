@@ -102,7 +102,7 @@ impl History {
         let count = group.entries.len();
         if count > MAX_UNDECIDED {
             return Err(SimViolation::new(format!(
-                "{count} unanswered operations touch each other: too many to decide"
+                "{count} unanswered operations with common blocks: too many to decide"
             )));
         }
         let mut first_reason = None;
@@ -123,7 +123,7 @@ impl History {
             group.entries.iter().map(|entry| format!("  {} {}", entry.tag, describe(&entry.op))).collect();
         let reason = first_reason.map_or_else(String::new, |violation| violation.0);
         Err(SimViolation(format!(
-            "after the crash, no outcome of these unanswered operations explains what is there ({reason}):\n{}",
+            "after the crash, no outcome of these unanswered operations explains the state found ({reason}):\n{}",
             list.join("\n")
         )))
     }
@@ -176,7 +176,7 @@ impl History {
         let (expected, seen) = match (state.volumes.get(&volume), seen.volumes.get(&volume)) {
             (None, None) => return Ok(()),
             (Some(_), None) => return Err(SimViolation::new(format!("{volume} is lost"))),
-            (None, Some(_)) => return Err(SimViolation::new(format!("{volume} should not be there"))),
+            (None, Some(_)) => return Err(SimViolation::new(format!("{volume} is present but should not be"))),
             (Some(expected), Some(seen)) => (expected, seen),
         };
         if expected.blocks != seen.blocks {

@@ -27,7 +27,7 @@ fn data(byte: u8) -> Result<Reply, OpError> {
 }
 
 #[test]
-fn a_read_is_as_old_as_its_submission_or_as_new_as_its_answer() {
+fn read_may_return_states_since_its_submission() {
     let mut history = history();
     for (tag, byte) in [(1, 1), (3, 3), (4, 4)] {
         if tag == 3 {
@@ -46,7 +46,7 @@ fn a_read_is_as_old_as_its_submission_or_as_new_as_its_answer() {
 }
 
 #[test]
-fn a_read_is_of_one_instant() {
+fn read_of_two_states_is_a_violation() {
     let mut history = history();
     history.submit(1, &Op::Read { volume: VOLUME, range: span(5, 2) });
     for (tag, byte) in [(2, 2), (3, 3)] {
@@ -58,7 +58,7 @@ fn a_read_is_of_one_instant() {
 }
 
 #[test]
-fn changes_of_the_same_blocks_keep_their_order() {
+fn overtaking_change_of_a_block_is_a_violation() {
     let mut history = history();
     history.submit(1, &write(5, 1));
     history.submit(2, &write(5, 2));
@@ -70,7 +70,7 @@ fn changes_of_the_same_blocks_keep_their_order() {
 }
 
 #[test]
-fn answers_must_have_been_asked_for_once() {
+fn unrequested_or_repeated_reply_is_a_violation() {
     let mut history = history();
     assert!(history.clone().complete(1, &Ok(Reply::Done)).is_err());
     history.submit(1, &write(5, 1));
@@ -80,7 +80,7 @@ fn answers_must_have_been_asked_for_once() {
 }
 
 #[test]
-fn only_a_pool_that_may_be_full_refuses_and_never_an_unmap() {
+fn no_space_is_accepted_only_from_a_full_pool() {
     let mut history = history();
     history.submit(1, &write(5, 1));
     assert!(history.clone().complete(1, &Err(OpError::NoSpace)).is_err());
@@ -93,7 +93,7 @@ fn only_a_pool_that_may_be_full_refuses_and_never_an_unmap() {
 }
 
 #[test]
-fn an_engine_may_stop_only_on_a_failing_drive() {
+fn engine_stop_is_accepted_only_on_drive_failure() {
     let mut history = history();
     history.submit(1, &write(5, 1));
     let stopped = Err(OpError::Stopped("drive".into()));
@@ -106,7 +106,7 @@ fn an_engine_may_stop_only_on_a_failing_drive() {
 }
 
 #[test]
-fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
+fn refused_copy_leaves_old_or_new_blocks() {
     let mut history = history();
     history.tolerated.full = true;
     for (tag, op) in [(1, write(0, 1)), (2, write(2009, 2))] {
@@ -129,7 +129,7 @@ fn a_refused_copy_in_pieces_leaves_old_or_new_blocks() {
 }
 
 #[test]
-fn a_copy_may_be_made_between_two_pieces_of_another() {
+fn copy_may_run_between_pieces_of_another_copy() {
     let mut history = history();
     history.submit(1, &write(0, 1));
     history.complete(1, &Ok(Reply::Done)).unwrap();

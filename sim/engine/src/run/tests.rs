@@ -10,12 +10,12 @@ fn first_violation<S: SimSubject>(runs: u64, bug: Option<InjectedBug>) -> Option
 }
 
 #[test]
-fn a_sound_array_breaks_no_promise() {
+fn correct_model_has_no_violation() {
     assert_eq!(first_violation::<FaultyModel<CORRECT>>(80, None), None);
 }
 
 #[test]
-fn runs_reach_what_they_should() {
+fn runs_cover_all_counted_events() {
     let mut totals = Totals::default();
     (1..=60).for_each(|seed| totals.add(&run::<FaultyModel<CORRECT>>(&RunPlan::new(seed)).totals));
     let Totals { crashes_in_recovery, answered, refused, present, absent, failures, .. } = totals;
@@ -32,7 +32,7 @@ fn runs_reach_what_they_should() {
 }
 
 #[test]
-fn a_run_is_named_by_its_seed() {
+fn same_seed_gives_the_same_trace() {
     let plan = RunPlan { is_traced: true, ..RunPlan::new(42) };
     let (first, second) = (run::<FaultyModel<CORRECT>>(&plan), run::<FaultyModel<CORRECT>>(&plan));
     assert_eq!(first.trace, second.trace);
@@ -41,7 +41,7 @@ fn a_run_is_named_by_its_seed() {
 }
 
 #[test]
-fn arrays_that_break_promises_are_found() {
+fn every_faulty_model_is_detected() {
     assert!(first_violation::<FaultyModel<ANSWERS_BEFORE_COMMIT>>(100, None).is_some());
     assert!(first_violation::<FaultyModel<IGNORES_CHECKSUM>>(300, None).is_some());
     assert!(first_violation::<FaultyModel<DROPS_LAST_OP>>(100, None).is_some());
@@ -50,14 +50,14 @@ fn arrays_that_break_promises_are_found() {
 }
 
 #[test]
-fn a_flush_left_out_is_found() {
+fn missing_drive_flush_is_detected() {
     assert!(first_violation::<FaultyModel<CORRECT>>(100, Some(InjectedBug::SkipLogFlush)).is_some());
     assert!(first_violation::<FaultyModel<CORRECT>>(100, Some(InjectedBug::SkipCheckpointFlush)).is_some());
     assert!(first_violation::<FaultyModel<CORRECT>>(300, Some(InjectedBug::SkipSomeFlushes)).is_some());
 }
 
 #[test]
-fn a_shrunk_run_still_breaks_the_promise() {
+fn shrunk_run_keeps_the_violation() {
     let seed = first_violation::<FaultyModel<DROPS_LAST_OP>>(100, None).map(|(seed, _)| seed).unwrap();
     let whole = run::<FaultyModel<DROPS_LAST_OP>>(&RunPlan::new(seed));
     let plan = shrink::<FaultyModel<DROPS_LAST_OP>>(&RunPlan::new(seed), 60);

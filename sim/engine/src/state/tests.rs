@@ -11,7 +11,7 @@ fn state(blocks: u64) -> OracleState {
 }
 
 #[test]
-fn a_fill_over_leaves_touches_its_range_and_no_more() {
+fn fill_across_leaves_changes_only_its_range() {
     let mut volume = OracleVolume::new(4 * LEAF_BLOCKS);
     volume.fill(span(LEAF_BLOCKS - 1, LEAF_BLOCKS + 2), Content::ZERO);
     let mapped: Vec<u64> = (0..volume.blocks).filter(|lba| volume.get(*lba) == Content::ZERO).collect();
@@ -21,7 +21,7 @@ fn a_fill_over_leaves_touches_its_range_and_no_more() {
 }
 
 #[test]
-fn what_a_shrunk_volume_lost_does_not_come_back() {
+fn shrunk_volume_does_not_regain_its_data() {
     let mut contents = Contents::default();
     let mut state = state(32);
     let data = Op::Write { volume: VOLUME, lba: Lba(8), data: vec![1; 16 * LBA_LEN].into(), fua: false };
@@ -35,7 +35,7 @@ fn what_a_shrunk_volume_lost_does_not_come_back() {
 }
 
 #[test]
-fn a_wrong_answer_is_told() {
+fn wrong_read_reply_is_rejected() {
     let mut contents = Contents::default();
     let data = contents.ids_of(&[[1; LBA_LEN], [2; LBA_LEN]].concat());
     let expected = Ok(Expected::Data(data));
@@ -47,7 +47,7 @@ fn a_wrong_answer_is_told() {
 }
 
 #[test]
-fn extents_must_be_whole_and_true() {
+fn incomplete_or_wrong_extents_are_rejected() {
     let mut contents = Contents::default();
     let data = contents.id_of(&[1; LBA_LEN]);
     let held = [data, data, Content::UNMAPPED, Content::UNMAPPED];
@@ -60,7 +60,7 @@ fn extents_must_be_whole_and_true() {
     assert!(check_answer(&[mapped(0, 4)]), "the array maps in larger units");
     assert!(!check_answer(&[mapped(0, 1), free(1, 3)]), "data is mapped");
     assert!(check_answer(&[mapped(0, 2)]), "the rest is for another question");
-    assert!(!check_answer(&[mapped(0, 2), free(2, 3)]), "there is no fifth block");
+    assert!(!check_answer(&[mapped(0, 2), free(2, 3)]), "only four blocks exist");
     assert!(!check_answer(&[mapped(0, 2), free(3, 1)]), "a gap");
     assert!(!check_answer(&[]));
 }
@@ -70,7 +70,7 @@ proptest! {
 
     /// Two independent models agree on every reply and every block.
     #[test]
-    fn the_oracle_does_as_the_engines_model(seed in any::<u64>()) {
+    fn oracle_matches_the_engine_model(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, 64);
         let (mut contents, mut state, mut model, mut next_volume) = (Contents::default(), OracleState::default(), Model::default(), 0);

@@ -35,18 +35,18 @@ fn recover(history: &History, bytes: &[u8]) -> Result<RecoveryOutcome, SimViolat
 }
 
 #[test]
-fn what_was_answered_is_there() {
+fn answered_write_must_survive_a_crash() {
     let mut history = history();
     history.submit(1, &write(0, 2, 1));
     history.complete(1, &Ok(Reply::Done)).unwrap();
     assert!(recover(&history, &[1, 1]).is_ok());
     assert!(recover(&history, &[1, 0]).is_err());
     assert!(recover(&history, &[]).is_err());
-    assert!(recover(&history, &[1, 1, 1]).is_err(), "nobody wrote that");
+    assert!(recover(&history, &[1, 1, 1]).is_err(), "never written");
 }
 
 #[test]
-fn what_was_not_answered_is_there_wholly_or_not_at_all() {
+fn unanswered_write_is_present_entirely_or_not() {
     let mut history = history();
     history.submit(1, &write(0, 2, 1));
     assert_eq!(recover(&history, &[1, 1]), Ok(RecoveryOutcome { present: 1, absent: 0 }));
@@ -55,7 +55,7 @@ fn what_was_not_answered_is_there_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_later_operation_is_not_there_without_the_one_it_overlaps() {
+fn later_overlapping_write_requires_the_earlier_one() {
     let mut history = history();
     history.submit(1, &write(0, 2, 1));
     history.submit(2, &write(1, 2, 2));
@@ -68,7 +68,7 @@ fn a_later_operation_is_not_there_without_the_one_it_overlaps() {
 }
 
 #[test]
-fn operations_apart_from_each_other_are_decided_apart() {
+fn operations_without_overlap_are_independent() {
     let mut history = history();
     history.submit(1, &write(0, 1, 1));
     history.submit(2, &write(8, 1, 2));
@@ -76,7 +76,7 @@ fn operations_apart_from_each_other_are_decided_apart() {
 }
 
 #[test]
-fn a_copy_and_a_change_of_its_source_may_be_done_in_either_order() {
+fn copy_and_write_to_its_source_have_no_order() {
     let mut history = history();
     history.submit(1, &write(0, 1, 1));
     history.complete(1, &Ok(Reply::Done)).unwrap();
@@ -89,7 +89,7 @@ fn a_copy_and_a_change_of_its_source_may_be_done_in_either_order() {
 }
 
 #[test]
-fn a_change_is_there_wholly_or_not_at_all() {
+fn catalog_change_is_atomic_after_a_crash() {
     let mut history = history();
     let changes = vec![
         Change::Put { key: b"a".to_vec(), value: vec![1] },
@@ -110,7 +110,7 @@ fn a_change_is_there_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_copy_in_pieces_may_be_there_in_part() {
+fn copy_in_pieces_may_be_partly_present() {
     let mut history = history();
     history.submit(1, &write(0, 2, 1));
     history.complete(1, &Ok(Reply::Done)).unwrap();
@@ -125,7 +125,7 @@ fn a_copy_in_pieces_may_be_there_in_part() {
 }
 
 #[test]
-fn the_run_goes_on_from_what_was_found() {
+fn oracle_continues_from_the_recovered_state() {
     let mut history = history();
     history.submit(1, &write(0, 1, 1));
     let seen = found(&mut history, &[1]);

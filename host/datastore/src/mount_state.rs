@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Estimated free counts of one resource.
 #[derive(Debug)]
-pub(crate) struct Guess {
+pub(crate) struct FreeEstimate {
     /// Free count of each cluster when it was last read.
     pub(crate) free: Vec<u32>,
     /// Cluster to search first.
@@ -19,52 +19,52 @@ pub(crate) struct Guess {
 pub(crate) struct Pending {
     pub(crate) record: Record,
     /// Sectors that stay locked after the change, for a file that it opens.
-    pub(crate) fresh: Vec<u64>,
+    pub(crate) newly_held: Vec<u64>,
 }
 
 /// State of a mount; operations take turns to use it.
 #[derive(Debug)]
-pub(crate) struct Serial {
+pub(crate) struct MountState {
     /// Images of sectors that stay locked between operations: files that are open for writing.
     pub(crate) held: BTreeMap<u64, Image>,
     /// Sectors that may be locked by this mount without a user; they are to be released.
-    pub(crate) orphans: BTreeSet<u64>,
+    pub(crate) stray_locks: BTreeSet<u64>,
     /// A started change that must be finished before any other.
     pub(crate) pending: Option<Pending>,
     /// Sequence number of the next record.
     pub(crate) sequence: u64,
     /// Number of read handles of this mount, by descriptor.
     pub(crate) readers: BTreeMap<u32, u32>,
-    guesses: [Guess; 3],
+    free_estimates: [FreeEstimate; 3],
 }
 
-impl Serial {
+impl MountState {
     /// Creates the state of a new mount. Each slot starts its search for free space at another
     /// place, so that hosts rarely compete.
     pub(crate) fn new(geometry: &Geometry, slot: u16) -> Self {
-        let guess = |resource| {
+        let estimate = |resource| {
             let clusters = geometry.clusters(resource);
             let free = (0..clusters).map(|index| geometry.in_cluster(resource, index)).collect();
             let cursor = u64::from(slot) * u64::from(clusters) / crate::MAX_HOSTS as u64;
-            Guess { free, cursor: cursor as u32 }
+            FreeEstimate { free, cursor: cursor as u32 }
         };
         Self {
             held: BTreeMap::new(),
-            orphans: BTreeSet::new(),
+            stray_locks: BTreeSet::new(),
             pending: None,
             sequence: 1,
             readers: BTreeMap::new(),
-            guesses: [guess(Resource::Descriptors), guess(Resource::Pages), guess(Resource::Blocks)],
+            free_estimates: [estimate(Resource::Descriptors), estimate(Resource::Pages), estimate(Resource::Blocks)],
         }
     }
 
     /// Returns the estimates of a resource.
-    pub(crate) fn guess(&mut self, resource: Resource) -> &mut Guess {
-        &mut self.guesses[resource as usize]
+    pub(crate) fn free_estimate(&mut self, resource: Resource) -> &mut FreeEstimate {
+        &mut self.free_estimates[resource as usize]
     }
 
     /// Returns whether an operation has left something to finish or to release.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.pending.is_some() || !self.orphans.is_empty()
+        self.pending.is_some() || !self.stray_locks.is_empty()
     }
 }
