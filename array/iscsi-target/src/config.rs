@@ -5,8 +5,17 @@ use std::time::Duration;
 /// Limits and timeouts of the target.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
-    /// Maximum number of connections over all portals. Further ones are closed when accepted.
-    pub max_connections: usize,
+    /// Maximum number of connections before login and of discovery sessions. The oldest gives way
+    /// to a new one.
+    pub max_anonymous: usize,
+    /// As `max_anonymous`, for each source address.
+    pub max_anonymous_per_source: usize,
+    /// Maximum number of sessions without discovery sessions. Further logins are refused.
+    pub max_sessions: usize,
+    /// As `max_sessions`, for each initiator name.
+    pub max_sessions_per_host: usize,
+    /// Longest duration of a discovery session.
+    pub discovery_timeout: Duration,
     /// Time limit of a login, from the accepted connection to the full feature phase.
     pub login_timeout: Duration,
     /// Idle time after which the target pings the initiator (NOP-In, RFC 7143 11.19).
@@ -31,7 +40,11 @@ pub struct TargetConfig {
 impl Default for TargetConfig {
     fn default() -> Self {
         Self {
-            max_connections: 1024,
+            max_anonymous: 1024,
+            max_anonymous_per_source: 256,
+            max_sessions: 8192,
+            max_sessions_per_host: 128,
+            discovery_timeout: Duration::from_secs(60),
             login_timeout: Duration::from_secs(15),
             ping_after: Duration::from_secs(15),
             pong_within: Duration::from_secs(15),

@@ -9,6 +9,7 @@ use crate::nexus::ids::InitiatorPort;
 use crate::session::Session;
 use crate::session::budget::MAX_TURN_TIME;
 use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
+use crate::slots::ConnectionSlot;
 use bytes::{Buf, BytesMut};
 use iscsi::target_connection::{ConnectionLimits, TargetConnection};
 use iscsi::{Established, LoginConfig, LoginProgress, Output, Parameters, SessionKind, TargetLogin};
@@ -74,7 +75,7 @@ struct Connection {
 }
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: SocketAddr) {
+pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, slot: Arc<ConnectionSlot>) {
     let timer = Box::pin(tokio::time::sleep(shared.config.login_timeout));
     let connection = Connection {
         stream,
@@ -86,7 +87,7 @@ pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: 
         is_pinged: false,
         has_sent: false,
     };
-    if let Err(ended) = connection.run(&shared).await
+    if let Err(ended) = connection.run(&shared, &slot).await
         && let Some(withheld) = shared.log_limit.admit(platform::clock::now())
     {
         tracing::info!(%peer, withheld, "iSCSI connection closed: {ended}");
@@ -94,11 +95,11 @@ pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: 
 }
 
 impl Connection {
-    async fn run(mut self, shared: &Arc<Shared>) -> Result<(), Ended> {
+    async fn run(mut self, shared: &Arc<Shared>, slot: &Arc<ConnectionSlot>) -> Result<(), Ended> {
         let local = self.stream.local_addr()?;
         let mut stopped = shared.stop.subscribe();
         let (established, output) = tokio::select! {
-            login = self.login(shared) => login?,
+            login = self.login(shared, slot) => login?,
             _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
         };
         let mut session = self.register_session(shared, &established, output, local).await;
@@ -111,7 +112,11 @@ impl Connection {
     }
 
     /// Runs the login phase, within its time limit.
-    async fn login(&mut self, shared: &Arc<Shared>) -> Result<(Established, Output), Ended> {
+    async fn login(
+        &mut self,
+        shared: &Arc<Shared>,
+        slot: &Arc<ConnectionSlot>,
+    ) -> Result<(Established, Output), Ended> {
         let config = LoginConfig {
             portal_group_tag: PORTAL_GROUP,
             target_alias: None,
@@ -119,7 +124,7 @@ impl Connection {
             command_window: shared.config.queue_depth,
         };
         let mut login = TargetLogin::new(config);
-        let mut authority = Authority::new(shared);
+        let mut authority = Authority::new(shared, slot);
         let mut output = Output::default();
         loop {
             let progress = login.receive(&mut self.input, &mut authority, &mut output);
@@ -309,6 +314,9 @@ impl Connection {
         if silent < ping_after {
             self.set_timer(ping_after - silent);
             return Ok(());
+        }
+        if session.is_discovery() {
+            return Err(Ended::Closed("discovery session idle".to_owned()));
         }
         // An initiator that still accepts answers is alive. It receives the ping after them.
         let is_accepting = std::mem::take(&mut self.has_sent) && !session.connection.output().is_empty();

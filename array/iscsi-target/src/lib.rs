@@ -24,6 +24,7 @@ mod nexus;
 mod portal;
 mod session;
 mod shared;
+mod slots;
 mod threshold_watch;
 mod unit;
 mod wire_memory;

@@ -1,12 +1,15 @@
 //! Login authorization: checks initiators against the catalog during the login phase.
 
+use crate::nexus::ids::InitiatorPort;
 use crate::shared::Shared;
+use crate::slots::ConnectionSlot;
 use iscsi::{Authentication, ChapAccount, ChapSecret, LoginAuthority, LoginStatus, SessionKind, SessionRequest};
 use std::sync::Arc;
 
 /// Decides on one login.
 pub(crate) struct Authority {
     shared: Arc<Shared>,
+    slot: Arc<ConnectionSlot>,
     /// The system returned no random bytes. The challenge may be predictable, so the login is
     /// refused.
     has_random_failed: bool,
@@ -14,8 +17,8 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// Creates the authority for one login.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), has_random_failed: false }
+    pub(crate) fn new(shared: &Arc<Shared>, slot: &Arc<ConnectionSlot>) -> Self {
+        Self { shared: shared.clone(), slot: slot.clone(), has_random_failed: false }
     }
 }
 
@@ -55,7 +58,14 @@ impl LoginAuthority for Authority {
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus> {
         match request.tsih {
             _ if self.has_random_failed => Err(LoginStatus::OutOfResources),
-            0 => Ok(self.shared.next_tsih()),
+            0 => {
+                let port = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
+                let replaces = self.shared.registry.is_registered(&port);
+                if request.kind != SessionKind::Discovery && !self.slot.admit_session(&port.iqn, replaces) {
+                    return Err(LoginStatus::OutOfResources);
+                }
+                Ok(self.shared.next_tsih())
+            }
             // Sessions have one connection, and error recovery level 0 cannot reinstate a lost one.
             _ => Err(LoginStatus::SessionDoesNotExist),
         }

@@ -3,6 +3,7 @@
 use crate::config::TargetConfig;
 use crate::connection::serve_connection;
 use crate::shared::Shared;
+use crate::slots::ConnectionSlot;
 use crate::threshold_watch::watch;
 use crate::unit::counters::UnitCounters;
 use catalog::Catalog;
@@ -13,7 +14,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::VolumeId;
 
 /// Pause after a failed accept, for example because no file descriptors are left.
@@ -22,15 +22,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The iSCSI target.
 pub struct IscsiTarget {
     shared: Arc<Shared>,
-    /// One permit for each further connection that is allowed.
-    connections: Arc<Semaphore>,
 }
 
 impl IscsiTarget {
     /// Creates a target without portals. It accepts connections after [`listen`](Self::listen).
     pub fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Self {
-        let connections = Arc::new(Semaphore::new(config.max_connections));
-        Self { shared: Shared::new(service, catalog, config), connections }
+        Self { shared: Shared::new(service, catalog, config) }
     }
 
     /// Opens a portal and returns the bound address. Must be called within a tokio runtime.
@@ -45,11 +42,11 @@ impl IscsiTarget {
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
             tokio::spawn(watch(self.shared.clone()));
         }
-        let (shared, connections) = (self.shared.clone(), self.connections.clone());
+        let shared = self.shared.clone();
         let mut stopped = self.shared.stop.subscribe();
         tokio::spawn(async move {
             tokio::select! {
-                () = accept(listener, shared, connections) => {}
+                () = accept(listener, shared) => {}
                 _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
             }
         });
@@ -82,25 +79,17 @@ impl IscsiTarget {
         self.shared.stop.send_replace(true);
         self.shared.portals.lock().clear();
         self.shared.registry.close_all("target shut down");
-        let all = u32::try_from(self.shared.config.max_connections).unwrap_or(u32::MAX);
-        // Fails only if the semaphore is closed, which never happens.
-        let _ = self.connections.acquire_many(all).await;
+        self.shared.slots.wait_empty().await;
     }
 }
 
-async fn accept(listener: Listener, shared: Arc<Shared>, connections: Arc<Semaphore>) {
+async fn accept(listener: Listener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => match connections.clone().try_acquire_owned() {
-                Ok(permit) => {
-                    tokio::spawn(serve(shared.clone(), stream, peer, permit));
-                }
-                Err(_) => {
-                    if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
-                        tracing::warn!(%peer, withheld, "connection refused: too many connections");
-                    }
-                }
-            },
+            Ok((stream, peer)) => {
+                let slot = shared.slots.accept(peer.ip());
+                tokio::spawn(serve(shared.clone(), stream, peer, slot));
+            }
             Err(error) => {
                 if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
                     tracing::warn!(withheld, "accept failed: {error}");
@@ -111,7 +100,23 @@ async fn accept(listener: Listener, shared: Arc<Shared>, connections: Arc<Semaph
     }
 }
 
-async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
-    serve_connection(shared, stream, peer).await;
-    drop(permit);
+/// Serves a connection until it ends, has to give way to another, or is a discovery session for too
+/// long. A normal session is never interrupted here, because its commands have to end first.
+async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, slot: Arc<ConnectionSlot>) {
+    let reason = tokio::select! {
+        () = serve_connection(shared.clone(), stream, peer, slot.clone()) => return,
+        () = slot.evicted() => "too many connections without a session",
+        () = outlived(&shared, &slot) => "discovery session too long",
+    };
+    if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
+        tracing::warn!(%peer, withheld, "iSCSI connection closed: {reason}");
+    }
+}
+
+/// Waits until the connection is too old for one that is not a normal session.
+async fn outlived(shared: &Shared, slot: &ConnectionSlot) {
+    tokio::time::sleep(shared.config.discovery_timeout).await;
+    if slot.is_session() {
+        std::future::pending::<()>().await;
+    }
 }

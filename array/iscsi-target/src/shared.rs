@@ -3,6 +3,7 @@
 use crate::config::TargetConfig;
 use crate::data_pool::DataPool;
 use crate::nexus::registry::SessionRegistry;
+use crate::slots::ConnectionSlots;
 use crate::unit::logical_unit::LogicalUnits;
 use crate::unit::thresholds::ThresholdNotify;
 use crate::wire_memory::WireBudget;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) config: TargetConfig,
     pub(crate) units: LogicalUnits,
+    pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) data_pool: Arc<DataPool>,
     pub(crate) wire_budget: Arc<WireBudget>,
     pub(crate) registry: Arc<SessionRegistry>,
@@ -48,6 +50,7 @@ impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Arc<Self> {
         let shared = Arc::new(Self {
             units: LogicalUnits::new(service.clone(), catalog.clone()),
+            slots: ConnectionSlots::new(&config),
             data_pool: DataPool::new(service.clone()),
             wire_budget: WireBudget::new(config.wire_bytes),
             registry: Arc::default(),

@@ -5,6 +5,7 @@ mod support;
 
 use bytes::{Bytes, BytesMut};
 use engine::model::ModelEngine;
+use iscsi::initiator_connection::LoginError;
 use iscsi_target::TargetConfig;
 use platform::net::Stream;
 use scsi::cdb::Command;
@@ -48,12 +49,55 @@ async fn incomplete_login_times_out() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_are_closed() {
-    let config = TargetConfig { max_connections: 1, ..TargetConfig::default() };
+async fn hosts_log_in_while_strangers_hold_connections() {
+    let config = TargetConfig { max_anonymous: 16, max_anonymous_per_source: 8, ..TargetConfig::default() };
     let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
     let mut host = array.host(ALPHA).await;
-    closed(Stream::connect(array.address).await.expect("a connection")).await;
+    let mut strangers = Vec::new();
+    for number in 0..100 {
+        let mut stranger = Stream::connect(array.address).await.expect("a connection");
+        if number % 2 == 0 {
+            stranger.write_all(&[0x43, 0x87]).await.expect("two bytes are sent");
+        }
+        strangers.push(stranger);
+        if number % 5 == 0 {
+            array.host(BETA).await.logout().await;
+        }
+    }
     assert_eq!(host.run(1, Command::TestUnitReady).await, GOOD);
+    // The oldest have given way.
+    closed(strangers.swap_remove(0)).await;
+}
+
+#[tokio::test]
+async fn sessions_of_one_host_are_limited() {
+    let config = TargetConfig { max_sessions_per_host: 2, ..TargetConfig::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let target = array.catalog.target_iqn();
+    let mut held = Vec::new();
+    for isid in 1..=2 {
+        held.push(Host::login(array.address, &target, ALPHA, isid).await.expect("a login"));
+    }
+    let refused = Host::login(array.address, &target, ALPHA, 3).await.err().expect("a refusal");
+    assert!(matches!(refused, LoginError::Refused(0x0302)), "{refused:?}");
+    // A session may be replaced, and other hosts are not affected.
+    let replaced = Host::login(array.address, &target, ALPHA, 2).await.expect("a login");
+    array.host(BETA).await.logout().await;
+    replaced.logout().await;
+    Host::login(array.address, &target, ALPHA, 3).await.expect("a login");
+}
+
+#[tokio::test]
+async fn discovery_sessions_end_by_themselves() {
+    let short = Duration::from_millis(20);
+    for config in [
+        TargetConfig { ping_after: short, ..TargetConfig::default() },
+        TargetConfig { discovery_timeout: short, ..TargetConfig::default() },
+    ] {
+        let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+        let discovery = Host::login(array.address, "", "iqn.2026-11.org.ibid:nobody", 1).await.expect("a discovery");
+        discovery.wait_closed().await;
+    }
 }
 
 #[tokio::test]

@@ -10,3 +10,15 @@ pub fn abort_on_panic() {
         std::process::abort();
     }));
 }
+
+/// Raises the limit of open files to the highest that the system allows, because each connection
+/// needs one. Returns the limit, or `None` if there is none.
+pub fn raise_file_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    }
+}

@@ -33,6 +33,7 @@ const LOCK_FILE: &str = "lock";
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
     platform::memory::limit_malloc_retention();
     platform::process::abort_on_panic();
+    platform::process::raise_file_limit();
     let settings = Settings::new(data, args)?;
     start_log()?;
     let in_directory = |error: std::io::Error| {

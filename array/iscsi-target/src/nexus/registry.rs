@@ -63,6 +63,11 @@ impl SessionRegistry {
         Ok(SessionSlot { registry: self.clone(), id, _ended: sender })
     }
 
+    /// Returns true if the initiator port has a session.
+    pub(crate) fn is_registered(&self, port: &InitiatorPort) -> bool {
+        self.sessions.lock().values().any(|entry| entry.port.as_ref() == Some(port))
+    }
+
     /// Asks every session to close.
     pub(crate) fn close_all(&self, reason: &'static str) {
         self.sessions.lock().values().for_each(|entry| entry.inbox.post(SessionEvent::Close { reason }));

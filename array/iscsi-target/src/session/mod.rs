@@ -143,6 +143,11 @@ impl Session {
         self.now = now;
     }
 
+    /// Returns true for a discovery session.
+    pub(crate) fn is_discovery(&self) -> bool {
+        self.is_discovery
+    }
+
     /// Returns true if the initiator has logged out and received the answer.
     pub(crate) fn is_logged_out(&self) -> bool {
         self.is_logged_out
