@@ -1,32 +1,33 @@
 //! Big-endian fields at fixed offsets. SCSI is big-endian throughout (SPC-4 3.5).
 //!
-//! Callers have checked the length of the slice: an offset outside it is a bug of this crate, not of a host.
+//! Callers check the length of the slice: an offset outside it is a bug in this crate, not an error
+//! of a host.
 
-/// The 16-bit field at `at`.
+/// Returns the 16-bit field at `at`.
 #[inline]
 pub(crate) fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The 24-bit field at `at`.
+/// Returns the 24-bit field at `at`.
 #[inline]
 pub(crate) fn get_u24(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
 }
 
-/// The 32-bit field at `at`.
+/// Returns the 32-bit field at `at`.
 #[inline]
 pub(crate) fn get_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The 64-bit field at `at`.
+/// Returns the 64-bit field at `at`.
 #[inline]
 pub(crate) fn get_u64(bytes: &[u8], at: usize) -> u64 {
     (u64::from(get_u32(bytes, at)) << 32) | u64::from(get_u32(bytes, at + 4))
 }
 
-/// Writes `field`, an integer already turned to big-endian bytes, at `at`.
+/// Writes `field`, the big-endian bytes of an integer, at `at`.
 #[inline]
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&field);

@@ -11,10 +11,10 @@ const LBPME: u16 = 0x8000;
 const LBPRZ: u16 = 0x4000;
 const LOWEST_ALIGNED: u16 = 0x3fff;
 
-/// How large a logical unit is, and how its blocks lie.
+/// Size and block properties of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Capacity {
-    /// RETURNED LOGICAL BLOCK ADDRESS: the last one. A count of blocks would not do for zero of them.
+    /// RETURNED LOGICAL BLOCK ADDRESS: the address of the last block.
     pub last_lba: u64,
     /// LOGICAL BLOCK LENGTH IN BYTES.
     pub block_bytes: u32,
@@ -29,8 +29,8 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// The capacity of a volume of `blocks` logical blocks, at least one: thin, zeros where unmapped, 4 KiB physical
-    /// blocks that begin at LBA 0.
+    /// Returns the capacity of a volume of `blocks` logical blocks, at least one. It is thin
+    /// provisioned, reads zeros where unmapped, and has physical blocks of 4 KiB aligned to LBA 0.
     pub fn of_volume(blocks: u64) -> Self {
         Self {
             last_lba: blocks.saturating_sub(1),
@@ -42,12 +42,13 @@ impl Capacity {
         }
     }
 
-    /// Size in bytes; `None` when it does not fit in 64 bits.
+    /// Returns the size in bytes, or `None` if it does not fit in 64 bits.
     pub fn bytes(&self) -> Option<u64> {
         self.last_lba.checked_add(1)?.checked_mul(u64::from(self.block_bytes))
     }
 
-    /// READ CAPACITY(10) data. FFFFFFFFh sends the host to READ CAPACITY(16) (SBC-4 5.20.2).
+    /// Encodes READ CAPACITY(10) data. A capacity of FFFFFFFFh directs the host to READ
+    /// CAPACITY(16) (SBC-4 5.20.2).
     pub fn to_bytes_10(&self) -> [u8; CAPACITY_10_BYTES] {
         let mut out = [0; CAPACITY_10_BYTES];
         put(&mut out, 0, u32::try_from(self.last_lba).unwrap_or(u32::MAX).to_be_bytes());
@@ -55,7 +56,7 @@ impl Capacity {
         out
     }
 
-    /// READ CAPACITY(16) data.
+    /// Encodes READ CAPACITY(16) data.
     pub fn to_bytes_16(&self) -> [u8; CAPACITY_16_BYTES] {
         let mut out = [0; CAPACITY_16_BYTES];
         put(&mut out, 0, self.last_lba.to_be_bytes());
@@ -66,7 +67,8 @@ impl Capacity {
         out
     }
 
-    /// Reads READ CAPACITY(10) data; `None` when they are cut short. A `last_lba` of FFFFFFFFh asks for the long form.
+    /// Decodes READ CAPACITY(10) data; `None` if too short. A `last_lba` of FFFFFFFFh means that
+    /// READ CAPACITY(16) is needed.
     pub fn from_bytes_10(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..CAPACITY_10_BYTES)?;
         let (last_lba, block_bytes) = (u64::from(get_u32(bytes, 0)), get_u32(bytes, 4));
@@ -74,7 +76,7 @@ impl Capacity {
         Some(Self { last_lba, block_bytes, physical_exponent: 0, provisioning: false, reads_zeros: false, ..unknown })
     }
 
-    /// Reads READ CAPACITY(16) data; `None` when they are cut short.
+    /// Decodes READ CAPACITY(16) data; `None` if too short.
     pub fn from_bytes_16(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..16)?;
         let flags = get_u16(bytes, 14);
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn large_volumes_send_the_host_to_the_long_form() {
+    fn large_volumes_require_read_capacity_16() {
         for blocks in [1 << 32, (1 << 32) + 1, 1 << 43] {
             assert_eq!(Capacity::of_volume(blocks).to_bytes_10()[..4], [0xff; 4]);
         }
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_read_back() {
+    fn capacity_data_round_trips() {
         let capacity = Capacity { lowest_aligned: 7, ..Capacity::of_volume(1 << 40) };
         assert_eq!(Capacity::from_bytes_16(&capacity.to_bytes_16()), Some(capacity));
         assert_eq!(Capacity::from_bytes_16(&[0; 15]), None);

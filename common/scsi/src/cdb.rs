@@ -1,4 +1,4 @@
-//! Command descriptor blocks: bytes on one side, a [`Command`] on the other, and one table between them.
+//! Command descriptor blocks: conversion between bytes and [`Command`], driven by one table.
 
 mod command;
 mod decode;
@@ -14,13 +14,13 @@ pub use table::{COMMANDS, Definition, Timeouts, commands_of};
 
 use crate::sense::{Sense, asc};
 
-/// A CDB as it stands in an iSCSI SCSI Command PDU: 16 bytes, short ones padded with zeros (RFC 7143 11.3.5).
+/// A CDB as carried by an iSCSI SCSI Command PDU: 16 bytes, padded with zeros (RFC 7143 11.3.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cdb(pub [u8; 16]);
 
 impl Cdb {
-    /// Reads a CDB. The error is what the host is to be told: unknown code, unknown service action, a reserved bit or
-    /// a field out of range, each with a pointer to it.
+    /// Parses a CDB. The error is the sense data for the host: unknown operation code or service
+    /// action, reserved bit, or field out of range, with a pointer to the field.
     #[inline]
     pub fn parse(bytes: &[u8; 16]) -> Result<Command, Sense> {
         match table::find(bytes) {
@@ -38,7 +38,7 @@ impl Cdb {
         }
     }
 
-    /// The standard's name of the command, for logs and counters.
+    /// Returns the standard's name of the command, for logs and counters.
     pub fn name(&self) -> Option<&'static str> {
         table::find(&self.0).map(|definition| definition.name)
     }

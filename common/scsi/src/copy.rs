@@ -1,7 +1,8 @@
-//! Third-party copy: EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 5.16, 6.4, 6.17 to 6.26, 7.8.17; SPC-3 6.3).
+//! Third-party copy: EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 5.16, 6.4, 6.17 to 6.26,
+//! 7.8.17; SPC-3 6.3).
 //!
-//! What is here knows no volumes. The target resolves each [`Cscd`] among the logical units that the session may see,
-//! and nowhere else.
+//! This module does not know volumes. The target resolves each [`Cscd`] among the logical units
+//! that the session may access, and nowhere else.
 
 mod list;
 mod results;
@@ -16,29 +17,31 @@ pub use results::{
 
 use crate::sense::{Asc, Sense, SenseKey, Specific, asc};
 
-/// COPY ABORTED in segment `segment` for a cause that its descriptor does not show (SPC-4 5.16.7.4).
+/// Returns COPY ABORTED in segment `segment` for a cause outside its descriptor (SPC-4 5.16.7.4).
 fn aborted(cause: Asc, segment: u16) -> Sense {
     Sense::new(SenseKey::CopyAborted, cause).with_command_specific(u64::from(segment))
 }
 
-/// COPY ABORTED in segment `segment`, pointing at `byte` of its descriptor.
+/// Returns COPY ABORTED in segment `segment`, pointing at `byte` of its descriptor.
 fn aborted_at(cause: Asc, segment: u16, byte: u16) -> Sense {
     let specific = Some(Specific::Segment { in_descriptor: true, byte, bit: None });
     Sense { specific, ..aborted(cause, segment) }
 }
 
-/// The source or the destination of `segment` is no logical unit that this session may see, or cannot be reached.
+/// Returns the sense for a source or destination of `segment` that the session may not access, or
+/// that cannot be reached.
 pub fn not_reachable(segment: u16, is_source: bool) -> Sense {
     aborted_at(asc::COPY_TARGET_DEVICE_NOT_REACHABLE, segment, if is_source { 4 } else { 6 })
 }
 
-/// The blocks of `segment` pass the end of the source or of the destination. The code is that which hosts and
-/// conformance tests know for a segment that cannot be done as written; the pointer shows the LBA.
+/// Returns the sense for a `segment` that exceeds the end of its source or destination. Hosts and
+/// conformance tests expect this code; the pointer is to the LBA.
 pub fn segment_out_of_range(segment: u16, is_source: bool) -> Sense {
     aborted_at(asc::NO_ADDITIONAL_SENSE_INFORMATION, segment, if is_source { 12 } else { 20 })
 }
 
-/// The source or the destination of `segment` refused the work: reserved, write protected, or failed.
+/// Returns the sense for a source or destination of `segment` that is reserved, write protected, or
+/// failed.
 pub fn device_failure(segment: u16) -> Sense {
     aborted(asc::THIRD_PARTY_DEVICE_FAILURE, segment)
 }

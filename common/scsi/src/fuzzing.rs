@@ -1,7 +1,8 @@
-//! What the fuzz targets run, and a short seeded slice of it for `cargo test`.
+//! Functions of the fuzz targets, and a short seeded run of each for `cargo test`.
 //!
-//! Every function takes any bytes. It fails only when a parser panics or breaks a promise that it makes for all inputs:
-//! a command reads back from the CDB built of it, refusals point into their input, reservations stay consistent.
+//! Each function accepts any bytes. It fails only if a parser panics or violates an invariant:
+//! commands round-trip through their CDBs, refusals point into their input, and reservations stay
+//! consistent.
 
 use crate::capacity::Capacity;
 use crate::cdb::{Cdb, CdbSize, Command, PageControl};
@@ -17,7 +18,7 @@ use crate::provisioning::Thresholds;
 use crate::sense::{Sense, SenseFormat, Specific};
 use crate::unmap::{build_unmap, parse_unmap};
 
-/// A refusal points inside the input that it refuses.
+/// Checks that a refusal points inside the refused input.
 fn check_pointer(sense: Sense, in_cdb_expected: bool, length: usize) {
     if let Some(Specific::Field { in_cdb, byte, bit }) = sense.specific {
         assert_eq!(in_cdb, in_cdb_expected, "{sense}");
@@ -25,7 +26,7 @@ fn check_pointer(sense: Sense, in_cdb_expected: bool, length: usize) {
     }
 }
 
-/// CDBs, sixteen bytes at a time.
+/// Fuzzes CDBs of 16 bytes each.
 pub fn fuzz_cdb(data: &[u8]) {
     for bytes in data.as_chunks::<16>().0 {
         match Cdb::parse(bytes) {
@@ -42,7 +43,7 @@ pub fn fuzz_cdb(data: &[u8]) {
     }
 }
 
-/// The parameter data that this crate can make without a volume.
+/// Builds the parameter data that does not need a volume.
 fn answer(command: &Command) {
     match command {
         Command::ReportOpcodes(request) => {
@@ -50,7 +51,7 @@ fn answer(command: &Command) {
         }
         Command::ModeSense(request) => match mode_sense(&mode_state(), request) {
             Ok(data) => {
-                // What is current must be welcome back.
+                // MODE SELECT must accept the current values.
                 if request.control == PageControl::Current {
                     assert_eq!(mode_select(&mode_state(), request.size, true, &data), Ok(mode_state().current));
                 }
@@ -78,7 +79,7 @@ fn mode_state() -> ModeState {
     }
 }
 
-/// Parameter lists that hosts send; the first byte chooses which.
+/// Fuzzes parameter lists that hosts send; the first byte selects which.
 pub fn fuzz_parameter_list(data: &[u8]) {
     let Some((choice, list)) = data.split_first() else { return };
     match choice % 5 {
@@ -104,7 +105,8 @@ pub fn fuzz_parameter_list(data: &[u8]) {
     }
 }
 
-/// A row of PERSISTENT RESERVE OUT commands: a nexus, an action, a type and a list length, then the list.
+/// Fuzzes a sequence of PERSISTENT RESERVE OUT commands: nexus, action, type and list length, then
+/// the list.
 pub fn fuzz_reservations(data: &[u8]) {
     let mut unit = Reservations::default();
     let mut rest = data;
@@ -123,7 +125,7 @@ pub fn fuzz_reservations(data: &[u8]) {
     let _ = Reservations::from_image(data);
 }
 
-/// Parameter data and sense data that a target could send to our initiator.
+/// Fuzzes parameter data and sense data that a target could send to the initiator.
 pub fn fuzz_parameter_data(data: &[u8]) {
     if let Ok(sense) = Sense::from_bytes(data) {
         let again = Sense::from_bytes(&sense.to_bytes(SenseFormat::Descriptor));
@@ -171,7 +173,7 @@ mod tests {
             bytes
         }
 
-        /// `seed` with up to three bytes changed, sometimes cut.
+        /// Returns `seed` with up to three bytes changed, sometimes truncated.
         fn damage(&mut self, seed: &[u8]) -> Vec<u8> {
             let mut bytes = seed.to_vec();
             for _ in 0..self.below(4) {
@@ -188,7 +190,7 @@ mod tests {
     const ROUNDS: usize = 20_000;
 
     #[test]
-    fn slice_of_cdbs() {
+    fn random_cdbs_keep_the_invariants() {
         let mut random = Bytes::new(1);
         for _ in 0..ROUNDS {
             let definition = &COMMANDS[random.below(COMMANDS.len())];
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn slice_of_parameter_lists() {
+    fn random_parameter_lists_keep_the_invariants() {
         let mut random = Bytes::new(2);
         let ranges: Vec<_> = (1..5).map(|n| BlockRange::new(Lba(n << 20), n).unwrap()).collect();
         let copy = CopyList::between(Naa([1; 16]), Naa([2; 16]), segments_of(Lba(0), Lba(9), 200_000));
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn slice_of_reservations() {
+    fn random_reservations_keep_the_invariants() {
         let mut random = Bytes::new(3);
         for _ in 0..ROUNDS / 40 {
             let mut row = Vec::new();
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn slice_of_parameter_data() {
+    fn random_parameter_data_keeps_the_invariants() {
         let mut random = Bytes::new(4);
         let seeds = [
             Sense::lba_out_of_range(5).at_cdb(2, None).to_bytes(SenseFormat::Descriptor),

@@ -5,18 +5,18 @@ use types::Lba;
 
 const HEADER_BYTES: usize = 8;
 const DESCRIPTOR_BYTES: usize = 16;
-/// What PARAMETER DATA LENGTH does not count.
+/// The bytes that PARAMETER DATA LENGTH does not count.
 const UNCOUNTED_BYTES: usize = 4;
 
 /// PROVISIONING STATUS (SBC-4 table 69).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Provisioning {
-    /// The blocks hold data, or it is not known that they do not.
+    /// The blocks hold data or may hold data.
     Mapped = 0x0,
-    /// The blocks hold nothing and read as zeros.
+    /// The blocks hold no data and read as zeros.
     Deallocated = 0x1,
-    /// The blocks hold nothing, but have space kept for them.
+    /// The blocks hold no data, but space is reserved for them.
     Anchored = 0x2,
 }
 
@@ -31,13 +31,13 @@ pub struct StatusRun {
     pub status: Provisioning,
 }
 
-/// How many runs fit in an allocation length: what the array needs to look up at most. At least one, so that a short
-/// request still gets its header with a length of one descriptor.
+/// Returns how many runs fit in an allocation length: the most that the array looks up. At least
+/// one, so that the header of a short response states the length of one descriptor.
 pub fn runs_for_allocation(allocation: u32) -> usize {
     (allocation as usize).saturating_sub(HEADER_BYTES).div_ceil(DESCRIPTOR_BYTES).max(1)
 }
 
-/// The parameter data for these runs, before the cut at the allocation length.
+/// Encodes these runs, before truncation to the allocation length.
 pub fn build_lba_status(runs: &[StatusRun]) -> Vec<u8> {
     let total = HEADER_BYTES + runs.len() * DESCRIPTOR_BYTES;
     let mut out = Vec::with_capacity(total);
@@ -51,8 +51,8 @@ pub fn build_lba_status(runs: &[StatusRun]) -> Vec<u8> {
     out
 }
 
-/// Reads GET LBA STATUS data; `None` when the header is cut short. Data cut later read as far as they go; a status that
-/// we do not know counts as mapped.
+/// Decodes GET LBA STATUS data; `None` if the header is cut. Decodes the available part of data cut
+/// later. An unknown status counts as mapped.
 pub fn parse_lba_status(bytes: &[u8]) -> Option<Vec<StatusRun>> {
     let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let length = (get_u32(header, 0) as usize).saturating_sub(HEADER_BYTES - UNCOUNTED_BYTES);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_reads_back_whole_and_cut() {
+    fn lba_status_round_trips_whole_and_cut() {
         let runs = vec![
             StatusRun { lba: Lba(0), blocks: 8, status: Provisioning::Mapped },
             StatusRun { lba: Lba(8), blocks: u32::MAX, status: Provisioning::Deallocated },
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_are_bounded_by_the_allocation_length() {
+    fn allocation_length_bounds_the_lookup() {
         for (allocation, runs) in [(0, 1), (8, 1), (24, 1), (25, 2), (40, 2), (24 + 16 * 9, 10)] {
             assert_eq!(runs_for_allocation(allocation), runs, "{allocation}");
         }

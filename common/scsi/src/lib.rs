@@ -1,31 +1,33 @@
-//! The SCSI language of the array as typed values: CDBs, sense data, parameter lists and parameter data.
+//! Typed SCSI: CDBs, sense data, parameter lists and parameter data.
 //!
-//! Pure: bytes in, values out, and back. No I/O, no clock, no state but [`persistent_reservation`]'s machine. Both ends
-//! use it: the target parses commands and builds data, our initiator builds commands and parses data. A parser that
-//! refuses its input returns the [`Sense`] to be sent, with a pointer to the field in error.
+//! Pure: converts bytes to values and back, without I/O or a clock. The only state machine is
+//! [`persistent_reservation`]. Both ends use this crate: the target parses commands and builds
+//! data, the initiator builds commands and parses data. A parser that refuses its input returns the
+//! [`Sense`] to send, with a pointer to the field in error.
 //!
 //! ```
 //! use scsi::{Cdb, Command, DataPhase, Sense};
 //!
 //! let mut read = [0x28, 0, 0, 0, 0, 7, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
 //! let command = Cdb::parse(&read)?;
-//! assert!(matches!(command, Command::Read(transfer) if transfer.lba.0 == 7 && transfer.blocks == 8));
+//! let Command::Read(transfer) = command else { panic!("not a READ") };
+//! assert_eq!((transfer.lba.0, transfer.blocks), (7, 8));
 //! assert_eq!(command.data_phase(), DataPhase::In(4096));
 //! assert_eq!(command.to_cdb().0, read);
 //!
-//! read[1] = 0x20; // RDPROTECT, which we do not have
+//! read[1] = 0x20; // RDPROTECT, which is not supported
 //! assert_eq!(Cdb::parse(&read), Err(Sense::invalid_cdb_field(1, Some(5))));
 //! # Ok::<(), Sense>(())
 //! ```
 //!
-//! | question | module |
+//! | subject | module |
 //! | --- | --- |
-//! | what does a CDB ask for, how many bytes move, which commands are there | [`cdb`], [`supported_opcodes_data`] |
-//! | why was it refused | [`sense`], [`Status`] |
-//! | what is this logical unit | [`inquiry`], [`capacity`], [`lun`], [`mode`], [`port_groups`] |
-//! | how full is it | [`provisioning`], [`log`] |
-//! | which blocks | [`unmap`], [`copy`], [`lba_status`] |
-//! | who may | [`persistent_reservation`] |
+//! | commands, and direction and length of their data | [`cdb`], [`supported_opcodes_data`] |
+//! | status and sense data | [`sense`], [`Status`] |
+//! | properties of a logical unit | [`inquiry`], [`capacity`], [`lun`], [`mode`], [`port_groups`] |
+//! | thin provisioning and its thresholds | [`provisioning`], [`log`] |
+//! | lists of block ranges | [`unmap`], [`copy`], [`lba_status`] |
+//! | access control | [`persistent_reservation`] |
 #![forbid(unsafe_code)]
 
 mod be;

@@ -4,7 +4,7 @@ use crate::cdb::LogSense;
 use crate::provisioning::Resource;
 use crate::sense::Sense;
 
-/// Page 00h: the pages that there are; with subpage FFh, the subpages too.
+/// Page 00h: the supported pages; with subpage FFh, also the subpages.
 const SUPPORTED_PAGES: u8 = 0x00;
 /// Page 0Ch: thin provisioning (SBC-4 6.4.5).
 pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0x0c;
@@ -16,20 +16,20 @@ const DS: u8 = 0x80;
 const SPF: u8 = 0x40;
 /// FORMAT AND LINKING 11b of a parameter control byte: a list in binary (SPC-4 7.3.2.2.2.5).
 const BINARY_LIST: u8 = 0x03;
-/// SCOPE: dedicated to the logical unit; shared, perhaps, with others.
+/// SCOPE: dedicated to the logical unit, or possibly shared with others.
 const DEDICATED: u8 = 0x01;
 const SHARED: u8 = 0x02;
 
-/// What log page 0Ch tells, in threshold sets ([`crate::provisioning::THRESHOLD_SET_BYTES`]).
+/// The values of log page 0Ch, in threshold sets ([`crate::provisioning::THRESHOLD_SET_BYTES`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// What the array has left for all volumes.
+    /// Free space of the array, shared by all volumes.
     pub available: u32,
-    /// What the volume has mapped.
+    /// Mapped space of the volume.
     pub used: u32,
 }
 
-/// The log page that a LOG SENSE asks for, before the cut at its allocation length.
+/// Returns the log page that a LOG SENSE requests, before truncation to its allocation length.
 pub fn log_sense(resources: &Resources, request: &LogSense) -> Result<Vec<u8>, Sense> {
     match (request.page, request.subpage) {
         (SUPPORTED_PAGES, NO_SUBPAGE) => list_of_pages(request, DS, &[SUPPORTED_PAGES, LOGICAL_BLOCK_PROVISIONING]),
@@ -44,7 +44,7 @@ pub fn log_sense(resources: &Resources, request: &LogSense) -> Result<Vec<u8>, S
     }
 }
 
-/// A page of codes, which has no parameters that PARAMETER POINTER could name.
+/// Encodes a page of codes. It has no parameters, so PARAMETER POINTER must be zero.
 fn list_of_pages(request: &LogSense, flags: u8, codes: &[u8]) -> Result<Vec<u8>, Sense> {
     if request.pointer != 0 {
         return Err(Sense::invalid_cdb_field(5, None));
@@ -52,7 +52,8 @@ fn list_of_pages(request: &LogSense, flags: u8, codes: &[u8]) -> Result<Vec<u8>,
     Ok(page(flags | SUPPORTED_PAGES, request.subpage, codes))
 }
 
-/// The parameters from PARAMETER POINTER on; a pointer behind the last one is refused (SPC-4 6.8).
+/// Encodes the parameters from PARAMETER POINTER on. A pointer after the last one is refused (SPC-4
+/// 6.8).
 fn provisioning(resources: &Resources, request: &LogSense) -> Result<Vec<u8>, Sense> {
     let parameters = [(Resource::Available, resources.available, SHARED), (Resource::Used, resources.used, DEDICATED)];
     let mut body = Vec::new();
@@ -95,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn golden_lists_of_pages() {
+    fn golden_lists_of_log_pages() {
         assert_eq!(ask(0, 0, 0), Ok(vec![0x80, 0, 0, 2, 0x00, 0x0c]));
         assert_eq!(ask(0, 0xff, 0), Ok(vec![0xc0, 0xff, 0, 6, 0x00, 0x00, 0x00, 0xff, 0x0c, 0x00]));
     }
 
     #[test]
-    fn what_is_not_there_is_pointed_at() {
+    fn unsupported_log_pages_are_refused() {
         assert_eq!(ask(0x0c, 0, 3), Err(Sense::invalid_cdb_field(5, None)));
         assert_eq!(ask(0, 0, 1), Err(Sense::invalid_cdb_field(5, None)));
         assert_eq!(ask(0x0c, 1, 0), Err(Sense::invalid_cdb_field(3, None)));

@@ -3,7 +3,7 @@
 use crate::be::get_u32;
 use thiserror::Error;
 
-/// Bytes of a LUN on the wire.
+/// Length of a LUN on the wire in bytes.
 pub const LUN_BYTES: usize = 8;
 /// ADDRESS METHOD 00b with bus 0: peripheral device addressing, for LUNs below 256.
 const PERIPHERAL: u8 = 0x00;
@@ -11,11 +11,11 @@ const PERIPHERAL: u8 = 0x00;
 const FLAT: u8 = 0x40;
 const REPORT_HEADER_BYTES: usize = 8;
 
-/// A logical unit number: 0 to 16383, as single level addressing can write it.
+/// A logical unit number from 0 to 16383, the range of single-level addressing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lun(u16);
 
-/// REPORT LUNS data cut short.
+/// REPORT LUNS data was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("LUN list of {0} bytes is cut short")]
 pub struct LunListError(usize);
@@ -24,18 +24,18 @@ impl Lun {
     /// The largest number.
     pub const MAX: u16 = 0x3fff;
 
-    /// The LUN of a number; `None` above [`Self::MAX`].
+    /// Creates a LUN; `None` above [`Self::MAX`].
     pub fn new(number: u16) -> Option<Self> {
         (number <= Self::MAX).then_some(Self(number))
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u16 {
         self.0
     }
 
-    /// The LUN of an 8-byte field. `None` for every other address method, for a bus, and for a second level: there is no
-    /// logical unit behind any of them.
+    /// Decodes an 8-byte field. Returns `None` for other address methods, buses and levels: they
+    /// address no logical unit.
     pub fn from_bytes(bytes: [u8; LUN_BYTES]) -> Option<Self> {
         if bytes[2..].iter().any(|byte| *byte != 0) {
             return None;
@@ -47,7 +47,8 @@ impl Lun {
         }
     }
 
-    /// The 8-byte field: peripheral device addressing below 256, else flat space, as ESXi and Linux expect.
+    /// Encodes the 8-byte field: peripheral device addressing below 256, else flat space, as ESXi
+    /// and Linux expect.
     pub fn to_bytes(self) -> [u8; LUN_BYTES] {
         let [high, low] = self.0.to_be_bytes();
         let method = if high == 0 { PERIPHERAL } else { FLAT };
@@ -61,20 +62,20 @@ impl std::fmt::Display for Lun {
     }
 }
 
-/// REPORT LUNS parameter data for these logical units.
+/// Encodes REPORT LUNS parameter data for these logical units.
 pub fn report_luns_data(luns: impl IntoIterator<Item = Lun>) -> Vec<u8> {
     let mut out = vec![0; REPORT_HEADER_BYTES];
     for lun in luns {
         out.extend(lun.to_bytes());
     }
-    // At most 16384 of 8 bytes, so the length fits.
+    // At most 16384 LUNs of 8 bytes: the length fits.
     let list = (out.len() - REPORT_HEADER_BYTES) as u32;
     out[..4].copy_from_slice(&list.to_be_bytes());
     out
 }
 
-/// Reads REPORT LUNS data; LUNs with addresses that we do not know are left out. Data cut by the allocation length read
-/// as far as they go.
+/// Decodes REPORT LUNS data. Omits LUNs of unknown address methods, and accepts data cut by the
+/// allocation length.
 pub fn parse_report_luns(bytes: &[u8]) -> Result<Vec<Lun>, LunListError> {
     if bytes.len() < REPORT_HEADER_BYTES {
         return Err(LunListError(bytes.len()));
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lun_reads_back() {
+    fn luns_round_trip() {
         for number in 0..=Lun::MAX {
             let lun = Lun::new(number).unwrap();
             assert_eq!(Lun::from_bytes(lun.to_bytes()), Some(lun));
@@ -102,12 +103,12 @@ mod tests {
     fn golden_addresses() {
         assert_eq!(Lun(5).to_bytes(), [0, 5, 0, 0, 0, 0, 0, 0]);
         assert_eq!(Lun(0x1234).to_bytes(), [0x52, 0x34, 0, 0, 0, 0, 0, 0]);
-        // Flat addressing of a small number is legal from a host.
+        // A host may use flat addressing for a small number.
         assert_eq!(Lun::from_bytes([0x40, 5, 0, 0, 0, 0, 0, 0]), Some(Lun(5)));
     }
 
     #[test]
-    fn other_addresses_name_no_logical_unit() {
+    fn other_address_methods_are_refused() {
         for bytes in [
             [0x01, 0, 0, 0, 0, 0, 0, 0],    // bus 1
             [0xc1, 0x01, 0, 0, 0, 0, 0, 0], // REPORT LUNS well known logical unit
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn report_reads_back() {
+    fn report_luns_data_round_trips() {
         let luns = vec![Lun(0), Lun(7), Lun(300)];
         let data = report_luns_data(luns.clone());
         assert_eq!(data[..8], [0, 0, 0, 24, 0, 0, 0, 0]);

@@ -1,10 +1,11 @@
-//! Target port groups: REPORT TARGET PORT GROUPS data and SET TARGET PORT GROUPS lists (SPC-4 5.15, 6.37, 6.45).
+//! Target port groups: REPORT TARGET PORT GROUPS data and SET TARGET PORT GROUPS lists (SPC-4 5.15,
+//! 6.37, 6.45).
 
 use crate::be::get_u16;
 use crate::sense::Sense;
 
-/// T_SUP, O_SUP, S_SUP and so on: which states a group can be in. Ours: active/optimized, active/non-optimized, standby,
-/// unavailable and transitioning.
+/// T_SUP, O_SUP, S_SUP and so on: the states a group can have: active/optimized,
+/// active/non-optimized, standby, unavailable and transitioning.
 const SUPPORTED_STATES: u8 = 0x8f;
 /// PREF: the group is preferred.
 const PREF: u8 = 0x80;
@@ -17,20 +18,20 @@ const SET_DESCRIPTOR_BYTES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AccessState {
-    /// The best way to the logical unit.
+    /// The preferred path to the logical unit.
     ActiveOptimized = 0x0,
-    /// A way, but a longer one.
+    /// A usable path with lower performance.
     ActiveNonOptimized = 0x1,
-    /// Only commands that manage.
+    /// Only management commands.
     Standby = 0x2,
-    /// Fewer still.
+    /// Fewer commands than in standby.
     Unavailable = 0x3,
-    /// On the way from one state to another.
+    /// Between two states.
     Transitioning = 0xf,
 }
 
 impl AccessState {
-    /// The state in the low four bits of a byte.
+    /// Returns the state in the low four bits of a byte.
     pub fn from_nibble(byte: u8) -> Option<Self> {
         Some(match byte & 0x0f {
             0x0 => Self::ActiveOptimized,
@@ -43,16 +44,16 @@ impl AccessState {
     }
 }
 
-/// STATUS CODE: why a group is in its state (SPC-4 table 308).
+/// STATUS CODE: the cause of a group's state (SPC-4 table 308).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StateCause {
-    /// No cause told.
+    /// No cause is reported.
     #[default]
-    NotTold = 0x00,
-    /// By SET TARGET PORT GROUPS.
+    NotReported = 0x00,
+    /// Set by SET TARGET PORT GROUPS.
     ByHost = 0x01,
-    /// By the array itself.
+    /// Set by the array.
     ByArray = 0x02,
 }
 
@@ -61,18 +62,19 @@ pub enum StateCause {
 pub struct PortGroup {
     /// TARGET PORT GROUP.
     pub id: u16,
-    /// How good a way it is.
+    /// ASYMMETRIC ACCESS STATE.
     pub state: AccessState,
-    /// Hosts should prefer it among equals.
+    /// PREF: hosts should prefer this group among others of equal state.
     pub preferred: bool,
-    /// Why it is in its state.
+    /// STATUS CODE.
     pub cause: StateCause,
     /// RELATIVE TARGET PORT IDENTIFIERs of its ports.
     pub ports: Vec<u16>,
 }
 
-/// REPORT TARGET PORT GROUPS data, before the cut at the allocation length. `transition_seconds` is the IMPLICIT
-/// TRANSITION TIME of the extended header; `None` leaves that header out.
+/// Encodes REPORT TARGET PORT GROUPS data, before truncation to the allocation length.
+/// `transition_seconds` is the IMPLICIT TRANSITION TIME of the extended header; `None` omits that
+/// header.
 pub fn port_groups_data(groups: &[PortGroup], transition_seconds: Option<u8>) -> Vec<u8> {
     let mut out = vec![0; LIST_HEADER_BYTES];
     if let Some(seconds) = transition_seconds {
@@ -93,8 +95,8 @@ pub fn port_groups_data(groups: &[PortGroup], transition_seconds: Option<u8>) ->
     out
 }
 
-/// Reads REPORT TARGET PORT GROUPS data without the extended header; `None` when they are cut inside a group or name a
-/// state that we do not know.
+/// Decodes REPORT TARGET PORT GROUPS data without the extended header; `None` if cut inside a group
+/// or with an unknown state.
 pub fn parse_port_groups(bytes: &[u8]) -> Option<Vec<PortGroup>> {
     let mut rest = bytes.get(LIST_HEADER_BYTES..)?;
     let mut groups = Vec::new();
@@ -109,7 +111,7 @@ pub fn parse_port_groups(bytes: &[u8]) -> Option<Vec<PortGroup>> {
             cause: match header[5] {
                 0x01 => StateCause::ByHost,
                 0x02 => StateCause::ByArray,
-                _ => StateCause::NotTold,
+                _ => StateCause::NotReported,
             },
             ports: ports.chunks(4).map(|port| get_u16(port, 2)).collect(),
         });
@@ -117,7 +119,8 @@ pub fn parse_port_groups(bytes: &[u8]) -> Option<Vec<PortGroup>> {
     Some(groups)
 }
 
-/// A SET TARGET PORT GROUPS list: which groups are to be in which states. Transitioning is no state to ask for.
+/// Parses a SET TARGET PORT GROUPS list of groups with their requested states. A request for
+/// Transitioning is refused.
 pub fn parse_set_port_groups(list: &[u8]) -> Result<Vec<(u16, AccessState)>, Sense> {
     if list.is_empty() {
         return Ok(Vec::new());

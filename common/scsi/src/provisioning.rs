@@ -1,14 +1,16 @@
-//! Thin provisioning: how its resources are counted, and the soft thresholds of which hosts are told (SBC-4 4.7.3.8,
+//! Thin provisioning: resource counts and the soft thresholds reported to hosts (SBC-4 4.7.3.8,
 //! 6.5.7).
 //!
-//! Two resources have a threshold each. What the *array* has left: shared with all its volumes, told when it gets less
-//! ("armed decreasing"). What the *volume* has mapped: its own, told when it gets more ("armed increasing").
+//! Two resources have a threshold each. The available space of the *array* is shared by all
+//! volumes; its threshold is reported when the value falls ("armed decreasing"). The mapped space
+//! of the *volume* belongs to it alone; its threshold is reported when the value rises ("armed
+//! increasing").
 
 use crate::be::put;
 use crate::sense::{Sense, asc};
 
-/// THRESHOLD EXPONENT of VPD page B2h: resources are counted in threshold sets of 2^11 blocks, which is 1 MiB. 32 bits of
-/// them are 4 PiB.
+/// THRESHOLD EXPONENT of VPD page B2h: resources are counted in threshold sets of 2^11 blocks,
+/// which is 1 MiB. A 32-bit count covers 4 PiB.
 pub const THRESHOLD_EXPONENT: u8 = 11;
 /// Bytes of a threshold set.
 pub const THRESHOLD_SET_BYTES: u64 = 512 << THRESHOLD_EXPONENT;
@@ -17,23 +19,23 @@ pub const THRESHOLD_SET_BYTES: u64 = 512 << THRESHOLD_EXPONENT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Resource {
-    /// Available LBA mapping resources: what the array has left.
+    /// Available LBA mapping resources: the free space of the array.
     Available = 0x01,
-    /// Used LBA mapping resources: what the volume has mapped.
+    /// Used LBA mapping resources: the mapped space of the volume.
     Used = 0x02,
 }
 
-/// Whole threshold sets in `bytes`; what 32 bits cannot count is told as the most that they can.
+/// Returns the whole threshold sets in `bytes`, at most the largest 32-bit number.
 pub fn threshold_sets(bytes: u64) -> u32 {
     u32::try_from(bytes / THRESHOLD_SET_BYTES).unwrap_or(u32::MAX)
 }
 
-/// The soft thresholds of a logical unit, in threshold sets; `None` where nobody wants to be told.
+/// The soft thresholds of a logical unit, in threshold sets; `None` disables a threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Thresholds {
-    /// Told when no more than this is [`Resource::Available`].
+    /// Reached when [`Resource::Available`] falls to this value.
     pub available: Option<u32>,
-    /// Told when this much is [`Resource::Used`].
+    /// Reached when [`Resource::Used`] rises to this value.
     pub used: Option<u32>,
 }
 
@@ -45,7 +47,7 @@ impl Thresholds {
     /// Length of that page with both descriptors.
     pub const PAGE_BYTES: usize = FIRST_DESCRIPTOR + 2 * DESCRIPTOR_BYTES;
 
-    /// The mode page, from its page code on. SITUA is 0: every nexus is told.
+    /// Returns the mode page, starting at its page code. SITUA is 0: every nexus is notified.
     pub(crate) fn page(&self) -> Vec<u8> {
         let mut page = vec![0; Self::PAGE_BYTES];
         page[0] = crate::mode::format::SPF | Self::PAGE;
@@ -61,10 +63,11 @@ impl Thresholds {
     }
 }
 
-/// Where the threshold descriptors of the mode page begin.
+/// Offset of the threshold descriptors in the mode page.
 const FIRST_DESCRIPTOR: usize = 16;
 const DESCRIPTOR_BYTES: usize = 8;
-/// ENABLED, byte 0 of a threshold descriptor; THRESHOLD TYPE is 000b, a soft threshold that counts sets.
+/// ENABLED, byte 0 of a threshold descriptor; THRESHOLD TYPE is 000b, a soft threshold that counts
+/// sets.
 const ENABLED: u8 = 0x80;
 
 impl Resource {
@@ -76,7 +79,7 @@ impl Resource {
         }
     }
 
-    /// Offset of its threshold descriptor in the mode page.
+    /// Returns the offset of its threshold descriptor in the mode page.
     fn descriptor_at(self) -> usize {
         match self {
             Self::Available => FIRST_DESCRIPTOR,
@@ -84,8 +87,8 @@ impl Resource {
         }
     }
 
-    /// What hosts are told when its threshold is reached: INFORMATION is the place of the threshold's descriptor in the
-    /// mode page (SBC-4 4.7.3.8.6).
+    /// Returns the unit attention for a reached threshold. INFORMATION is the offset of its
+    /// descriptor in the mode page (SBC-4 4.7.3.8.6).
     pub fn threshold_reached(self) -> Sense {
         Sense::unit_attention(asc::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED)
             .with_information(self.descriptor_at() as u64)
@@ -97,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_are_whole_mebibytes() {
+    fn threshold_sets_are_whole_mebibytes() {
         assert_eq!(THRESHOLD_SET_BYTES, 1 << 20);
         assert_eq!(threshold_sets((5 << 20) - 1), 4);
         assert_eq!(threshold_sets(u64::MAX), u32::MAX);
     }
 
     #[test]
-    fn the_news_points_at_the_descriptor_of_its_threshold() {
+    fn threshold_attention_points_at_its_descriptor() {
         let page = Thresholds { available: Some(5), used: Some(6) }.page();
         for (resource, count) in [(Resource::Available, 5), (Resource::Used, 6)] {
             let sense = resource.threshold_reached();

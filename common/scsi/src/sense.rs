@@ -1,7 +1,7 @@
-//! Sense data: why a command ended with CHECK CONDITION, or what happened to the logical unit (SPC-4 4.5).
+//! Sense data: the cause of a CHECK CONDITION or an event of the logical unit (SPC-4 4.5).
 //!
-//! A parser of this crate that refuses its input returns a [`Sense`], so that the answer to the host is the error
-//! itself, with a pointer to the field in error.
+//! A parser of this crate that refuses its input returns a [`Sense`], ready to send to the host,
+//! with a pointer to the field in error.
 
 pub mod asc;
 mod codec;
@@ -15,7 +15,7 @@ pub use codec::{SenseError, SenseFormat};
 pub enum SenseKey {
     /// Nothing to report.
     NoSense = 0x0,
-    /// Done, after recovery by the device.
+    /// The command succeeded after recovery by the device.
     RecoveredError = 0x1,
     /// The logical unit cannot be accessed now.
     NotReady = 0x2,
@@ -29,26 +29,26 @@ pub enum SenseKey {
     UnitAttention = 0x6,
     /// The medium, or the state of the space below it, forbids the command.
     DataProtect = 0x7,
-    /// Unwritten medium where data were looked for.
+    /// Unwritten medium where data was expected.
     BlankCheck = 0x8,
     /// Vendor specific.
     VendorSpecific = 0x9,
     /// A third-party copy stopped.
     CopyAborted = 0xa,
-    /// The device aborted the command; the host may try again.
+    /// The device aborted the command; the host may retry it.
     AbortedCommand = 0xb,
     /// Reserved since SPC-4.
     Reserved = 0xc,
-    /// Data were left that did not fit on the medium.
+    /// Data remains that did not fit on the medium.
     VolumeOverflow = 0xd,
-    /// The data compared unequal.
+    /// The compared data is not equal.
     Miscompare = 0xe,
-    /// Done, with remarks.
+    /// The command succeeded, with information.
     Completed = 0xf,
 }
 
 impl SenseKey {
-    /// The key in the low four bits of `byte`.
+    /// Returns the key in the low four bits of `byte`.
     pub fn from_nibble(byte: u8) -> Self {
         match byte & 0x0f {
             0x0 => Self::NoSense,
@@ -71,32 +71,33 @@ impl SenseKey {
     }
 }
 
-/// The sense key specific field (SPC-4 4.5.2.4), by what it says.
+/// The sense key specific field (SPC-4 4.5.2.4), by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Specific {
     /// ILLEGAL REQUEST: the field in error (SPC-4 4.5.2.4.2).
     Field {
-        /// C/D: the field is in the CDB, not in the parameter list.
+        /// C/D: the field is in the CDB; otherwise in the parameter list.
         in_cdb: bool,
-        /// Byte of the CDB or of the parameter list, from 0; the first byte of a field of several.
+        /// Offset of the first byte of the field, from 0.
         byte: u16,
-        /// Most significant bit of a field shorter than its byte. `None` clears BPV.
+        /// Most significant bit of a field within the byte. `None` clears BPV.
         bit: Option<u8>,
     },
-    /// COPY ABORTED: the field in error in a copy's parameter list (SPC-4 4.5.2.4.5).
+    /// COPY ABORTED: the field in error in the parameter list (SPC-4 4.5.2.4.5).
     Segment {
-        /// SD: `byte` counts from the start of the segment descriptor, not of the parameter list.
+        /// SD: `byte` counts from the start of the segment descriptor; otherwise of the parameter
+        /// list.
         in_descriptor: bool,
         /// Byte in error, from 0.
         byte: u16,
-        /// Most significant bit of a field shorter than its byte. `None` clears BPV.
+        /// Most significant bit of a field within the byte. `None` clears BPV.
         bit: Option<u8>,
     },
-    /// NOT READY, NO SENSE: how far an operation is, in 65536ths (SPC-4 4.5.2.4.4).
+    /// NOT READY, NO SENSE: progress of an operation in units of 1/65536 (SPC-4 4.5.2.4.4).
     Progress(u16),
 }
 
-/// Sense data as a value. The format on the wire is chosen only when it is sent ([`SenseFormat`]).
+/// Sense data as a value. Its wire format is selected when it is sent ([`SenseFormat`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sense {
     /// What kind of condition.
@@ -105,83 +106,85 @@ pub struct Sense {
     pub asc: Asc,
     /// INFORMATION: offset of the first unequal byte (MISCOMPARE), or the first LBA in error.
     pub information: Option<u64>,
-    /// COMMAND-SPECIFIC INFORMATION: for COPY ABORTED, the number of the segment in process.
+    /// COMMAND-SPECIFIC INFORMATION: for COPY ABORTED, the number of the segment in progress.
     pub command_specific: Option<u64>,
     /// The sense key specific field.
     pub specific: Option<Specific>,
 }
 
 impl Sense {
-    /// Nothing to report: what REQUEST SENSE finds on a healthy logical unit.
+    /// Nothing to report: the result of REQUEST SENSE on a healthy logical unit.
     pub const NONE: Self = Self::new(SenseKey::NoSense, asc::NO_ADDITIONAL_SENSE_INFORMATION);
 
-    /// Sense of `key` and `asc`, and nothing more.
+    /// Creates sense of `key` and `asc` without further fields.
     pub const fn new(key: SenseKey, asc: Asc) -> Self {
         Self { key, asc, information: None, command_specific: None, specific: None }
     }
 
-    /// ILLEGAL REQUEST with `asc`.
+    /// Creates ILLEGAL REQUEST with `asc`.
     pub const fn illegal(asc: Asc) -> Self {
         Self::new(SenseKey::IllegalRequest, asc)
     }
 
-    /// UNIT ATTENTION with `asc`.
+    /// Creates UNIT ATTENTION with `asc`.
     pub const fn unit_attention(asc: Asc) -> Self {
         Self::new(SenseKey::UnitAttention, asc)
     }
 
-    /// INVALID FIELD IN CDB, at `byte`, or at `bit` of it.
+    /// Creates INVALID FIELD IN CDB at `byte`, or at `bit` of it.
     #[cold]
     pub const fn invalid_cdb_field(byte: u16, bit: Option<u8>) -> Self {
         Self::illegal(asc::INVALID_FIELD_IN_CDB).at_cdb(byte, bit)
     }
 
-    /// INVALID FIELD IN PARAMETER LIST, at `byte`, or at `bit` of it.
+    /// Creates INVALID FIELD IN PARAMETER LIST at `byte`, or at `bit` of it.
     #[cold]
     pub const fn invalid_parameter(byte: u16, bit: Option<u8>) -> Self {
         Self::illegal(asc::INVALID_FIELD_IN_PARAMETER_LIST).at_parameter(byte, bit)
     }
 
-    /// PARAMETER LIST LENGTH ERROR: the list ends inside a field that must be whole.
+    /// Creates PARAMETER LIST LENGTH ERROR: the list ends inside a mandatory field.
     pub const fn parameter_list_length() -> Self {
         Self::illegal(asc::PARAMETER_LIST_LENGTH_ERROR)
     }
 
-    /// LOGICAL BLOCK ADDRESS OUT OF RANGE, pointing at the LBA field of the CDB when `byte` says where it is.
+    /// Creates LOGICAL BLOCK ADDRESS OUT OF RANGE; `byte` is the offset of the LBA field in the
+    /// CDB, if any.
     pub const fn lba_out_of_range(lba: u64) -> Self {
         Self::illegal(asc::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE).with_information(lba)
     }
 
-    /// MISCOMPARE DURING VERIFY OPERATION, with the offset of the first unequal byte (SBC-4 5.3).
+    /// Creates MISCOMPARE DURING VERIFY OPERATION with the offset of the first unequal byte (SBC-4
+    /// 5.3).
     pub const fn miscompare(offset: u64) -> Self {
         Self::new(SenseKey::Miscompare, asc::MISCOMPARE_DURING_VERIFY_OPERATION).with_information(offset)
     }
 
-    /// This sense with a pointer into the CDB.
+    /// Adds a pointer into the CDB.
     pub const fn at_cdb(mut self, byte: u16, bit: Option<u8>) -> Self {
         self.specific = Some(Specific::Field { in_cdb: true, byte, bit });
         self
     }
 
-    /// This sense with a pointer into the parameter list.
+    /// Adds a pointer into the parameter list.
     pub const fn at_parameter(mut self, byte: u16, bit: Option<u8>) -> Self {
         self.specific = Some(Specific::Field { in_cdb: false, byte, bit });
         self
     }
 
-    /// This sense with an INFORMATION field.
+    /// Adds an INFORMATION field.
     pub const fn with_information(mut self, information: u64) -> Self {
         self.information = Some(information);
         self
     }
 
-    /// This sense with a COMMAND-SPECIFIC INFORMATION field.
+    /// Adds a COMMAND-SPECIFIC INFORMATION field.
     pub const fn with_command_specific(mut self, value: u64) -> Self {
         self.command_specific = Some(value);
         self
     }
 
-    /// True for the same condition: key and code, whatever the pointers.
+    /// Returns whether both report the same condition: equal key and code, whatever the pointers.
     pub fn is(&self, key: SenseKey, asc: Asc) -> bool {
         self.key == key && self.asc == asc
     }

@@ -1,29 +1,29 @@
 //! Status codes (SAM-5 5.3.1).
 
-/// How a command ended, as one byte beside the response.
+/// The status of a completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// The command was done.
+    /// The command succeeded.
     Good = 0x00,
-    /// The command was not done, or not wholly; the sense data says why.
+    /// The command failed or was done in part; the sense data has the cause.
     CheckCondition = 0x02,
     /// PRE-FETCH: the blocks fit in the cache (SBC-4 5.13).
     ConditionMet = 0x04,
-    /// Try again later; nothing was done.
+    /// Retry later; nothing was done.
     Busy = 0x08,
     /// Another I_T nexus holds a reservation that forbids the command.
     ReservationConflict = 0x18,
-    /// The task set has no room; nothing was done.
+    /// The task set is full; nothing was done.
     TaskSetFull = 0x28,
-    /// An auto contingent allegiance is in force. Never sent by us: NACA is refused.
+    /// An auto contingent allegiance is in force. Never sent: NACA is refused.
     AcaActive = 0x30,
     /// Another I_T nexus aborted the command and TAS is set (SPC-4 7.5.8).
     TaskAborted = 0x40,
 }
 
 impl Status {
-    /// The status of a code read from the wire.
+    /// Returns the status of a code from the wire.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x00 => Self::Good,
@@ -38,7 +38,7 @@ impl Status {
         })
     }
 
-    /// The code on the wire.
+    /// Returns the code on the wire.
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_reads_back() {
+    fn status_codes_round_trip() {
         let known: Vec<u8> = (0..=255).filter(|c| Status::from_code(*c).is_some()).collect();
         assert_eq!(known, [0x00, 0x02, 0x04, 0x08, 0x18, 0x28, 0x30, 0x40]);
         for code in known {

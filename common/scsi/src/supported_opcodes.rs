@@ -1,4 +1,4 @@
-//! REPORT SUPPORTED OPERATION CODES data (SPC-4 6.35), made from the one table of commands.
+//! REPORT SUPPORTED OPERATION CODES data (SPC-4 6.35), generated from the table of commands.
 
 use crate::cdb::{COMMANDS, Definition, ReportOpcodes, ReportingOptions, Timeouts, commands_of};
 use crate::sense::Sense;
@@ -9,12 +9,12 @@ const CTDP_ALL: u8 = 0x02;
 const SERVACTV: u8 = 0x01;
 /// CTDP of one_command data.
 const CTDP_ONE: u8 = 0x80;
-/// SUPPORT 001b: no such command.
+/// SUPPORT 001b: not supported.
 const NOT_SUPPORTED: u8 = 0x01;
-/// SUPPORT 011b: as the standard says.
+/// SUPPORT 011b: supported as the standard specifies.
 const SUPPORTED: u8 = 0x03;
 
-/// The parameter data for a request, before the cut at its allocation length.
+/// Returns the parameter data of a request, before truncation to its allocation length.
 pub fn supported_opcodes_data(request: &ReportOpcodes) -> Result<Vec<u8>, Sense> {
     let commands = commands_of(request.opcode);
     let has_actions = commands.iter().any(|definition| definition.service_action.is_some());
@@ -35,7 +35,7 @@ pub fn supported_opcodes_data(request: &ReportOpcodes) -> Result<Vec<u8>, Sense>
     Ok(found.map_or_else(|| vec![0, NOT_SUPPORTED, 0, 0], |definition| one_command(definition, request.timeouts)))
 }
 
-/// The all_commands data (SPC-4 6.35.2).
+/// Encodes all_commands data (SPC-4 6.35.2).
 fn all_commands(with_timeouts: bool) -> Vec<u8> {
     let mut out = vec![0; 4];
     for definition in COMMANDS {
@@ -52,7 +52,8 @@ fn all_commands(with_timeouts: bool) -> Vec<u8> {
     out
 }
 
-/// The one_command data (SPC-4 6.35.3). CDB USAGE DATA hold the operation code and service action themselves.
+/// Encodes one_command data (SPC-4 6.35.3). CDB USAGE DATA contains the operation code and the
+/// service action.
 fn one_command(definition: &Definition, with_timeouts: bool) -> Vec<u8> {
     let mut out = vec![0, SUPPORTED | if with_timeouts { CTDP_ONE } else { 0 }, 0, definition.cdb_length() as u8];
     out.extend(definition.usage);
@@ -65,7 +66,7 @@ fn one_command(definition: &Definition, with_timeouts: bool) -> Vec<u8> {
     out
 }
 
-/// The command timeouts descriptor (SPC-4 6.35.4): 12 bytes.
+/// Appends a command timeouts descriptor of 12 bytes (SPC-4 6.35.4).
 fn append_timeouts(timeouts: Timeouts, out: &mut Vec<u8>) {
     out.extend([0, 0x0a, 0, 0]);
     out.extend(timeouts.nominal.to_be_bytes());
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_listed_once_and_reported_by_the_options_that_fit_it() {
+    fn commands_are_listed_once_and_found_by_each_option() {
         for timeouts in [false, true] {
             let size = if timeouts { 20 } else { 8 };
             let all = supported_opcodes_data(&request(ReportingOptions::All, 0, 0, timeouts)).unwrap();

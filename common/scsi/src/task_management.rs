@@ -1,12 +1,14 @@
 //! REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data (SPC-4 6.36).
 
-/// ATS, ATSS, CTSS, LURS: ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET. Not CACAS, for there is no
-/// ACA, and not the queries of byte 1. TARGET WARM RESET and TARGET COLD RESET are iSCSI's own (RFC 7143 11.5.1).
+/// ATS, ATSS, CTSS, LURS: ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET. CACAS is
+/// clear because ACA is not supported, as are the queries of byte 1. TARGET WARM RESET and TARGET
+/// COLD RESET are specific to iSCSI (RFC 7143 11.5.1).
 const FUNCTIONS: u8 = 0x80 | 0x40 | 0x10 | 0x08;
 const BASIC_BYTES: usize = 4;
 const EXTENDED_BYTES: usize = 16;
 
-/// The parameter data, before the cut at the allocation length. The extended form tells no timeouts: its TMFTMOV is 0.
+/// Encodes the parameter data, before truncation to the allocation length. The extended form
+/// reports no timeouts: TMFTMOV is 0.
 pub fn task_management_data(extended: bool) -> Vec<u8> {
     let mut out = vec![0; if extended { EXTENDED_BYTES } else { BASIC_BYTES }];
     out[0] = FUNCTIONS;

@@ -10,10 +10,11 @@ const DESCRIPTOR_BYTES: usize = 16;
 /// Offset of UNMAP BLOCK DESCRIPTOR DATA LENGTH.
 const DESCRIPTORS_LENGTH_AT: usize = 2;
 
-/// The ranges of an UNMAP parameter list, in order. Ranges of no blocks are left out; they are no error (SBC-4 5.35.3).
+/// Parses the ranges of an UNMAP parameter list, in order. Empty ranges are omitted; they are valid
+/// (SBC-4 5.35.3).
 ///
-/// The truncation rules: a list of no bytes unmaps nothing; a header cut short is an error; descriptors that the header
-/// promises beyond the end of the list, and a partial one at the end, are ignored.
+/// An empty list unmaps nothing. A truncated header is an error. Descriptors that the header
+/// announces beyond the end of the list, and a partial one at the end, are ignored.
 pub fn parse_unmap(list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
     if list.is_empty() {
         return Ok(Vec::new());
@@ -23,7 +24,7 @@ pub fn parse_unmap(list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
     };
     let promised = usize::from(get_u16(header, DESCRIPTORS_LENGTH_AT));
     let (descriptors, _) = rest[..promised.min(rest.len())].as_chunks::<DESCRIPTOR_BYTES>();
-    // A list of 65535 bytes cannot hold more, so this holds until the limit is lowered.
+    // A list of 65535 bytes cannot hold more: this check applies only if the limit is lowered.
     if descriptors.len() > MAX_UNMAP_DESCRIPTORS as usize {
         return Err(Sense::invalid_parameter(DESCRIPTORS_LENGTH_AT as u16, None));
     }
@@ -38,13 +39,15 @@ pub fn parse_unmap(list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
     Ok(ranges)
 }
 
-/// The sense for descriptor number `place`, whose range passes the end of the medium, pointing at its LBA.
+/// Returns the sense for descriptor number `place`, whose range exceeds the end of the medium;
+/// points at its LBA.
 pub fn lba_out_of_range(place: usize, lba: u64) -> Sense {
     let byte = u16::try_from(HEADER_BYTES + DESCRIPTOR_BYTES * place).unwrap_or(u16::MAX);
     Sense::illegal(asc::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE).with_information(lba).at_parameter(byte, None)
 }
 
-/// The parameter list for these ranges, of at most FFFFFFFFh blocks each and at most [`MAX_UNMAP_DESCRIPTORS`].
+/// Encodes these ranges: at most FFFFFFFFh blocks each, and at most [`MAX_UNMAP_DESCRIPTORS`]
+/// ranges.
 pub fn build_unmap(ranges: &[BlockRange]) -> Vec<u8> {
     let descriptors = (ranges.len() * DESCRIPTOR_BYTES) as u16;
     let mut out = Vec::with_capacity(HEADER_BYTES + usize::from(descriptors));
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_cut_short() {
+    fn truncated_unmap_lists_follow_the_rules() {
         let list = build_unmap(&[range(8, 8), range(64, 8)]);
         assert_eq!(parse_unmap(&[]), Ok(vec![]));
         for length in 1..HEADER_BYTES {
@@ -83,14 +86,14 @@ mod tests {
         }
         assert_eq!(parse_unmap(&list[..8]), Ok(vec![]));
         assert_eq!(parse_unmap(&list[..list.len() - 1]), Ok(vec![range(8, 8)]));
-        // The header promises fewer than follow, and a part of one.
+        // The header announces fewer descriptors than follow, and a partial one.
         let mut fewer = list;
         fewer[2..4].copy_from_slice(&17u16.to_be_bytes());
         assert_eq!(parse_unmap(&fewer), Ok(vec![range(8, 8)]));
     }
 
     #[test]
-    fn a_range_past_the_address_space_is_pointed_at() {
+    fn unmap_beyond_the_address_space_is_refused() {
         let mut list = build_unmap(&[range(8, 8), range(0, 8)]);
         list[24..32].fill(0xff);
         assert_eq!(parse_unmap(&list), Err(lba_out_of_range(1, u64::MAX)));
@@ -102,14 +105,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_read_back(parts in proptest::collection::vec((0u64..1 << 50, any::<u32>()), 0..40)) {
+        fn unmap_ranges_round_trip(parts in proptest::collection::vec((0u64..1 << 50, any::<u32>()), 0..40)) {
             let ranges: Vec<_> = parts.iter().map(|(lba, blocks)| range(*lba, u64::from(*blocks))).collect();
             let filled: Vec<_> = ranges.iter().copied().filter(|r| !r.is_empty()).collect();
             prop_assert_eq!(parse_unmap(&build_unmap(&ranges)), Ok(filled));
         }
 
         #[test]
-        fn any_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_unmap_lists_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse_unmap(&bytes);
         }
     }

@@ -1,5 +1,5 @@
-//! The bytes of a virtual disk on its flat file: what was never written reads as zeros, and is zeroed before the first
-//! write to it.
+//! The content of a virtual disk in its flat file. Unwritten blocks read as zeros and are zeroed
+//! before their first write.
 
 use crate::descriptor::SECTOR_BYTES;
 use crate::error::{Error, Result};
@@ -16,22 +16,22 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of one disk. All calls may be made by many tasks at once.
+/// The content of one disk. Several tasks may call it at once.
 pub(crate) struct Content {
     file: Arc<dyn FlatFile>,
     bytes: u64,
     map: Mutex<BlockMap>,
-    /// Guests' reads and writes share; who takes blocks away has them for himself.
+    /// Reads and writes of guests hold ranges shared; removal of blocks holds them exclusively.
     users: RangeLocks,
-    /// Blocks that somebody is preparing for their first write.
+    /// Ranges that a task is preparing for their first write.
     first_writes: RangeLocks,
     mover: Mover,
-    /// Set when the disk has moved elsewhere.
+    /// Set when the disk has moved to another file.
     retired: AtomicBool,
 }
 
 impl Content {
-    /// The content of a file that is open; `bytes` is the disk's size.
+    /// Opens the content of an open file; `bytes` is the size of the disk.
     pub(crate) async fn open(file: Arc<dyn FlatFile>, bytes: u64, settings: MoverSettings) -> Result<Self> {
         let sector = file.disk().identity().block_bytes;
         if u64::from(sector) != SECTOR_BYTES {
@@ -52,32 +52,32 @@ impl Content {
         })
     }
 
-    // A task that panicked with the map in its hands left one that is still true: each change is one call.
+    // The map stays valid if a task panics while holding it: each change is one call.
     fn map(&self) -> MutexGuard<'_, BlockMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The device.
+    /// Returns the device.
     pub(crate) fn disk(&self) -> &dyn SharedDisk {
         self.file.disk().as_ref()
     }
 
-    /// The file.
+    /// Returns the flat file.
     pub(crate) fn file(&self) -> &Arc<dyn FlatFile> {
         &self.file
     }
 
-    /// What moves data for this disk.
+    /// Returns the data mover of this disk.
     pub(crate) fn mover(&self) -> &Mover {
         &self.mover
     }
 
-    /// The format that the blocks show: a thick disk whose blocks are all zeroed is an eagerly zeroed one.
+    /// Returns the current format. A thick disk with all blocks zeroed counts as eager-zeroed.
     pub(crate) fn format(&self, thin: bool) -> Format {
         match (thin, self.map().count().1) {
             (true, _) => Format::Thin,
@@ -86,30 +86,30 @@ impl Content {
         }
     }
 
-    /// Blocks that are allocated, and how many of those are not zeroed yet.
+    /// Returns the number of allocated blocks, and how many of them are not zeroed yet.
     pub(crate) fn allocated(&self) -> (u64, u64) {
         self.map().count()
     }
 
-    /// All blocks of the disk.
+    /// Returns all blocks of the disk.
     pub(crate) fn all(&self) -> Range<u64> {
         self.blocks(0..self.bytes)
     }
 
-    /// The blocks that hold any of these bytes.
+    /// Returns the blocks that contain any of these bytes.
     pub(crate) fn blocks(&self, bytes: Range<u64>) -> Range<u64> {
         let block = self.file.block_bytes();
         bytes.start / block..bytes.end.div_ceil(block)
     }
 
-    /// The bytes of a request, if it is one of whole sectors within the disk.
+    /// Checks that a request consists of whole sectors within the disk, and returns its range.
     fn range(&self, offset: u64, bytes: u64) -> Result<Range<u64>> {
         let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes);
         let whole = offset.is_multiple_of(SECTOR_BYTES) && bytes.is_multiple_of(SECTOR_BYTES) && bytes > 0;
         end.filter(|_| whole).map(|end| offset..end).ok_or(Error::Range { offset, bytes })
     }
 
-    /// Where the bytes of a range that were written lie, cut to the range.
+    /// Returns the written runs of a range, cut to the range.
     fn written(&self, range: &Range<u64>) -> Vec<Placed> {
         let runs = self.placed(self.blocks(range.clone()), |state| state == State::Written);
         let cut = |run: Placed| {
@@ -119,24 +119,24 @@ impl Content {
         runs.into_iter().map(cut).collect()
     }
 
-    /// Runs of blocks as told.
+    /// Returns the runs of blocks whose state is chosen.
     pub(crate) fn placed(&self, blocks: Range<u64>, chosen: impl Fn(State) -> bool) -> Vec<Placed> {
         self.map().placed(blocks, self.file.block_bytes(), chosen)
     }
 
-    /// Waits until nobody takes these bytes away, and keeps them from being taken.
+    /// Locks a range against removal of its blocks.
     async fn user(&self, range: Range<u64>) -> Result<RangeGuard<'_>> {
         let guard = self.users.lock(range, Mode::Shared).await;
         if self.retired.load(Ordering::Acquire) { Err(Error::Retired) } else { Ok(guard) }
     }
 
-    /// Lets whoever reads or writes end, and nobody begin.
+    /// Waits for running reads and writes, and refuses all later ones.
     pub(crate) async fn retire(&self) {
         let _alone = self.users.lock(0..u64::MAX, Mode::Exclusive).await;
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Reads; what was never written is zeros.
+    /// Reads a range; unwritten blocks read as zeros.
     pub(crate) async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
         let range = self.range(offset, bytes)?;
         let _user = self.user(range.clone()).await?;
@@ -162,7 +162,7 @@ impl Content {
         Ok(data.freeze())
     }
 
-    /// Writes. Answered when the data, and that they are the file's, are durable.
+    /// Writes a range. Returns when the data and the metadata of the file are durable.
     pub(crate) async fn write(&self, offset: u64, data: Bytes) -> Result<()> {
         let range = self.range(offset, data.len() as u64)?;
         let _user = self.user(range.clone()).await?;
@@ -182,7 +182,8 @@ impl Content {
         self.map().pieces(blocks).iter().all(|piece| matches!(piece.place, Some((_, State::Written))))
     }
 
-    /// Allocates and zeroes the blocks of a range that are not ready to be written. Who comes second waits for the first.
+    /// Allocates and zeroes the blocks of a range that are not ready for writes. If another task
+    /// prepares them, waits for it.
     async fn prepare(&self, blocks: Range<u64>) -> Result<()> {
         if self.is_written(blocks.clone()) {
             return Ok(());
@@ -192,7 +193,7 @@ impl Content {
         self.zero_rest(blocks, &|_| ()).await
     }
 
-    /// Allocates the blocks of a range that are not.
+    /// Allocates the unallocated blocks of a range.
     pub(crate) async fn allocate(&self, blocks: Range<u64>) -> Result<()> {
         let holes: Vec<_> = self.map().pieces(blocks).into_iter().filter(|piece| piece.place.is_none()).collect();
         for hole in holes {
@@ -205,7 +206,7 @@ impl Content {
         Ok(())
     }
 
-    /// Zeroes the allocated blocks of a range that are still to be, and notes that they are.
+    /// Zeroes the allocated blocks of a range that are not zeroed yet, and marks them written.
     pub(crate) async fn zero_rest(&self, blocks: Range<u64>, advance: Advance<'_>) -> Result<()> {
         let rest = self.placed(blocks.clone(), |state| state == State::ToBeZeroed);
         if rest.is_empty() {
@@ -216,9 +217,9 @@ impl Content {
         self.note_written(rest).await
     }
 
-    /// Notes that runs of blocks hold the file's bytes.
+    /// Marks runs of blocks as written.
     pub(crate) async fn note_written(&self, runs: Vec<Placed>) -> Result<()> {
-        // Runs that lie apart on the device may still be neighbours in the file: one note for all of them.
+        // Runs that are apart on the device may be adjacent in the file; they need one change.
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for run in runs {
             let blocks = self.blocks(run.offset..run.end());
@@ -234,7 +235,7 @@ impl Content {
         Ok(())
     }
 
-    /// Zeroes all that is allocated, written or not; what is not allocated reads as zeros already.
+    /// Zeroes all allocated blocks. Unallocated blocks already read as zeros.
     pub(crate) async fn zero_all(&self, advance: Advance<'_>) -> Result<()> {
         let _alone = self.users.lock(0..self.bytes, Mode::Exclusive).await;
         let all = self.placed(self.all(), |_| true);
@@ -243,17 +244,19 @@ impl Content {
         self.note_written(self.placed(self.all(), |state| state == State::ToBeZeroed)).await
     }
 
-    /// UNMAP from a guest: whole blocks within the range are given back, what is left at its ends is not looked at. They
-    /// reach the array too when `/VMFS3/EnableBlockDelete` says so. Gives the number of blocks.
+    /// Handles UNMAP from a guest: frees the whole blocks within the range and ignores partial
+    /// blocks at its ends. The array is unmapped too if `/VMFS3/EnableBlockDelete` is 1. Returns
+    /// the number of blocks.
     pub(crate) async fn unmap(&self, offset: u64, bytes: u64) -> Result<u64> {
         let range = self.range(offset, bytes)?;
         let block = self.file.block_bytes();
-        // The last block of a disk of no whole blocks is whole when the range reaches the end of the disk.
+        // If the range reaches the end of the disk, a partial last block counts as whole.
         let end = if range.end == self.bytes { self.all().end } else { range.end / block };
         self.give_back(range.start.div_ceil(block)..end, self.mover.settings().block_delete).await
     }
 
-    /// Takes blocks from the disk.
+    /// Frees blocks of the disk, and unmaps them on the array if `unmap` is set. Returns the number
+    /// of blocks.
     pub(crate) async fn give_back(&self, blocks: Range<u64>, unmap: bool) -> Result<u64> {
         if blocks.is_empty() {
             return Ok(0);
@@ -265,10 +268,12 @@ impl Content {
         for piece in pieces {
             let Some((lba, _)) = piece.place else { continue };
             if unmap {
-                // Before another file can have them. An array that does not take it keeps the data, and no more.
+                // Unmap before another file can get the blocks. If the array refuses, it only keeps
+                // the space.
                 self.mover.unmap(self.disk(), &[(lba, piece.blocks * block / SECTOR_BYTES)]).await?;
             }
-            // Forgotten first: when the answer of the file is lost, nothing is read or written in a block of another.
+            // Remove from the map first: if the reply of the file is lost, no later access reaches
+            // blocks of another file.
             self.map().remove(piece.range());
             self.file.punch(piece.range()).await?;
             given += piece.blocks;
@@ -277,7 +282,7 @@ impl Content {
     }
 }
 
-/// A number of sectors as a command takes it.
+/// Converts bytes to a count of sectors in a command.
 fn sectors(bytes: u64) -> u32 {
     u32::try_from(bytes / SECTOR_BYTES).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Copies of disks: what was written is copied, and nothing else.
+//! Copies of disks. Only written blocks are copied.
 
 use crate::content::Content;
 use crate::disk::Report;
@@ -9,7 +9,7 @@ use crate::map::State;
 use crate::mover::{Advance, ByHost, CopyOrder, Mover, MoverSettings};
 use std::ops::Range;
 
-/// A copy of one disk to another of the same size.
+/// A copy of one disk to another of equal size.
 pub(crate) struct Copier<'a> {
     source: &'a Content,
     destination: &'a Content,
@@ -19,7 +19,7 @@ pub(crate) struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    /// A copy whose destination, a disk to which nobody has written, becomes one of `format`.
+    /// Creates a copy. The destination is a new, unwritten disk and gets `format`.
     pub(crate) fn new(
         (source, destination): (&'a Content, &'a Content),
         format: Format,
@@ -29,18 +29,18 @@ impl<'a> Copier<'a> {
         Self { source, destination, format, order, mover: Mover::new(settings) }
     }
 
-    /// What was sent so far, and why data went through the host.
+    /// Returns the commands sent so far; `by_host` is the reason for copying through the host.
     pub(crate) fn report(&self, by_host: Option<ByHost>) -> Report {
         Report { work: self.mover.work.work(), by_host }
     }
 
-    /// True when it is known before the copy that all data go through the host.
+    /// Returns whether it is known in advance that all data goes through the host.
     pub(crate) fn is_by_host(&self) -> bool {
         self.mover.by_host(self.source.disk(), self.order).is_some()
     }
 
-    /// Copies the bytes of a range of whole blocks. Nobody may write to the source's range meanwhile, nor to the
-    /// destination's. `advance` hears of every byte of the range, also of those that need not be moved.
+    /// Copies a range of whole blocks. Neither range may be written during the copy. `advance` is
+    /// called for all bytes of the range, including those that need no copy.
     pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<ByHost>> {
         let (source, destination) = (self.source, self.destination);
         let written = source.placed(source.blocks(range.clone()), |state| state == State::Written);

@@ -1,23 +1,24 @@
-//! The text of a `.vmdk`: what the disk is, and which file holds its bytes. Written as ESXi writes it, read as anybody's.
+//! The text of a `.vmdk`: the properties of the disk and the file with its content. Written as ESXi
+//! writes it; parses descriptors of other VMware products.
 
 use std::fmt;
 use thiserror::Error;
 
-/// Bytes of the sector that descriptors count in.
+/// The unit of sizes in descriptors.
 pub const SECTOR_BYTES: u64 = 512;
-/// The most bytes of a descriptor that is read.
+/// The largest descriptor that is parsed, in bytes.
 pub const MAX_DESCRIPTOR_BYTES: usize = 64 << 10;
 
-/// What kind of disk a descriptor describes, by its `createType`.
+/// The kind of disk, from the descriptor's `createType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateType {
     /// `vmfs`: a flat file on a datastore.
     Vmfs,
     /// `vmfsRawDeviceMap`, `vmfsPassthroughRawDeviceMap`: a whole LUN.
     RawDeviceMap,
-    /// `vmfsSparse`, `seSparse`: what was written since a snapshot.
+    /// `vmfsSparse`, `seSparse`: the changes since a snapshot.
     Snapshot,
-    /// Anything that VMware's programs for desktops make: `monolithicSparse`, `twoGbMaxExtentSparse`, ….
+    /// Any type of VMware's desktop products: `monolithicSparse`, `twoGbMaxExtentSparse`, ….
     Hosted,
 }
 
@@ -41,19 +42,20 @@ impl CreateType {
     }
 }
 
-/// The cylinders, heads and sectors that a BIOS is told.
+/// The cylinders, heads and sectors reported to a BIOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Cylinders.
     pub cylinders: u64,
     /// Heads.
     pub heads: u64,
-    /// Sectors a track.
+    /// Sectors per track.
     pub sectors: u64,
 }
 
 impl Geometry {
-    /// What ESXi chooses for a disk of `sectors` sectors on an LSI Logic adapter: by its size in GiB.
+    /// Returns the geometry that ESXi chooses for a disk of `sectors` sectors on an LSI Logic
+    /// adapter, by its size in GiB.
     pub fn of(sectors: u64) -> Self {
         let (heads, track) = match sectors * SECTOR_BYTES {
             ..0x4000_0000 => (64, 32),
@@ -64,31 +66,31 @@ impl Geometry {
     }
 }
 
-/// A `.vmdk`.
+/// The content of a `.vmdk`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Changes with the content.
+    /// Content identifier, which changes with the content.
     pub cid: u32,
-    /// What kind of disk this is.
+    /// The kind of disk.
     pub create_type: CreateType,
     /// Size in sectors of 512 bytes.
     pub sectors: u64,
-    /// The file that holds the bytes, in the descriptor's directory.
+    /// The file with the content, in the descriptor's directory.
     pub extent: String,
-    /// True for a thin disk. Whether a thick one is zeroed its blocks say.
+    /// Whether the disk is thin. The blocks of a thick disk show whether it is zeroed.
     pub thin: bool,
     /// The disk's identity.
     pub uuid: [u8; 16],
 }
 
-/// Why a text is no descriptor.
+/// Why a text is not a valid descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DescriptorError {
-    /// It does not begin as one, or is too long.
+    /// The first line is missing, or the text is too long.
     #[error("not a disk descriptor")]
     NotADescriptor,
-    /// A line that must be there is missing or makes no sense.
-    #[error("the descriptor's {0} is missing or invalid")]
+    /// A required line is missing or invalid.
+    #[error("descriptor field {0} is missing or invalid")]
     Field(&'static str),
     /// It has more than one extent.
     #[error("the disk has more than one extent")]
@@ -96,7 +98,7 @@ pub enum DescriptorError {
 }
 
 impl Descriptor {
-    /// The descriptor of a new disk of a datastore, whose bytes are in the file `NAME-flat.vmdk`.
+    /// Creates the descriptor of a new disk whose content is in the file `NAME-flat.vmdk`.
     pub fn new(name: &str, bytes: u64, thin: bool, uuid: [u8; 16]) -> Self {
         Self {
             cid: 0xffff_fffe,
@@ -108,12 +110,12 @@ impl Descriptor {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.sectors * SECTOR_BYTES
     }
 
-    /// Reads a descriptor.
+    /// Parses a descriptor.
     pub fn parse(text: &str) -> Result<Self, DescriptorError> {
         if text.len() > MAX_DESCRIPTOR_BYTES || !text.trim_start().starts_with("# Disk DescriptorFile") {
             return Err(DescriptorError::NotADescriptor);
@@ -140,7 +142,7 @@ impl Descriptor {
     }
 }
 
-/// `RW 20971520 VMFS "disk-flat.vmdk"`: sectors and file. A size that would pass 2^63 bytes is none.
+/// Parses `RW 20971520 VMFS "disk-flat.vmdk"`: sectors and file. Refuses a size over 2^63 bytes.
 fn extent_line(line: &str) -> Option<(u64, String)> {
     let mut words = line.trim().splitn(4, ' ');
     matches!(words.next(), Some("RW" | "RDONLY" | "NOACCESS")).then_some(())?;
@@ -151,7 +153,7 @@ fn extent_line(line: &str) -> Option<(u64, String)> {
     inside.then(|| (sectors, name.to_owned()))
 }
 
-/// VMware's own UUIDs begin with the OUI of its NAA names.
+/// Replaces the first bytes by the OUI that VMware's own UUIDs start with.
 fn tagged(mut uuid: [u8; 16]) -> [u8; 16] {
     uuid[..3].copy_from_slice(&[0x60, 0x00, 0xc2]);
     uuid[3] = 0x90 | (uuid[3] & 0x0f);
@@ -172,7 +174,7 @@ fn uuid_bytes(words: &str) -> Option<[u8; 16]> {
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let geometry = Geometry::of(self.sectors);
-        // The last word of the long content identifier is the CID; what stands before is the disk's own.
+        // The last word of the long content identifier is the CID; the rest belongs to the disk.
         let content: String = self.uuid[4..].iter().map(|b| format!("{b:02x}")).collect();
         let cid = self.cid;
         writeln!(f, "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid:08x}\nparentCID=ffffffff")?;

@@ -1,4 +1,4 @@
-//! Virtual disks by name: a descriptor and a flat file on a datastore.
+//! Virtual disks by path: a descriptor and a flat file on a datastore.
 
 mod change;
 
@@ -18,52 +18,53 @@ use datastore::Datastore;
 use datastore::FS_BLOCK_BYTES;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds for them, and through
-/// the host.
+/// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds,
+/// and through the host.
 const REGION_OFFLOADED: u64 = 256 << 20;
 const REGION_BY_HOST: u64 = 16 << 20;
 
-/// Hears of work: called with the bytes that have just been done. Their sum is the size of the disk.
+/// Progress callback, called with the number of bytes just completed. The sum is the size of the
+/// disk.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
-/// Where a copy goes, and what it becomes.
+/// The destination and properties of a copy.
 #[derive(Clone)]
 pub struct Target {
     /// The datastore.
     pub datastore: Datastore,
-    /// The path of the descriptor, `vm/vm.vmdk`. Its directory must be there.
+    /// Path of the descriptor, `vm/vm.vmdk`. Its directory must exist.
     pub path: String,
-    /// The format; that of the source when none is told.
+    /// The format; `None` keeps that of the source.
     pub format: Option<Format>,
-    /// True when the virtual machine that receives the disk has snapshots.
+    /// Whether the virtual machine that receives the disk has snapshots.
     pub has_snapshots: bool,
 }
 
 impl Target {
-    /// A copy in the format of its source.
+    /// Creates a target in the format of the source.
     pub fn new(datastore: &Datastore, path: &str) -> Self {
         Self { datastore: datastore.clone(), path: path.to_owned(), format: None, has_snapshots: false }
     }
 }
 
-/// What a copy took.
+/// The cost of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The commands, without those for the datastore's metadata.
+    /// The commands sent, without those for datastore metadata.
     pub work: Work,
-    /// Why data went through the host; `None` when the array copied all of them, or there were none.
+    /// Why data went through the host; `None` if the array copied everything or nothing was copied.
     pub by_host: Option<ByHost>,
 }
 
 impl Report {
-    /// Adds what the next disk of the same machine took.
+    /// Adds the cost of another disk of the same machine.
     pub(crate) fn add(&mut self, other: Self) {
         self.work.add(other.work);
         self.by_host = self.by_host.or(other.by_host);
     }
 }
 
-/// What one has of a disk by name.
+/// The location of a disk and its descriptor.
 #[derive(Clone)]
 struct Place {
     store: Store,
@@ -71,7 +72,7 @@ struct Place {
     descriptor: Descriptor,
 }
 
-/// A virtual disk that is open. Clones are the same disk; all calls may be made by many tasks at once.
+/// An open virtual disk. Clones refer to the same disk; several tasks may call it at once.
 #[derive(Clone)]
 pub struct VirtualDisk {
     inner: Arc<Inner>,
@@ -89,13 +90,14 @@ impl VirtualDisk {
         Self { inner: Arc::new(inner) }
     }
 
-    // The place is replaced in one assignment: who panicked meanwhile left the old or the new one.
+    // The value stays valid if a task panics while holding the lock: it is replaced in one
+    // assignment.
     fn place(&self) -> MutexGuard<'_, Place> {
         self.inner.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a disk of `bytes` bytes, a multiple of 512, and opens it for this host alone. The descriptor is written last:
-    /// a disk that was given up half-way is none.
+    /// Creates a disk of `bytes` bytes, a multiple of 512, and opens it exclusively. The descriptor
+    /// is written last, so that an interrupted creation leaves no disk.
     pub async fn create(
         datastore: &Datastore,
         path: &str,
@@ -119,7 +121,7 @@ impl VirtualDisk {
         Ok((disk, work))
     }
 
-    /// Makes the files of a disk whose content `fill` provides; removes the flat file when that fails.
+    /// Creates the files of a disk; `fill` provides its content. Removes the flat file on failure.
     async fn make<F: Future<Output = Result<Content>>>(
         store: &Store,
         path: &str,
@@ -148,7 +150,8 @@ impl VirtualDisk {
                 Ok(Self::new(place, content, settings))
             }
             Err(error) => {
-                // What is left of the disk is in nobody's way; the first error is the one to tell.
+                // Clean-up errors are ignored: leftover files are harmless, and the first error is
+                // returned.
                 let _ = file.close().await;
                 let _ = store.remove(&flat_path).await;
                 Err(error)
@@ -167,7 +170,7 @@ impl VirtualDisk {
         let content = match Content::open(Arc::clone(&file), descriptor.bytes(), settings).await {
             Ok(content) => content,
             Err(error) => {
-                // The file would stay locked; that it cannot be opened is the error to tell.
+                // The file would stay locked. The error of opening is returned.
                 let _ = file.close().await;
                 return Err(error);
             }
@@ -175,7 +178,7 @@ impl VirtualDisk {
         Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
     }
 
-    /// Ends the use of the disk, so that other hosts may have it.
+    /// Closes the disk, so that other hosts may open it.
     pub async fn close(&self) -> Result<()> {
         let content = self.content();
         content.retire().await;
@@ -186,38 +189,38 @@ impl VirtualDisk {
         self.inner.live.current()
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.content().bytes()
     }
 
-    /// The format that the disk has now: a lazily zeroed one that has been written all over is an eagerly zeroed one.
+    /// Returns the current format. A lazy-zeroed disk that is fully written counts as eager-zeroed.
     pub fn format(&self) -> Format {
         let thin = self.place().descriptor.thin;
         self.content().format(thin)
     }
 
-    /// Blocks of 1 MiB that the disk has, and how many of those are still to be zeroed.
+    /// Returns the number of allocated 1 MiB blocks, and how many of them are not zeroed yet.
     pub fn allocated(&self) -> (u64, u64) {
         self.content().allocated()
     }
 
-    /// The path of its descriptor.
+    /// Returns the path of the descriptor.
     pub fn path(&self) -> String {
         self.place().path.clone()
     }
 
-    /// The datastore that it is on.
+    /// Returns the datastore of the disk.
     pub fn datastore(&self) -> Datastore {
         self.place().store.datastore().clone()
     }
 
-    /// What the disk's own zeroing and UNMAP have sent since it was opened.
+    /// Returns the commands sent for zeroing and UNMAP since the disk was opened.
     pub fn work(&self) -> Work {
         self.content().mover().work.work()
     }
 
-    /// Reads whole sectors of 512 bytes; what was never written is zeros.
+    /// Reads whole sectors of 512 bytes; unwritten blocks read as zeros.
     pub async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
         self.inner.live.read(offset, bytes).await
     }
@@ -227,8 +230,9 @@ impl VirtualDisk {
         self.inner.live.write(offset, data).await
     }
 
-    /// UNMAP from the guest: a thin disk gives whole blocks back, to the array too when `/VMFS3/EnableBlockDelete` is 1.
-    /// Gives the number of blocks. Thick disks offer no UNMAP.
+    /// Handles UNMAP from the guest: a thin disk frees whole blocks, on the array too if
+    /// `/VMFS3/EnableBlockDelete` is 1. Returns the number of blocks. Thick disks do not support
+    /// UNMAP.
     pub async fn unmap(&self, offset: u64, bytes: u64) -> Result<u64> {
         if !self.place().descriptor.thin {
             return Err(Error::NotThin);
@@ -236,14 +240,14 @@ impl VirtualDisk {
         self.inner.live.unmap(offset, bytes).await
     }
 
-    /// What the rules of EXTENDED COPY look at.
+    /// Returns the properties that the rules of EXTENDED COPY depend on.
     fn end(&self) -> CopyEnd {
         let (kind, content) = (self.place().descriptor.create_type, self.content());
         let arrays = vec![content.disk().identity().array.clone()];
         CopyEnd { block_bytes: block_bytes(&content), kind, format: self.format(), arrays }
     }
 
-    /// How a copy to a disk with this content is to be done.
+    /// Returns how to copy to a disk with this content.
     fn order(&self, target: &Target, format: Format, destination: &Content) -> CopyOrder {
         let source = self.end();
         let xcopy_bytes = xcopy_bytes(self.inner.settings.max_transfer_kib, source.format, self.inner.settings.release);
@@ -257,7 +261,7 @@ impl VirtualDisk {
         CopyOrder { forbidden: forbidden(&plan), xcopy_bytes }
     }
 
-    /// Copies the disk. Nobody may write to it meanwhile. The copy is open for this host alone.
+    /// Copies the disk. It must not be written during the copy. The copy is opened exclusively.
     pub async fn clone_to(&self, target: &Target, progress: Progress<'_>) -> Result<(Self, Report)> {
         let format = target.format.unwrap_or(self.format());
         let (source, settings) = (self.content(), self.inner.settings);
@@ -277,8 +281,8 @@ impl VirtualDisk {
         Ok((disk, report.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Storage vMotion: moves the disk, while its guest reads and writes through this handle or a clone of it. The old
-    /// files are gone at the end. After an error the disk is where it was.
+    /// Moves the disk (Storage vMotion) while its guest reads and writes through this handle or a
+    /// clone of it. The old files are removed at the end. After an error the disk is unchanged.
     pub async fn migrate(&self, target: &Target, progress: Progress<'_>) -> Result<Report> {
         let format = target.format.unwrap_or(self.format());
         let source = self.content();
@@ -300,7 +304,7 @@ impl VirtualDisk {
                 Ok(report)
             }
             Err(error) => {
-                // The guest goes on where it was; what is left of the copy goes, and its error is the one to tell.
+                // The guest continues on the source. The copy is removed, and its error returned.
                 let _ = file.close().await;
                 let _ = store.remove(&target.path).await;
                 let _ = store.remove(&flat_path).await;
@@ -320,7 +324,8 @@ impl VirtualDisk {
     ) -> Result<(Arc<Content>, Report)> {
         let (source, settings) = (self.content(), self.inner.settings);
         let destination = Arc::new(Content::open(file, source.bytes(), settings).await?);
-        // The copy has a name before the guest uses it: a crash then leaves two disks, of which the machine names one.
+        // The copy has its descriptor before the guest uses it. A crash then leaves two disks, and
+        // the machine refers to one.
         store.write_text(&target.path, &descriptor.to_string()).await?;
         let order = self.order(target, format, &destination);
         let copier = Copier::new((&source, &destination), format, order, settings);
@@ -329,14 +334,14 @@ impl VirtualDisk {
         Ok((moved.0, copier.report(moved.1)))
     }
 
-    /// Removes a disk that nobody has open.
+    /// Deletes a disk that is not open.
     pub async fn delete(datastore: &Datastore, path: &str) -> Result<()> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
         Place { store, path: path.to_owned(), descriptor }.remove().await
     }
 
-    /// Gives a disk that nobody has open another name on the same datastore.
+    /// Renames a disk that is not open, within its datastore.
     pub async fn rename(datastore: &Datastore, from: &str, to: &str) -> Result<()> {
         let store = Store::new(datastore);
         let mut descriptor = Descriptor::parse(&store.read_text(from).await?)?;
@@ -350,7 +355,7 @@ impl VirtualDisk {
         store.remove(from).await
     }
 
-    /// Checks that a descriptor and its flat file belong together.
+    /// Checks that a descriptor and its flat file match.
     pub async fn check(datastore: &Datastore, path: &str) -> Result<()> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
@@ -364,7 +369,7 @@ impl VirtualDisk {
 }
 
 impl Place {
-    /// Removes the descriptor, then the bytes: what a crash leaves between is no disk any more.
+    /// Removes the descriptor, then the flat file: a crash in between leaves no disk.
     async fn remove(&self) -> Result<()> {
         self.store.remove(&self.path).await?;
         self.store.remove(&beside(&self.path, &self.descriptor.extent)).await
@@ -375,13 +380,13 @@ fn block_bytes(content: &Content) -> u32 {
     u32::try_from(content.file().block_bytes()).unwrap_or(u32::MAX)
 }
 
-/// The name of a disk: its file's, without `.vmdk`.
+/// Returns the name of a disk: its file name without `.vmdk`.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".vmdk").unwrap_or(name)
 }
 
-/// A file in the directory of another.
+/// Returns the path of a file in the directory of another.
 pub(crate) fn beside(path: &str, name: &str) -> String {
     match path.rsplit_once('/') {
         Some((directory, _)) => format!("{directory}/{name}"),

@@ -1,84 +1,84 @@
-//! How work on virtual disks fails.
+//! Errors of virtual disks and virtual machines.
 
 use crate::descriptor::DescriptorError;
 use crate::vmx::VmxError;
 use multipath::DeviceError;
 use thiserror::Error;
 
-/// Why an operation on a virtual disk or machine was not done.
+/// Why an operation on a virtual disk or machine failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The datastore.
+    /// The datastore failed.
     #[error(transparent)]
     Datastore(#[from] datastore::DatastoreError),
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Disk(#[from] DeviceError),
-    /// A `.vmdk` is none.
+    /// A `.vmdk` is not valid.
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),
-    /// Bytes that are not whole sectors, or beyond the end of the disk.
-    #[error("{bytes} bytes at {offset} are not within the disk, or no whole sectors")]
+    /// The range is not within the disk or not a multiple of whole sectors.
+    #[error("{bytes} bytes at offset {offset} are not whole sectors within the disk")]
     Range {
-        /// Where they begin.
+        /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// The device counts in blocks of another size than 512 bytes, which datastores do not.
+    /// Datastores need devices with logical blocks of 512 bytes.
     #[error("the device has blocks of {0} bytes, not of 512")]
     SectorSize(u32),
-    /// Only thin disks can do this.
+    /// The operation needs a thin disk.
     #[error("the disk is not thin")]
     NotThin,
-    /// Thin disks cannot do this.
+    /// The operation needs a thick disk.
     #[error("the disk is thin")]
     Thin,
-    /// The disk cannot become smaller, or is already as large as is asked for.
+    /// A disk can only grow.
     #[error("the new size is not larger than the disk")]
     NotLarger,
     /// The flat file is smaller than the disk.
-    #[error("the descriptor tells {descriptor} bytes, the file has {file}")]
+    #[error("the descriptor states {descriptor} bytes, but the file has {file}")]
     Short {
-        /// What the descriptor says.
+        /// Size in the descriptor.
         descriptor: u64,
-        /// What the file has.
+        /// Size of the file.
         file: u64,
     },
-    /// No randomness for identities.
-    #[error("no random numbers: {0}")]
+    /// The system has no random numbers for identities.
+    #[error("random numbers not available: {0}")]
     Random(std::io::Error),
-    /// A text file of the datastore is too long, or no text.
-    #[error("'{0}' is no text file that can be read here")]
+    /// A text file of the datastore is too long, or not text.
+    #[error("'{0}' is not a readable text file")]
     NotText(String),
-    /// A `.vmx` is none.
+    /// A `.vmx` is not valid.
     #[error(transparent)]
     Vmx(#[from] VmxError),
-    /// A name that no directory can have.
-    #[error("'{0}' is no name for a virtual machine")]
+    /// The name cannot be used for a directory.
+    #[error("'{0}' is not a valid name for a virtual machine")]
     MachineName(String),
-    /// A template is not powered on.
+    /// A template cannot be powered on.
     #[error("a template cannot be powered on")]
     Template,
-    /// A host has the machine powered on.
+    /// Another process has the machine powered on.
     #[error("the virtual machine is powered on")]
     PoweredOn,
-    /// The device does not take UNMAP.
+    /// The device does not support UNMAP.
     #[error("Devices backing volume {0} do not support UNMAP")]
     NoUnmap(String),
-    /// The kind of disk cannot be used here.
+    /// This kind of disk is not supported.
     #[error("disks of this type are not supported")]
     Kind,
-    /// Bytes that were mirrored to the destination of a migration could not be written there.
+    /// A write could not be mirrored to the destination of a migration.
     #[error("the destination of the migration failed: {0}")]
     Mirror(Box<Error>),
-    /// The disk moves to another datastore already.
+    /// The disk is already being migrated.
     #[error("the disk is being migrated")]
     Busy,
-    /// The disk has moved: its blocks may be another's.
+    /// The disk has moved: its old blocks may belong to another file.
     #[error("the disk has moved")]
     Retired,
 }
 
-/// The result of such an operation.
+/// The result of an operation on a virtual disk or machine.
 pub type Result<T> = std::result::Result<T, Error>;

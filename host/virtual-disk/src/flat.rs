@@ -1,4 +1,4 @@
-//! What a virtual disk needs of the file that holds its bytes.
+//! The operations that a virtual disk needs from its flat file.
 
 use crate::error::Error;
 use crate::map::State;
@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The answer to a request to a file, when it comes.
+/// The future result of a request to a flat file.
 pub(crate) type FileAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Blocks of a file that lie in one piece.
+/// Contiguous blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileRun {
     /// First block of the file.
@@ -20,11 +20,12 @@ pub(crate) struct FileRun {
     pub(crate) blocks: u64,
     /// First block of the device.
     pub(crate) lba: u64,
-    /// What they hold.
+    /// State of their content.
     pub(crate) state: State,
 }
 
-/// A file of whole blocks, open for this host alone or for reading. A change is durable when its answer is there.
+/// A file of whole blocks, open exclusively or for reading. A change is durable when its future
+/// completes.
 pub(crate) trait FlatFile: Send + Sync {
     /// The device.
     fn disk(&self) -> &Arc<dyn SharedDisk>;
@@ -32,21 +33,21 @@ pub(crate) trait FlatFile: Send + Sync {
     /// Bytes of a block.
     fn block_bytes(&self) -> u64;
 
-    /// All blocks that are allocated, in order.
+    /// Returns all allocated blocks in order.
     fn runs(&self) -> FileAnswer<'_, Vec<FileRun>>;
 
-    /// Allocates the blocks of a range of which none is, to be zeroed; all or none.
+    /// Allocates a range of unallocated blocks, not yet zeroed; all or none.
     fn allocate(&self, blocks: Range<u64>) -> FileAnswer<'_, Vec<FileRun>>;
 
-    /// Notes that blocks hold the file's bytes.
+    /// Marks blocks as written.
     fn set_written(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
 
-    /// Makes the file longer, to this many bytes. No block is allocated.
+    /// Extends the file to this many bytes without allocating blocks.
     fn grow(&self, bytes: u64) -> FileAnswer<'_, ()>;
 
-    /// Gives blocks back to the datastore: another file may have them from now on.
+    /// Frees blocks: another file may use them from now on.
     fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
 
-    /// Ends the use of the file, so that others may have it.
+    /// Closes the file, so that others may open it.
     fn close(&self) -> FileAnswer<'_, ()>;
 }

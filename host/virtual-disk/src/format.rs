@@ -4,27 +4,27 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// When the blocks of a virtual disk are allocated, and when they are zeroed.
+/// The time at which blocks of a virtual disk are allocated and zeroed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// All blocks are allocated and zeroed when the disk is made.
+    /// All blocks are allocated and zeroed at creation.
     EagerZeroedThick,
-    /// All blocks are allocated when the disk is made; each is zeroed before the first write to it.
+    /// All blocks are allocated at creation; each is zeroed before its first write.
     ZeroedThick,
-    /// Each block is allocated and zeroed before the first write to it.
+    /// Each block is allocated and zeroed before its first write.
     Thin,
 }
 
-/// A text that is not a format of disks that can be made here.
+/// The text is not a supported disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("Invalid disk format '{0}'")]
 pub struct FormatError(pub String);
 
 impl Format {
-    /// All formats, in the order in which the documents compare them.
+    /// All formats, in the order of VMware's comparisons.
     pub const ALL: [Self; 3] = [Self::EagerZeroedThick, Self::ZeroedThick, Self::Thin];
 
-    /// How `vmkfstools -i` calls it in its first line.
+    /// Returns the text that `vmkfstools -i` prints in its first line.
     pub fn destination_words(self) -> &'static str {
         match self {
             Self::EagerZeroedThick => "VMFS eagerzeroedthick",
@@ -33,7 +33,7 @@ impl Format {
         }
     }
 
-    /// True when the whole disk is reserved at its creation.
+    /// Returns whether the whole disk is allocated at creation.
     pub fn is_thick(self) -> bool {
         self != Self::Thin
     }
@@ -45,7 +45,7 @@ impl FromStr for Format {
     fn from_str(text: &str) -> Result<Self, FormatError> {
         match text {
             "eagerzeroedthick" => Ok(Self::EagerZeroedThick),
-            // "thick" leaves old data readable on ESXi; no datastore of ours hands those out.
+            // On ESXi, "thick" leaves old data readable; this crate always zeroes.
             "zeroedthick" | "thick" => Ok(Self::ZeroedThick),
             "thin" => Ok(Self::Thin),
             _ => Err(FormatError(text.to_owned())),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_read_as_it_is_written() {
+    fn disk_format_names_round_trip() {
         for format in Format::ALL {
             assert_eq!(format.to_string().parse(), Ok(format));
         }

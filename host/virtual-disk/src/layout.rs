@@ -1,25 +1,26 @@
-//! Where the bytes of files lie on devices, and how two files that lie differently are walked together.
+//! Locations of file bytes on devices, and the merge of two different layouts.
 
 use multipath::CopyRun;
 
-/// A run of a file's bytes that lie in one piece on a device.
+/// A run of file bytes that is contiguous on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
-    /// Where in the file, in bytes.
+    /// First byte in the file.
     pub(crate) offset: u64,
-    /// How many bytes: whole device blocks.
+    /// Number of bytes: whole device blocks.
     pub(crate) bytes: u64,
-    /// The device's first block.
+    /// First block on the device.
     pub(crate) lba: u64,
 }
 
 impl Placed {
-    /// The end in the file.
+    /// Returns the end in the file.
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 
-    /// The part of this run from `offset`, of at most `bytes`; `block_bytes` is the device's block.
+    /// Returns the part of this run from `offset`, at most `bytes` long; `block_bytes` is the
+    /// device's block size.
     pub(crate) fn part(&self, offset: u64, bytes: u64, block_bytes: u64) -> Self {
         let skipped = offset.saturating_sub(self.offset).min(self.bytes);
         Self {
@@ -30,20 +31,20 @@ impl Placed {
     }
 }
 
-/// The same bytes of two files.
+/// A range of bytes that is contiguous in both files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Joint {
-    /// Where in both files, in bytes.
+    /// First byte in both files.
     pub(crate) offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub(crate) bytes: u64,
-    /// The source device's first block.
+    /// First block on the source device.
     pub(crate) source: u64,
-    /// The destination device's first block.
+    /// First block on the destination device.
     pub(crate) destination: u64,
 }
 
-/// Pieces, each in one run at both ends, of what both files have. Both lists are in the order of their offsets.
+/// Merges two lists of runs, ordered by offset, into ranges that are contiguous in both.
 pub(crate) fn join(source: &[Placed], destination: &[Placed], block_bytes: u64) -> Vec<Joint> {
     let (mut joints, mut s, mut d) = (Vec::new(), 0, 0);
     while let (Some(from), Some(to)) = (source.get(s), destination.get(d)) {
@@ -66,7 +67,7 @@ pub(crate) fn join(source: &[Placed], destination: &[Placed], block_bytes: u64) 
     joints
 }
 
-/// Cuts joints into the runs of commands: each command at most `most_bytes` and `most_runs` runs.
+/// Groups joints into commands of at most `most_bytes` bytes and `most_runs` runs each.
 pub(crate) fn commands(joints: &[Joint], most_bytes: u64, most_runs: usize, block_bytes: u64) -> Vec<Vec<CopyRun>> {
     let (mut commands, mut runs, mut room) = (Vec::new(), Vec::new(), most_bytes);
     for joint in joints {

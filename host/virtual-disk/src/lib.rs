@@ -1,8 +1,9 @@
-//! What ESXi does with a datastore: virtual disks of three formats, the data mover that copies and zeroes them with the
-//! array's help or without, virtual machines that use them, and the UNMAP that gives their space back.
+//! ESXi's use of a datastore: virtual disks in three formats, the data mover that copies and
+//! zeroes them with or without offloads, virtual machines that use them, and UNMAP of free space.
 //!
-//! [`Descriptor`] is the text of a `.vmdk`; [`Format`] how its blocks are provided; [`offload`] the rules that forbid
-//! EXTENDED COPY; [`transfer`] the sizes of commands; [`reclaim`] the rules of `esxcli storage vmfs unmap`.
+//! [`Descriptor`] is the text of a `.vmdk`; [`Format`] is the allocation of its blocks; [`offload`]
+//! has the rules that exclude EXTENDED COPY; [`transfer`] has the sizes of commands; [`reclaim`]
+//! has the rules of `esxcli storage vmfs unmap`.
 #![forbid(unsafe_code)]
 
 mod content;

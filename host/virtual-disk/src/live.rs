@@ -1,8 +1,8 @@
-//! A disk that a guest uses and that may move meanwhile to another datastore.
+//! A disk in use by a guest, which can be migrated to another datastore.
 //!
-//! A migration copies region by region. What a guest writes to a region that is copied already goes to both ends; a write
-//! to the region that is being copied waits for it; any other write goes to the source alone, and is copied later. At the
-//! end the guest is held for a moment, and its disk is the destination.
+//! A migration copies region by region. A write to a region already copied goes to both disks. A
+//! write to the region in progress waits for it. Any other write goes to the source alone and is
+//! copied later. At the end, I/O is paused briefly and the guest's disk becomes the destination.
 
 use crate::content::Content;
 use crate::copy::Copier;
@@ -14,12 +14,12 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a migration stands.
+/// The state of a migration.
 struct Mirror {
     destination: Arc<Content>,
-    /// All bytes before this are copied.
+    /// All bytes before this offset are copied.
     copied: AtomicU64,
-    /// The first error of a mirrored write: it ends the migration, not the guest's write.
+    /// The first error of a mirrored write. It ends the migration, not the guest's write.
     failed: Mutex<Option<Error>>,
 }
 
@@ -31,12 +31,12 @@ struct State {
 /// The disk of a guest.
 pub(crate) struct Live {
     state: Mutex<State>,
-    /// Held by writes on their bytes, by the copier on its region. Writes exclude each other where they overlap: else
-    /// they might end in one order at the source and in the other at the destination.
+    /// Ranges held by writes, and the region held by the copier. Overlapping writes exclude each
+    /// other: otherwise they could complete in different orders on source and destination.
     writers: RangeLocks,
 }
 
-/// Ends a migration that is given up.
+/// Ends an abandoned migration when dropped.
 struct EndMirror<'a>(&'a Live);
 
 impl Drop for EndMirror<'_> {
@@ -46,34 +46,34 @@ impl Drop for EndMirror<'_> {
 }
 
 impl Live {
-    /// A disk that does not move.
+    /// Creates a disk that is not migrating.
     pub(crate) fn new(content: Arc<Content>) -> Self {
         Self { state: Mutex::new(State { current: content, mirror: None }), writers: RangeLocks::default() }
     }
 
-    // Whoever panicked with the state in his hands did not leave it half changed: each change is one assignment.
+    // The state stays valid if a task panics while holding it: each change is one assignment.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk as it is now.
+    /// Returns the current content.
     pub(crate) fn current(&self) -> Arc<Content> {
         Arc::clone(&self.state().current)
     }
 
-    /// Reads, while a migration goes on too.
+    /// Reads, also during a migration.
     pub(crate) async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
         loop {
             let current = self.current();
             match current.read(offset, bytes).await {
-                // The disk moved between the look at where it is and the read; or it was closed.
+                // The disk moved after its location was read, or was closed.
                 Err(Error::Retired) if !Arc::ptr_eq(&current, &self.current()) => {}
                 other => return other,
             }
         }
     }
 
-    /// Writes, to both ends where the destination has the region already.
+    /// Writes; also to the destination if the region is already copied.
     pub(crate) async fn write(&self, offset: u64, data: Bytes) -> Result<()> {
         let end = offset.saturating_add(data.len() as u64);
         let _range = self.writers.lock(offset..end, Mode::Exclusive).await;
@@ -89,7 +89,7 @@ impl Live {
         }
     }
 
-    /// UNMAP from the guest. Gives the number of blocks that the disk gave back.
+    /// Handles UNMAP from the guest. Returns the number of freed blocks.
     pub(crate) async fn unmap(&self, offset: u64, bytes: u64) -> Result<u64> {
         let _range = self.writers.lock(offset..offset.saturating_add(bytes), Mode::Exclusive).await;
         let (current, mirror) = self.both(offset);
@@ -100,15 +100,16 @@ impl Live {
         Ok(given)
     }
 
-    /// Where a change of bytes from `offset` on goes: the disk, and the destination when it has any of them.
+    /// Returns the disk, and the destination if it already has any bytes from `offset` on.
     fn both(&self, offset: u64) -> (Arc<Content>, Option<Arc<Mirror>>) {
         let state = self.state();
         let mirror = state.mirror.clone().filter(|mirror| offset < mirror.copied.load(Ordering::Acquire));
         (Arc::clone(&state.current), mirror)
     }
 
-    /// Moves the disk to `destination`, a new disk of the same size to which `copier` copies, in regions of `region`
-    /// bytes. Gives the disk that it was before, which nobody uses any more. After an error the disk is where it was.
+    /// Moves the disk to `destination`, a new disk of equal size, with `copier`, in regions of
+    /// `region` bytes. Returns the old content, which is no longer used. After an error the disk is
+    /// unchanged.
     pub(crate) async fn migrate(
         &self,
         destination: Arc<Content>,
@@ -140,7 +141,7 @@ impl Live {
         mirror.check()?;
         let before = std::mem::replace(&mut self.state().current, destination);
         drop(ended);
-        // Reads that began before end before the blocks can be anybody else's.
+        // Reads that started before must end before the blocks can belong to another file.
         before.retire().await;
         Ok((before, why))
     }

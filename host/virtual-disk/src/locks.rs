@@ -1,16 +1,16 @@
-//! Locks on ranges of bytes, for tasks of one host: many writers side by side, or one who needs a range for himself.
-//! Requests are granted in the order in which they came, as far as they touch; so nobody waits for ever.
+//! Locks on byte ranges for tasks of one host: shared by many writers or exclusive. Overlapping
+//! requests are granted in order of arrival, so no request starves.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Who else may hold the same bytes.
+/// Which other locks may overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Others in this mode.
+    /// Other shared locks.
     Shared,
-    /// Nobody.
+    /// No other lock.
     Exclusive,
 }
 
@@ -30,7 +30,7 @@ impl Request {
     }
 }
 
-/// All requests, granted or waiting, in the order in which they came.
+/// All requests, granted or waiting, in order of arrival.
 #[derive(Debug, Default)]
 struct Table {
     requests: Vec<Request>,
@@ -38,7 +38,7 @@ struct Table {
 }
 
 impl Table {
-    /// Adds a request, granted when nothing before it is in its way.
+    /// Adds a request. It is granted if no earlier request conflicts.
     fn ask(&mut self, range: Range<u64>, mode: Mode) -> (u64, Arc<Notify>, bool) {
         let id = self.next_id;
         self.next_id += 1;
@@ -50,7 +50,7 @@ impl Table {
         (id, wake, granted)
     }
 
-    /// Takes a request away, granted or not, and grants those that waited for it only.
+    /// Removes a request, granted or not, and grants those that waited only for it.
     fn end(&mut self, id: u64) {
         self.requests.retain(|request| request.id != id);
         for at in 0..self.requests.len() {
@@ -64,17 +64,17 @@ impl Table {
     }
 }
 
-/// Locks on the bytes of one disk.
+/// Range locks of one disk.
 #[derive(Debug, Default)]
 pub(crate) struct RangeLocks(Mutex<Table>);
 
 impl RangeLocks {
-    // A task that panicked while it held the mutex left a table that is still true.
+    // The table stays valid if a task panics while holding the mutex.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the range. Given back when the guard is dropped, also by a task that is cancelled while it waits.
+    /// Waits for the range. Dropping the guard releases it; so does cancelling the wait.
     pub(crate) async fn lock(&self, range: Range<u64>, mode: Mode) -> RangeGuard<'_> {
         let (id, wake, granted) = self.table().ask(range, mode);
         let guard = RangeGuard { locks: self, id };
@@ -85,7 +85,7 @@ impl RangeLocks {
     }
 }
 
-/// A range that is held.
+/// A locked range.
 #[derive(Debug)]
 pub(crate) struct RangeGuard<'a> {
     locks: &'a RangeLocks,

@@ -1,4 +1,5 @@
-//! Virtual machines: a directory of a datastore with a `.vmx`, the disks that it names, and what a machine that runs adds.
+//! Virtual machines: a directory with a `.vmx` and disks, and the additional files of a running
+//! machine.
 
 mod boot;
 mod running;
@@ -14,7 +15,7 @@ pub use boot::Boot;
 use datastore::{Datastore, FileKind};
 pub use running::Running;
 
-/// A disk of a machine to be made.
+/// A disk to create with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
     /// Size in bytes, a multiple of 512.
@@ -33,7 +34,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes a machine in a directory of its own; its disks are made too.
+    /// Creates a machine with its disks in a new directory.
     pub async fn create(
         datastore: &Datastore,
         vmx: Vmx,
@@ -56,20 +57,20 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The machine of this name.
+    /// Opens the machine of this name.
     pub async fn open(datastore: &Datastore, name: &str, settings: MoverSettings) -> Result<Self> {
         let store = Store::new(datastore);
         let vmx = Vmx::parse(&store.read_text(&format!("{name}/{name}.vmx")).await?)?;
         Ok(Self { store, name: name.to_owned(), vmx, settings })
     }
 
-    /// All machines of a datastore, by name.
+    /// Lists all machines of a datastore by name.
     pub async fn list(datastore: &Datastore, settings: MoverSettings) -> Result<Vec<Self>> {
         let mut machines = Vec::new();
         for entry in datastore.list("/").await?.into_iter().filter(|entry| entry.kind == FileKind::Directory) {
             match Self::open(datastore, &entry.name, settings).await {
                 Ok(machine) => machines.push(machine),
-                // A directory of something else, or one that is just being made or removed.
+                // Another kind of directory, or a machine that is being created or removed.
                 Err(Error::Datastore(datastore::DatastoreError::NotFound)) => {}
                 Err(error) => return Err(error),
             }
@@ -78,32 +79,32 @@ impl Machine {
         Ok(machines)
     }
 
-    /// Its name, which is its directory's.
+    /// Returns the name, which is also that of the directory.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its settings.
+    /// Returns the settings.
     pub fn vmx(&self) -> &Vmx {
         &self.vmx
     }
 
-    /// The datastore that it is on.
+    /// Returns the datastore.
     pub fn datastore(&self) -> &Datastore {
         self.store.datastore()
     }
 
-    /// The path of a file of its own.
+    /// Returns the path of a file in the machine's directory.
     pub fn path(&self, file: &str) -> String {
         format!("{}/{file}", self.name)
     }
 
-    /// The path of its settings.
+    /// Returns the path of the `.vmx`.
     pub fn vmx_path(&self) -> String {
         self.path(&format!("{}.vmx", self.name))
     }
 
-    /// The paths of its disks, in the order of their SCSI targets.
+    /// Returns the paths of the disks, in the order of their SCSI targets.
     pub fn disk_paths(&self) -> Vec<String> {
         self.vmx.disks.iter().map(|disk| beside(&self.vmx_path(), disk)).collect()
     }
@@ -131,13 +132,13 @@ impl Machine {
         self.store.write_text(&self.vmx_path(), &self.vmx.to_string()).await
     }
 
-    /// Makes it a template, which is deployed and never powered on, or a machine again.
+    /// Converts the machine to a template, which can be deployed but not powered on, or back.
     pub async fn set_template(&mut self, template: bool) -> Result<()> {
         self.vmx.template = template;
         self.write().await
     }
 
-    /// True when it has snapshots: its `.vmsd` counts them.
+    /// Returns whether the machine has snapshots, as counted in its `.vmsd`.
     pub async fn has_snapshots(&self) -> Result<bool> {
         let path = self.path(&format!("{}.vmsd", self.name));
         if !self.store.exists(&path).await? {
@@ -149,7 +150,7 @@ impl Machine {
         Ok(count.is_some_and(|(_, value)| value.trim().trim_matches('"') != "0"))
     }
 
-    /// True when a host has it powered on.
+    /// Returns whether a host has the machine powered on.
     pub async fn is_running(&self) -> Result<bool> {
         match self.datastore().stat(&self.lock_path()).await {
             Ok(stat) => Ok(stat.owner.is_some()),
@@ -158,8 +159,8 @@ impl Machine {
         }
     }
 
-    /// Copies it, powered off, to a machine of another name: a clone, or the deployment of a template. Its disks become
-    /// ones of `format`, or stay of the formats that they have.
+    /// Copies the powered-off machine under another name: a clone or the deployment of a template.
+    /// Its disks get `format`, or keep their formats.
     pub async fn clone_to(
         &self,
         datastore: &Datastore,
@@ -174,7 +175,7 @@ impl Machine {
         for (index, path) in self.disk_paths().iter().enumerate() {
             let name = copy.disk_name(index);
             let target = Target { format, ..Target::new(datastore, &copy.path(&name)) };
-            // For reading: many copies of one template are made at the same time, by many hosts.
+            // Open for reading: several hosts may copy a template at the same time.
             let source = VirtualDisk::open(self.datastore(), path, FileAccess::Read, self.settings).await?;
             let cloned = source.clone_to(&target, progress).await;
             source.close().await?;
@@ -188,7 +189,7 @@ impl Machine {
         Ok((copy, report))
     }
 
-    /// Moves it, powered off, to another datastore.
+    /// Moves the powered-off machine to another datastore.
     pub async fn migrate(
         &mut self,
         datastore: &Datastore,
@@ -208,7 +209,8 @@ impl Machine {
         Ok(report)
     }
 
-    /// Moves open disks to a directory of the same name on another datastore: the machine that is there then.
+    /// Moves open disks to a directory of the same name on another datastore; returns the machine
+    /// there.
     async fn move_disks(
         &self,
         disks: &[VirtualDisk],
@@ -233,14 +235,14 @@ impl Machine {
         Ok((place, report))
     }
 
-    /// Removes what is left of the machine where it was, and makes it the one at its new place.
+    /// Removes the old files of the machine and switches to its new location.
     async fn leave(&mut self, place: Self) -> Result<()> {
         self.remove_files().await?;
         *self = place;
         Ok(())
     }
 
-    /// Removes a machine that is powered off, with its disks.
+    /// Removes the powered-off machine with its disks.
     pub async fn remove(self) -> Result<()> {
         for path in self.disk_paths() {
             VirtualDisk::delete(self.datastore(), &path).await?;
@@ -248,7 +250,7 @@ impl Machine {
         self.remove_files().await
     }
 
-    /// Removes its directory and all files in it.
+    /// Removes the directory with all its files.
     async fn remove_files(&self) -> Result<()> {
         for entry in self.datastore().list(&self.name).await? {
             self.store.remove(&self.path(&entry.name)).await?;
@@ -256,7 +258,7 @@ impl Machine {
         self.store.remove(&self.name).await
     }
 
-    /// The descriptors of its disks, for lists: opening the disks is not needed.
+    /// Returns the descriptors of the disks without opening the disks.
     pub async fn descriptors(&self) -> Result<Vec<Descriptor>> {
         let mut descriptors = Vec::new();
         for path in self.disk_paths() {

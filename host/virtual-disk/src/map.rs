@@ -1,19 +1,19 @@
-//! Where the blocks of a file lie, as the host that has it open knows it: long runs, in memory.
+//! The block locations of an open file, kept in memory as long runs.
 
 use crate::layout::Placed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What an allocated block holds.
+/// State of an allocated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Whatever was there before: to be zeroed before the first write, and read as zeros until then.
+    /// Old data, which reads as zeros and must be zeroed before the first write.
     ToBeZeroed,
-    /// The file's bytes.
+    /// Content of the file.
     Written,
 }
 
-/// Blocks that lie in one piece.
+/// Contiguous blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     blocks: u64,
@@ -21,39 +21,39 @@ struct Run {
     state: State,
 }
 
-/// Some blocks of the file, and where they are.
+/// A range of blocks and its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// First block.
     pub(crate) first: u64,
     /// Number of blocks.
     pub(crate) blocks: u64,
-    /// The device's first block and what it holds; `None` where nothing is allocated.
+    /// First block on the device and the state; `None` if not allocated.
     pub(crate) place: Option<(u64, State)>,
 }
 
 impl Piece {
-    /// The blocks.
+    /// Returns the blocks.
     pub(crate) fn range(&self) -> Range<u64> {
         self.first..self.first + self.blocks
     }
 }
 
-/// The blocks of a file.
+/// The block locations of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockMap {
     runs: BTreeMap<u64, Run>,
-    /// Device blocks in a block of the file.
+    /// Device blocks per block of the file.
     scale: u64,
 }
 
 impl BlockMap {
-    /// A map without any block; each is `scale` blocks of the device.
+    /// Creates an empty map of blocks with `scale` device blocks each.
     pub(crate) fn new(scale: u64) -> Self {
         Self { runs: BTreeMap::new(), scale }
     }
 
-    /// Blocks from `first` lie at `lba` now.
+    /// Sets the location of `blocks` blocks from `first` to `lba`.
     pub(crate) fn insert(&mut self, first: u64, blocks: u64, lba: u64, state: State) {
         if blocks == 0 {
             return;
@@ -80,7 +80,7 @@ impl BlockMap {
         self.runs.insert(first, run);
     }
 
-    /// Blocks lie nowhere now; gives where they lay, as (first, count) of the device.
+    /// Removes blocks; returns their former locations as (first, count) of the device.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> Vec<(u64, u64)> {
         let mut freed = Vec::new();
         for piece in self.pieces(range.clone()) {
@@ -102,7 +102,7 @@ impl BlockMap {
         freed
     }
 
-    /// Blocks that are allocated hold the file's bytes now.
+    /// Marks allocated blocks as written.
     pub(crate) fn set_written(&mut self, range: Range<u64>) {
         for piece in self.pieces(range) {
             if let Some((lba, State::ToBeZeroed)) = piece.place {
@@ -111,7 +111,7 @@ impl BlockMap {
         }
     }
 
-    /// The blocks of a range in order, those that lie nowhere included.
+    /// Returns the pieces of a range in order, including unallocated ones.
     pub(crate) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
         let (mut pieces, mut at) = (Vec::new(), range.start);
         let before = self.runs.range(..range.start).next_back();
@@ -133,7 +133,8 @@ impl BlockMap {
         pieces
     }
 
-    /// The runs of a range that are as told, as bytes of the file; `block_bytes` is the file's block.
+    /// Returns the runs of a range with a chosen state, in bytes of the file; `block_bytes` is the
+    /// file's block size.
     pub(crate) fn placed(&self, range: Range<u64>, block_bytes: u64, chosen: impl Fn(State) -> bool) -> Vec<Placed> {
         let place = |piece: Piece| {
             let (lba, _) = piece.place.filter(|(_, state)| chosen(*state))?;
@@ -142,7 +143,7 @@ impl BlockMap {
         self.pieces(range).into_iter().filter_map(place).collect()
     }
 
-    /// How many blocks are allocated, and how many of those are to be zeroed.
+    /// Returns the number of allocated blocks, and how many of them are not zeroed yet.
     pub(crate) fn count(&self) -> (u64, u64) {
         let sum = |state: Option<State>| {
             let chosen = self.runs.values().filter(|run| state.is_none_or(|state| run.state == state));

@@ -1,5 +1,5 @@
-//! The data mover: zeroes and copies runs of blocks, by the array where that may be and is possible, else by hand, with
-//! enough commands open at a time that neither the wire nor the array waits.
+//! The data mover: zeroes and copies runs of blocks, by offloads where allowed and supported,
+//! otherwise by reads and writes, with enough concurrent commands to keep the array busy.
 
 mod work;
 
@@ -17,21 +17,21 @@ use thiserror::Error;
 pub(crate) use work::WorkMeter;
 pub use work::{Sent, Work};
 
-/// Commands that are open at a time where they carry no data: WRITE SAME, UNMAP.
+/// Concurrent commands without data: WRITE SAME, UNMAP.
 const OFFLOADS_OPEN: usize = 64;
-/// EXTENDED COPYs that are open at a time for one disk. Each is up to 16 MB, and machines are deployed many at once: they
-/// share the queue (see [`zeroes_open`]), where more of each only wait behind one another.
+/// Concurrent EXTENDED COPYs per disk. Each is up to 16 MB. Machines are often deployed in parallel
+/// and share the queue (see [`zeroes_open`]); more commands per disk would only wait.
 const COPIES_OPEN: usize = 4;
-/// WRITE SAMEs that are open at a time for each [`LANE_BYTES`] that are begun: see [`zeroes_open`].
+/// Concurrent WRITE SAMEs per [`LANE_BYTES`] or part of it: see [`zeroes_open`].
 const LANE_OPEN: usize = 12;
 const LANE_BYTES: u64 = 128 << 30;
-/// Commands that are open at a time where each carries data: so many megabytes are in memory.
+/// Concurrent commands with data; the memory in use is this many megabytes.
 const TRANSFERS_OPEN: usize = 16;
-/// Bytes of a READ or WRITE of the mover between datastores with the same block size, and between others.
+/// Bytes per READ or WRITE between datastores of equal block size, and between others.
 const TRANSFER_BYTES: u64 = 1 << 20;
 const SMALL_TRANSFER_BYTES: u64 = 64 << 10;
 
-/// What the data mover is allowed to do, from the host's advanced settings.
+/// The permissions of the data mover, from the host's advanced settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoverSettings {
     /// `/DataMover/HardwareAcceleratedMove`: EXTENDED COPY.
@@ -40,14 +40,15 @@ pub struct MoverSettings {
     pub hardware_init: bool,
     /// `/DataMover/MaxHWTransferSize`, in KiB.
     pub max_transfer_kib: u32,
-    /// `/VMFS3/EnableBlockDelete`: UNMAP when a guest gives space back.
+    /// `/VMFS3/EnableBlockDelete`: pass on UNMAP from guests.
     pub block_delete: bool,
-    /// The release of ESXi that the host plays.
+    /// The emulated release of ESXi.
     pub release: Release,
 }
 
 impl MoverSettings {
-    /// What a host's advanced settings say, for disks on a datastore of this mode: a host that uses VMFS 5 plays ESXi 5.
+    /// Returns the settings of a host for disks on a datastore of this mode. A host with VMFS 5
+    /// emulates ESXi 5.
     pub fn of(settings: &Settings, mode: Mode) -> Self {
         let kib = settings.get(Setting::MaxHwTransferSize);
         Self {
@@ -64,7 +65,7 @@ impl MoverSettings {
 }
 
 impl Default for MoverSettings {
-    /// As ESXi 6 comes out of its box.
+    /// The defaults of ESXi 6.
     fn default() -> Self {
         Self {
             hardware_move: true,
@@ -79,62 +80,62 @@ impl Default for MoverSettings {
 /// Why data went through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ByHost {
-    /// A rule forbids EXTENDED COPY for this copy.
+    /// A rule excludes EXTENDED COPY for this copy.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    /// The host's setting is off.
+    /// The host's setting is 0.
     #[error("/DataMover/HardwareAcceleratedMove is 0")]
     SwitchedOff,
-    /// The device does not offer the primitive, or it is switched off for the device.
+    /// The device does not support the primitive, or it is disabled for the device.
     #[error("the device does not support Clone")]
     Unsupported,
-    /// The device turned a command down on the way.
-    #[error("the device turned EXTENDED COPY down")]
+    /// The device refused a command.
+    #[error("the device refused EXTENDED COPY")]
     Refused,
 }
 
-/// How a copy is to be done.
+/// The constraints of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyOrder {
-    /// The rule that forbids the offload, if one does.
+    /// The rule that excludes the offload, if any.
     pub(crate) forbidden: Option<Forbidden>,
-    /// Bytes of an EXTENDED COPY at most.
+    /// The most bytes per EXTENDED COPY.
     pub(crate) xcopy_bytes: u64,
 }
 
-/// WRITE SAMEs that are open at a time while so many bytes are zeroed. The host's queue for a device is shared by all that
-/// it makes there: several disks of a usual size at once have room beside each other, and each is made in little more than
-/// the time that it takes alone. One that is large enough to be waited for has the queue to itself.
+/// Returns the number of concurrent WRITE SAMEs for this many bytes. All copies on a host share the
+/// queue of a device. A disk of usual size takes a part of the queue: several disks are created in
+/// parallel in little more time than one. A very large disk takes the whole queue.
 fn zeroes_open(bytes: u64) -> usize {
     let lanes = usize::try_from(bytes.div_ceil(LANE_BYTES)).unwrap_or(usize::MAX);
     lanes.saturating_mul(LANE_OPEN).clamp(LANE_OPEN, OFFLOADS_OPEN)
 }
 
-/// Called with the bytes that have just been done.
+/// Called with the number of bytes just completed.
 pub(crate) type Advance<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
-/// One piece of work on one or two disks, its settings and what it took.
+/// One operation on one or two disks, with its settings and its cost.
 #[derive(Debug)]
 pub(crate) struct Mover {
     settings: MoverSettings,
-    /// What was sent.
+    /// The commands sent.
     pub(crate) work: WorkMeter,
-    /// Set when a device has turned an EXTENDED COPY down: the rest of the copy goes through the host.
+    /// Set when a device refused an EXTENDED COPY: the rest of the copy goes through the host.
     refused: AtomicBool,
 }
 
 impl Mover {
-    /// A mover with these settings.
+    /// Creates a mover with these settings.
     pub(crate) fn new(settings: MoverSettings) -> Self {
         Self { settings, work: WorkMeter::default(), refused: AtomicBool::new(false) }
     }
 
-    /// What it is allowed to do.
+    /// Returns the settings.
     pub(crate) fn settings(&self) -> MoverSettings {
         self.settings
     }
 
-    /// Zeroes runs of blocks of a disk, as (first, count), in pieces of 1 MiB, which is how ESXi zeroes.
+    /// Zeroes runs of blocks of a disk, as (first, count), in pieces of 1 MiB as ESXi does.
     pub(crate) async fn zero(
         &self,
         disk: &dyn SharedDisk,
@@ -181,7 +182,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Copies joints from one disk to another, or within one. Says why data went through the host, if they did.
+    /// Copies joints between two disks or within one. Returns why data went through the host, if it
+    /// did.
     pub(crate) async fn copy(
         &self,
         (source, destination): (&dyn SharedDisk, &dyn SharedDisk),
@@ -197,12 +199,13 @@ impl Mover {
         let block = u64::from(source.identity().block_bytes);
         let limits = source.limits();
         let most = order.xcopy_bytes.min(limits.copy_blocks.saturating_mul(block)).max(block);
-        // A run is at most as long as the fields of a segment can say, so runs are cut there first.
+        // Split runs first at the largest length of a segment.
         let longest = limits.copy_run_blocks.max(1) * block;
-        // In whole blocks of the datastore, where so much fits: so transfers stay as large as they may be.
+        // Prefer whole blocks of the datastore, so that transfers stay as large as possible.
         let longest = if longest > FS_BLOCK_BYTES { longest / FS_BLOCK_BYTES * FS_BLOCK_BYTES } else { longest };
         let runs = match self.settings.release {
-            // One run a command: a thin disk's blocks lie anywhere, and 5.x copies them one by one.
+            // One run per command: the blocks of a thin disk are scattered, and 5.x copies them one
+            // by one.
             Release::Esxi5 => 1,
             Release::Esxi6 => limits.copy_runs.max(1),
         };
@@ -219,7 +222,7 @@ impl Mover {
         Ok(self.refused.load(Ordering::Relaxed).then_some(ByHost::Refused))
     }
 
-    /// Why a copy cannot begin as an offload.
+    /// Returns why a copy cannot start as an offload.
     pub(crate) fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<ByHost> {
         if !self.settings.hardware_move {
             Some(ByHost::SwitchedOff)
@@ -234,7 +237,7 @@ impl Mover {
         }
     }
 
-    /// One EXTENDED COPY, or the same by hand when the device turns it down.
+    /// Performs one EXTENDED COPY, or reads and writes if the device refuses it.
     async fn copy_piece(
         &self,
         source: &dyn SharedDisk,
@@ -261,7 +264,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Reads and writes all joints, many transfers at a time.
+    /// Reads and writes all joints with many concurrent transfers.
     async fn copy_by_host(
         &self,
         source: &dyn SharedDisk,
@@ -288,7 +291,7 @@ impl Mover {
         .await
     }
 
-    /// Reads blocks and writes them, in one READ and one WRITE as far as the devices take them.
+    /// Copies blocks with one READ and one WRITE, up to the limits of the devices.
     async fn transfer(
         &self,
         source: &dyn SharedDisk,
@@ -307,7 +310,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Gives runs of blocks back to the array. `Ok(false)` when the device does not take UNMAP.
+    /// Unmaps runs of blocks on the array. Returns `Ok(false)` if the device does not support
+    /// UNMAP.
     pub(crate) async fn unmap(&self, disk: &dyn SharedDisk, runs: &[(u64, u64)]) -> Result<bool, DeviceError> {
         if !disk.vaai().is_usable(Primitive::Delete) {
             return Ok(false);
@@ -332,12 +336,12 @@ impl Mover {
     }
 }
 
-/// A run of which the first `blocks` are done.
+/// Returns the rest of a run after `blocks` blocks.
 fn moved(run: CopyRun, blocks: u64) -> CopyRun {
     CopyRun { source: run.source + blocks, destination: run.destination + blocks, blocks: run.blocks - blocks }
 }
 
-/// A joint in pieces of at most `longest` bytes.
+/// Splits a joint into pieces of at most `longest` bytes.
 fn split(joint: &Joint, longest: u64, block: u64) -> impl Iterator<Item = Joint> + use<> {
     let joint = *joint;
     pieces(joint.bytes, longest).map(move |(at, bytes)| Joint {
@@ -348,7 +352,7 @@ fn split(joint: &Joint, longest: u64, block: u64) -> impl Iterator<Item = Joint>
     })
 }
 
-/// The ranges of each UNMAP: no more blocks and no more ranges than the device takes in one.
+/// Groups ranges into UNMAP commands within the device's limits of blocks and ranges.
 fn unmap_commands(runs: &[(u64, u64)], most_blocks: u64, most_ranges: usize) -> Vec<Vec<(u64, u64)>> {
     let (mut commands, mut ranges, mut room) = (Vec::new(), Vec::new(), most_blocks.max(1));
     for (lba, blocks) in runs {

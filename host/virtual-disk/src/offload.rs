@@ -1,61 +1,61 @@
-//! The rules by which ESXi copies through the host although the array knows EXTENDED COPY.
+//! ESXi's rules for copies through the host although the array supports EXTENDED COPY.
 
 use crate::descriptor::CreateType;
 use crate::format::Format;
 use thiserror::Error;
 
-/// One end of a copy, as far as the rules look at it.
+/// The properties of one end of a copy that the rules depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyEnd {
-    /// Bytes of a block of the datastore.
+    /// Block size of the datastore in bytes.
     pub block_bytes: u32,
-    /// What the disk's descriptor says it is.
+    /// Type of the disk from its descriptor.
     pub kind: CreateType,
-    /// How its blocks are provided.
+    /// Format of the disk.
     pub format: Format,
-    /// The arrays that hold the extents of its datastore: the target of each, never empty.
+    /// The arrays with the extents of its datastore, by target name; never empty.
     pub arrays: Vec<String>,
 }
 
-/// A copy that somebody asks for.
+/// A copy to check against the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyPlan {
-    /// What is read.
+    /// The source.
     pub source: CopyEnd,
-    /// What is written.
+    /// The destination.
     pub destination: CopyEnd,
-    /// True when the virtual machine that receives the disk has snapshots.
+    /// Whether the virtual machine that receives the disk has snapshots.
     pub target_has_snapshots: bool,
 }
 
 /// Why a copy goes through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Forbidden {
-    /// The datastores cut their space differently.
+    /// The datastores have different block sizes.
     #[error("the source and destination VMFS volumes have different block sizes")]
     BlockSizes,
-    /// A whole LUN becomes a file.
+    /// An RDM would become a virtual disk.
     #[error("the source file type is RDM and the destination file type is a virtual disk")]
     RdmToVirtualDisk,
-    /// The copy would make room that the array had zeroed.
+    /// An eager-zeroed disk would become a thin one.
     #[error("the source virtual disk type is eagerzeroedthick and the destination virtual disk type is thin")]
     EagerZeroedToThin,
-    /// The bytes are not where the file's offsets say.
+    /// The blocks are not at the file's offsets.
     #[error("the source or destination virtual disk is a sparse or hosted format")]
     SparseOrHosted,
-    /// The disk is not all of what the machine sees.
+    /// The disk does not contain all the data that the machine sees.
     #[error("the target virtual machine has snapshots")]
     Snapshots,
-    /// No single array sees the whole datastore.
+    /// No single array has the whole datastore.
     #[error("the VMFS datastore has extents on different arrays")]
     ExtentsOnArrays,
-    /// No array sees both ends.
+    /// No array has both ends.
     #[error("the copy is between one array and another")]
     BetweenArrays,
 }
 
-/// The first rule that forbids EXTENDED COPY for this copy, in the order in which the vendor's guide lists them; `None`
-/// when it may be used.
+/// Returns the first rule that excludes EXTENDED COPY for this copy, in the order of VMware's
+/// guide; `None` if it may be used.
 pub fn forbidden(plan: &CopyPlan) -> Option<Forbidden> {
     let (source, destination) = (&plan.source, &plan.destination);
     let sparse = |end: &CopyEnd| matches!(end.kind, CreateType::Hosted | CreateType::Snapshot);
@@ -95,19 +95,19 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_copy_is_offloaded() {
+    fn copy_without_obstacles_is_offloaded() {
         assert_eq!(judge(|_| ()), None);
         assert_eq!(judge(|p| p.source.format = Format::Thin), None);
         assert_eq!(judge(|p| p.destination.format = Format::EagerZeroedThick), None);
     }
 
     #[test]
-    fn different_block_sizes_forbid() {
+    fn different_block_sizes_forbid_offload() {
         assert_eq!(judge(|p| p.source.block_bytes = 8 << 20), Some(Forbidden::BlockSizes));
     }
 
     #[test]
-    fn rdm_to_virtual_disk_forbids_and_rdm_to_rdm_does_not() {
+    fn only_rdm_to_virtual_disk_forbids_offload() {
         assert_eq!(judge(|p| p.source.kind = CreateType::RawDeviceMap), Some(Forbidden::RdmToVirtualDisk));
         let both = judge(|p| {
             p.source.kind = CreateType::RawDeviceMap;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn eagerzeroedthick_to_thin_forbids_and_zeroedthick_to_thin_does_not() {
+    fn only_eagerzeroedthick_to_thin_forbids_offload() {
         let to_thin = |format| {
             judge(|p| {
                 p.source.format = format;
@@ -130,25 +130,25 @@ mod tests {
     }
 
     #[test]
-    fn sparse_and_hosted_formats_forbid_at_either_end() {
+    fn sparse_and_hosted_formats_forbid_offload() {
         assert_eq!(judge(|p| p.source.kind = CreateType::Hosted), Some(Forbidden::SparseOrHosted));
         assert_eq!(judge(|p| p.destination.kind = CreateType::Snapshot), Some(Forbidden::SparseOrHosted));
     }
 
     #[test]
-    fn snapshots_of_the_target_machine_forbid() {
+    fn snapshots_of_the_target_machine_forbid_offload() {
         assert_eq!(judge(|p| p.target_has_snapshots = true), Some(Forbidden::Snapshots));
     }
 
     #[test]
-    fn extents_on_several_arrays_forbid() {
+    fn extents_on_several_arrays_forbid_offload() {
         let spread = judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:b".into()));
         assert_eq!(spread, Some(Forbidden::ExtentsOnArrays));
         assert_eq!(judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:a".into())), None, "two LUNs of one array");
     }
 
     #[test]
-    fn a_copy_between_arrays_forbids() {
+    fn copy_between_arrays_forbids_offload() {
         let between = judge(|p| p.destination.arrays = vec!["iqn.2026-11.org.ibid:b".into()]);
         assert_eq!(between, Some(Forbidden::BetweenArrays));
     }

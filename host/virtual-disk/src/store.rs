@@ -1,4 +1,4 @@
-//! What this crate asks of a datastore, and the flat file of a disk on it.
+//! The datastore operations that this crate uses, and the flat file of a disk.
 
 use crate::error::{Error, Result};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub use datastore::FileAccess;
 
-/// The most bytes of a text file that is read.
+/// The largest text file that is read, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// A datastore.
@@ -26,12 +26,12 @@ impl Store {
         &self.0
     }
 
-    /// An identity that no other disk has.
+    /// Returns a new, unique identity.
     pub(crate) fn new_uuid(&self) -> Result<[u8; 16]> {
         platform::random::bytes().map_err(Error::Random)
     }
 
-    /// True when there is a file or directory of this name.
+    /// Returns whether the path exists.
     pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
         match self.0.stat(path).await {
             Ok(_) => Ok(true),
@@ -40,16 +40,16 @@ impl Store {
         }
     }
 
-    /// The size of a file.
+    /// Returns the size of a file.
     pub(crate) async fn size(&self, path: &str) -> Result<u64> {
         Ok(self.0.stat(path).await?.size)
     }
 
-    /// Makes a flat file of `bytes` bytes, without any block, and opens it for this host alone.
+    /// Creates a sparse flat file of `bytes` bytes and opens it exclusively.
     pub(crate) async fn create_flat(&self, path: &str, bytes: u64) -> Result<Arc<dyn FlatFile>> {
         let file = self.0.create(path).await?;
         if let Err(error) = file.set_size(bytes).await {
-            // The size is the error to tell; the empty file goes if it can.
+            // The error of the size is returned; the empty file is removed if possible.
             let _ = file.close().await;
             let _ = self.0.remove(path).await;
             return Err(error.into());
@@ -72,7 +72,7 @@ impl Store {
         String::from_utf8(self.0.read_file(path).await?.to_vec()).map_err(|_| not_text())
     }
 
-    /// Writes a text file, in the place of one that has the name.
+    /// Writes a text file, replacing an existing one.
     pub(crate) async fn write_text(&self, path: &str, text: &str) -> Result<()> {
         Ok(self.0.write_file(path, text.as_bytes()).await?)
     }
@@ -86,7 +86,7 @@ impl Store {
     }
 }
 
-/// The file that holds a disk's bytes.
+/// The flat file of a disk.
 struct Flat {
     file: File,
     disk: Arc<dyn SharedDisk>,

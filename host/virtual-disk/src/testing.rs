@@ -1,10 +1,10 @@
-//! Datastores on disks in memory, for the tests of this crate.
+//! Datastores in memory, for the tests of this crate.
 
 use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
 use multipath::{MemoryArray, SharedDisk};
 use std::sync::Arc;
 
-/// Hears of nothing.
+/// A progress callback that does nothing.
 pub(crate) fn quiet(_: u64) {}
 
 async fn mount(array: &MemoryArray, label: &str) -> Datastore {
@@ -15,14 +15,14 @@ async fn mount(array: &MemoryArray, label: &str) -> Datastore {
     Datastore::mount(disk, &MountOptions::new("esx01"), runtime).await.unwrap()
 }
 
-/// A datastore of 4 GiB.
+/// Creates a datastore of 4 GiB.
 pub(crate) async fn datastore() -> (MemoryArray, Datastore) {
     let array = MemoryArray::new("iqn.2026-11.org.ibid:vdisk");
     let ds = mount(&array, "ds1").await;
     (array, ds)
 }
 
-/// Two datastores of one array.
+/// Creates two datastores on one array.
 pub(crate) async fn two_datastores() -> (MemoryArray, Datastore, Datastore) {
     let array = MemoryArray::new("iqn.2026-11.org.ibid:vdisk");
     let (one, two) = (mount(&array, "ds1").await, mount(&array, "ds2").await);

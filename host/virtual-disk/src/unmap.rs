@@ -1,7 +1,8 @@
-//! Giving the free space of a datastore back to the array: `esxcli storage vmfs unmap`, `vmkfstools -y`, and what ESXi 6.5
-//! does by itself.
+//! Reclaims the free space of a datastore on the array: `esxcli storage vmfs unmap`, `vmkfstools
+//! -y`, and the automatic UNMAP of ESXi 6.5.
 //!
-//! Whoever does it first takes the free blocks into a file of his own, so that nobody else writes to them meanwhile.
+//! The free blocks are first allocated to a file, so that no other host writes to them during
+//! UNMAP.
 
 use crate::error::{Error, Result};
 use crate::mover::{Mover, MoverSettings, Work};
@@ -11,30 +12,30 @@ use multipath::{Primitive, Provisioning};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The file that holds the blocks of one iteration.
+/// The file that holds the blocks of an iteration.
 const UNMAP_FILE: &str = ".asyncUnmapFile";
-/// Blocks that the automatic reclamation looks at a time.
+/// Blocks per step of automatic reclamation.
 const AUTOMATIC_UNIT: u64 = 6400;
 
-/// What was given back.
+/// The result of a reclamation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnmapSummary {
     /// Iterations.
     pub iterations: u64,
-    /// Blocks an iteration that were used.
+    /// Blocks per iteration that were used.
     pub unit: u64,
-    /// True when those that were asked for were overridden.
+    /// Whether the requested number was overridden.
     pub overridden: bool,
-    /// Blocks that were given back.
+    /// Blocks unmapped.
     pub blocks: u64,
-    /// The commands.
+    /// The commands sent.
     pub work: Work,
 }
 
-/// Hears each line for the host's log.
+/// Called with each line for the host's log.
 pub type Log<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// The room of a datastore.
+/// Returns the space of a datastore.
 async fn space(datastore: &Datastore) -> Result<Space> {
     let space = datastore.space().await?;
     Ok(Space { total: space.blocks, free: space.free })
@@ -48,7 +49,8 @@ fn check_support(datastore: &Datastore) -> Result<()> {
     }
 }
 
-/// Makes the file that takes the free blocks. One that a crash left is removed; one that another host fills is its own.
+/// Creates the file that takes the free blocks. Removes a file left by a crash; a file in use by
+/// another host is not touched.
 async fn balloon_file(datastore: &Datastore, name: &str) -> Result<File> {
     match datastore.create(name).await {
         Err(datastore::DatastoreError::Exists) => {
@@ -59,7 +61,7 @@ async fn balloon_file(datastore: &Datastore, name: &str) -> Result<File> {
     }
 }
 
-/// Ends the use of a balloon, whatever became of the work with it.
+/// Removes the balloon file, whether or not the operation succeeded.
 async fn drop_balloon<T>(datastore: &Datastore, name: &str, file: File, outcome: Result<T>) -> Result<T> {
     let closed = file.close().await;
     let removed = datastore.remove(name).await;
@@ -69,7 +71,7 @@ async fn drop_balloon<T>(datastore: &Datastore, name: &str, file: File, outcome:
     Ok(value)
 }
 
-/// `esxcli storage vmfs unmap`: some blocks at a time, each iteration told to the log.
+/// Performs `esxcli storage vmfs unmap`: unmaps a number of blocks per iteration, and logs each.
 pub async fn unmap(
     datastore: &Datastore,
     asked: Option<u64>,
@@ -87,7 +89,7 @@ pub async fn unmap(
     Ok(UnmapSummary { iterations, unit, overridden, blocks, work: mover.work.work() })
 }
 
-/// Goes once over all free blocks; gives the iterations and the blocks.
+/// Processes all free blocks once; returns the number of iterations and of blocks.
 async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, log: Log<'_>) -> Result<(u64, u64)> {
     let (disk, uuid) = (datastore.disk(), datastore.info().uuid.to_string());
     let (mut cursor, mut iterations, mut blocks) = (Cursor::default(), 0, 0);
@@ -110,8 +112,9 @@ fn sectors(runs: &[(u64, u64)]) -> u64 {
     runs.iter().map(|(_, sectors)| sectors).sum()
 }
 
-/// `vmkfstools -y`: a file takes this percentage of the free blocks, all of them are given back, and the file is removed.
-/// Meanwhile a datastore may run out of space. `name` is the file's, `begin` hears its blocks before they are taken.
+/// Performs `vmkfstools -y`: a file takes this percentage of the free blocks. All of them are
+/// unmapped before the file is removed. The datastore may run out of space during that time. `name` is
+/// that of the file; `begin` is called with its blocks before they are allocated.
 pub async fn balloon(
     datastore: &Datastore,
     name: &str,
@@ -145,10 +148,10 @@ async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) ->
     Ok(sectors(&taken) / datastore::FS_BLOCK_SECTORS)
 }
 
-/// How fast a VMFS 6 datastore gives free space back by itself (`esxcli storage vmfs reclaim config`).
+/// The rate of automatic space reclamation on VMFS 6 (`esxcli storage vmfs reclaim config`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Not at all.
+    /// No automatic reclamation.
     None,
     /// 25 MB/s, ESXi's default.
     Low,
@@ -159,7 +162,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Megabytes a second; `None` for never.
+    /// Returns megabytes per second; `None` for never.
     pub fn megabytes_a_second(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -170,13 +173,14 @@ impl Priority {
     }
 }
 
-/// One round of the automatic reclamation of ESXi 6.5: what is free and still mapped on the array is given back, no faster
-/// than the priority says. Where the device does not tell what is mapped, all that is free is.
+/// Performs one round of the automatic reclamation of ESXi 6.5: unmaps free blocks that are still
+/// mapped on the array, at the rate of the priority. If the device does not report mapped blocks,
+/// unmaps all free blocks.
 pub async fn automatic(datastore: &Datastore, priority: Priority, settings: MoverSettings) -> Result<UnmapSummary> {
     automatic_until(datastore, priority, settings, &AtomicBool::new(false)).await
 }
 
-/// The same, given up soon after `stop` is set: what it holds then is free again, as all else.
+/// The same, ending soon after `stop` is set. The blocks held at that time become free again.
 pub async fn automatic_until(
     datastore: &Datastore,
     priority: Priority,
@@ -211,7 +215,7 @@ async fn automatic_round(
         for run in runs {
             mapped.extend(still_mapped(disk.as_ref(), run).await);
         }
-        // A second's worth at a time, so that the rate holds within an iteration too.
+        // One second's worth at a time, so that the rate also holds within an iteration.
         for part in mapped.chunks(usize::try_from(rate).unwrap_or(1)) {
             if stop.load(Ordering::Relaxed) || !mover.unmap(disk.as_ref(), part).await? {
                 return Ok((iterations, blocks));
@@ -228,13 +232,13 @@ async fn automatic_round(
     }
 }
 
-/// The blocks of 1 MiB of a run of which the device holds any data.
+/// Returns the blocks of 1 MiB of a run for which the device holds data.
 async fn still_mapped(disk: &dyn multipath::SharedDisk, (lba, count): (u64, u64)) -> Vec<(u64, u64)> {
     let step = datastore::FS_BLOCK_SECTORS;
     let (mut at, end, mut mapped) = (lba, lba + count, Vec::new());
     while at < end {
         let Ok(extents) = disk.get_lba_status(at).await else {
-            // It does not tell: everything may be.
+            // Not reported: all blocks may be mapped.
             mapped.extend(
                 (at..end).step_by(usize::try_from(step).unwrap_or(1)).map(|first| (first, step.min(end - first))),
             );

@@ -1,43 +1,45 @@
-//! The text of a `.vmx`: a virtual machine's settings, one `key = "value"` a line.
+//! The text of a `.vmx`: the settings of a virtual machine, one `key = "value"` per line.
 
 use std::fmt;
 use thiserror::Error;
 
-/// The most bytes of a file that is read as a virtual machine's settings.
+/// The largest `.vmx` that is parsed, in bytes.
 pub const MAX_VMX_BYTES: usize = 256 << 10;
 
-/// A virtual machine's settings.
+/// The settings of a virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vmx {
-    /// What people call it.
+    /// Display name.
     pub display_name: String,
-    /// The guest's operating system, in VMware's words.
+    /// The guest's operating system, as VMware's identifier.
     pub guest_os: String,
-    /// Memory in MiB: the size of the swap file.
+    /// Memory in MiB, which is also the size of the swap file.
     pub memory_mib: u32,
     /// Number of virtual processors.
     pub processors: u32,
-    /// The virtual hardware's version. From 11 on a guest may send UNMAP.
+    /// The virtual hardware version. From version 11 on, a guest may send UNMAP.
     pub hardware_version: u32,
-    /// The descriptors of the disks, in the order of their SCSI targets. A name begins with `/` when it is elsewhere.
+    /// The descriptors of the disks, in the order of their SCSI targets. A path in another
+    /// directory starts with `/`.
     pub disks: Vec<String>,
-    /// True for a template: it is deployed, never powered on.
+    /// Whether this is a template, which can be deployed but not powered on.
     pub template: bool,
 }
 
-/// Why a text is no `.vmx`.
+/// Why a text is not a valid `.vmx`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VmxError {
-    /// It is too long, or has no `config.version`.
-    #[error("not a virtual machine's configuration")]
+    /// The text is too long or has no `config.version`.
+    #[error("not a virtual machine configuration")]
     NotAVmx,
-    /// A key that must be there is missing or makes no sense.
+    /// A required key is missing or invalid.
     #[error("{0} is missing or invalid")]
     Key(&'static str),
 }
 
 impl Vmx {
-    /// A machine like the one that the vendor's guide measures with: 4 processors, 8 GiB, Windows Server 2012 R2.
+    /// Creates the machine that VMware's guide uses for measurements: 4 processors, 8 GiB, Windows
+    /// Server 2012 R2.
     pub fn new(display_name: &str) -> Self {
         Self {
             display_name: display_name.to_owned(),
@@ -50,7 +52,7 @@ impl Vmx {
         }
     }
 
-    /// Reads a configuration.
+    /// Parses the settings.
     pub fn parse(text: &str) -> Result<Self, VmxError> {
         let value = |key: &str| {
             let assigned = text.lines().filter_map(|line| line.split_once('='));
@@ -74,7 +76,7 @@ impl Vmx {
     }
 }
 
-/// The name with what would end the quotes as `|22`, the way VMware writes it.
+/// Escapes characters that would end the quotes as `|22`, as VMware does.
 fn quoted(text: &str) -> String {
     let escape = |c: char| match c {
         '"' | '|' | '#' | '\n' | '\r' => format!("|{:02X}", u32::from(c)),

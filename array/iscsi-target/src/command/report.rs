@@ -99,7 +99,7 @@ fn port_group(context: &CommandContext<'_>) -> PortGroup {
         id: context.port.group,
         state: AccessState::ActiveOptimized,
         preferred: false,
-        cause: StateCause::NotTold,
+        cause: StateCause::NotReported,
         ports: vec![context.port.relative],
     }
 }

@@ -1,4 +1,4 @@
-//! What a CDB asks for, as values. Reserved, ignored and fixed fields are gone; every number has a name.
+//! Commands as values: the fields of a CDB without reserved, ignored and fixed ones.
 
 mod encode;
 mod phase;
@@ -8,7 +8,7 @@ pub use phase::DataPhase;
 use crate::persistent_reservation::{InAction, OutAction, ReservationType};
 use types::Lba;
 
-/// The length class of a CDB, for commands that exist in several.
+/// The length of a CDB, for commands that exist in several lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CdbSize {
     /// 6 bytes: 21-bit LBA, 8-bit length.
@@ -21,18 +21,19 @@ pub enum CdbSize {
     Sixteen,
 }
 
-/// A run of blocks to transfer, and how to treat the cache.
+/// A range of blocks to transfer, with cache hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
-    /// Which CDB carried it.
+    /// CDB length.
     pub size: CdbSize,
     /// First block.
     pub lba: Lba,
-    /// Number of blocks. Zero is no error and transfers nothing, except in the 6-byte CDBs, where it was read as 256.
+    /// Number of blocks. Zero transfers nothing and is valid. In a 6-byte CDB, zero was decoded as
+    /// 256.
     pub blocks: u32,
-    /// DPO: the blocks will not be wanted again soon.
+    /// DPO: the blocks are not needed again soon.
     pub dpo: bool,
-    /// FUA: to or from stable storage, not a volatile cache.
+    /// FUA: access stable storage, not a volatile cache.
     pub fua: bool,
 }
 
@@ -40,54 +41,54 @@ pub struct Transfer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ByteCheck {
-    /// 00b: the medium is read, nothing is transferred.
+    /// 00b: read the medium; no data is transferred.
     Medium = 0,
-    /// 01b: all blocks against as many from the host.
+    /// 01b: compare all blocks with the data of the host.
     Compare = 1,
-    /// 11b: each block against the one block from the host.
+    /// 11b: compare each block with one block of data from the host.
     CompareSame = 3,
 }
 
 /// VERIFY and WRITE AND VERIFY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Verification {
-    /// Which CDB carried it.
+    /// CDB length.
     pub size: CdbSize,
     /// First block.
     pub lba: Lba,
     /// Number of blocks; zero verifies nothing.
     pub blocks: u32,
-    /// DPO: the blocks will not be wanted again soon.
+    /// DPO: the blocks are not needed again soon.
     pub dpo: bool,
-    /// What is compared.
+    /// What to compare.
     pub check: ByteCheck,
 }
 
-/// A run of blocks for SYNCHRONIZE CACHE and PRE-FETCH.
+/// A range of blocks for SYNCHRONIZE CACHE and PRE-FETCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheRange {
-    /// Which CDB carried it.
+    /// CDB length.
     pub size: CdbSize,
     /// First block.
     pub lba: Lba,
     /// Number of blocks; zero means up to the last block of the medium.
     pub blocks: u32,
-    /// IMMED: the answer need not wait for the work.
+    /// IMMED: the response need not wait for the operation.
     pub immediate: bool,
 }
 
 /// WRITE SAME (SBC-4 5.49).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriteSame {
-    /// Which CDB carried it: ten or sixteen bytes.
+    /// CDB length: ten or sixteen bytes.
     pub size: CdbSize,
     /// First block.
     pub lba: Lba,
     /// Number of blocks; zero means up to the last block of the medium (WSNZ is 0).
     pub blocks: u32,
-    /// UNMAP: the blocks may be deallocated where they would read the same.
+    /// UNMAP: blocks may be deallocated if they then read as the same data.
     pub unmap: bool,
-    /// NDOB: no data come, the block is all zeros. Sixteen bytes only.
+    /// NDOB: no data is transferred, and the block is all zeros. Sixteen bytes only.
     pub no_data: bool,
 }
 
@@ -95,11 +96,11 @@ pub struct WriteSame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PageControl {
-    /// The values in force.
+    /// The current values.
     Current = 0,
     /// A mask of the bits that MODE SELECT may change.
     Changeable = 1,
-    /// The values at start.
+    /// The default values.
     Default = 2,
     /// The saved values.
     Saved = 3,
@@ -108,33 +109,33 @@ pub enum PageControl {
 /// MODE SENSE (SPC-4 6.13, 6.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ModeSense {
-    /// Which CDB carried it: six or ten bytes.
+    /// CDB length: six or ten bytes.
     pub size: CdbSize,
     /// DBD: leave out the block descriptor.
     pub no_block_descriptors: bool,
-    /// LLBAA: the block descriptor may be the long one. Ten bytes only.
+    /// LLBAA: the long block descriptor may be returned. Ten bytes only.
     pub long_lba: bool,
-    /// Which values.
+    /// Which values to return.
     pub control: PageControl,
-    /// Page code; 3Fh is all pages.
+    /// Page code; 3Fh selects all pages.
     pub page: u8,
-    /// Subpage code; FFh is all subpages.
+    /// Subpage code; FFh selects all subpages.
     pub subpage: u8,
-    /// The most bytes the host takes.
+    /// ALLOCATION LENGTH: the most bytes to return.
     pub allocation: u16,
 }
 
-/// LOG SENSE (SPC-4 6.8). PC is not looked at: it chooses among the values of counters, and our log parameters are lists
-/// of what is. SP is refused: nothing is saved.
+/// LOG SENSE (SPC-4 6.8). PC is ignored: it selects among counter values, and these log parameters
+/// are lists of current values. SP is refused: no parameters are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogSense {
     /// Page code.
     pub page: u8,
-    /// Subpage code; FFh is all subpages.
+    /// Subpage code; FFh selects all subpages.
     pub subpage: u8,
-    /// PARAMETER POINTER: the first log parameter wanted.
+    /// PARAMETER POINTER: the first log parameter to return.
     pub pointer: u16,
-    /// The most bytes the host takes.
+    /// ALLOCATION LENGTH: the most bytes to return.
     pub allocation: u16,
 }
 
@@ -146,7 +147,7 @@ pub enum SelectReport {
     Addressable = 0x00,
     /// Well known logical units only.
     WellKnown = 0x01,
-    /// All of them.
+    /// All logical units.
     All = 0x02,
 }
 
@@ -154,41 +155,41 @@ pub enum SelectReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ReportingOptions {
-    /// 000b: every command.
+    /// 000b: all commands.
     All = 0,
-    /// 001b: one command by operation code; refused where the code has service actions.
+    /// 001b: one command by operation code; refused if the code has service actions.
     Opcode = 1,
-    /// 010b: one command by operation code and service action; refused where the code has none.
+    /// 010b: one command by operation code and service action; refused if the code has none.
     ServiceAction = 2,
-    /// 011b: one command by both, where a code without service actions counts as service action zero.
+    /// 011b: one command by both; a code without service actions has service action zero.
     Either = 3,
 }
 
 /// REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReportOpcodes {
-    /// RCTD: with command timeouts descriptors.
+    /// RCTD: include command timeouts descriptors.
     pub timeouts: bool,
-    /// Which commands.
+    /// Which commands to report.
     pub options: ReportingOptions,
     /// REQUESTED OPERATION CODE.
     pub opcode: u8,
     /// REQUESTED SERVICE ACTION.
     pub service_action: u16,
-    /// The most bytes the host takes.
+    /// ALLOCATION LENGTH: the most bytes to return.
     pub allocation: u32,
 }
 
 /// START STOP UNIT (SBC-4 5.31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StartStop {
-    /// IMMED: the answer need not wait for the work.
+    /// IMMED: the response need not wait for the operation.
     pub immediate: bool,
-    /// POWER CONDITION; zero means that `start` and `load_eject` count.
+    /// POWER CONDITION; if zero, `start` and `load_eject` apply.
     pub power_condition: u8,
     /// POWER CONDITION MODIFIER.
     pub modifier: u8,
-    /// NO_FLUSH: caches need not be written out first.
+    /// NO_FLUSH: do not flush caches first.
     pub no_flush: bool,
     /// LOEJ: load or eject the medium.
     pub load_eject: bool,
@@ -200,17 +201,17 @@ pub struct StartStop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CopyResults {
-    /// 00h: how a copy is doing.
+    /// 00h: progress of a copy.
     CopyStatus = 0x00,
-    /// 01h: data held by a copy for its host.
+    /// 01h: data that a copy holds for its host.
     ReceiveData = 0x01,
-    /// 03h: the limits of the copy manager.
+    /// 03h: limits of the copy manager.
     OperatingParameters = 0x03,
-    /// 04h: how a copy failed.
+    /// 04h: failure details of a copy.
     FailedSegmentDetails = 0x04,
 }
 
-/// One command, parsed and found well formed in itself. Limits that depend on the volume are not yet checked.
+/// A command that is well formed in itself. Limits that depend on the volume are not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// TEST UNIT READY (SPC-4 6.47).
@@ -219,23 +220,23 @@ pub enum Command {
     RequestSense {
         /// DESC: descriptor format.
         descriptor: bool,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u8,
     },
     /// INQUIRY (SPC-4 6.6).
     Inquiry {
-        /// The vital product data page, or standard data.
+        /// The vital product data page; `None` for standard data.
         page: Option<u8>,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u16,
     },
     /// MODE SENSE.
     ModeSense(ModeSense),
-    /// MODE SELECT (SPC-4 6.11, 6.12). SP is refused: nothing is saved.
+    /// MODE SELECT (SPC-4 6.11, 6.12). SP is refused: no parameters are saved.
     ModeSelect {
-        /// Which CDB carried it: six or ten bytes.
+        /// CDB length: six or ten bytes.
         size: CdbSize,
-        /// PF: the pages have the standard's format.
+        /// PF: the pages have the standard format.
         page_format: bool,
         /// PARAMETER LIST LENGTH.
         length: u16,
@@ -244,16 +245,16 @@ pub enum Command {
     LogSense(LogSense),
     /// REPORT LUNS (SPC-4 6.33).
     ReportLuns {
-        /// Which logical units.
+        /// Which logical units to report.
         select: SelectReport,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// READ CAPACITY(10) (SBC-4 5.20).
     ReadCapacity10,
     /// READ CAPACITY(16) (SBC-4 5.21).
     ReadCapacity16 {
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// READ (SBC-4 5.15 to 5.18).
@@ -272,18 +273,19 @@ pub enum Command {
         lba: Lba,
         /// Number of blocks; the host sends twice as many. Zero compares and writes nothing.
         blocks: u8,
-        /// DPO: the blocks will not be wanted again soon.
+        /// DPO: the blocks are not needed again soon.
         dpo: bool,
-        /// FUA: from and to stable storage, not a volatile cache.
+        /// FUA: access stable storage, not a volatile cache.
         fua: bool,
     },
-    /// WRITE ATOMIC(16) (SBC-4 5.48): all of the blocks or none of them. ATOMIC BOUNDARY is refused: its maximum is 0.
+    /// WRITE ATOMIC(16) (SBC-4 5.48): writes all blocks or none. ATOMIC BOUNDARY is refused: its
+    /// maximum is 0.
     WriteAtomic {
         /// First block.
         lba: Lba,
         /// Number of blocks. Zero writes nothing.
         blocks: u16,
-        /// DPO: the blocks will not be wanted again soon.
+        /// DPO: the blocks are not needed again soon.
         dpo: bool,
         /// FUA: to stable storage, not a volatile cache.
         fua: bool,
@@ -301,42 +303,42 @@ pub enum Command {
     PreFetch(CacheRange),
     /// READ DEFECT DATA (SBC-4 5.19, 5.20).
     ReadDefectData {
-        /// Which CDB carried it: ten or twelve bytes.
+        /// CDB length: ten or twelve bytes.
         size: CdbSize,
-        /// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT, which come back in the header of the lists.
+        /// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT, returned in the header of the lists.
         lists: u8,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// GET LBA STATUS(16) (SBC-4 5.8).
     GetLbaStatus {
-        /// First block described.
+        /// First block to describe.
         lba: Lba,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// RESERVE (SPC-2 7.21, 7.22): the whole logical unit, for this I_T nexus.
     Reserve {
-        /// Which CDB carried it: six or ten bytes.
+        /// CDB length: six or ten bytes.
         size: CdbSize,
     },
     /// RELEASE (SPC-2 7.16, 7.17).
     Release {
-        /// Which CDB carried it: six or ten bytes.
+        /// CDB length: six or ten bytes.
         size: CdbSize,
     },
     /// PERSISTENT RESERVE IN (SPC-4 6.15).
     PersistentReserveIn {
-        /// What is asked.
+        /// Service action.
         action: InAction,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u16,
     },
     /// PERSISTENT RESERVE OUT (SPC-4 6.16).
     PersistentReserveOut {
-        /// What is to be done.
+        /// Service action.
         action: OutAction,
-        /// TYPE, for the actions that look at it. The scope is always the logical unit.
+        /// TYPE, for the service actions that use it. The scope is always the logical unit.
         kind: Option<ReservationType>,
         /// PARAMETER LIST LENGTH.
         length: u32,
@@ -345,16 +347,16 @@ pub enum Command {
     ReportOpcodes(ReportOpcodes),
     /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS (SPC-4 6.36).
     ReportTaskManagement {
-        /// REPD: the extended parameter data.
+        /// REPD: return the extended parameter data.
         extended: bool,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// REPORT TARGET PORT GROUPS (SPC-4 6.37).
     ReportTargetPortGroups {
-        /// PARAMETER DATA FORMAT 001b: the extended header.
+        /// PARAMETER DATA FORMAT 001b: return the extended header.
         extended: bool,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
     /// SET TARGET PORT GROUPS (SPC-4 6.45).
@@ -366,26 +368,27 @@ pub enum Command {
     StartStop(StartStop),
     /// PREVENT ALLOW MEDIUM REMOVAL (SBC-4 5.12).
     PreventAllow {
-        /// Medium removal is to be prevented.
+        /// Prevent medium removal.
         prevent: bool,
     },
-    /// SEND DIAGNOSTIC (SPC-4 6.42): the default self-test, or nothing.
+    /// SEND DIAGNOSTIC (SPC-4 6.42): default self-test or no operation.
     SendDiagnostic {
-        /// SELFTEST: do the default self-test.
+        /// SELFTEST: run the default self-test.
         self_test: bool,
     },
     /// EXTENDED COPY(LID1) (SPC-4 6.4; SPC-3 6.3).
     ExtendedCopy {
-        /// PARAMETER LIST LENGTH; zero copies nothing and is no error.
+        /// PARAMETER LIST LENGTH; zero copies nothing and is valid.
         length: u32,
     },
-    /// RECEIVE COPY RESULTS, called RECEIVE COPY STATUS(LID1) and so on in SPC-4 (6.17 to 6.26).
+    /// RECEIVE COPY RESULTS; SPC-4 calls its actions RECEIVE COPY STATUS(LID1) and so on (6.17 to
+    /// 6.26).
     ReceiveCopyResults {
-        /// What is asked.
+        /// Service action.
         action: CopyResults,
-        /// LIST IDENTIFIER of the copy asked for.
+        /// LIST IDENTIFIER of the copy.
         list: u8,
-        /// The most bytes the host takes.
+        /// ALLOCATION LENGTH: the most bytes to return.
         allocation: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! From the bytes of a CDB to a [`Command`]. Reserved bits have been checked by the table before.
+//! Decodes the bytes of a CDB to a [`Command`]. The table has checked reserved bits before.
 
 use super::command::{
     ByteCheck, CacheRange, CdbSize, Command, CopyResults, LogSense, ModeSense, PageControl, ReportOpcodes,
@@ -20,11 +20,11 @@ const NDOB: u8 = 0x01;
 /// REQ_PLIST, REQ_GLIST and DEFECT LIST FORMAT.
 const DEFECT_LISTS: u8 = 0x1f;
 
-/// LBA and length of the four CDB sizes (SPC-4 4.3.4).
+/// Returns LBA and length for the four CDB sizes (SPC-4 4.3.4).
 #[inline]
 fn range(cdb: &Bytes, size: CdbSize) -> (Lba, u32) {
     match size {
-        // A length of zero means 256 blocks in the 6-byte CDBs (SBC-4 5.15).
+        // In 6-byte CDBs a length of zero means 256 blocks (SBC-4 5.15).
         CdbSize::Six => {
             (Lba(u64::from(get_u24(cdb, 1) & 0x1f_ffff)), if cdb[4] == 0 { 256 } else { u32::from(cdb[4]) })
         }
@@ -37,7 +37,7 @@ fn range(cdb: &Bytes, size: CdbSize) -> (Lba, u32) {
 #[inline]
 fn transfer(cdb: &Bytes, size: CdbSize) -> Transfer {
     let (lba, blocks) = range(cdb, size);
-    // Byte 1 of a 6-byte CDB holds the top of the LBA.
+    // Byte 1 of a 6-byte CDB holds the high bits of the LBA.
     let flags = if size == CdbSize::Six { 0 } else { cdb[1] };
     Transfer { size, lba, blocks, dpo: flags & DPO != 0, fua: flags & FUA != 0 }
 }
@@ -63,7 +63,7 @@ fn write_same(cdb: &Bytes, size: CdbSize) -> WriteSame {
     WriteSame { size, lba, blocks, unmap: cdb[1] & UNMAP != 0, no_data: cdb[1] & NDOB != 0 }
 }
 
-/// One decoder for each size of a family of commands.
+/// Defines one decoder per size of a family of commands.
 macro_rules! sized {
     ($($name:ident = $variant:ident($read:ident, $size:ident);)*) => {
         $(pub(super) fn $name(cdb: &Bytes) -> Parsed {
@@ -90,7 +90,8 @@ sized! {
     write_same_16 = WriteSame(write_same, Sixteen);
 }
 
-/// VERIFY and WRITE AND VERIFY; the latter has no BYTCHK 11b (SBC-4 5.45).
+/// Defines decoders for VERIFY and WRITE AND VERIFY; the latter does not support BYTCHK 11b (SBC-4
+/// 5.45).
 macro_rules! verifying {
     ($($name:ident = $variant:ident($size:ident, same_allowed: $same:literal);)*) => {
         $(pub(super) fn $name(cdb: &Bytes) -> Parsed {
@@ -118,7 +119,7 @@ pub(super) fn request_sense(cdb: &Bytes) -> Parsed {
 
 pub(super) fn inquiry(cdb: &Bytes) -> Parsed {
     let vital_product_data = cdb[1] & 0x01 != 0;
-    // PAGE CODE must be zero where EVPD is (SPC-4 6.6.1).
+    // PAGE CODE must be zero if EVPD is (SPC-4 6.6.1).
     if !vital_product_data && cdb[2] != 0 {
         return Err(Sense::invalid_cdb_field(2, None));
     }
@@ -195,7 +196,7 @@ pub(super) fn start_stop(cdb: &Bytes) -> Parsed {
     }))
 }
 
-/// DEVOFFL and UNITOFFL permit more than the default self-test needs, so they are accepted and not used.
+/// DEVOFFL and UNITOFFL allow more than the default self-test needs: accepted and ignored.
 pub(super) fn send_diagnostic(cdb: &Bytes) -> Parsed {
     Ok(Command::SendDiagnostic { self_test: cdb[1] & 0x04 != 0 })
 }
@@ -253,7 +254,7 @@ pub(super) fn persistent_reserve_in(cdb: &Bytes) -> Parsed {
 pub(super) fn persistent_reserve_out(cdb: &Bytes) -> Parsed {
     let action = OutAction::from_code(cdb[1] & 0x1f).ok_or(Sense::invalid_cdb_field(1, Some(4)))?;
     let kind = if action.uses_type() {
-        // Only the scope of the whole logical unit is left (SPC-4 6.15.3.3).
+        // The only scope is the whole logical unit (SPC-4 6.15.3.3).
         if cdb[2] >> 4 != 0 {
             return Err(Sense::invalid_cdb_field(2, Some(7)));
         }

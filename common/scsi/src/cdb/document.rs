@@ -1,4 +1,4 @@
-//! The table of commands as a page for people: `docs/scsi-commands.md`.
+//! Renders the table of commands as `docs/scsi-commands.md`.
 
 use super::table::COMMANDS;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ the command is refused with INVALID FIELD IN CDB and a pointer to the bit. Timeo
 | --- | --- | --- | --- | --- | --- |
 ";
 
-/// The page.
+/// Returns the page in Markdown.
 pub fn commands_markdown() -> String {
     let mut out = HEAD.to_owned();
     for command in COMMANDS {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_in_docs_is_this_one() {
+    fn docs_page_matches_the_command_table() {
         let page = include_str!("../../../../docs/scsi-commands.md");
         assert!(
             page == commands_markdown(),

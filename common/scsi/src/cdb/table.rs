@@ -1,4 +1,5 @@
-//! The one list of commands. Parsing, the check of reserved bits and REPORT SUPPORTED OPERATION CODES all read it.
+//! The one list of commands. Parsing, the check of reserved bits and REPORT SUPPORTED OPERATION
+//! CODES use it.
 
 use super::command::Command;
 use super::decode as d;
@@ -7,35 +8,36 @@ use crate::sense::Sense;
 /// Command timeouts (SPC-4 6.35.4), in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// NOMINAL COMMAND PROCESSING TIMEOUT: after this long a host may begin to ask what is wrong.
+    /// NOMINAL COMMAND PROCESSING TIMEOUT: after this time a host may query the state of the
+    /// command.
     pub nominal: u32,
-    /// RECOMMENDED COMMAND TIMEOUT: after this long a host should begin recovery.
+    /// RECOMMENDED COMMAND TIMEOUT: after this time a host should start recovery.
     pub recommended: u32,
 }
 
-/// Answered from memory.
+/// For commands served from memory.
 const MEMORY: Timeouts = Timeouts { nominal: 1, recommended: 10 };
-/// Waits for the drives once, behind a full queue.
+/// For commands that wait once for the drives, after a full queue of others.
 const MEDIUM: Timeouts = Timeouts { nominal: 1, recommended: 30 };
-/// Waits for everything acknowledged before it to reach stable storage.
+/// For commands that wait until all acknowledged writes are on stable storage.
 const FLUSH: Timeouts = Timeouts { nominal: 5, recommended: 60 };
-/// Changes the map of many blocks in one command.
+/// For commands that change the map of many blocks.
 const MAP: Timeouts = Timeouts { nominal: 5, recommended: 60 };
 
-/// One command: its name on the wire, which of its bits we look at, and how it is read.
+/// One command: its codes, the bits of its CDB that are used, and its decoder.
 #[derive(Debug)]
 pub struct Definition {
     /// The standard's name.
     pub name: &'static str,
     /// OPERATION CODE.
     pub opcode: u8,
-    /// SERVICE ACTION, where the operation code has service actions: the low five bits of byte 1.
+    /// SERVICE ACTION, if the operation code has service actions: the low five bits of byte 1.
     pub service_action: Option<u8>,
-    /// The bits that we look at, byte by byte; all others must be zero. As long as the CDB.
+    /// The bits that are used, byte by byte; all others must be zero. As long as the CDB.
     pub usage: &'static [u8],
-    /// How long the command may take.
+    /// Timeouts reported to hosts.
     pub timeouts: Timeouts,
-    /// The bits that must be zero, of the CDB as a big-endian number.
+    /// The bits that must be zero, with the CDB as a big-endian number.
     reserved: u128,
     decode: Decode,
 }
@@ -43,12 +45,13 @@ pub struct Definition {
 type Decode = fn(&[u8; 16]) -> Result<Command, Sense>;
 
 impl Definition {
-    /// Length of the CDB.
+    /// Returns the length of the CDB in bytes.
     pub fn cdb_length(&self) -> usize {
         self.usage.len()
     }
 
-    /// Refuses a bit that is reserved, or that asks for what we do not have, with a pointer to it (SPC-4 4.3.3).
+    /// Refuses a bit that is reserved or requests an unsupported feature, with a pointer to it
+    /// (SPC-4 4.3.3).
     #[inline]
     fn check_reserved(&self, cdb: &[u8; 16]) -> Result<(), Sense> {
         let set = u128::from_be_bytes(*cdb) & self.reserved;
@@ -59,7 +62,7 @@ impl Definition {
         Err(Sense::invalid_cdb_field((from_left / 8) as u16, Some((7 - from_left % 8) as u8)))
     }
 
-    /// Reads a CDB of this command.
+    /// Parses a CDB of this command.
     #[inline]
     pub(super) fn parse(&self, cdb: &[u8; 16]) -> Result<Command, Sense> {
         self.check_reserved(cdb)?;
@@ -67,7 +70,8 @@ impl Definition {
     }
 }
 
-/// The bits of a CDB outside `usage`, without the operation code and without the bytes behind a short CDB.
+/// Returns the bits outside `usage`, except those of the operation code and of bytes after a short
+/// CDB.
 const fn reserved_bits(usage: &[u8]) -> u128 {
     let mut reserved = 0;
     let mut byte = 1;
@@ -78,13 +82,13 @@ const fn reserved_bits(usage: &[u8]) -> u128 {
     reserved
 }
 
-/// A command whose operation code has no service actions; `usage[0]` is the operation code.
+/// Defines a command whose operation code has no service actions; `usage[0]` is the operation code.
 const fn plain(name: &'static str, usage: &'static [u8], timeouts: Timeouts, decode: Decode) -> Definition {
     let reserved = reserved_bits(usage);
     Definition { name, opcode: usage[0], service_action: None, usage, timeouts, reserved, decode }
 }
 
-/// A command named by a service action; the low five bits of `usage[1]` must be set.
+/// Defines a command with a service action; the low five bits of `usage[1]` must be set.
 const fn action(
     name: &'static str,
     service_action: u8,
@@ -97,11 +101,12 @@ const fn action(
     Definition { name, opcode: usage[0], service_action: Some(service_action), usage, timeouts, reserved, decode }
 }
 
-/// The commands, in the order of their codes.
+/// The commands, ordered by code.
 ///
-/// Bits left out on purpose: RDPROTECT, WRPROTECT and VRPROTECT (no protection information), ANCHOR (ANC_SUP is 0),
-/// SP (nothing is saved), NACA and all of CONTROL. FUA_NV, SYNC_NV, RARC and GROUP NUMBER are accepted and change
-/// nothing: there is no non-volatile cache apart, no recovery to give up early, and no grouping function (SBC-4 4.23).
+/// Bits omitted on purpose: RDPROTECT, WRPROTECT and VRPROTECT (no protection information), ANCHOR
+/// (ANC_SUP is 0), SP (no parameters are saved), NACA and the rest of CONTROL. FUA_NV, SYNC_NV,
+/// RARC and GROUP NUMBER are accepted and ignored: there is no separate non-volatile cache, no
+/// error recovery that could end early, and no grouping function (SBC-4 4.23).
 #[rustfmt::skip]
 pub static COMMANDS: &[Definition] = &[
     plain("TEST UNIT READY", &[0x00, 0, 0, 0, 0, 0], MEMORY, d::test_unit_ready),
@@ -172,10 +177,10 @@ pub static COMMANDS: &[Definition] = &[
     plain("READ DEFECT DATA(12)", &[0xb7, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], MEMORY, d::read_defect_data_12),
 ];
 
-/// In [`FIRST`]: no command has this operation code.
+/// In [`FIRST`]: no command has the operation code.
 const ABSENT: u8 = u8::MAX;
 
-/// For each operation code the place of its first command in [`COMMANDS`].
+/// The index in [`COMMANDS`] of the first command of each operation code.
 static FIRST: [u8; 256] = first_of_each_code();
 
 const fn first_of_each_code() -> [u8; 256] {
@@ -189,7 +194,7 @@ const fn first_of_each_code() -> [u8; 256] {
     first
 }
 
-/// The commands of an operation code: none, one, or one for each service action.
+/// Returns the commands of an operation code: none, one, or one per service action.
 #[inline]
 pub fn commands_of(opcode: u8) -> &'static [Definition] {
     let first = FIRST[usize::from(opcode)];
@@ -204,7 +209,7 @@ pub fn commands_of(opcode: u8) -> &'static [Definition] {
     &rest[..count]
 }
 
-/// The command of a CDB, by its operation code and service action.
+/// Returns the command of a CDB by its operation code and service action.
 #[inline]
 pub(super) fn find(cdb: &[u8; 16]) -> Option<&'static Definition> {
     match commands_of(cdb[0]) {

@@ -4,14 +4,14 @@ use crate::sense::Specific;
 use proptest::prelude::*;
 use types::Lba;
 
-/// The CDB that begins with `start`, padded with zeros.
+/// Returns the CDB that starts with `start`, padded with zeros.
 fn cdb(start: &[u8]) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..start.len()].copy_from_slice(start);
     bytes
 }
 
-/// The smallest CDB of a definition: code, service action, and zeros.
+/// Returns the smallest CDB of a definition: code, service action, and zeros.
 fn minimal(definition: &Definition) -> [u8; 16] {
     cdb(&[definition.opcode, definition.service_action.unwrap_or(0)])
 }
@@ -59,7 +59,7 @@ fn golden_reads_and_writes() {
 }
 
 #[test]
-fn flags_of_old_standards_are_accepted_and_change_nothing() {
+fn flags_of_older_standards_are_ignored() {
     let plain = Cdb::parse(&cdb(&[0x28, 0, 0, 0, 0, 1, 0, 0, 1]));
     for (byte, bits) in [(1, 0x02), (1, 0x04), (6, 0x3f)] {
         let mut bytes = cdb(&[0x28, 0, 0, 0, 0, 1, 0, 0, 1]);
@@ -69,7 +69,7 @@ fn flags_of_old_standards_are_accepted_and_change_nothing() {
 }
 
 #[test]
-fn unknown_commands_and_service_actions() {
+fn unknown_opcodes_and_service_actions_are_refused() {
     for opcode in [0xff, 0x48, 0x9d, 0x7f, 0xc0] {
         let sense = Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE).at_cdb(0, None);
         assert_eq!(Cdb::parse(&cdb(&[opcode])), Err(sense), "{opcode:#04x}");
@@ -80,7 +80,7 @@ fn unknown_commands_and_service_actions() {
 }
 
 #[test]
-fn what_we_do_not_have_is_refused_with_a_pointer() {
+fn unsupported_features_are_refused_with_a_pointer() {
     let cases: [(&[u8], u16, Option<u8>); 15] = [
         (&[0x28, 0x20], 1, Some(5)),                             // RDPROTECT 001b
         (&[0x2a, 0xe0], 1, Some(7)),                             // WRPROTECT 111b
@@ -104,7 +104,7 @@ fn what_we_do_not_have_is_refused_with_a_pointer() {
 }
 
 #[test]
-fn every_reserved_bit_of_every_command_is_pointed_at() {
+fn refusals_point_at_every_reserved_bit() {
     for definition in COMMANDS {
         for byte in 1..definition.cdb_length() {
             for bit in (0..8).filter(|bit| definition.usage[byte] & (1 << bit) == 0) {
@@ -121,15 +121,15 @@ fn every_reserved_bit_of_every_command_is_pointed_at() {
 }
 
 #[test]
-fn the_table_is_sorted_and_its_lengths_follow_the_group_codes() {
+fn table_is_sorted_and_lengths_match_group_codes() {
     for pair in COMMANDS.windows(2) {
         let key = |d: &Definition| (d.opcode, d.service_action);
         assert!(key(&pair[0]) < key(&pair[1]), "{} before {}", pair[0].name, pair[1].name);
         let mixed = pair[0].opcode == pair[1].opcode && pair[0].service_action.is_none();
-        assert!(!mixed, "{} stands beside service actions", pair[0].name);
+        assert!(!mixed, "{} has definitions with and without service actions", pair[0].name);
     }
     for definition in COMMANDS {
-        // SPC-4 table 20: the length goes by the top three bits of the code.
+        // SPC-4 table 20: the top three bits of the code determine the length.
         let length = match definition.opcode >> 5 {
             0 => 6,
             1 | 2 => 10,
@@ -164,7 +164,7 @@ fn data_phases() {
 }
 
 #[test]
-fn scope_and_type_are_looked_at_only_where_they_mean_something() {
+fn scope_and_type_are_ignored_where_not_applicable() {
     let register = Cdb::parse(&cdb(&[0x5f, 0x00, 0xff, 0, 0, 0, 0, 0, 24]));
     assert_eq!(register, Ok(Command::PersistentReserveOut { action: OutAction::Register, kind: None, length: 24 }));
     let reserve = Cdb::parse(&cdb(&[0x5f, 0x01, 0x05, 0, 0, 0, 0, 0, 24]));
@@ -173,13 +173,13 @@ fn scope_and_type_are_looked_at_only_where_they_mean_something() {
 }
 
 #[test]
-fn the_size_is_chosen_by_the_range() {
+fn cdb_size_follows_the_range() {
     assert_eq!(CdbSize::for_range(Lba(0xffff_ffff), 0xffff), CdbSize::Ten);
     assert_eq!(CdbSize::for_range(Lba(0x1_0000_0000), 1), CdbSize::Sixteen);
     assert_eq!(CdbSize::for_range(Lba(0), 0x1_0000), CdbSize::Sixteen);
 }
 
-/// A CDB of a known command with only allowed bits set, so that most of them parse.
+/// Generates CDBs of known commands with only allowed bits set, so that most of them parse.
 fn any_allowed_cdb() -> impl Strategy<Value = [u8; 16]> {
     (0..COMMANDS.len(), any::<[u8; 16]>()).prop_map(|(place, mut bytes)| {
         let definition = &COMMANDS[place];
@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_command_reads_back_from_its_cdb(bytes in any_allowed_cdb()) {
+    fn commands_round_trip_through_cdbs(bytes in any_allowed_cdb()) {
         if let Ok(command) = Cdb::parse(&bytes) {
             let built = command.to_cdb();
             prop_assert_eq!(built.0[0], bytes[0]);
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_parse_or_give_sense_with_a_pointer(bytes in any::<[u8; 16]>()) {
+    fn arbitrary_cdbs_parse_or_return_a_pointer(bytes in any::<[u8; 16]>()) {
         match Cdb::parse(&bytes) {
             Ok(command) => prop_assert_eq!(command.to_cdb().opcode(), bytes[0]),
             Err(sense) => {

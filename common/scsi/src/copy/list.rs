@@ -1,4 +1,4 @@
-//! The parameter list of EXTENDED COPY(LID1): which logical units, and which blocks go where.
+//! The parameter list of EXTENDED COPY(LID1): logical units and the block ranges to copy.
 
 mod build;
 
@@ -15,9 +15,9 @@ pub const LIST_HEADER_BYTES: usize = 16;
 pub const MAX_CSCDS: usize = 64;
 /// MAXIMUM SEGMENT DESCRIPTOR COUNT.
 pub const MAX_SEGMENTS: usize = 64;
-/// MAXIMUM DESCRIPTOR LIST LENGTH: as many of both as there may be.
+/// MAXIMUM DESCRIPTOR LIST LENGTH: the maximum number of both.
 pub const MAX_DESCRIPTORS_BYTES: usize = MAX_CSCDS * CSCD_BYTES + MAX_SEGMENTS * SEGMENT_BYTES;
-/// The longest parameter list that can be right.
+/// The longest valid parameter list.
 pub const MAX_LIST_BYTES: usize = LIST_HEADER_BYTES + MAX_DESCRIPTORS_BYTES;
 pub(super) const CSCD_BYTES: usize = 32;
 pub(super) const SEGMENT_BYTES: usize = 28;
@@ -25,58 +25,58 @@ pub(super) const SEGMENT_BYTES: usize = 28;
 pub(super) const TYPE_IDENTIFICATION: u8 = 0xe4;
 /// Block device to block device (SPC-4 6.4.6.4).
 pub(super) const TYPE_BLOCK_TO_BLOCK: u8 = 0x02;
-/// DESCRIPTOR LENGTH of a block to block segment: what follows the first four bytes.
+/// DESCRIPTOR LENGTH of a block to block segment: the bytes after the first four.
 pub(super) const SEGMENT_LENGTH: u16 = 0x18;
-/// Where a designator begins in its CSCD descriptor, and how long it may be.
+/// Offset of the designator in its CSCD descriptor, and its maximum length.
 pub(super) const DESIGNATOR_AT: usize = 8;
 pub(super) const DESIGNATOR_MAX_BYTES: usize = 20;
 const STR: u8 = 0x20;
 const NRCR: u8 = 0x10;
 const DC: u8 = 0x02;
 
-/// LIST ID USAGE (SPC-4 table 104), for the LID1 form where NRCR is its high bit.
+/// LIST ID USAGE (SPC-4 table 104), in the LID1 form where NRCR is its high bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ListIdUsage {
-    /// 00b: the list identifier names the copy, and its data are held.
+    /// 00b: the list identifier identifies the copy, and its data is held.
     HoldData = 0b00,
-    /// 10b: the list identifier names the copy, and no data are held.
+    /// 10b: the list identifier identifies the copy, and no data is held.
     DiscardData = 0b10,
-    /// 11b: there is no list identifier, and no data are held.
+    /// 11b: no list identifier, and no data is held.
     NoIdentifier = 0b11,
 }
 
-/// A copy source or copy destination: a logical unit by one of its names.
+/// A copy source or destination: a logical unit by one of its designators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cscd {
-    /// The name, as VPD page 83h would show it.
+    /// The designator, as in VPD page 83h.
     pub designator: Designator,
 }
 
-/// One segment: blocks from one logical unit to another.
+/// One segment: blocks copied from one logical unit to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Place of the source in [`CopyList::cscds`]. Not checked: an index past the end aborts the copy when its
-    /// segment's turn comes, after those before it are done (SPC-4 6.4.6.1).
+    /// Index of the source in [`CopyList::cscds`]. Not checked here: an index past the end aborts
+    /// the copy at its segment, after all earlier segments are done (SPC-4 6.4.6.1).
     pub source: u16,
-    /// Place of the destination.
+    /// Index of the destination in [`CopyList::cscds`].
     pub destination: u16,
     /// Number of blocks; zero copies nothing.
     pub blocks: u16,
-    /// First block read.
+    /// First block to read.
     pub source_lba: Lba,
-    /// First block written.
+    /// First block to write.
     pub destination_lba: Lba,
 }
 
-/// An EXTENDED COPY parameter list found well formed in itself.
+/// An EXTENDED COPY parameter list that is well formed in itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyList {
     /// LIST IDENTIFIER.
     pub id: u8,
-    /// What the list identifier means.
+    /// Meaning of the list identifier.
     pub usage: ListIdUsage,
-    /// STR: the segments are to be done in their order, and nothing ahead of them.
+    /// STR: process the segments one after the other, in their order.
     pub sequential: bool,
     /// The logical units.
     pub cscds: Vec<Cscd>,
@@ -85,7 +85,8 @@ pub struct CopyList {
 }
 
 impl CopyList {
-    /// The two logical units of a segment, or the sense data that end the copy: an index names no descriptor.
+    /// Returns source and destination of a segment. An index without a descriptor returns the sense
+    /// data that ends the copy.
     pub fn ends_of(&self, place: usize, segment: &Segment) -> Result<(&Cscd, &Cscd), Sense> {
         let number = place as u16;
         let source = self.cscds.get(usize::from(segment.source)).ok_or(super::not_reachable(number, true))?;
@@ -94,7 +95,8 @@ impl CopyList {
     }
 }
 
-/// Reads a parameter list. A list of no bytes is for the caller: it copies nothing and is no error (SPC-4 6.4.2).
+/// Parses a parameter list. The caller handles an empty list, which copies nothing and is valid
+/// (SPC-4 6.4.2).
 pub fn parse_copy_list(list: &[u8]) -> Result<CopyList, Sense> {
     let Some((header, rest)) = list.split_at_checked(LIST_HEADER_BYTES) else {
         return Err(Sense::parameter_list_length());
@@ -103,12 +105,12 @@ pub fn parse_copy_list(list: &[u8]) -> Result<CopyList, Sense> {
     let cscd_bytes = usize::from(get_u16(header, 2));
     let segment_bytes = get_u32(header, 8) as usize;
     let inline_bytes = get_u32(header, 12);
-    // MAXIMUM DESCRIPTOR LIST LENGTH first, so that no count is believed before its bytes are known to be there.
+    // Check MAXIMUM DESCRIPTOR LIST LENGTH first, before any count is used.
     if segment_bytes > MAX_DESCRIPTORS_BYTES || cscd_bytes + segment_bytes > MAX_DESCRIPTORS_BYTES {
         return Err(Sense::parameter_list_length());
     }
     if inline_bytes != 0 {
-        // MAXIMUM INLINE DATA LENGTH is zero: no segment type that we have uses inline data.
+        // MAXIMUM INLINE DATA LENGTH is zero: no supported segment type uses inline data.
         return Err(Sense::illegal(asc::INLINE_DATA_LENGTH_EXCEEDED).at_parameter(12, None));
     }
     let Some((cscds, rest)) = rest.split_at_checked(cscd_bytes) else {
@@ -126,7 +128,8 @@ pub fn parse_copy_list(list: &[u8]) -> Result<CopyList, Sense> {
     })
 }
 
-/// LIST ID USAGE, and the identifier that must be zero without it. PRIORITY is accepted: copies here are all quick.
+/// Parses LIST ID USAGE and checks that an unused identifier is zero. PRIORITY is accepted and
+/// ignored: copies are fast.
 fn parse_header_flags(header: &[u8]) -> Result<ListIdUsage, Sense> {
     if header[1] & 0xc0 != 0 {
         let bit = if header[1] & 0x80 != 0 { 7 } else { 6 };
@@ -153,8 +156,8 @@ fn parse_cscds(bytes: &[u8]) -> Result<Vec<Cscd>, Sense> {
     descriptors.iter().enumerate().map(|(place, descriptor)| parse_cscd(descriptor, at(place))).collect()
 }
 
-/// One CSCD descriptor, which begins at byte `at` of the list. LU ID TYPE, NUL and RELATIVE INITIATOR PORT IDENTIFIER
-/// are ignored as SPC-4 6.4.5.1 says.
+/// Parses a CSCD descriptor that starts at byte `at` of the list. LU ID TYPE, NUL and RELATIVE
+/// INITIATOR PORT IDENTIFIER are ignored (SPC-4 6.4.5.1).
 fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
     let field = |offset: usize| (at + offset) as u16;
     if descriptor[0] != TYPE_IDENTIFICATION {
@@ -165,7 +168,7 @@ fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
     if descriptor[1] & 0x1f != 0 {
         return Err(Sense::invalid_parameter(field(1), Some(4)));
     }
-    // ASSOCIATION: the name is the logical unit's.
+    // ASSOCIATION: the designator is that of the logical unit.
     if descriptor[5] & 0x30 != 0 {
         return Err(Sense::invalid_parameter(field(5), Some(5)));
     }
@@ -174,7 +177,7 @@ fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
     if length == 0 || length > DESIGNATOR_MAX_BYTES {
         return Err(Sense::invalid_parameter(field(7), None));
     }
-    // DISK BLOCK LENGTH; PAD means nothing between devices of one block length.
+    // DISK BLOCK LENGTH; PAD has no effect between devices of equal block length.
     if u64::from(get_u24(descriptor, 29)) != LBA_BYTES {
         return Err(Sense::invalid_parameter(field(29), None));
     }
@@ -182,14 +185,14 @@ fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
     Ok(Cscd { designator: Designator { kind, names_port: false, bytes } })
 }
 
-/// The segment descriptors, which begin at byte `at` of the list.
+/// Parses the segment descriptors, which start at byte `at` of the list.
 fn parse_segments(mut rest: &[u8], mut at: usize) -> Result<Vec<Segment>, Sense> {
     let mut segments = Vec::new();
     while !rest.is_empty() {
         if segments.len() == MAX_SEGMENTS {
             return Err(Sense::illegal(asc::TOO_MANY_SEGMENT_DESCRIPTORS).at_parameter(8, None));
         }
-        // The type is looked at before the length: an unknown type has an unknown length.
+        // Check the type before the length: the length of an unknown type is unknown.
         if rest[0] != TYPE_BLOCK_TO_BLOCK {
             let sense = Sense::illegal(asc::UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE);
             return Err(sense.at_parameter(at as u16, None));
@@ -205,7 +208,8 @@ fn parse_segments(mut rest: &[u8], mut at: usize) -> Result<Vec<Segment>, Sense>
 }
 
 fn parse_segment(descriptor: &[u8; SEGMENT_BYTES], at: usize) -> Result<Segment, Sense> {
-    // DC says whether a count is of source or of destination blocks, which are the same here; CAT is for padding.
+    // DC selects whether the count is in source or destination blocks, which are equal here. CAT
+    // concerns padding.
     let reserved = descriptor[1] & !(DC | 0x01);
     if reserved != 0 {
         return Err(Sense::invalid_parameter((at + 1) as u16, Some(reserved.ilog2() as u8)));

@@ -1,4 +1,4 @@
-//! RECEIVE COPY RESULTS data: the limits of the copy manager, and how a copy went.
+//! RECEIVE COPY RESULTS data: limits of the copy manager and results of copies.
 
 use super::list::{MAX_CSCDS, MAX_DESCRIPTORS_BYTES, MAX_SEGMENTS, TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION};
 use crate::be::{get_u16, get_u32, put};
@@ -6,13 +6,13 @@ use crate::sense::{Sense, SenseFormat};
 use crate::status::Status;
 use types::LBA_BYTES;
 
-/// MAXIMUM SEGMENT LENGTH: what a 16-bit count of blocks can say.
+/// MAXIMUM SEGMENT LENGTH: the largest 16-bit count of blocks.
 pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * LBA_BYTES as u32;
-/// MAXIMUM CONCURRENT COPIES, and TOTAL CONCURRENT COPIES: as many as the command window of a session holds.
+/// MAXIMUM CONCURRENT COPIES and TOTAL CONCURRENT COPIES: the size of a session's command window.
 pub const MAX_CONCURRENT_COPIES: u8 = 255;
 const OPERATING_BYTES: usize = 44;
 
-/// RECEIVE COPY OPERATING PARAMETERS data (SPC-4 6.20), as far as a host needs them.
+/// RECEIVE COPY OPERATING PARAMETERS data (SPC-4 6.20): the fields that a host needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatingParameters {
     /// SNLID: lists without an identifier are accepted.
@@ -23,11 +23,11 @@ pub struct OperatingParameters {
     pub max_segments: u16,
     /// MAXIMUM DESCRIPTOR LIST LENGTH.
     pub max_descriptors_bytes: u32,
-    /// MAXIMUM SEGMENT LENGTH, in bytes; zero is no limit.
+    /// MAXIMUM SEGMENT LENGTH in bytes; zero means no limit.
     pub max_segment_bytes: u32,
     /// MAXIMUM CONCURRENT COPIES.
     pub max_copies: u8,
-    /// DATA SEGMENT GRANULARITY, in bytes, as its power of two.
+    /// DATA SEGMENT GRANULARITY as log2 of bytes.
     pub granularity_exponent: u8,
     /// IMPLEMENTED DESCRIPTOR LIST: the type codes.
     pub descriptor_types: Vec<u8>,
@@ -48,7 +48,7 @@ impl OperatingParameters {
         }
     }
 
-    /// The parameter data, before the cut at the allocation length.
+    /// Encodes the parameter data, before truncation to the allocation length.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![0; OPERATING_BYTES];
         out[4] = u8::from(self.no_list_id);
@@ -67,7 +67,7 @@ impl OperatingParameters {
         out
     }
 
-    /// Reads the parameter data; `None` when they are cut before the descriptor list.
+    /// Decodes the parameter data; `None` if cut before the descriptor list.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (fixed, rest) = bytes.split_at_checked(OPERATING_BYTES)?;
         Some(Self {
@@ -87,18 +87,18 @@ impl OperatingParameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CopyState {
-    /// 00h: still at work.
+    /// 00h: in progress.
     InProgress = 0x00,
-    /// 01h: done, without errors.
+    /// 01h: completed without errors.
     Done = 0x01,
-    /// 02h: done, with errors.
+    /// 02h: completed with errors.
     Failed = 0x02,
 }
 
 /// RECEIVE COPY STATUS(LID1) data (SPC-4 6.26): 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyStatus {
-    /// Where the copy is.
+    /// State of the copy.
     pub state: CopyState,
     /// SEGMENTS PROCESSED.
     pub segments: u16,
@@ -110,7 +110,7 @@ impl CopyStatus {
     /// TRANSFER COUNT UNITS: KiB.
     const UNITS_KIBIBYTES: u8 = 0x01;
 
-    /// The parameter data, before the cut at the allocation length.
+    /// Encodes the parameter data, before truncation to the allocation length.
     pub fn to_bytes(&self) -> [u8; 12] {
         let mut out = [0; 12];
         put(&mut out, 0, 8u32.to_be_bytes());
@@ -121,7 +121,7 @@ impl CopyStatus {
         out
     }
 
-    /// Reads the parameter data; `None` when they are cut, in other units, or in a state that we do not know.
+    /// Decodes the parameter data; `None` if cut, in other units, or with an unknown state.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..12)?;
         let state = match bytes[4] & 0x7f {
@@ -147,7 +147,7 @@ pub struct FailedSegment {
 impl FailedSegment {
     const HEADER_BYTES: usize = 60;
 
-    /// The parameter data, before the cut at the allocation length.
+    /// Encodes the parameter data, before truncation to the allocation length.
     pub fn to_bytes(&self, format: SenseFormat) -> Vec<u8> {
         let sense = self.sense.to_bytes(format);
         let mut out = vec![0; Self::HEADER_BYTES];

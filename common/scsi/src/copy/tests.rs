@@ -8,14 +8,14 @@ use types::Lba;
 
 const SOURCE: Naa = Naa([0x61; 16]);
 const DESTINATION: Naa = Naa([0x62; 16]);
-/// Where the segment descriptors of a list of two CSCDs begin.
+/// Offset of the segment descriptors in a list of two CSCDs.
 const SEGMENTS_AT: usize = 16 + 2 * 32;
 
 fn two_segments() -> CopyList {
     CopyList::between(SOURCE, DESTINATION, segments_of(Lba(0x1000), Lba(0x2000), 0x1_0007))
 }
 
-/// The list of two segments with one byte changed.
+/// Returns the list of two segments with one byte changed.
 fn changed(at: usize, value: u8) -> Vec<u8> {
     let mut list = build_copy_list(&two_segments());
     list[at] = value;
@@ -40,7 +40,7 @@ fn golden_list() {
 }
 
 #[test]
-fn segments_cover_the_range_without_gap() {
+fn segments_cover_the_range_without_gaps() {
     let segments = segments_of(Lba(10), Lba(90), 3 * 65535 + 1);
     assert_eq!(segments.len(), 4);
     assert_eq!(segments.iter().map(|s| u64::from(s.blocks)).sum::<u64>(), 3 * 65535 + 1);
@@ -49,7 +49,7 @@ fn segments_cover_the_range_without_gap() {
 }
 
 #[test]
-fn every_cut_of_a_list_is_a_length_error() {
+fn truncated_lists_return_a_length_error() {
     let list = build_copy_list(&two_segments());
     for length in 0..list.len() {
         assert_eq!(parse_copy_list(&list[..length]), Err(Sense::parameter_list_length()), "{length} bytes");
@@ -57,7 +57,7 @@ fn every_cut_of_a_list_is_a_length_error() {
 }
 
 #[test]
-fn fields_in_error_are_pointed_at() {
+fn copy_list_refusals_point_at_the_field() {
     let refused = |asc, byte, bit| Err(Sense::illegal(asc).at_parameter(byte, bit));
     let field = asc::INVALID_FIELD_IN_PARAMETER_LIST;
     let cases = [
@@ -66,10 +66,10 @@ fn fields_in_error_are_pointed_at() {
         (changed(1, 0x80), refused(field, 1, Some(7))), // reserved
         (changed(15, 1), refused(asc::INLINE_DATA_LENGTH_EXCEEDED, 12, None)),
         (changed(16, 0xe0), refused(asc::UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE, 16, None)),
-        (changed(48 + 1, 0x01), refused(field, 49, Some(4))), // a tape
-        (changed(48 + 5, 0x13), refused(field, 53, Some(5))), // the name of a port
-        (changed(48 + 5, 0x0e), refused(field, 53, Some(3))), // a designator type of no standard
-        (changed(48 + 7, 21), refused(field, 55, None)),      // a designator longer than its descriptor
+        (changed(48 + 1, 0x01), refused(field, 49, Some(4))), // sequential access device
+        (changed(48 + 5, 0x13), refused(field, 53, Some(5))), // designator of a port
+        (changed(48 + 5, 0x0e), refused(field, 53, Some(3))), // unknown designator type
+        (changed(48 + 7, 21), refused(field, 55, None)),      // designator longer than its descriptor
         (changed(48 + 30, 0x10), refused(field, 77, None)),   // 4096-byte blocks
         (changed(SEGMENTS_AT, 0x01), refused(asc::UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE, 80, None)),
         (changed(SEGMENTS_AT + 28 + 1, 0x44), refused(field, 80 + 28 + 1, Some(6))),
@@ -81,7 +81,7 @@ fn fields_in_error_are_pointed_at() {
 }
 
 #[test]
-fn fields_that_spc_4_ignores_change_nothing() {
+fn fields_ignored_by_spc_4_have_no_effect() {
     // LU ID TYPE, NUL, the initiator port, DC and CAT.
     for (at, value) in [(17, 0xe0), (18, 9), (SEGMENTS_AT + 1, 0x03)] {
         assert_eq!(parse_copy_list(&changed(at, value)), Ok(two_segments()));
@@ -96,7 +96,7 @@ fn list_of(cscds: usize, segments: usize) -> Vec<u8> {
 }
 
 #[test]
-fn limits_are_told_apart() {
+fn each_list_limit_has_its_own_sense() {
     assert!(parse_copy_list(&list_of(MAX_CSCDS, MAX_SEGMENTS)).is_ok());
     let too_many = |asc, byte| Err(Sense::illegal(asc).at_parameter(byte, None));
     assert_eq!(parse_copy_list(&list_of(MAX_CSCDS + 1, 1)), too_many(asc::TOO_MANY_TARGET_DESCRIPTORS, 2));
@@ -109,7 +109,7 @@ fn limits_are_told_apart() {
 }
 
 #[test]
-fn an_index_without_a_descriptor_aborts_the_copy_at_its_segment() {
+fn missing_descriptor_aborts_at_its_segment() {
     let mut list = two_segments();
     list.segments[1].destination = 2;
     assert!(list.ends_of(0, &list.segments[0]).is_ok());
@@ -170,12 +170,12 @@ fn any_list() -> impl Strategy<Value = CopyList> {
 
 proptest! {
     #[test]
-    fn lists_read_back(list in any_list()) {
+    fn copy_lists_round_trip(list in any_list()) {
         prop_assert_eq!(parse_copy_list(&build_copy_list(&list)), Ok(list));
     }
 
     #[test]
-    fn damaged_lists_parse_or_are_refused(list in any_list(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn damaged_copy_lists_parse_or_are_refused(list in any_list(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut bytes = build_copy_list(&list);
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -1,10 +1,10 @@
-//! Designation descriptors: names of logical units and ports (SPC-4 7.8.6). VPD page 83h lists them, and copy
-//! descriptors find logical units by them.
+//! Designation descriptors: identifiers of logical units and ports (SPC-4 7.8.6). VPD page 83h
+//! lists them, and copy descriptors refer to logical units by them.
 
 use super::standard::VENDOR;
 
-/// The first 32 bits of our names: NAA 6h (IEEE Registered Extended), company 24A937h, and a zero digit. Hosts of the
-/// FlashArray dialect find a volume by `naa.624a9370` and its serial.
+/// The first 32 bits of our identifiers: NAA 6h (IEEE Registered Extended), company 24A937h, and a
+/// zero digit. FlashArray hosts find a volume by `naa.624a9370` and its serial number.
 const NAA_PREFIX: u32 = 0x624a_9370;
 const CODE_SET_BINARY: u8 = 1;
 const CODE_SET_ASCII: u8 = 2;
@@ -17,12 +17,13 @@ const ASSOCIATION_TARGET_PORT: u8 = 0x10;
 /// Header of a designation descriptor.
 const HEADER_BYTES: usize = 4;
 
-/// The world wide name of a logical unit: NAA 6h, 16 bytes.
+/// The worldwide name of a logical unit: NAA 6h, 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Naa(pub [u8; 16]);
 
 impl Naa {
-    /// The name of a volume by its serial number of 24 hexadecimal digits; `None` when it is no such number.
+    /// Returns the identifier of a volume with this serial number of 24 hexadecimal digits; `None`
+    /// if malformed.
     pub fn from_serial(serial: &str) -> Option<Self> {
         if serial.len() != 24 || !serial.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return None;
@@ -44,7 +45,7 @@ impl std::fmt::Debug for Naa {
     }
 }
 
-/// The port through which a command came.
+/// The target port that received a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Relative target port identifier, from 1.
@@ -58,7 +59,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The SCSI port name of an iSCSI target port (RFC 7143 4.4.1).
+    /// Returns the SCSI port name of an iSCSI target port (RFC 7143 4.4.1).
     pub fn name(&self) -> String {
         format!("{},t,0x{:04x}", self.target_name, self.portal_group)
     }
@@ -68,7 +69,7 @@ impl Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DesignatorKind {
-    /// 1h: T10 vendor identification and a name of the vendor's.
+    /// 1h: T10 vendor identification and a vendor-specific identifier.
     T10Vendor = 0x1,
     /// 2h: EUI-64 based.
     Eui64 = 0x2,
@@ -82,24 +83,24 @@ pub enum DesignatorKind {
     ScsiName = 0x8,
 }
 
-/// One designation descriptor: what names what, in raw bytes.
+/// One designation descriptor, with its identifier as raw bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Designator {
-    /// What sort of name.
+    /// DESIGNATOR TYPE.
     pub kind: DesignatorKind,
-    /// ASSOCIATION: it names the target port, not the logical unit.
+    /// ASSOCIATION: identifies the target port, not the logical unit.
     pub names_port: bool,
     /// DESIGNATOR.
     pub bytes: Vec<u8>,
 }
 
 impl Designator {
-    /// The NAA name of a logical unit.
+    /// Creates the NAA identifier of a logical unit.
     pub fn naa(naa: Naa) -> Self {
         Self { kind: DesignatorKind::Naa, names_port: false, bytes: naa.0.to_vec() }
     }
 
-    /// The T10 vendor identification and serial number of a logical unit.
+    /// Creates the T10 vendor identifier with the serial number of a logical unit.
     pub fn t10_vendor(serial: &str) -> Self {
         let bytes = [VENDOR.as_slice(), serial.as_bytes()].concat();
         Self { kind: DesignatorKind::T10Vendor, names_port: false, bytes }
@@ -109,7 +110,7 @@ impl Designator {
         Self { kind, names_port: true, bytes }
     }
 
-    /// All designators of a logical unit as seen through a port: its own names first, then the port's.
+    /// Returns all designators of a logical unit as seen through a port: those of the unit first.
     pub fn all(serial: &str, naa: Naa, port: &Port) -> Vec<Self> {
         vec![
             Self::naa(naa),
@@ -130,7 +131,7 @@ impl Designator {
 
     /// Appends the designation descriptor.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
-        // Our designators are all shorter than 256 bytes: an iSCSI name has at most 223.
+        // All our designators are below 256 bytes: an iSCSI name has at most 223.
         let bytes = &self.bytes[..self.bytes.len().min(255)];
         if self.names_port {
             out.extend([PROTOCOL_ISCSI | self.code_set(), PIV | ASSOCIATION_TARGET_PORT | self.kind as u8]);
@@ -143,7 +144,7 @@ impl Designator {
 }
 
 impl DesignatorKind {
-    /// The kind of a DESIGNATOR TYPE field; `None` for kinds that we do not use.
+    /// Returns the kind of a DESIGNATOR TYPE field; `None` for types that are not used.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code & 0x0f {
             0x1 => Self::T10Vendor,
@@ -157,7 +158,7 @@ impl DesignatorKind {
     }
 }
 
-/// A SCSI name string: ended by a zero and filled up to a multiple of four (SPC-4 7.8.6.11).
+/// Encodes a SCSI name string: null-terminated and padded to a multiple of four (SPC-4 7.8.6.11).
 fn padded_name(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
@@ -165,8 +166,8 @@ fn padded_name(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Reads the designation descriptors of a VPD page 83h without its header. Kinds that we do not use are left out, and a
-/// descriptor cut short ends the list.
+/// Parses the designation descriptors of a VPD page 83h without its header. Omits unused kinds;
+/// stops at a descriptor that is cut.
 pub fn parse_designators(mut rest: &[u8]) -> Vec<Designator> {
     let mut found = Vec::new();
     while let [_, kind, _, length, ..] = *rest {
@@ -187,7 +188,7 @@ mod tests {
     const SERIAL: &str = "0123456789ABCDEF00011010";
 
     #[test]
-    fn the_name_follows_the_serial() {
+    fn naa_is_derived_from_the_serial_number() {
         let naa = Naa::from_serial(SERIAL);
         assert_eq!(naa.map(|n| n.to_string()).as_deref(), Some("naa.624a93700123456789abcdef00011010"));
         for wrong in ["", "0123456789ABCDEF0001101", "0123456789ABCDEF000110100", "+123456789ABCDEF00011010"] {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn designators_read_back() {
+    fn designators_round_trip() {
         let port = Port { relative: 2, group: 1, target_name: "iqn.2026-11.test:array".to_owned(), portal_group: 7 };
         let all = Designator::all(SERIAL, Naa([0x60; 16]), &port);
         let mut bytes = Vec::new();

@@ -1,24 +1,24 @@
-//! Standard INQUIRY data as our initiator reads them.
+//! Decodes standard INQUIRY data, for the initiator.
 
-/// What a host shows of a logical unit.
+/// The fields of standard INQUIRY data that a host shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InquiryNames {
-    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a disk that is there.
+    /// PERIPHERAL QUALIFIER and PERIPHERAL DEVICE TYPE: zero is a connected disk.
     pub peripheral: u8,
     /// VERSION.
     pub version: u8,
-    /// 3PC: the logical unit takes EXTENDED COPY.
+    /// 3PC: the logical unit supports EXTENDED COPY.
     pub third_party_copy: bool,
-    /// T10 VENDOR IDENTIFICATION, without the spaces at its end.
+    /// T10 VENDOR IDENTIFICATION without trailing spaces.
     pub vendor: String,
-    /// PRODUCT IDENTIFICATION, without the spaces at its end.
+    /// PRODUCT IDENTIFICATION without trailing spaces.
     pub product: String,
-    /// PRODUCT REVISION LEVEL, without the spaces at its end.
+    /// PRODUCT REVISION LEVEL without trailing spaces.
     pub revision: String,
 }
 
 impl InquiryNames {
-    /// Reads standard INQUIRY data; `None` when they are shorter than the 36 bytes that all targets send.
+    /// Decodes standard INQUIRY data; `None` if shorter than the mandatory 36 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..36)?;
         let text = |part: &[u8]| String::from_utf8_lossy(part).trim_end_matches([' ', '\0']).to_owned();
@@ -39,7 +39,7 @@ mod tests {
     use crate::inquiry::{Peripheral, PortGroupSupport, StandardInquiry};
 
     #[test]
-    fn our_own_data_read_back() {
+    fn inquiry_data_round_trips() {
         let data = StandardInquiry {
             peripheral: Peripheral::Disk,
             port_groups: PortGroupSupport::None,

@@ -2,21 +2,24 @@
 
 use crate::be::put;
 
-/// Bytes of our standard INQUIRY data: up to the version descriptors and their reserved tail.
+/// Length of our standard INQUIRY data: up to the version descriptors and the reserved bytes after
+/// them.
 pub const STANDARD_BYTES: usize = 96;
 /// T10 VENDOR IDENTIFICATION.
 pub const VENDOR: &[u8; 8] = b"IBID    ";
-/// PRODUCT IDENTIFICATION: one for all volumes, for ever. ESXi copies only between logical units whose product is equal.
+/// PRODUCT IDENTIFICATION: the same for all volumes and permanently. ESXi copies only between
+/// logical units of equal product.
 pub const PRODUCT: &[u8; 16] = b"IBID Volume     ";
 /// VERSION: SPC-4.
 const VERSION_SPC_4: u8 = 0x06;
 /// HISUP, and RESPONSE DATA FORMAT 2.
 const HISUP_FORMAT_2: u8 = 0x12;
-/// 3PC: EXTENDED COPY is there.
+/// 3PC: EXTENDED COPY is supported.
 const THIRD_PARTY_COPY: u8 = 0x08;
 const MULTIP: u8 = 0x10;
 const CMDQUE: u8 = 0x02;
-/// Version descriptors (SPC-4 table 142): architecture, transport, primary and block commands, none with a revision.
+/// Version descriptors (SPC-4 table 142): architecture, transport, primary and block commands,
+/// without revisions.
 const VERSION_DESCRIPTORS: [u16; 5] = [
     0x00a0, // SAM-5
     0x0960, // iSCSI
@@ -29,17 +32,17 @@ const VERSION_DESCRIPTORS: [u16; 5] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Peripheral {
-    /// A disk is there.
+    /// A connected disk.
     Disk = 0x00,
-    /// No logical unit has this number.
+    /// The LUN has no logical unit.
     Absent = 0x7f,
 }
 
-/// TPGS: who may change the access states of target port groups (SPC-4 table 143).
+/// TPGS: the side that may change access states of target port groups (SPC-4 table 143).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PortGroupSupport {
-    /// No asymmetric access, or none told.
+    /// Neither: no asymmetric access, or not reported.
     #[default]
     None = 0x00,
     /// The array.
@@ -50,10 +53,10 @@ pub enum PortGroupSupport {
     Both = 0x30,
 }
 
-/// What varies in standard INQUIRY data.
+/// The variable part of standard INQUIRY data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandardInquiry {
-    /// Disk, or nothing.
+    /// Disk or no logical unit.
     pub peripheral: Peripheral,
     /// TPGS.
     pub port_groups: PortGroupSupport,
@@ -64,7 +67,7 @@ pub struct StandardInquiry {
 }
 
 impl StandardInquiry {
-    /// The bytes for a host, before the cut at its allocation length.
+    /// Encodes the data, before truncation to the allocation length.
     pub fn to_bytes(&self) -> [u8; STANDARD_BYTES] {
         let mut out = [0; STANDARD_BYTES];
         out[0] = self.peripheral as u8;

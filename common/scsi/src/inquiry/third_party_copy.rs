@@ -1,4 +1,4 @@
-//! VPD page 8Fh, Third-party Copy (SPC-4 7.8.17): which copy commands there are, and their limits.
+//! VPD page 8Fh, Third-party Copy (SPC-4 7.8.17): the supported copy commands and their limits.
 
 use crate::be::put;
 use crate::cdb::COMMANDS;
@@ -6,27 +6,27 @@ use crate::copy::OperatingParameters;
 
 /// Operation codes of third-party copy commands.
 const COPY_OPCODES: [u8; 2] = [0x83, 0x84];
-/// Descriptor types (SPC-4 table 639), all of those that a copy manager for LID1 must have.
+/// Descriptor types (SPC-4 table 639): all that are mandatory for a copy manager for LID1.
 const SUPPORTED_COMMANDS: u16 = 0x0001;
 const PARAMETER_DATA: u16 = 0x0004;
 const SUPPORTED_DESCRIPTORS: u16 = 0x0008;
 const SUPPORTED_CSCD_IDS: u16 = 0x000c;
 const GENERAL_COPY_OPERATIONS: u16 = 0x8001;
 
-/// What stands behind the header of the page.
+/// Returns the page without its header.
 pub(super) fn body() -> Vec<u8> {
     let limits = OperatingParameters::ours();
     let mut out = Vec::new();
     append(&mut out, SUPPORTED_COMMANDS, supported_commands());
     append(&mut out, PARAMETER_DATA, parameter_data(&limits));
     append(&mut out, SUPPORTED_DESCRIPTORS, with_length_byte(&limits.descriptor_types));
-    // No identifiers beside those of the list's own descriptors.
+    // No identifiers other than those of the list's own descriptors.
     append(&mut out, SUPPORTED_CSCD_IDS, vec![0, 0]);
     append(&mut out, GENERAL_COPY_OPERATIONS, general_operations(&limits));
     out
 }
 
-/// A third-party copy descriptor, filled up to a multiple of four.
+/// Appends a third-party copy descriptor, padded to a multiple of four.
 fn append(out: &mut Vec<u8>, kind: u16, mut descriptor: Vec<u8>) {
     descriptor.resize(descriptor.len().next_multiple_of(4), 0);
     out.extend(kind.to_be_bytes());
@@ -38,7 +38,7 @@ fn with_length_byte(list: &[u8]) -> Vec<u8> {
     [&[list.len() as u8], list].concat()
 }
 
-/// Operation codes, each with its service actions, out of the table of commands.
+/// Returns operation codes with their service actions, from the table of commands.
 fn supported_commands() -> Vec<u8> {
     let mut list = Vec::new();
     for opcode in COPY_OPCODES {

@@ -1,4 +1,4 @@
-//! Vital product data pages (SPC-4 7.8, SBC-4 6.6). One list gives page 00h and the pages themselves.
+//! Vital product data pages (SPC-4 7.8, SBC-4 6.6). Page 00h and the pages come from one list.
 
 use super::designator::{Designator, Naa, Port};
 use super::third_party_copy;
@@ -6,24 +6,24 @@ use crate::be::{get_u16, get_u32, get_u64, put};
 use crate::provisioning::THRESHOLD_EXPONENT;
 use types::LBAS_PER_BLOCK;
 
-/// Page 00h: the pages that there are.
+/// Page 00h: the supported pages.
 pub const SUPPORTED_PAGES: u8 = 0x00;
 /// Page 80h: the serial number.
 pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
-/// Page 83h: the names.
+/// Page 83h: device identification.
 pub const DEVICE_IDENTIFICATION: u8 = 0x83;
-/// Page 86h: what the device server can do.
+/// Page 86h: capabilities of the device server.
 pub const EXTENDED_INQUIRY: u8 = 0x86;
-/// Page 8Fh: what the copy manager can do.
+/// Page 8Fh: capabilities of the copy manager.
 pub const THIRD_PARTY_COPY: u8 = 0x8f;
 /// Page B0h: limits of commands.
 pub const BLOCK_LIMITS: u8 = 0xb0;
-/// Page B1h: what the medium is.
+/// Page B1h: properties of the medium.
 pub const BLOCK_DEVICE_CHARACTERISTICS: u8 = 0xb1;
 /// Page B2h: thin provisioning.
 pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
 
-/// MAXIMUM COMPARE AND WRITE LENGTH, in blocks: all that the CDB can say.
+/// MAXIMUM COMPARE AND WRITE LENGTH in blocks: the maximum of the CDB field.
 pub const MAX_COMPARE_AND_WRITE_BLOCKS: u8 = 255;
 /// MAXIMUM TRANSFER LENGTH, in blocks: 32 MiB.
 pub const MAX_TRANSFER_BLOCKS: u32 = 65536;
@@ -31,23 +31,23 @@ pub const MAX_TRANSFER_BLOCKS: u32 = 65536;
 pub const MAX_ATOMIC_BLOCKS: u32 = 2048;
 /// OPTIMAL TRANSFER LENGTH, in blocks: 1 MiB.
 pub const OPTIMAL_TRANSFER_BLOCKS: u32 = 2048;
-/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: as many as a parameter list of 65535 bytes holds.
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: as many as fit in a parameter list of 65535 bytes.
 pub const MAX_UNMAP_DESCRIPTORS: u32 = 4095;
-/// OPTIMAL UNMAP GRANULARITY, in blocks: 1 MiB. ESXi gives no space back by itself where it is larger.
+/// OPTIMAL UNMAP GRANULARITY in blocks: 1 MiB. With a larger value, ESXi disables automatic UNMAP.
 pub const UNMAP_GRANULARITY_BLOCKS: u32 = 2048;
-/// No limit, in the 32-bit fields of page B0h.
+/// No limit, in 32-bit fields of page B0h.
 const NO_LIMIT: u32 = u32::MAX;
 const UGAVALID: u32 = 0x8000_0000;
 const HEADER_BYTES: usize = 4;
 
-/// What the pages tell of a logical unit.
+/// The properties of a logical unit that the pages report.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
     /// The serial number: 24 hexadecimal digits.
     pub serial: &'a str,
     /// The world wide name.
     pub naa: Naa,
-    /// The port through which INQUIRY came.
+    /// The target port that received the INQUIRY.
     pub port: &'a Port,
     /// Writes may be acknowledged from a volatile cache.
     pub volatile_cache: bool,
@@ -55,7 +55,8 @@ pub struct Device<'a> {
 
 type Body = fn(&Device<'_>) -> Vec<u8>;
 
-/// The pages, in ascending order of their codes (SPC-4 7.8.15), with what stands behind their headers.
+/// The pages in ascending order of their codes (SPC-4 7.8.15), each with a function that returns
+/// its content without the header.
 const PAGES: &[(u8, Body)] = &[
     (SUPPORTED_PAGES, supported_pages),
     (UNIT_SERIAL_NUMBER, |device| device.serial.as_bytes().to_vec()),
@@ -67,7 +68,7 @@ const PAGES: &[(u8, Body)] = &[
     (LOGICAL_BLOCK_PROVISIONING, logical_block_provisioning),
 ];
 
-/// The page `code`, with its header; `None` when there is no such page.
+/// Returns page `code` with its header, or `None` if it is not supported.
 pub fn page(code: u8, device: &Device<'_>) -> Option<Vec<u8>> {
     let (_, body) = PAGES.iter().find(|(page, _)| *page == code)?;
     let body = body(device);
@@ -78,8 +79,8 @@ pub fn page(code: u8, device: &Device<'_>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What stands behind the header of a page, for the initiator: `None` when the page is another or cut in its header. A
-/// body cut by the allocation length is returned as far as it goes.
+/// Returns a page's content after the header, for the initiator. Returns `None` for another page or
+/// a cut header, and the available part of content cut by the allocation length.
 pub fn body_of(code: u8, bytes: &[u8]) -> Option<&[u8]> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     (header[1] == code).then(|| &body[..body.len().min(usize::from(get_u16(header, 2)))])
@@ -107,14 +108,15 @@ fn extended_inquiry(device: &Device<'_>) -> Vec<u8> {
     body
 }
 
-/// Page B1h (SBC-4 6.6.2): 60 bytes; MEDIUM ROTATION RATE 0001h is a medium that does not rotate.
+/// Page B1h (SBC-4 6.6.2): 60 bytes. MEDIUM ROTATION RATE 0001h means a non-rotating medium.
 fn block_device_characteristics(_: &Device<'_>) -> Vec<u8> {
     let mut body = vec![0; 60];
     body[1] = 0x01;
     body
 }
 
-/// Page B2h (SBC-4 6.6.7): thin, by UNMAP and both WRITE SAMEs, zeros where unmapped; thresholds count in MiB.
+/// Page B2h (SBC-4 6.6.7): thin; supports UNMAP and both WRITE SAMEs; unmapped blocks read as
+/// zeros; thresholds count in MiB.
 fn logical_block_provisioning(_: &Device<'_>) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10: u8 = 0xe0;
     const LBPRZ: u8 = 0x04;
@@ -122,10 +124,10 @@ fn logical_block_provisioning(_: &Device<'_>) -> Vec<u8> {
     vec![THRESHOLD_EXPONENT, LBPU_LBPWS_LBPWS10 | LBPRZ, THIN, 0]
 }
 
-/// Page B0h (SBC-4 6.6.4). Limits of zero mean that none is told, except where noted.
+/// Page B0h (SBC-4 6.6.4). A limit of zero means not reported, except where noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
-    /// MAXIMUM COMPARE AND WRITE LENGTH; zero where there is no such command.
+    /// MAXIMUM COMPARE AND WRITE LENGTH; zero if the command is not supported.
     pub compare_and_write: u8,
     /// OPTIMAL TRANSFER LENGTH GRANULARITY.
     pub transfer_granularity: u16,
@@ -135,9 +137,9 @@ pub struct BlockLimits {
     pub optimal_transfer: u32,
     /// MAXIMUM PREFETCH LENGTH.
     pub max_prefetch: u32,
-    /// MAXIMUM UNMAP LBA COUNT; FFFFFFFFh is no limit.
+    /// MAXIMUM UNMAP LBA COUNT; FFFFFFFFh means no limit.
     pub max_unmap_blocks: u32,
-    /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT; FFFFFFFFh is no limit.
+    /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT; FFFFFFFFh means no limit.
     pub max_unmap_descriptors: u32,
     /// OPTIMAL UNMAP GRANULARITY.
     pub unmap_granularity: u32,
@@ -145,7 +147,7 @@ pub struct BlockLimits {
     pub unmap_alignment: Option<u32>,
     /// MAXIMUM WRITE SAME LENGTH.
     pub max_write_same: u64,
-    /// MAXIMUM ATOMIC TRANSFER LENGTH; zero where there is no WRITE ATOMIC.
+    /// MAXIMUM ATOMIC TRANSFER LENGTH; zero if WRITE ATOMIC is not supported.
     pub max_atomic: u32,
     /// WSNZ: WRITE SAME of zero blocks is refused.
     pub write_same_nonzero: bool,
@@ -168,7 +170,7 @@ impl BlockLimits {
         write_same_nonzero: false,
     };
 
-    /// The 60 bytes behind the header of the page.
+    /// Encodes the 60 bytes after the page header.
     pub fn to_body(&self) -> [u8; 60] {
         let mut body = [0; 60];
         body[0] = u8::from(self.write_same_nonzero);
@@ -183,12 +185,12 @@ impl BlockLimits {
         let alignment = self.unmap_alignment.map_or(0, |alignment| UGAVALID | (alignment & !UGAVALID));
         put(&mut body, 28, alignment.to_be_bytes());
         put(&mut body, 32, self.max_write_same.to_be_bytes());
-        // ATOMIC ALIGNMENT and GRANULARITY are zero: any block, any number. No atomic boundaries.
+        // ATOMIC ALIGNMENT and GRANULARITY of zero: any address and length. No atomic boundaries.
         put(&mut body, 40, self.max_atomic.to_be_bytes());
         body
     }
 
-    /// Reads what stands behind the header of the page; a short body of an older standard reads as zeros.
+    /// Decodes the bytes after the page header. Missing bytes of older standards read as zeros.
     pub fn from_body(bytes: &[u8]) -> Self {
         let mut body = [0; 60];
         let length = bytes.len().min(60);

@@ -1,4 +1,5 @@
-//! The mode pages: one table for what they hold, which bits hosts may change, and how a change is taken up.
+//! The mode pages: one table of their content, the bits that hosts may change, and how a change is
+//! applied.
 
 use super::{ModeSettings, ModeState};
 use crate::provisioning::Thresholds;
@@ -7,30 +8,32 @@ use crate::provisioning::Thresholds;
 const WCE: u8 = 0x04;
 /// D_SENSE, byte 2 of the Control page.
 const D_SENSE: u8 = 0x04;
-/// GLTSD, byte 2 of the Control page: there are no log parameters to save.
+/// GLTSD, byte 2 of the Control page: no log parameters can be saved.
 const GLTSD: u8 = 0x02;
-/// TAS, byte 5 of the Control page: commands that another nexus aborts are answered TASK ABORTED.
+/// TAS, byte 5 of the Control page: commands aborted by another nexus end with TASK ABORTED.
 const TAS: u8 = 0x40;
 /// SWP, byte 4 of the Control page.
 const SWP: u8 = 0x08;
-/// QUEUE ALGORITHM MODIFIER 1h, byte 3 of the Control page: commands may be reordered. QERR is 0: other commands go on.
+/// QUEUE ALGORITHM MODIFIER 1h, byte 3 of the Control page: commands may be reordered. QERR is 0:
+/// after an error, other commands continue.
 const UNRESTRICTED_REORDERING: u8 = 0x10;
-/// AWRE and ARRE, byte 2 of the Read-Write Error Recovery page: bad blocks are moved without asking.
+/// AWRE and ARRE, byte 2 of the Read-Write Error Recovery page: bad blocks are reallocated
+/// automatically.
 const AWRE_ARRE: u8 = 0xc0;
-/// DEXCPT, byte 2 of the Informational Exceptions Control page: no exceptions are reported that way.
+/// DEXCPT, byte 2 of the Informational Exceptions Control page: exceptions are not reported.
 const DEXCPT: u8 = 0x08;
 
 /// One mode page.
 pub(super) struct Page {
     /// PAGE CODE.
     pub(super) code: u8,
-    /// SUBPAGE CODE; zero for a page without one.
+    /// SUBPAGE CODE, or zero.
     pub(super) subpage: u8,
-    /// Its bytes under some settings, from the page code on.
+    /// Returns the bytes of the page for the given settings, starting at the page code.
     pub(super) bytes: fn(&ModeState, &ModeSettings) -> Vec<u8>,
-    /// The bits that hosts may change: the same length, header included and zero.
+    /// Returns the mask of the bits that hosts may change, of equal length; zero in the header.
     pub(super) changeable: fn(&ModeState) -> Vec<u8>,
-    /// Takes up the changeable bits of new bytes.
+    /// Applies the changeable bits of new bytes.
     pub(super) apply: fn(&[u8], &mut ModeSettings),
 }
 
@@ -38,7 +41,7 @@ pub(super) struct Page {
 pub(super) const PAGES: &[Page] = &[
     // Read-Write Error Recovery (SBC-4 6.5.8).
     Page { bytes: |_, _| filled(0x01, 12, &[(2, AWRE_ARRE)]), ..fixed(0x01, 0x00, |_| vec![0; 12]) },
-    // Disconnect-Reconnect (SPC-4 7.5.9): iSCSI negotiates its bursts at login instead.
+    // Disconnect-Reconnect (SPC-4 7.5.9): iSCSI negotiates burst lengths at login instead.
     Page { bytes: |_, _| filled(0x02, 16, &[]), ..fixed(0x02, 0x00, |_| vec![0; 16]) },
     // Caching (SBC-4 6.5.6).
     Page {
@@ -72,24 +75,25 @@ pub(super) const PAGES: &[Page] = &[
     },
 ];
 
-/// A page of which hosts change nothing, without its bytes.
+/// Defines a page that hosts cannot change, without its bytes.
 const fn fixed(code: u8, subpage: u8, changeable: fn(&ModeState) -> Vec<u8>) -> Page {
     Page { code, subpage, bytes: |_, _| Vec::new(), changeable, apply: |_, _| {} }
 }
 
 impl Page {
-    /// The page of a code and a subpage code.
+    /// Returns the page of a code and a subpage code.
     pub(super) fn find(code: u8, subpage: u8) -> Option<&'static Self> {
         PAGES.iter().find(|page| (page.code, page.subpage) == (code, subpage))
     }
 
-    /// Bytes before what the page holds: page code and length, and between them the subpage code where there is one.
+    /// Returns the length of the header: page code, subpage code if there is one, and length.
     pub(super) fn header_bytes(&self) -> usize {
         if self.subpage == 0 { 2 } else { 4 }
     }
 }
 
-/// A page of `length` bytes with its header and the bytes named; all others are zero. PS is 0: nothing is saved.
+/// Returns a page of `length` bytes with its header and the given bytes; all others are zero. PS is
+/// 0: not saved.
 fn filled(code: u8, length: usize, bytes: &[(usize, u8)]) -> Vec<u8> {
     let mut page = mask(length, bytes);
     page[0] = code;

@@ -1,4 +1,4 @@
-//! MODE SELECT parameter lists. A list is taken up whole or not at all.
+//! MODE SELECT parameter lists. A list is applied entirely or not at all.
 
 use super::format::{HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, SHORT_DESCRIPTOR_BYTES, SPF};
 use super::pages::Page;
@@ -11,13 +11,13 @@ use types::LBA_BYTES;
 /// PS, reserved in MODE SELECT.
 const PS: u8 = 0x80;
 
-/// The settings after a MODE SELECT. A list of no bytes changes nothing (SPC-4 6.11).
+/// Returns the settings after a MODE SELECT. An empty list changes nothing (SPC-4 6.11).
 pub fn mode_select(state: &ModeState, size: CdbSize, page_format: bool, list: &[u8]) -> Result<ModeSettings, Sense> {
     let mut settings = state.current;
     if list.is_empty() {
         return Ok(settings);
     }
-    // Without PF the list would be in a vendor's format, and we have none.
+    // Without PF the list has a vendor-specific format, and none is defined.
     if !page_format {
         return Err(Sense::invalid_cdb_field(1, Some(4)));
     }
@@ -28,8 +28,8 @@ pub fn mode_select(state: &ModeState, size: CdbSize, page_format: bool, list: &[
     Ok(settings)
 }
 
-/// Checks the header and the block descriptor; returns where the pages begin. MODE DATA LENGTH is reserved, and the
-/// DEVICE-SPECIFIC PARAMETER is ignored (SBC-4 6.5.1).
+/// Checks the header and the block descriptor; returns the offset of the pages. MODE DATA LENGTH is
+/// reserved, and the DEVICE-SPECIFIC PARAMETER is ignored (SBC-4 6.5.1).
 fn check_header(state: &ModeState, size: CdbSize, list: &[u8]) -> Result<usize, Sense> {
     let six = size == CdbSize::Six;
     let header_bytes = if six { HEADER_6_BYTES } else { HEADER_10_BYTES };
@@ -53,8 +53,8 @@ fn check_header(state: &ModeState, size: CdbSize, list: &[u8]) -> Result<usize, 
     Ok(header_bytes + length)
 }
 
-/// A block descriptor may say what is; it cannot change the capacity or the block length. Zero blocks, and all ones,
-/// leave the capacity as it is (SBC-4 6.5.2.2).
+/// Checks a block descriptor. It may repeat capacity and block length but not change them. Zero
+/// blocks or all ones leave the capacity unchanged (SBC-4 6.5.2.2).
 fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -> Result<(), Sense> {
     let (blocks, all_ones, block_bytes, block_bytes_at) = if long {
         (get_u64(descriptor, 0), u64::MAX, get_u32(descriptor, 12), 12)
@@ -70,7 +70,8 @@ fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -
     Ok(())
 }
 
-/// Checks the page at `at` against the bits that may change and takes it up; returns where the next one begins.
+/// Checks the page at `at` against the changeable bits and applies it; returns the offset of the
+/// next page.
 fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSettings) -> Result<usize, Sense> {
     let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
     let [first, second, ..] = list[at..] else { return Err(Sense::parameter_list_length()) };
@@ -80,14 +81,14 @@ fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSetti
     let code = first & !SPF;
     let page = match first & SPF != 0 {
         false => Page::find(code, 0x00).ok_or(field(0, Some(5)))?,
-        // A page without subpages is not there in the format with them, where the SPF bit is what is wrong.
+        // A page without subpages does not exist in the subpage format, so the SPF bit is in error.
         true if second == 0 => return Err(field(1, None)),
         true => Page::find(code, second).ok_or(field(0, Some(6)))?,
     };
     let (now, changeable) = ((page.bytes)(state, &state.current), (page.changeable)(state));
     let header = page.header_bytes();
     let length = list.get(at..at + header).ok_or(Sense::parameter_list_length())?;
-    // Page code and subpage code were compared above: what may differ is the length.
+    // Page code and subpage code were compared above; only the length can differ.
     if length[1..] != now[1..header] {
         return Err(field(header / 2, None));
     }

@@ -15,7 +15,8 @@ const WP: u8 = 0x80;
 /// DPOFUA: the DPO and FUA bits are supported.
 const DPOFUA: u8 = 0x10;
 
-/// The mode parameters that a MODE SENSE asks for, before the cut at its allocation length.
+/// Returns the mode parameters that a MODE SENSE requests, before truncation to its allocation
+/// length.
 pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sense> {
     let pages = select_pages(request)?;
     let descriptor = if request.no_block_descriptors { Vec::new() } else { block_descriptor(state, request.long_lba) };
@@ -25,7 +26,7 @@ pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sen
     }
     let write_protected = state.read_only || state.current.write_protect;
     let device_specific = DPOFUA | if write_protected { WP } else { 0 };
-    // MODE DATA LENGTH does not count itself. All our pages together are far below 255 bytes.
+    // MODE DATA LENGTH does not count itself. All pages together are far below 255 bytes.
     let mut out = if request.size == CdbSize::Six {
         let length = (HEADER_6_BYTES - 1 + body.len()) as u8;
         vec![length, 0, device_specific, descriptor.len() as u8]
@@ -38,7 +39,7 @@ pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sen
     Ok(out)
 }
 
-/// The pages asked for (SPC-4 table 155): one, a page with its subpages, or all of them.
+/// Selects the requested pages (SPC-4 table 155): one page, a page with its subpages, or all.
 fn select_pages(request: &ModeSense) -> Result<Vec<&'static Page>, Sense> {
     let is_page = |page: &&Page| request.page == ALL_PAGES || page.code == request.page;
     let is_subpage = |page: &&Page| request.subpage == ALL_SUBPAGES || page.subpage == request.subpage;
@@ -46,7 +47,7 @@ fn select_pages(request: &ModeSense) -> Result<Vec<&'static Page>, Sense> {
         return Err(Sense::invalid_cdb_field(2, Some(5)));
     }
     let pages: Vec<_> = PAGES.iter().filter(is_page).filter(is_subpage).collect();
-    // All pages may be asked for without subpages and with all, and not with one of them.
+    // All pages can be requested without subpages or with all, but not with one subpage.
     let is_odd = request.page == ALL_PAGES && !matches!(request.subpage, 0x00 | ALL_SUBPAGES);
     if pages.is_empty() || is_odd { Err(Sense::invalid_cdb_field(3, None)) } else { Ok(pages) }
 }
@@ -57,7 +58,7 @@ fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Ve
         PageControl::Default => Ok((page.bytes)(state, &state.default)),
         PageControl::Changeable => {
             let mut bytes = (page.changeable)(state);
-            // Codes and length stand in a mask too.
+            // A mask also contains the codes and the length.
             let header = page.header_bytes();
             bytes[..header].copy_from_slice(&(page.bytes)(state, &state.current)[..header]);
             Ok(bytes)
@@ -66,18 +67,19 @@ fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Ve
     }
 }
 
-/// The mode parameter block descriptor, short (SBC-4 6.5.2.2) or long (6.5.2.3).
+/// Encodes the mode parameter block descriptor, short (SBC-4 6.5.2.2) or long (6.5.2.3).
 fn block_descriptor(state: &ModeState, long: bool) -> Vec<u8> {
     let block_bytes = (LBA_BYTES as u32).to_be_bytes();
     if long {
         return [state.blocks.to_be_bytes().as_slice(), &[0; 4], &block_bytes].concat();
     }
     let blocks = u32::try_from(state.blocks).unwrap_or(u32::MAX).to_be_bytes();
-    // The block length has three bytes; the first of our four is zero and stands for the reserved byte.
+    // The block length has three bytes; the first of the four is zero, the reserved byte.
     [blocks, block_bytes].concat()
 }
 
-/// The bytes of page `code` in MODE SENSE data of a CDB of `size`, for the initiator; `None` when it is not there whole.
+/// Returns page `code` of MODE SENSE data for a CDB of `size`, for the initiator; `None` if it is
+/// missing or cut.
 pub fn find_page(data: &[u8], size: CdbSize, code: u8) -> Option<&[u8]> {
     let (header_bytes, descriptor_bytes) = if size == CdbSize::Six {
         (HEADER_6_BYTES, usize::from(*data.get(3)?))

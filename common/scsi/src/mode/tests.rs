@@ -48,7 +48,7 @@ fn golden_control_page() {
 }
 
 #[test]
-fn all_pages_come_in_order_with_their_block_descriptor() {
+fn all_pages_are_ordered_after_the_block_descriptor() {
     for (subpage, bytes) in [(0x00, 84), (0xff, 84 + 32)] {
         let all = ModeSense { no_block_descriptors: false, subpage, ..request(0x3f, PageControl::Current) };
         let data = mode_sense(&STATE, &all).unwrap();
@@ -77,7 +77,7 @@ fn golden_provisioning_page() {
 }
 
 #[test]
-fn subpages_are_asked_for_one_by_one_or_all_together() {
+fn subpages_are_returned_singly_or_together() {
     let pages = |page, subpage| mode_sense(&STATE, &ModeSense { subpage, ..request(page, PageControl::Current) });
     assert_eq!(pages(0x1c, 0x00).unwrap().len(), 4 + 12);
     assert_eq!(pages(0x1c, 0xff).unwrap().len(), 4 + 12 + 32);
@@ -89,7 +89,7 @@ fn subpages_are_asked_for_one_by_one_or_all_together() {
 }
 
 #[test]
-fn thresholds_are_not_the_hosts_to_change() {
+fn hosts_cannot_change_thresholds() {
     let provisioning = ModeSense { subpage: 0x02, ..request(0x1c, PageControl::Current) };
     let list = mode_sense(&STATE, &provisioning).unwrap();
     let changed = |at: usize, value: u8| {
@@ -124,7 +124,7 @@ fn ten_byte_header_with_a_long_descriptor() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unsupported_mode_pages_are_refused() {
     let saved = mode_sense(&STATE, &request(0x3f, PageControl::Saved));
     assert_eq!(saved, Err(Sense::illegal(asc::SAVING_PARAMETERS_NOT_SUPPORTED)));
     assert_eq!(mode_sense(&STATE, &request(0x19, PageControl::Current)), Err(Sense::invalid_cdb_field(2, Some(5))));
@@ -132,7 +132,7 @@ fn what_is_not_there_is_refused() {
     assert_eq!(mode_sense(&STATE, &subpage), Err(Sense::invalid_cdb_field(3, None)));
 }
 
-/// A six-byte MODE SELECT list of the Control page with `change` made to it.
+/// Returns a six-byte MODE SELECT list of the Control page, modified by `change`.
 fn control_list(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut list = mode_sense(&STATE, &request(0x0a, PageControl::Current)).unwrap();
     list[0] = 0;
@@ -145,7 +145,7 @@ fn select(list: &[u8]) -> Result<ModeSettings, Sense> {
 }
 
 #[test]
-fn what_mode_sense_returns_mode_select_takes() {
+fn mode_select_accepts_mode_sense_data() {
     for size in [CdbSize::Six, CdbSize::Ten] {
         for long_lba in [false, size == CdbSize::Ten] {
             let all = ModeSense { size, no_block_descriptors: false, long_lba, ..request(0x3f, PageControl::Current) };
@@ -157,7 +157,7 @@ fn what_mode_sense_returns_mode_select_takes() {
 }
 
 #[test]
-fn changeable_bits_are_taken_up() {
+fn changeable_bits_are_applied() {
     let protect = select(&control_list(|list| list[8] |= 0x08));
     assert_eq!(protect, Ok(ModeSettings { write_protect: true, ..STATE.current }));
     let descriptor = select(&control_list(|list| list[6] |= 0x04));
@@ -170,7 +170,7 @@ fn changeable_bits_are_taken_up() {
 }
 
 #[test]
-fn errors_are_pointed_at() {
+fn mode_select_refusals_point_at_the_field() {
     let cases = [
         (control_list(|list| list[9] ^= 0x40), Sense::invalid_parameter(9, Some(6))), // TAS
         (control_list(|list| list[6] ^= 0x02), Sense::invalid_parameter(6, Some(1))), // GLTSD
@@ -196,7 +196,7 @@ fn errors_are_pointed_at() {
 
 proptest! {
     #[test]
-    fn any_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80), ten in any::<bool>()) {
+    fn arbitrary_mode_lists_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80), ten in any::<bool>()) {
         let size = if ten { CdbSize::Ten } else { CdbSize::Six };
         let _ = mode_select(&STATE, size, true, &bytes);
         let _ = find_page(&bytes, size, 0x08);

@@ -5,55 +5,56 @@ use super::types::OutAction;
 use crate::be::{get_u16, get_u32, get_u64, put};
 use crate::sense::Sense;
 
-/// The basic list, and the fixed part of the list of REGISTER AND MOVE.
+/// Length of the basic list, and of the fixed part of the list of REGISTER AND MOVE.
 const LIST_BYTES: usize = 24;
 /// SPEC_I_PT, ALL_TG_PT and APTPL, byte 20 of the basic list.
 const SPEC_I_PT: u8 = 0x08;
 const ALL_TG_PT: u8 = 0x04;
 const APTPL: u8 = 0x01;
-/// UNREG, byte 17 of the list of REGISTER AND MOVE; APTPL stands beside it.
+/// UNREG, byte 17 of the list of REGISTER AND MOVE, which also contains APTPL.
 const UNREG: u8 = 0x02;
 
 /// The basic parameter list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutParameters {
-    /// RESERVATION KEY: that of the nexus which sends the command.
+    /// RESERVATION KEY: the key of the sending nexus.
     pub key: u64,
     /// SERVICE ACTION RESERVATION KEY.
     pub service_key: u64,
-    /// APTPL: registrations survive the loss of power.
+    /// APTPL: registrations survive a power loss.
     pub persist: bool,
     /// ALL_TG_PT: register at every target port.
     pub all_target_ports: bool,
-    /// SPEC_I_PT: initiator ports to register beside the sender, by name.
+    /// SPEC_I_PT: the names of further initiator ports to register.
     pub initiator_ports: Option<Vec<Vec<u8>>>,
 }
 
 /// The parameter list of REGISTER AND MOVE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveParameters {
-    /// RESERVATION KEY: that of the nexus which sends the command.
+    /// RESERVATION KEY: the key of the sending nexus.
     pub key: u64,
     /// SERVICE ACTION RESERVATION KEY: the key for the new holder.
     pub service_key: u64,
-    /// UNREG: the sender's registration ends.
+    /// UNREG: removes the sender's registration.
     pub unregister: bool,
-    /// APTPL: registrations survive the loss of power.
+    /// APTPL: registrations survive a power loss.
     pub persist: bool,
     /// The nexus that becomes the holder.
     pub new_holder: NexusId,
 }
 
 impl OutParameters {
-    /// Reads the list of any action but REGISTER AND MOVE.
+    /// Parses the list of any action except REGISTER AND MOVE.
     pub fn parse(action: OutAction, list: &[u8]) -> Result<Self, Sense> {
         let Some((fixed, rest)) = list.split_at_checked(LIST_BYTES) else {
             return Err(Sense::parameter_list_length());
         };
-        // APTPL and ALL_TG_PT count for the two REGISTERs only, and are ignored elsewhere (SPC-4 table 244).
+        // APTPL and ALL_TG_PT apply to the two REGISTERs only, and are ignored otherwise (SPC-4
+        // table 244).
         let registers = matches!(action, OutAction::Register | OutAction::RegisterAndIgnoreExistingKey);
         let flags = if registers { fixed[20] } else { fixed[20] & SPEC_I_PT };
-        // SPEC_I_PT counts for REGISTER only; elsewhere it is an error, not ignored (SPC-4 6.16.3).
+        // SPEC_I_PT applies to REGISTER only; otherwise it is an error (SPC-4 6.16.3).
         let initiator_ports = if flags & SPEC_I_PT == 0 {
             if !rest.is_empty() {
                 return Err(Sense::parameter_list_length());
@@ -73,7 +74,7 @@ impl OutParameters {
         })
     }
 
-    /// The bytes of the list. Initiator ports are left out: our initiator registers only itself.
+    /// Encodes the list. Initiator ports are omitted: our initiator registers only itself.
     pub fn to_bytes(&self) -> [u8; LIST_BYTES] {
         let mut out = [0; LIST_BYTES];
         put(&mut out, 0, self.key.to_be_bytes());
@@ -83,7 +84,7 @@ impl OutParameters {
     }
 }
 
-/// The TransportIDs behind the basic list (SPC-4 6.16.3).
+/// Parses the TransportIDs after the basic list (SPC-4 6.16.3).
 fn parse_initiator_ports(list: &[u8]) -> Result<Vec<Vec<u8>>, Sense> {
     const FIRST_AT: usize = LIST_BYTES + 4;
     let header = list.get(..FIRST_AT).ok_or(Sense::parameter_list_length())?;
@@ -101,7 +102,7 @@ fn parse_initiator_ports(list: &[u8]) -> Result<Vec<Vec<u8>>, Sense> {
 }
 
 impl MoveParameters {
-    /// Reads the list of REGISTER AND MOVE (SPC-4 6.16.4).
+    /// Parses the list of REGISTER AND MOVE (SPC-4 6.16.4).
     pub fn parse(list: &[u8]) -> Result<Self, Sense> {
         let fixed = list.get(..LIST_BYTES).ok_or(Sense::parameter_list_length())?;
         if get_u32(fixed, 20) as usize != list.len() - LIST_BYTES {
@@ -120,7 +121,7 @@ impl MoveParameters {
         })
     }
 
-    /// The bytes of the list.
+    /// Encodes the list.
     pub fn to_bytes(&self) -> Vec<u8> {
         let transport_id = self.new_holder.transport_id();
         let mut out = vec![0; LIST_BYTES];
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_count_where_the_standard_says() {
+    fn reservation_flags_apply_per_action() {
         let all = OutParameters::parse(OutAction::Register, &basic(ALL_TG_PT | APTPL));
         let expected =
             OutParameters { key: 1, service_key: 2, persist: true, all_target_ports: true, ..Default::default() };
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_must_be_exact() {
+    fn reservation_list_length_must_be_exact() {
         let list = basic(0);
         for length in 0..LIST_BYTES {
             let cut = OutParameters::parse(OutAction::Clear, &list[..length]);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn initiator_ports_are_read() {
+    fn initiator_port_names_parse() {
         let nexus = NexusId::new("iqn.a:b", [1; 6], 1);
         let id = nexus.transport_id();
         let length = (2 * id.len() as u32).to_be_bytes();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn move_lists_read_back() {
+    fn register_and_move_lists_round_trip() {
         let list = MoveParameters {
             key: 7,
             service_key: 8,

@@ -1,4 +1,5 @@
-//! I_T nexuses and the TransportIDs that name their initiator ports (SPC-4 7.6.4.6, RFC 7143 4.4.1).
+//! I_T nexuses, and TransportIDs, which identify their initiator ports (SPC-4 7.6.4.6, RFC 7143
+//! 4.4.1).
 
 use crate::be::get_u16;
 use crate::sense::Sense;
@@ -8,11 +9,11 @@ const INITIATOR_PORT: u8 = 0x45;
 const HEADER_BYTES: usize = 4;
 /// The longest SCSI port name: an iSCSI name of 223 bytes, `,i,0x` and twelve digits.
 const MAX_NAME_BYTES: usize = 240;
-/// ADDITIONAL LENGTH is at least this (SPC-4 table 528).
+/// The smallest ADDITIONAL LENGTH (SPC-4 table 528).
 const MIN_ADDITIONAL_BYTES: usize = 20;
 
-/// An initiator port together with the target port that it came through. Registrations belong to one, and outlive its
-/// sessions.
+/// An initiator port together with the target port it uses. A registration belongs to a nexus and
+/// outlives its sessions.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NexusId {
     initiator_port: Vec<u8>,
@@ -20,20 +21,22 @@ pub struct NexusId {
 }
 
 impl NexusId {
-    /// The nexus of a session: the initiator's iSCSI name and ISID, and the relative identifier of the target port.
+    /// Returns the nexus of a session: the initiator's iSCSI name and ISID, and the relative target
+    /// port identifier.
     pub fn new(initiator_name: &str, isid: [u8; 6], target_port: u16) -> Self {
         let digits: String = isid.iter().map(|byte| format!("{byte:02x}")).collect();
         Self::of_port(format!("{initiator_name},i,0x{digits}").as_bytes(), target_port)
     }
 
-    /// The nexus of a SCSI initiator port name (`iqn…,i,0x<ISID>`). Names are compared without regard to case, as iSCSI
-    /// names are (RFC 7143 4.2.7.1); a name too long to be one is cut.
+    /// Returns the nexus of a SCSI initiator port name (`iqn…,i,0x<ISID>`). Names are
+    /// case-insensitive like iSCSI names (RFC 7143 4.2.7.1). A name over the maximum length is
+    /// truncated.
     pub fn of_port(initiator_port: &[u8], target_port: u16) -> Self {
         let name = &initiator_port[..initiator_port.len().min(MAX_NAME_BYTES)];
         Self { initiator_port: name.to_ascii_lowercase(), target_port }
     }
 
-    /// The same initiator port at another target port.
+    /// Returns the same initiator port at another target port.
     pub fn at_target_port(&self, target_port: u16) -> Self {
         Self { initiator_port: self.initiator_port.clone(), target_port }
     }
@@ -48,10 +51,10 @@ impl NexusId {
         self.target_port
     }
 
-    /// The TransportID of the initiator port.
+    /// Returns the TransportID of the initiator port.
     pub fn transport_id(&self) -> Vec<u8> {
         let mut name = self.initiator_port.clone();
-        // Ended by a zero, and filled up to a multiple of four.
+        // Null-terminated and padded to a multiple of four.
         name.push(0);
         name.resize(name.len().next_multiple_of(4).max(MIN_ADDITIONAL_BYTES), 0);
         let [high, low] = (name.len() as u16).to_be_bytes();
@@ -65,8 +68,9 @@ impl std::fmt::Debug for NexusId {
     }
 }
 
-/// The initiator port name of the TransportID that begins at byte `at` of `list`, and where the next one begins. Only
-/// the form that names a port is taken: a registration is a nexus, and a node name alone is none.
+/// Returns the initiator port name of the TransportID at byte `at` of `list`, and the offset of the
+/// next one. Accepts only the form that identifies a port: a registration is a nexus, which a node
+/// name alone does not identify.
 pub(super) fn parse_transport_id(list: &[u8], at: usize) -> Result<(&[u8], usize), Sense> {
     let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
     let rest = list.get(at..).ok_or(Sense::parameter_list_length())?;

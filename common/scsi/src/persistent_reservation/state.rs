@@ -1,7 +1,8 @@
-//! The state machine: who is registered with which key, who holds the reservation, and what each service action does.
+//! The state machine: registrations with their keys, the reservation's holder, and the effect of
+//! each service action.
 //!
-//! A method that returns an error has changed nothing. The caller applies an action to a copy, makes the copy durable
-//! where [`Outcome::changed`] says so, and only then answers GOOD.
+//! A method that returns an error has changed nothing. The caller applies an action to a copy,
+//! makes the copy durable if [`Outcome::changed`] is set, and only then returns GOOD.
 
 mod image;
 mod preempt;
@@ -17,17 +18,17 @@ use super::nexus::NexusId;
 use super::types::{OutAction, ReservationType};
 use crate::sense::{Asc, Sense, asc};
 
-/// The most registrations of one logical unit.
+/// The maximum number of registrations of a logical unit.
 pub const MAX_REGISTRATIONS: usize = 1024;
 
 /// One registered I_T nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Who.
+    /// The registered nexus.
     pub nexus: NexusId,
-    /// Its reservation key; never zero.
+    /// Its reservation key, never zero.
     pub key: u64,
-    /// It was registered at all target ports at once.
+    /// ALL_TG_PT: the initiator port registered at all target ports at once.
     pub all_target_ports: bool,
 }
 
@@ -35,32 +36,32 @@ pub struct Registration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) kind: ReservationType,
-    /// The holder; for the all-registrants types, who took it. Always registered.
+    /// The holder; for the all-registrants types, the nexus that reserved. Always registered.
     pub(super) holder: NexusId,
 }
 
-/// All reservations of one logical unit, persistent ones and those of RESERVE(6) and RESERVE(10).
+/// All reservations of a logical unit: persistent ones and those of RESERVE(6) and RESERVE(10).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservations {
     /// PRGENERATION.
     pub(super) generation: u32,
-    /// In the order of registration. No nexus twice.
+    /// In the order of registration; each nexus at most once.
     pub(super) registrations: Vec<Registration>,
     pub(super) reservation: Option<Reservation>,
-    /// APTPL of the last registration: the state survives the loss of power.
+    /// APTPL of the last registration: the state survives a power loss.
     pub(super) persist: bool,
-    /// The nexus with a RESERVE(6) or RESERVE(10) in force. Lost at resets, and with the nexus.
+    /// The nexus that holds a RESERVE(6) or RESERVE(10). Ends at resets and when the nexus is lost.
     pub(super) classic: Option<NexusId>,
 }
 
-/// What the target does after an action.
+/// The actions that the target must take after a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The state differs from before, beyond PRGENERATION.
+    /// Whether more than PRGENERATION changed.
     pub changed: bool,
     /// Unit attentions to establish.
     pub attentions: Vec<(NexusId, Asc)>,
-    /// Nexuses whose commands are to be aborted (PREEMPT AND ABORT).
+    /// Nexuses whose commands must be aborted (PREEMPT AND ABORT).
     pub aborted: Vec<NexusId>,
 }
 
@@ -80,8 +81,8 @@ impl From<Sense> for Refusal {
 }
 
 impl Reservations {
-    /// Does a PERSISTENT RESERVE OUT. `kind` is the type of the CDB, `target_ports` are the relative identifiers of all
-    /// target ports, for ALL_TG_PT.
+    /// Applies a PERSISTENT RESERVE OUT. `kind` is the type in the CDB; `target_ports` are the
+    /// relative identifiers of all target ports, for ALL_TG_PT.
     pub fn apply(
         &mut self,
         nexus: &NexusId,
@@ -90,7 +91,7 @@ impl Reservations {
         list: &[u8],
         target_ports: &[u16],
     ) -> Result<Outcome, Refusal> {
-        // Either sort of reservation shuts out the commands of the other (SPC-2 5.5.1).
+        // Each kind of reservation excludes the commands of the other (SPC-2 5.5.1).
         if self.classic.is_some() {
             return Err(Refusal::Conflict);
         }
@@ -110,12 +111,12 @@ impl Reservations {
         }
     }
 
-    /// The registered nexuses, in the order of registration.
+    /// Returns the registrations in their order of creation.
     pub fn registrations(&self) -> &[Registration] {
         &self.registrations
     }
 
-    /// The state survives the loss of power.
+    /// Returns whether the state survives a power loss.
     pub fn persists(&self) -> bool {
         self.persist
     }
@@ -124,14 +125,14 @@ impl Reservations {
         self.registrations.iter().find(|r| r.nexus == *nexus).map(|r| r.key)
     }
 
-    /// True when the nexus holds the reservation, alone or with all registrants.
+    /// Returns whether the nexus holds the reservation, alone or with all registrants.
     pub(super) fn holds(&self, nexus: &NexusId) -> bool {
         self.reservation.as_ref().is_some_and(|reservation| {
             reservation.holder == *nexus || (reservation.kind.is_all_registrants() && self.key_of(nexus).is_some())
         })
     }
 
-    /// The sender must be registered with the key that it gives (SPC-4 5.13.7 and following).
+    /// Checks that the sender is registered with the key it sent (SPC-4 5.13.7 and following).
     pub(super) fn check_key(&self, nexus: &NexusId, key: u64) -> Result<(), Refusal> {
         if self.key_of(nexus) == Some(key) { Ok(()) } else { Err(Refusal::Conflict) }
     }
@@ -140,12 +141,12 @@ impl Reservations {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The same unit attention for all registered nexuses but one.
+    /// Returns the same unit attention for all registered nexuses except one.
     pub(super) fn attentions_for_others(&self, nexus: &NexusId, asc: Asc) -> Vec<(NexusId, Asc)> {
         self.registrations.iter().filter(|r| r.nexus != *nexus).map(|r| (r.nexus.clone(), asc)).collect()
     }
 
-    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 5.13.7).
+    /// Handles REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 5.13.7).
     fn register(
         &mut self,
         nexus: &NexusId,
@@ -157,7 +158,7 @@ impl Reservations {
         if !ignore_key && parameters.key != registered.unwrap_or(0) {
             return Err(Refusal::Conflict);
         }
-        // A nexus that is registered may not register others.
+        // A registered nexus may not register others.
         if registered.is_some() && parameters.initiator_ports.is_some() {
             return Err(Sense::invalid_parameter(20, Some(3)).into());
         }
@@ -186,7 +187,7 @@ impl Reservations {
         Ok(Outcome { changed: true, ..Outcome::default() })
     }
 
-    /// Registers a nexus, or changes its key. A reservation that it holds stays with it (SPC-4 5.13.7).
+    /// Registers a nexus or changes its key. A reservation it holds is unaffected (SPC-4 5.13.7).
     pub(super) fn set_key(&mut self, nexus: NexusId, key: u64, all_target_ports: bool) {
         match self.registrations.iter_mut().find(|r| r.nexus == nexus) {
             Some(registration) => (registration.key, registration.all_target_ports) = (key, all_target_ports),
@@ -194,7 +195,7 @@ impl Reservations {
         }
     }
 
-    /// REGISTER with a zero SERVICE ACTION RESERVATION KEY (SPC-4 5.13.11.3).
+    /// Handles REGISTER with a zero SERVICE ACTION RESERVATION KEY (SPC-4 5.13.11.3).
     fn unregister(&mut self, nexus: &NexusId, parameters: &OutParameters) -> Outcome {
         self.bump_generation();
         if self.key_of(nexus).is_none() {
@@ -205,8 +206,9 @@ impl Reservations {
         Outcome { changed: true, attentions, ..Outcome::default() }
     }
 
-    /// Removes one registration, and the reservation with its last holder; returns the unit attentions for that. With
-    /// the registrants-only types the others lose their rights and are told; with the plain types they had none.
+    /// Removes a registration, and the reservation with its last holder; returns the resulting unit
+    /// attentions. For registrants-only types the other registrants lose their rights and are
+    /// notified; for plain types they had none.
     pub(super) fn remove(&mut self, nexus: &NexusId) -> Vec<(NexusId, Asc)> {
         self.registrations.retain(|r| r.nexus != *nexus);
         let Some(reservation) = &mut self.reservation else { return Vec::new() };
@@ -227,7 +229,7 @@ impl Reservations {
         }
     }
 
-    /// RESERVE (SPC-4 5.13.9).
+    /// Handles RESERVE (SPC-4 5.13.9).
     fn reserve(&mut self, nexus: &NexusId, key: u64, kind: ReservationType) -> Result<Outcome, Refusal> {
         self.check_key(nexus, key)?;
         match &self.reservation {
@@ -235,13 +237,13 @@ impl Reservations {
                 self.reservation = Some(Reservation { kind, holder: nexus.clone() });
                 Ok(Outcome { changed: true, ..Outcome::default() })
             }
-            // A holder may ask again for what it has.
+            // A holder may repeat its reservation.
             Some(held) if self.holds(nexus) && held.kind == kind => Ok(Outcome::default()),
             Some(_) => Err(Refusal::Conflict),
         }
     }
 
-    /// RELEASE (SPC-4 5.13.11.2).
+    /// Handles RELEASE (SPC-4 5.13.11.2).
     fn release(&mut self, nexus: &NexusId, key: u64, kind: ReservationType) -> Result<Outcome, Refusal> {
         self.check_key(nexus, key)?;
         let Some(held) = &self.reservation else { return Ok(Outcome::default()) };
@@ -257,7 +259,7 @@ impl Reservations {
         Ok(Outcome { changed: true, attentions, ..Outcome::default() })
     }
 
-    /// CLEAR (SPC-4 5.13.11.6).
+    /// Handles CLEAR (SPC-4 5.13.11.6).
     fn clear(&mut self, nexus: &NexusId, key: u64) -> Result<Outcome, Refusal> {
         self.check_key(nexus, key)?;
         let attentions = self.attentions_for_others(nexus, asc::RESERVATIONS_PREEMPTED);

@@ -21,7 +21,7 @@ fn list(key: u64, service_key: u64) -> Vec<u8> {
     OutParameters { key, service_key, ..OutParameters::default() }.to_bytes().to_vec()
 }
 
-/// A logical unit, and the words of a dialogue with it.
+/// A logical unit that the tests send commands to.
 #[derive(Default)]
 struct Unit(Reservations);
 
@@ -58,7 +58,7 @@ impl Unit {
         assert_eq!(Reservations::from_image(&self.0.to_image()), Ok(Reservations { classic: None, ..self.0.clone() }));
     }
 
-    /// Registers nexuses 1, 2, … with these keys.
+    /// Creates a unit with nexuses 1, 2, … registered with these keys.
     fn with_keys(keys: &[u64]) -> Self {
         let mut unit = Self::default();
         for (number, key) in (1..).zip(keys) {
@@ -101,7 +101,7 @@ fn attentions(numbers: &[u8], asc: crate::sense::Asc) -> Vec<(NexusId, crate::se
 }
 
 #[test]
-fn keys_are_registered_changed_and_removed() {
+fn register_adds_changes_and_removes_keys() {
     let mut unit = Unit::default();
     assert_eq!(unit.send(1, Register, None, &list(9, 1)), Err(Refusal::Conflict));
     assert!(unit.send(1, Register, None, &list(0, 1)).is_ok());
@@ -115,7 +115,7 @@ fn keys_are_registered_changed_and_removed() {
 }
 
 #[test]
-fn all_target_ports_and_named_initiators_are_registered_together() {
+fn all_target_ports_and_initiators_register_together() {
     let mut unit = Unit::default();
     let id = nexus(9).transport_id();
     let mut long = list(0, 5);
@@ -134,7 +134,7 @@ fn all_target_ports_and_named_initiators_are_registered_together() {
 }
 
 #[test]
-fn the_reservation_is_taken_once() {
+fn second_reservation_conflicts() {
     for kind in ReservationType::ALL {
         let mut unit = Unit::with_keys(&[1, 2]);
         assert_eq!(unit.send(3, Reserve, Some(kind), &list(0, 0)), Err(Refusal::Conflict));
@@ -150,7 +150,7 @@ fn the_reservation_is_taken_once() {
 }
 
 #[test]
-fn release_tells_those_who_lose_rights() {
+fn release_notifies_nexuses_that_lose_access() {
     let mut unit = Unit::reserved(&[1, 2], WriteExclusiveRegistrantsOnly);
     assert_eq!(unit.send(2, Release, Some(WriteExclusiveRegistrantsOnly), &list(2, 0)), Ok(Outcome::default()));
     let wrong = unit.send(1, Release, Some(ExclusiveAccess), &list(1, 0));
@@ -164,7 +164,7 @@ fn release_tells_those_who_lose_rights() {
 }
 
 #[test]
-fn a_holder_that_unregisters_gives_the_reservation_up() {
+fn unregistering_the_holder_releases_the_reservation() {
     let mut unit = Unit::reserved(&[1, 2], ExclusiveAccessRegistrantsOnly);
     let outcome = unit.send(1, Register, None, &list(1, 0)).unwrap();
     assert_eq!(outcome.attentions, attentions(&[2], asc::RESERVATIONS_RELEASED));
@@ -177,7 +177,7 @@ fn a_holder_that_unregisters_gives_the_reservation_up() {
 }
 
 #[test]
-fn clear_removes_everything_and_tells_the_others() {
+fn clear_removes_everything_and_notifies_others() {
     let mut unit = Unit::reserved(&[1, 2, 3], ExclusiveAccess);
     assert_eq!(unit.send(4, Clear, None, &list(0, 0)), Err(Refusal::Conflict));
     let outcome = unit.send(2, Clear, None, &list(2, 0)).unwrap();
@@ -186,7 +186,7 @@ fn clear_removes_everything_and_tells_the_others() {
 }
 
 #[test]
-fn preempt_takes_the_reservation_of_the_holder() {
+fn preempt_of_the_holder_takes_the_reservation() {
     let mut unit = Unit::reserved(&[1, 2, 3], WriteExclusive);
     let outcome = unit.send(2, PreemptAndAbort, Some(WriteExclusiveRegistrantsOnly), &list(2, 1)).unwrap();
     let mut expected = attentions(&[1], asc::REGISTRATIONS_PREEMPTED);
@@ -212,17 +212,17 @@ fn preempt_of_another_key_removes_registrations_only() {
 #[test]
 fn preempt_among_all_registrants() {
     let mut unit = Unit::reserved(&[1, 2, 3], WriteExclusiveAllRegistrants);
-    // A key of one: only its registration goes, and everyone left still holds.
+    // A single key: removes only its registration; the others still hold.
     assert!(unit.send(2, Preempt, Some(ExclusiveAccess), &list(2, 1)).is_ok());
     assert_eq!((unit.keys(), unit.held_as()), (vec![2, 3], Some((0, WriteExclusiveAllRegistrants))));
-    // Zero: all others go, and the type is the new one.
+    // Zero: removes all others and takes the new type.
     let outcome = unit.send(3, Preempt, Some(ExclusiveAccess), &list(3, 0)).unwrap();
     assert_eq!(outcome.attentions, attentions(&[2], asc::REGISTRATIONS_PREEMPTED));
     assert_eq!((unit.keys(), unit.held_as()), (vec![3], Some((3, ExclusiveAccess))));
 }
 
 #[test]
-fn a_holder_may_preempt_itself_to_change_the_type() {
+fn holder_may_preempt_itself_to_change_the_type() {
     let mut unit = Unit::reserved(&[1, 2], WriteExclusive);
     let outcome = unit.send(1, Preempt, Some(ExclusiveAccess), &list(1, 1)).unwrap();
     assert_eq!(outcome.attentions, attentions(&[2], asc::RESERVATIONS_RELEASED));
@@ -260,9 +260,9 @@ const START: &[u8] = &[0x1b, 0, 0, 0, 1];
 const STOP: &[u8] = &[0x1b, 0, 0, 0, 0];
 
 #[test]
-fn the_table_of_allowed_commands() {
+fn commands_allowed_by_each_reservation_type() {
     for kind in ReservationType::ALL {
-        // 1 holds, 2 is registered, 3 is a stranger.
+        // Nexus 1 holds, 2 is registered, 3 is neither.
         let unit = Unit::reserved(&[1, 2], kind);
         let shared = kind.admits_registrants();
         for (cdb, stranger) in [
@@ -317,7 +317,7 @@ fn classic_reservations() {
 }
 
 #[test]
-fn classic_beside_persistent_changes_nothing() {
+fn reserve_6_with_registrations_changes_nothing() {
     let unit = Unit::reserved(&[1, 2], WriteExclusiveRegistrantsOnly);
     let mut state = unit.0.clone();
     for (number, result) in [(1, Ok(())), (2, Ok(())), (3, Err(Refusal::Conflict))] {
@@ -346,7 +346,7 @@ fn golden_reports() {
 }
 
 #[test]
-fn the_loss_of_power_keeps_only_what_was_asked_for() {
+fn power_loss_keeps_only_aptpl_state() {
     let mut unit = Unit::default();
     let mut kept = list(0, 7);
     kept[20] = 0x01;
@@ -377,16 +377,16 @@ fn golden_image() {
 }
 
 #[test]
-fn images_that_contradict_themselves_are_refused() {
+fn inconsistent_images_are_refused() {
     let image = Unit::reserved(&[1, 2], WriteExclusive).0.to_image();
     for (at, byte, error) in [
         (9, 2, ImageError::Version(2)),
-        (11, 2, ImageError::Contents), // no such type
-        (11, 0, ImageError::Contents), // a holder of nothing
-        (19, 2, ImageError::Contents), // a holder that is not registered
-        (23, 3, ImageError::Contents), // more registrations than there are
-        (23, 1, ImageError::Contents), // fewer
-        (31, 0, ImageError::Contents), // key zero
+        (11, 2, ImageError::Contents), // unknown type
+        (11, 0, ImageError::Contents), // holder without a reservation
+        (19, 2, ImageError::Contents), // unregistered holder
+        (23, 3, ImageError::Contents), // too many registrations
+        (23, 1, ImageError::Contents), // too few registrations
+        (31, 0, ImageError::Contents), // zero key
     ] {
         let mut body = image[..image.len() - 4].to_vec();
         body[at] = byte;
@@ -405,19 +405,19 @@ fn any_action() -> impl Strategy<Value = (u8, OutAction, ReservationType, u64, u
 proptest! {
     /// [`Unit::send`] asserts the invariants after every action.
     #[test]
-    fn any_sequence_keeps_the_invariants(actions in proptest::collection::vec(any_action(), 1..60)) {
+    fn any_action_sequence_keeps_the_invariants(actions in proptest::collection::vec(any_action(), 1..60)) {
         let mut unit = Unit::default();
         for (from, action, kind, key, service_key, to) in actions {
-            // Half of the time the right key, so that most actions are not refused.
+            // The right key in half of the cases, so that most actions are accepted.
             let key = if to % 2 == 0 { unit.0.key_of(&nexus(from)).unwrap_or(0) } else { key };
             let bytes = if action == RegisterAndMove { move_to(to, key, service_key, key % 2 == 0) } else { list(key, service_key) };
             let _ = unit.send(from, action, action.uses_type().then_some(kind), &bytes);
         }
     }
 
-    /// Two strangers never have the right to write at once under an exclusive type.
+    /// Two unregistered nexuses never both have write access under an exclusive type.
     #[test]
-    fn one_writer_under_the_plain_types(actions in proptest::collection::vec(any_action(), 1..60)) {
+    fn exclusive_types_admit_one_writer(actions in proptest::collection::vec(any_action(), 1..60)) {
         let mut unit = Unit::default();
         for (from, action, kind, key, service_key, _) in actions.iter().filter(|a| a.1 != RegisterAndMove) {
             let _ = unit.send(*from, *action, action.uses_type().then_some(*kind), &list(*key, *service_key));
@@ -428,7 +428,7 @@ proptest! {
     }
 
     #[test]
-    fn any_list_is_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120), code in 0u8..8) {
+    fn arbitrary_reservation_lists_parse_or_fail(bytes in proptest::collection::vec(any::<u8>(), 0..120), code in 0u8..8) {
         let action = OutAction::from_code(code).unwrap();
         let kind = action.uses_type().then_some(WriteExclusive);
         let _ = Unit::with_keys(&[0]).0.apply(&nexus(1), action, kind, &bytes, &PORTS);

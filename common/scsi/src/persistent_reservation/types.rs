@@ -1,4 +1,4 @@
-//! The words of persistent reservations: service actions and types.
+//! Service actions and types of persistent reservations.
 
 /// Service actions of PERSISTENT RESERVE IN (SPC-4 table 227).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -6,11 +6,11 @@
 pub enum InAction {
     /// The registered keys.
     ReadKeys = 0x00,
-    /// The reservation in force.
+    /// The current reservation.
     ReadReservation = 0x01,
-    /// What the device server can do.
+    /// The capabilities of the device server.
     ReportCapabilities = 0x02,
-    /// Registrations and reservations, nexus by nexus.
+    /// Registrations and reservation of each nexus.
     ReadFullStatus = 0x03,
 }
 
@@ -20,17 +20,17 @@ pub enum InAction {
 pub enum OutAction {
     /// Register a key, change it, or (with key zero) unregister.
     Register = 0x00,
-    /// Take the reservation.
+    /// Establish the reservation.
     Reserve = 0x01,
-    /// Give the reservation back.
+    /// Release the reservation.
     Release = 0x02,
     /// Remove the reservation and all registrations.
     Clear = 0x03,
-    /// Take the reservation from, or remove the registrations of, another key.
+    /// Take over the reservation of a key, or remove the registrations of a key.
     Preempt = 0x04,
     /// The same, and abort the commands of the preempted nexuses.
     PreemptAndAbort = 0x05,
-    /// Register without knowledge of the key held so far.
+    /// Register without the current key.
     RegisterAndIgnoreExistingKey = 0x06,
     /// Register another nexus and move the reservation to it.
     RegisterAndMove = 0x07,
@@ -40,22 +40,22 @@ pub enum OutAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ReservationType {
-    /// Others may read.
+    /// Others may only read.
     WriteExclusive = 0x1,
-    /// Others may do nothing that touches the medium.
+    /// Others may not access the medium.
     ExclusiveAccess = 0x3,
-    /// Registered nexuses may do all, others read.
+    /// Registered nexuses have full access; others may read.
     WriteExclusiveRegistrantsOnly = 0x5,
-    /// Registered nexuses may do all, others nothing.
+    /// Registered nexuses have full access; others have none.
     ExclusiveAccessRegistrantsOnly = 0x6,
-    /// As registrants only, and every registered nexus holds it.
+    /// As registrants only; every registered nexus is a holder.
     WriteExclusiveAllRegistrants = 0x7,
-    /// As registrants only, and every registered nexus holds it.
+    /// As registrants only; every registered nexus is a holder.
     ExclusiveAccessAllRegistrants = 0x8,
 }
 
 impl InAction {
-    /// The action of a SERVICE ACTION field.
+    /// Returns the action of a SERVICE ACTION field.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x00 => Self::ReadKeys,
@@ -68,7 +68,7 @@ impl InAction {
 }
 
 impl OutAction {
-    /// The action of a SERVICE ACTION field.
+    /// Returns the action of a SERVICE ACTION field.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x00 => Self::Register,
@@ -83,14 +83,14 @@ impl OutAction {
         })
     }
 
-    /// True for the actions that look at SCOPE and TYPE (SPC-4 table 242).
+    /// Returns whether the action uses SCOPE and TYPE (SPC-4 table 242).
     pub fn uses_type(self) -> bool {
         matches!(self, Self::Reserve | Self::Release | Self::Preempt | Self::PreemptAndAbort)
     }
 }
 
 impl ReservationType {
-    /// Every type, in the order of the codes.
+    /// All types, in the order of their codes.
     pub const ALL: [Self; 6] = [
         Self::WriteExclusive,
         Self::ExclusiveAccess,
@@ -100,22 +100,22 @@ impl ReservationType {
         Self::ExclusiveAccessAllRegistrants,
     ];
 
-    /// The type of a TYPE field.
+    /// Returns the type of a TYPE field.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// Every registered nexus holds the reservation.
+    /// Returns whether every registered nexus holds the reservation.
     pub fn is_all_registrants(self) -> bool {
         matches!(self, Self::WriteExclusiveAllRegistrants | Self::ExclusiveAccessAllRegistrants)
     }
 
-    /// Registered nexuses that do not hold the reservation have the rights of its holder.
+    /// Returns whether all registered nexuses have the holder's access.
     pub fn admits_registrants(self) -> bool {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
 
-    /// Nexuses without rights may still read.
+    /// Returns whether nexuses without access may still read.
     pub fn admits_reads(self) -> bool {
         matches!(self, Self::WriteExclusive | Self::WriteExclusiveRegistrantsOnly | Self::WriteExclusiveAllRegistrants)
     }

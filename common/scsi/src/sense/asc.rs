@@ -1,4 +1,5 @@
-//! Additional sense codes by the standard's names (SPC-4 table F.2). Only codes that the array sends or looks for.
+//! Additional sense codes by the standard's names (SPC-4 table F.2). Only codes that this project
+//! sends or checks.
 
 /// Additional sense code (high byte) and qualifier (low byte).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,7 +16,7 @@ impl Asc {
         self.0 as u8
     }
 
-    /// The standard's name, when the table has it.
+    /// Returns the standard's name, if the table has the code.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(asc, _)| *asc == self).map(|(_, name)| *name)
     }

@@ -4,7 +4,7 @@ use super::{Asc, Sense, SenseKey, Specific};
 use crate::be::{get_u16, get_u32, get_u64, put};
 use thiserror::Error;
 
-/// Length of our fixed format sense data: up to and including the sense key specific field.
+/// Length of our fixed format sense data: through the sense key specific field.
 const FIXED_BYTES: usize = 18;
 /// Header of descriptor format sense data.
 const DESCRIPTOR_HEADER_BYTES: usize = 8;
@@ -22,36 +22,37 @@ const COMMAND_DATA: u8 = 0x40;
 const SEGMENT_DESCRIPTOR: u8 = 0x20;
 const BPV: u8 = 0x08;
 
-/// Which format sense data take: the D_SENSE bit of the Control mode page (SPC-4 7.5.8) or the DESC bit of REQUEST SENSE.
+/// Sense data format, selected by the D_SENSE bit of the Control mode page (SPC-4 7.5.8) or the
+/// DESC bit of REQUEST SENSE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SenseFormat {
-    /// Response code 70h. INFORMATION is 32 bits wide: a larger value is left out.
+    /// Response code 70h. INFORMATION has 32 bits: a larger value is omitted.
     #[default]
     Fixed,
     /// Response code 72h.
     Descriptor,
 }
 
-/// Why bytes are not sense data.
+/// Why bytes are not valid sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SenseError {
-    /// Too few bytes for the header of their format.
-    #[error("sense data of {0} bytes are cut short")]
+    /// Shorter than the header of its format.
+    #[error("sense data truncated at {0} bytes")]
     Short(usize),
-    /// The response code is none of 70h to 73h.
-    #[error("sense data with response code {0:#04x}")]
+    /// The response code is not 70h to 73h.
+    #[error("sense data has unknown response code {0:#04x}")]
     ResponseCode(u8),
 }
 
 impl SenseFormat {
-    /// The format for a D_SENSE or DESC bit.
+    /// Returns the format for a D_SENSE or DESC bit.
     pub fn from_bit(descriptor: bool) -> Self {
         if descriptor { Self::Descriptor } else { Self::Fixed }
     }
 }
 
 impl Sense {
-    /// The bytes for a host.
+    /// Encodes the sense data.
     pub fn to_bytes(&self, format: SenseFormat) -> Vec<u8> {
         match format {
             SenseFormat::Fixed => self.to_fixed().to_vec(),
@@ -100,8 +101,9 @@ impl Sense {
         out
     }
 
-    /// Reads sense data of either format. Deferred errors (71h, 73h) read as current ones. Descriptors that we do not
-    /// know are passed over, and data cut after the header read as far as they go (SPC-4 4.5.1).
+    /// Decodes sense data of either format. Deferred errors (71h, 73h) decode as current ones.
+    /// Unknown descriptors are skipped, and the available part of data cut after the header is used
+    /// (SPC-4 4.5.1).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SenseError> {
         let response = bytes.first().ok_or(SenseError::Short(0))? & 0x7f;
         match response {
@@ -115,7 +117,7 @@ impl Sense {
         if bytes.len() < DESCRIPTOR_HEADER_BYTES {
             return Err(SenseError::Short(bytes.len()));
         }
-        // Absent bytes read as zero: a target may send fewer than 18 (SPC-4 4.5.3).
+        // Missing bytes read as zero: a target may send fewer than 18 (SPC-4 4.5.3).
         let mut whole = [0; FIXED_BYTES];
         let length = bytes.len().min(FIXED_BYTES).min(DESCRIPTOR_HEADER_BYTES + usize::from(bytes[7]));
         whole[..length].copy_from_slice(&bytes[..length]);
@@ -170,7 +172,7 @@ impl Specific {
         [SKSV | flags, high, low]
     }
 
-    /// `bytes` holds three; what they mean depends on the sense key (SPC-4 table 37).
+    /// `bytes` holds three; their meaning depends on the sense key (SPC-4 table 37).
     fn from_bytes(key: SenseKey, bytes: &[u8]) -> Option<Self> {
         let flags = bytes[0];
         if flags & SKSV == 0 {

@@ -27,14 +27,14 @@ fn descriptor_format_golden_bytes() {
 }
 
 #[test]
-fn fixed_format_leaves_out_an_information_that_does_not_fit() {
+fn fixed_format_omits_information_over_32_bits() {
     let bytes = Sense::lba_out_of_range(1 << 32).to_bytes(SenseFormat::Fixed);
     assert_eq!(bytes[0], 0x70);
     assert_eq!(Sense::from_bytes(&bytes).map(|s| s.information), Ok(None));
 }
 
 #[test]
-fn cut_or_foreign_sense_is_told_apart() {
+fn truncated_and_unknown_sense_differ() {
     assert_eq!(Sense::from_bytes(&[]), Err(SenseError::Short(0)));
     assert_eq!(Sense::from_bytes(&[0x70, 0, 5]), Err(SenseError::Short(3)));
     assert_eq!(Sense::from_bytes(&[0x7f; 18]), Err(SenseError::ResponseCode(0x7f)));
@@ -43,13 +43,13 @@ fn cut_or_foreign_sense_is_told_apart() {
 }
 
 #[test]
-fn an_unknown_descriptor_is_passed_over() {
+fn unknown_sense_descriptors_are_skipped() {
     let bytes = [0x72, 0x0e, 0x1d, 0, 0, 0, 0, 16, 0x81, 2, 9, 9, 0x00, 0x0a, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 7];
     assert_eq!(Sense::from_bytes(&bytes), Ok(Sense::miscompare(7)));
 }
 
 #[test]
-fn names_are_the_standards() {
+fn sense_texts_use_the_standard_names() {
     assert_eq!(asc::INVALID_FIELD_IN_CDB.to_string(), "24/00 invalid field in CDB");
     assert_eq!(Asc(0x8801).to_string(), "88/01");
     assert_eq!(
@@ -76,14 +76,14 @@ fn any_sense() -> impl Strategy<Value = Sense> {
 
 proptest! {
     #[test]
-    fn sense_reads_back_in_both_formats(sense in any_sense()) {
+    fn sense_round_trips_in_both_formats(sense in any_sense()) {
         for format in [SenseFormat::Fixed, SenseFormat::Descriptor] {
             prop_assert_eq!(Sense::from_bytes(&sense.to_bytes(format)), Ok(sense));
         }
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_sense_parses_or_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = Sense::from_bytes(&bytes);
     }
 }

@@ -3,10 +3,11 @@ use crate::flat::FileAnswer;
 use multipath::{MemoryArray, MemoryHostDisk, Primitive};
 use proptest::prelude::*;
 
-/// Small blocks make small models.
+/// Small blocks, so that models stay small.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// A file whose blocks lie on a disk in memory that is full of old data, in an order that no two neighbours share.
+/// A flat file on a disk in memory that is full of old data. No adjacent blocks of the file are
+/// adjacent on the disk.
 pub(crate) struct MemoryFlat {
     disk: Arc<dyn SharedDisk>,
     blocks: Mutex<Vec<Option<FileRun>>>,
@@ -18,7 +19,7 @@ impl MemoryFlat {
         let name = array.create(blocks * 2 * BLOCK / 512);
         let disk: MemoryHostDisk = array.open(&name, "esx01").unwrap();
         disk.write_same(0, blocks * 2 * BLOCK / 512, Bytes::from(vec![0xee; 512])).await.unwrap();
-        // Every third block, three times over, from a place that the seed chooses: neighbours lie apart.
+        // Every third block in three rounds, rotated by the seed: adjacent blocks are apart.
         let mut free: Vec<u64> = (0..3).flat_map(|lane| (lane..blocks * 2).step_by(3)).collect();
         let turn = usize::try_from(seed).unwrap() % free.len();
         free.rotate_left(turn);
@@ -64,7 +65,7 @@ impl FlatFile for MemoryFlat {
         Box::pin(async move {
             tokio::task::yield_now().await;
             for slot in &mut self.blocks.lock().unwrap()[Self::range(blocks)] {
-                slot.as_mut().expect("only what is allocated is written").state = State::Written;
+                slot.as_mut().expect("written blocks are allocated").state = State::Written;
             }
             Ok(())
         })
@@ -91,7 +92,7 @@ impl FlatFile for MemoryFlat {
     }
 }
 
-/// A disk of `blocks` blocks in one of the formats.
+/// Creates a disk of `blocks` blocks in one of the formats.
 pub(crate) async fn content(
     array: &MemoryArray,
     (blocks, seed): (u64, u64),
@@ -118,7 +119,7 @@ pub(crate) fn formats() -> impl Strategy<Value = Format> {
 }
 
 #[tokio::test]
-async fn the_old_data_of_the_device_are_never_read() {
+async fn old_data_of_the_device_is_never_read() {
     for format in Format::ALL {
         let disk = content(&array(), (8, 1), format, MoverSettings::default()).await;
         assert!(disk.read(0, 8 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0), "{format}");
@@ -130,7 +131,7 @@ async fn the_old_data_of_the_device_are_never_read() {
 }
 
 #[tokio::test]
-async fn a_block_is_zeroed_once_and_before_its_first_write_only() {
+async fn blocks_are_zeroed_once_before_their_first_write() {
     for (format, zeroed) in [(Format::EagerZeroedThick, 8), (Format::ZeroedThick, 1), (Format::Thin, 1)] {
         let disk = content(&array(), (8, 0), format, MoverSettings::default()).await;
         let writes = (0..8).map(|i| disk.write(2 * BLOCK + i * 512, Bytes::from(vec![1; 512])));
@@ -143,22 +144,22 @@ async fn a_block_is_zeroed_once_and_before_its_first_write_only() {
 }
 
 #[tokio::test]
-async fn a_guests_unmap_shrinks_a_thin_disk_by_whole_blocks() {
+async fn guest_unmap_frees_whole_blocks_of_a_thin_disk() {
     for block_delete in [false, true] {
         let array = array();
         let settings = MoverSettings { block_delete, ..MoverSettings::default() };
         let disk = content(&array, (8, 0), Format::Thin, settings).await;
         disk.write(0, Bytes::from(vec![9; 4 * BLOCK as usize])).await.unwrap();
-        assert_eq!(disk.unmap(512, 3 * BLOCK).await.unwrap(), 2, "the halves at both ends stay");
+        assert_eq!(disk.unmap(512, 3 * BLOCK).await.unwrap(), 2, "partial blocks at both ends are kept");
         assert_eq!(disk.allocated().0, 2);
         assert!(disk.read(BLOCK, 2 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0));
         assert!(disk.read(3 * BLOCK, BLOCK).await.unwrap().iter().all(|byte| *byte == 9));
-        assert_eq!(disk.disk().counters().delete.done > 0, block_delete, "the array hears of it when told");
+        assert_eq!(disk.disk().counters().delete.done > 0, block_delete, "UNMAP reaches the array only if enabled");
     }
 }
 
 #[tokio::test]
-async fn requests_outside_the_disk_or_of_half_sectors_are_refused() {
+async fn out_of_range_and_partial_sectors_are_refused() {
     let disk = content(&array(), (2, 0), Format::Thin, MoverSettings::default()).await;
     for (offset, bytes) in [(0, 0), (100, 512), (0, 100), (2 * BLOCK, 512), (BLOCK, 2 * BLOCK), (u64::MAX - 511, 512)] {
         assert!(matches!(disk.read(offset, bytes).await, Err(Error::Range { .. })), "{offset} {bytes}");
@@ -186,7 +187,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn a_disk_is_a_row_of_bytes_whatever_its_format(
+    fn disk_of_any_format_matches_a_byte_array(
         format in formats(),
         hardware_init: bool,
         refuses: bool,
@@ -213,7 +214,7 @@ proptest! {
                         let read = disk.read(at, bytes).await.unwrap();
                         assert_eq!(&read[..], &model[at as usize..(at + bytes) as usize]);
                     }
-                    // A thick disk has no UNMAP for its guest.
+                    // A thick disk does not support UNMAP.
                     Step::Unmap(at, count) if format == Format::Thin => {
                         let (at, bytes) = (at * 512, (count * 512).min(end - at * 512));
                         disk.unmap(at, bytes).await.unwrap();
@@ -230,7 +231,7 @@ proptest! {
                 }
             }
             assert_eq!(&disk.read(0, end).await.unwrap()[..], &model[..]);
-            // Opened anew, as by another host, it holds the same.
+            // Opened again, as by another host, it has the same content.
             let again = Content::open(Arc::clone(disk.file()), end, settings).await.unwrap();
             assert_eq!(&again.read(0, end).await.unwrap()[..], &model[..]);
         });

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_thin_disk_of_ten_gigabytes_is_described_as_esxi_does() {
+fn thin_descriptor_matches_esxi() {
     let uuid = [0, 0, 0, 0x0b, 0x17, 0x9e, 0xe0, 0xaa, 0x3c, 0x91, 0x0d, 0x6b, 0x5e, 0x12, 0x88, 0xf1];
     let text = Descriptor::new("web01", 10 << 30, true, uuid).to_string();
     let golden = r#"# Disk DescriptorFile
@@ -32,16 +32,16 @@ ddb.virtualHWVersion = "13"
 }
 
 #[test]
-fn the_geometry_follows_the_size() {
+fn disk_geometry_follows_the_size() {
     let heads = |bytes: u64| Geometry::of(bytes / SECTOR_BYTES).heads;
     assert_eq!([heads(1 << 20), heads(1 << 30), heads((2 << 30) - 512), heads(2 << 30)], [64, 128, 128, 255]);
-    // A guest's partition table never passes the end of the disk.
+    // A guest's partition table never exceeds the end of the disk.
     let geometry = Geometry::of(20_971_521);
     assert!(geometry.cylinders * geometry.heads * geometry.sectors <= 20_971_521);
 }
 
 #[test]
-fn what_is_not_a_disk_of_a_datastore_is_told_apart() {
+fn other_disk_types_are_recognised() {
     let kind = |create_type: &str| {
         let text = Descriptor::new("d", 1 << 20, false, [0; 16]).to_string().replace("\"vmfs\"", create_type);
         Descriptor::parse(&text).map(|d| d.create_type)
@@ -53,13 +53,13 @@ fn what_is_not_a_disk_of_a_datastore_is_told_apart() {
 }
 
 #[test]
-fn a_descriptor_that_makes_no_sense_is_refused() {
+fn invalid_descriptors_are_refused() {
     let good = Descriptor::new("d", 1 << 20, false, [0; 16]).to_string();
     let refused = |text: &str| Descriptor::parse(text).unwrap_err();
     assert_eq!(refused(""), DescriptorError::NotADescriptor);
     assert_eq!(refused(&good.replace("CID=fffffffe", "CID=x")), DescriptorError::Field("CID"));
     assert_eq!(refused(&good.replace("RW 2048", "RW many")), DescriptorError::Field("extent"));
-    // The bytes of a disk are in its own directory: a descriptor cannot reach another file.
+    // The flat file must be in the same directory: a descriptor cannot refer to other files.
     assert_eq!(refused(&good.replace("d-flat", "../secret/d-flat")), DescriptorError::Field("extent"));
     assert_eq!(refused(&good.replace("RW 2048", "RW 99999999999999999")), DescriptorError::Field("extent"));
     let twice = good.replace("# The Disk", "RW 2048 VMFS \"e-flat.vmdk\"\n# The Disk");
@@ -68,7 +68,7 @@ fn a_descriptor_that_makes_no_sense_is_refused() {
 
 proptest! {
     #[test]
-    fn a_descriptor_is_read_as_it_was_written(
+    fn descriptors_round_trip(
         name in "[a-zA-Z0-9 _.-]{1,40}",
         megabytes in 0u64..64 << 20,
         thin: bool,
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC*") {
+    fn arbitrary_descriptor_text_does_not_panic(text in "\\PC*") {
         let _ = Descriptor::parse(&format!("# Disk DescriptorFile\n{text}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of a whole disk that no guest uses: `vmkfstools -w`, `-j`, `-k`, `-K`, `-X`.
+//! Changes of a whole disk that is not in use: `vmkfstools -w`, `-j`, `-k`, `-K`, `-X`.
 
 use super::{Place, Progress, VirtualDisk, beside};
 use crate::content::Content;
@@ -8,16 +8,16 @@ use crate::transfer::pieces;
 use datastore::FS_BLOCK_BYTES;
 use std::sync::Arc;
 
-/// Bytes that are looked at for zeros at a time.
+/// Bytes checked for zeros at a time.
 const LOOK_BYTES: u64 = 1 << 20;
 
 impl VirtualDisk {
-    /// Writes zeros over all of the disk. What is not allocated reads as zeros already.
+    /// Overwrites the disk with zeros. Unallocated blocks already read as zeros.
     pub async fn write_zeros(&self, progress: Progress<'_>) -> Result<()> {
         self.content().zero_all(progress).await
     }
 
-    /// Makes the disk an eagerly zeroed one: what a thin one has not yet is allocated.
+    /// Converts the disk to eager-zeroed: allocates all missing blocks and zeroes the rest.
     pub async fn inflate(&self, progress: Progress<'_>) -> Result<()> {
         let content = self.content();
         content.allocate(content.all()).await?;
@@ -25,7 +25,7 @@ impl VirtualDisk {
         self.set_thin(false).await
     }
 
-    /// Zeroes what is still to be zeroed of a thick disk.
+    /// Zeroes the blocks of a thick disk that are not zeroed yet.
     pub async fn eager_zero(&self, progress: Progress<'_>) -> Result<()> {
         if self.place().descriptor.thin {
             return Err(Error::Thin);
@@ -34,7 +34,7 @@ impl VirtualDisk {
         content.zero_rest(content.all(), progress).await
     }
 
-    /// Gives back the blocks of a thin disk that hold nothing but zeros; their number is told.
+    /// Frees the blocks of a thin disk that contain only zeros; returns their number.
     pub async fn punch_zeros(&self, progress: Progress<'_>) -> Result<u64> {
         if !self.place().descriptor.thin {
             return Err(Error::NotThin);
@@ -51,8 +51,8 @@ impl VirtualDisk {
         Ok(given)
     }
 
-    /// Lets the disk grow to `bytes` bytes. What is new is allocated as the disk's format says; with `eager` it is zeroed too.
-    /// The disk is used through the handle that is given, the old one is closed.
+    /// Grows the disk to `bytes` bytes. New blocks are allocated according to the disk's format;
+    /// `eager` also zeroes them. Returns a new handle and closes the old one.
     pub async fn grow(self, bytes: u64, eager: bool, progress: Progress<'_>) -> Result<Self> {
         let (before, settings) = (self.content(), self.inner.settings);
         if bytes <= before.bytes() || !bytes.is_multiple_of(512) {
@@ -76,7 +76,7 @@ impl VirtualDisk {
         Ok(Self::new(place, content, settings))
     }
 
-    /// What the flat file is called.
+    /// Returns the path of the flat file.
     pub fn flat_path(&self) -> String {
         let Place { path, descriptor, .. } = &*self.place();
         beside(path, &descriptor.extent)
@@ -91,7 +91,7 @@ impl VirtualDisk {
     }
 }
 
-/// True when bytes of a disk are allocated and all zero.
+/// Returns whether these bytes of a disk are allocated and all zero.
 async fn is_zero(content: &Content, at: u64, bytes: u64) -> Result<bool> {
     if content.placed(content.blocks(at..at + bytes), |_| true).is_empty() {
         return Ok(false);

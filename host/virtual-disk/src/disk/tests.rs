@@ -14,7 +14,7 @@ fn pattern(byte: u8, bytes: u64) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eagerly_zeroed_disk_is_zeroed_when_it_is_made_and_the_others_are_not() {
+async fn only_eager_zeroed_disks_are_zeroed_at_creation() {
     let (_array, ds) = datastore().await;
     for (format, zeroed, allocated) in
         [(Format::EagerZeroedThick, 16, (16, 0)), (Format::ZeroedThick, 0, (16, 16)), (Format::Thin, 0, (0, 0))]
@@ -30,7 +30,7 @@ async fn an_eagerly_zeroed_disk_is_zeroed_when_it_is_made_and_the_others_are_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_is_found_again_as_it_was_left() {
+async fn reopened_disk_has_the_same_content() {
     let (_array, ds) = datastore().await;
     for format in Format::ALL {
         let path = format!("{format}.vmdk");
@@ -47,7 +47,7 @@ async fn a_disk_is_found_again_as_it_was_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_host_alone_writes_a_disk_and_many_read_it() {
+async fn disk_has_one_writer_or_many_readers() {
     let (_array, ds) = datastore().await;
     let settings = MoverSettings::default();
     let disk = create(&ds, "a.vmdk", 2, Format::Thin).await;
@@ -61,7 +61,7 @@ async fn one_host_alone_writes_a_disk_and_many_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clone_copies_what_was_written_by_the_array() {
+async fn clone_copies_written_blocks_by_xcopy() {
     let (_array, here, there) = two_datastores().await;
     let disk = create(&here, "template.vmdk", 64, Format::ZeroedThick).await;
     for mib in 0..32 {
@@ -76,7 +76,7 @@ async fn a_clone_copies_what_was_written_by_the_array() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_format_can_become_every_other() {
+async fn clone_converts_between_all_formats() {
     let (_array, here, there) = two_datastores().await;
     for from in Format::ALL {
         let disk = create(&here, &format!("{from}.vmdk"), 12, from).await;
@@ -92,7 +92,7 @@ async fn every_format_can_become_every_other() {
             let why = forbidden.then_some(ByHost::Forbidden(Forbidden::EagerZeroedToThin));
             assert_eq!(report.by_host, why, "{from} {to}");
             assert_eq!(report.work.xcopy.commands == 0, forbidden);
-            // What was copied to a thin disk is what was written; an eagerly zeroed source was written all over.
+            // A thin copy has only the written blocks; an eager-zeroed source is written entirely.
             let all = if from == Format::EagerZeroedThick { 12 } else { 4 };
             assert_eq!(copy.allocated().0, if to == Format::Thin { all } else { 12 }, "{from} {to}");
             copy.close().await.unwrap();
@@ -102,7 +102,7 @@ async fn every_format_can_become_every_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thin_source_is_copied_by_the_block_in_5_and_by_the_setting_in_6() {
+async fn thin_source_copy_size_depends_on_the_release() {
     use crate::transfer::Release;
     let (_array, here, there) = two_datastores().await;
     let disk = create(&here, "a.vmdk", 32, Format::Thin).await;
@@ -122,7 +122,7 @@ async fn a_thin_source_is_copied_by_the_block_in_5_and_by_the_setting_in_6() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_without_xcopy_is_copied_by_hand() {
+async fn clone_without_xcopy_goes_through_the_host() {
     let (array, here, there) = two_datastores().await;
     array.refuse(&here.disk().identity().name, Primitive::Clone, true);
     let disk = create(&here, "a.vmdk", 8, Format::EagerZeroedThick).await;
@@ -133,7 +133,7 @@ async fn a_device_without_xcopy_is_copied_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_moves_and_its_old_files_are_gone() {
+async fn migration_moves_a_disk_and_removes_old_files() {
     let (_array, here, there) = two_datastores().await;
     let before = (here.space().await.unwrap().free, there.space().await.unwrap().free);
     let disk = create(&here, "a.vmdk", 16, Format::ZeroedThick).await;
@@ -148,11 +148,11 @@ async fn a_disk_moves_and_its_old_files_are_gone() {
     guest.close().await.unwrap();
     VirtualDisk::delete(&there, "b.vmdk").await.unwrap();
     let after = (here.space().await.unwrap().free, there.space().await.unwrap().free);
-    assert_eq!(after, before, "every block came back");
+    assert_eq!(after, before, "all blocks were freed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_fails_leaves_nothing() {
+async fn failed_creation_leaves_no_files() {
     let (_array, ds) = datastore().await;
     let before = ds.space().await.unwrap();
     let settings = MoverSettings::default();
@@ -166,7 +166,7 @@ async fn a_creation_that_fails_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn disks_are_changed_in_place() {
+async fn disks_are_converted_and_grown_in_place() {
     let (_array, ds) = datastore().await;
     let thin = create(&ds, "a.vmdk", 8, Format::Thin).await;
     thin.write(2 * MIB, pattern(1, MIB)).await.unwrap();
@@ -177,7 +177,7 @@ async fn disks_are_changed_in_place() {
     assert!(matches!(thin.punch_zeros(&quiet).await, Err(Error::NotThin)));
     assert!(matches!(thin.unmap(0, MIB).await, Err(Error::NotThin)));
     let grown = thin.grow(10 * MIB + 512, false, &quiet).await.unwrap();
-    assert_eq!((grown.bytes(), grown.allocated()), (10 * MIB + 512, (11, 0)), "what is eagerly zeroed stays so");
+    assert_eq!((grown.bytes(), grown.allocated()), (10 * MIB + 512, (11, 0)), "the disk stays eager-zeroed");
     assert_eq!(grown.read(2 * MIB, MIB).await.unwrap(), pattern(1, MIB));
     grown.write_zeros(&quiet).await.unwrap();
     assert!(grown.read(0, grown.bytes()).await.unwrap().iter().all(|byte| *byte == 0));
@@ -188,7 +188,7 @@ async fn disks_are_changed_in_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_gets_another_name() {
+async fn rename_moves_descriptor_and_flat_file() {
     let (_array, ds) = datastore().await;
     create(&ds, "a.vmdk", 1, Format::Thin).await.close().await.unwrap();
     VirtualDisk::rename(&ds, "a.vmdk", "b.vmdk").await.unwrap();

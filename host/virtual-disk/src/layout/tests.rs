@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Runs that hold the file's blocks from `lbas`, gaps where it says so.
+/// Returns runs for these lengths, with gaps where marked.
 fn placed(lengths: &[(bool, u64)], first: u64) -> Vec<Placed> {
     let (mut offset, mut lba, mut runs) = (0, first, Vec::new());
     for (present, mib) in lengths {
@@ -11,7 +11,7 @@ fn placed(lengths: &[(bool, u64)], first: u64) -> Vec<Placed> {
             runs.push(Placed { offset, bytes: mib * MIB, lba });
         }
         offset += mib * MIB;
-        // The next run lies somewhere else.
+        // The next run is elsewhere.
         lba += (mib * 3 + 5) * 2048;
     }
     runs
@@ -23,14 +23,14 @@ fn lba_of(runs: &[Placed], offset: u64) -> Option<u64> {
 }
 
 #[test]
-fn a_transfer_of_16_mebibytes_needs_a_quarter_of_the_commands_of_4() {
+fn transfers_of_16_mib_use_a_quarter_of_the_commands() {
     let joint = [Joint { offset: 0, bytes: 64 * MIB, source: 0, destination: 1 << 20 }];
     assert_eq!(commands(&joint, 4 * MIB, 1, 512).len(), 16);
     assert_eq!(commands(&joint, 16 * MIB, 1, 512).len(), 4);
 }
 
 #[test]
-fn scattered_blocks_share_a_command_when_it_takes_several_runs() {
+fn scattered_runs_share_a_command() {
     let scattered: Vec<_> =
         (0..8).map(|i| Joint { offset: i * MIB, bytes: MIB, source: i * 9999, destination: i * 2048 }).collect();
     assert_eq!(commands(&scattered, 4 * MIB, 1, 512).len(), 8);
@@ -40,7 +40,7 @@ fn scattered_blocks_share_a_command_when_it_takes_several_runs() {
 
 proptest! {
     #[test]
-    fn every_block_of_both_is_copied_from_its_place_to_its_place(
+    fn commands_copy_each_common_block_once(
         source in proptest::collection::vec((any::<bool>(), 1u64..9), 1..10),
         destination in proptest::collection::vec((any::<bool>(), 1u64..9), 1..10),
         transfer in 1u64..6,

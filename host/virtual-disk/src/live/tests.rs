@@ -11,7 +11,7 @@ use testing::{Rng, SplitMix64};
 const BLOCKS: u64 = 24;
 const BYTES: u64 = BLOCKS * BLOCK;
 
-/// Delays that a seed chooses, so that commands overtake each other.
+/// Seeded delays, so that commands overtake each other.
 struct Delays(Mutex<SplitMix64>);
 
 impl FaultHook for Delays {
@@ -25,15 +25,16 @@ impl FaultHook for Delays {
     }
 }
 
-/// A guest that writes where a seed says until it is told to stop; gives what its disk must hold.
+/// A guest that writes to random sectors until `stop` is set; returns the expected content of its
+/// disk.
 async fn guest(live: Arc<Live>, seed: u64, mut model: Vec<u8>, stop: Arc<AtomicBool>, lane: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let mut random = |below: u64| rng.below(below);
     let mut after = 3;
     while after > 0 {
-        // A few writes more when the migration has ended: they are at the new place.
+        // Some writes after the end of the migration: they go to the destination.
         after -= u64::from(stop.load(Ordering::Relaxed));
-        // Each guest has its own half of every two sectors: between guests the order is not known.
+        // Each guest has one of every two sectors: the order between guests is undefined.
         let sector = random(BYTES / 1024) * 2 + lane;
         let byte = random(255) as u8 + 1;
         let place = sector as usize * 512..(sector as usize + 1) * 512;
@@ -41,12 +42,12 @@ async fn guest(live: Arc<Live>, seed: u64, mut model: Vec<u8>, stop: Arc<AtomicB
         model[place.clone()].fill(byte);
         let other = (random(BYTES / 1024) * 2 + lane) as usize;
         let read = live.read(other as u64 * 512, 512).await.unwrap();
-        assert_eq!(&read[..], &model[other * 512..(other + 1) * 512], "what was answered is there to read");
+        assert_eq!(&read[..], &model[other * 512..(other + 1) * 512], "acknowledged data is readable");
     }
     model
 }
 
-/// A disk with some data, and what it holds.
+/// Creates a disk with some data; returns its expected content too.
 async fn filled(array: &MemoryArray, format: Format, seed: u64) -> (Arc<Content>, Vec<u8>) {
     let disk = content(array, (BLOCKS, seed), format, MoverSettings::default()).await;
     let mut model = vec![0; BYTES as usize];
@@ -66,7 +67,7 @@ async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u
     let array = array();
     let (source, model) = filled(&array, from, seed).await;
     let settings = MoverSettings { hardware_move, ..MoverSettings::default() };
-    // The destination of a copy begins as a thin one: the copier provides its blocks.
+    // The destination starts as a thin disk; the copier allocates its blocks.
     let destination = content(&array, (BLOCKS, seed + 5), Format::Thin, settings).await;
     array.set_hook(Some(Arc::new(Delays(Mutex::new(SplitMix64::new(seed))))));
     let live = Arc::new(Live::new(Arc::clone(&source)));
@@ -93,7 +94,7 @@ async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn a_disk_that_moves_under_load_loses_nothing(
+    fn migration_under_load_loses_no_data(
         seed in 1u64..1 << 40,
         from in formats(),
         to in formats(),
@@ -105,7 +106,7 @@ proptest! {
     }
 }
 
-/// The destination fails in the middle of the copy.
+/// Makes the destination fail in the middle of the copy.
 struct FailsAt(String, AtomicU64);
 
 impl FaultHook for FailsAt {
@@ -118,7 +119,7 @@ impl FaultHook for FailsAt {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_migration_that_fails_leaves_the_disk_where_it_was() {
+async fn failed_migration_leaves_the_disk_in_place() {
     let array = array();
     let (source, model) = filled(&array, Format::ZeroedThick, 2).await;
     let settings = MoverSettings { hardware_move: false, ..MoverSettings::default() };
@@ -132,7 +133,7 @@ async fn a_migration_that_fails_leaves_the_disk_where_it_was() {
     assert!(Arc::ptr_eq(&live.current(), &source));
     assert_eq!(live.read(0, BYTES).await.unwrap(), model);
     live.write(0, Bytes::from(vec![1; 512])).await.unwrap();
-    // It may be tried again, to another place.
+    // The migration can be retried with another destination.
     array.set_hook(None);
     let other = content(&array, (BLOCKS, 3), Format::Thin, settings).await;
     let copier = Copier::new((&source, &other), Format::Thin, order(), settings);
@@ -141,13 +142,13 @@ async fn a_migration_that_fails_leaves_the_disk_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirrored_write_that_fails_ends_the_migration_and_not_the_guest() {
+async fn failed_mirror_write_ends_only_the_migration() {
     let array = array();
     let (source, _) = filled(&array, Format::EagerZeroedThick, 2).await;
     let settings = MoverSettings::default();
     let destination = content(&array, (BLOCKS, 9), Format::Thin, settings).await;
     let name = destination.disk().identity().name.clone();
-    // The copy goes by EXTENDED COPY, so the first WRITE that the destination sees is a mirrored one.
+    // The copy uses EXTENDED COPY, so the first WRITE to the destination is a mirrored one.
     array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(0)))));
     let live = Arc::new(Live::new(Arc::clone(&source)));
     let copier = Copier::new((&source, &destination), Format::ZeroedThick, order(), settings);
@@ -164,7 +165,7 @@ async fn a_mirrored_write_that_fails_ends_the_migration_and_not_the_guest() {
         writer.write(0, Bytes::from(vec![3; 512])).await
     };
     let (migrated, written) = tokio::join!(migrate, write);
-    assert!(written.is_ok(), "the guest's disk is well");
+    assert!(written.is_ok(), "the guest's write succeeds");
     assert!(matches!(migrated, Err(Error::Mirror(_))));
     assert_eq!(&live.read(0, 512).await.unwrap()[..], &[3; 512]);
 }

@@ -3,24 +3,24 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// True when the lock can be had without waiting.
+/// Returns whether the lock is available without waiting.
 async fn free(locks: &RangeLocks, range: Range<u64>, mode: Mode) -> bool {
     timeout(Duration::ZERO, locks.lock(range, mode)).await.is_ok()
 }
 
 #[tokio::test]
-async fn writers_share_and_a_copier_waits_for_them() {
+async fn exclusive_lock_waits_for_shared_locks() {
     let locks = RangeLocks::default();
     let writer = locks.lock(0..10, Mode::Shared).await;
     assert!(free(&locks, 5..15, Mode::Shared).await);
     assert!(!free(&locks, 9..20, Mode::Exclusive).await);
-    assert!(free(&locks, 10..20, Mode::Exclusive).await, "they do not touch");
+    assert!(free(&locks, 10..20, Mode::Exclusive).await, "the ranges do not overlap");
     drop(writer);
     assert!(free(&locks, 9..20, Mode::Exclusive).await);
 }
 
 #[tokio::test]
-async fn a_writer_does_not_overtake_a_copier_that_waits() {
+async fn shared_lock_waits_behind_an_exclusive_request() {
     let locks = RangeLocks::default();
     let first = locks.lock(0..10, Mode::Shared).await;
     let copier = locks.lock(0..10, Mode::Exclusive);
@@ -35,7 +35,7 @@ async fn a_writer_does_not_overtake_a_copier_that_waits() {
 }
 
 #[tokio::test]
-async fn who_gives_up_waiting_is_in_nobodys_way() {
+async fn cancelled_lock_request_blocks_no_other() {
     let locks = RangeLocks::default();
     let held = locks.lock(0..10, Mode::Shared).await;
     assert!(!free(&locks, 0..10, Mode::Exclusive).await);
@@ -46,14 +46,14 @@ async fn who_gives_up_waiting_is_in_nobodys_way() {
 
 proptest! {
     #[test]
-    fn no_two_that_conflict_hold_and_nobody_starves(
+    fn conflicting_locks_exclude_and_none_starves(
         steps in proptest::collection::vec((0u64..40, 1u64..12, any::<bool>(), 0usize..6), 1..80),
     ) {
         let mut table = Table::default();
         for (start, length, exclusive, end) in steps {
             let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
             table.ask(start..start + length, mode);
-            // Now and then the oldest holders leave.
+            // Sometimes the oldest holders release their locks.
             for _ in 0..end / 2 {
                 let oldest = table.requests.iter().find(|request| request.granted).map(|request| request.id);
                 if let Some(id) = oldest {
@@ -64,7 +64,7 @@ proptest! {
             for (i, a) in held.iter().enumerate() {
                 prop_assert!(held[i + 1..].iter().all(|b| !a.conflicts(b)));
             }
-            // The first in the row always holds: nothing is before it.
+            // The first request is always granted: none is before it.
             prop_assert!(table.requests.first().is_none_or(|request| request.granted));
         }
     }

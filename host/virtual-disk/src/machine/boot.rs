@@ -1,4 +1,4 @@
-//! What a guest does to its disk when it starts: many small reads here and there, few writes.
+//! The I/O of a booting guest: many small, scattered reads and few writes.
 
 use crate::disk::VirtualDisk;
 use crate::error::Result;
@@ -6,37 +6,37 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use testing::SplitMix64;
 
-/// A guest's start. The same seed reads the same places.
+/// The parameters of a boot. The same seed reads the same ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boot {
     /// Reads of 4 to 64 KiB.
     pub reads: u32,
-    /// Writes of 4 KiB, to the first megabytes of the disk: logs and the registry.
+    /// Writes of 4 KiB to the first megabytes of the disk, as to logs and the registry.
     pub writes: u32,
-    /// Requests open at a time.
+    /// Concurrent requests.
     pub depth: usize,
-    /// Where they are.
+    /// Seed of the offsets.
     pub seed: u64,
 }
 
 impl Default for Boot {
-    /// A small guest: some 8 MB read, 256 KB written.
+    /// A small guest: about 8 MB read, 256 KB written.
     fn default() -> Self {
         Self { reads: 240, writes: 64, depth: 4, seed: 1 }
     }
 }
 
-/// A random number that `number` determines.
+/// Returns a random number determined by `number`.
 fn random(number: u64) -> u64 {
     SplitMix64::new(number).next_u64()
 }
 
-/// Bytes of the disk to which a guest writes when it starts.
+/// The first bytes of the disk, which a booting guest writes to.
 const WRITTEN_BYTES: u64 = 16 << 20;
 const WRITE_BYTES: u64 = 4096;
 
 impl Boot {
-    /// Reads and writes; gives the number of bytes.
+    /// Performs the reads and writes; returns the number of bytes.
     pub(crate) async fn run(&self, disk: &VirtualDisk) -> Result<u64> {
         let size = disk.bytes();
         let reads = (0..self.reads).map(|index| self.read(index.into(), size));
@@ -57,7 +57,7 @@ impl Boot {
         Ok(total)
     }
 
-    /// Offset and length of a read, within a disk of `size` bytes.
+    /// Returns offset and length of a read within a disk of `size` bytes.
     fn read(&self, index: u64, size: u64) -> (u64, u64) {
         let chance = random(self.seed.rotate_left(17) ^ index);
         let bytes = (4096 << (chance % 5)).min(size);
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_guest_reads_within_its_disk(seed: u64, index in 0u64..1000, sectors in 1u64..1 << 40) {
+        fn boot_reads_stay_within_the_disk(seed: u64, index in 0u64..1000, sectors in 1u64..1 << 40) {
             let size = sectors * 512;
             let (offset, bytes) = Boot { seed, ..Boot::default() }.read(index, size);
             prop_assert!(offset + bytes <= size && bytes > 0 && bytes.is_multiple_of(512));

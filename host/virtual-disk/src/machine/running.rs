@@ -1,4 +1,4 @@
-//! A machine that is powered on.
+//! Powered-on machines.
 
 use super::{Boot, Machine};
 use crate::disk::{Progress, Report, VirtualDisk};
@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::store::FileAccess;
 use datastore::{BlockFill, Datastore, File};
 
-/// A machine that this host has powered on. Other hosts find its files locked.
+/// A machine that this host has powered on. Its files are locked for other hosts.
 pub struct Running {
     machine: Machine,
     lock: File,
@@ -16,8 +16,8 @@ pub struct Running {
 }
 
 impl Machine {
-    /// Powers it on: its lock, the swap file of its memory, its disks for this host alone, its log and its NVRAM. All of
-    /// that is work on the datastore's metadata.
+    /// Powers on the machine: takes its lock, creates its swap file, opens its disks exclusively,
+    /// writes its log and NVRAM. All of that changes datastore metadata.
     pub async fn power_on(&self) -> Result<Running> {
         if self.vmx.template {
             return Err(Error::Template);
@@ -27,7 +27,7 @@ impl Machine {
         let (swap, disks) = match started {
             Ok(started) => started,
             Err(error) => {
-                // Why it did not start is the error to tell.
+                // Clean-up errors are ignored; the cause of the failed start is returned.
                 let _ = lock.close().await;
                 let _ = self.store.remove(&self.lock_path()).await;
                 return Err(error);
@@ -36,7 +36,7 @@ impl Machine {
         Ok(Running { machine: self.clone(), lock, swap, disks })
     }
 
-    /// Takes the machine for this host. A lock that a dead host left is taken over.
+    /// Takes the lock of the machine. A lock left by a dead host is taken over.
     async fn lock(&self) -> Result<File> {
         let path = self.lock_path();
         let taken = match self.datastore().create(&path).await {
@@ -52,7 +52,7 @@ impl Machine {
     async fn start(&self) -> Result<((String, File), Vec<VirtualDisk>)> {
         let swap_path = self.path(&format!("{}.vswp", self.name));
         if self.store.exists(&swap_path).await? {
-            // A host that died left it; its lock was broken with the machine's.
+            // Left by a dead host; its lock was broken with that of the machine.
             self.store.remove(&swap_path).await?;
         }
         let swap = self.datastore().create(&swap_path).await?;
@@ -85,17 +85,17 @@ async fn close_all(disks: &[VirtualDisk]) -> Result<()> {
 }
 
 impl Running {
-    /// The machine.
+    /// Returns the machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Its disks, as its guest uses them.
+    /// Returns the disks as the guest uses them.
     pub fn disks(&self) -> &[VirtualDisk] {
         &self.disks
     }
 
-    /// Reads and writes what a guest does when it starts, on its first disk. Gives the number of bytes.
+    /// Performs the I/O of a booting guest on the first disk. Returns the number of bytes.
     pub async fn boot(&self, boot: &Boot) -> Result<u64> {
         match self.disks.first() {
             Some(disk) => boot.run(disk).await,
@@ -103,7 +103,7 @@ impl Running {
         }
     }
 
-    /// Storage vMotion: moves the machine to another datastore while its guest runs.
+    /// Moves the machine to another datastore while its guest runs (Storage vMotion).
     pub async fn migrate(
         &mut self,
         datastore: &Datastore,
@@ -123,7 +123,7 @@ impl Running {
         Ok(report)
     }
 
-    /// Powers it off.
+    /// Powers off the machine.
     pub async fn power_off(self) -> Result<Machine> {
         close_all(&self.disks).await?;
         self.swap.1.close().await?;

@@ -17,7 +17,7 @@ async fn names(ds: &Datastore, directory: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_a_directory() {
+async fn machine_files_are_in_its_directory() {
     let (_array, ds) = datastore().await;
     machine(&ds, "web01").await;
     let files = ["web01-flat.vmdk", "web01.vmdk", "web01.vmx", "web01_1-flat.vmdk", "web01_1.vmdk"];
@@ -31,7 +31,7 @@ async fn a_machine_is_a_directory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn power_on_locks_and_power_off_leaves_what_was_there() {
+async fn power_on_locks_and_power_off_cleans_up() {
     let (_array, ds) = datastore().await;
     let machine = machine(&ds, "vm").await;
     let free = ds.space().await.unwrap().free;
@@ -47,7 +47,7 @@ async fn power_on_locks_and_power_off_leaves_what_was_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_is_deployed_and_not_powered_on() {
+async fn template_is_deployed_but_not_powered_on() {
     let (_array, here, there) = two_datastores().await;
     let mut template = machine(&here, "template").await;
     template.set_template(true).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_template_is_deployed_and_not_powered_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_moves_off_and_on() {
+async fn machine_migrates_powered_off_and_on() {
     let (_array, here, there) = two_datastores().await;
     let mut machine = machine(&here, "vm").await;
     machine.migrate(&there, None, &quiet).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_machine_moves_off_and_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshots_of_the_target_forbid_the_offload() {
+async fn machine_with_snapshots_is_copied_by_the_host() {
     let (_array, here, there) = two_datastores().await;
     let mut machine = machine(&here, "vm").await;
     let disk = VirtualDisk::open(&here, "vm/vm.vmdk", FileAccess::Write, MoverSettings::default()).await.unwrap();
@@ -94,7 +94,7 @@ async fn snapshots_of_the_target_forbid_the_offload() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_leave_the_datastore_are_refused() {
+async fn machine_names_outside_the_datastore_are_refused() {
     let (_array, ds) = datastore().await;
     for name in ["", "../a", "a/b", ".hidden"] {
         let made = Machine::create(&ds, Vmx::new(name), &[], MoverSettings::default(), &quiet).await;

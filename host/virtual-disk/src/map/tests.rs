@@ -10,7 +10,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        // Few places, so that neighbours often lie side by side.
+        // Few positions, so that runs are often adjacent.
         (0u64..32, 1u64..9, 0u64..6, any::<bool>()).prop_map(|(at, n, lane, w)| Step::Insert(at, n, lane, w)),
         (0u64..32, 1u64..9).prop_map(|(at, n)| Step::Remove(at, n)),
         (0u64..32, 1u64..9).prop_map(|(at, n)| Step::SetWritten(at, n)),
@@ -18,7 +18,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[test]
-fn neighbours_become_one_run() {
+fn adjacent_blocks_merge_into_one_run() {
     let mut map = BlockMap::new(2048);
     for block in (0..64).rev() {
         map.insert(block, 1, 4096 + block * 2048, State::ToBeZeroed);
@@ -30,7 +30,7 @@ fn neighbours_become_one_run() {
 
 proptest! {
     #[test]
-    fn a_map_of_runs_is_a_map_of_blocks(steps in proptest::collection::vec(step(), 0..60)) {
+    fn run_map_matches_a_map_of_single_blocks(steps in proptest::collection::vec(step(), 0..60)) {
         let mut map = BlockMap::new(8);
         let mut model = vec![None; 48];
         for step in steps {

@@ -9,7 +9,8 @@ const MIB: u64 = 1 << 20;
 
 fn ignore(_: u64) {}
 
-/// Two volumes of 64 MiB of one array; the first holds bytes that tell where they are.
+/// Creates two volumes of 64 MiB on one array; the first contains bytes that identify their
+/// position.
 async fn volumes() -> (MemoryArray, MemoryHostDisk, MemoryHostDisk) {
     let array = MemoryArray::new("iqn.2026-11.org.ibid:mover");
     let open = |array: &MemoryArray| {
@@ -36,7 +37,7 @@ fn order(xcopy_bytes: u64) -> CopyOrder {
 }
 
 #[tokio::test]
-async fn the_array_zeroes_in_commands_of_one_mebibyte() {
+async fn zeroing_uses_write_same_of_one_mebibyte() {
     let (_, disk, _) = volumes().await;
     let mover = Mover::new(MoverSettings::default());
     mover.zero(&disk, &[(2048, 8 * 2048), (40 * 2048, 100)], &ignore).await.unwrap();
@@ -47,13 +48,13 @@ async fn the_array_zeroes_in_commands_of_one_mebibyte() {
 }
 
 #[test]
-fn a_disk_has_its_share_of_the_queue_by_its_size() {
+fn queue_share_follows_the_disk_size() {
     let open = |gib: u64| zeroes_open(gib << 30);
     assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [12, 12, 12, 24, 24, 48, 64]);
     assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (12, 64));
 }
 
-/// Every EXTENDED COPY takes a second.
+/// Makes every EXTENDED COPY take a second.
 struct SlowCopy;
 
 impl FaultHook for SlowCopy {
@@ -64,7 +65,7 @@ impl FaultHook for SlowCopy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_leaves_the_queue_to_the_copies_beside_it() {
+async fn concurrent_copies_share_the_queue() {
     let (array, source, destination) = volumes().await;
     array.set_hook(Some(Arc::new(SlowCopy)));
     let mover = Mover::new(MoverSettings::default());
@@ -75,13 +76,13 @@ async fn a_copy_leaves_the_queue_to_the_copies_beside_it() {
 }
 
 #[tokio::test]
-async fn without_write_same_zeros_are_written() {
+async fn zeros_are_written_without_write_same() {
     let (array, disk, _) = volumes().await;
     let off = MoverSettings { hardware_init: false, ..MoverSettings::default() };
     let mover = Mover::new(off);
     mover.zero(&disk, &[(0, 4 * 2048)], &ignore).await.unwrap();
     assert_eq!((mover.work.work().write_same.commands, mover.work.work().write.bytes), (0, 4 * MIB));
-    // A device that does not know the command: the piece that was refused is written, and all others.
+    // The device does not know the command: the refused piece and all others are written.
     array.refuse(&disk.identity().name, Primitive::Zero, true);
     let mover = Mover::new(MoverSettings::default());
     mover.zero(&disk, &[(8 * 2048, 4 * 2048)], &ignore).await.unwrap();
@@ -90,7 +91,7 @@ async fn without_write_same_zeros_are_written() {
 }
 
 #[tokio::test]
-async fn the_array_copies_in_commands_of_the_transfer_size() {
+async fn xcopy_commands_have_the_transfer_size() {
     let (_, source, destination) = volumes().await;
     for (transfer, commands) in [(4, 8), (16, 2)] {
         let mover = Mover::new(MoverSettings::default());
@@ -104,7 +105,7 @@ async fn the_array_copies_in_commands_of_the_transfer_size() {
 }
 
 #[tokio::test]
-async fn a_copy_that_may_not_be_offloaded_says_why_and_is_done_by_hand() {
+async fn copy_not_offloaded_reports_the_reason() {
     let (array, source, destination) = volumes().await;
     let pair: (&dyn SharedDisk, &dyn SharedDisk) = (&source, &destination);
     let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
@@ -123,7 +124,7 @@ async fn a_copy_that_may_not_be_offloaded_says_why_and_is_done_by_hand() {
     for reason in [ByHost::Refused, ByHost::Unsupported] {
         let mover = Mover::new(MoverSettings::default());
         let why = mover.copy(pair, &[joint(8, 8, 8)], order(4 * MIB), &ignore).await;
-        assert_eq!(why, Ok(Some(reason)), "the first refusal teaches");
+        assert_eq!(why, Ok(Some(reason)), "the first refusal is remembered");
         assert_eq!(mover.work.work().write.bytes, 8 * MIB);
     }
     for mib in [0, 3, 4, 8, 15] {
@@ -132,7 +133,7 @@ async fn a_copy_that_may_not_be_offloaded_says_why_and_is_done_by_hand() {
 }
 
 #[tokio::test]
-async fn errors_that_are_no_refusals_end_the_work() {
+async fn other_device_errors_end_the_operation() {
     let (array, source, destination) = volumes().await;
     array.set_bad(&source.identity().name, 3 * 2048, 1);
     let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
@@ -144,7 +145,7 @@ async fn errors_that_are_no_refusals_end_the_work() {
 }
 
 #[tokio::test]
-async fn blocks_are_given_back_where_the_device_takes_them() {
+async fn unmap_is_sent_if_the_device_supports_it() {
     let (array, disk, _) = volumes().await;
     let name = disk.identity().name.clone();
     let mover = Mover::new(MoverSettings::default());
@@ -152,12 +153,12 @@ async fn blocks_are_given_back_where_the_device_takes_them() {
     assert_eq!(mover.unmap(&disk, &[(0, 2048), (4 * 2048, 2048)]).await, Ok(true));
     assert_eq!(before - array.stored_bytes(&name), 2 * MIB);
     array.refuse(&name, Primitive::Delete, true);
-    assert_eq!(mover.unmap(&disk, &[(8 * 2048, 2048)]).await, Ok(false), "it is told, and nothing fails");
+    assert_eq!(mover.unmap(&disk, &[(8 * 2048, 2048)]).await, Ok(false), "reported without an error");
 }
 
 proptest! {
     #[test]
-    fn unmap_commands_keep_the_devices_limits(
+    fn unmap_commands_respect_the_device_limits(
         runs in proptest::collection::vec((0u64..1 << 40, 1u64..10_000), 0..20),
         most_blocks in 1u64..5000,
         most_ranges in 1usize..8,

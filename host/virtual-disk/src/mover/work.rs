@@ -1,17 +1,17 @@
-//! What a piece of work took, in commands and bytes.
+//! The cost of an operation in commands and bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Commands of one kind.
+/// Total of commands of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// How many.
+    /// Number of commands.
     pub commands: u64,
-    /// The bytes that they described or carried.
+    /// Bytes described or transferred.
     pub bytes: u64,
 }
 
-/// The commands that a piece of work took.
+/// The commands of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// EXTENDED COPY.
@@ -22,12 +22,12 @@ pub struct Work {
     pub unmap: Sent,
     /// READ.
     pub read: Sent,
-    /// WRITE, of data and of zeros.
+    /// WRITE, of data or zeros.
     pub write: Sent,
 }
 
 impl Work {
-    /// Adds what another piece of work took.
+    /// Adds the commands of another operation.
     pub fn add(&mut self, other: Self) {
         let sum = |to: &mut Sent, from: Sent| {
             to.commands += from.commands;
@@ -58,7 +58,7 @@ impl Counter {
     }
 }
 
-/// Counts what is done; commands that fail are not counted.
+/// Counts completed commands; failed ones are not counted.
 #[derive(Debug, Default)]
 pub(crate) struct WorkMeter {
     xcopy: Counter,
@@ -69,32 +69,32 @@ pub(crate) struct WorkMeter {
 }
 
 impl WorkMeter {
-    /// One EXTENDED COPY.
+    /// Counts an EXTENDED COPY.
     pub(crate) fn xcopy(&self, bytes: u64) {
         self.xcopy.add(bytes);
     }
 
-    /// One WRITE SAME.
+    /// Counts a WRITE SAME.
     pub(crate) fn write_same(&self, bytes: u64) {
         self.write_same.add(bytes);
     }
 
-    /// One UNMAP.
+    /// Counts an UNMAP.
     pub(crate) fn unmap(&self, bytes: u64) {
         self.unmap.add(bytes);
     }
 
-    /// One READ.
+    /// Counts a READ.
     pub(crate) fn read(&self, bytes: u64) {
         self.read.add(bytes);
     }
 
-    /// One WRITE.
+    /// Counts a WRITE.
     pub(crate) fn write(&self, bytes: u64) {
         self.write.add(bytes);
     }
 
-    /// All so far.
+    /// Returns the totals so far.
     pub(crate) fn work(&self) -> Work {
         Work {
             xcopy: self.xcopy.sent(),

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 
-/// A datastore on which a disk with data was, and the bytes that the array still stores.
+/// Returns a datastore after deletion of a disk with data, and the bytes that the array still
+/// stores.
 async fn littered() -> (MemoryArray, Datastore, u64) {
     let (array, ds) = datastore().await;
     let settings = MoverSettings::default();
@@ -25,7 +26,7 @@ async fn littered() -> (MemoryArray, Datastore, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn free_space_is_given_back_in_iterations_that_the_log_tells() {
+async fn unmap_runs_in_logged_iterations() {
     let (array, ds, stored) = littered().await;
     let lines = Mutex::new(Vec::new());
     let log = |line: &str| lines.lock().unwrap().push(line.to_owned());
@@ -42,14 +43,14 @@ async fn free_space_is_given_back_in_iterations_that_the_log_tells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_above_one_percent_is_overridden() {
+async fn unmap_unit_above_one_percent_is_overridden() {
     let (_array, ds, _) = littered().await;
     let summary = unmap(&ds, Some(60_000), CountRule::OnePercent, MoverSettings::default(), &|_| ()).await.unwrap();
     assert_eq!((summary.unit, summary.overridden), (200, true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_without_unmap_is_told_by_its_volume() {
+async fn unmap_error_names_the_volume() {
     let (_array, ds, _) = littered().await;
     ds.disk().enable(Primitive::Delete, false);
     let refused = unmap(&ds, None, CountRule::Any, MoverSettings::default(), &|_| ()).await.unwrap_err();
@@ -57,7 +58,7 @@ async fn a_device_without_unmap_is_told_by_its_volume() {
     assert!(ds.list("/").await.unwrap().is_empty());
 }
 
-/// UNMAP takes its time.
+/// Makes every UNMAP take some time.
 struct SlowUnmap;
 
 impl FaultHook for SlowUnmap {
@@ -68,7 +69,7 @@ impl FaultHook for SlowUnmap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_balloon_may_run_a_datastore_out_of_space() {
+async fn balloon_can_fill_the_datastore() {
     let (array, ds, _) = littered().await;
     let settings = MoverSettings::default();
     let (thin, _) = VirtualDisk::create(&ds, "thin.vmdk", 1 << 30, Format::Thin, settings, &quiet).await.unwrap();
@@ -78,7 +79,7 @@ async fn a_balloon_may_run_a_datastore_out_of_space() {
     let begin = |count: u64| blocks.store(count, Ordering::Relaxed);
     let balloon = balloon(&ds, ".vmfsBalloonA1b2C3", 99, settings, &begin);
     let guest = async {
-        // Until the balloon has taken what it wants.
+        // Until the balloon file has its blocks.
         while ds.space().await.unwrap().free > free - free * 98 / 100 {
             tokio::task::yield_now().await;
         }
@@ -92,22 +93,22 @@ async fn a_balloon_may_run_a_datastore_out_of_space() {
     let (summary, grown) = tokio::join!(balloon, guest);
     assert_eq!(summary.unwrap().blocks, free * 99 / 100);
     assert_eq!(blocks.into_inner(), free * 99 / 100);
-    assert!(grown <= free - free * 99 / 100, "the thin disk found no block more: {grown}");
+    assert!(grown <= free - free * 99 / 100, "the thin disk got no further block: {grown}");
     assert!(ds.list("/").await.unwrap().iter().all(|entry| !entry.name.starts_with(".vmfsBalloon")));
-    // When the balloon is gone the disk grows again.
+    // After the balloon file is removed, the disk can grow again.
     thin.write(grown * MIB, Bytes::from(vec![2; 512])).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn vmfs_6_gives_back_by_itself_what_is_mapped_and_no_faster_than_it_may() {
+async fn automatic_unmap_keeps_the_rate_of_its_priority() {
     let (array, ds, stored) = littered().await;
     let name = ds.disk().identity().name.clone();
     let round = automatic(&ds, Priority::Low, MoverSettings::default());
     tokio::pin!(round);
     assert!(tokio::time::timeout(Duration::from_secs(64 / 25), &mut round).await.is_err(), "25 MB/s");
     let summary = round.await.unwrap();
-    assert!(summary.blocks >= 64 && summary.blocks < 80, "only what is mapped: {}", summary.blocks);
-    // The map of the file that held the blocks is new, and small.
+    assert!(summary.blocks >= 64 && summary.blocks < 80, "only mapped blocks: {}", summary.blocks);
+    // The block map of the file that held the blocks is new and small.
     assert!(stored - array.stored_bytes(&name) >= 60 * MIB);
     let again = automatic(&ds, Priority::High, MoverSettings::default()).await.unwrap();
     assert_eq!(again.blocks, 0);
@@ -115,7 +116,7 @@ async fn vmfs_6_gives_back_by_itself_what_is_mapped_and_no_faster_than_it_may() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_automatic_reclamation_ends_when_it_is_told_and_holds_nothing() {
+async fn stopped_automatic_unmap_frees_its_blocks() {
     let (_array, ds, _) = littered().await;
     let free = ds.space().await.unwrap().free;
     let stop = AtomicBool::new(false);

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_machine_is_described_as_esxi_does() {
+fn vmx_matches_esxi() {
     let vmx = Vmx { disks: vec!["web01.vmdk".into()], ..Vmx::new("web01") };
     let golden = r#".encoding = "UTF-8"
 config.version = "8"
@@ -21,7 +21,7 @@ scsi0:0.deviceType = "scsi-hardDisk"
 }
 
 #[test]
-fn keys_are_found_whatever_their_case_and_order() {
+fn vmx_keys_match_in_any_case_and_order() {
     let text = "DISPLAYNAME=\"a\"\nmemsize = \"64\"\nvirtualhw.version=\"7\"\nconfig.version = \"8\"\n";
     let vmx = Vmx::parse(text).unwrap();
     assert_eq!((vmx.display_name.as_str(), vmx.memory_mib, vmx.hardware_version), ("a", 64, 7));
@@ -31,7 +31,7 @@ fn keys_are_found_whatever_their_case_and_order() {
 
 proptest! {
     #[test]
-    fn a_machine_is_read_as_it_was_written(name in "[^\\x00]{0,40}", disk in "\\PC{1,40}", memory_mib: u32, template: bool) {
+    fn vmx_round_trips(name in "[^\\x00]{0,40}", disk in "\\PC{1,40}", memory_mib: u32, template: bool) {
         let vmx = Vmx { memory_mib, template, disks: vec![disk], ..Vmx::new(&name) };
         prop_assert_eq!(Vmx::parse(&vmx.to_string()), Ok(vmx));
     }

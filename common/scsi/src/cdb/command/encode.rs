@@ -1,11 +1,11 @@
-//! From a [`Command`] to the bytes of its CDB, for our initiator.
+//! Encodes a [`Command`] as a CDB, for the initiator.
 
 use super::{CacheRange, CdbSize, Command, Transfer, Verification, WriteSame};
 use crate::be::{put, put_u24};
 use crate::cdb::Cdb;
 use types::Lba;
 
-/// A CDB in the making: bytes behind the opcode are zero until set.
+/// A CDB under construction; all bytes after the opcode start as zero.
 struct Builder([u8; 16]);
 
 impl Builder {
@@ -39,8 +39,8 @@ impl Builder {
         self
     }
 
-    /// LBA and length where `size` has them. Values too large for the size are cut: choose the size by the values
-    /// ([`CdbSize::for_range`]).
+    /// Sets LBA and length where `size` has them. Values that do not fit are truncated: select the
+    /// size with [`CdbSize::for_range`].
     fn range(mut self, size: CdbSize, lba: Lba, blocks: u32) -> Self {
         match size {
             CdbSize::Six => {
@@ -78,12 +78,12 @@ impl Builder {
 }
 
 impl CdbSize {
-    /// The smallest of ten and sixteen bytes that holds the range, as hosts choose.
+    /// Returns the smaller of ten and sixteen bytes that holds the range, as hosts choose.
     pub fn for_range(lba: Lba, blocks: u32) -> Self {
         if u32::try_from(lba.0).is_ok() && blocks <= u32::from(u16::MAX) { Self::Ten } else { Self::Sixteen }
     }
 
-    /// The code for this size out of those of a family.
+    /// Selects the operation code for this size from those of a family.
     fn pick(self, six: u8, ten: u8, twelve: u8, sixteen: u8) -> u8 {
         match self {
             Self::Six => six,
@@ -93,14 +93,15 @@ impl CdbSize {
         }
     }
 
-    /// The code for this size out of a family that begins at ten bytes.
+    /// Selects the operation code for this size from a family that starts at ten bytes.
     fn pick_wide(self, ten: u8, twelve: u8, sixteen: u8) -> u8 {
         self.pick(ten, ten, twelve, sixteen)
     }
 }
 
 impl Command {
-    /// The CDB of this command. Of sizes that the command does not come in, the next one that it does come in is sent.
+    /// Encodes the command. If the command does not exist in the given size, the next larger one is
+    /// used.
     pub fn to_cdb(&self) -> Cdb {
         Cdb(self.build().0)
     }
@@ -142,7 +143,7 @@ impl Command {
         }
     }
 
-    /// The commands that do not touch the medium.
+    /// Encodes the commands that do not access the medium.
     fn build_control(&self) -> Builder {
         match *self {
             Self::RequestSense { descriptor, allocation } => {
@@ -164,7 +165,7 @@ impl Command {
                 Builder::new(0x15).flag(1, 4, page_format).byte(4, length as u8)
             }
             Self::ModeSelect { page_format, length, .. } => Builder::new(0x55).flag(1, 4, page_format).u16(7, length),
-            // PC 01b: cumulative values, as hosts ask.
+            // PC 01b: cumulative values, as hosts send it.
             Self::LogSense(sense) => Builder::new(0x4d)
                 .byte(2, 0x40 | (sense.page & 0x3f))
                 .byte(3, sense.subpage)

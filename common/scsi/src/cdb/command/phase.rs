@@ -1,21 +1,22 @@
-//! Which way a command's data go, and how many bytes.
+//! Direction and length of a command's data.
 
 use super::{ByteCheck, Command};
 use types::LBA_BYTES;
 
-/// The data phase of a command, as its CDB fixes it.
+/// The data phase of a command, as its CDB specifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DataPhase {
     /// No data.
     None,
-    /// From the array to the host: this many bytes, or at most this many where the CDB has an allocation length.
+    /// From the array to the host: this many bytes, or at most this many if the CDB has an
+    /// allocation length.
     In(u64),
     /// From the host to the array: exactly this many bytes.
     Out(u64),
 }
 
 impl DataPhase {
-    /// The number of bytes, in either direction.
+    /// Returns the number of bytes, in either direction.
     pub fn bytes(self) -> u64 {
         match self {
             Self::None => 0,
@@ -25,7 +26,7 @@ impl DataPhase {
 }
 
 impl Command {
-    /// Direction and length of the data of this command.
+    /// Returns direction and length of this command's data.
     #[inline]
     pub fn data_phase(&self) -> DataPhase {
         let phase = match *self {
@@ -35,7 +36,8 @@ impl Command {
             Self::Verify(v) => match v.check {
                 ByteCheck::Medium => DataPhase::None,
                 ByteCheck::Compare => DataPhase::Out(u64::from(v.blocks) * LBA_BYTES),
-                // No blocks, no data: there is nothing to compare the one block with (SBC-4 5.36).
+                // With no blocks there is no data: nothing to compare the one block with (SBC-4
+                // 5.36).
                 ByteCheck::CompareSame => DataPhase::Out(if v.blocks == 0 { 0 } else { LBA_BYTES }),
             },
             Self::CompareAndWrite { blocks, .. } => DataPhase::Out(2 * u64::from(blocks) * LBA_BYTES),
@@ -50,7 +52,7 @@ impl Command {
         if phase.bytes() == 0 { DataPhase::None } else { phase }
     }
 
-    /// The commands that return parameter data, and those without data.
+    /// Handles commands that return parameter data and commands without data.
     fn allocation(&self) -> DataPhase {
         match *self {
             Self::RequestSense { allocation, .. } => DataPhase::In(u64::from(allocation)),
@@ -59,7 +61,7 @@ impl Command {
             }
             Self::LogSense(sense) => DataPhase::In(u64::from(sense.allocation)),
             Self::ModeSense(sense) => DataPhase::In(u64::from(sense.allocation)),
-            // READ CAPACITY(10) has no allocation length: its data are 8 bytes.
+            // READ CAPACITY(10) has no allocation length; its data is 8 bytes.
             Self::ReadCapacity10 => DataPhase::In(8),
             Self::ReportLuns { allocation, .. }
             | Self::ReadCapacity16 { allocation }

@@ -1,4 +1,4 @@
-//! EXTENDED COPY parameter lists for our initiator.
+//! Builds EXTENDED COPY parameter lists, for the initiator.
 
 use super::{
     CSCD_BYTES, CopyList, Cscd, DESIGNATOR_AT, DESIGNATOR_MAX_BYTES, LIST_HEADER_BYTES, ListIdUsage, SEGMENT_BYTES,
@@ -9,15 +9,16 @@ use crate::inquiry::{Designator, DesignatorKind, Naa};
 use types::{LBA_BYTES, Lba};
 
 impl CopyList {
-    /// A list of segments between two volumes by their names, without a list identifier, as hosts send it that do not
-    /// ask for results.
+    /// Creates a list of segments between two volumes identified by NAA, without a list identifier.
+    /// Hosts that do not query results send this form.
     pub fn between(source: Naa, destination: Naa, segments: Vec<Segment>) -> Self {
         let cscds = [source, destination].map(|naa| Cscd { designator: Designator::naa(naa) }).to_vec();
         Self { id: 0, usage: ListIdUsage::NoIdentifier, sequential: false, cscds, segments }
     }
 }
 
-/// The segments from CSCD 0 to CSCD 1 that copy `blocks` blocks, each as long as its 16-bit count allows.
+/// Splits a copy of `blocks` blocks from CSCD 0 to CSCD 1 into segments of the maximum 16-bit
+/// length.
 pub fn segments_of(source_lba: Lba, destination_lba: Lba, blocks: u64) -> Vec<Segment> {
     const STEP: u64 = u16::MAX as u64;
     let mut segments = Vec::new();
@@ -36,7 +37,7 @@ pub fn segments_of(source_lba: Lba, destination_lba: Lba, blocks: u64) -> Vec<Se
     segments
 }
 
-/// The bytes of a list. Designators longer than a CSCD descriptor holds are cut.
+/// Encodes a list. Designators longer than a CSCD descriptor allows are truncated.
 pub fn build_copy_list(list: &CopyList) -> Vec<u8> {
     let cscd_bytes = list.cscds.len() * CSCD_BYTES;
     let segment_bytes = list.segments.len() * SEGMENT_BYTES;

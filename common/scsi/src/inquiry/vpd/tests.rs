@@ -14,7 +14,7 @@ fn page_bytes(code: u8) -> Vec<u8> {
 }
 
 #[test]
-fn every_page_listed_is_there_and_sorted() {
+fn listed_pages_exist_and_are_sorted() {
     let list = page_bytes(SUPPORTED_PAGES);
     assert_eq!(list, [0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2]);
     for code in 0..=255 {
@@ -57,12 +57,12 @@ fn golden_small_pages() {
 }
 
 #[test]
-fn the_unmap_descriptor_limit_is_what_a_parameter_list_holds() {
+fn unmap_descriptor_limit_fits_a_parameter_list() {
     assert_eq!(MAX_UNMAP_DESCRIPTORS, (u32::from(u16::MAX) - 8) / 16);
 }
 
 #[test]
-fn identification_begins_with_the_name_of_the_volume() {
+fn identification_starts_with_the_volume_naa() {
     let page = page_bytes(DEVICE_IDENTIFICATION);
     let designators = parse_designators(&page[4..]);
     assert_eq!(designators.len(), 5);
@@ -71,7 +71,7 @@ fn identification_begins_with_the_name_of_the_volume() {
 }
 
 #[test]
-fn another_page_or_a_cut_header_is_no_body() {
+fn other_pages_and_cut_headers_have_no_body() {
     assert_eq!(body_of(BLOCK_LIMITS, &page_bytes(UNIT_SERIAL_NUMBER)), None);
     assert_eq!(body_of(BLOCK_LIMITS, &[0, 0xb0, 0]), None);
     assert_eq!(body_of(BLOCK_LIMITS, &[0, 0xb0, 0, 60, 7]), Some([7].as_slice()));

@@ -1,18 +1,20 @@
-//! Reservations as bytes, for APTPL: the state that survives the loss of power (SPC-4 5.13.5).
+//! Reservations as bytes, for APTPL: the state that survives a power loss (SPC-4 5.13.5).
 //!
-//! | at | bytes | what |
+//! | offset | bytes | content |
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `IBIDPRSV` |
 //! | 8 | 2 | version, 1 |
 //! | 10 | 1 | flags: bit 0 APTPL |
 //! | 11 | 1 | type of the reservation, 0 for none |
 //! | 12 | 4 | PRGENERATION |
-//! | 16 | 4 | place of the holder among the registrations, FFFFFFFFh for none |
+//! | 16 | 4 | index of the holder among the registrations, FFFFFFFFh for none |
 //! | 20 | 4 | number of registrations |
-//! | 24 | … | registrations: key (8), target port (2), flags (1, bit 0 ALL_TG_PT), length of the name (1), name |
-//! | end | 4 | CRC-32C of all before |
+//! | 24 | … | registrations: key (8), target port (2), flags (1), length of the name (1), name |
+//! | end | 4 | CRC-32C of all bytes before |
 //!
-//! All integers are big-endian, as everywhere in SCSI. A RESERVE(6) is not kept: a reset ends it.
+//! Bit 0 of the flags of a registration is ALL_TG_PT.
+//! All integers are big-endian, as in all of SCSI. A RESERVE(6) is not included because a reset
+//! ends it.
 
 use super::{MAX_REGISTRATIONS, Registration, Reservation, Reservations};
 use crate::be::{get_u16, get_u32, get_u64, put};
@@ -29,25 +31,25 @@ const NO_HOLDER: u32 = u32::MAX;
 const APTPL: u8 = 0x01;
 const ALL_TG_PT: u8 = 0x01;
 
-/// Why bytes are no reservations.
+/// Why bytes are not a valid image of reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ImageError {
-    /// Cut short, or not begun with the magic.
+    /// Too short, or without the magic.
     #[error("not an image of reservations")]
     NotAnImage,
-    /// Written by a later program.
-    #[error("image of reservations of version {0}, this program reads {VERSION}")]
+    /// Written by a later version.
+    #[error("image of reservations has version {0}, supported is {VERSION}")]
     Version(u16),
     /// The checksum is wrong.
-    #[error("image of reservations is damaged: its checksum is wrong")]
+    #[error("image of reservations damaged: checksum mismatch")]
     Checksum,
-    /// The checksum is right, and the contents contradict themselves.
-    #[error("image of reservations contradicts itself")]
+    /// The checksum is right, but the content is inconsistent.
+    #[error("image of reservations damaged: inconsistent content")]
     Contents,
 }
 
 impl Reservations {
-    /// The bytes of the persistent state.
+    /// Encodes the persistent state.
     pub fn to_image(&self) -> Vec<u8> {
         let holder = self.reservation.as_ref().and_then(|reservation| {
             self.registrations.iter().position(|registration| registration.nexus == reservation.holder)
@@ -73,7 +75,7 @@ impl Reservations {
         out
     }
 
-    /// Reads what [`Self::to_image`] wrote.
+    /// Decodes an image written by [`Self::to_image`].
     pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
         if bytes.len() < HEADER_BYTES + CHECKSUM_BYTES || bytes[..8] != *MAGIC {
             return Err(ImageError::NotAnImage);
@@ -99,8 +101,8 @@ impl Reservations {
         Ok(Self { generation: get_u32(body, 12), registrations, reservation, persist, classic: None })
     }
 
-    /// The state after a loss of power: all of it with APTPL, else nothing. PRGENERATION begins at zero in either case
-    /// (SPC-4 6.15.2).
+    /// Returns the state after a power loss: all of it with APTPL, otherwise none. PRGENERATION
+    /// starts at zero in either case (SPC-4 6.15.2).
     pub fn after_power_loss(self) -> Self {
         if self.persist { Self { generation: 0, classic: None, ..self } } else { Self::default() }
     }

@@ -1,5 +1,5 @@
-//! The actions that take a reservation from one nexus and give it to another: PREEMPT, PREEMPT AND ABORT, REGISTER AND
-//! MOVE.
+//! The actions that transfer a reservation to another nexus: PREEMPT, PREEMPT AND ABORT, REGISTER
+//! AND MOVE.
 
 use super::{MAX_REGISTRATIONS, Outcome, Refusal, Reservation, Reservations};
 use crate::persistent_reservation::list::{MoveParameters, OutParameters};
@@ -7,11 +7,11 @@ use crate::persistent_reservation::nexus::NexusId;
 use crate::persistent_reservation::types::ReservationType;
 use crate::sense::{Sense, asc};
 
-/// Where SERVICE ACTION RESERVATION KEY stands in the parameter lists.
+/// Offset of SERVICE ACTION RESERVATION KEY in the parameter lists.
 const SERVICE_KEY_AT: u16 = 8;
 
 impl Reservations {
-    /// PREEMPT, and with `abort` PREEMPT AND ABORT (SPC-4 5.13.11.4, 5.13.11.5).
+    /// Handles PREEMPT and, with `abort`, PREEMPT AND ABORT (SPC-4 5.13.11.4, 5.13.11.5).
     pub(super) fn preempt(
         &mut self,
         nexus: &NexusId,
@@ -28,7 +28,7 @@ impl Reservations {
         if !takes_reservation && !self.registrations.iter().any(|r| r.key == victim_key) {
             return Err(Refusal::Conflict);
         }
-        // Zero is the key of all when all hold the reservation.
+        // If all registrants hold the reservation, zero is the key of all.
         let removed: Vec<NexusId> = self
             .registrations
             .iter()
@@ -40,7 +40,7 @@ impl Reservations {
         let mut attentions: Vec<_> = removed.iter().map(|n| (n.clone(), asc::REGISTRATIONS_PREEMPTED)).collect();
         if takes_reservation {
             self.reservation = Some(Reservation { kind, holder: nexus.clone() });
-            // Those who stay registered learn that the rules changed.
+            // Remaining registrants are notified of the new type.
             if old_kind != Some(kind) {
                 attentions.extend(self.attentions_for_others(nexus, asc::RESERVATIONS_RELEASED));
             }
@@ -52,7 +52,8 @@ impl Reservations {
         Ok(Outcome { changed: true, attentions, aborted })
     }
 
-    /// True when preempting this key takes the reservation: it is the holder's, or it is zero and all registrants hold.
+    /// Returns whether preempting this key takes the reservation: it is the holder's key, or it is
+    /// zero and all registrants hold.
     fn takes_reservation(&self, victim_key: u64) -> bool {
         self.reservation.as_ref().is_some_and(|reservation| {
             if reservation.kind.is_all_registrants() {
@@ -63,7 +64,8 @@ impl Reservations {
         })
     }
 
-    /// After registrations went while all registrants hold the reservation: the one on record may have gone with them.
+    /// Replaces the recorded holder of an all-registrants reservation if its registration was
+    /// removed.
     fn keep_holder_registered(&mut self, nexus: &NexusId) {
         let Some(holder) = self.reservation.as_ref().map(|reservation| &reservation.holder) else { return };
         if self.key_of(holder).is_none()
@@ -73,14 +75,14 @@ impl Reservations {
         }
     }
 
-    /// REGISTER AND MOVE (SPC-4 5.13.8).
+    /// Handles REGISTER AND MOVE (SPC-4 5.13.8).
     pub(super) fn register_and_move(
         &mut self,
         nexus: &NexusId,
         parameters: &MoveParameters,
     ) -> Result<Outcome, Refusal> {
         self.check_key(nexus, parameters.key)?;
-        // Only a sole holder has something to move.
+        // Only a sole holder can move its reservation.
         let kind = match &self.reservation {
             Some(reservation) if reservation.holder == *nexus && !reservation.kind.is_all_registrants() => {
                 reservation.kind

@@ -1,4 +1,4 @@
-//! PERSISTENT RESERVE IN data (SPC-4 6.15), and their readers for the initiator.
+//! PERSISTENT RESERVE IN data (SPC-4 6.15), and its decoders for the initiator.
 
 use super::{Registration, Reservations};
 use crate::be::{get_u32, get_u64};
@@ -8,7 +8,7 @@ const HEADER_BYTES: usize = 8;
 /// R_HOLDER and ALL_TG_PT of a full status descriptor.
 const R_HOLDER: u8 = 0x01;
 const ALL_TG_PT: u8 = 0x02;
-/// CRH, SIP_C, ATP_C, PTPL_C: RESERVE(6) beside registrations, SPEC_I_PT, ALL_TG_PT, APTPL.
+/// CRH, SIP_C, ATP_C, PTPL_C: RESERVE(6) with registrations, SPEC_I_PT, ALL_TG_PT, APTPL.
 const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04 | 0x01;
 /// TMV: the type mask is valid.
 const TMV: u8 = 0x80;
@@ -16,7 +16,7 @@ const TMV: u8 = 0x80;
 const PTPL_A: u8 = 0x01;
 
 impl Reservations {
-    /// The parameter data, before the cut at the allocation length.
+    /// Encodes the parameter data, before truncation to the allocation length.
     pub fn read(&self, action: InAction) -> Vec<u8> {
         match action {
             InAction::ReadKeys => {
@@ -30,12 +30,13 @@ impl Reservations {
         }
     }
 
-    /// PRGENERATION and ADDITIONAL LENGTH before a body.
+    /// Prepends PRGENERATION and ADDITIONAL LENGTH to a body.
     fn with_header(&self, body: Vec<u8>) -> Vec<u8> {
         [self.generation.to_be_bytes().as_slice(), &(body.len() as u32).to_be_bytes(), &body].concat()
     }
 
-    /// Nothing, or the 16 bytes of the reservation. The key is zero where all registrants hold (SPC-4 6.15.3.2).
+    /// Encodes the reservation in 16 bytes, or nothing. The key is zero if all registrants hold
+    /// (SPC-4 6.15.3.2).
     fn reservation_descriptor(&self) -> Vec<u8> {
         let Some(reservation) = &self.reservation else { return Vec::new() };
         let shared = reservation.kind.is_all_registrants();
@@ -49,7 +50,7 @@ impl Reservations {
         [0, 8, CAPABILITIES, TMV | if self.persist { PTPL_A } else { 0 }, high, low, 0, 0]
     }
 
-    /// One full status descriptor (SPC-4 6.15.5.2).
+    /// Encodes a full status descriptor (SPC-4 6.15.5.2).
     fn full_status(&self, registration: &Registration) -> Vec<u8> {
         let holds = self.holds(&registration.nexus);
         let kind = self.reservation.as_ref().filter(|_| holds).map_or(0, |reservation| reservation.kind as u8);
@@ -64,7 +65,8 @@ impl Reservations {
     }
 }
 
-/// The bit of a type in the PERSISTENT RESERVATION TYPE MASK (SPC-4 table 235): the mask's first byte is the high one.
+/// Returns the bit of a type in the PERSISTENT RESERVATION TYPE MASK, whose first byte is the high
+/// one (SPC-4 table 235).
 fn type_bit(kind: ReservationType) -> u16 {
     match kind {
         ReservationType::ExclusiveAccessAllRegistrants => 0x0001,
@@ -72,7 +74,7 @@ fn type_bit(kind: ReservationType) -> u16 {
     }
 }
 
-/// The keys of READ KEYS data, and PRGENERATION; `None` when the header is cut.
+/// Decodes READ KEYS data: PRGENERATION and the keys; `None` if the header is cut.
 pub fn parse_keys(bytes: &[u8]) -> Option<(u32, Vec<u64>)> {
     let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let length = rest.len().min(get_u32(header, 4) as usize);
@@ -80,7 +82,8 @@ pub fn parse_keys(bytes: &[u8]) -> Option<(u32, Vec<u64>)> {
     Some((get_u32(header, 0), keys.iter().map(|key| u64::from_be_bytes(*key)).collect()))
 }
 
-/// The key and type of READ RESERVATION data; `None` when nothing is reserved, or the data are cut.
+/// Decodes READ RESERVATION data: key and type; `None` if there is no reservation or the data is
+/// cut.
 pub fn parse_reservation(bytes: &[u8]) -> Option<(u64, ReservationType)> {
     let body = bytes.get(HEADER_BYTES..HEADER_BYTES + 16)?;
     if get_u32(bytes, 4) < 16 {

@@ -1,5 +1,5 @@
-//! Which commands a reservation lets through (SPC-4 table 65, SBC-4 table 13, SPC-2 tables 9 and 10), and RESERVE and
-//! RELEASE of old.
+//! The commands that a reservation allows (SPC-4 table 65, SBC-4 table 13, SPC-2 tables 9 and 10),
+//! and the older RESERVE and RELEASE.
 
 use super::{Refusal, Reservations};
 use crate::cdb::Command;
@@ -11,14 +11,14 @@ use thiserror::Error;
 #[error("another I_T nexus holds a reservation")]
 pub struct Conflict;
 
-/// What a command needs of a reservation that others hold.
+/// The access that a command needs under a reservation of another nexus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
-    /// Nothing: it is always let through, or has rules of its own.
+    /// None: always allowed, or subject to its own rules.
     Nothing,
-    /// The right to read the medium.
+    /// Read access to the medium.
     Read,
-    /// The rights of a holder.
+    /// The access of a holder.
     All,
 }
 
@@ -49,7 +49,8 @@ fn needs(command: &Command) -> Needs {
     }
 }
 
-/// What passes a RESERVE(6) of another nexus. RELEASE does nothing there, and is no error.
+/// Returns whether a command is allowed under a RESERVE(6) of another nexus. RELEASE is allowed and
+/// does nothing.
 fn passes_classic(command: &Command) -> bool {
     match command {
         Command::Inquiry { .. }
@@ -66,8 +67,8 @@ fn passes_classic(command: &Command) -> bool {
 }
 
 impl Reservations {
-    /// Whether a command of this nexus may go on. Asked when the command begins, and again of both logical units of a
-    /// copy, as READ and WRITE.
+    /// Checks whether a command of this nexus is allowed. Called when the command starts, and for
+    /// both logical units of a copy, as READ and WRITE.
     #[inline]
     pub fn check(&self, nexus: &NexusId, command: &Command) -> Result<(), Conflict> {
         if self.classic.is_none() && self.reservation.is_none() {
@@ -92,8 +93,9 @@ impl Reservations {
         }
     }
 
-    /// RESERVE(6) and RESERVE(10) of the whole logical unit (SPC-2 7.21). Where there are persistent registrations a
-    /// nexus with rights is told GOOD and nothing changes, as CRH in REPORT CAPABILITIES promises (SPC-4 5.13.3).
+    /// Handles RESERVE(6) and RESERVE(10) of the whole logical unit (SPC-2 7.21). If persistent
+    /// registrations exist, a nexus with access gets GOOD and nothing changes, as CRH in REPORT
+    /// CAPABILITIES announces (SPC-4 5.13.3).
     pub fn reserve_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
         if !self.registrations.is_empty() {
             return self.classic_beside_persistent(nexus);
@@ -107,7 +109,8 @@ impl Reservations {
         }
     }
 
-    /// RELEASE(6) and RELEASE(10): does nothing for a nexus that holds nothing (SPC-2 7.16).
+    /// Handles RELEASE(6) and RELEASE(10). Does nothing for a nexus without a reservation (SPC-2
+    /// 7.16).
     pub fn release_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
         if !self.registrations.is_empty() {
             return self.classic_beside_persistent(nexus);
@@ -124,14 +127,14 @@ impl Reservations {
         if has_rights { Ok(()) } else { Err(Refusal::Conflict) }
     }
 
-    /// The nexus is gone: its RESERVE(6) ends. Registrations stay (SPC-4 5.13.5).
+    /// Ends the RESERVE(6) of a lost nexus. Its registrations stay (SPC-4 5.13.5).
     pub fn nexus_lost(&mut self, nexus: &NexusId) {
         if self.classic.as_ref() == Some(nexus) {
             self.classic = None;
         }
     }
 
-    /// A logical unit or target reset: any RESERVE(6) ends. Persistent reservations stay.
+    /// Ends any RESERVE(6) at a logical unit or target reset. Persistent reservations stay.
     pub fn reset(&mut self) {
         self.classic = None;
     }
