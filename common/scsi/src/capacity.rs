@@ -1,6 +1,6 @@
 //! READ CAPACITY data (SBC-4 5.20, 5.21).
 
-use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::be::{get_u16, get_u32, get_u64, put, to_u8};
 use types::{LBA_BYTES, LBAS_PER_BLOCK};
 
 /// Bytes of READ CAPACITY(10) data.
@@ -10,6 +10,10 @@ pub const CAPACITY_16_BYTES: usize = 32;
 const LBPME: u16 = 0x8000;
 const LBPRZ: u16 = 0x4000;
 const LOWEST_ALIGNED: u16 = 0x3fff;
+
+/// LOGICAL BLOCK LENGTH IN BYTES of all volumes.
+#[expect(clippy::cast_possible_truncation, reason = "512")]
+pub(crate) const LBA_BYTES_U32: u32 = LBA_BYTES as u32;
 
 /// Size and block properties of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +38,8 @@ impl Capacity {
     pub fn of_volume(blocks: u64) -> Self {
         Self {
             last_lba: blocks.saturating_sub(1),
-            block_bytes: LBA_BYTES as u32,
-            physical_exponent: LBAS_PER_BLOCK.trailing_zeros() as u8,
+            block_bytes: LBA_BYTES_U32,
+            physical_exponent: to_u8(LBAS_PER_BLOCK.ilog2() as usize),
             lowest_aligned: 0,
             provisioning: true,
             reads_zeros: true,

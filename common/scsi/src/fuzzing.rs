@@ -4,6 +4,7 @@
 //! commands round-trip through their CDBs, refusals point into their input, and reservations stay
 //! consistent.
 
+use crate::be::to_u8;
 use crate::capacity::Capacity;
 use crate::cdb::{Cdb, CdbSize, Command, PageControl};
 use crate::copy::{CopyStatus, OperatingParameters, build_copy_list, parse_copy_list};
@@ -114,7 +115,7 @@ pub fn fuzz_reservations(data: &[u8]) {
         let (list, next) = rest[4..].split_at(usize::from(length).min(rest.len() - 4));
         rest = next;
         let nexus = NexusId::new("iqn.2026-11.test:fuzz", [nexus % 4; 6], 1);
-        let cdb = [0x5f, action % 8, kind, 0, 0, 0, 0, 0, list.len() as u8, 0, 0, 0, 0, 0, 0, 0];
+        let cdb = [0x5f, action % 8, kind, 0, 0, 0, 0, 0, to_u8(list.len()), 0, 0, 0, 0, 0, 0, 0];
         let Ok(Command::PersistentReserveOut { action, kind, .. }) = Cdb::parse(&cdb) else { continue };
         let before = unit.clone();
         if unit.apply(&nexus, action, kind, list, &[1, 2]).is_err() {
@@ -160,7 +161,7 @@ mod tests {
         }
 
         fn byte(&mut self) -> u8 {
-            self.0.next_u64() as u8
+            self.0.next_u64().to_be_bytes()[7]
         }
 
         fn below(&mut self, limit: usize) -> usize {
@@ -232,10 +233,10 @@ mod tests {
             let mut row = Vec::new();
             for _ in 0..40 {
                 let (from, action) = (random.byte(), random.byte());
-                row.extend([from, action, 1 + random.below(8) as u8, 24]);
+                row.extend([from, action, 1 + to_u8(random.below(8)), 24]);
                 let mut list = vec![0; 24];
-                list[7] = random.below(3) as u8;
-                list[15] = random.below(3) as u8;
+                list[7] = to_u8(random.below(3));
+                list[15] = to_u8(random.below(3));
                 row.extend(list);
             }
             fuzz_reservations(&row);

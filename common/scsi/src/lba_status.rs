@@ -1,6 +1,6 @@
 //! GET LBA STATUS data (SBC-4 5.8).
 
-use crate::be::{get_u32, get_u64};
+use crate::be::{get_u32, get_u64, to_u32};
 use types::Lba;
 
 const HEADER_BYTES: usize = 8;
@@ -41,7 +41,7 @@ pub fn runs_for_allocation(allocation: u32) -> usize {
 pub fn build_lba_status(runs: &[StatusRun]) -> Vec<u8> {
     let total = HEADER_BYTES + runs.len() * DESCRIPTOR_BYTES;
     let mut out = Vec::with_capacity(total);
-    out.extend(((total - UNCOUNTED_BYTES) as u32).to_be_bytes());
+    out.extend(to_u32(total - UNCOUNTED_BYTES).to_be_bytes());
     out.extend([0; 4]);
     for run in runs {
         out.extend(run.lba.0.to_be_bytes());

@@ -29,6 +29,7 @@
 //! | lists of block ranges | [`unmap`], [`copy`], [`lba_status`] |
 //! | access control | [`persistent_reservation`] |
 #![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation)]
 
 mod be;
 pub mod capacity;

@@ -1,5 +1,6 @@
 //! LOG SENSE data (SPC-4 6.8, 7.3; SBC-4 6.4).
 
+use crate::be::to_u16;
 use crate::cdb::LogSense;
 use crate::provisioning::Resource;
 use crate::sense::Sense;
@@ -72,7 +73,7 @@ fn provisioning(resources: &Resources, request: &LogSense) -> Result<Vec<u8>, Se
 }
 
 fn page(first: u8, subpage: u8, body: &[u8]) -> Vec<u8> {
-    let [high, low] = (body.len() as u16).to_be_bytes();
+    let [high, low] = to_u16(body.len()).to_be_bytes();
     [&[first, subpage, high, low], body].concat()
 }
 

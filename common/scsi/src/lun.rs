@@ -1,6 +1,6 @@
 //! Logical unit numbers and REPORT LUNS data (SAM-5 4.7, SPC-4 6.33).
 
-use crate::be::get_u32;
+use crate::be::{get_u32, to_u32};
 use thiserror::Error;
 
 /// Length of a LUN on the wire in bytes.
@@ -69,7 +69,7 @@ pub fn report_luns_data(luns: impl IntoIterator<Item = Lun>) -> Vec<u8> {
         out.extend(lun.to_bytes());
     }
     // At most 16384 LUNs of 8 bytes: the length fits.
-    let list = (out.len() - REPORT_HEADER_BYTES) as u32;
+    let list = to_u32(out.len() - REPORT_HEADER_BYTES);
     out[..4].copy_from_slice(&list.to_be_bytes());
     out
 }

@@ -1,7 +1,7 @@
 //! Target port groups: REPORT TARGET PORT GROUPS data and SET TARGET PORT GROUPS lists (SPC-4 5.15,
 //! 6.37, 6.45).
 
-use crate::be::get_u16;
+use crate::be::{get_u16, to_u8, to_u16, to_u32};
 use crate::sense::Sense;
 
 /// T_SUP, O_SUP, S_SUP and so on: the states a group can have: active/optimized,
@@ -84,13 +84,13 @@ pub fn port_groups_data(groups: &[PortGroup], transition_seconds: Option<u8>) ->
         let [high, low] = group.id.to_be_bytes();
         let preferred = if group.preferred { PREF } else { 0 };
         out.extend([preferred | group.state as u8, SUPPORTED_STATES, high, low]);
-        out.extend([0, group.cause as u8, 0, group.ports.len() as u8]);
+        out.extend([0, group.cause as u8, 0, to_u8(group.ports.len())]);
         for port in &group.ports {
             let [high, low] = port.to_be_bytes();
             out.extend([0, 0, high, low]);
         }
     }
-    let length = (out.len() - LIST_HEADER_BYTES) as u32;
+    let length = to_u32(out.len() - LIST_HEADER_BYTES);
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
 }
@@ -131,7 +131,7 @@ pub fn parse_set_port_groups(list: &[u8]) -> Result<Vec<(u16, AccessState)>, Sen
         return Err(Sense::parameter_list_length());
     }
     let parse = |(place, descriptor): (usize, &[u8; SET_DESCRIPTOR_BYTES])| {
-        let at = (LIST_HEADER_BYTES + place * SET_DESCRIPTOR_BYTES) as u16;
+        let at = to_u16(LIST_HEADER_BYTES + place * SET_DESCRIPTOR_BYTES);
         match AccessState::from_nibble(descriptor[0]) {
             Some(state) if state != AccessState::Transitioning => Ok((get_u16(descriptor, 2), state)),
             _ => Err(Sense::invalid_parameter(at, Some(3))),

@@ -6,7 +6,7 @@
 //! of the *volume* belongs to it alone; its threshold is reported when the value rises ("armed
 //! increasing").
 
-use crate::be::put;
+use crate::be::{put, to_u16};
 use crate::sense::{Sense, asc};
 
 /// THRESHOLD EXPONENT of VPD page B2h: resources are counted in threshold sets of 2^11 blocks,
@@ -52,7 +52,7 @@ impl Thresholds {
         let mut page = vec![0; Self::PAGE_BYTES];
         page[0] = crate::mode::format::SPF | Self::PAGE;
         page[1] = Self::SUBPAGE;
-        put(&mut page, 2, ((Self::PAGE_BYTES - 4) as u16).to_be_bytes());
+        put(&mut page, 2, to_u16(Self::PAGE_BYTES - 4).to_be_bytes());
         for (resource, count) in [(Resource::Available, self.available), (Resource::Used, self.used)] {
             let at = resource.descriptor_at();
             page[at] = if count.is_some() { ENABLED } else { 0 } | resource.arming();
@@ -111,7 +111,7 @@ mod tests {
         let page = Thresholds { available: Some(5), used: Some(6) }.page();
         for (resource, count) in [(Resource::Available, 5), (Resource::Used, 6)] {
             let sense = resource.threshold_reached();
-            let at = sense.information.expect("an offset") as usize;
+            let at = sense.information.and_then(|at| usize::try_from(at).ok()).expect("an offset");
             assert_eq!((sense.key as u8, sense.asc.0), (0x6, 0x3807));
             assert_eq!((page[at + 1], page[at + 7]), (resource as u8, count));
         }

@@ -1,5 +1,6 @@
 //! REPORT SUPPORTED OPERATION CODES data (SPC-4 6.35), generated from the table of commands.
 
+use crate::be::{to_u8, to_u32};
 use crate::cdb::{COMMANDS, Definition, ReportOpcodes, ReportingOptions, Timeouts, commands_of};
 use crate::sense::Sense;
 
@@ -42,12 +43,12 @@ fn all_commands(with_timeouts: bool) -> Vec<u8> {
         let flags =
             if with_timeouts { CTDP_ALL } else { 0 } | if definition.service_action.is_some() { SERVACTV } else { 0 };
         out.extend([definition.opcode, 0, 0, definition.service_action.unwrap_or(0), 0, flags, 0]);
-        out.push(definition.cdb_length() as u8);
+        out.push(to_u8(definition.cdb_length()));
         if with_timeouts {
             append_timeouts(definition.timeouts, &mut out);
         }
     }
-    let length = (out.len() - 4) as u32;
+    let length = to_u32(out.len() - 4);
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
 }
@@ -55,7 +56,7 @@ fn all_commands(with_timeouts: bool) -> Vec<u8> {
 /// Encodes one_command data (SPC-4 6.35.3). CDB USAGE DATA contains the operation code and the
 /// service action.
 fn one_command(definition: &Definition, with_timeouts: bool) -> Vec<u8> {
-    let mut out = vec![0, SUPPORTED | if with_timeouts { CTDP_ONE } else { 0 }, 0, definition.cdb_length() as u8];
+    let mut out = vec![0, SUPPORTED | if with_timeouts { CTDP_ONE } else { 0 }, 0, to_u8(definition.cdb_length())];
     out.extend(definition.usage);
     if let Some(action) = definition.service_action {
         out[5] = (out[5] & 0xe0) | action;
@@ -102,7 +103,7 @@ mod tests {
             let size = if timeouts { 20 } else { 8 };
             let all = supported_opcodes_data(&request(ReportingOptions::All, 0, 0, timeouts)).unwrap();
             assert_eq!(all.len(), 4 + size * COMMANDS.len());
-            assert_eq!(all[..4], ((all.len() - 4) as u32).to_be_bytes());
+            assert_eq!(all[..4], to_u32(all.len() - 4).to_be_bytes());
             for descriptor in all[4..].chunks(size) {
                 let (opcode, action) = (descriptor[0], u16::from(descriptor[3]));
                 let with_action = descriptor[5] & SERVACTV != 0;

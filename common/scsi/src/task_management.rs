@@ -1,4 +1,5 @@
 //! REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data (SPC-4 6.36).
+use crate::be::to_u8;
 
 /// ATS, ATSS, CTSS, LURS: ABORT TASK, ABORT TASK SET, CLEAR TASK SET, LOGICAL UNIT RESET. CACAS is
 /// clear because ACA is not supported, as are the queries of byte 1. TARGET WARM RESET and TARGET
@@ -13,7 +14,7 @@ pub fn task_management_data(extended: bool) -> Vec<u8> {
     let mut out = vec![0; if extended { EXTENDED_BYTES } else { BASIC_BYTES }];
     out[0] = FUNCTIONS;
     if extended {
-        out[3] = (EXTENDED_BYTES - BASIC_BYTES) as u8;
+        out[3] = to_u8(EXTENDED_BYTES - BASIC_BYTES);
     }
     out
 }

@@ -1,6 +1,6 @@
 //! UNMAP parameter list (SBC-4 5.35).
 
-use crate::be::{get_u16, get_u32, get_u64};
+use crate::be::{get_u16, get_u32, get_u64, to_u16};
 use crate::inquiry::vpd::MAX_UNMAP_DESCRIPTORS;
 use crate::sense::{Sense, asc};
 use types::{BlockRange, Lba};
@@ -26,7 +26,7 @@ pub fn parse_unmap(list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
     let (descriptors, _) = rest[..promised.min(rest.len())].as_chunks::<DESCRIPTOR_BYTES>();
     // A list of 65535 bytes cannot hold more: this check applies only if the limit is lowered.
     if descriptors.len() > MAX_UNMAP_DESCRIPTORS as usize {
-        return Err(Sense::invalid_parameter(DESCRIPTORS_LENGTH_AT as u16, None));
+        return Err(Sense::invalid_parameter(to_u16(DESCRIPTORS_LENGTH_AT), None));
     }
     let mut ranges = Vec::with_capacity(descriptors.len());
     for (place, descriptor) in descriptors.iter().enumerate() {
@@ -49,14 +49,14 @@ pub fn lba_out_of_range(place: usize, lba: u64) -> Sense {
 /// Encodes these ranges: at most FFFFFFFFh blocks each, and at most [`MAX_UNMAP_DESCRIPTORS`]
 /// ranges.
 pub fn build_unmap(ranges: &[BlockRange]) -> Vec<u8> {
-    let descriptors = (ranges.len() * DESCRIPTOR_BYTES) as u16;
+    let descriptors = to_u16(ranges.len() * DESCRIPTOR_BYTES);
     let mut out = Vec::with_capacity(HEADER_BYTES + usize::from(descriptors));
     out.extend((descriptors + 6).to_be_bytes());
     out.extend(descriptors.to_be_bytes());
     out.extend([0; 4]);
     for range in ranges {
         out.extend(range.start().0.to_be_bytes());
-        out.extend((range.blocks() as u32).to_be_bytes());
+        out.extend(u32::try_from(range.blocks()).unwrap_or(u32::MAX).to_be_bytes());
         out.extend([0; 4]);
     }
     out

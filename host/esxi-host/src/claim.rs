@@ -1,4 +1,4 @@
-//! Finding devices: from a portal, a target or a unit to claimed devices with all their paths.
+//! Device discovery: from a portal, a target or a LUN to claimed devices with all their paths.
 
 use crate::error::HostError;
 use crate::host::Host;
@@ -9,19 +9,19 @@ use scsi::Lun;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Where to look for devices.
+/// Where to search for devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     url: Url,
-    /// The URL names a unit: this one alone, through this portal alone.
+    /// Whether the URL includes a LUN: claim only this LUN through this portal.
     unit: bool,
 }
 
 impl FromStr for Place {
     type Err = HostError;
 
-    /// `iscsi://portal` is all that the portal's targets show; `iscsi://portal/iqn` all that the target shows;
-    /// `iscsi://portal/iqn/lun` one unit through one portal.
+    /// Parses `iscsi://portal` for all LUNs of the portal's targets, `iscsi://portal/iqn` for all
+    /// LUNs of a target, or `iscsi://portal/iqn/lun` for one LUN through one portal.
     fn from_str(text: &str) -> Result<Self, HostError> {
         let path = text.split('?').next().unwrap_or_default();
         let unit = path.trim_start_matches("iscsi://").split('/').nth(2).is_some_and(|lun| !lun.is_empty());
@@ -33,8 +33,8 @@ impl FromStr for Place {
 type Found = (DiskIdentity, Url);
 
 impl Host {
-    /// Claims the devices at `places`, over all ports that lead to them; gives their names. What was claimed before keeps
-    /// its paths and its settings.
+    /// Claims the devices at `places` through all ports that lead to them; returns their names.
+    /// Devices claimed before keep their paths and settings.
     pub async fn claim(&self, places: &[Place]) -> Result<Vec<String>, HostError> {
         let mut found: Vec<Found> = Vec::new();
         for place in places {
@@ -44,7 +44,7 @@ impl Host {
         for (identity, url) in found {
             let ports = &mut devices.entry(identity.name.clone()).or_insert_with(|| (identity, Vec::new())).1;
             let port = url.with_secrets();
-            // Each portal of a target tells of all of them.
+            // Each portal of a target reports all of them.
             if !ports.contains(&port) {
                 ports.push(port);
             }
@@ -67,7 +67,7 @@ impl Host {
         Ok(devices.into_keys().collect())
     }
 
-    /// Gives a device up. Its paths stay until the host is closed.
+    /// Unclaims a device. Its paths stay open until the host is closed.
     pub fn unclaim(&self, name: &str) -> Result<(), HostError> {
         self.device(name)?;
         self.change(|state| state.devices.retain(|device| device.name != name))
@@ -93,11 +93,11 @@ impl Host {
         Ok(found)
     }
 
-    /// The targets behind a portal (only that of the URL, when it names one), and where each is to be had.
+    /// Returns the targets of a portal with their portals; only the URL's target if it has one.
     async fn targets_of(&self, url: &Url) -> Result<Vec<(String, Vec<Portal>)>, HostError> {
         let records = match Session::discover(&self.config(url)).await {
             Ok(records) => records,
-            // A target that is known by name may be used without discovery.
+            // A target known by name can be used without discovery.
             Err(_) if !url.target.is_empty() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
@@ -113,19 +113,20 @@ impl Host {
         Ok(targets)
     }
 
-    /// The disks that a target shows this host.
+    /// Returns the disks that a target presents to this host.
     async fn units(&self, url: &Url) -> Result<Vec<Lun>, HostError> {
         let failed = |error| HostError::Target { target: url.target.clone(), error };
         let mut session = Session::connect(&self.config(url)).await?;
         let mut disks = Vec::new();
         for lun in session.report_luns().await.map_err(failed)? {
             let inquiry = session.inquiry(lun).await.map_err(failed)?;
-            // Peripheral qualifier and type 0: a disk that is there. Targets may show a controller too.
+            // Peripheral qualifier and type 0: a connected disk. Targets may also present a
+            // controller.
             if inquiry.peripheral == 0 {
                 disks.push(lun);
             }
         }
-        // That the target did not hear the good-bye changes nothing.
+        // A lost logout has no effect.
         let _ = session.logout().await;
         Ok(disks)
     }
@@ -139,14 +140,14 @@ impl Host {
         Ok(identity)
     }
 
-    /// How this host logs in to a URL.
+    /// Returns the login settings for a URL.
     pub(crate) fn config(&self, url: &Url) -> InitiatorConfig {
         let state = self.state();
         InitiatorConfig { chap_md5: state.chap_md5, ..InitiatorConfig::new(&state.iqn, url) }
     }
 }
 
-/// The portal of a TargetAddress, `host[:port][,portal-group-tag]` (RFC 7143 13.8).
+/// Parses the portal of a TargetAddress, `host[:port][,portal-group-tag]` (RFC 7143 13.8).
 fn portal(address: &str) -> Option<Portal> {
     let url: Url = format!("iscsi://{}", address.split(',').next()?).parse().ok()?;
     Some(url.portal)
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_as_wide_as_its_url_is_short() {
+    fn shorter_urls_claim_more_devices() {
         for (text, unit) in [
             ("iscsi://h", false),
             ("iscsi://h:3261/iqn.a", false),

@@ -1,11 +1,11 @@
-//! How a host's administration fails.
+//! Errors of host administration.
 
 use initiator::{ConnectError, UrlError};
 use multipath::{DeviceError, OpenError};
 use std::io;
 use thiserror::Error;
 
-/// Why a host could not do what was asked.
+/// Why an operation of a host failed.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// No claimed device has this name.
@@ -14,26 +14,26 @@ pub enum HostError {
     /// A device could not be opened.
     #[error("cannot open {name}: {error}")]
     Open {
-        /// The device, or where it was looked for.
+        /// The device, or the URL where it was searched.
         name: String,
-        /// Why.
+        /// Cause.
         error: OpenError,
     },
     /// A target could not be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A target was reached and shows this host no logical unit.
-    #[error("{0} shows this host no logical unit")]
+    /// A target presents no logical unit to this host.
+    #[error("{0} presents no logical unit to this host")]
     NothingThere(String),
-    /// A target did not tell its logical units.
+    /// The logical units of a target could not be read.
     #[error("{target}: {error}")]
     Target {
         /// The target.
         target: String,
-        /// Why.
+        /// Cause.
         error: initiator::RunError,
     },
-    /// A text is no URL.
+    /// The text is not a valid URL.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A command to a device failed.
@@ -41,7 +41,7 @@ pub enum HostError {
     Disk {
         /// The device.
         name: String,
-        /// Why.
+        /// Cause.
         error: DeviceError,
     },
     /// The host's files cannot be read or written.
@@ -49,21 +49,21 @@ pub enum HostError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// One of the host's files holds something else.
+    /// A file of the host has invalid content.
     #[error("{path} is damaged: {message}")]
     Damaged {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// Description of the damage.
         message: String,
     },
-    /// Another process changes the host's files, and does not come to an end.
+    /// Another process holds the lock of the host's files for too long.
     #[error("another command is changing this host: {0}")]
     Busy(String),
-    /// A setting is unknown or a value impossible.
+    /// The setting is unknown or its value is out of range.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
@@ -71,19 +71,19 @@ pub enum HostError {
 /// Why a setting was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SettingError {
-    /// There is no such setting.
+    /// The setting does not exist.
     #[error("Unable to find option {0}")]
     Unknown(String),
-    /// The value is below or above the setting's limits.
+    /// The value is outside the setting's limits.
     #[error("Invalid value {value} for {path}: {min} to {max} are possible")]
     OutOfRange {
         /// The setting.
         path: &'static str,
         /// The value.
         value: i64,
-        /// The lowest that is possible.
+        /// Lowest valid value.
         min: i64,
-        /// The highest that is possible.
+        /// Highest valid value.
         max: i64,
     },
 }

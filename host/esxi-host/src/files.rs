@@ -1,4 +1,4 @@
-//! The host's files: JSON, written whole, changed by one process at a time.
+//! The host's files: JSON, replaced as a whole, changed by one process at a time.
 
 use crate::error::HostError;
 use platform::files::Access;
@@ -10,17 +10,17 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// A file of a host is never longer than this.
+/// The largest file of a host, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-/// How long a change waits for that of another process: each takes a few milliseconds.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a change waits for the lock; other changes take a few milliseconds each.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An error of a file.
+/// Returns a function that wraps an error with the path.
 pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> HostError + '_ {
     |error| HostError::File { path: path.display().to_string(), error }
 }
 
-/// What is in a file; `None` when there is none.
+/// Loads a file; `None` if it does not exist.
 pub(crate) fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, HostError> {
     let Some(text) = files::read_text(path, MAX_BYTES).map_err(failed(path))? else { return Ok(None) };
     let damaged =
@@ -28,13 +28,13 @@ pub(crate) fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, HostEr
     serde_json::from_str(&text).map(Some).map_err(damaged)
 }
 
-/// Writes a file for the owner only: it may hold secrets.
+/// Writes a file readable only by the owner, because it may contain secrets.
 pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), HostError> {
     files::replace(path, &encode(path, value)?, Access::Owner).map_err(failed(path))
 }
 
-/// The same, without making it durable.
-pub(crate) fn store_lightly(path: &Path, value: &impl Serialize) -> Result<(), HostError> {
+/// Writes a file in the same way, but not durably.
+pub(crate) fn store_volatile(path: &Path, value: &impl Serialize) -> Result<(), HostError> {
     files::replace_volatile(path, &encode(path, value)?, Access::Owner).map_err(failed(path))
 }
 
@@ -45,7 +45,7 @@ fn encode(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, HostError> {
 /// Waits for the lock of the host's files.
 pub(crate) fn lock(directory: &Path) -> Result<Lock, HostError> {
     let path = directory.join("lock");
-    let deadline = clock::now() + LOCK_PATIENCE;
+    let deadline = clock::now() + LOCK_TIMEOUT;
     loop {
         match Lock::take(&path) {
             Ok(lock) => return Ok(lock),

@@ -1,4 +1,4 @@
-//! The host: what it keeps, and the devices that it has open.
+//! The host: its stored state and its open devices.
 
 use crate::error::HostError;
 use crate::files;
@@ -19,14 +19,14 @@ use std::time::Duration;
 
 /// The version of the host's file.
 const VERSION: u32 = 1;
-/// How often a process writes its counters.
+/// The interval at which a process writes its counters.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
-/// Adapters of a new host: one alone would be a single point of failure.
+/// Adapters of a new host. A single one would be a single point of failure.
 const ADAPTERS: u32 = 2;
-/// The most adapters: what ESXi's software initiator can be bound to is less.
+/// The maximum number of adapters; the software initiator of ESXi can be bound to fewer.
 const MAX_ADAPTERS: u32 = 8;
 
-/// What a host keeps.
+/// The stored state of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
     version: u32,
@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(crate) devices: Vec<DeviceRecord>,
     #[serde(default)]
     mounts: Vec<Mount>,
-    /// Portals to look for devices at, as URLs with their secrets.
+    /// Portals for device discovery, as URLs with their secrets.
     #[serde(default)]
     portals: Vec<String>,
 }
@@ -71,8 +71,8 @@ enum Opened {
     Other(Arc<dyn SharedDisk>),
 }
 
-/// Where the hosts of this user live: `$IBID_HOST_HOME`, else `$XDG_STATE_HOME/ibid-host`, else
-/// `~/.local/state/ibid-host`; one directory for each host.
+/// Returns the directory of a host: its subdirectory of `$IBID_HOST_HOME`,
+/// `$XDG_STATE_HOME/ibid-host` or `~/.local/state/ibid-host`, in this order.
 pub fn default_directory(host: &str) -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || variable("HOME").unwrap_or_else(|| PathBuf::from("/")).join(".local/state");
@@ -82,7 +82,7 @@ pub fn default_directory(host: &str) -> PathBuf {
 }
 
 impl Host {
-    /// The host that lives in `directory`; a new one with the defaults of ESXi when there is none.
+    /// Opens the host stored in `directory`, or creates one with the defaults of ESXi.
     pub fn open(name: &str, directory: &Path) -> Result<Self, HostError> {
         platform::files::create_directory(directory).map_err(files::failed(directory))?;
         let path = directory.join("host.json");
@@ -101,7 +101,7 @@ impl Host {
         Self::with(name, Some(directory.to_owned()), state, Some(published))
     }
 
-    /// A host that lives in memory alone.
+    /// Creates a host that exists only in memory.
     pub fn transient(name: &str) -> Result<Self, HostError> {
         Self::with(name, None, State::new(name)?, None)
     }
@@ -129,37 +129,37 @@ impl Host {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Where it lives; nothing when it lives in memory alone.
+    /// Returns its directory; `None` if it exists only in memory.
     pub fn directory(&self) -> Option<&Path> {
         self.inner.directory.as_deref()
     }
 
-    /// The name that it logs in with.
+    /// Returns its initiator name.
     pub fn iqn(&self) -> String {
         self.inner.state.lock().iqn.clone()
     }
 
-    /// Changes the name that it logs in with, from the next login on.
+    /// Changes the initiator name for later logins.
     pub fn set_iqn(&self, iqn: &str) -> Result<(), HostError> {
         self.change(|state| iqn.clone_into(&mut state.iqn))
     }
 
-    /// Its UUID, as ESXi writes it. Datastores know a host by it.
+    /// Returns its UUID in ESXi's format, which identifies the host to datastores.
     pub fn uuid(&self) -> String {
         self.inner.state.lock().uuid.clone()
     }
 
-    /// How many adapters devices that are claimed from now on use.
+    /// Returns the number of adapters used by devices claimed from now on.
     pub fn adapters(&self) -> u32 {
         self.inner.state.lock().adapters
     }
 
-    /// Changes that number, 1 to 8, for all devices; those that are open keep their paths.
+    /// Sets the number of adapters, 1 to 8, for all devices. Open devices keep their paths.
     pub fn set_adapters(&self, adapters: u32) -> Result<(), HostError> {
         let adapters = adapters.clamp(1, MAX_ADAPTERS);
         self.change(|state| {
@@ -168,22 +168,22 @@ impl Host {
         })
     }
 
-    /// Offers CHAP with MD5 alone, for targets that take SHA-256 for SHA-1, as tgt does.
+    /// Offers only CHAP with MD5, for targets that misinterpret SHA-256 as SHA-1, like tgt.
     pub fn set_chap_md5(&self, chap_md5: bool) -> Result<(), HostError> {
         self.change(|state| state.chap_md5 = chap_md5)
     }
 
-    /// A distance to all arrays, added to the round trip of each command to devices that are opened from now on.
+    /// Sets a delay added to the round trip of each command, for devices opened from now on.
     pub fn set_distance(&self, distance: Duration) {
         *self.inner.distance.lock() = distance;
     }
 
-    /// Its advanced settings.
+    /// Returns the advanced settings.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
-    /// `/Misc/APDTimeout`: how long it waits for a device that has no path.
+    /// `/Misc/APDTimeout`: how long commands wait for a device without paths.
     pub fn paths_down_timeout(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.inner.settings.get(Setting::ApdTimeout)).unwrap_or_default())
     }
@@ -196,21 +196,21 @@ impl Host {
         })
     }
 
-    /// Its devices, by name.
+    /// Returns its devices, sorted by name.
     pub fn devices(&self) -> Vec<DeviceRecord> {
         let mut devices = self.inner.state.lock().devices.clone();
         devices.sort_by(|a, b| a.name.cmp(&b.name));
         devices
     }
 
-    /// A device by its name.
+    /// Returns a device by name.
     pub fn device(&self, name: &str) -> Result<DeviceRecord, HostError> {
         let state = self.inner.state.lock();
         let found = state.devices.iter().find(|device| device.name == name).cloned();
         found.ok_or_else(|| HostError::NoDevice(name.to_owned()))
     }
 
-    /// The names of the targets that its devices are on, in the order in which they were met.
+    /// Returns the targets of its devices, in the order of discovery.
     pub fn targets(&self) -> Vec<String> {
         let mut targets = Vec::new();
         for device in &self.inner.state.lock().devices {
@@ -221,7 +221,7 @@ impl Host {
         targets
     }
 
-    /// Changes how a device's paths are chosen, at once where it is open.
+    /// Sets the path selection policy of a device, effective immediately if it is open.
     pub async fn set_policy(&self, name: &str, policy: PathPolicy) -> Result<(), HostError> {
         self.change_device(name, |device| device.policy = policy)?;
         if let Some(Opened::Iscsi(disk)) = self.inner.open.lock().await.get(name) {
@@ -230,7 +230,7 @@ impl Host {
         Ok(())
     }
 
-    /// Switches an offload on or off for one device, at once where it is open.
+    /// Enables or disables an offload for a device, effective immediately if it is open.
     pub async fn enable(&self, name: &str, primitive: Primitive, enabled: bool) -> Result<(), HostError> {
         match self.inner.open.lock().await.get(name) {
             Some(Opened::Iscsi(disk)) => disk.enable(primitive, enabled),
@@ -243,19 +243,19 @@ impl Host {
         self.change_device(name, |device| device.vaai.of_mut(primitive).enabled = enabled)
     }
 
-    /// Forgets what was found out about a device's offloads, so that the next use decides again.
+    /// Resets the known offload support of a device, so that its next use probes it again.
     pub fn forget_support(&self, name: &str) -> Result<(), HostError> {
         self.change_device(name, |device| {
             Primitive::ALL.into_iter().for_each(|one| device.vaai.of_mut(one).support = multipath::Support::Unknown);
         })
     }
 
-    /// Changes how many commands a device may have open, from the next time on that it is opened.
+    /// Sets the queue depth of a device, effective when it is next opened.
     pub fn set_queue_depth(&self, name: &str, depth: usize) -> Result<(), HostError> {
         self.change_device(name, |device| device.queue_depth = depth.max(1))
     }
 
-    /// A claimed device as a disk; opened when nobody has yet.
+    /// Returns a claimed device as a disk; opens it if needed.
     pub async fn disk(&self, name: &str) -> Result<Arc<dyn SharedDisk>, HostError> {
         if let Some(Opened::Other(disk)) = self.inner.open.lock().await.get(name) {
             return Ok(disk.clone());
@@ -264,7 +264,7 @@ impl Host {
         Ok(disk)
     }
 
-    /// The same, with its paths to look at.
+    /// Returns a claimed device with access to its paths.
     pub async fn iscsi_disk(&self, name: &str) -> Result<Arc<IscsiDisk>, HostError> {
         let mut open = self.inner.open.lock().await;
         match open.get(name) {
@@ -282,7 +282,7 @@ impl Host {
         Ok(disk)
     }
 
-    /// Gives the host a disk that is not behind iSCSI. It is not kept.
+    /// Adds a disk that is not connected by iSCSI. It is not stored.
     pub async fn attach(&self, disk: Arc<dyn SharedDisk>) {
         let name = disk.identity().name.clone();
         self.inner.open.lock().await.insert(name, Opened::Other(disk));
@@ -310,12 +310,12 @@ impl Host {
         }
     }
 
-    /// The portals that it looks for devices at (send targets), as URLs.
+    /// Returns the portals for device discovery (send targets), as URLs.
     pub fn portals(&self) -> Result<Vec<Url>, HostError> {
         self.state().portals.iter().map(|portal| Ok(portal.parse()?)).collect()
     }
 
-    /// Adds such a portal, or removes it.
+    /// Adds or removes a portal for device discovery.
     pub fn set_portal(&self, url: &Url, wanted: bool) -> Result<(), HostError> {
         let text = url.with_secrets();
         self.change(|state| {
@@ -326,14 +326,14 @@ impl Host {
         })
     }
 
-    /// Its datastores, by label.
+    /// Returns its datastores, sorted by label.
     pub fn mounts(&self) -> Vec<Mount> {
         let mut mounts = self.inner.state.lock().mounts.clone();
         mounts.sort_by(|a, b| a.label.cmp(&b.label));
         mounts
     }
 
-    /// Notes that a datastore is mounted; one with the same UUID is replaced.
+    /// Stores a mounted datastore, replacing one of the same UUID.
     pub fn add_mount(&self, mount: Mount) -> Result<(), HostError> {
         self.change(|state| {
             state.mounts.retain(|other| other.uuid != mount.uuid);
@@ -341,30 +341,30 @@ impl Host {
         })
     }
 
-    /// Notes that a datastore is no longer mounted.
+    /// Removes a mounted datastore.
     pub fn remove_mount(&self, uuid: &str) -> Result<(), HostError> {
         self.change(|state| state.mounts.retain(|mount| mount.uuid != uuid))
     }
 
-    /// Writes a line into vmkernel.log.
+    /// Appends a line to vmkernel.log.
     pub fn log(&self, line: &str) -> Result<(), HostError> {
         let path = self.inner.directory.as_deref().unwrap_or(Path::new("")).join("vmkernel.log");
         self.inner.log.line(line).map_err(files::failed(&path))
     }
 
-    /// The last lines of vmkernel.log, at most a thousand: of all processes of the host, or of this one when the host lives
-    /// in memory alone.
+    /// Returns up to 1000 last lines of vmkernel.log: of all processes of the host, or of this one
+    /// if the host exists only in memory.
     pub fn recent_log(&self) -> Result<Vec<String>, HostError> {
         let path = self.inner.directory.as_deref().unwrap_or(Path::new("")).join("vmkernel.log");
         self.inner.log.recent().map_err(files::failed(&path))
     }
 
-    /// Where it counts what it does: for disks that are opened by hand and attached.
+    /// Returns the counters, for disks that are opened separately and attached.
     pub fn statistics(&self) -> &Statistics {
         &self.inner.statistics
     }
 
-    /// The counters of its devices, all processes of the host together.
+    /// Returns the counters of its devices, summed over all processes of the host.
     pub fn counters(&self) -> Result<BTreeMap<String, CountersSnapshot>, HostError> {
         let mut all = self.inner.statistics.snapshot();
         if let Some(published) = &self.inner.published {
@@ -376,15 +376,15 @@ impl Host {
         Ok(all)
     }
 
-    /// How many processes use devices of the host now, this one included.
+    /// Returns the number of processes that use devices of the host, including this one.
     pub fn worlds(&self) -> Result<u64, HostError> {
         let own = u64::from(self.inner.publisher.lock().is_some());
         let others = self.inner.published.as_ref().map_or(Ok(0), Published::living);
         Ok(own + others?)
     }
 
-    /// Logs out of everything, and keeps what was counted and found out. To be called before the process ends; a host
-    /// that is used on opens its devices again.
+    /// Logs out of all sessions, and stores counters and detected offload support. Call it before
+    /// the process ends. A host that is used afterwards reopens its devices.
     pub async fn close(&self) -> Result<(), HostError> {
         if let Some(publisher) = self.inner.publisher.lock().take() {
             publisher.abort();
@@ -409,7 +409,7 @@ impl Host {
         Ok(())
     }
 
-    /// Notes what was found out about offloads.
+    /// Stores the detected offload support.
     fn keep_support(&self, disks: &[Arc<IscsiDisk>]) -> Result<(), HostError> {
         let learned = |state: &mut State| {
             for disk in disks {
@@ -420,7 +420,7 @@ impl Host {
                 }
             }
         };
-        // Most commands find out nothing: then the file is left alone.
+        // Most commands detect nothing new; then the file is not written.
         let mut copy = self.state();
         learned(&mut copy);
         let changed = copy.devices != self.inner.state.lock().devices;
@@ -439,7 +439,8 @@ impl Host {
                 interval.tick().await;
                 let Some(inner) = weak.upgrade() else { return };
                 if let Some(published) = &inner.published {
-                    // A directory that cannot be written now may be later, and the end of the process tells.
+                    // A write that fails now is retried at the next interval, and reported at the
+                    // end of the process.
                     let _ = published.publish(inner.statistics.snapshot());
                 }
             }
@@ -459,7 +460,8 @@ impl Host {
         })
     }
 
-    /// Changes what the host keeps: on what its file holds now, which another process may have written.
+    /// Changes the stored state, starting from the current file, which another process may have
+    /// written.
     pub(crate) fn change(&self, change: impl FnOnce(&mut State)) -> Result<(), HostError> {
         let state = match &self.inner.directory {
             None => {
@@ -513,7 +515,7 @@ fn random() -> Result<u64, HostError> {
     bytes.map(u64::from_le_bytes).map_err(|error| HostError::File { path: "random numbers".to_owned(), error })
 }
 
-/// A UUID as ESXi writes them: four, four, two and six bytes.
+/// Returns a UUID in ESXi's format: groups of four, four, two and six bytes.
 fn uuid() -> Result<String, HostError> {
     let text = format!("{:016x}{:016x}", random()?, random()?);
     Ok(format!("{}-{}-{}-{}", &text[..8], &text[8..16], &text[16..20], &text[20..]))

@@ -1,8 +1,7 @@
-//! One simulated ESXi host: its advanced settings, the devices that it has claimed, the log that it writes, and what it
-//! has counted.
+//! A simulated ESXi host: advanced settings, claimed devices, log and counters.
 //!
-//! A [`Host`] lives in a directory, so that the commands of a shell see the same host one after the other, or in memory
-//! alone ([`Host::transient`]), of which a laboratory may have many in one process.
+//! A [`Host`] is stored in a directory, so that successive shell commands use the same host, or
+//! exists only in memory ([`Host::transient`]), so that a lab can run many in one process.
 #![forbid(unsafe_code)]
 
 mod claim;

@@ -1,4 +1,4 @@
-//! vmkernel.log.
+//! The host's vmkernel.log.
 
 use parking_lot::Mutex;
 use platform::{AppendFile, clock, files};
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A log longer than this begins anew, and the old one is kept beside it.
+/// A log over this size is rotated: the old file is kept beside the new one.
 const MAX_LOG_BYTES: u64 = 4 << 20;
 /// Lines kept in memory.
 const RECENT_LINES: usize = 1000;
@@ -15,7 +15,7 @@ const RECENT_LINES: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     path: Option<PathBuf>,
-    /// The file and its length, once a line was written.
+    /// The file and its length, after the first line was written.
     file: Mutex<Option<(AppendFile, u64)>>,
     recent: Mutex<VecDeque<String>>,
 }
@@ -25,7 +25,7 @@ impl Log {
         Self { path: directory.map(|directory| directory.join("vmkernel.log")), ..Self::default() }
     }
 
-    /// Writes a line: when, where, what.
+    /// Appends a line with time and process id.
     pub(crate) fn line(&self, text: &str) -> io::Result<()> {
         let line = format!("{} cpu0:{}){text}", timestamp(clock::unix_millis()), std::process::id());
         if let Some(path) = &self.path {
@@ -50,17 +50,17 @@ impl Log {
         Ok(())
     }
 
-    /// The last lines: of all processes, where there is a file.
+    /// Returns the last lines; those of all processes if there is a file.
     pub(crate) fn recent(&self) -> io::Result<Vec<String>> {
         let Some(path) = &self.path else { return Ok(self.recent.lock().iter().cloned().collect()) };
-        // Each process goes on to the end of the line that made it too long.
+        // Each process completes the line that exceeded the limit.
         let text = files::read_text(path, 2 * MAX_LOG_BYTES)?.unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(RECENT_LINES).collect();
         Ok(lines.into_iter().rev().map(str::to_owned).collect())
     }
 }
 
-/// Opens the log where it ends, and begins another when it is long.
+/// Opens the log at its end, or rotates it if it is too long.
 fn start(path: &Path) -> io::Result<(AppendFile, u64)> {
     match AppendFile::open(path, MAX_LOG_BYTES) {
         Ok((file, content)) => Ok((file, content.len() as u64)),
@@ -72,7 +72,7 @@ fn start(path: &Path) -> io::Result<(AppendFile, u64)> {
     }
 }
 
-/// A time as ESXi writes it, `2026-11-22T00:30:05.123Z`, from milliseconds since 1970.
+/// Formats milliseconds since 1970 like ESXi: `2026-11-22T00:30:05.123Z`.
 pub fn timestamp(unix_millis: u64) -> String {
     let (seconds, millis) = (unix_millis / 1000, unix_millis % 1000);
     let (year, month, day) = civil(seconds / 86_400);
@@ -80,7 +80,8 @@ pub fn timestamp(unix_millis: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Year, month and day of a number of days since 1970 (Howard Hinnant's algorithm, for days after the year 0).
+/// Returns year, month and day of a number of days since 1970 (Howard Hinnant's algorithm, for days
+/// after the year 0).
 pub(crate) fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -98,7 +99,7 @@ mod tests {
     use platform::TemporaryDirectory;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn timestamps_match_the_calendar() {
         for (millis, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_827_696_007, "2000-02-29T12:34:56.007Z"),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_processes_wrote_is_read() {
+    fn recent_log_includes_other_processes() {
         let directory = TemporaryDirectory::new(None, "log").unwrap();
         Log::new(Some(directory.path())).line("first").unwrap();
         let log = Log::new(Some(directory.path()));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_begins_anew() {
+    fn long_log_is_rotated() {
         let directory = TemporaryDirectory::new(None, "log").unwrap();
         let directory = directory.path();
         let log = Log::new(Some(directory));

@@ -1,12 +1,12 @@
-//! What a host keeps of its devices and datastores.
+//! The stored state of devices and datastores.
 
 use multipath::{DiskIdentity, PathPolicy, VaaiStatus};
 use serde::{Deserialize, Serialize};
 
-/// A device that the host has claimed.
+/// A claimed device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRecord {
-    /// ESXi's name of it.
+    /// ESXi's name of the device.
     pub name: String,
     /// T10 VENDOR IDENTIFICATION.
     pub vendor: String,
@@ -18,29 +18,29 @@ pub struct DeviceRecord {
     pub serial: String,
     /// The iSCSI name of the target.
     pub array: String,
-    /// Bytes in a block.
+    /// Bytes in a logical block.
     pub block_bytes: u32,
-    /// Number of blocks.
+    /// Number of logical blocks.
     pub blocks: u64,
     /// VERSION of the INQUIRY data.
     pub scsi_level: u8,
-    /// It offers UNMAP.
+    /// Whether it supports UNMAP.
     pub thin: bool,
-    /// Nothing in it spins.
+    /// Whether it is a non-rotating medium.
     pub solid_state: bool,
-    /// The ports that lead to it, as URLs with their secrets. There is one path for each of them and each adapter.
+    /// The ports that lead to it, as URLs with their secrets. Each port and adapter makes one path.
     pub ports: Vec<String>,
-    /// How many adapters (VMkernel ports that are bound to the initiator) use each port.
+    /// Number of adapters (VMkernel ports bound to the initiator) that use each port.
     pub adapters: u32,
-    /// How paths are chosen.
+    /// Path selection policy.
     pub policy: PathPolicy,
-    /// Commands that may be open at once.
+    /// Maximum number of concurrent commands.
     pub queue_depth: usize,
-    /// What is known of its offloads, and which of them are switched off.
+    /// Detected support for offloads, and the disabled ones.
     pub vaai: VaaiStatus,
 }
 
-/// The name of the first iSCSI adapter: ESXi's software initiators begin there.
+/// The number of the first iSCSI adapter; ESXi's software initiators start there.
 const FIRST_ADAPTER: u32 = 64;
 
 impl DeviceRecord {
@@ -65,23 +65,23 @@ impl DeviceRecord {
         }
     }
 
-    /// The size in MiB, as ESXi lists it.
+    /// Returns the size in MiB, as ESXi lists it.
     pub fn mebibytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_bytes)) >> 20
     }
 
-    /// What people call it: vendor, transport and name.
+    /// Returns the display name: vendor, transport and name.
     pub fn display_name(&self) -> String {
         format!("{} iSCSI Disk ({})", self.vendor, self.name)
     }
 
-    /// The number of the unit behind its first port.
+    /// Returns the LUN at its first port.
     pub fn lun(&self) -> u16 {
         self.ports.first().and_then(|port| port.parse::<initiator::Url>().ok()).map_or(0, |url| url.lun.number())
     }
 
-    /// ESXi's runtime name of each path, in the order in which the device has them: adapter by adapter, port by port.
-    /// `targets` are the targets that the host knows, in order.
+    /// Returns ESXi's runtime name of each path, ordered by adapter, then port. `targets` are the
+    /// targets of the host, in order.
     pub fn path_names(&self, targets: &[String]) -> Vec<String> {
         let target = targets.iter().position(|target| *target == self.array).unwrap_or(0);
         let lun = self.lun();
@@ -90,14 +90,14 @@ impl DeviceRecord {
     }
 }
 
-/// A datastore that the host has mounted.
+/// A mounted datastore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// Its label.
+    /// Label.
     pub label: String,
-    /// Its UUID.
+    /// UUID.
     pub uuid: String,
-    /// The device that it is on.
+    /// Name of its device.
     pub device: String,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_named_adapter_by_adapter() {
+    fn path_names_are_ordered_by_adapter() {
         let identity = DiskIdentity {
             name: "naa.1".into(),
             designator: None,

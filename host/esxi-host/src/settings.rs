@@ -1,21 +1,21 @@
-//! ESXi's advanced settings, as far as they concern storage offloads: names, defaults and limits as ESXi has them.
+//! ESXi's advanced settings for storage offloads, with ESXi's names, defaults and limits.
 
 use crate::error::SettingError;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
-/// A setting.
+/// An advanced setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// Copies by EXTENDED COPY (1) or through the host (0).
     HardwareAcceleratedMove,
-    /// Zeros by WRITE SAME (1) or by writing them (0).
+    /// Zeroes by WRITE SAME (1) or by WRITE (0).
     HardwareAcceleratedInit,
-    /// The most that one EXTENDED COPY describes, in KiB.
+    /// The largest EXTENDED COPY, in KiB.
     MaxHwTransferSize,
     /// How long commands wait for a path when all are down, in seconds.
     ApdTimeout,
-    /// UNMAP from guests reaches the array (1) or ends in the datastore (0).
+    /// UNMAP from guests is passed to the array (1) or not (0).
     EnableBlockDelete,
     /// Locks by COMPARE AND WRITE (1) or by reserving the whole device (0).
     HardwareAcceleratedLocking,
@@ -23,23 +23,23 @@ pub enum Setting {
     UseAtsForHeartbeat,
 }
 
-/// What a setting is, in ESXi's words.
+/// The definition of a setting, in ESXi's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// The path.
     pub path: &'static str,
-    /// Its value when nobody has changed it.
+    /// Default value.
     pub default: i64,
-    /// The lowest value.
+    /// Lowest value.
     pub min: i64,
-    /// The highest value.
+    /// Highest value.
     pub max: i64,
-    /// What it does.
+    /// Description.
     pub description: &'static str,
 }
 
 impl Definition {
-    /// The last part of the path.
+    /// Returns the last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
@@ -50,7 +50,7 @@ const fn flag(path: &'static str, default: i64, description: &'static str) -> De
 }
 
 impl Setting {
-    /// All settings, in the order in which they are listed.
+    /// All settings in the order of lists.
     pub const ALL: [Self; 7] = [
         Self::HardwareAcceleratedMove,
         Self::HardwareAcceleratedInit,
@@ -61,7 +61,7 @@ impl Setting {
         Self::UseAtsForHeartbeat,
     ];
 
-    /// What it is.
+    /// Returns the definition.
     pub const fn definition(self) -> Definition {
         match self {
             Self::HardwareAcceleratedMove => flag(
@@ -100,7 +100,7 @@ impl Setting {
         }
     }
 
-    /// The setting with this path, which people write with capitals or without.
+    /// Returns the setting with this path, case-insensitive.
     pub fn find(path: &str) -> Result<Self, SettingError> {
         let found = Self::ALL.into_iter().find(|setting| setting.definition().path.eq_ignore_ascii_case(path));
         found.ok_or_else(|| SettingError::Unknown(path.to_owned()))
@@ -112,23 +112,23 @@ impl Setting {
 pub struct Settings(RwLock<BTreeMap<Setting, i64>>);
 
 impl Settings {
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub fn get(&self, setting: Setting) -> i64 {
         self.0.read().get(&setting).copied().unwrap_or(setting.definition().default)
     }
 
-    /// True for a setting that is 1.
+    /// Returns whether a setting is 1.
     pub fn is_on(&self, setting: Setting) -> bool {
         self.get(setting) == 1
     }
 
-    /// Whether a value is possible.
+    /// Checks a value against the setting's limits.
     pub fn check(setting: Setting, value: i64) -> Result<(), SettingError> {
         let Definition { path, min, max, .. } = setting.definition();
         if (min..=max).contains(&value) { Ok(()) } else { Err(SettingError::OutOfRange { path, value, min, max }) }
     }
 
-    /// Takes the values that somebody has set, by path, in the place of all others.
+    /// Replaces all changed values with these, by path.
     pub(crate) fn load(&self, values: &BTreeMap<String, i64>) -> Result<(), SettingError> {
         let mut own = self.0.write();
         let known = |(path, value): (&String, &i64)| {
@@ -146,21 +146,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_esxis() {
+    fn defaults_match_esxi() {
         let settings = Settings::default();
         let values: Vec<i64> = Setting::ALL.iter().map(|setting| settings.get(*setting)).collect();
         assert_eq!(values, [1, 1, 4096, 140, 0, 1, 1]);
     }
 
     #[test]
-    fn a_setting_is_found_however_it_is_written() {
+    fn setting_paths_are_case_insensitive() {
         assert_eq!(Setting::find("/VMFS3/useATSForHBOnVMFS5"), Ok(Setting::UseAtsForHeartbeat));
         assert_eq!(Setting::find("/DataMover/MaxHWTransferSize"), Ok(Setting::MaxHwTransferSize));
         assert_eq!(Setting::find("/VMFS3/Nothing"), Err(SettingError::Unknown("/VMFS3/Nothing".into())));
     }
 
     #[test]
-    fn values_have_limits() {
+    fn setting_values_are_checked_against_limits() {
         for (setting, value, possible) in [
             (Setting::MaxHwTransferSize, 16_384, true),
             (Setting::MaxHwTransferSize, 16_385, false),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_is_taken_by_path() {
+    fn stored_settings_load_by_path() {
         let settings = Settings::default();
         settings.load(&[("/VMFS3/EnableBlockDelete".to_owned(), 1)].into()).unwrap();
         settings.load(&[("/DataMover/MaxHWTransferSize".to_owned(), 16_384)].into()).unwrap();

@@ -1,5 +1,5 @@
-//! The counters of all processes of one host. Each process writes its own now and then, and adds them to the host's total
-//! when it ends; those of a process that died are added by whoever looks next.
+//! The counters of all processes of a host. Each process writes its own periodically, and adds them
+//! to the host's total when it ends. The next reader adds those of a dead process.
 
 use crate::error::HostError;
 use crate::files;
@@ -25,7 +25,7 @@ pub(crate) struct Published {
     own: String,
 }
 
-/// Adds the numbers of one process to those of others.
+/// Adds the counters of a process to a sum.
 fn add(sum: &mut Numbers, more: &Numbers) {
     for (name, numbers) in more {
         let before = sum.entry(name.clone()).or_default();
@@ -33,7 +33,7 @@ fn add(sum: &mut Numbers, more: &Numbers) {
     }
 }
 
-/// The numbers of a process that has ended: nothing is open any more.
+/// Clears the gauges of a process that has ended: it has no open commands.
 fn at_rest(mut numbers: Numbers) -> Numbers {
     for counters in numbers.values_mut() {
         (counters.active, counters.queued) = (0, 0);
@@ -42,7 +42,8 @@ fn at_rest(mut numbers: Numbers) -> Numbers {
 }
 
 impl Published {
-    /// The counters of this process on the host in `directory`. `number` tells hosts of one process apart.
+    /// Creates the counters of this process for the host in `directory`. `number` distinguishes
+    /// hosts of one process.
     pub(crate) fn new(directory: &Path, number: u64) -> Result<Self, HostError> {
         let directory = directory.join("stats");
         platform::files::create_directory(&directory).map_err(files::failed(&directory))?;
@@ -53,12 +54,12 @@ impl Published {
         self.directory.join(&self.own)
     }
 
-    /// Writes the numbers of this process.
+    /// Writes the counters of this process.
     pub(crate) fn publish(&self, numbers: Numbers) -> Result<(), HostError> {
         files::store_lightly(&self.own_path(), &File { devices: numbers })
     }
 
-    /// Adds the numbers of this process to the total, for good.
+    /// Adds the counters of this process to the total and removes its file.
     pub(crate) fn finish(&self, numbers: Numbers) -> Result<(), HostError> {
         let _lock = files::lock(&self.directory)?;
         self.add_to_total(&at_rest(numbers))?;
@@ -75,14 +76,14 @@ impl Published {
         files::store(&self.directory.join(TOTAL), &File { devices: total })
     }
 
-    /// How many other processes there are now.
+    /// Returns the number of other running processes.
     pub(crate) fn living(&self) -> Result<u64, HostError> {
         let names = platform::files::names(&self.directory).map_err(files::failed(&self.directory))?;
         let lives = |name: &&String| **name != self.own && process_of(name).is_some_and(is_alive);
         Ok(names.iter().filter(lives).count() as u64)
     }
 
-    /// The numbers of all other processes of the host, those of the past included.
+    /// Returns the counters of all other processes, including ended ones.
     pub(crate) fn others(&self) -> Result<Numbers, HostError> {
         let _lock = files::lock(&self.directory)?;
         let mut living = Numbers::new();
@@ -103,12 +104,12 @@ impl Published {
     }
 }
 
-/// The number of the process whose counters are in the file with this name.
+/// Returns the process id in the name of a counters file.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_suffix(".json")?.split_once('-')?.0.parse().ok()
 }
 
-/// True while there is a process of this number. Where there is no /proc, every process counts as alive.
+/// Returns whether the process is running. Without /proc, every process counts as running.
 fn is_alive(process: u32) -> bool {
     let exists = |path: String| platform::files::exists(Path::new(&path)).unwrap_or(true);
     exists(format!("/proc/{process}")) || !exists("/proc/self".to_owned())
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_add_up_and_nothing_is_counted_twice() {
+    fn counters_of_processes_add_up_once() {
         let directory = TemporaryDirectory::new(None, "stats").unwrap();
         let one = Published::new(directory.path(), 1).unwrap();
         let two = Published::new(directory.path(), 2).unwrap();
@@ -141,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_died_is_added_once() {
+    fn dead_process_is_added_to_the_total_once() {
         let directory = TemporaryDirectory::new(None, "stats").unwrap();
-        // No process has this number: Linux's highest is 2^22.
+        // No process has this id: Linux's maximum is 2^22.
         let dead = Published { own: "4294967294-0.json".into(), ..Published::new(directory.path(), 0).unwrap() };
         dead.publish(numbers(3, 9)).unwrap();
         let reader = Published::new(directory.path(), 1).unwrap();

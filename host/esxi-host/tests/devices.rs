@@ -1,4 +1,4 @@
-//! Hosts that claim, use and keep the devices of a target that follows a script.
+//! Hosts that claim, use and store the devices of a scripted target.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 #[path = "../../initiator/tests/support/mod.rs"]
@@ -29,7 +29,7 @@ fn unit(served: &Served) -> Vec<Place> {
 }
 
 #[tokio::test]
-async fn a_host_keeps_what_it_claims_and_learns() {
+async fn claimed_devices_and_support_are_stored() {
     let served = serve();
     let directory = TemporaryDirectory::new(None, "host").unwrap();
     let first = Host::open("esx01", directory.path()).unwrap();
@@ -64,11 +64,11 @@ async fn a_host_keeps_what_it_claims_and_learns() {
 }
 
 #[tokio::test]
-async fn a_host_has_a_path_for_each_adapter_and_port() {
+async fn each_adapter_and_port_makes_a_path() {
     let served = serve();
     let host = Host::transient("esx01").unwrap();
     host.set_adapters(3).unwrap();
-    // One port under two names: as a disk behind two portals would be.
+    // One port under two names, like a disk with two portals.
     let other = served.url().replace("127.0.0.1", "localhost");
     let places = [served.url(), other].map(|url| url.parse().unwrap());
     assert_eq!(host.claim(&places).await.unwrap(), [DISK]);
@@ -81,7 +81,7 @@ async fn a_host_has_a_path_for_each_adapter_and_port() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_not_there_is_told() {
+async fn claiming_an_unknown_target_fails() {
     let served = serve();
     let place: Place = served.url().replace(NAME, "iqn.2026-11.test:other").parse().unwrap();
     let host = Host::transient("esx01").unwrap();

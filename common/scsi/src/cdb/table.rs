@@ -3,6 +3,7 @@
 
 use super::command::Command;
 use super::decode as d;
+use crate::be::{bit_number, low_u16};
 use crate::sense::Sense;
 
 /// Command timeouts (SPC-4 6.35.4), in seconds.
@@ -59,7 +60,7 @@ impl Definition {
             return Ok(());
         }
         let from_left = set.leading_zeros();
-        Err(Sense::invalid_cdb_field((from_left / 8) as u16, Some((7 - from_left % 8) as u8)))
+        Err(Sense::invalid_cdb_field(low_u16(from_left / 8), Some(bit_number(7 - from_left % 8))))
     }
 
     /// Parses a CDB of this command.
@@ -183,6 +184,7 @@ const ABSENT: u8 = u8::MAX;
 /// The index in [`COMMANDS`] of the first command of each operation code.
 static FIRST: [u8; 256] = first_of_each_code();
 
+#[expect(clippy::cast_possible_truncation, reason = "fewer than 255 commands, as asserted")]
 const fn first_of_each_code() -> [u8; 256] {
     assert!(COMMANDS.len() < ABSENT as usize);
     let mut first = [ABSENT; 256];

@@ -110,7 +110,7 @@ fn refusals_point_at_every_reserved_bit() {
             for bit in (0..8).filter(|bit| definition.usage[byte] & (1 << bit) == 0) {
                 let mut bytes = minimal(definition);
                 bytes[byte] |= 1 << bit;
-                let sense = Sense::invalid_cdb_field(byte as u16, Some(bit));
+                let sense = Sense::invalid_cdb_field(u16::try_from(byte).unwrap(), Some(bit));
                 assert_eq!(Cdb::parse(&bytes), Err(sense), "{} byte {byte} bit {bit}", definition.name);
             }
         }

@@ -4,7 +4,7 @@ mod build;
 
 pub use build::{build_copy_list, segments_of};
 
-use crate::be::{get_u16, get_u24, get_u32, get_u64};
+use crate::be::{bit_number, get_u16, get_u24, get_u32, get_u64, to_u16};
 use crate::inquiry::{Designator, DesignatorKind};
 use crate::sense::{Sense, asc};
 use types::{LBA_BYTES, Lba};
@@ -88,7 +88,7 @@ impl CopyList {
     /// Returns source and destination of a segment. An index without a descriptor returns the sense
     /// data that ends the copy.
     pub fn ends_of(&self, place: usize, segment: &Segment) -> Result<(&Cscd, &Cscd), Sense> {
-        let number = place as u16;
+        let number = to_u16(place);
         let source = self.cscds.get(usize::from(segment.source)).ok_or(super::not_reachable(number, true))?;
         let destination = self.cscds.get(usize::from(segment.destination));
         Ok((source, destination.ok_or(super::not_reachable(number, false))?))
@@ -140,7 +140,7 @@ fn parse_header_flags(header: &[u8]) -> Result<ListIdUsage, Sense> {
         0b10 => Ok(ListIdUsage::DiscardData),
         0b11 if header[0] != 0 => Err(Sense::invalid_parameter(0, None)),
         0b11 => Ok(ListIdUsage::NoIdentifier),
-        _ => Err(Sense::invalid_parameter(1, Some(NRCR.trailing_zeros() as u8))),
+        _ => Err(Sense::invalid_parameter(1, Some(bit_number(NRCR.ilog2())))),
     }
 }
 
@@ -159,7 +159,7 @@ fn parse_cscds(bytes: &[u8]) -> Result<Vec<Cscd>, Sense> {
 /// Parses a CSCD descriptor that starts at byte `at` of the list. LU ID TYPE, NUL and RELATIVE
 /// INITIATOR PORT IDENTIFIER are ignored (SPC-4 6.4.5.1).
 fn parse_cscd(descriptor: &[u8; CSCD_BYTES], at: usize) -> Result<Cscd, Sense> {
-    let field = |offset: usize| (at + offset) as u16;
+    let field = |offset: usize| to_u16(at + offset);
     if descriptor[0] != TYPE_IDENTIFICATION {
         let sense = Sense::illegal(asc::UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE);
         return Err(sense.at_parameter(field(0), None));
@@ -195,7 +195,7 @@ fn parse_segments(mut rest: &[u8], mut at: usize) -> Result<Vec<Segment>, Sense>
         // Check the type before the length: the length of an unknown type is unknown.
         if rest[0] != TYPE_BLOCK_TO_BLOCK {
             let sense = Sense::illegal(asc::UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE);
-            return Err(sense.at_parameter(at as u16, None));
+            return Err(sense.at_parameter(to_u16(at), None));
         }
         let Some((descriptor, next)) = rest.split_first_chunk::<SEGMENT_BYTES>() else {
             return Err(Sense::parameter_list_length());
@@ -212,10 +212,10 @@ fn parse_segment(descriptor: &[u8; SEGMENT_BYTES], at: usize) -> Result<Segment,
     // concerns padding.
     let reserved = descriptor[1] & !(DC | 0x01);
     if reserved != 0 {
-        return Err(Sense::invalid_parameter((at + 1) as u16, Some(reserved.ilog2() as u8)));
+        return Err(Sense::invalid_parameter(to_u16(at + 1), Some(bit_number(reserved.ilog2()))));
     }
     if get_u16(descriptor, 2) != SEGMENT_LENGTH {
-        return Err(Sense::invalid_parameter((at + 2) as u16, None));
+        return Err(Sense::invalid_parameter(to_u16(at + 2), None));
     }
     Ok(Segment {
         source: get_u16(descriptor, 4),

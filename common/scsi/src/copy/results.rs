@@ -1,13 +1,14 @@
 //! RECEIVE COPY RESULTS data: limits of the copy manager and results of copies.
 
 use super::list::{MAX_CSCDS, MAX_DESCRIPTORS_BYTES, MAX_SEGMENTS, TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION};
-use crate::be::{get_u16, get_u32, put};
+use crate::be::{get_u16, get_u32, put, to_u8, to_u16, to_u32};
+use crate::capacity::LBA_BYTES_U32;
 use crate::sense::{Sense, SenseFormat};
 use crate::status::Status;
 use types::LBA_BYTES;
 
 /// MAXIMUM SEGMENT LENGTH: the largest 16-bit count of blocks.
-pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * LBA_BYTES as u32;
+pub const MAX_SEGMENT_BYTES: u32 = u16::MAX as u32 * LBA_BYTES_U32;
 /// MAXIMUM CONCURRENT COPIES and TOTAL CONCURRENT COPIES: the size of a session's command window.
 pub const MAX_CONCURRENT_COPIES: u8 = 255;
 const OPERATING_BYTES: usize = 44;
@@ -38,12 +39,12 @@ impl OperatingParameters {
     pub fn ours() -> Self {
         Self {
             no_list_id: true,
-            max_cscds: MAX_CSCDS as u16,
-            max_segments: MAX_SEGMENTS as u16,
-            max_descriptors_bytes: MAX_DESCRIPTORS_BYTES as u32,
+            max_cscds: to_u16(MAX_CSCDS),
+            max_segments: to_u16(MAX_SEGMENTS),
+            max_descriptors_bytes: to_u32(MAX_DESCRIPTORS_BYTES),
             max_segment_bytes: MAX_SEGMENT_BYTES,
             max_copies: MAX_CONCURRENT_COPIES,
-            granularity_exponent: LBA_BYTES.trailing_zeros() as u8,
+            granularity_exponent: to_u8(LBA_BYTES.ilog2() as usize),
             descriptor_types: vec![TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION],
         }
     }
@@ -60,9 +61,9 @@ impl OperatingParameters {
         put(&mut out, 34, u16::from(self.max_copies).to_be_bytes());
         out[36] = self.max_copies;
         out[37] = self.granularity_exponent;
-        out[43] = self.descriptor_types.len() as u8;
+        out[43] = to_u8(self.descriptor_types.len());
         out.extend(&self.descriptor_types);
-        let available = (out.len() - 4) as u32;
+        let available = to_u32(out.len() - 4);
         put(&mut out, 0, available.to_be_bytes());
         out
     }
@@ -152,9 +153,9 @@ impl FailedSegment {
         let sense = self.sense.to_bytes(format);
         let mut out = vec![0; Self::HEADER_BYTES];
         out[56] = self.status.code();
-        put(&mut out, 58, (sense.len() as u16).to_be_bytes());
+        put(&mut out, 58, to_u16(sense.len()).to_be_bytes());
         out.extend(sense);
-        let available = (out.len() - 4) as u32;
+        let available = to_u32(out.len() - 4);
         put(&mut out, 0, available.to_be_bytes());
         out
     }

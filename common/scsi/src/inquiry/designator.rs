@@ -2,6 +2,7 @@
 //! lists them, and copy descriptors refer to logical units by them.
 
 use super::standard::VENDOR;
+use crate::be::to_u8;
 
 /// The first 32 bits of our identifiers: NAA 6h (IEEE Registered Extended), company 24A937h, and a
 /// zero digit. FlashArray hosts find a volume by `naa.624a9370` and its serial number.
@@ -138,7 +139,7 @@ impl Designator {
         } else {
             out.extend([self.code_set(), self.kind as u8]);
         }
-        out.extend([0, bytes.len() as u8]);
+        out.extend([0, to_u8(bytes.len())]);
         out.extend(bytes);
     }
 }

@@ -1,6 +1,6 @@
 //! Standard INQUIRY data (SPC-4 6.6.2).
 
-use crate::be::put;
+use crate::be::{put, to_u8};
 
 /// Length of our standard INQUIRY data: up to the version descriptors and the reserved bytes after
 /// them.
@@ -73,7 +73,7 @@ impl StandardInquiry {
         out[0] = self.peripheral as u8;
         out[2] = VERSION_SPC_4;
         out[3] = HISUP_FORMAT_2;
-        out[4] = (STANDARD_BYTES - 5) as u8;
+        out[4] = to_u8(STANDARD_BYTES - 5);
         out[5] = THIRD_PARTY_COPY | self.port_groups as u8;
         out[6] = if self.multiple_ports { MULTIP } else { 0 };
         out[7] = CMDQUE;

@@ -1,6 +1,6 @@
 //! VPD page 8Fh, Third-party Copy (SPC-4 7.8.17): the supported copy commands and their limits.
 
-use crate::be::put;
+use crate::be::{put, to_u8, to_u16};
 use crate::cdb::COMMANDS;
 use crate::copy::OperatingParameters;
 
@@ -30,12 +30,12 @@ pub(super) fn body() -> Vec<u8> {
 fn append(out: &mut Vec<u8>, kind: u16, mut descriptor: Vec<u8>) {
     descriptor.resize(descriptor.len().next_multiple_of(4), 0);
     out.extend(kind.to_be_bytes());
-    out.extend((descriptor.len() as u16).to_be_bytes());
+    out.extend(to_u16(descriptor.len()).to_be_bytes());
     out.extend(descriptor);
 }
 
 fn with_length_byte(list: &[u8]) -> Vec<u8> {
-    [&[list.len() as u8], list].concat()
+    [&[to_u8(list.len())], list].concat()
 }
 
 /// Returns operation codes with their service actions, from the table of commands.

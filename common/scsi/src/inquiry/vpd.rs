@@ -2,7 +2,7 @@
 
 use super::designator::{Designator, Naa, Port};
 use super::third_party_copy;
-use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::be::{get_u16, get_u32, get_u64, put, to_u16};
 use crate::provisioning::THRESHOLD_EXPONENT;
 use types::LBAS_PER_BLOCK;
 
@@ -74,7 +74,7 @@ pub fn page(code: u8, device: &Device<'_>) -> Option<Vec<u8>> {
     let body = body(device);
     let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
     out.extend([0, code]);
-    out.extend((body.len() as u16).to_be_bytes());
+    out.extend(to_u16(body.len()).to_be_bytes());
     out.extend(body);
     Some(out)
 }
@@ -155,6 +155,7 @@ pub struct BlockLimits {
 
 impl BlockLimits {
     /// The limits of this array.
+    #[expect(clippy::cast_possible_truncation, reason = "8")]
     pub const OURS: Self = Self {
         compare_and_write: MAX_COMPARE_AND_WRITE_BLOCKS,
         transfer_granularity: LBAS_PER_BLOCK as u16,

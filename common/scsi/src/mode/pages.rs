@@ -2,6 +2,7 @@
 //! applied.
 
 use super::{ModeSettings, ModeState};
+use crate::be::to_u8;
 use crate::provisioning::Thresholds;
 
 /// WCE, byte 2 of the Caching page.
@@ -97,7 +98,7 @@ impl Page {
 fn filled(code: u8, length: usize, bytes: &[(usize, u8)]) -> Vec<u8> {
     let mut page = mask(length, bytes);
     page[0] = code;
-    page[1] = (length - 2) as u8;
+    page[1] = to_u8(length - 2);
     page
 }
 

@@ -3,7 +3,7 @@
 use super::format::{HEADER_6_BYTES, HEADER_10_BYTES, LONG_DESCRIPTOR_BYTES, LONGLBA, SHORT_DESCRIPTOR_BYTES, SPF};
 use super::pages::Page;
 use super::{ModeSettings, ModeState};
-use crate::be::{get_u16, get_u24, get_u32, get_u64};
+use crate::be::{bit_number, get_u16, get_u24, get_u32, get_u64, to_u16};
 use crate::cdb::CdbSize;
 use crate::sense::Sense;
 use types::LBA_BYTES;
@@ -38,7 +38,7 @@ fn check_header(state: &ModeState, size: CdbSize, list: &[u8]) -> Result<usize, 
     };
     let (medium_at, length_at) = if six { (1, 3) } else { (2, 6) };
     if header[medium_at] != 0 {
-        return Err(Sense::invalid_parameter(medium_at as u16, None));
+        return Err(Sense::invalid_parameter(to_u16(medium_at), None));
     }
     let long = !six && header[4] & LONGLBA != 0;
     let length = if six { usize::from(header[3]) } else { usize::from(get_u16(header, 6)) };
@@ -49,7 +49,7 @@ fn check_header(state: &ModeState, size: CdbSize, list: &[u8]) -> Result<usize, 
         return Err(Sense::invalid_parameter(length_at, None));
     }
     let descriptor = rest.get(..length).ok_or(Sense::parameter_list_length())?;
-    check_descriptor(state, long, descriptor, header_bytes as u16)?;
+    check_descriptor(state, long, descriptor, to_u16(header_bytes))?;
     Ok(header_bytes + length)
 }
 
@@ -73,7 +73,7 @@ fn check_descriptor(state: &ModeState, long: bool, descriptor: &[u8], at: u16) -
 /// Checks the page at `at` against the changeable bits and applies it; returns the offset of the
 /// next page.
 fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSettings) -> Result<usize, Sense> {
-    let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
+    let field = |offset: usize, bit| Sense::invalid_parameter(to_u16(at + offset), bit);
     let [first, second, ..] = list[at..] else { return Err(Sense::parameter_list_length()) };
     if first & PS != 0 {
         return Err(field(0, Some(7)));
@@ -96,7 +96,7 @@ fn take_page(state: &ModeState, list: &[u8], at: usize, settings: &mut ModeSetti
     for (offset, byte) in new.iter().enumerate().skip(header) {
         let fixed = (byte ^ now[offset]) & !changeable[offset];
         if fixed != 0 {
-            return Err(field(offset, Some(fixed.ilog2() as u8)));
+            return Err(field(offset, Some(bit_number(fixed.ilog2()))));
         }
     }
     (page.apply)(new, settings);

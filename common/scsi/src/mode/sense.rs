@@ -3,10 +3,10 @@
 use super::ModeState;
 use super::format::{HEADER_6_BYTES, HEADER_10_BYTES, LONGLBA};
 use super::pages::{PAGES, Page};
-use crate::be::get_u16;
+use crate::be::{get_u16, to_u8, to_u16};
+use crate::capacity::LBA_BYTES_U32;
 use crate::cdb::{CdbSize, ModeSense, PageControl};
 use crate::sense::{Sense, asc};
-use types::LBA_BYTES;
 
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
@@ -28,12 +28,12 @@ pub fn mode_sense(state: &ModeState, request: &ModeSense) -> Result<Vec<u8>, Sen
     let device_specific = DPOFUA | if write_protected { WP } else { 0 };
     // MODE DATA LENGTH does not count itself. All pages together are far below 255 bytes.
     let mut out = if request.size == CdbSize::Six {
-        let length = (HEADER_6_BYTES - 1 + body.len()) as u8;
-        vec![length, 0, device_specific, descriptor.len() as u8]
+        let length = to_u8(HEADER_6_BYTES - 1 + body.len());
+        vec![length, 0, device_specific, to_u8(descriptor.len())]
     } else {
-        let [high, low] = ((HEADER_10_BYTES - 2 + body.len()) as u16).to_be_bytes();
+        let [high, low] = to_u16(HEADER_10_BYTES - 2 + body.len()).to_be_bytes();
         let long = if request.long_lba && !descriptor.is_empty() { LONGLBA } else { 0 };
-        vec![high, low, 0, device_specific, long, 0, 0, descriptor.len() as u8]
+        vec![high, low, 0, device_specific, long, 0, 0, to_u8(descriptor.len())]
     };
     out.extend(body);
     Ok(out)
@@ -69,7 +69,7 @@ fn page_bytes(page: &Page, state: &ModeState, control: PageControl) -> Result<Ve
 
 /// Encodes the mode parameter block descriptor, short (SBC-4 6.5.2.2) or long (6.5.2.3).
 fn block_descriptor(state: &ModeState, long: bool) -> Vec<u8> {
-    let block_bytes = (LBA_BYTES as u32).to_be_bytes();
+    let block_bytes = LBA_BYTES_U32.to_be_bytes();
     if long {
         return [state.blocks.to_be_bytes().as_slice(), &[0; 4], &block_bytes].concat();
     }

@@ -52,7 +52,7 @@ fn all_pages_are_ordered_after_the_block_descriptor() {
     for (subpage, bytes) in [(0x00, 84), (0xff, 84 + 32)] {
         let all = ModeSense { no_block_descriptors: false, subpage, ..request(0x3f, PageControl::Current) };
         let data = mode_sense(&STATE, &all).unwrap();
-        assert_eq!(data[..4], [bytes as u8 - 1, 0, 0x10, 8]);
+        assert_eq!(data[..4], [u8::try_from(bytes).unwrap() - 1, 0, 0x10, 8]);
         assert_eq!(data[4..12], [0, 1, 0, 0, 0, 0, 2, 0]);
         assert_eq!(data.len(), bytes);
         for code in [0x01, 0x02, 0x08, 0x0a, 0x1c] {

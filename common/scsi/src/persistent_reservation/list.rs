@@ -2,7 +2,7 @@
 
 use super::nexus::{NexusId, parse_transport_id};
 use super::types::OutAction;
-use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::be::{get_u16, get_u32, get_u64, put, to_u32};
 use crate::sense::Sense;
 
 /// Length of the basic list, and of the fixed part of the list of REGISTER AND MOVE.
@@ -129,7 +129,7 @@ impl MoveParameters {
         put(&mut out, 8, self.service_key.to_be_bytes());
         out[17] = if self.unregister { UNREG } else { 0 } | if self.persist { APTPL } else { 0 };
         put(&mut out, 18, self.new_holder.target_port().to_be_bytes());
-        put(&mut out, 20, (transport_id.len() as u32).to_be_bytes());
+        put(&mut out, 20, to_u32(transport_id.len()).to_be_bytes());
         out.extend(transport_id);
         out
     }
@@ -175,7 +175,7 @@ mod tests {
     fn initiator_port_names_parse() {
         let nexus = NexusId::new("iqn.a:b", [1; 6], 1);
         let id = nexus.transport_id();
-        let length = (2 * id.len() as u32).to_be_bytes();
+        let length = to_u32(2 * id.len()).to_be_bytes();
         let list = [basic(SPEC_I_PT), length.to_vec(), id.clone(), id].concat();
         let parsed = OutParameters::parse(OutAction::Register, &list).unwrap();
         assert_eq!(parsed.initiator_ports, Some(vec![nexus.initiator_port().to_vec(); 2]));

@@ -1,7 +1,7 @@
 //! I_T nexuses, and TransportIDs, which identify their initiator ports (SPC-4 7.6.4.6, RFC 7143
 //! 4.4.1).
 
-use crate::be::get_u16;
+use crate::be::{get_u16, to_u16};
 use crate::sense::Sense;
 
 /// FORMAT CODE 01b and PROTOCOL IDENTIFIER of an iSCSI initiator port TransportID.
@@ -57,7 +57,7 @@ impl NexusId {
         // Null-terminated and padded to a multiple of four.
         name.push(0);
         name.resize(name.len().next_multiple_of(4).max(MIN_ADDITIONAL_BYTES), 0);
-        let [high, low] = (name.len() as u16).to_be_bytes();
+        let [high, low] = to_u16(name.len()).to_be_bytes();
         [[INITIATOR_PORT, 0, high, low].as_slice(), &name].concat()
     }
 }
@@ -72,7 +72,7 @@ impl std::fmt::Debug for NexusId {
 /// next one. Accepts only the form that identifies a port: a registration is a nexus, which a node
 /// name alone does not identify.
 pub(super) fn parse_transport_id(list: &[u8], at: usize) -> Result<(&[u8], usize), Sense> {
-    let field = |offset: usize, bit| Sense::invalid_parameter((at + offset) as u16, bit);
+    let field = |offset: usize, bit| Sense::invalid_parameter(to_u16(at + offset), bit);
     let rest = list.get(at..).ok_or(Sense::parameter_list_length())?;
     let (header, rest) = rest.split_at_checked(HEADER_BYTES).ok_or(Sense::parameter_list_length())?;
     if header[0] != INITIATOR_PORT {

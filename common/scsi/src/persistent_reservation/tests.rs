@@ -120,7 +120,7 @@ fn all_target_ports_and_initiators_register_together() {
     let id = nexus(9).transport_id();
     let mut long = list(0, 5);
     long[20] = 0x08 | 0x04;
-    long.extend((id.len() as u32).to_be_bytes());
+    long.extend(u32::try_from(id.len()).unwrap().to_be_bytes());
     long.extend(id);
     assert!(unit.send(1, Register, None, &long).is_ok());
     let mut found: Vec<_> = unit.0.registrations().iter().map(|r| r.nexus.clone()).collect();

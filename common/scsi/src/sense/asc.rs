@@ -13,7 +13,7 @@ impl Asc {
 
     /// ADDITIONAL SENSE CODE QUALIFIER.
     pub const fn qualifier(self) -> u8 {
-        self.0 as u8
+        self.0.to_be_bytes()[1]
     }
 
     /// Returns the standard's name, if the table has the code.

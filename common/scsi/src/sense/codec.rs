@@ -1,7 +1,7 @@
 //! The two formats of sense data: fixed (SPC-4 4.5.3) and descriptor (SPC-4 4.5.2).
 
 use super::{Asc, Sense, SenseKey, Specific};
-use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::be::{get_u16, get_u32, get_u64, put, to_u8};
 use thiserror::Error;
 
 /// Length of our fixed format sense data: through the sense key specific field.
@@ -68,7 +68,7 @@ impl Sense {
             put(&mut out, 3, information.to_be_bytes());
         }
         out[2] = self.key as u8;
-        out[7] = (FIXED_BYTES - DESCRIPTOR_HEADER_BYTES) as u8;
+        out[7] = to_u8(FIXED_BYTES - DESCRIPTOR_HEADER_BYTES);
         if let Some(value) = self.command_specific.and_then(|v| u32::try_from(v).ok()) {
             put(&mut out, 8, value.to_be_bytes());
         }
@@ -97,7 +97,7 @@ impl Sense {
             out.extend(specific.to_bytes());
             out.push(0);
         }
-        out[7] = (out.len() - DESCRIPTOR_HEADER_BYTES) as u8;
+        out[7] = to_u8(out.len() - DESCRIPTOR_HEADER_BYTES);
         out
     }
 

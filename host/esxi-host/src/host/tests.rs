@@ -3,7 +3,7 @@ use multipath::{MemoryArray, Support};
 use platform::TemporaryDirectory;
 
 #[test]
-fn a_new_host_has_a_name_and_esxis_defaults() {
+fn new_host_has_esxi_defaults() {
     let host = Host::transient("esx07").unwrap();
     assert_eq!((host.name(), host.iqn().as_str()), ("esx07", "iqn.2026-11.org.ibid:esx07"));
     assert_eq!(host.uuid().split('-').map(str::len).collect::<Vec<_>>(), [8, 8, 4, 12]);
@@ -13,7 +13,7 @@ fn a_new_host_has_a_name_and_esxis_defaults() {
 }
 
 #[test]
-fn what_one_command_sets_the_next_finds() {
+fn stored_changes_are_seen_by_later_commands() {
     let directory = TemporaryDirectory::new(None, "host").unwrap();
     let first = Host::open("esx01", directory.path()).unwrap();
     first.set(Setting::MaxHwTransferSize, 16_384).unwrap();
@@ -24,7 +24,7 @@ fn what_one_command_sets_the_next_finds() {
     assert_eq!((second.uuid(), second.settings().get(Setting::MaxHwTransferSize)), (first.uuid(), 16_384));
     assert_eq!(second.mounts(), [mount("datastore1")]);
     second.set(Setting::EnableBlockDelete, 1).unwrap();
-    // Two processes change different things: neither loses the other's.
+    // Two processes change different settings: neither loses the other's change.
     first.remove_mount("5f-1").unwrap();
     let third = Host::open("esx01", directory.path()).unwrap();
     assert!(third.settings().is_on(Setting::EnableBlockDelete) && third.mounts().is_empty());
@@ -34,7 +34,7 @@ fn what_one_command_sets_the_next_finds() {
 }
 
 #[test]
-fn a_damaged_file_is_named() {
+fn damaged_host_file_error_names_the_path() {
     let directory = TemporaryDirectory::new(None, "host").unwrap();
     Host::open("esx01", directory.path()).unwrap();
     let path = directory.path().join("host.json");
@@ -46,7 +46,7 @@ fn a_damaged_file_is_named() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_attached_is_the_hosts() {
+async fn attached_disk_is_found_by_name() {
     let array = MemoryArray::new("iqn.2026-11.test:memory");
     let name = array.create(64);
     let host = Host::transient("esx01").unwrap();
@@ -59,7 +59,7 @@ async fn a_disk_that_is_attached_is_the_hosts() {
 }
 
 #[test]
-fn lines_of_the_log_are_in_its_file() {
+fn log_lines_are_written_to_the_file() {
     let directory = TemporaryDirectory::new(None, "host").unwrap();
     let host = Host::open("esx01", directory.path()).unwrap();
     host.log("Unmap: Async Unmapped 200 blocks from volume 5f").unwrap();

@@ -1,7 +1,7 @@
 //! Encodes a [`Command`] as a CDB, for the initiator.
 
 use super::{CacheRange, CdbSize, Command, Transfer, Verification, WriteSame};
-use crate::be::{put, put_u24};
+use crate::be::{get_u32, low_u8, low_u16, put, put_u24};
 use crate::cdb::Cdb;
 use types::Lba;
 
@@ -45,10 +45,10 @@ impl Builder {
         match size {
             CdbSize::Six => {
                 put_u24(&mut self.0, 1, (lba.0 & 0x1f_ffff) as u32);
-                self.byte(4, blocks as u8)
+                self.byte(4, low_u8(blocks))
             }
-            CdbSize::Ten => self.u32(2, lba.0 as u32).u16(7, blocks as u16),
-            CdbSize::Twelve => self.u32(2, lba.0 as u32).u32(6, blocks),
+            CdbSize::Ten => self.u32(2, get_u32(&lba.0.to_be_bytes(), 4)).u16(7, low_u16(blocks)),
+            CdbSize::Twelve => self.u32(2, get_u32(&lba.0.to_be_bytes(), 4)).u32(6, blocks),
             CdbSize::Sixteen => self.u64(2, lba.0).u32(10, blocks),
         }
     }
@@ -133,7 +133,7 @@ impl Command {
                 Builder::new(0xb7).byte(1, lists).u32(6, allocation)
             }
             Self::ReadDefectData { lists, allocation, .. } => {
-                Builder::new(0x37).byte(2, lists).u16(7, allocation as u16)
+                Builder::new(0x37).byte(2, lists).u16(7, low_u16(allocation))
             }
             Self::ExtendedCopy { length } => Builder::new(0x83).u32(10, length),
             Self::ReceiveCopyResults { action, list, allocation } => {
@@ -159,10 +159,10 @@ impl Command {
                     .flag(1, 4, ten && sense.long_lba)
                     .byte(2, ((sense.control as u8) << 6) | (sense.page & 0x3f))
                     .byte(3, sense.subpage);
-                if ten { builder.u16(7, sense.allocation) } else { builder.byte(4, sense.allocation as u8) }
+                if ten { builder.u16(7, sense.allocation) } else { builder.byte(4, low_u8(sense.allocation.into())) }
             }
             Self::ModeSelect { size: CdbSize::Six, page_format, length } => {
-                Builder::new(0x15).flag(1, 4, page_format).byte(4, length as u8)
+                Builder::new(0x15).flag(1, 4, page_format).byte(4, low_u8(length.into()))
             }
             Self::ModeSelect { page_format, length, .. } => Builder::new(0x55).flag(1, 4, page_format).u16(7, length),
             // PC 01b: cumulative values, as hosts send it.

@@ -4,9 +4,10 @@ use super::{
     CSCD_BYTES, CopyList, Cscd, DESIGNATOR_AT, DESIGNATOR_MAX_BYTES, LIST_HEADER_BYTES, ListIdUsage, SEGMENT_BYTES,
     SEGMENT_LENGTH, Segment, TYPE_BLOCK_TO_BLOCK, TYPE_IDENTIFICATION,
 };
-use crate::be::{put, put_u24};
+use crate::be::{put, put_u24, to_u8, to_u16, to_u32};
+use crate::capacity::LBA_BYTES_U32;
 use crate::inquiry::{Designator, DesignatorKind, Naa};
-use types::{LBA_BYTES, Lba};
+use types::Lba;
 
 impl CopyList {
     /// Creates a list of segments between two volumes identified by NAA, without a list identifier.
@@ -28,7 +29,7 @@ pub fn segments_of(source_lba: Lba, destination_lba: Lba, blocks: u64) -> Vec<Se
         segments.push(Segment {
             source: 0,
             destination: 1,
-            blocks: step as u16,
+            blocks: u16::try_from(step).unwrap_or(u16::MAX),
             source_lba: Lba(source_lba.0 + done),
             destination_lba: Lba(destination_lba.0 + done),
         });
@@ -44,8 +45,8 @@ pub fn build_copy_list(list: &CopyList) -> Vec<u8> {
     let mut out = vec![0; LIST_HEADER_BYTES + cscd_bytes + segment_bytes];
     out[0] = list.id;
     out[1] = (u8::from(list.sequential) << 5) | ((list.usage as u8) << 3);
-    put(&mut out, 2, (cscd_bytes as u16).to_be_bytes());
-    put(&mut out, 8, (segment_bytes as u32).to_be_bytes());
+    put(&mut out, 2, to_u16(cscd_bytes).to_be_bytes());
+    put(&mut out, 8, to_u32(segment_bytes).to_be_bytes());
     let (cscds, segments) = out[LIST_HEADER_BYTES..].split_at_mut(cscd_bytes);
     for (descriptor, cscd) in cscds.chunks_mut(CSCD_BYTES).zip(&list.cscds) {
         write_cscd(descriptor, &cscd.designator);
@@ -65,9 +66,9 @@ fn write_cscd(out: &mut [u8], designator: &Designator) {
         _ => 1,
     };
     out[5] = designator.kind as u8;
-    out[7] = bytes.len() as u8;
+    out[7] = to_u8(bytes.len());
     out[DESIGNATOR_AT..DESIGNATOR_AT + bytes.len()].copy_from_slice(bytes);
-    put_u24(out, 29, LBA_BYTES as u32);
+    put_u24(out, 29, LBA_BYTES_U32);
 }
 
 fn write_segment(out: &mut [u8], segment: &Segment) {

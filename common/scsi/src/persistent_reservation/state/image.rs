@@ -17,7 +17,7 @@
 //! ends it.
 
 use super::{MAX_REGISTRATIONS, Registration, Reservation, Reservations};
-use crate::be::{get_u16, get_u32, get_u64, put};
+use crate::be::{get_u16, get_u32, get_u64, put, to_u8, to_u32};
 use crate::persistent_reservation::nexus::NexusId;
 use crate::persistent_reservation::types::ReservationType;
 use thiserror::Error;
@@ -60,14 +60,14 @@ impl Reservations {
         out[10] = if self.persist { APTPL } else { 0 };
         out[11] = self.reservation.as_ref().map_or(0, |reservation| reservation.kind as u8);
         put(&mut out, 12, self.generation.to_be_bytes());
-        put(&mut out, 16, holder.map_or(NO_HOLDER, |place| place as u32).to_be_bytes());
-        put(&mut out, 20, (self.registrations.len() as u32).to_be_bytes());
+        put(&mut out, 16, holder.map_or(NO_HOLDER, to_u32).to_be_bytes());
+        put(&mut out, 20, to_u32(self.registrations.len()).to_be_bytes());
         for registration in &self.registrations {
             let name = registration.nexus.initiator_port();
             out.extend(registration.key.to_be_bytes());
             out.extend(registration.nexus.target_port().to_be_bytes());
             // NexusId keeps names below 256 bytes.
-            out.extend([if registration.all_target_ports { ALL_TG_PT } else { 0 }, name.len() as u8]);
+            out.extend([if registration.all_target_ports { ALL_TG_PT } else { 0 }, to_u8(name.len())]);
             out.extend(name);
         }
         let checksum = crc32c::crc32c(&out);

@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN data (SPC-4 6.15), and its decoders for the initiator.
 
 use super::{Registration, Reservations};
-use crate::be::{get_u32, get_u64};
+use crate::be::{get_u32, get_u64, to_u32};
 use crate::persistent_reservation::types::{InAction, ReservationType};
 
 const HEADER_BYTES: usize = 8;
@@ -32,7 +32,7 @@ impl Reservations {
 
     /// Prepends PRGENERATION and ADDITIONAL LENGTH to a body.
     fn with_header(&self, body: Vec<u8>) -> Vec<u8> {
-        [self.generation.to_be_bytes().as_slice(), &(body.len() as u32).to_be_bytes(), &body].concat()
+        [self.generation.to_be_bytes().as_slice(), &to_u32(body.len()).to_be_bytes(), &body].concat()
     }
 
     /// Encodes the reservation in 16 bytes, or nothing. The key is zero if all registrants hold
@@ -59,7 +59,7 @@ impl Reservations {
         let mut out = registration.key.to_be_bytes().to_vec();
         out.extend([0, 0, 0, 0, flags, kind, 0, 0, 0, 0]);
         out.extend(registration.nexus.target_port().to_be_bytes());
-        out.extend((transport_id.len() as u32).to_be_bytes());
+        out.extend(to_u32(transport_id.len()).to_be_bytes());
         out.extend(transport_id);
         out
     }
