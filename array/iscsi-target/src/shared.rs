@@ -12,7 +12,7 @@ use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};
 use parking_lot::Mutex;
 use platform::LogLimit;
-use scsi::inquiry::Port;
+use scsi::inquiry::TargetPort;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -91,8 +91,13 @@ impl Shared {
     }
 
     /// Returns the target port.
-    pub(crate) fn port(&self) -> Port {
-        Port { relative: RELATIVE_PORT, group: 1, target_name: self.catalog.target_iqn(), portal_group: PORTAL_GROUP }
+    pub(crate) fn port(&self) -> TargetPort {
+        TargetPort {
+            relative: RELATIVE_PORT,
+            group: 1,
+            target_name: self.catalog.target_iqn(),
+            portal_group: PORTAL_GROUP,
+        }
     }
 
     /// Returns the answer to SendTargets on a connection to `local`. A portal that listens on all

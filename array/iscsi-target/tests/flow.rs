@@ -9,7 +9,7 @@ use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi_target::TargetConfig;
 use scsi::asc;
 use scsi::cdb::{ByteCheck, CdbSize, Command, Transfer, Verification, WriteSame};
-use scsi::lba_status::{Provisioning, parse_lba_status};
+use scsi::lba_status::{ProvisioningStatus, parse_lba_status};
 use std::sync::Arc;
 use support::{ALPHA, Array, BETA, BLOCKS, Ended, Host};
 use types::Lba;
@@ -112,7 +112,7 @@ async fn write_same_writes_unmaps_and_extends_to_the_end() {
     let status = host.run(1, Command::GetLbaStatus { lba: Lba(BLOCKS - 16), allocation: 64 }).await.data();
     let runs = parse_lba_status(&status).expect("runs");
     let found: Vec<_> = runs.iter().map(|run| (run.lba.0, run.blocks, run.status)).collect();
-    assert_eq!(found, [(BLOCKS - 16, 8, Provisioning::Deallocated), (BLOCKS - 8, 8, Provisioning::Mapped)]);
+    assert_eq!(found, [(BLOCKS - 16, 8, ProvisioningStatus::Deallocated), (BLOCKS - 8, 8, ProvisioningStatus::Mapped)]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ pub use command::{
     ReportingOptions, SelectReport, StartStop, Transfer, Verification, WriteSame,
 };
 pub use document::commands_markdown;
-pub use table::{COMMANDS, Definition, Timeouts, commands_of};
+pub use table::{COMMANDS, CommandDefinition, Timeouts, commands_of};
 
 use crate::sense::{Sense, asc};
 

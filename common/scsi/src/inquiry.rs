@@ -6,6 +6,6 @@ mod standard;
 mod third_party_copy;
 pub mod vpd;
 
-pub use designator::{Designator, DesignatorKind, Naa, Port, parse_designators};
+pub use designator::{Designator, DesignatorKind, Naa, TargetPort, parse_designators};
 pub use names::InquiryNames;
 pub use standard::{PRODUCT, Peripheral, PortGroupSupport, STANDARD_BYTES, StandardInquiry, VENDOR};

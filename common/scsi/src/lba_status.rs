@@ -11,7 +11,7 @@ const UNCOUNTED_BYTES: usize = 4;
 /// PROVISIONING STATUS (SBC-4 table 69).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Provisioning {
+pub enum ProvisioningStatus {
     /// The blocks hold data or may hold data.
     Mapped = 0x0,
     /// The blocks hold no data and read as zeros.
@@ -28,7 +28,7 @@ pub struct StatusRun {
     /// Number of blocks.
     pub blocks: u32,
     /// What the blocks hold.
-    pub status: Provisioning,
+    pub status: ProvisioningStatus,
 }
 
 /// Returns how many runs fit in an allocation length: the most that the array looks up. At least
@@ -61,9 +61,9 @@ pub fn parse_lba_status(bytes: &[u8]) -> Option<Vec<StatusRun>> {
         lba: Lba(get_u64(descriptor, 0)),
         blocks: get_u32(descriptor, 8),
         status: match descriptor[12] & 0x0f {
-            0x1 => Provisioning::Deallocated,
-            0x2 => Provisioning::Anchored,
-            _ => Provisioning::Mapped,
+            0x1 => ProvisioningStatus::Deallocated,
+            0x2 => ProvisioningStatus::Anchored,
+            _ => ProvisioningStatus::Mapped,
         },
     });
     Some(runs.collect())
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn lba_status_round_trips_whole_and_cut() {
         let runs = vec![
-            StatusRun { lba: Lba(0), blocks: 8, status: Provisioning::Mapped },
-            StatusRun { lba: Lba(8), blocks: u32::MAX, status: Provisioning::Deallocated },
+            StatusRun { lba: Lba(0), blocks: 8, status: ProvisioningStatus::Mapped },
+            StatusRun { lba: Lba(8), blocks: u32::MAX, status: ProvisioningStatus::Deallocated },
         ];
         let data = build_lba_status(&runs);
         assert_eq!(data[..8], [0, 0, 0, 36, 0, 0, 0, 0]);

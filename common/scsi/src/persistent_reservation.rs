@@ -12,8 +12,8 @@ mod types;
 pub use list::{MoveParameters, OutParameters};
 pub use nexus::NexusId;
 pub use state::{
-    Conflict, ImageError, MAX_REGISTRATIONS, Outcome, Refusal, Registration, Reservations, parse_keys,
-    parse_reservation,
+    Conflict, ImageError, MAX_REGISTRATIONS, Registration, ReservationOutcome, ReservationRefusal, Reservations,
+    parse_keys, parse_reservation,
 };
 pub use types::{InAction, OutAction, ReservationType};
 

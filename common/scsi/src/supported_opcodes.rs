@@ -1,7 +1,7 @@
 //! REPORT SUPPORTED OPERATION CODES data (SPC-4 6.35), generated from the table of commands.
 
 use crate::be::{to_u8, to_u32};
-use crate::cdb::{COMMANDS, Definition, ReportOpcodes, ReportingOptions, Timeouts, commands_of};
+use crate::cdb::{COMMANDS, CommandDefinition, ReportOpcodes, ReportingOptions, Timeouts, commands_of};
 use crate::sense::Sense;
 
 /// CTDP of an all_commands descriptor: a timeouts descriptor follows.
@@ -55,7 +55,7 @@ fn all_commands(with_timeouts: bool) -> Vec<u8> {
 
 /// Encodes one_command data (SPC-4 6.35.3). CDB USAGE DATA contains the operation code and the
 /// service action.
-fn one_command(definition: &Definition, with_timeouts: bool) -> Vec<u8> {
+fn one_command(definition: &CommandDefinition, with_timeouts: bool) -> Vec<u8> {
     let mut out = vec![0, SUPPORTED | if with_timeouts { CTDP_ONE } else { 0 }, 0, to_u8(definition.cdb_length())];
     out.extend(definition.usage);
     if let Some(action) = definition.service_action {

@@ -1,5 +1,7 @@
 //! The host: its stored state and its open devices.
 
+pub(crate) mod claim;
+
 use crate::error::HostError;
 use crate::files;
 use crate::log::Log;
@@ -48,7 +50,7 @@ pub(crate) struct State {
 
 /// A simulated ESXi host. Clones are the same host.
 #[derive(Clone)]
-pub struct Host {
+pub struct EsxiHost {
     inner: Arc<Inner>,
 }
 
@@ -81,7 +83,7 @@ pub fn default_directory(host: &str) -> PathBuf {
     root.join(host)
 }
 
-impl Host {
+impl EsxiHost {
     /// Opens the host stored in `directory`, or creates one with the defaults of ESXi.
     pub fn open(name: &str, directory: &Path) -> Result<Self, HostError> {
         platform::files::create_directory(directory).map_err(files::failed(directory))?;

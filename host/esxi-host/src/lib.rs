@@ -1,10 +1,9 @@
 //! A simulated ESXi host: advanced settings, claimed devices, log and counters.
 //!
-//! A [`Host`] is stored in a directory, so that successive shell commands use the same host, or
-//! exists only in memory ([`Host::transient`]), so that a lab can run many in one process.
+//! A [`EsxiHost`] is stored in a directory, so that successive shell commands use the same host, or
+//! exists only in memory ([`EsxiHost::transient`]), so that a lab can run many in one process.
 #![forbid(unsafe_code)]
 
-mod claim;
 mod error;
 mod files;
 mod host;
@@ -13,9 +12,9 @@ mod record;
 mod settings;
 mod stats;
 
-pub use claim::Place;
 pub use error::{HostError, SettingError};
-pub use host::{Host, default_directory};
+pub use host::claim::DeviceLocation;
+pub use host::{EsxiHost, default_directory};
 pub use log::timestamp;
 pub use record::{DeviceRecord, Mount};
-pub use settings::{Definition, Setting, Settings};
+pub use settings::{Setting, SettingDefinition, Settings};

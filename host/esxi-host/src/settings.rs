@@ -25,7 +25,7 @@ pub enum Setting {
 
 /// The definition of a setting, in ESXi's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Definition {
+pub struct SettingDefinition {
     /// The path.
     pub path: &'static str,
     /// Default value.
@@ -38,15 +38,15 @@ pub struct Definition {
     pub description: &'static str,
 }
 
-impl Definition {
+impl SettingDefinition {
     /// Returns the last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
 }
 
-const fn flag(path: &'static str, default: i64, description: &'static str) -> Definition {
-    Definition { path, default, min: 0, max: 1, description }
+const fn flag(path: &'static str, default: i64, description: &'static str) -> SettingDefinition {
+    SettingDefinition { path, default, min: 0, max: 1, description }
 }
 
 impl Setting {
@@ -62,7 +62,7 @@ impl Setting {
     ];
 
     /// Returns the definition.
-    pub const fn definition(self) -> Definition {
+    pub const fn definition(self) -> SettingDefinition {
         match self {
             Self::HardwareAcceleratedMove => flag(
                 "/DataMover/HardwareAcceleratedMove",
@@ -74,14 +74,14 @@ impl Setting {
                 1,
                 "Enable hardware accelerated VMFS data initialization (requires compliant hardware)",
             ),
-            Self::MaxHwTransferSize => Definition {
+            Self::MaxHwTransferSize => SettingDefinition {
                 path: "/DataMover/MaxHWTransferSize",
                 default: 4096,
                 min: 512,
                 max: 16_384,
                 description: "Maximum transfer size in KB to use for hardware accelerated data movement",
             },
-            Self::ApdTimeout => Definition {
+            Self::ApdTimeout => SettingDefinition {
                 path: "/Misc/APDTimeout",
                 default: 140,
                 min: 20,
@@ -124,7 +124,7 @@ impl Settings {
 
     /// Checks a value against the setting's limits.
     pub fn check(setting: Setting, value: i64) -> Result<(), SettingError> {
-        let Definition { path, min, max, .. } = setting.definition();
+        let SettingDefinition { path, min, max, .. } = setting.definition();
         if (min..=max).contains(&value) { Ok(()) } else { Err(SettingError::OutOfRange { path, value, min, max }) }
     }
 

@@ -56,7 +56,7 @@ impl Published {
 
     /// Writes the counters of this process.
     pub(crate) fn publish(&self, numbers: Numbers) -> Result<(), HostError> {
-        files::store_lightly(&self.own_path(), &File { devices: numbers })
+        files::store_volatile(&self.own_path(), &File { devices: numbers })
     }
 
     /// Adds the counters of this process to the total and removes its file.

@@ -4,7 +4,7 @@
 #[path = "../../initiator/tests/support/mod.rs"]
 mod support;
 
-use esxi_host::{Host, HostError, Place, Setting};
+use esxi_host::{DeviceLocation, EsxiHost, HostError, Setting};
 use iscsi::target_connection::CommandCompletion;
 use multipath::{PathPolicy, Primitive, SharedDisk, Support};
 use platform::TemporaryDirectory;
@@ -24,7 +24,7 @@ fn serve() -> Served {
     .serve()
 }
 
-fn unit(served: &Served) -> Vec<Place> {
+fn unit(served: &Served) -> Vec<DeviceLocation> {
     vec![served.url().parse().unwrap()]
 }
 
@@ -32,7 +32,7 @@ fn unit(served: &Served) -> Vec<Place> {
 async fn claimed_devices_and_support_are_stored() {
     let served = serve();
     let directory = TemporaryDirectory::new(None, "host").unwrap();
-    let first = Host::open("esx01", directory.path()).unwrap();
+    let first = EsxiHost::open("esx01", directory.path()).unwrap();
     let twice = [unit(&served), unit(&served)].concat();
     assert_eq!(first.claim(&twice).await.unwrap(), [DISK]);
     assert_eq!(first.claim(&unit(&served)).await.unwrap(), [DISK]);
@@ -46,7 +46,7 @@ async fn claimed_devices_and_support_are_stored() {
     first.enable(DISK, Primitive::Clone, false).await.unwrap();
     first.close().await.unwrap();
 
-    let second = Host::open("esx01", directory.path()).unwrap();
+    let second = EsxiHost::open("esx01", directory.path()).unwrap();
     let vaai = second.device(DISK).unwrap().vaai;
     let support = Primitive::ALL.map(|one| vaai.of(one).support);
     assert_eq!(support, [Support::Unknown, Support::Unknown, Support::Supported, Support::Unsupported]);
@@ -56,7 +56,7 @@ async fn claimed_devices_and_support_are_stored() {
     disk.write_same(0, 8, vec![0; LBA_LEN].into()).await.unwrap();
     assert_eq!(second.counters().unwrap()[DISK].zero.done, 2);
     second.close().await.unwrap();
-    assert_eq!(Host::open("esx01", directory.path()).unwrap().counters().unwrap()[DISK].zero.done, 2);
+    assert_eq!(EsxiHost::open("esx01", directory.path()).unwrap().counters().unwrap()[DISK].zero.done, 2);
     second.forget_support(DISK).unwrap();
     assert_eq!(second.device(DISK).unwrap().vaai.delete.support, Support::Unknown);
     second.unclaim(DISK).unwrap();
@@ -66,7 +66,7 @@ async fn claimed_devices_and_support_are_stored() {
 #[tokio::test]
 async fn each_adapter_and_port_makes_a_path() {
     let served = serve();
-    let host = Host::transient("esx01").unwrap();
+    let host = EsxiHost::transient("esx01").unwrap();
     host.set_adapters(3).unwrap();
     // One port under two names, like a disk with two portals.
     let other = served.url().replace("127.0.0.1", "localhost");
@@ -83,8 +83,8 @@ async fn each_adapter_and_port_makes_a_path() {
 #[tokio::test]
 async fn claiming_an_unknown_target_fails() {
     let served = serve();
-    let place: Place = served.url().replace(NAME, "iqn.2026-11.test:other").parse().unwrap();
-    let host = Host::transient("esx01").unwrap();
+    let place: DeviceLocation = served.url().replace(NAME, "iqn.2026-11.test:other").parse().unwrap();
+    let host = EsxiHost::transient("esx01").unwrap();
     assert!(matches!(host.claim(&[place]).await, Err(HostError::Open { .. })));
     assert!(host.devices().is_empty());
 }

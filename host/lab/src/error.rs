@@ -48,7 +48,7 @@ pub enum LabError {
     Datastore(#[from] datastore::DatastoreError),
     /// A virtual disk or virtual machine failed.
     #[error(transparent)]
-    Disks(#[from] virtual_disk::Error),
+    Disks(#[from] virtual_disk::VirtualDiskError),
     /// A local file could not be read or written.
     #[error(transparent)]
     File(#[from] std::io::Error),

@@ -17,7 +17,10 @@ use std::time::Duration;
 use virtual_disk::reclaim::CountRule;
 use virtual_disk::unmap::UnmapSummary;
 use virtual_disk::vmx::Vmx;
-use virtual_disk::{Boot, DiskSpec, FileAccess, Format, Machine, MoverSettings, Report, Target, VirtualDisk, Work};
+use virtual_disk::{
+    BootWorkload, CopyReport, CopyTarget, DiskFormat, DiskSpec, FileAccess, MoverSettings, MoverWork, VirtualDisk,
+    VirtualMachine,
+};
 
 /// Label of all datastores of the lab; a disk with this label may be overwritten.
 const LABEL: &str = "ibid-lab";
@@ -109,9 +112,9 @@ impl LabDatastore {
         &self,
         name: &str,
         bytes: u64,
-        format: Format,
+        format: DiskFormat,
         settings: MoverSettings,
-    ) -> Result<(Disk, Work), LabError> {
+    ) -> Result<(Disk, MoverWork), LabError> {
         let path = path(name);
         let (disk, work) = VirtualDisk::create(&self.datastore, &path, bytes, format, settings, &|_| ()).await?;
         Ok((Disk(disk), work))
@@ -130,14 +133,14 @@ impl LabDatastore {
     /// Creates a small virtual machine with one eagerly zeroed disk.
     pub(crate) async fn machine(&self, name: &str, disk_bytes: u64, memory_mib: u32) -> Result<(), LabError> {
         let vmx = Vmx { memory_mib, ..Vmx::new(name) };
-        let disk = DiskSpec { bytes: disk_bytes, format: Format::EagerZeroedThick };
-        Machine::create(&self.datastore, vmx, &[disk], MoverSettings::default(), &|_| ()).await?;
+        let disk = DiskSpec { bytes: disk_bytes, format: DiskFormat::EagerZeroedThick };
+        VirtualMachine::create(&self.datastore, vmx, &[disk], MoverSettings::default(), &|_| ()).await?;
         Ok(())
     }
 
     /// Powers a machine on, boots its guest, and powers it off.
-    pub(crate) async fn boot(&self, name: &str, boot: &Boot) -> Result<(), LabError> {
-        let machine = Machine::open(&self.datastore, name, MoverSettings::default()).await?;
+    pub(crate) async fn boot(&self, name: &str, boot: &BootWorkload) -> Result<(), LabError> {
+        let machine = VirtualMachine::open(&self.datastore, name, MoverSettings::default()).await?;
         let running = machine.power_on().await?;
         running.boot(boot).await?;
         running.power_off().await?;
@@ -151,7 +154,7 @@ impl LabDatastore {
         let (summary, supported) =
             match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, settings, &|_| ()).await {
                 Ok(summary) => (summary, true),
-                Err(virtual_disk::Error::NoUnmap(_)) => (UnmapSummary::default(), false),
+                Err(virtual_disk::VirtualDiskError::NoUnmap(_)) => (UnmapSummary::default(), false),
                 Err(error) => return Err(error.into()),
             };
         let (iterations, commands) = (summary.iterations, summary.work.unmap.commands);
@@ -183,14 +186,14 @@ impl Disk {
     }
 
     /// Copies the disk to `store` in the same format and returns the open copy.
-    pub(crate) async fn copy_to(&self, store: &LabDatastore, name: &str) -> Result<(Self, Report), LabError> {
-        let (copy, report) = self.0.clone_to(&Target::new(&store.datastore, &path(name)), &|_| ()).await?;
+    pub(crate) async fn copy_to(&self, store: &LabDatastore, name: &str) -> Result<(Self, CopyReport), LabError> {
+        let (copy, report) = self.0.clone_to(&CopyTarget::new(&store.datastore, &path(name)), &|_| ()).await?;
         Ok((Self(copy), report))
     }
 
     /// Migrates the disk to `store` while its guest runs.
-    pub(crate) async fn migrate(&self, store: &LabDatastore, name: &str) -> Result<Report, LabError> {
-        Ok(self.0.migrate(&Target::new(&store.datastore, &path(name)), &|_| ()).await?)
+    pub(crate) async fn migrate(&self, store: &LabDatastore, name: &str) -> Result<CopyReport, LabError> {
+        Ok(self.0.migrate(&CopyTarget::new(&store.datastore, &path(name)), &|_| ()).await?)
     }
 
     /// Closes the disk.

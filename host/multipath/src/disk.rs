@@ -6,7 +6,7 @@ use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::Bytes;
 use initiator::CopyRun;
-use scsi::lba_status::Provisioning;
+use scsi::lba_status::ProvisioningStatus;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct ProvisioningExtent {
     /// Number of blocks, at least one.
     pub blocks: u64,
     /// Provisioning status.
-    pub provisioning: Provisioning,
+    pub provisioning: ProvisioningStatus,
 }
 
 /// Limits of one command, in blocks. If the device reports no limit, it is the maximum that the

@@ -24,5 +24,5 @@ pub use iscsi_disk::{
     UnknownPolicy,
 };
 pub use memory::{FaultHook, InjectedOutcome, Injection, MemoryArray, MemoryHostDisk, Operation};
-pub use scsi::lba_status::Provisioning;
+pub use scsi::lba_status::ProvisioningStatus;
 pub use vaai::{Primitive, PrimitiveState, Support, VaaiStatus};

@@ -2,9 +2,9 @@
 //! before their first write.
 
 use crate::descriptor::SECTOR_BYTES;
-use crate::error::{Error, Result};
+use crate::error::{Result, VirtualDiskError};
 use crate::flat::{FileRun, FlatFile};
-use crate::format::Format;
+use crate::format::DiskFormat;
 use crate::layout::Placed;
 use crate::locks::{Mode, RangeGuard, RangeLocks};
 use crate::map::{BlockMap, State};
@@ -35,7 +35,7 @@ impl Content {
     pub(crate) async fn open(file: Arc<dyn FlatFile>, bytes: u64, settings: MoverSettings) -> Result<Self> {
         let sector = file.disk().identity().block_bytes;
         if u64::from(sector) != SECTOR_BYTES {
-            return Err(Error::SectorSize(sector));
+            return Err(VirtualDiskError::SectorSize(sector));
         }
         let mut map = BlockMap::new(file.block_bytes() / SECTOR_BYTES);
         for run in file.runs().await? {
@@ -78,11 +78,11 @@ impl Content {
     }
 
     /// Returns the current format. A thick disk with all blocks zeroed counts as eager-zeroed.
-    pub(crate) fn format(&self, thin: bool) -> Format {
+    pub(crate) fn format(&self, thin: bool) -> DiskFormat {
         match (thin, self.map().count().1) {
-            (true, _) => Format::Thin,
-            (false, 0) => Format::EagerZeroedThick,
-            (false, _) => Format::ZeroedThick,
+            (true, _) => DiskFormat::Thin,
+            (false, 0) => DiskFormat::EagerZeroedThick,
+            (false, _) => DiskFormat::ZeroedThick,
         }
     }
 
@@ -106,7 +106,7 @@ impl Content {
     fn range(&self, offset: u64, bytes: u64) -> Result<Range<u64>> {
         let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes);
         let whole = offset.is_multiple_of(SECTOR_BYTES) && bytes.is_multiple_of(SECTOR_BYTES) && bytes > 0;
-        end.filter(|_| whole).map(|end| offset..end).ok_or(Error::Range { offset, bytes })
+        end.filter(|_| whole).map(|end| offset..end).ok_or(VirtualDiskError::Range { offset, bytes })
     }
 
     /// Returns the written runs of a range, cut to the range.
@@ -127,7 +127,7 @@ impl Content {
     /// Locks a range against removal of its blocks.
     async fn user(&self, range: Range<u64>) -> Result<RangeGuard<'_>> {
         let guard = self.users.lock(range, Mode::Shared).await;
-        if self.retired.load(Ordering::Acquire) { Err(Error::Retired) } else { Ok(guard) }
+        if self.retired.load(Ordering::Acquire) { Err(VirtualDiskError::Retired) } else { Ok(guard) }
     }
 
     /// Waits for running reads and writes, and refuses all later ones.

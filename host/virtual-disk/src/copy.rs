@@ -1,19 +1,35 @@
 //! Copies of disks. Only written blocks are copied.
 
 use crate::content::Content;
-use crate::disk::Report;
 use crate::error::Result;
-use crate::format::Format;
+use crate::format::DiskFormat;
 use crate::layout::join;
 use crate::map::State;
-use crate::mover::{Advance, ByHost, CopyOrder, Mover, MoverSettings};
+use crate::mover::{Advance, CopyOrder, HostCopyReason, Mover, MoverSettings, MoverWork};
 use std::ops::Range;
+
+/// The cost of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// The commands sent, without those for datastore metadata.
+    pub work: MoverWork,
+    /// Why data went through the host; `None` if the array copied everything or nothing was copied.
+    pub by_host: Option<HostCopyReason>,
+}
+
+impl CopyReport {
+    /// Adds the cost of another disk of the same machine.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.work.add(other.work);
+        self.by_host = self.by_host.or(other.by_host);
+    }
+}
 
 /// A copy of one disk to another of equal size.
 pub(crate) struct Copier<'a> {
     source: &'a Content,
     destination: &'a Content,
-    format: Format,
+    format: DiskFormat,
     order: CopyOrder,
     mover: Mover,
 }
@@ -22,7 +38,7 @@ impl<'a> Copier<'a> {
     /// Creates a copy. The destination is a new, unwritten disk and gets `format`.
     pub(crate) fn new(
         (source, destination): (&'a Content, &'a Content),
-        format: Format,
+        format: DiskFormat,
         order: CopyOrder,
         settings: MoverSettings,
     ) -> Self {
@@ -30,8 +46,8 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns the commands sent so far; `by_host` is the reason for copying through the host.
-    pub(crate) fn report(&self, by_host: Option<ByHost>) -> Report {
-        Report { work: self.mover.work.work(), by_host }
+    pub(crate) fn report(&self, by_host: Option<HostCopyReason>) -> CopyReport {
+        CopyReport { work: self.mover.work.work(), by_host }
     }
 
     /// Returns whether it is known in advance that all data goes through the host.
@@ -41,7 +57,7 @@ impl<'a> Copier<'a> {
 
     /// Copies a range of whole blocks. Neither range may be written during the copy. `advance` is
     /// called for all bytes of the range, including those that need no copy.
-    pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<ByHost>> {
+    pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<HostCopyReason>> {
         let (source, destination) = (self.source, self.destination);
         let written = source.placed(source.blocks(range.clone()), |state| state == State::Written);
         let blocks = destination.blocks(range.clone());
@@ -58,7 +74,7 @@ impl<'a> Copier<'a> {
         let why = self.mover.copy((source.disk(), destination.disk()), &joints, self.order, advance).await?;
         destination.note_written(written).await?;
         let rest = (range.end - range.start).saturating_sub(moved);
-        if self.format == Format::EagerZeroedThick {
+        if self.format == DiskFormat::EagerZeroedThick {
             let left = destination.placed(blocks.clone(), |state| state == State::ToBeZeroed);
             let runs: Vec<_> = left.iter().map(|run| (run.lba, run.bytes / 512)).collect();
             self.mover.zero(destination.disk(), &runs, advance).await?;

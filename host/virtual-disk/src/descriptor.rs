@@ -44,7 +44,7 @@ impl CreateType {
 
 /// The cylinders, heads and sectors reported to a BIOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct DiskGeometry {
     /// Cylinders.
     pub cylinders: u64,
     /// Heads.
@@ -53,7 +53,7 @@ pub struct Geometry {
     pub sectors: u64,
 }
 
-impl Geometry {
+impl DiskGeometry {
     /// Returns the geometry that ESXi chooses for a disk of `sectors` sectors on an LSI Logic
     /// adapter, by its size in GiB.
     pub fn of(sectors: u64) -> Self {
@@ -173,7 +173,7 @@ fn uuid_bytes(words: &str) -> Option<[u8; 16]> {
 
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let geometry = Geometry::of(self.sectors);
+        let geometry = DiskGeometry::of(self.sectors);
         // The last word of the long content identifier is the CID; the rest belongs to the disk.
         let content: String = self.uuid[4..].iter().map(|b| format!("{b:02x}")).collect();
         let cid = self.cid;

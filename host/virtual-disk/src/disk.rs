@@ -3,19 +3,18 @@
 mod change;
 
 use crate::content::Content;
-use crate::copy::Copier;
+use crate::copy::{Copier, CopyReport};
 use crate::descriptor::{CreateType, Descriptor};
-use crate::error::{Error, Result};
+use crate::error::{Result, VirtualDiskError};
 use crate::flat::FlatFile;
-use crate::format::Format;
+use crate::format::DiskFormat;
 use crate::live::Live;
-use crate::mover::{ByHost, CopyOrder, MoverSettings, Work};
+use crate::mover::{CopyOrder, MoverSettings, MoverWork};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
 use crate::store::{FileAccess, Store};
 use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
-use datastore::Datastore;
-use datastore::FS_BLOCK_BYTES;
+use datastore::{Datastore, FS_BLOCK_BYTES};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds,
@@ -29,38 +28,21 @@ pub type Progress<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// The destination and properties of a copy.
 #[derive(Clone)]
-pub struct Target {
+pub struct CopyTarget {
     /// The datastore.
     pub datastore: Datastore,
     /// Path of the descriptor, `vm/vm.vmdk`. Its directory must exist.
     pub path: String,
     /// The format; `None` keeps that of the source.
-    pub format: Option<Format>,
+    pub format: Option<DiskFormat>,
     /// Whether the virtual machine that receives the disk has snapshots.
     pub has_snapshots: bool,
 }
 
-impl Target {
+impl CopyTarget {
     /// Creates a target in the format of the source.
     pub fn new(datastore: &Datastore, path: &str) -> Self {
         Self { datastore: datastore.clone(), path: path.to_owned(), format: None, has_snapshots: false }
-    }
-}
-
-/// The cost of a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The commands sent, without those for datastore metadata.
-    pub work: Work,
-    /// Why data went through the host; `None` if the array copied everything or nothing was copied.
-    pub by_host: Option<ByHost>,
-}
-
-impl Report {
-    /// Adds the cost of another disk of the same machine.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.work.add(other.work);
-        self.by_host = self.by_host.or(other.by_host);
     }
 }
 
@@ -102,16 +84,16 @@ impl VirtualDisk {
         datastore: &Datastore,
         path: &str,
         bytes: u64,
-        format: Format,
+        format: DiskFormat,
         settings: MoverSettings,
         progress: Progress<'_>,
-    ) -> Result<(Self, Work)> {
+    ) -> Result<(Self, MoverWork)> {
         let store = Store::new(datastore);
         let made = Self::make(&store, path, bytes, format, settings, |content| async move {
             if format.is_thick() {
                 content.allocate(content.all()).await?;
             }
-            if format == Format::EagerZeroedThick {
+            if format == DiskFormat::EagerZeroedThick {
                 content.zero_rest(content.all(), progress).await?;
             }
             Ok(content)
@@ -126,13 +108,13 @@ impl VirtualDisk {
         store: &Store,
         path: &str,
         bytes: u64,
-        format: Format,
+        format: DiskFormat,
         settings: MoverSettings,
         fill: impl FnOnce(Content) -> F,
     ) -> Result<Self> {
-        let descriptor = Descriptor::new(stem(path), bytes, format == Format::Thin, store.new_uuid()?);
+        let descriptor = Descriptor::new(stem(path), bytes, format == DiskFormat::Thin, store.new_uuid()?);
         if store.exists(path).await? {
-            return Err(Error::Datastore(datastore::DatastoreError::Exists));
+            return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let flat_path = beside(path, &descriptor.extent);
         let file = store.create_flat(&flat_path, bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
@@ -164,7 +146,7 @@ impl VirtualDisk {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
         if descriptor.create_type != CreateType::Vmfs {
-            return Err(Error::Kind);
+            return Err(VirtualDiskError::Kind);
         }
         let file = store.open_flat(&beside(path, &descriptor.extent), access).await?;
         let content = match Content::open(Arc::clone(&file), descriptor.bytes(), settings).await {
@@ -195,7 +177,7 @@ impl VirtualDisk {
     }
 
     /// Returns the current format. A lazy-zeroed disk that is fully written counts as eager-zeroed.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> DiskFormat {
         let thin = self.place().descriptor.thin;
         self.content().format(thin)
     }
@@ -216,7 +198,7 @@ impl VirtualDisk {
     }
 
     /// Returns the commands sent for zeroing and UNMAP since the disk was opened.
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> MoverWork {
         self.content().mover().work.work()
     }
 
@@ -235,7 +217,7 @@ impl VirtualDisk {
     /// UNMAP.
     pub async fn unmap(&self, offset: u64, bytes: u64) -> Result<u64> {
         if !self.place().descriptor.thin {
-            return Err(Error::NotThin);
+            return Err(VirtualDiskError::NotThin);
         }
         self.inner.live.unmap(offset, bytes).await
     }
@@ -248,7 +230,7 @@ impl VirtualDisk {
     }
 
     /// Returns how to copy to a disk with this content.
-    fn order(&self, target: &Target, format: Format, destination: &Content) -> CopyOrder {
+    fn order(&self, target: &CopyTarget, format: DiskFormat, destination: &Content) -> CopyOrder {
         let source = self.end();
         let xcopy_bytes = xcopy_bytes(self.inner.settings.max_transfer_kib, source.format, self.inner.settings.release);
         let destination = CopyEnd {
@@ -262,10 +244,10 @@ impl VirtualDisk {
     }
 
     /// Copies the disk. It must not be written during the copy. The copy is opened exclusively.
-    pub async fn clone_to(&self, target: &Target, progress: Progress<'_>) -> Result<(Self, Report)> {
+    pub async fn clone_to(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<(Self, CopyReport)> {
         let format = target.format.unwrap_or(self.format());
         let (source, settings) = (self.content(), self.inner.settings);
-        let report = Mutex::new(Report::default());
+        let report = Mutex::new(CopyReport::default());
         let fill = async |content: Content| {
             let order = self.order(target, format, &content);
             let done = {
@@ -283,14 +265,18 @@ impl VirtualDisk {
 
     /// Moves the disk (Storage vMotion) while its guest reads and writes through this handle or a
     /// clone of it. The old files are removed at the end. After an error the disk is unchanged.
-    pub async fn migrate(&self, target: &Target, progress: Progress<'_>) -> Result<Report> {
+    pub async fn migrate(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<CopyReport> {
         let format = target.format.unwrap_or(self.format());
         let source = self.content();
         let store = Store::new(&target.datastore);
-        let descriptor =
-            Descriptor::new(stem(&target.path), source.bytes(), format == Format::Thin, self.place().descriptor.uuid);
+        let descriptor = Descriptor::new(
+            stem(&target.path),
+            source.bytes(),
+            format == DiskFormat::Thin,
+            self.place().descriptor.uuid,
+        );
         if store.exists(&target.path).await? {
-            return Err(Error::Datastore(datastore::DatastoreError::Exists));
+            return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let flat_path = beside(&target.path, &descriptor.extent);
         let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
@@ -316,12 +302,12 @@ impl VirtualDisk {
     async fn move_to(
         &self,
         store: &Store,
-        target: &Target,
+        target: &CopyTarget,
         descriptor: &Descriptor,
         file: Arc<dyn FlatFile>,
-        format: Format,
+        format: DiskFormat,
         progress: Progress<'_>,
-    ) -> Result<(Arc<Content>, Report)> {
+    ) -> Result<(Arc<Content>, CopyReport)> {
         let (source, settings) = (self.content(), self.inner.settings);
         let destination = Arc::new(Content::open(file, source.bytes(), settings).await?);
         // The copy has its descriptor before the guest uses it. A crash then leaves two disks, and
@@ -346,7 +332,7 @@ impl VirtualDisk {
         let store = Store::new(datastore);
         let mut descriptor = Descriptor::parse(&store.read_text(from).await?)?;
         if store.exists(to).await? {
-            return Err(Error::Datastore(datastore::DatastoreError::Exists));
+            return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let before = beside(from, &descriptor.extent);
         descriptor.extent = format!("{}-flat.vmdk", stem(to));
@@ -363,7 +349,7 @@ impl VirtualDisk {
         if size >= descriptor.bytes() {
             Ok(())
         } else {
-            Err(Error::Short { descriptor: descriptor.bytes(), file: size })
+            Err(VirtualDiskError::Short { descriptor: descriptor.bytes(), file: size })
         }
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Why an operation on a virtual disk or machine failed.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum VirtualDiskError {
     /// The datastore failed.
     #[error(transparent)]
     Datastore(#[from] datastore::DatastoreError),
@@ -71,7 +71,7 @@ pub enum Error {
     Kind,
     /// A write could not be mirrored to the destination of a migration.
     #[error("the destination of the migration failed: {0}")]
-    Mirror(Box<Error>),
+    Mirror(Box<VirtualDiskError>),
     /// The disk is already being migrated.
     #[error("the disk is being migrated")]
     Busy,
@@ -81,4 +81,4 @@ pub enum Error {
 }
 
 /// The result of an operation on a virtual disk or machine.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, VirtualDiskError>;

@@ -1,6 +1,6 @@
 //! The operations that a virtual disk needs from its flat file.
 
-use crate::error::Error;
+use crate::error::VirtualDiskError;
 use crate::map::State;
 use multipath::SharedDisk;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 /// The future result of a request to a flat file.
-pub(crate) type FileAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+pub(crate) type FileAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, VirtualDiskError>> + Send + 'a>>;
 
 /// Contiguous blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// The time at which blocks of a virtual disk are allocated and zeroed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum DiskFormat {
     /// All blocks are allocated and zeroed at creation.
     EagerZeroedThick,
     /// All blocks are allocated at creation; each is zeroed before its first write.
@@ -18,9 +18,9 @@ pub enum Format {
 /// The text is not a supported disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("Invalid disk format '{0}'")]
-pub struct FormatError(pub String);
+pub struct DiskFormatError(pub String);
 
-impl Format {
+impl DiskFormat {
     /// All formats, in the order of VMware's comparisons.
     pub const ALL: [Self; 3] = [Self::EagerZeroedThick, Self::ZeroedThick, Self::Thin];
 
@@ -39,21 +39,21 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = FormatError;
+impl FromStr for DiskFormat {
+    type Err = DiskFormatError;
 
-    fn from_str(text: &str) -> Result<Self, FormatError> {
+    fn from_str(text: &str) -> Result<Self, DiskFormatError> {
         match text {
             "eagerzeroedthick" => Ok(Self::EagerZeroedThick),
             // On ESXi, "thick" leaves old data readable; this crate always zeroes.
             "zeroedthick" | "thick" => Ok(Self::ZeroedThick),
             "thin" => Ok(Self::Thin),
-            _ => Err(FormatError(text.to_owned())),
+            _ => Err(DiskFormatError(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for DiskFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::EagerZeroedThick => "eagerzeroedthick",
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn disk_format_names_round_trip() {
-        for format in Format::ALL {
+        for format in DiskFormat::ALL {
             assert_eq!(format.to_string().parse(), Ok(format));
         }
-        assert_eq!("2gbsparse".parse::<Format>(), Err(FormatError("2gbsparse".into())));
+        assert_eq!("2gbsparse".parse::<DiskFormat>(), Err(DiskFormatError("2gbsparse".into())));
     }
 }

@@ -1,7 +1,7 @@
 //! ESXi's use of a datastore: virtual disks in three formats, the data mover that copies and
 //! zeroes them with or without offloads, virtual machines that use them, and UNMAP of free space.
 //!
-//! [`Descriptor`] is the text of a `.vmdk`; [`Format`] is the allocation of its blocks; [`offload`]
+//! [`Descriptor`] is the text of a `.vmdk`; [`DiskFormat`] is the allocation of its blocks; [`offload`]
 //! has the rules that exclude EXTENDED COPY; [`transfer`] has the sizes of commands; [`reclaim`]
 //! has the rules of `esxcli storage vmfs unmap`.
 #![forbid(unsafe_code)]
@@ -28,10 +28,11 @@ pub mod transfer;
 pub mod unmap;
 pub mod vmx;
 
+pub use copy::CopyReport;
 pub use descriptor::Descriptor;
-pub use disk::{Progress, Report, Target, VirtualDisk};
-pub use error::{Error, Result};
-pub use format::{Format, FormatError};
-pub use machine::{Boot, DiskSpec, Machine, Running};
-pub use mover::{ByHost, MoverSettings, Sent, Work};
+pub use disk::{CopyTarget, Progress, VirtualDisk};
+pub use error::{Result, VirtualDiskError};
+pub use format::{DiskFormat, DiskFormatError};
+pub use machine::{BootWorkload, DiskSpec, RunningMachine, VirtualMachine};
+pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork};
 pub use store::FileAccess;

@@ -6,9 +6,9 @@
 
 use crate::content::Content;
 use crate::copy::Copier;
-use crate::error::{Error, Result};
+use crate::error::{Result, VirtualDiskError};
 use crate::locks::{Mode, RangeLocks};
-use crate::mover::{Advance, ByHost};
+use crate::mover::{Advance, HostCopyReason};
 use crate::transfer::pieces;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ struct Mirror {
     /// All bytes before this offset are copied.
     copied: AtomicU64,
     /// The first error of a mirrored write. It ends the migration, not the guest's write.
-    failed: Mutex<Option<Error>>,
+    failed: Mutex<Option<VirtualDiskError>>,
 }
 
 struct State {
@@ -67,7 +67,7 @@ impl Live {
             let current = self.current();
             match current.read(offset, bytes).await {
                 // The disk moved after its location was read, or was closed.
-                Err(Error::Retired) if !Arc::ptr_eq(&current, &self.current()) => {}
+                Err(VirtualDiskError::Retired) if !Arc::ptr_eq(&current, &self.current()) => {}
                 other => return other,
             }
         }
@@ -116,7 +116,7 @@ impl Live {
         copier: &Copier<'_>,
         region: u64,
         advance: Advance<'_>,
-    ) -> Result<(Arc<Content>, Option<ByHost>)> {
+    ) -> Result<(Arc<Content>, Option<HostCopyReason>)> {
         let mirror = Arc::new(Mirror {
             destination: Arc::clone(&destination),
             copied: AtomicU64::new(0),
@@ -125,7 +125,7 @@ impl Live {
         {
             let mut state = self.state();
             if state.mirror.is_some() {
-                return Err(Error::Busy);
+                return Err(VirtualDiskError::Busy);
             }
             state.mirror = Some(Arc::clone(&mirror));
         }
@@ -148,11 +148,11 @@ impl Live {
 }
 
 impl Mirror {
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+    fn failed(&self) -> MutexGuard<'_, Option<VirtualDiskError>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, error: Option<Error>) {
+    fn note(&self, error: Option<VirtualDiskError>) {
         if let Some(error) = error {
             self.failed().get_or_insert(error);
         }
@@ -160,7 +160,7 @@ impl Mirror {
 
     fn check(&self) -> Result<()> {
         match self.failed().take() {
-            Some(error) => Err(Error::Mirror(Box::new(error))),
+            Some(error) => Err(VirtualDiskError::Mirror(Box::new(error))),
             None => Ok(()),
         }
     }

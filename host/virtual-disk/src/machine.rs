@@ -4,16 +4,17 @@
 mod boot;
 mod running;
 
+use crate::copy::CopyReport;
 use crate::descriptor::Descriptor;
-use crate::disk::{Progress, Report, Target, VirtualDisk, beside};
-use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::disk::{CopyTarget, Progress, VirtualDisk, beside};
+use crate::error::{Result, VirtualDiskError};
+use crate::format::DiskFormat;
 use crate::mover::MoverSettings;
 use crate::store::{FileAccess, Store};
 use crate::vmx::Vmx;
-pub use boot::Boot;
+pub use boot::BootWorkload;
 use datastore::{Datastore, FileKind};
-pub use running::Running;
+pub use running::RunningMachine;
 
 /// A disk to create with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +22,19 @@ pub struct DiskSpec {
     /// Size in bytes, a multiple of 512.
     pub bytes: u64,
     /// Format.
-    pub format: Format,
+    pub format: DiskFormat,
 }
 
 /// A virtual machine on a datastore.
 #[derive(Clone)]
-pub struct Machine {
+pub struct VirtualMachine {
     store: Store,
     name: String,
     vmx: Vmx,
     settings: MoverSettings,
 }
 
-impl Machine {
+impl VirtualMachine {
     /// Creates a machine with its disks in a new directory.
     pub async fn create(
         datastore: &Datastore,
@@ -71,7 +72,7 @@ impl Machine {
             match Self::open(datastore, &entry.name, settings).await {
                 Ok(machine) => machines.push(machine),
                 // Another kind of directory, or a machine that is being created or removed.
-                Err(Error::Datastore(datastore::DatastoreError::NotFound)) => {}
+                Err(VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -123,7 +124,7 @@ impl Machine {
     async fn make_directory(&self) -> Result<()> {
         let valid = !self.name.is_empty() && !self.name.contains('/') && !self.name.starts_with('.');
         if !valid {
-            return Err(Error::MachineName(self.name.clone()));
+            return Err(VirtualDiskError::MachineName(self.name.clone()));
         }
         Ok(self.datastore().create_directory(&self.name).await?)
     }
@@ -165,16 +166,16 @@ impl Machine {
         &self,
         datastore: &Datastore,
         name: &str,
-        format: Option<Format>,
+        format: Option<DiskFormat>,
         progress: Progress<'_>,
-    ) -> Result<(Self, Report)> {
+    ) -> Result<(Self, CopyReport)> {
         let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
         let mut copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
         copy.make_directory().await?;
-        let (mut report, mut names) = (Report::default(), Vec::new());
+        let (mut report, mut names) = (CopyReport::default(), Vec::new());
         for (index, path) in self.disk_paths().iter().enumerate() {
             let name = copy.disk_name(index);
-            let target = Target { format, ..Target::new(datastore, &copy.path(&name)) };
+            let target = CopyTarget { format, ..CopyTarget::new(datastore, &copy.path(&name)) };
             // Open for reading: several hosts may copy a template at the same time.
             let source = VirtualDisk::open(self.datastore(), path, FileAccess::Read, self.settings).await?;
             let cloned = source.clone_to(&target, progress).await;
@@ -193,9 +194,9 @@ impl Machine {
     pub async fn migrate(
         &mut self,
         datastore: &Datastore,
-        format: Option<Format>,
+        format: Option<DiskFormat>,
         progress: Progress<'_>,
-    ) -> Result<Report> {
+    ) -> Result<CopyReport> {
         let mut disks = Vec::new();
         for path in self.disk_paths() {
             disks.push(VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await?);
@@ -215,16 +216,16 @@ impl Machine {
         &self,
         disks: &[VirtualDisk],
         datastore: &Datastore,
-        format: Option<Format>,
+        format: Option<DiskFormat>,
         progress: Progress<'_>,
-    ) -> Result<(Self, Report)> {
+    ) -> Result<(Self, CopyReport)> {
         let place = Self { store: Store::new(datastore), ..self.clone() };
         place.make_directory().await?;
         let has_snapshots = self.has_snapshots().await?;
-        let mut report = Report::default();
+        let mut report = CopyReport::default();
         for (index, disk) in disks.iter().enumerate() {
             let path = place.path(&place.disk_name(index));
-            let target = Target { format, has_snapshots, ..Target::new(datastore, &path) };
+            let target = CopyTarget { format, has_snapshots, ..CopyTarget::new(datastore, &path) };
             report.add(disk.migrate(&target, progress).await?);
         }
         let place = Self {

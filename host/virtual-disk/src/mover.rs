@@ -4,8 +4,8 @@
 mod work;
 
 use crate::layout::{Joint, commands};
-use crate::offload::Forbidden;
-use crate::transfer::{Release, TRANSFER_KIB, pieces};
+use crate::offload::OffloadForbidden;
+use crate::transfer::{EsxiRelease, TRANSFER_KIB, pieces};
 use bytes::Bytes;
 use datastore::FS_BLOCK_BYTES;
 use datastore::Mode;
@@ -15,7 +15,7 @@ use multipath::{CopyRun, DeviceError, Primitive, SharedDisk};
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 pub(crate) use work::WorkMeter;
-pub use work::{Sent, Work};
+pub use work::{CommandTotal, MoverWork};
 
 /// Concurrent commands without data: WRITE SAME, UNMAP.
 const OFFLOADS_OPEN: usize = 64;
@@ -43,7 +43,7 @@ pub struct MoverSettings {
     /// `/VMFS3/EnableBlockDelete`: pass on UNMAP from guests.
     pub block_delete: bool,
     /// The emulated release of ESXi.
-    pub release: Release,
+    pub release: EsxiRelease,
 }
 
 impl MoverSettings {
@@ -57,8 +57,8 @@ impl MoverSettings {
             max_transfer_kib: u32::try_from(kib).unwrap_or(TRANSFER_KIB.2),
             block_delete: settings.is_on(Setting::EnableBlockDelete),
             release: match mode {
-                Mode::V5 => Release::Esxi5,
-                Mode::V6 => Release::Esxi6,
+                Mode::V5 => EsxiRelease::Esxi5,
+                Mode::V6 => EsxiRelease::Esxi6,
             },
         }
     }
@@ -72,17 +72,17 @@ impl Default for MoverSettings {
             hardware_init: true,
             max_transfer_kib: TRANSFER_KIB.2,
             block_delete: false,
-            release: Release::Esxi6,
+            release: EsxiRelease::Esxi6,
         }
     }
 }
 
 /// Why data went through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ByHost {
+pub enum HostCopyReason {
     /// A rule excludes EXTENDED COPY for this copy.
     #[error(transparent)]
-    Forbidden(#[from] Forbidden),
+    Forbidden(#[from] OffloadForbidden),
     /// The host's setting is 0.
     #[error("/DataMover/HardwareAcceleratedMove is 0")]
     SwitchedOff,
@@ -98,7 +98,7 @@ pub enum ByHost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyOrder {
     /// The rule that excludes the offload, if any.
-    pub(crate) forbidden: Option<Forbidden>,
+    pub(crate) forbidden: Option<OffloadForbidden>,
     /// The most bytes per EXTENDED COPY.
     pub(crate) xcopy_bytes: u64,
 }
@@ -190,9 +190,9 @@ impl Mover {
         joints: &[Joint],
         order: CopyOrder,
         advance: Advance<'_>,
-    ) -> Result<Option<ByHost>, DeviceError> {
+    ) -> Result<Option<HostCopyReason>, DeviceError> {
         if let Some(reason) = self.by_host(source, order) {
-            let small = order.forbidden == Some(Forbidden::BlockSizes);
+            let small = order.forbidden == Some(OffloadForbidden::BlockSizes);
             self.copy_by_host(source, destination, joints, small, advance).await?;
             return Ok(Some(reason));
         }
@@ -206,8 +206,8 @@ impl Mover {
         let runs = match self.settings.release {
             // One run per command: the blocks of a thin disk are scattered, and 5.x copies them one
             // by one.
-            Release::Esxi5 => 1,
-            Release::Esxi6 => limits.copy_runs.max(1),
+            EsxiRelease::Esxi5 => 1,
+            EsxiRelease::Esxi6 => limits.copy_runs.max(1),
         };
         let cut: Vec<Joint> = joints.iter().flat_map(|joint| split(joint, longest, block)).collect();
         stream::iter(commands(&cut, most, runs, block).into_iter().map(|runs| async move {
@@ -219,19 +219,19 @@ impl Mover {
         .buffer_unordered(COPIES_OPEN)
         .try_collect::<()>()
         .await?;
-        Ok(self.refused.load(Ordering::Relaxed).then_some(ByHost::Refused))
+        Ok(self.refused.load(Ordering::Relaxed).then_some(HostCopyReason::Refused))
     }
 
     /// Returns why a copy cannot start as an offload.
-    pub(crate) fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<ByHost> {
+    pub(crate) fn by_host(&self, source: &dyn SharedDisk, order: CopyOrder) -> Option<HostCopyReason> {
         if !self.settings.hardware_move {
-            Some(ByHost::SwitchedOff)
+            Some(HostCopyReason::SwitchedOff)
         } else if let Some(rule) = order.forbidden {
-            Some(ByHost::Forbidden(rule))
+            Some(HostCopyReason::Forbidden(rule))
         } else if !source.vaai().is_usable(Primitive::Clone) {
-            Some(ByHost::Unsupported)
+            Some(HostCopyReason::Unsupported)
         } else if self.refused.load(Ordering::Relaxed) {
-            Some(ByHost::Refused)
+            Some(HostCopyReason::Refused)
         } else {
             None
         }

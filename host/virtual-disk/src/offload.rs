@@ -1,7 +1,7 @@
 //! ESXi's rules for copies through the host although the array supports EXTENDED COPY.
 
 use crate::descriptor::CreateType;
-use crate::format::Format;
+use crate::format::DiskFormat;
 use thiserror::Error;
 
 /// The properties of one end of a copy that the rules depend on.
@@ -12,7 +12,7 @@ pub struct CopyEnd {
     /// Type of the disk from its descriptor.
     pub kind: CreateType,
     /// Format of the disk.
-    pub format: Format,
+    pub format: DiskFormat,
     /// The arrays with the extents of its datastore, by target name; never empty.
     pub arrays: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub struct CopyPlan {
 
 /// Why a copy goes through the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
-pub enum Forbidden {
+pub enum OffloadForbidden {
     /// The datastores have different block sizes.
     #[error("the source and destination VMFS volumes have different block sizes")]
     BlockSizes,
@@ -56,21 +56,24 @@ pub enum Forbidden {
 
 /// Returns the first rule that excludes EXTENDED COPY for this copy, in the order of VMware's
 /// guide; `None` if it may be used.
-pub fn forbidden(plan: &CopyPlan) -> Option<Forbidden> {
+pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
     let (source, destination) = (&plan.source, &plan.destination);
     let sparse = |end: &CopyEnd| matches!(end.kind, CreateType::Hosted | CreateType::Snapshot);
     let spread = |end: &CopyEnd| end.arrays.iter().any(|array| Some(array) != end.arrays.first());
     let rules = [
-        (source.block_bytes != destination.block_bytes, Forbidden::BlockSizes),
+        (source.block_bytes != destination.block_bytes, OffloadForbidden::BlockSizes),
         (
             source.kind == CreateType::RawDeviceMap && destination.kind != CreateType::RawDeviceMap,
-            Forbidden::RdmToVirtualDisk,
+            OffloadForbidden::RdmToVirtualDisk,
         ),
-        (source.format == Format::EagerZeroedThick && destination.format == Format::Thin, Forbidden::EagerZeroedToThin),
-        (sparse(source) || sparse(destination), Forbidden::SparseOrHosted),
-        (plan.target_has_snapshots, Forbidden::Snapshots),
-        (spread(source) || spread(destination), Forbidden::ExtentsOnArrays),
-        (source.arrays.first() != destination.arrays.first(), Forbidden::BetweenArrays),
+        (
+            source.format == DiskFormat::EagerZeroedThick && destination.format == DiskFormat::Thin,
+            OffloadForbidden::EagerZeroedToThin,
+        ),
+        (sparse(source) || sparse(destination), OffloadForbidden::SparseOrHosted),
+        (plan.target_has_snapshots, OffloadForbidden::Snapshots),
+        (spread(source) || spread(destination), OffloadForbidden::ExtentsOnArrays),
+        (source.arrays.first() != destination.arrays.first(), OffloadForbidden::BetweenArrays),
     ];
     rules.into_iter().find_map(|(applies, rule)| applies.then_some(rule))
 }
@@ -83,12 +86,12 @@ mod tests {
         CopyEnd {
             block_bytes: 1 << 20,
             kind: CreateType::Vmfs,
-            format: Format::ZeroedThick,
+            format: DiskFormat::ZeroedThick,
             arrays: vec!["iqn.2026-11.org.ibid:a".into()],
         }
     }
 
-    fn judge(change: impl FnOnce(&mut CopyPlan)) -> Option<Forbidden> {
+    fn judge(change: impl FnOnce(&mut CopyPlan)) -> Option<OffloadForbidden> {
         let mut plan = CopyPlan { source: end(), destination: end(), target_has_snapshots: false };
         change(&mut plan);
         forbidden(&plan)
@@ -97,18 +100,18 @@ mod tests {
     #[test]
     fn copy_without_obstacles_is_offloaded() {
         assert_eq!(judge(|_| ()), None);
-        assert_eq!(judge(|p| p.source.format = Format::Thin), None);
-        assert_eq!(judge(|p| p.destination.format = Format::EagerZeroedThick), None);
+        assert_eq!(judge(|p| p.source.format = DiskFormat::Thin), None);
+        assert_eq!(judge(|p| p.destination.format = DiskFormat::EagerZeroedThick), None);
     }
 
     #[test]
     fn different_block_sizes_forbid_offload() {
-        assert_eq!(judge(|p| p.source.block_bytes = 8 << 20), Some(Forbidden::BlockSizes));
+        assert_eq!(judge(|p| p.source.block_bytes = 8 << 20), Some(OffloadForbidden::BlockSizes));
     }
 
     #[test]
     fn only_rdm_to_virtual_disk_forbids_offload() {
-        assert_eq!(judge(|p| p.source.kind = CreateType::RawDeviceMap), Some(Forbidden::RdmToVirtualDisk));
+        assert_eq!(judge(|p| p.source.kind = CreateType::RawDeviceMap), Some(OffloadForbidden::RdmToVirtualDisk));
         let both = judge(|p| {
             p.source.kind = CreateType::RawDeviceMap;
             p.destination.kind = CreateType::RawDeviceMap;
@@ -121,35 +124,35 @@ mod tests {
         let to_thin = |format| {
             judge(|p| {
                 p.source.format = format;
-                p.destination.format = Format::Thin;
+                p.destination.format = DiskFormat::Thin;
             })
         };
-        assert_eq!(to_thin(Format::EagerZeroedThick), Some(Forbidden::EagerZeroedToThin));
-        assert_eq!(to_thin(Format::ZeroedThick), None);
-        assert_eq!(to_thin(Format::Thin), None);
+        assert_eq!(to_thin(DiskFormat::EagerZeroedThick), Some(OffloadForbidden::EagerZeroedToThin));
+        assert_eq!(to_thin(DiskFormat::ZeroedThick), None);
+        assert_eq!(to_thin(DiskFormat::Thin), None);
     }
 
     #[test]
     fn sparse_and_hosted_formats_forbid_offload() {
-        assert_eq!(judge(|p| p.source.kind = CreateType::Hosted), Some(Forbidden::SparseOrHosted));
-        assert_eq!(judge(|p| p.destination.kind = CreateType::Snapshot), Some(Forbidden::SparseOrHosted));
+        assert_eq!(judge(|p| p.source.kind = CreateType::Hosted), Some(OffloadForbidden::SparseOrHosted));
+        assert_eq!(judge(|p| p.destination.kind = CreateType::Snapshot), Some(OffloadForbidden::SparseOrHosted));
     }
 
     #[test]
     fn snapshots_of_the_target_machine_forbid_offload() {
-        assert_eq!(judge(|p| p.target_has_snapshots = true), Some(Forbidden::Snapshots));
+        assert_eq!(judge(|p| p.target_has_snapshots = true), Some(OffloadForbidden::Snapshots));
     }
 
     #[test]
     fn extents_on_several_arrays_forbid_offload() {
         let spread = judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:b".into()));
-        assert_eq!(spread, Some(Forbidden::ExtentsOnArrays));
+        assert_eq!(spread, Some(OffloadForbidden::ExtentsOnArrays));
         assert_eq!(judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:a".into())), None, "two LUNs of one array");
     }
 
     #[test]
     fn copy_between_arrays_forbids_offload() {
         let between = judge(|p| p.destination.arrays = vec!["iqn.2026-11.org.ibid:b".into()]);
-        assert_eq!(between, Some(Forbidden::BetweenArrays));
+        assert_eq!(between, Some(OffloadForbidden::BetweenArrays));
     }
 }

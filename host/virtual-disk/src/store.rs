@@ -1,6 +1,6 @@
 //! The datastore operations that this crate uses, and the flat file of a disk.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, VirtualDiskError};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
 use datastore::{BlockFill, Datastore, FS_BLOCK_BYTES, File};
@@ -28,7 +28,7 @@ impl Store {
 
     /// Returns a new, unique identity.
     pub(crate) fn new_uuid(&self) -> Result<[u8; 16]> {
-        platform::random::bytes().map_err(Error::Random)
+        platform::random::bytes().map_err(VirtualDiskError::Random)
     }
 
     /// Returns whether the path exists.
@@ -65,7 +65,7 @@ impl Store {
 
     /// Reads a text file.
     pub(crate) async fn read_text(&self, path: &str) -> Result<String> {
-        let not_text = || Error::NotText(path.to_owned());
+        let not_text = || VirtualDiskError::NotText(path.to_owned());
         if self.size(path).await? > MAX_TEXT_BYTES {
             return Err(not_text());
         }

@@ -1,6 +1,6 @@
 //! The sizes of the data mover's commands.
 
-use crate::format::Format;
+use crate::format::DiskFormat;
 use datastore::FS_BLOCK_BYTES;
 
 /// Minimum, maximum and default of `/DataMover/MaxHWTransferSize`, in KiB.
@@ -8,7 +8,7 @@ pub const TRANSFER_KIB: (u32, u32, u32) = (64, 16384, 4096);
 
 /// The emulated generation of ESXi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Release {
+pub enum EsxiRelease {
     /// 5.0 to 5.5: copies a thin source one block at a time, whatever the transfer size.
     Esxi5,
     /// 6.0 and later.
@@ -18,11 +18,11 @@ pub enum Release {
 /// Returns the most bytes per EXTENDED COPY of a disk of this format: MaxHWTransferSize (in KiB,
 /// clamped to its limits). For a thin source on ESXi 5.x it is one block of the datastore, because
 /// its blocks are scattered.
-pub fn xcopy_bytes(max_transfer_kib: u32, source: Format, release: Release) -> u64 {
+pub fn xcopy_bytes(max_transfer_kib: u32, source: DiskFormat, release: EsxiRelease) -> u64 {
     let (least, most, _) = TRANSFER_KIB;
     let asked = u64::from(max_transfer_kib.clamp(least, most)) << 10;
     match (source, release) {
-        (Format::Thin, Release::Esxi5) => asked.min(FS_BLOCK_BYTES),
+        (DiskFormat::Thin, EsxiRelease::Esxi5) => asked.min(FS_BLOCK_BYTES),
         _ => asked,
     }
 }
@@ -43,12 +43,12 @@ mod tests {
 
     #[test]
     fn xcopy_size_follows_setting_except_thin_on_esxi_5() {
-        assert_eq!(xcopy_bytes(4096, Format::ZeroedThick, Release::Esxi5), 4 << 20);
-        assert_eq!(xcopy_bytes(16384, Format::EagerZeroedThick, Release::Esxi5), 16 << 20);
-        assert_eq!(xcopy_bytes(16384, Format::Thin, Release::Esxi5), 1 << 20);
-        assert_eq!(xcopy_bytes(512, Format::Thin, Release::Esxi5), 512 << 10);
-        assert_eq!(xcopy_bytes(16384, Format::Thin, Release::Esxi6), 16 << 20);
-        assert_eq!(xcopy_bytes(99_999, Format::Thin, Release::Esxi6), 16 << 20, "16 MiB is the most");
+        assert_eq!(xcopy_bytes(4096, DiskFormat::ZeroedThick, EsxiRelease::Esxi5), 4 << 20);
+        assert_eq!(xcopy_bytes(16384, DiskFormat::EagerZeroedThick, EsxiRelease::Esxi5), 16 << 20);
+        assert_eq!(xcopy_bytes(16384, DiskFormat::Thin, EsxiRelease::Esxi5), 1 << 20);
+        assert_eq!(xcopy_bytes(512, DiskFormat::Thin, EsxiRelease::Esxi5), 512 << 10);
+        assert_eq!(xcopy_bytes(16384, DiskFormat::Thin, EsxiRelease::Esxi6), 16 << 20);
+        assert_eq!(xcopy_bytes(99_999, DiskFormat::Thin, EsxiRelease::Esxi6), 16 << 20, "16 MiB is the most");
     }
 
     proptest! {

@@ -4,11 +4,11 @@
 //! The free blocks are first allocated to a file, so that no other host writes to them during
 //! UNMAP.
 
-use crate::error::{Error, Result};
-use crate::mover::{Mover, MoverSettings, Work};
-use crate::reclaim::{CountRule, Space, balloon_blocks, log_line, unit};
+use crate::error::{Result, VirtualDiskError};
+use crate::mover::{Mover, MoverSettings, MoverWork};
+use crate::reclaim::{CountRule, DatastoreSpace, balloon_blocks, log_line, unit};
 use datastore::{Cursor, Datastore, File};
-use multipath::{Primitive, Provisioning};
+use multipath::{Primitive, ProvisioningStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -29,23 +29,23 @@ pub struct UnmapSummary {
     /// Blocks unmapped.
     pub blocks: u64,
     /// The commands sent.
-    pub work: Work,
+    pub work: MoverWork,
 }
 
 /// Called with each line for the host's log.
-pub type Log<'a> = &'a (dyn Fn(&str) + Send + Sync);
+pub type LogCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// Returns the space of a datastore.
-async fn space(datastore: &Datastore) -> Result<Space> {
+async fn space(datastore: &Datastore) -> Result<DatastoreSpace> {
     let space = datastore.space().await?;
-    Ok(Space { total: space.blocks, free: space.free })
+    Ok(DatastoreSpace { total: space.blocks, free: space.free })
 }
 
 fn check_support(datastore: &Datastore) -> Result<()> {
     if datastore.disk().vaai().is_usable(Primitive::Delete) {
         Ok(())
     } else {
-        Err(Error::NoUnmap(datastore.info().uuid.to_string()))
+        Err(VirtualDiskError::NoUnmap(datastore.info().uuid.to_string()))
     }
 }
 
@@ -77,7 +77,7 @@ pub async fn unmap(
     asked: Option<u64>,
     rule: CountRule,
     settings: MoverSettings,
-    log: Log<'_>,
+    log: LogCallback<'_>,
 ) -> Result<UnmapSummary> {
     check_support(datastore)?;
     let unit = unit(asked, space(datastore).await?, rule);
@@ -90,7 +90,13 @@ pub async fn unmap(
 }
 
 /// Processes all free blocks once; returns the number of iterations and of blocks.
-async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, log: Log<'_>) -> Result<(u64, u64)> {
+async fn iterate(
+    datastore: &Datastore,
+    file: &File,
+    unit: u64,
+    mover: &Mover,
+    log: LogCallback<'_>,
+) -> Result<(u64, u64)> {
     let (disk, uuid) = (datastore.disk(), datastore.info().uuid.to_string());
     let (mut cursor, mut iterations, mut blocks) = (Cursor::default(), 0, 0);
     loop {
@@ -100,7 +106,7 @@ async fn iterate(datastore: &Datastore, file: &File, unit: u64, mover: &Mover, l
         }
         let count = sectors(&runs) / datastore::FS_BLOCK_SECTORS;
         if !mover.unmap(disk.as_ref(), &runs).await? {
-            return Err(Error::NoUnmap(uuid));
+            return Err(VirtualDiskError::NoUnmap(uuid));
         }
         log(&log_line(count, &uuid));
         iterations += 1;
@@ -143,14 +149,14 @@ async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) ->
         taken.extend(runs);
     }
     if !mover.unmap(datastore.disk().as_ref(), &taken).await? {
-        return Err(Error::NoUnmap(datastore.info().uuid.to_string()));
+        return Err(VirtualDiskError::NoUnmap(datastore.info().uuid.to_string()));
     }
     Ok(sectors(&taken) / datastore::FS_BLOCK_SECTORS)
 }
 
 /// The rate of automatic space reclamation on VMFS 6 (`esxcli storage vmfs reclaim config`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
+pub enum ReclaimPriority {
     /// No automatic reclamation.
     None,
     /// 25 MB/s, ESXi's default.
@@ -161,7 +167,7 @@ pub enum Priority {
     High,
 }
 
-impl Priority {
+impl ReclaimPriority {
     /// Returns megabytes per second; `None` for never.
     pub fn megabytes_a_second(self) -> Option<u64> {
         match self {
@@ -176,14 +182,18 @@ impl Priority {
 /// Performs one round of the automatic reclamation of ESXi 6.5: unmaps free blocks that are still
 /// mapped on the array, at the rate of the priority. If the device does not report mapped blocks,
 /// unmaps all free blocks.
-pub async fn automatic(datastore: &Datastore, priority: Priority, settings: MoverSettings) -> Result<UnmapSummary> {
+pub async fn automatic(
+    datastore: &Datastore,
+    priority: ReclaimPriority,
+    settings: MoverSettings,
+) -> Result<UnmapSummary> {
     automatic_until(datastore, priority, settings, &AtomicBool::new(false)).await
 }
 
 /// The same, ending soon after `stop` is set. The blocks held at that time become free again.
 pub async fn automatic_until(
     datastore: &Datastore,
-    priority: Priority,
+    priority: ReclaimPriority,
     settings: MoverSettings,
     stop: &AtomicBool,
 ) -> Result<UnmapSummary> {
@@ -247,7 +257,7 @@ async fn still_mapped(disk: &dyn multipath::SharedDisk, (lba, count): (u64, u64)
         let mut next = at;
         for extent in extents {
             let (from, to) = (extent.lba.max(next), (extent.lba + extent.blocks).min(end));
-            if extent.provisioning == Provisioning::Mapped && from < to {
+            if extent.provisioning == ProvisioningStatus::Mapped && from < to {
                 let first = lba + (from - lba) / step * step;
                 mapped.extend((first..to).step_by(usize::try_from(step).unwrap_or(1)).map(|f| (f, step.min(end - f))));
                 next = (lba + (to - lba).next_multiple_of(step)).min(end);

@@ -4,7 +4,7 @@ use crate::command::copy_records::CopyRecords;
 use crate::nexus::Nexus;
 use crate::unit::view::View;
 use engine::Service;
-use scsi::inquiry::Port;
+use scsi::inquiry::TargetPort;
 
 /// The parts of a session that its commands use.
 #[derive(Clone, Copy)]
@@ -13,6 +13,6 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) nexus: &'a Nexus,
     pub(crate) view: &'a View,
     /// The target port that received the command.
-    pub(crate) port: &'a Port,
+    pub(crate) port: &'a TargetPort,
     pub(crate) copies: &'a CopyRecords,
 }

@@ -5,7 +5,7 @@ use crate::command::outcome::{CommandOutcome, sense_of};
 use crate::nexus::ids::Ticket;
 use crate::unit::reservation::ReservationChange;
 use engine::{Extent, Op, OpError, Reply};
-use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
+use scsi::lba_status::{ProvisioningStatus, StatusRun, build_lba_status};
 use scsi::persistent_reservation::NexusId;
 use scsi::{Asc, Sense};
 use types::Lba;
@@ -163,8 +163,8 @@ fn lba_status(extents: &[Extent]) -> Vec<u8> {
         lba: extent.range.start(),
         blocks: u32::try_from(extent.range.blocks()).unwrap_or(u32::MAX),
         status: match extent.state {
-            engine::ExtentState::Mapped => Provisioning::Mapped,
-            engine::ExtentState::Deallocated => Provisioning::Deallocated,
+            engine::ExtentState::Mapped => ProvisioningStatus::Mapped,
+            engine::ExtentState::Deallocated => ProvisioningStatus::Deallocated,
         },
     };
     let cut = extents.iter().position(|extent| extent.range.blocks() > u64::from(u32::MAX));

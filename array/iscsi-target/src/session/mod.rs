@@ -25,7 +25,7 @@ use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
 use iscsi::pdu::{TaskOutcome, WireLun};
 use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TargetTaskId};
-use scsi::inquiry::Port;
+use scsi::inquiry::TargetPort;
 use scsi::{Lun, SenseFormat, Status};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     pub(crate) nexus: Arc<Nexus>,
     view: View,
     tasks: TaskTable,
-    port: Port,
+    port: TargetPort,
     /// A discovery session sees no logical units.
     is_discovery: bool,
     /// The address to which the initiator connected.

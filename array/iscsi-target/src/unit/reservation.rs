@@ -5,7 +5,9 @@ use catalog::reservations_key;
 use engine::{Change, KeyValue, Op};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, Transfer};
-use scsi::persistent_reservation::{InAction, NexusId, OutAction, Outcome, Refusal, ReservationType, Reservations};
+use scsi::persistent_reservation::{
+    InAction, NexusId, OutAction, ReservationOutcome, ReservationRefusal, ReservationType, Reservations,
+};
 use scsi::{Asc, Sense, asc};
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::{Lba, VolumeId};
@@ -41,11 +43,11 @@ pub(crate) enum ReservationError {
     Check(Sense),
 }
 
-impl From<Refusal> for ReservationError {
-    fn from(refusal: Refusal) -> Self {
+impl From<ReservationRefusal> for ReservationError {
+    fn from(refusal: ReservationRefusal) -> Self {
         match refusal {
-            Refusal::Conflict => Self::Conflict,
-            Refusal::Check(sense) => Self::Check(sense),
+            ReservationRefusal::Conflict => Self::Conflict,
+            ReservationRefusal::Check(sense) => Self::Check(sense),
         }
     }
 }
@@ -144,7 +146,7 @@ impl UnitReservations {
     }
 
     /// Executes a command that changes reservations, unless an earlier change is being stored.
-    fn change<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Refusal>) -> Result<T, ReservationError> {
+    fn change<T>(&self, act: impl FnOnce(&mut State) -> Result<T, ReservationRefusal>) -> Result<T, ReservationError> {
         self.update(|state| match state.pending {
             Some(_) => Err(ReservationError::Busy),
             None => Ok(act(state)?),
@@ -176,7 +178,7 @@ impl UnitReservations {
     ) -> Result<ReservationChange, ReservationError> {
         self.change(|state| {
             let mut next = state.current.clone();
-            let Outcome { changed, attentions, aborted } =
+            let ReservationOutcome { changed, attentions, aborted } =
                 next.apply(&nexus.reservation_id, request.action, request.kind, request.list, &[request.port])?;
             let must_store = (changed && next.persists()) || state.current.persists() != next.persists();
             let store = must_store.then(|| Op::Change(vec![stored_value(&next, volume)]));

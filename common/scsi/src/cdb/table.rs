@@ -27,7 +27,7 @@ const MAP: Timeouts = Timeouts { nominal: 5, recommended: 60 };
 
 /// One command: its codes, the bits of its CDB that are used, and its decoder.
 #[derive(Debug)]
-pub struct Definition {
+pub struct CommandDefinition {
     /// The standard's name.
     pub name: &'static str,
     /// OPERATION CODE.
@@ -45,7 +45,7 @@ pub struct Definition {
 
 type Decode = fn(&[u8; 16]) -> Result<Command, Sense>;
 
-impl Definition {
+impl CommandDefinition {
     /// Returns the length of the CDB in bytes.
     pub fn cdb_length(&self) -> usize {
         self.usage.len()
@@ -84,9 +84,9 @@ const fn reserved_bits(usage: &[u8]) -> u128 {
 }
 
 /// Defines a command whose operation code has no service actions; `usage[0]` is the operation code.
-const fn plain(name: &'static str, usage: &'static [u8], timeouts: Timeouts, decode: Decode) -> Definition {
+const fn plain(name: &'static str, usage: &'static [u8], timeouts: Timeouts, decode: Decode) -> CommandDefinition {
     let reserved = reserved_bits(usage);
-    Definition { name, opcode: usage[0], service_action: None, usage, timeouts, reserved, decode }
+    CommandDefinition { name, opcode: usage[0], service_action: None, usage, timeouts, reserved, decode }
 }
 
 /// Defines a command with a service action; the low five bits of `usage[1]` must be set.
@@ -96,10 +96,18 @@ const fn action(
     usage: &'static [u8],
     timeouts: Timeouts,
     decode: Decode,
-) -> Definition {
+) -> CommandDefinition {
     assert!(usage[1] & 0x1f == 0x1f && service_action <= 0x1f);
     let reserved = reserved_bits(usage);
-    Definition { name, opcode: usage[0], service_action: Some(service_action), usage, timeouts, reserved, decode }
+    CommandDefinition {
+        name,
+        opcode: usage[0],
+        service_action: Some(service_action),
+        usage,
+        timeouts,
+        reserved,
+        decode,
+    }
 }
 
 /// The commands, ordered by code.
@@ -109,7 +117,7 @@ const fn action(
 /// RARC and GROUP NUMBER are accepted and ignored: there is no separate non-volatile cache, no
 /// error recovery that could end early, and no grouping function (SBC-4 4.23).
 #[rustfmt::skip]
-pub static COMMANDS: &[Definition] = &[
+pub static COMMANDS: &[CommandDefinition] = &[
     plain("TEST UNIT READY", &[0x00, 0, 0, 0, 0, 0], MEMORY, d::test_unit_ready),
     plain("REQUEST SENSE", &[0x03, 0x01, 0, 0, 0xff, 0], MEMORY, d::request_sense),
     plain("READ(6)", &[0x08, 0x1f, 0xff, 0xff, 0xff, 0], MEDIUM, d::read_6),
@@ -198,7 +206,7 @@ const fn first_of_each_code() -> [u8; 256] {
 
 /// Returns the commands of an operation code: none, one, or one per service action.
 #[inline]
-pub fn commands_of(opcode: u8) -> &'static [Definition] {
+pub fn commands_of(opcode: u8) -> &'static [CommandDefinition] {
     let first = FIRST[usize::from(opcode)];
     if first == ABSENT {
         return &[];
@@ -213,7 +221,7 @@ pub fn commands_of(opcode: u8) -> &'static [Definition] {
 
 /// Returns the command of a CDB by its operation code and service action.
 #[inline]
-pub(super) fn find(cdb: &[u8; 16]) -> Option<&'static Definition> {
+pub(super) fn find(cdb: &[u8; 16]) -> Option<&'static CommandDefinition> {
     match commands_of(cdb[0]) {
         [] => None,
         [only] if only.service_action.is_none() => Some(only),

@@ -12,7 +12,7 @@ fn cdb(start: &[u8]) -> [u8; 16] {
 }
 
 /// Returns the smallest CDB of a definition: code, service action, and zeros.
-fn minimal(definition: &Definition) -> [u8; 16] {
+fn minimal(definition: &CommandDefinition) -> [u8; 16] {
     cdb(&[definition.opcode, definition.service_action.unwrap_or(0)])
 }
 
@@ -123,7 +123,7 @@ fn refusals_point_at_every_reserved_bit() {
 #[test]
 fn table_is_sorted_and_lengths_match_group_codes() {
     for pair in COMMANDS.windows(2) {
-        let key = |d: &Definition| (d.opcode, d.service_action);
+        let key = |d: &CommandDefinition| (d.opcode, d.service_action);
         assert!(key(&pair[0]) < key(&pair[1]), "{} before {}", pair[0].name, pair[1].name);
         let mixed = pair[0].opcode == pair[1].opcode && pair[0].service_action.is_none();
         assert!(!mixed, "{} has definitions with and without service actions", pair[0].name);

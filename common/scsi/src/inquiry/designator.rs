@@ -48,7 +48,7 @@ impl std::fmt::Debug for Naa {
 
 /// The target port that received a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
+pub struct TargetPort {
     /// Relative target port identifier, from 1.
     pub relative: u16,
     /// Target port group, from 1.
@@ -59,7 +59,7 @@ pub struct Port {
     pub portal_group: u16,
 }
 
-impl Port {
+impl TargetPort {
     /// Returns the SCSI port name of an iSCSI target port (RFC 7143 4.4.1).
     pub fn name(&self) -> String {
         format!("{},t,0x{:04x}", self.target_name, self.portal_group)
@@ -112,7 +112,7 @@ impl Designator {
     }
 
     /// Returns all designators of a logical unit as seen through a port: those of the unit first.
-    pub fn all(serial: &str, naa: Naa, port: &Port) -> Vec<Self> {
+    pub fn all(serial: &str, naa: Naa, port: &TargetPort) -> Vec<Self> {
         vec![
             Self::naa(naa),
             Self::t10_vendor(serial),
@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn designators_round_trip() {
-        let port = Port { relative: 2, group: 1, target_name: "iqn.2026-11.test:array".to_owned(), portal_group: 7 };
+        let port =
+            TargetPort { relative: 2, group: 1, target_name: "iqn.2026-11.test:array".to_owned(), portal_group: 7 };
         let all = Designator::all(SERIAL, Naa([0x60; 16]), &port);
         let mut bytes = Vec::new();
         all.iter().for_each(|designator| designator.append_to(&mut bytes));

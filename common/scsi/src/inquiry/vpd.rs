@@ -1,6 +1,6 @@
 //! Vital product data pages (SPC-4 7.8, SBC-4 6.6). Page 00h and the pages come from one list.
 
-use super::designator::{Designator, Naa, Port};
+use super::designator::{Designator, Naa, TargetPort};
 use super::third_party_copy;
 use crate::be::{get_u16, get_u32, get_u64, put, to_u16};
 use crate::provisioning::THRESHOLD_EXPONENT;
@@ -48,7 +48,7 @@ pub struct Device<'a> {
     /// The world wide name.
     pub naa: Naa,
     /// The target port that received the INQUIRY.
-    pub port: &'a Port,
+    pub port: &'a TargetPort,
     /// Writes may be acknowledged from a volatile cache.
     pub volatile_cache: bool,
 }

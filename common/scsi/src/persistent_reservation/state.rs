@@ -2,7 +2,7 @@
 //! each service action.
 //!
 //! A method that returns an error has changed nothing. The caller applies an action to a copy,
-//! makes the copy durable if [`Outcome::changed`] is set, and only then returns GOOD.
+//! makes the copy durable if [`ReservationOutcome::changed`] is set, and only then returns GOOD.
 
 mod image;
 mod preempt;
@@ -56,7 +56,7 @@ pub struct Reservations {
 
 /// The actions that the target must take after a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReservationOutcome {
     /// Whether more than PRGENERATION changed.
     pub changed: bool,
     /// Unit attentions to establish.
@@ -67,14 +67,14 @@ pub struct Outcome {
 
 /// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ReservationRefusal {
     /// Status RESERVATION CONFLICT.
     Conflict,
     /// CHECK CONDITION with this sense.
     Check(Sense),
 }
 
-impl From<Sense> for Refusal {
+impl From<Sense> for ReservationRefusal {
     fn from(sense: Sense) -> Self {
         Self::Check(sense)
     }
@@ -90,10 +90,10 @@ impl Reservations {
         kind: Option<ReservationType>,
         list: &[u8],
         target_ports: &[u16],
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         // Each kind of reservation excludes the commands of the other (SPC-2 5.5.1).
         if self.classic.is_some() {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         if action == OutAction::RegisterAndMove {
             return self.register_and_move(nexus, &MoveParameters::parse(list)?);
@@ -133,8 +133,8 @@ impl Reservations {
     }
 
     /// Checks that the sender is registered with the key it sent (SPC-4 5.13.7 and following).
-    pub(super) fn check_key(&self, nexus: &NexusId, key: u64) -> Result<(), Refusal> {
-        if self.key_of(nexus) == Some(key) { Ok(()) } else { Err(Refusal::Conflict) }
+    pub(super) fn check_key(&self, nexus: &NexusId, key: u64) -> Result<(), ReservationRefusal> {
+        if self.key_of(nexus) == Some(key) { Ok(()) } else { Err(ReservationRefusal::Conflict) }
     }
 
     pub(super) fn bump_generation(&mut self) {
@@ -153,10 +153,10 @@ impl Reservations {
         parameters: &OutParameters,
         ignore_key: bool,
         target_ports: &[u16],
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         let registered = self.key_of(nexus);
         if !ignore_key && parameters.key != registered.unwrap_or(0) {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         // A registered nexus may not register others.
         if registered.is_some() && parameters.initiator_ports.is_some() {
@@ -184,7 +184,7 @@ impl Reservations {
         }
         self.persist = parameters.persist;
         self.bump_generation();
-        Ok(Outcome { changed: true, ..Outcome::default() })
+        Ok(ReservationOutcome { changed: true, ..ReservationOutcome::default() })
     }
 
     /// Registers a nexus or changes its key. A reservation it holds is unaffected (SPC-4 5.13.7).
@@ -196,14 +196,14 @@ impl Reservations {
     }
 
     /// Handles REGISTER with a zero SERVICE ACTION RESERVATION KEY (SPC-4 5.13.11.3).
-    fn unregister(&mut self, nexus: &NexusId, parameters: &OutParameters) -> Outcome {
+    fn unregister(&mut self, nexus: &NexusId, parameters: &OutParameters) -> ReservationOutcome {
         self.bump_generation();
         if self.key_of(nexus).is_none() {
-            return Outcome::default();
+            return ReservationOutcome::default();
         }
         self.persist = parameters.persist;
         let attentions = self.remove(nexus);
-        Outcome { changed: true, attentions, ..Outcome::default() }
+        ReservationOutcome { changed: true, attentions, ..ReservationOutcome::default() }
     }
 
     /// Removes a registration, and the reservation with its last holder; returns the resulting unit
@@ -230,25 +230,35 @@ impl Reservations {
     }
 
     /// Handles RESERVE (SPC-4 5.13.9).
-    fn reserve(&mut self, nexus: &NexusId, key: u64, kind: ReservationType) -> Result<Outcome, Refusal> {
+    fn reserve(
+        &mut self,
+        nexus: &NexusId,
+        key: u64,
+        kind: ReservationType,
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, key)?;
         match &self.reservation {
             None => {
                 self.reservation = Some(Reservation { kind, holder: nexus.clone() });
-                Ok(Outcome { changed: true, ..Outcome::default() })
+                Ok(ReservationOutcome { changed: true, ..ReservationOutcome::default() })
             }
             // A holder may repeat its reservation.
-            Some(held) if self.holds(nexus) && held.kind == kind => Ok(Outcome::default()),
-            Some(_) => Err(Refusal::Conflict),
+            Some(held) if self.holds(nexus) && held.kind == kind => Ok(ReservationOutcome::default()),
+            Some(_) => Err(ReservationRefusal::Conflict),
         }
     }
 
     /// Handles RELEASE (SPC-4 5.13.11.2).
-    fn release(&mut self, nexus: &NexusId, key: u64, kind: ReservationType) -> Result<Outcome, Refusal> {
+    fn release(
+        &mut self,
+        nexus: &NexusId,
+        key: u64,
+        kind: ReservationType,
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, key)?;
-        let Some(held) = &self.reservation else { return Ok(Outcome::default()) };
+        let Some(held) = &self.reservation else { return Ok(ReservationOutcome::default()) };
         if !self.holds(nexus) {
-            return Ok(Outcome::default());
+            return Ok(ReservationOutcome::default());
         }
         if held.kind != kind {
             return Err(Sense::illegal(asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION).into());
@@ -256,16 +266,16 @@ impl Reservations {
         self.reservation = None;
         let told = kind.admits_registrants();
         let attentions = if told { self.attentions_for_others(nexus, asc::RESERVATIONS_RELEASED) } else { Vec::new() };
-        Ok(Outcome { changed: true, attentions, ..Outcome::default() })
+        Ok(ReservationOutcome { changed: true, attentions, ..ReservationOutcome::default() })
     }
 
     /// Handles CLEAR (SPC-4 5.13.11.6).
-    fn clear(&mut self, nexus: &NexusId, key: u64) -> Result<Outcome, Refusal> {
+    fn clear(&mut self, nexus: &NexusId, key: u64) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, key)?;
         let attentions = self.attentions_for_others(nexus, asc::RESERVATIONS_PREEMPTED);
         self.registrations.clear();
         self.reservation = None;
         self.bump_generation();
-        Ok(Outcome { changed: true, attentions, ..Outcome::default() })
+        Ok(ReservationOutcome { changed: true, attentions, ..ReservationOutcome::default() })
     }
 }

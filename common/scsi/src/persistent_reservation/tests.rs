@@ -32,7 +32,7 @@ impl Unit {
         action: OutAction,
         kind: Option<ReservationType>,
         list: &[u8],
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         let before = self.0.clone();
         let result = self.0.apply(&nexus(from), action, kind, list, &PORTS);
         match &result {
@@ -103,15 +103,15 @@ fn attentions(numbers: &[u8], asc: crate::sense::Asc) -> Vec<(NexusId, crate::se
 #[test]
 fn register_adds_changes_and_removes_keys() {
     let mut unit = Unit::default();
-    assert_eq!(unit.send(1, Register, None, &list(9, 1)), Err(Refusal::Conflict));
+    assert_eq!(unit.send(1, Register, None, &list(9, 1)), Err(ReservationRefusal::Conflict));
     assert!(unit.send(1, Register, None, &list(0, 1)).is_ok());
-    assert_eq!(unit.send(1, Register, None, &list(0, 2)), Err(Refusal::Conflict));
+    assert_eq!(unit.send(1, Register, None, &list(0, 2)), Err(ReservationRefusal::Conflict));
     assert!(unit.send(1, Register, None, &list(1, 2)).is_ok());
     assert!(unit.send(1, RegisterAndIgnoreExistingKey, None, &list(77, 3)).is_ok());
     assert_eq!(unit.keys(), [3]);
     assert!(unit.send(1, Register, None, &list(3, 0)).is_ok());
     assert_eq!((unit.keys(), unit.generation()), (vec![], 4));
-    assert_eq!(unit.send(1, Register, None, &list(0, 0)), Ok(Outcome::default()));
+    assert_eq!(unit.send(1, Register, None, &list(0, 0)), Ok(ReservationOutcome::default()));
 }
 
 #[test]
@@ -130,15 +130,15 @@ fn all_target_ports_and_initiators_register_together() {
     assert!(unit.0.registrations().iter().all(|r| r.key == 5 && r.all_target_ports));
     long[..8].copy_from_slice(&5u64.to_be_bytes());
     let again = unit.send(1, Register, None, &long);
-    assert_eq!(again, Err(Refusal::Check(Sense::invalid_parameter(20, Some(3)))));
+    assert_eq!(again, Err(ReservationRefusal::Check(Sense::invalid_parameter(20, Some(3)))));
 }
 
 #[test]
 fn second_reservation_conflicts() {
     for kind in ReservationType::ALL {
         let mut unit = Unit::with_keys(&[1, 2]);
-        assert_eq!(unit.send(3, Reserve, Some(kind), &list(0, 0)), Err(Refusal::Conflict));
-        assert_eq!(unit.send(1, Reserve, Some(kind), &list(2, 0)), Err(Refusal::Conflict));
+        assert_eq!(unit.send(3, Reserve, Some(kind), &list(0, 0)), Err(ReservationRefusal::Conflict));
+        assert_eq!(unit.send(1, Reserve, Some(kind), &list(2, 0)), Err(ReservationRefusal::Conflict));
         assert!(unit.send(1, Reserve, Some(kind), &list(1, 0)).unwrap().changed);
         assert!(!unit.send(1, Reserve, Some(kind), &list(1, 0)).unwrap().changed);
         let key = if kind.is_all_registrants() { 0 } else { 1 };
@@ -152,9 +152,12 @@ fn second_reservation_conflicts() {
 #[test]
 fn release_notifies_nexuses_that_lose_access() {
     let mut unit = Unit::reserved(&[1, 2], WriteExclusiveRegistrantsOnly);
-    assert_eq!(unit.send(2, Release, Some(WriteExclusiveRegistrantsOnly), &list(2, 0)), Ok(Outcome::default()));
+    assert_eq!(
+        unit.send(2, Release, Some(WriteExclusiveRegistrantsOnly), &list(2, 0)),
+        Ok(ReservationOutcome::default())
+    );
     let wrong = unit.send(1, Release, Some(ExclusiveAccess), &list(1, 0));
-    assert_eq!(wrong, Err(Refusal::Check(Sense::illegal(asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION))));
+    assert_eq!(wrong, Err(ReservationRefusal::Check(Sense::illegal(asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION))));
     let released = unit.send(1, Release, Some(WriteExclusiveRegistrantsOnly), &list(1, 0)).unwrap();
     assert_eq!(released.attentions, attentions(&[2], asc::RESERVATIONS_RELEASED));
     assert_eq!(unit.held_as(), None);
@@ -179,7 +182,7 @@ fn unregistering_the_holder_releases_the_reservation() {
 #[test]
 fn clear_removes_everything_and_notifies_others() {
     let mut unit = Unit::reserved(&[1, 2, 3], ExclusiveAccess);
-    assert_eq!(unit.send(4, Clear, None, &list(0, 0)), Err(Refusal::Conflict));
+    assert_eq!(unit.send(4, Clear, None, &list(0, 0)), Err(ReservationRefusal::Conflict));
     let outcome = unit.send(2, Clear, None, &list(2, 0)).unwrap();
     assert_eq!(outcome.attentions, attentions(&[1, 3], asc::RESERVATIONS_PREEMPTED));
     assert_eq!((unit.keys(), unit.held_as(), unit.generation()), (vec![], None, 4));
@@ -203,10 +206,10 @@ fn preempt_of_another_key_removes_registrations_only() {
     assert_eq!(outcome.attentions, attentions(&[2, 3], asc::REGISTRATIONS_PREEMPTED));
     assert_eq!(outcome.aborted, []);
     assert_eq!((unit.keys(), unit.held_as()), (vec![1, 4], Some((1, ExclusiveAccess))));
-    assert_eq!(unit.send(4, Preempt, Some(WriteExclusive), &list(4, 99)), Err(Refusal::Conflict));
+    assert_eq!(unit.send(4, Preempt, Some(WriteExclusive), &list(4, 99)), Err(ReservationRefusal::Conflict));
     let zero = unit.send(4, Preempt, Some(WriteExclusive), &list(4, 0));
-    assert_eq!(zero, Err(Refusal::Check(Sense::invalid_parameter(8, None))));
-    assert_eq!(unit.send(9, Preempt, Some(WriteExclusive), &list(0, 1)), Err(Refusal::Conflict));
+    assert_eq!(zero, Err(ReservationRefusal::Check(Sense::invalid_parameter(8, None))));
+    assert_eq!(unit.send(9, Preempt, Some(WriteExclusive), &list(0, 1)), Err(ReservationRefusal::Conflict));
 }
 
 #[test]
@@ -236,17 +239,17 @@ fn move_to(number: u8, key: u64, service_key: u64, unregister: bool) -> Vec<u8> 
 #[test]
 fn register_and_move() {
     let mut unit = Unit::reserved(&[1, 2], ExclusiveAccess);
-    assert_eq!(unit.send(2, RegisterAndMove, None, &move_to(3, 2, 5, false)), Err(Refusal::Conflict));
+    assert_eq!(unit.send(2, RegisterAndMove, None, &move_to(3, 2, 5, false)), Err(ReservationRefusal::Conflict));
     let zero = unit.send(1, RegisterAndMove, None, &move_to(3, 1, 0, false));
-    assert_eq!(zero, Err(Refusal::Check(Sense::invalid_parameter(8, None))));
+    assert_eq!(zero, Err(ReservationRefusal::Check(Sense::invalid_parameter(8, None))));
     let own = unit.send(1, RegisterAndMove, None, &move_to(1, 1, 5, false));
-    assert_eq!(own, Err(Refusal::Check(Sense::invalid_parameter(24, None))));
+    assert_eq!(own, Err(ReservationRefusal::Check(Sense::invalid_parameter(24, None))));
     assert!(unit.send(1, RegisterAndMove, None, &move_to(3, 1, 5, false)).is_ok());
     assert_eq!((unit.keys(), unit.held_as()), (vec![1, 2, 5], Some((5, ExclusiveAccess))));
     assert!(unit.send(3, RegisterAndMove, None, &move_to(2, 5, 6, true)).is_ok());
     assert_eq!((unit.keys(), unit.held_as()), (vec![1, 6], Some((6, ExclusiveAccess))));
     let mut shared = Unit::reserved(&[1], WriteExclusiveAllRegistrants);
-    assert_eq!(shared.send(1, RegisterAndMove, None, &move_to(3, 1, 5, false)), Err(Refusal::Conflict));
+    assert_eq!(shared.send(1, RegisterAndMove, None, &move_to(3, 1, 5, false)), Err(ReservationRefusal::Conflict));
 }
 
 const READ: &[u8] = &[0x28];
@@ -290,7 +293,7 @@ fn classic_reservations() {
     let mut unit = Reservations::default();
     assert_eq!(unit.reserve_classic(&nexus(1)), Ok(()));
     assert_eq!(unit.reserve_classic(&nexus(1)), Ok(()));
-    assert_eq!(unit.reserve_classic(&nexus(2)), Err(Refusal::Conflict));
+    assert_eq!(unit.reserve_classic(&nexus(2)), Err(ReservationRefusal::Conflict));
     assert_eq!(unit.release_classic(&nexus(2)), Ok(()));
     for (cdb, other) in [
         (READ, false),
@@ -304,7 +307,7 @@ fn classic_reservations() {
         assert_eq!(unit.check(&nexus(2), &command(cdb)).is_ok(), other, "{cdb:02x?}");
     }
     let persistent = unit.apply(&nexus(1), Register, None, &list(0, 1), &PORTS);
-    assert_eq!(persistent, Err(Refusal::Conflict));
+    assert_eq!(persistent, Err(ReservationRefusal::Conflict));
     let mut copy = unit.clone();
     copy.nexus_lost(&nexus(2));
     assert_eq!(copy, unit, "the loss of another nexus changes nothing");
@@ -320,13 +323,13 @@ fn classic_reservations() {
 fn reserve_6_with_registrations_changes_nothing() {
     let unit = Unit::reserved(&[1, 2], WriteExclusiveRegistrantsOnly);
     let mut state = unit.0.clone();
-    for (number, result) in [(1, Ok(())), (2, Ok(())), (3, Err(Refusal::Conflict))] {
+    for (number, result) in [(1, Ok(())), (2, Ok(())), (3, Err(ReservationRefusal::Conflict))] {
         assert_eq!(state.reserve_classic(&nexus(number)), result);
         assert_eq!(state.release_classic(&nexus(number)), result);
     }
     assert_eq!(state, unit.0);
     let mut plain = Unit::reserved(&[1, 2], WriteExclusive).0;
-    assert_eq!(plain.reserve_classic(&nexus(2)), Err(Refusal::Conflict));
+    assert_eq!(plain.reserve_classic(&nexus(2)), Err(ReservationRefusal::Conflict));
 }
 
 #[test]

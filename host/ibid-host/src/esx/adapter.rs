@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use esxi_host::{Host, Place};
+use esxi_host::{DeviceLocation, EsxiHost};
 use initiator::Url;
 
 /// `esxcli iscsi`.
@@ -102,7 +102,7 @@ pub(crate) struct UnclaimArgs {
 }
 
 /// Runs `esxcli iscsi` and returns its output.
-pub(crate) fn iscsi(host: &Host, verb: &Iscsi, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) fn iscsi(host: &EsxiHost, verb: &Iscsi, formatter: Formatter) -> Result<String, Failure> {
     let Iscsi::Adapter(verb) = verb;
     match verb {
         Adapter::Get => Ok(formatter.print(&adapters(host)[..1])),
@@ -134,7 +134,7 @@ pub(crate) fn iscsi(host: &Host, verb: &Iscsi, formatter: Formatter) -> Result<S
     }
 }
 
-fn adapters(host: &Host) -> Vec<Record> {
+fn adapters(host: &EsxiHost) -> Vec<Record> {
     let describe = |number: u32| {
         let name = format!("vmhba{}", 64 + number);
         Record::titled(&name)
@@ -148,7 +148,7 @@ fn adapters(host: &Host) -> Vec<Record> {
 }
 
 /// Runs `esxcli storage core adapter` and returns its output.
-pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) async fn core(host: &EsxiHost, verb: &CoreAdapter, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         CoreAdapter::List => Ok(formatter.print(&adapters(host))),
         CoreAdapter::Rescan => {
@@ -165,8 +165,11 @@ pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) 
                     .and_then(|rest| rest.split('/').next())
                     .map(|portal| format!("iscsi://{portal}"))
             };
-            let places =
-                portals.iter().filter_map(place).map(|text| text.parse()).collect::<Result<Vec<Place>, _>>()?;
+            let places = portals
+                .iter()
+                .filter_map(place)
+                .map(|text| text.parse())
+                .collect::<Result<Vec<DeviceLocation>, _>>()?;
             host.claim(&places).await?;
             Ok(String::new())
         }
@@ -174,20 +177,20 @@ pub(crate) async fn core(host: &Host, verb: &CoreAdapter, formatter: Formatter) 
 }
 
 /// Runs `claim` and returns its output.
-pub(crate) async fn claim(host: &Host, args: &ClaimArgs) -> Result<String, Failure> {
+pub(crate) async fn claim(host: &EsxiHost, args: &ClaimArgs) -> Result<String, Failure> {
     if let Some(initiator) = &args.initiator {
         host.set_iqn(initiator)?;
     }
     if let Some(adapters) = args.adapters {
         host.set_adapters(adapters)?;
     }
-    let places = args.urls.iter().map(|url| url.parse()).collect::<Result<Vec<Place>, _>>()?;
+    let places = args.urls.iter().map(|url| url.parse()).collect::<Result<Vec<DeviceLocation>, _>>()?;
     let names = host.claim(&places).await?;
     Ok(names.iter().map(|name| format!("{name}\n")).collect())
 }
 
 /// Runs `unclaim`.
-pub(crate) fn unclaim(host: &Host, args: &UnclaimArgs) -> Result<String, Failure> {
+pub(crate) fn unclaim(host: &EsxiHost, args: &UnclaimArgs) -> Result<String, Failure> {
     args.devices.iter().try_for_each(|device| host.unclaim(device))?;
     Ok(String::new())
 }
@@ -196,13 +199,13 @@ pub(crate) fn unclaim(host: &Host, args: &UnclaimArgs) -> Result<String, Failure
 mod tests {
     use super::*;
 
-    fn send(host: &Host, verb: SendTarget) -> String {
+    fn send(host: &EsxiHost, verb: SendTarget) -> String {
         iscsi(host, &Iscsi::Adapter(Adapter::Discovery(Discovery::Sendtarget(verb))), Formatter::Text).unwrap()
     }
 
     #[test]
     fn portals_are_stored_by_address() {
-        let host = Host::transient("esx01").unwrap();
+        let host = EsxiHost::transient("esx01").unwrap();
         let address = |text: &str| Address { address: portal_url(text).unwrap() };
         send(&host, SendTarget::Add(address("u%p@10.0.0.1:3261")));
         send(&host, SendTarget::Add(address("10.0.0.2")));
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn initiator_is_shown_and_changed() {
-        let host = Host::transient("esx01").unwrap();
+        let host = EsxiHost::transient("esx01").unwrap();
         let set = AdapterSet { name: Some("iqn.2026-11.test:x".into()), ports: Some(1), chap_md5: None };
         iscsi(&host, &Iscsi::Adapter(Adapter::Set(set)), Formatter::Text).unwrap();
         let text = iscsi(&host, &Iscsi::Adapter(Adapter::Get), Formatter::Text).unwrap();

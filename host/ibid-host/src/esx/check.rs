@@ -7,7 +7,7 @@ use super::view::DeviceView;
 use crate::failure::Failure;
 use crate::out::out;
 use clap::Args;
-use esxi_host::{Host, Setting};
+use esxi_host::{EsxiHost, Setting};
 use multipath::{PathPolicy, PathState, Primitive, Support};
 use serde::Serialize;
 use virtual_disk::reclaim::{DEFAULT_UNIT, logged_blocks};
@@ -81,7 +81,7 @@ fn text(findings: &[Finding]) -> String {
     out
 }
 
-fn host_findings(host: &Host) -> Vec<Finding> {
+fn host_findings(host: &EsxiHost) -> Vec<Finding> {
     let adapters = host.adapters();
     let mut findings = vec![Finding::new("host", "more than one HBA", adapters > 1, format!("{adapters}"), || {
         "ibid-host esxcli iscsi adapter set --ports 2".to_owned()
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn check_of_new_host_lists_non_default_practices() {
-        let host = Host::transient("esx01").unwrap();
+        let host = EsxiHost::transient("esx01").unwrap();
         let findings = host_findings(&host);
         let wrong: Vec<_> = findings.iter().filter(|finding| !finding.ok).map(|finding| finding.practice).collect();
         assert_eq!(

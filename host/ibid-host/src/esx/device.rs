@@ -4,7 +4,7 @@ use super::record::{Formatter, Record};
 use super::view::{DeviceView, PathView, overall};
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use esxi_host::Host;
+use esxi_host::EsxiHost;
 use multipath::{PathState, Primitive, VaaiStatus};
 
 /// Optional choice of one device.
@@ -92,7 +92,7 @@ pub(crate) enum CorePath {
 }
 
 /// Runs `esxcli storage core device` and returns its output.
-pub(crate) async fn device(host: &Host, verb: &CoreDevice, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) async fn device(host: &EsxiHost, verb: &CoreDevice, formatter: Formatter) -> Result<String, Failure> {
     let records = match verb {
         CoreDevice::List(args) => {
             DeviceView::collect(host, args.device.as_deref()).await?.iter().map(describe).collect::<Vec<_>>()
@@ -116,7 +116,7 @@ pub(crate) async fn device(host: &Host, verb: &CoreDevice, formatter: Formatter)
     Ok(formatter.print(&records))
 }
 
-async fn set_vaai(host: &Host, args: &VaaiSetArgs) -> Result<(), Failure> {
+async fn set_vaai(host: &EsxiHost, args: &VaaiSetArgs) -> Result<(), Failure> {
     let switches = [
         (Primitive::Ats, args.ats),
         (Primitive::Clone, args.clone),
@@ -198,7 +198,7 @@ fn vaai_status(name: &str, vaai: &VaaiStatus) -> Record {
 }
 
 /// Runs `esxcli storage core path` and returns its output.
-pub(crate) async fn path(host: &Host, verb: &CorePath, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) async fn path(host: &EsxiHost, verb: &CorePath, formatter: Formatter) -> Result<String, Failure> {
     let CorePath::List(args) = verb;
     let iqn = host.iqn();
     let views = DeviceView::collect(host, args.device.as_deref()).await?;
@@ -345,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_device_is_an_error() {
-        let host = Host::transient("esx01").unwrap();
+        let host = EsxiHost::transient("esx01").unwrap();
         let list = CoreDevice::List(DeviceArg { device: Some("naa.1".into()) });
         assert_eq!(
             super::device(&host, &list, Formatter::Text).await.unwrap_err().to_string(),

@@ -4,7 +4,7 @@ use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::Subcommand;
 use datastore::{Datastore, DatastoreSpace, FS_BLOCK_BYTES, Runtime, TokioRuntime, VolumeInfo};
-use esxi_host::Host;
+use esxi_host::EsxiHost;
 use std::sync::Arc;
 
 /// `esxcli storage filesystem`.
@@ -23,7 +23,7 @@ pub(super) struct Line {
 }
 
 /// Runs `esxcli storage filesystem` and returns its output.
-pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Formatter) -> Result<String, Failure> {
+pub(super) async fn filesystem(host: &EsxiHost, verb: &Filesystem, formatter: Formatter) -> Result<String, Failure> {
     let Filesystem::List = verb;
     let lines = lines(host).await?;
     Ok(match formatter {
@@ -33,7 +33,7 @@ pub(super) async fn filesystem(host: &Host, verb: &Filesystem, formatter: Format
 }
 
 /// Returns the datastores on the host's devices.
-pub(super) async fn lines(host: &Host) -> Result<Vec<Line>, Failure> {
+pub(super) async fn lines(host: &EsxiHost) -> Result<Vec<Line>, Failure> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     let mounts = host.mounts();
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use esxi_host::{Host, default_directory};
+use esxi_host::{EsxiHost, default_directory};
 use std::time::Duration;
 
 /// The simulated host and its network latency.
@@ -30,8 +30,8 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 
 impl HostArgs {
     /// Opens the host's stored state.
-    pub(crate) fn open(&self) -> Result<Host, Failure> {
-        let host = Host::open(&self.host, &default_directory(&self.host))?;
+    pub(crate) fn open(&self) -> Result<EsxiHost, Failure> {
+        let host = EsxiHost::open(&self.host, &default_directory(&self.host))?;
         host.set_distance(self.distance);
         Ok(host)
     }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::out::out;
 pub(crate) use adapter::{ClaimArgs, UnclaimArgs};
 use clap::{Args, Subcommand};
-use esxi_host::Host;
+use esxi_host::EsxiHost;
 pub(crate) use host_args::HostArgs;
 use record::Formatter;
 pub(crate) use settings::AdvcfgArgs;
@@ -144,7 +144,7 @@ pub(crate) fn example_device(name: &str) -> esxi_host::DeviceRecord {
 }
 
 /// Closes the host, which saves its state, and prints the output of a command that succeeded.
-async fn finish(host: &Host, result: Result<String, Failure>) -> Result<(), Failure> {
+async fn finish(host: &EsxiHost, result: Result<String, Failure>) -> Result<(), Failure> {
     let closed = host.close().await;
     let text = result?;
     out!("{text}");

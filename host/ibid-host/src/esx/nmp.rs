@@ -5,7 +5,7 @@ use super::record::{Formatter, Record};
 use super::view::DeviceView;
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use esxi_host::Host;
+use esxi_host::EsxiHost;
 use multipath::PathPolicy;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ pub(crate) struct FixedSet {
 }
 
 /// Runs `esxcli storage nmp` and returns its output.
-pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) async fn nmp(host: &EsxiHost, verb: &Nmp, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         Nmp::Device(NmpDevice::List(args)) => {
             let views = DeviceView::collect(host, args.device.as_deref()).await?;
@@ -161,7 +161,7 @@ pub(crate) async fn nmp(host: &Host, verb: &Nmp, formatter: Formatter) -> Result
     Ok(String::new())
 }
 
-async fn round_robin(host: &Host, config: &RoundRobinConfig, formatter: Formatter) -> Result<String, Failure> {
+async fn round_robin(host: &EsxiHost, config: &RoundRobinConfig, formatter: Formatter) -> Result<String, Failure> {
     let not_round_robin = |name: &str| {
         let hint = format!("run `ibid-host esxcli storage nmp device set --device {name} --psp VMW_PSP_RR`");
         Failure::usage(format!("device {name} does not use round robin"), hint)

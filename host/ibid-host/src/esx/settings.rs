@@ -3,7 +3,7 @@
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
-use esxi_host::{Host, Setting, SettingError, Settings};
+use esxi_host::{EsxiHost, Setting, SettingError, Settings};
 
 /// `esxcli system settings advanced`.
 #[derive(Subcommand, Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct AdvcfgArgs {
 }
 
 /// Runs `esxcli system settings advanced` and returns its output.
-pub(crate) fn advanced(host: &Host, verb: &Advanced, formatter: Formatter) -> Result<String, Failure> {
+pub(crate) fn advanced(host: &EsxiHost, verb: &Advanced, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         Advanced::List(args) => Ok(formatter.print(&list(host.settings(), args)?)),
         Advanced::Set(args) => {
@@ -98,7 +98,7 @@ fn describe(settings: &Settings, setting: Setting) -> Record {
 }
 
 /// Runs `esxcfg-advcfg` and returns its output.
-pub(crate) fn advcfg(host: &Host, args: &AdvcfgArgs) -> Result<String, Failure> {
+pub(crate) fn advcfg(host: &EsxiHost, args: &AdvcfgArgs) -> Result<String, Failure> {
     let (path, value) = match (&args.get, &args.default, args.set.as_slice()) {
         (Some(path), ..) => (path, None),
         (_, Some(path), _) => (path, Some(Setting::find(path).map_err(unknown)?.definition().default)),
@@ -125,11 +125,11 @@ fn unknown(error: SettingError) -> Failure {
 mod tests {
     use super::*;
 
-    fn host() -> Host {
-        Host::transient("esx01").unwrap()
+    fn host() -> EsxiHost {
+        EsxiHost::transient("esx01").unwrap()
     }
 
-    fn show(host: &Host, option: Option<&str>, tree: Option<&str>, delta: bool) -> String {
+    fn show(host: &EsxiHost, option: Option<&str>, tree: Option<&str>, delta: bool) -> String {
         let args = ListArgs { option: option.map(str::to_owned), tree: tree.map(str::to_owned), delta };
         advanced(host, &Advanced::List(args), Formatter::Text).unwrap()
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(show(&host, None, Some("/DataMover"), false).matches("Path: /DataMover/").count(), 3);
     }
 
-    fn cfg(host: &Host, get: Option<&str>, set: &[&str]) -> Result<String, Failure> {
+    fn cfg(host: &EsxiHost, get: Option<&str>, set: &[&str]) -> Result<String, Failure> {
         let owned = |text: &&str| (*text).to_owned();
         advcfg(host, &AdvcfgArgs { get: get.as_ref().map(owned), set: set.iter().map(owned).collect(), default: None })
     }

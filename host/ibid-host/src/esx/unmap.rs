@@ -65,7 +65,7 @@ async fn reclaim(volumes: &mut Volumes, args: &UnmapArgs) -> Result<(), Failure>
     let done = unmap(&datastore, args.reclaim_unit, rule, settings, &log).await;
     done.map_err(|error| match error {
         // The error text is ESXi's own, so it gets no prefix.
-        virtual_disk::Error::NoUnmap(_) => Failure::Wrong(error.to_string()),
+        virtual_disk::VirtualDiskError::NoUnmap(_) => Failure::Wrong(error.to_string()),
         other => failed(name)(other),
     })?;
     match unwritten.into_inner() {

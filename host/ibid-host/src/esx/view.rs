@@ -1,7 +1,7 @@
 //! A device and the current state of its paths, for the output of `esxcli storage`.
 
 use crate::failure::Failure;
-use esxi_host::{DeviceRecord, Host};
+use esxi_host::{DeviceRecord, EsxiHost};
 use multipath::{PathState, PathStatus, Primitive, Support, VaaiStatus};
 
 /// A path with its runtime name and, if the device could be opened, its status.
@@ -28,7 +28,7 @@ pub(crate) struct DeviceView {
 
 impl DeviceView {
     /// Opens the device `name`, or all devices, and reads the state of their paths.
-    pub(crate) async fn collect(host: &Host, name: Option<&str>) -> Result<Vec<Self>, Failure> {
+    pub(crate) async fn collect(host: &EsxiHost, name: Option<&str>) -> Result<Vec<Self>, Failure> {
         let records = match name {
             Some(name) => vec![host.device(name)?],
             None => host.devices(),

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::out::out;
 use batch::{Capture, perfmon_time};
 use clap::Args;
-use esxi_host::{Host, timestamp};
+use esxi_host::{EsxiHost, timestamp};
 use fields::Selection;
 use platform::files::Access;
 use platform::{clock, files};
@@ -71,12 +71,12 @@ pub(crate) async fn run(host: &HostArgs, args: &EsxtopArgs) -> Result<(), Failur
     watch(&host, Screen::new(selection, args.delay)).await
 }
 
-fn configuration_path(host: &Host) -> PathBuf {
+fn configuration_path(host: &EsxiHost) -> PathBuf {
     host.directory().unwrap_or(Path::new(".")).join(CONFIGURATION)
 }
 
 /// Returns the saved selection of fields, or the default.
-fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure> {
+fn configuration(host: &EsxiHost, path: Option<&Path>) -> Result<Selection, Failure> {
     let own = configuration_path(host);
     let given = path.unwrap_or(&own);
     let failed = |error| Failure::File { path: given.display().to_string(), error };
@@ -93,7 +93,7 @@ fn configuration(host: &Host, path: Option<&Path>) -> Result<Selection, Failure>
 }
 
 /// Runs batch mode. The first sample is printed after one interval, because rates need two samples.
-async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Result<(), Failure> {
+async fn capture(host: &EsxiHost, selection: &Selection, args: &EsxtopArgs) -> Result<(), Failure> {
     let mut before = Sample::take(host)?;
     let mut names: Vec<String> = host.devices().into_iter().map(|device| device.name).collect();
     names.extend(before.devices().cloned());
@@ -116,7 +116,7 @@ async fn capture(host: &Host, selection: &Selection, args: &EsxtopArgs) -> Resul
 }
 
 /// Shows the screen until the user quits.
-async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
+async fn watch(host: &EsxiHost, mut screen: Screen) -> Result<(), Failure> {
     let failed = |error| Failure::File { path: "the terminal".to_owned(), error };
     let mut terminal = terminal::Terminal::open().map_err(failed)?;
     let mut before = Sample::take(host)?;
@@ -146,7 +146,7 @@ async fn watch(host: &Host, mut screen: Screen) -> Result<(), Failure> {
     }
 }
 
-fn refresh(host: &Host, screen: &mut Screen, before: &mut Sample) -> Result<(), Failure> {
+fn refresh(host: &EsxiHost, screen: &mut Screen, before: &mut Sample) -> Result<(), Failure> {
     let now = Sample::take(host)?;
     let worlds = host.worlds()?;
     screen.rows = now.rows(before, &host.devices(), worlds);

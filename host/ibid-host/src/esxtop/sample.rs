@@ -1,6 +1,6 @@
 //! Counters of the host's devices, and their change between two samples.
 
-use esxi_host::{DeviceRecord, Host, HostError};
+use esxi_host::{DeviceRecord, EsxiHost, HostError};
 use multipath::CountersSnapshot;
 use platform::clock;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Reads the counters of a host.
-    pub(crate) fn take(host: &Host) -> Result<Self, HostError> {
+    pub(crate) fn take(host: &EsxiHost) -> Result<Self, HostError> {
         Ok(Self { at: clock::now(), numbers: host.counters()? })
     }
 

@@ -1,7 +1,7 @@
 //! Command-line options of `vm`.
 
 use clap::{Args, Subcommand};
-use virtual_disk::{DiskSpec, Format};
+use virtual_disk::{DiskFormat, DiskSpec};
 
 /// Verbs of `vm`.
 #[derive(Subcommand, Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct CopyArgs {
     pub(crate) datastore: Option<String>,
     /// Format of the disks [default: that of the source]
     #[arg(long, short)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<DiskFormat>,
 }
 
 /// Options of `vm migrate`.
@@ -70,7 +70,7 @@ pub(crate) struct MigrateArgs {
     pub(crate) datastore: String,
     /// Format of the disks [default: unchanged]
     #[arg(long, short)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<DiskFormat>,
     /// Power it on for the duration of the migration
     #[arg(long)]
     pub(crate) running: bool,
@@ -97,7 +97,7 @@ pub(crate) enum Power {
 fn disk(text: &str) -> Result<DiskSpec, String> {
     let (size, format) = text.split_once(':').unwrap_or((text, "zeroedthick"));
     let bytes = types::parse_capacity(size).map_err(|error| error.to_string())?;
-    let format = format.parse().map_err(|error: virtual_disk::FormatError| error.to_string())?;
+    let format = format.parse().map_err(|error: virtual_disk::DiskFormatError| error.to_string())?;
     if (1 << 20..=62 << 40).contains(&bytes) && bytes.is_multiple_of(512) {
         Ok(DiskSpec { bytes, format })
     } else {
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn disk_spec_has_a_size_and_optional_format() {
-        assert_eq!(disk("40G"), Ok(DiskSpec { bytes: 40 << 30, format: Format::ZeroedThick }));
-        assert_eq!(disk("1T:thin"), Ok(DiskSpec { bytes: 1 << 40, format: Format::Thin }));
+        assert_eq!(disk("40G"), Ok(DiskSpec { bytes: 40 << 30, format: DiskFormat::ZeroedThick }));
+        assert_eq!(disk("1T:thin"), Ok(DiskSpec { bytes: 1 << 40, format: DiskFormat::Thin }));
         for wrong in ["40G:sparse", "thin", "1K", "100T", "1048577"] {
             assert!(disk(wrong).is_err(), "{wrong}");
         }

@@ -11,9 +11,9 @@ pub(crate) use args::VmVerb;
 use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use virtual_disk::unmap::{Priority, automatic_until};
+use virtual_disk::unmap::{ReclaimPriority, automatic_until};
 use virtual_disk::vmx::Vmx;
-use virtual_disk::{Boot, DiskSpec, Machine, Report};
+use virtual_disk::{BootWorkload, CopyReport, DiskSpec, VirtualMachine};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
@@ -43,11 +43,11 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
 }
 
 /// Finds the virtual machine `name` on any datastore.
-async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
+async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMachine, Failure> {
     for datastore in volumes.all().await? {
-        match Machine::open(&datastore, name, volumes.settings(&datastore)).await {
+        match VirtualMachine::open(&datastore, name, volumes.settings(&datastore)).await {
             Ok(machine) => return Ok(machine),
-            Err(virtual_disk::Error::Datastore(datastore::DatastoreError::NotFound)) => {}
+            Err(virtual_disk::VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
             Err(error) => return Err(failed(name)(error)),
         }
     }
@@ -60,7 +60,7 @@ async fn find(volumes: &mut Volumes, name: &str) -> Result<Machine, Failure> {
 async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for datastore in volumes.all().await? {
-        let machines = Machine::list(&datastore, volumes.settings(&datastore)).await;
+        let machines = VirtualMachine::list(&datastore, volumes.settings(&datastore)).await;
         for machine in machines.map_err(failed(&datastore.info().label))? {
             rows.push(table::Row::of(rows.len() + 1, &datastore.info().label, &machine));
         }
@@ -75,20 +75,20 @@ async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure>
     let vmx = Vmx { memory_mib: args.memory, template: args.template, ..Vmx::new(&args.name) };
     let meter = Meter::new("Create", disks.iter().map(|disk| disk.bytes).sum());
     let settings = volumes.settings(&datastore);
-    let made = Machine::create(&datastore, vmx, &disks, settings, &|done| meter.advance(done)).await;
+    let made = VirtualMachine::create(&datastore, vmx, &disks, settings, &|done| meter.advance(done)).await;
     made.map_err(failed(&args.name))?;
     meter.end();
     Ok(())
 }
 
 /// Returns the bytes of all disks of a machine.
-async fn size(machine: &Machine) -> Result<u64, Failure> {
+async fn size(machine: &VirtualMachine) -> Result<u64, Failure> {
     let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
     Ok(descriptors.iter().map(virtual_disk::Descriptor::bytes).sum())
 }
 
 /// Describes whether a copy was offloaded, and if not, why.
-fn describe_transfer(report: &Report) -> String {
+fn describe_transfer(report: &CopyReport) -> String {
     match report.by_host {
         None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
         Some(why) => format!("Not offloaded: {why}"),
@@ -136,7 +136,7 @@ async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Resul
     let machine = find(volumes, name).await?;
     outln!("Powering on VM:");
     let running = machine.power_on().await.map_err(failed(name))?;
-    let booted = running.boot(&Boot::default()).await;
+    let booted = running.boot(&BootWorkload::default()).await;
     let waited = if booted.is_ok() { run_until(volumes, &machine, secs).await } else { Ok(()) };
     outln!("Powering off VM:");
     running.power_off().await.map_err(failed(name))?;
@@ -147,7 +147,7 @@ async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Resul
 /// Runs a machine for `secs` seconds or until Ctrl-C.
 /// A VMFS 6 datastore returns its free space automatically while any of its files is open, so this
 /// also runs automatic UNMAP.
-async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> Result<(), Failure> {
+async fn run_until(volumes: &Volumes, machine: &VirtualMachine, secs: Option<u64>) -> Result<(), Failure> {
     let stop = AtomicBool::new(false);
     let end = async {
         let ended = match secs {
@@ -161,11 +161,12 @@ async fn run_until(volumes: &Volumes, machine: &Machine, secs: Option<u64>) -> R
         ended.map_err(|error| Failure::File { path: "signals".to_owned(), error })
     };
     let settings = volumes.settings(machine.datastore());
-    let (ended, reclaimed) = tokio::join!(end, automatic_until(machine.datastore(), Priority::Low, settings, &stop));
+    let (ended, reclaimed) =
+        tokio::join!(end, automatic_until(machine.datastore(), ReclaimPriority::Low, settings, &stop));
     ended?;
     match reclaimed {
         // `Locked`: another host already runs automatic UNMAP on this datastore.
-        Ok(_) | Err(virtual_disk::Error::Datastore(datastore::DatastoreError::Locked { .. })) => Ok(()),
+        Ok(_) | Err(virtual_disk::VirtualDiskError::Datastore(datastore::DatastoreError::Locked { .. })) => Ok(()),
         Err(error) => Err(failed("automatic unmap")(error)),
     }
 }

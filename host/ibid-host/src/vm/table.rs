@@ -1,13 +1,13 @@
 //! The list of virtual machines in the layout of `vim-cmd vmsvc/getallvms`.
 
-use virtual_disk::Machine;
+use virtual_disk::VirtualMachine;
 
 /// One line of the list.
 pub(crate) struct Row([String; 5]);
 
 impl Row {
     /// Returns the row of `machine`, which is on the datastore `label`.
-    pub(crate) fn of(number: usize, label: &str, machine: &Machine) -> Self {
+    pub(crate) fn of(number: usize, label: &str, machine: &VirtualMachine) -> Self {
         let vmx = machine.vmx();
         Self([
             number.to_string(),

@@ -4,7 +4,7 @@ mod meter;
 
 use crate::failure::Failure;
 use datastore::{Datastore, MountOptions, Runtime, TokioRuntime};
-use esxi_host::{Host, Mount, Setting};
+use esxi_host::{EsxiHost, Mount, Setting};
 pub(crate) use meter::Meter;
 use std::sync::Arc;
 use virtual_disk::MoverSettings;
@@ -14,7 +14,7 @@ const VOLUMES: &str = "/vmfs/volumes/";
 
 /// The host and the datastores that are mounted for this verb.
 pub(crate) struct Volumes {
-    host: Host,
+    host: EsxiHost,
     runtime: Arc<dyn Runtime>,
     mounted: Vec<Datastore>,
 }
@@ -44,11 +44,11 @@ pub(crate) fn parse_path(path: &str) -> Result<DatastorePath, Failure> {
 
 impl Volumes {
     /// Creates an empty set; datastores are mounted on first use.
-    pub(crate) fn new(host: Host) -> Self {
+    pub(crate) fn new(host: EsxiHost) -> Self {
         Self { host, runtime: Arc::new(TokioRuntime::default()), mounted: Vec::new() }
     }
 
-    pub(crate) fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &EsxiHost {
         &self.host
     }
 

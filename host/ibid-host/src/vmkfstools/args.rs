@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args, ValueEnum};
 use datastore::Mode;
-use virtual_disk::Format;
+use virtual_disk::DiskFormat;
 
 /// File system version to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,7 +43,7 @@ pub(crate) struct VmkfstoolsArgs {
     pub(crate) create: Option<u64>,
     /// Format of the new disk: zeroedthick, eagerzeroedthick or thin
     #[arg(short = 'd', long = "diskformat", value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<DiskFormat>,
     /// Copy this virtual disk
     #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
     pub(crate) clone: Option<String>,
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn published_command_lines_are_parsed() {
         let create = parse("-c 100G -d eagerzeroedthick /vmfs/volumes/ds1/a.vmdk").unwrap();
-        assert_eq!((create.create, create.format), (Some(100 << 30), Some(Format::EagerZeroedThick)));
+        assert_eq!((create.create, create.format), (Some(100 << 30), Some(DiskFormat::EagerZeroedThick)));
         let clone = parse("-i /vmfs/volumes/ds1/a.vmdk -d thin /vmfs/volumes/ds2/b.vmdk").unwrap();
         assert_eq!(clone.clone.as_deref(), Some("/vmfs/volumes/ds1/a.vmdk"));
         assert_eq!(parse("-y 99 /vmfs/volumes/ds1").unwrap().reclaim, Some(99));

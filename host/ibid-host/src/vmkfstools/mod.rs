@@ -10,7 +10,7 @@ use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
 use multipath::Primitive;
-use virtual_disk::{Format, Target, VirtualDisk, unmap};
+use virtual_disk::{CopyTarget, DiskFormat, VirtualDisk, unmap};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
@@ -32,7 +32,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     }
     let settings = volumes.settings(&datastore);
     if let Some(bytes) = args.create {
-        let format = args.format.unwrap_or(Format::ZeroedThick);
+        let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
         if let Some(line) = output::creating(&args.path, format) {
             outln!("{line}");
         }
@@ -72,7 +72,7 @@ async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure>
     let bytes = disk.bytes();
     if let Some(size) = args.grow {
         let meter = Meter::new("Grow", size.saturating_sub(bytes));
-        let eager = args.format == Some(Format::EagerZeroedThick);
+        let eager = args.format == Some(DiskFormat::EagerZeroedThick);
         let grown =
             disk.grow(size, eager, &|done| meter.advance(done)).await.map_err(failed("Failed to extend disk"))?;
         meter.end();
@@ -109,10 +109,10 @@ async fn clone(
     let settings = volumes.settings(&from);
     let disk = VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await.map_err(failed(source))?;
     // Without -d, ESXi creates its default format, whatever the format of the source.
-    let format = args.format.unwrap_or(Format::ZeroedThick);
+    let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
     outln!("{}", output::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
-    let target = Target { format: Some(format), ..Target::new(datastore, file) };
+    let target = CopyTarget { format: Some(format), ..CopyTarget::new(datastore, file) };
     let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
     let closed = disk.close().await;
     let (copy, report) = cloned.map_err(failed("Failed to clone disk"))?;

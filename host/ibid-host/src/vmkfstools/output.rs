@@ -1,7 +1,7 @@
 //! The output of `vmkfstools`, in ESXi's wording.
 
 use datastore::{FileKind, Mode, Stat, VolumeUuid};
-use virtual_disk::Format;
+use virtual_disk::DiskFormat;
 
 /// Returns the first lines of `vmkfstools -C`.
 pub(crate) fn createfs(device: &str, mode: Mode, label: &str, ats: bool) -> String {
@@ -36,12 +36,12 @@ pub(crate) fn created_volume(uuid: &str) -> String {
 }
 
 /// Returns the line before a disk is created; only eagerzeroedthick disks have one.
-pub(crate) fn creating(path: &str, format: Format) -> Option<String> {
-    (format == Format::EagerZeroedThick).then(|| format!("Creating disk '{path}' and zeroing it out..."))
+pub(crate) fn creating(path: &str, format: DiskFormat) -> Option<String> {
+    (format == DiskFormat::EagerZeroedThick).then(|| format!("Creating disk '{path}' and zeroing it out..."))
 }
 
 /// Returns the lines before a disk is cloned.
-pub(crate) fn cloning(path: &str, format: Format) -> String {
+pub(crate) fn cloning(path: &str, format: DiskFormat) -> String {
     format!("Destination disk format: {}\nCloning disk '{path}'...", format.destination_words())
 }
 
@@ -130,12 +130,12 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
     #[test]
     fn create_and_clone_have_esxi_output() {
         assert_eq!(
-            creating("a.vmdk", Format::EagerZeroedThick).as_deref(),
+            creating("a.vmdk", DiskFormat::EagerZeroedThick).as_deref(),
             Some("Creating disk 'a.vmdk' and zeroing it out...")
         );
-        assert_eq!(creating("a.vmdk", Format::Thin), None);
+        assert_eq!(creating("a.vmdk", DiskFormat::Thin), None);
         assert_eq!(
-            cloning("web01.vmdk", Format::Thin),
+            cloning("web01.vmdk", DiskFormat::Thin),
             "Destination disk format: VMFS thin-provisioned\nCloning disk 'web01.vmdk'..."
         );
     }

@@ -3,7 +3,7 @@
 use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use scsi::copy::parse_copy_list;
 use scsi::inquiry::vpd::BlockLimits;
-use scsi::lba_status::{Provisioning, StatusRun, build_lba_status};
+use scsi::lba_status::{ProvisioningStatus, StatusRun, build_lba_status};
 use scsi::lun::report_luns_data;
 use scsi::unmap::parse_unmap;
 use scsi::{Capacity, Cdb, Command, Lun, Sense, SenseFormat, Status, asc};
@@ -96,7 +96,7 @@ impl Disk {
             }
             Command::ReportLuns { .. } => CommandCompletion::read(report_luns_data([Lun::default()])),
             Command::GetLbaStatus { lba, .. } => {
-                let run = StatusRun { lba, blocks: (blocks - lba.0) as u32, status: Provisioning::Mapped };
+                let run = StatusRun { lba, blocks: (blocks - lba.0) as u32, status: ProvisioningStatus::Mapped };
                 CommandCompletion::read(build_lba_status(&[run]))
             }
             Command::TestUnitReady

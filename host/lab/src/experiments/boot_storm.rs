@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use multipath::CountersSnapshot;
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{Boot, FileAccess, Format, MoverSettings};
+use virtual_disk::{BootWorkload, DiskFormat, FileAccess, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -25,7 +25,7 @@ const DISKS: usize = 5;
 /// limited only by the array would also measure how the storm shares the machine.
 const WORKLOAD: LoadProfile = LoadProfile { outstanding: 2, pace: Duration::from_millis(5), ..LoadProfile::BUSY };
 /// I/O of a booting guest: small reads and a few writes, between the metadata changes of its host.
-const BOOT: Boot = Boot { reads: 24, writes: 4, depth: 1, seed: 150 };
+const BOOT: BootWorkload = BootWorkload { reads: 24, writes: 4, depth: 1, seed: 150 };
 /// Disk and memory of a virtual machine. The memory size is also that of the swap file, which is
 /// created at power-on.
 const BOOT_DISK: u64 = 16 * MIB;
@@ -107,7 +107,7 @@ async fn prepare(bench: &LabBench, storm: Storm) -> Result<(), LabError> {
     let store = LabDatastore::format(bench, 0, "esx01", Some(64 * GIB)).await?;
     let settings = MoverSettings::default();
     for index in 0..DISKS {
-        let (disk, _) = store.create(&disk_name(index), 256 * MIB, Format::EagerZeroedThick, settings).await?;
+        let (disk, _) = store.create(&disk_name(index), 256 * MIB, DiskFormat::EagerZeroedThick, settings).await?;
         disk.close().await?;
     }
     for index in 0..storm.machines {

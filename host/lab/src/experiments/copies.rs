@@ -11,7 +11,7 @@ use crate::trial::Setting;
 use futures_util::future::try_join_all;
 use platform::clock;
 use std::time::Duration;
-use virtual_disk::{ByHost, FileAccess, Format, MoverSettings, Report, Work};
+use virtual_disk::{CopyReport, DiskFormat, FileAccess, HostCopyReason, MoverSettings, MoverWork};
 
 /// Seed of the template data.
 const SEED: u64 = 2015;
@@ -26,7 +26,7 @@ pub(super) struct TemplateSpec {
     /// Bytes from the start of the disk that hold data.
     pub(super) data: u64,
     /// Format of the disk.
-    pub(super) format: Format,
+    pub(super) format: DiskFormat,
 }
 
 /// Source and destination datastore; both are the same if the target has only one disk.
@@ -49,9 +49,9 @@ pub(super) struct CopyResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
     /// Commands sent.
-    pub(super) work: Work,
+    pub(super) work: MoverWork,
     /// Why data went through the host although an offload was requested.
-    pub(super) refused: Option<ByHost>,
+    pub(super) refused: Option<HostCopyReason>,
 }
 
 /// Formats the datastores.
@@ -97,7 +97,7 @@ impl CopyDatastores<'_> {
         let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
         let time = clock::now().duration_since(begun);
         source.close().await?;
-        let mut copied = CopyResult { time, work: Work::default(), refused: None };
+        let mut copied = CopyResult { time, work: MoverWork::default(), refused: None };
         for ((copy, report), name) in copies.into_iter().zip(&names) {
             copied.add(&report, settings);
             self.check(&copy, template.what).await?;
@@ -152,12 +152,12 @@ impl CopyDatastores<'_> {
 }
 
 /// Adds two counters of work.
-pub(super) fn add(a: Work, b: Work) -> Work {
-    let sum = |a: virtual_disk::Sent, b: virtual_disk::Sent| virtual_disk::Sent {
+pub(super) fn add(a: MoverWork, b: MoverWork) -> MoverWork {
+    let sum = |a: virtual_disk::CommandTotal, b: virtual_disk::CommandTotal| virtual_disk::CommandTotal {
         commands: a.commands + b.commands,
         bytes: a.bytes + b.bytes,
     };
-    Work {
+    MoverWork {
         xcopy: sum(a.xcopy, b.xcopy),
         write_same: sum(a.write_same, b.write_same),
         unmap: sum(a.unmap, b.unmap),
@@ -167,13 +167,13 @@ pub(super) fn add(a: Work, b: Work) -> Work {
 }
 
 /// Returns the number of commands of all kinds.
-pub(super) fn commands(work: &Work) -> u64 {
+pub(super) fn commands(work: &MoverWork) -> u64 {
     [work.xcopy, work.write_same, work.unmap, work.read, work.write].iter().map(|sent| sent.commands).sum()
 }
 
 impl CopyResult {
     /// Adds the work of one copy that was made with `settings`.
-    pub(super) fn add(&mut self, report: &Report, settings: MoverSettings) {
+    pub(super) fn add(&mut self, report: &CopyReport, settings: MoverSettings) {
         self.work = add(self.work, report.work);
         if settings.hardware_move {
             self.refused = self.refused.or(report.by_host);
@@ -236,12 +236,12 @@ pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &
 }
 
 /// Describes why XCOPY was not used.
-pub(super) fn fallback(reason: ByHost) -> String {
+pub(super) fn fallback(reason: HostCopyReason) -> String {
     let why = match reason {
-        ByHost::Unsupported => "the target does not support EXTENDED COPY".to_owned(),
-        ByHost::Refused => "the target rejected EXTENDED COPY".to_owned(),
-        ByHost::SwitchedOff => "EXTENDED COPY is disabled for the device".to_owned(),
-        ByHost::Forbidden(rule) => format!("a rule of the host excludes it: {rule}"),
+        HostCopyReason::Unsupported => "the target does not support EXTENDED COPY".to_owned(),
+        HostCopyReason::Refused => "the target rejected EXTENDED COPY".to_owned(),
+        HostCopyReason::SwitchedOff => "EXTENDED COPY is disabled for the device".to_owned(),
+        HostCopyReason::Forbidden(rule) => format!("a rule of the host excludes it: {rule}"),
     };
     format!("XCOPY was not used: {why}. “On” shows a copy by READ and WRITE through the host.")
 }

@@ -6,7 +6,7 @@ use crate::display;
 use crate::error::LabError;
 use crate::results::{ExperimentFindings, Goal, MeasureUnit, key};
 use crate::trial::{self, PlotSpec, XCOPY, figure};
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 
@@ -15,7 +15,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * bench.repetitions as usize);
     bench.step(format!("creating a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));
-    let template = TemplateSpec { bytes: size, data: size / 2, format: Format::ZeroedThick };
+    let template = TemplateSpec { bytes: size, data: size / 2, format: DiskFormat::ZeroedThick };
     let template = datastores.template("template", template).await?;
     let mut findings = ExperimentFindings {
         setup: format!(

@@ -6,8 +6,8 @@ use crate::display;
 use crate::error::LabError;
 use crate::results::{ExperimentFindings, MeasureUnit, key};
 use crate::trial::{self, PlotSpec, XCOPY, figure};
-use virtual_disk::transfer::Release;
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::transfer::EsxiRelease;
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -15,15 +15,15 @@ const GIB: u64 = 1 << 30;
 /// A disk format on an ESXi release.
 struct Kind {
     name: &'static str,
-    format: Format,
-    release: Release,
+    format: DiskFormat,
+    release: EsxiRelease,
 }
 
 const KINDS: [Kind; 4] = [
-    Kind { name: "eagerzeroedthick", format: Format::EagerZeroedThick, release: Release::Esxi6 },
-    Kind { name: "zeroedthick", format: Format::ZeroedThick, release: Release::Esxi6 },
-    Kind { name: "thin (ESXi 5.x)", format: Format::Thin, release: Release::Esxi5 },
-    Kind { name: "thin (ESXi 6.0)", format: Format::Thin, release: Release::Esxi6 },
+    Kind { name: "eagerzeroedthick", format: DiskFormat::EagerZeroedThick, release: EsxiRelease::Esxi6 },
+    Kind { name: "zeroedthick", format: DiskFormat::ZeroedThick, release: EsxiRelease::Esxi6 },
+    Kind { name: "thin (ESXi 5.x)", format: DiskFormat::Thin, release: EsxiRelease::Esxi5 },
+    Kind { name: "thin (ESXi 6.0)", format: DiskFormat::Thin, release: EsxiRelease::Esxi6 },
 ];
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
@@ -31,7 +31,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(3 + 2 * KINDS.len() * bench.repetitions as usize);
     let mut templates = Vec::new();
-    for format in Format::ALL {
+    for format in DiskFormat::ALL {
         bench.step(format!("creating a template, {format}"));
         let what = TemplateSpec { bytes: data, data, format };
         templates.push((format, datastores.template(&format!("template-{format}"), what).await?));

@@ -12,7 +12,7 @@ use crate::results::{
 use crate::store::LabDatastore;
 use crate::trial::{self, PlotSpec, figure};
 use multipath::Primitive;
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -22,17 +22,17 @@ const EAGER: usize = 4;
 /// One of the five published tests.
 struct Kind {
     name: &'static str,
-    format: Format,
+    format: DiskFormat,
     write_same: bool,
     role: Role,
 }
 
 const KINDS: [Kind; 5] = [
-    Kind { name: "thin, WRITE SAME off", format: Format::Thin, write_same: false, role: Role::Without },
-    Kind { name: "thin, WRITE SAME on", format: Format::Thin, write_same: true, role: Role::With },
-    Kind { name: "zeroedthick, off", format: Format::ZeroedThick, write_same: false, role: Role::Nth(3) },
-    Kind { name: "zeroedthick, on", format: Format::ZeroedThick, write_same: true, role: Role::Nth(4) },
-    Kind { name: "eagerzeroedthick", format: Format::EagerZeroedThick, write_same: true, role: Role::Nth(2) },
+    Kind { name: "thin, WRITE SAME off", format: DiskFormat::Thin, write_same: false, role: Role::Without },
+    Kind { name: "thin, WRITE SAME on", format: DiskFormat::Thin, write_same: true, role: Role::With },
+    Kind { name: "zeroedthick, off", format: DiskFormat::ZeroedThick, write_same: false, role: Role::Nth(3) },
+    Kind { name: "zeroedthick, on", format: DiskFormat::ZeroedThick, write_same: true, role: Role::Nth(4) },
+    Kind { name: "eagerzeroedthick", format: DiskFormat::EagerZeroedThick, write_same: true, role: Role::Nth(2) },
 ];
 
 pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
@@ -103,7 +103,7 @@ async fn fill(
 ) -> Result<Vec<Point>, LabError> {
     let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
     let name = format!("fill{:04}", bench.serial());
-    let (disk, _) = store.create(&name, size, Format::Thin, settings).await?;
+    let (disk, _) = store.create(&name, size, DiskFormat::Thin, settings).await?;
     let operations = size / u64::from(LoadProfile::SEQUENTIAL.bytes);
     let filling = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
     let full = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;

@@ -11,7 +11,7 @@ use crate::store::Disk;
 use crate::trial::{self, PlotSpec, XCOPY, figure};
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{Format, MoverSettings, Work};
+use virtual_disk::{DiskFormat, MoverSettings, MoverWork};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -26,7 +26,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * STATES.len() * bench.repetitions as usize);
     bench.step("creating a virtual machine");
-    let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
+    let what = TemplateSpec { bytes: size, data, format: DiskFormat::ZeroedThick };
     let made = datastores.template("machine", what).await?;
     let mut findings = ExperimentFindings {
         setup: format!(
@@ -87,8 +87,11 @@ async fn moved(
         let begun = platform::clock::now();
         let result = disk.migrate(datastores.destination(), &target).await;
         over.set(true);
-        let mut copied =
-            CopyResult { time: platform::clock::now().duration_since(begun), work: Work::default(), refused: None };
+        let mut copied = CopyResult {
+            time: platform::clock::now().duration_since(begun),
+            work: MoverWork::default(),
+            refused: None,
+        };
         copied.add(&result?, settings);
         Ok::<CopyResult, LabError>(copied)
     };

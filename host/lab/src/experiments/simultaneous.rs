@@ -7,7 +7,7 @@ use crate::error::LabError;
 use crate::results::{Axis, ExperimentFindings, Goal, MeasureUnit, Samples, key};
 use crate::stats;
 use crate::trial::{self, PlotSpec, XCOPY, figure};
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -21,7 +21,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * COUNTS.len() * bench.repetitions as usize);
     bench.step("creating a template");
-    let what = TemplateSpec { bytes: size, data, format: Format::ZeroedThick };
+    let what = TemplateSpec { bytes: size, data, format: DiskFormat::ZeroedThick };
     let template = datastores.template("template", what).await?;
     let mut findings = ExperimentFindings {
         setup: format!("zeroedthick, {} with {} of data, {}", display::bytes(size), display::bytes(data), datastores.places()),

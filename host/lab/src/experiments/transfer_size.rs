@@ -6,7 +6,7 @@ use crate::display;
 use crate::error::LabError;
 use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Role, key};
 use crate::trial::{self, PlotSpec, Setting, figure};
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 
@@ -19,7 +19,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * bench.repetitions as usize);
     bench.step("creating a template");
-    let what = TemplateSpec { bytes: data, data, format: Format::ZeroedThick };
+    let what = TemplateSpec { bytes: data, data, format: DiskFormat::ZeroedThick };
     let template = datastores.template("template", what).await?;
     let mut findings = ExperimentFindings {
         setup: format!("{} of data, {}", display::bytes(data), datastores.places()),

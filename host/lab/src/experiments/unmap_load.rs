@@ -14,7 +14,7 @@ use crate::store::{Disk, LabDatastore};
 use crate::trial::figure;
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{Format, MoverSettings};
+use virtual_disk::{DiskFormat, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -28,7 +28,7 @@ struct Case {
     same_host: bool,
     /// The UNMAP is on the workload's datastore.
     same_store: bool,
-    format: Format,
+    format: DiskFormat,
     /// The workload's regions were written before.
     initialised: bool,
     writes: bool,
@@ -41,7 +41,7 @@ const CASES: [Case; 6] = [
         name: "new regions, same host and datastore",
         same_host: true,
         same_store: true,
-        format: Format::Thin,
+        format: DiskFormat::Thin,
         initialised: false,
         writes: true,
         impact: true,
@@ -50,7 +50,7 @@ const CASES: [Case; 6] = [
         name: "… other host",
         same_host: false,
         same_store: true,
-        format: Format::Thin,
+        format: DiskFormat::Thin,
         initialised: false,
         writes: true,
         impact: false,
@@ -59,7 +59,7 @@ const CASES: [Case; 6] = [
         name: "… other datastore",
         same_host: true,
         same_store: false,
-        format: Format::Thin,
+        format: DiskFormat::Thin,
         initialised: false,
         writes: true,
         impact: false,
@@ -68,7 +68,7 @@ const CASES: [Case; 6] = [
         name: "… initialised regions",
         same_host: true,
         same_store: true,
-        format: Format::Thin,
+        format: DiskFormat::Thin,
         initialised: true,
         writes: true,
         impact: false,
@@ -77,7 +77,7 @@ const CASES: [Case; 6] = [
         name: "… eagerzeroedthick",
         same_host: true,
         same_store: true,
-        format: Format::EagerZeroedThick,
+        format: DiskFormat::EagerZeroedThick,
         initialised: false,
         writes: true,
         impact: false,
@@ -86,7 +86,7 @@ const CASES: [Case; 6] = [
         name: "… reads",
         same_host: true,
         same_store: true,
-        format: Format::Thin,
+        format: DiskFormat::Thin,
         initialised: true,
         writes: false,
         impact: false,

@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use multipath::Primitive;
 use platform::clock;
 use std::time::Duration;
-use virtual_disk::{Format, MoverSettings, Work};
+use virtual_disk::{DiskFormat, MoverSettings, MoverWork};
 
 /// Duration and commands of a set of created disks.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct ZeroResult {
     /// From the first command to the end of the last.
     pub(super) time: Duration,
     /// Commands sent.
-    pub(super) work: Work,
+    pub(super) work: MoverWork,
     /// Bytes of all disks together.
     pub(super) bytes: u64,
     /// False if WRITE SAME was requested but the device does not support it.
@@ -37,10 +37,10 @@ pub(super) async fn make(
     let settings = MoverSettings { hardware_init: write_same, ..MoverSettings::default() };
     let names: Vec<String> = (0..disks).map(|_| format!("ezt{:04}", bench.serial())).collect();
     let begun = clock::now();
-    let made = names.iter().map(|name| store.create(name, bytes, Format::EagerZeroedThick, settings));
+    let made = names.iter().map(|name| store.create(name, bytes, DiskFormat::EagerZeroedThick, settings));
     let made = try_join_all(made).await?;
     let time = clock::now().duration_since(begun);
-    let work = made.iter().fold(Work::default(), |sum, (_, work)| super::copies::add(sum, *work));
+    let work = made.iter().fold(MoverWork::default(), |sum, (_, work)| super::copies::add(sum, *work));
     for ((disk, _), name) in made.into_iter().zip(&names) {
         let found = disk.read_at(bytes / 2 / (1 << 20) * (1 << 20), 1 << 20).await?;
         if found.iter().any(|byte| *byte != 0) {

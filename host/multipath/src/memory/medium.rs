@@ -3,7 +3,7 @@
 use crate::disk::ProvisioningExtent;
 use crate::error::DeviceError;
 use bytes::Bytes;
-use scsi::lba_status::Provisioning;
+use scsi::lba_status::ProvisioningStatus;
 use std::collections::BTreeMap;
 
 /// Bytes in a page, the block size of arrays.
@@ -109,12 +109,12 @@ impl Medium {
         };
         let mut next = lba / per_page;
         for number in self.pages.range(next..).map(|(number, _)| *number).take(MAX_EXTENTS) {
-            push(next * per_page, number * per_page, Provisioning::Deallocated);
-            push(number * per_page, (number + 1) * per_page, Provisioning::Mapped);
+            push(next * per_page, number * per_page, ProvisioningStatus::Deallocated);
+            push(number * per_page, (number + 1) * per_page, ProvisioningStatus::Mapped);
             next = number + 1;
         }
         if self.pages.range(next..).next().is_none() {
-            push(next * per_page, self.blocks, Provisioning::Deallocated);
+            push(next * per_page, self.blocks, ProvisioningStatus::Deallocated);
         }
         extents.truncate(MAX_EXTENTS);
         Ok(extents)

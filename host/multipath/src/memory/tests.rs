@@ -1,6 +1,6 @@
 use super::*;
 use crate::vaai::Support;
-use scsi::lba_status::Provisioning;
+use scsi::lba_status::ProvisioningStatus;
 
 const BLOCK: usize = 512;
 
@@ -97,12 +97,12 @@ async fn lba_status_starts_at_the_requested_block() {
     let rest = (1 << 20) - 32;
     let found = one.get_lba_status(4).await.unwrap();
     let expected = [
-        extent(4, 12, Provisioning::Deallocated),
-        extent(16, 16, Provisioning::Mapped),
-        extent(32, rest, Provisioning::Deallocated),
+        extent(4, 12, ProvisioningStatus::Deallocated),
+        extent(16, 16, ProvisioningStatus::Mapped),
+        extent(32, rest, ProvisioningStatus::Deallocated),
     ];
     assert_eq!(found, expected);
-    assert_eq!(one.get_lba_status(20).await.unwrap()[0], extent(20, 12, Provisioning::Mapped));
+    assert_eq!(one.get_lba_status(20).await.unwrap()[0], extent(20, 12, ProvisioningStatus::Mapped));
     assert_eq!(one.get_lba_status(1 << 20).await, Err(DeviceError::OutOfRange { lba: 1 << 20 }));
 }
 

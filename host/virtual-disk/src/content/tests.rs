@@ -96,7 +96,7 @@ impl FlatFile for MemoryFlat {
 pub(crate) async fn content(
     array: &MemoryArray,
     (blocks, seed): (u64, u64),
-    format: Format,
+    format: DiskFormat,
     settings: MoverSettings,
 ) -> Arc<Content> {
     let file = MemoryFlat::new(array, blocks, seed).await;
@@ -104,7 +104,7 @@ pub(crate) async fn content(
     if format.is_thick() {
         content.allocate(content.all()).await.unwrap();
     }
-    if format == Format::EagerZeroedThick {
+    if format == DiskFormat::EagerZeroedThick {
         content.zero_rest(content.all(), &|_| ()).await.unwrap();
     }
     Arc::new(content)
@@ -114,13 +114,13 @@ pub(crate) fn array() -> MemoryArray {
     MemoryArray::new("iqn.2026-11.org.ibid:content")
 }
 
-pub(crate) fn formats() -> impl Strategy<Value = Format> {
-    prop::sample::select(Format::ALL.to_vec())
+pub(crate) fn formats() -> impl Strategy<Value = DiskFormat> {
+    prop::sample::select(DiskFormat::ALL.to_vec())
 }
 
 #[tokio::test]
 async fn old_data_of_the_device_is_never_read() {
-    for format in Format::ALL {
+    for format in DiskFormat::ALL {
         let disk = content(&array(), (8, 1), format, MoverSettings::default()).await;
         assert!(disk.read(0, 8 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0), "{format}");
         disk.write(BLOCK + 512, Bytes::from(vec![7; 512])).await.unwrap();
@@ -132,14 +132,14 @@ async fn old_data_of_the_device_is_never_read() {
 
 #[tokio::test]
 async fn blocks_are_zeroed_once_before_their_first_write() {
-    for (format, zeroed) in [(Format::EagerZeroedThick, 8), (Format::ZeroedThick, 1), (Format::Thin, 1)] {
+    for (format, zeroed) in [(DiskFormat::EagerZeroedThick, 8), (DiskFormat::ZeroedThick, 1), (DiskFormat::Thin, 1)] {
         let disk = content(&array(), (8, 0), format, MoverSettings::default()).await;
         let writes = (0..8).map(|i| disk.write(2 * BLOCK + i * 512, Bytes::from(vec![1; 512])));
         for done in futures_util::future::join_all(writes).await {
             done.unwrap();
         }
         assert_eq!(disk.mover().work.work().write_same.commands, zeroed, "{format}");
-        assert_eq!(disk.allocated().0, if format == Format::Thin { 1 } else { 8 });
+        assert_eq!(disk.allocated().0, if format == DiskFormat::Thin { 1 } else { 8 });
     }
 }
 
@@ -148,7 +148,7 @@ async fn guest_unmap_frees_whole_blocks_of_a_thin_disk() {
     for block_delete in [false, true] {
         let array = array();
         let settings = MoverSettings { block_delete, ..MoverSettings::default() };
-        let disk = content(&array, (8, 0), Format::Thin, settings).await;
+        let disk = content(&array, (8, 0), DiskFormat::Thin, settings).await;
         disk.write(0, Bytes::from(vec![9; 4 * BLOCK as usize])).await.unwrap();
         assert_eq!(disk.unmap(512, 3 * BLOCK).await.unwrap(), 2, "partial blocks at both ends are kept");
         assert_eq!(disk.allocated().0, 2);
@@ -160,9 +160,9 @@ async fn guest_unmap_frees_whole_blocks_of_a_thin_disk() {
 
 #[tokio::test]
 async fn out_of_range_and_partial_sectors_are_refused() {
-    let disk = content(&array(), (2, 0), Format::Thin, MoverSettings::default()).await;
+    let disk = content(&array(), (2, 0), DiskFormat::Thin, MoverSettings::default()).await;
     for (offset, bytes) in [(0, 0), (100, 512), (0, 100), (2 * BLOCK, 512), (BLOCK, 2 * BLOCK), (u64::MAX - 511, 512)] {
-        assert!(matches!(disk.read(offset, bytes).await, Err(Error::Range { .. })), "{offset} {bytes}");
+        assert!(matches!(disk.read(offset, bytes).await, Err(VirtualDiskError::Range { .. })), "{offset} {bytes}");
     }
 }
 
@@ -215,7 +215,7 @@ proptest! {
                         assert_eq!(&read[..], &model[at as usize..(at + bytes) as usize]);
                     }
                     // A thick disk does not support UNMAP.
-                    Step::Unmap(at, count) if format == Format::Thin => {
+                    Step::Unmap(at, count) if format == DiskFormat::Thin => {
                         let (at, bytes) = (at * 512, (count * 512).min(end - at * 512));
                         disk.unmap(at, bytes).await.unwrap();
                         let whole = at.div_ceil(BLOCK) * BLOCK..(at + bytes) / BLOCK * BLOCK;

@@ -33,10 +33,10 @@ ddb.virtualHWVersion = "13"
 
 #[test]
 fn disk_geometry_follows_the_size() {
-    let heads = |bytes: u64| Geometry::of(bytes / SECTOR_BYTES).heads;
+    let heads = |bytes: u64| DiskGeometry::of(bytes / SECTOR_BYTES).heads;
     assert_eq!([heads(1 << 20), heads(1 << 30), heads((2 << 30) - 512), heads(2 << 30)], [64, 128, 128, 255]);
     // A guest's partition table never exceeds the end of the disk.
-    let geometry = Geometry::of(20_971_521);
+    let geometry = DiskGeometry::of(20_971_521);
     assert!(geometry.cylinders * geometry.heads * geometry.sectors <= 20_971_521);
 }
 

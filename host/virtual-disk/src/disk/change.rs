@@ -2,8 +2,8 @@
 
 use super::{Place, Progress, VirtualDisk, beside};
 use crate::content::Content;
-use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::error::{Result, VirtualDiskError};
+use crate::format::DiskFormat;
 use crate::transfer::pieces;
 use datastore::FS_BLOCK_BYTES;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl VirtualDisk {
     /// Zeroes the blocks of a thick disk that are not zeroed yet.
     pub async fn eager_zero(&self, progress: Progress<'_>) -> Result<()> {
         if self.place().descriptor.thin {
-            return Err(Error::Thin);
+            return Err(VirtualDiskError::Thin);
         }
         let content = self.content();
         content.zero_rest(content.all(), progress).await
@@ -37,7 +37,7 @@ impl VirtualDisk {
     /// Frees the blocks of a thin disk that contain only zeros; returns their number.
     pub async fn punch_zeros(&self, progress: Progress<'_>) -> Result<u64> {
         if !self.place().descriptor.thin {
-            return Err(Error::NotThin);
+            return Err(VirtualDiskError::NotThin);
         }
         let content = self.content();
         let mut given = 0;
@@ -56,7 +56,7 @@ impl VirtualDisk {
     pub async fn grow(self, bytes: u64, eager: bool, progress: Progress<'_>) -> Result<Self> {
         let (before, settings) = (self.content(), self.inner.settings);
         if bytes <= before.bytes() || !bytes.is_multiple_of(512) {
-            return Err(Error::NotLarger);
+            return Err(VirtualDiskError::NotLarger);
         }
         before.retire().await;
         let file = Arc::clone(before.file());
@@ -67,7 +67,7 @@ impl VirtualDisk {
         if !place.descriptor.thin {
             content.allocate(fresh.clone()).await?;
         }
-        if eager || self.format() == Format::EagerZeroedThick {
+        if eager || self.format() == DiskFormat::EagerZeroedThick {
             content.allocate(fresh.clone()).await?;
             content.zero_rest(fresh, progress).await?;
         }

@@ -1,11 +1,12 @@
 use super::*;
-use crate::offload::Forbidden;
+use crate::mover::HostCopyReason;
+use crate::offload::OffloadForbidden;
 use crate::testing::{datastore, quiet, two_datastores};
 use multipath::Primitive;
 
 const MIB: u64 = 1 << 20;
 
-async fn create(ds: &Datastore, path: &str, mib: u64, format: Format) -> VirtualDisk {
+async fn create(ds: &Datastore, path: &str, mib: u64, format: DiskFormat) -> VirtualDisk {
     VirtualDisk::create(ds, path, mib * MIB, format, MoverSettings::default(), &quiet).await.unwrap().0
 }
 
@@ -16,9 +17,11 @@ fn pattern(byte: u8, bytes: u64) -> Bytes {
 #[tokio::test(start_paused = true)]
 async fn only_eager_zeroed_disks_are_zeroed_at_creation() {
     let (_array, ds) = datastore().await;
-    for (format, zeroed, allocated) in
-        [(Format::EagerZeroedThick, 16, (16, 0)), (Format::ZeroedThick, 0, (16, 16)), (Format::Thin, 0, (0, 0))]
-    {
+    for (format, zeroed, allocated) in [
+        (DiskFormat::EagerZeroedThick, 16, (16, 0)),
+        (DiskFormat::ZeroedThick, 0, (16, 16)),
+        (DiskFormat::Thin, 0, (0, 0)),
+    ] {
         let path = format!("{format}.vmdk");
         let (disk, work) =
             VirtualDisk::create(&ds, &path, 16 * MIB, format, MoverSettings::default(), &quiet).await.unwrap();
@@ -32,7 +35,7 @@ async fn only_eager_zeroed_disks_are_zeroed_at_creation() {
 #[tokio::test(start_paused = true)]
 async fn reopened_disk_has_the_same_content() {
     let (_array, ds) = datastore().await;
-    for format in Format::ALL {
+    for format in DiskFormat::ALL {
         let path = format!("{format}.vmdk");
         let disk = create(&ds, &path, 8, format).await;
         disk.write(3 * MIB + 512, pattern(7, 4096)).await.unwrap();
@@ -42,7 +45,7 @@ async fn reopened_disk_has_the_same_content() {
         let read = disk.read(3 * MIB, 8192).await.unwrap();
         assert!(read[..512].iter().all(|b| *b == 0) && read[512..4608].iter().all(|b| *b == 7));
         disk.close().await.unwrap();
-        assert!(matches!(disk.read(0, 512).await, Err(Error::Retired)));
+        assert!(matches!(disk.read(0, 512).await, Err(VirtualDiskError::Retired)));
     }
 }
 
@@ -50,9 +53,9 @@ async fn reopened_disk_has_the_same_content() {
 async fn disk_has_one_writer_or_many_readers() {
     let (_array, ds) = datastore().await;
     let settings = MoverSettings::default();
-    let disk = create(&ds, "a.vmdk", 2, Format::Thin).await;
+    let disk = create(&ds, "a.vmdk", 2, DiskFormat::Thin).await;
     let second = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Write, settings).await;
-    assert!(matches!(second.err(), Some(Error::Datastore(datastore::DatastoreError::Locked { .. }))));
+    assert!(matches!(second.err(), Some(VirtualDiskError::Datastore(datastore::DatastoreError::Locked { .. }))));
     disk.close().await.unwrap();
     let one = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Read, settings).await.unwrap();
     let two = VirtualDisk::open(&ds, "a.vmdk", FileAccess::Read, settings).await.unwrap();
@@ -63,38 +66,38 @@ async fn disk_has_one_writer_or_many_readers() {
 #[tokio::test(start_paused = true)]
 async fn clone_copies_written_blocks_by_xcopy() {
     let (_array, here, there) = two_datastores().await;
-    let disk = create(&here, "template.vmdk", 64, Format::ZeroedThick).await;
+    let disk = create(&here, "template.vmdk", 64, DiskFormat::ZeroedThick).await;
     for mib in 0..32 {
         disk.write(mib * MIB, pattern(mib as u8 + 1, 4096)).await.unwrap();
     }
-    let (copy, report) = disk.clone_to(&Target::new(&there, "copy.vmdk"), &quiet).await.unwrap();
+    let (copy, report) = disk.clone_to(&CopyTarget::new(&there, "copy.vmdk"), &quiet).await.unwrap();
     assert_eq!(report.by_host, None);
     assert_eq!((report.work.xcopy.commands, report.work.xcopy.bytes), (8, 32 * MIB), "32 of 64 MiB, 4 MiB a command");
     assert_eq!((report.work.read.commands, report.work.write.commands), (0, 0));
-    assert_eq!((copy.format(), copy.allocated()), (Format::ZeroedThick, (64, 32)));
+    assert_eq!((copy.format(), copy.allocated()), (DiskFormat::ZeroedThick, (64, 32)));
     assert_eq!(copy.read(0, 64 * MIB).await.unwrap(), disk.read(0, 64 * MIB).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn clone_converts_between_all_formats() {
     let (_array, here, there) = two_datastores().await;
-    for from in Format::ALL {
+    for from in DiskFormat::ALL {
         let disk = create(&here, &format!("{from}.vmdk"), 12, from).await;
         for mib in [0, 3, 4, 9] {
             disk.write(mib * MIB + 8192, pattern(mib as u8 + 1, 4096)).await.unwrap();
         }
         let expected = disk.read(0, 12 * MIB).await.unwrap();
-        for to in Format::ALL {
-            let target = Target { format: Some(to), ..Target::new(&there, &format!("{from}-{to}.vmdk")) };
+        for to in DiskFormat::ALL {
+            let target = CopyTarget { format: Some(to), ..CopyTarget::new(&there, &format!("{from}-{to}.vmdk")) };
             let (copy, report) = disk.clone_to(&target, &quiet).await.unwrap();
             assert_eq!(copy.read(0, 12 * MIB).await.unwrap(), expected, "{from} {to}");
-            let forbidden = from == Format::EagerZeroedThick && to == Format::Thin;
-            let why = forbidden.then_some(ByHost::Forbidden(Forbidden::EagerZeroedToThin));
+            let forbidden = from == DiskFormat::EagerZeroedThick && to == DiskFormat::Thin;
+            let why = forbidden.then_some(HostCopyReason::Forbidden(OffloadForbidden::EagerZeroedToThin));
             assert_eq!(report.by_host, why, "{from} {to}");
             assert_eq!(report.work.xcopy.commands == 0, forbidden);
             // A thin copy has only the written blocks; an eager-zeroed source is written entirely.
-            let all = if from == Format::EagerZeroedThick { 12 } else { 4 };
-            assert_eq!(copy.allocated().0, if to == Format::Thin { all } else { 12 }, "{from} {to}");
+            let all = if from == DiskFormat::EagerZeroedThick { 12 } else { 4 };
+            assert_eq!(copy.allocated().0, if to == DiskFormat::Thin { all } else { 12 }, "{from} {to}");
             copy.close().await.unwrap();
         }
         disk.close().await.unwrap();
@@ -103,17 +106,17 @@ async fn clone_converts_between_all_formats() {
 
 #[tokio::test(start_paused = true)]
 async fn thin_source_copy_size_depends_on_the_release() {
-    use crate::transfer::Release;
+    use crate::transfer::EsxiRelease;
     let (_array, here, there) = two_datastores().await;
-    let disk = create(&here, "a.vmdk", 32, Format::Thin).await;
+    let disk = create(&here, "a.vmdk", 32, DiskFormat::Thin).await;
     for mib in 0..32 {
         disk.write(mib * MIB, pattern(1, 512)).await.unwrap();
     }
     disk.close().await.unwrap();
-    for (release, commands) in [(Release::Esxi5, 32), (Release::Esxi6, 2)] {
+    for (release, commands) in [(EsxiRelease::Esxi5, 32), (EsxiRelease::Esxi6, 2)] {
         let settings = MoverSettings { release, max_transfer_kib: 16384, ..MoverSettings::default() };
         let disk = VirtualDisk::open(&here, "a.vmdk", FileAccess::Read, settings).await.unwrap();
-        let target = Target::new(&there, &format!("{release:?}.vmdk"));
+        let target = CopyTarget::new(&there, &format!("{release:?}.vmdk"));
         let (copy, report) = disk.clone_to(&target, &quiet).await.unwrap();
         assert_eq!(report.work.xcopy.commands, commands, "{release:?}");
         copy.close().await.unwrap();
@@ -125,10 +128,10 @@ async fn thin_source_copy_size_depends_on_the_release() {
 async fn clone_without_xcopy_goes_through_the_host() {
     let (array, here, there) = two_datastores().await;
     array.refuse(&here.disk().identity().name, Primitive::Clone, true);
-    let disk = create(&here, "a.vmdk", 8, Format::EagerZeroedThick).await;
+    let disk = create(&here, "a.vmdk", 8, DiskFormat::EagerZeroedThick).await;
     disk.write(5 * MIB, pattern(9, 4096)).await.unwrap();
-    let (copy, report) = disk.clone_to(&Target::new(&there, "b.vmdk"), &quiet).await.unwrap();
-    assert_eq!((report.by_host, report.work.read.bytes), (Some(ByHost::Refused), 8 * MIB));
+    let (copy, report) = disk.clone_to(&CopyTarget::new(&there, "b.vmdk"), &quiet).await.unwrap();
+    assert_eq!((report.by_host, report.work.read.bytes), (Some(HostCopyReason::Refused), 8 * MIB));
     assert_eq!(copy.read(0, 8 * MIB).await.unwrap(), disk.read(0, 8 * MIB).await.unwrap());
 }
 
@@ -136,14 +139,14 @@ async fn clone_without_xcopy_goes_through_the_host() {
 async fn migration_moves_a_disk_and_removes_old_files() {
     let (_array, here, there) = two_datastores().await;
     let before = (here.space().await.unwrap().free, there.space().await.unwrap().free);
-    let disk = create(&here, "a.vmdk", 16, Format::ZeroedThick).await;
+    let disk = create(&here, "a.vmdk", 16, DiskFormat::ZeroedThick).await;
     disk.write(MIB, pattern(5, MIB)).await.unwrap();
     let guest = disk.clone();
-    let target = Target { format: Some(Format::Thin), ..Target::new(&there, "b.vmdk") };
+    let target = CopyTarget { format: Some(DiskFormat::Thin), ..CopyTarget::new(&there, "b.vmdk") };
     let report = disk.migrate(&target, &quiet).await.unwrap();
     assert_eq!((report.by_host, report.work.xcopy.bytes), (None, MIB));
     guest.write(0, pattern(6, 512)).await.unwrap();
-    assert_eq!((guest.path().as_str(), guest.format(), guest.allocated().0), ("b.vmdk", Format::Thin, 2));
+    assert_eq!((guest.path().as_str(), guest.format(), guest.allocated().0), ("b.vmdk", DiskFormat::Thin, 2));
     assert_eq!(here.list("/").await.unwrap().len(), 0);
     guest.close().await.unwrap();
     VirtualDisk::delete(&there, "b.vmdk").await.unwrap();
@@ -156,41 +159,41 @@ async fn failed_creation_leaves_no_files() {
     let (_array, ds) = datastore().await;
     let before = ds.space().await.unwrap();
     let settings = MoverSettings::default();
-    let tooth = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, Format::ZeroedThick, settings, &quiet).await;
-    assert!(matches!(tooth.err(), Some(Error::Datastore(datastore::DatastoreError::NoSpace))));
+    let tooth = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, DiskFormat::ZeroedThick, settings, &quiet).await;
+    assert!(matches!(tooth.err(), Some(VirtualDiskError::Datastore(datastore::DatastoreError::NoSpace))));
     assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (before.free, 0));
-    let first = create(&ds, "a.vmdk", 1, Format::Thin).await;
-    let again = VirtualDisk::create(&ds, "a.vmdk", MIB, Format::Thin, settings, &quiet).await;
-    assert!(matches!(again.err(), Some(Error::Datastore(datastore::DatastoreError::Exists))));
+    let first = create(&ds, "a.vmdk", 1, DiskFormat::Thin).await;
+    let again = VirtualDisk::create(&ds, "a.vmdk", MIB, DiskFormat::Thin, settings, &quiet).await;
+    assert!(matches!(again.err(), Some(VirtualDiskError::Datastore(datastore::DatastoreError::Exists))));
     first.write(0, pattern(1, 512)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn disks_are_converted_and_grown_in_place() {
     let (_array, ds) = datastore().await;
-    let thin = create(&ds, "a.vmdk", 8, Format::Thin).await;
+    let thin = create(&ds, "a.vmdk", 8, DiskFormat::Thin).await;
     thin.write(2 * MIB, pattern(1, MIB)).await.unwrap();
     thin.write(4 * MIB, pattern(0, MIB)).await.unwrap();
     assert_eq!((thin.allocated().0, thin.punch_zeros(&quiet).await.unwrap(), thin.allocated().0), (2, 1, 1));
     thin.inflate(&quiet).await.unwrap();
-    assert_eq!((thin.format(), thin.allocated()), (Format::EagerZeroedThick, (8, 0)));
-    assert!(matches!(thin.punch_zeros(&quiet).await, Err(Error::NotThin)));
-    assert!(matches!(thin.unmap(0, MIB).await, Err(Error::NotThin)));
+    assert_eq!((thin.format(), thin.allocated()), (DiskFormat::EagerZeroedThick, (8, 0)));
+    assert!(matches!(thin.punch_zeros(&quiet).await, Err(VirtualDiskError::NotThin)));
+    assert!(matches!(thin.unmap(0, MIB).await, Err(VirtualDiskError::NotThin)));
     let grown = thin.grow(10 * MIB + 512, false, &quiet).await.unwrap();
     assert_eq!((grown.bytes(), grown.allocated()), (10 * MIB + 512, (11, 0)), "the disk stays eager-zeroed");
     assert_eq!(grown.read(2 * MIB, MIB).await.unwrap(), pattern(1, MIB));
     grown.write_zeros(&quiet).await.unwrap();
     assert!(grown.read(0, grown.bytes()).await.unwrap().iter().all(|byte| *byte == 0));
-    assert!(matches!(grown.grow(MIB, false, &quiet).await, Err(Error::NotLarger)));
-    let lazy = create(&ds, "b.vmdk", 4, Format::ZeroedThick).await;
+    assert!(matches!(grown.grow(MIB, false, &quiet).await, Err(VirtualDiskError::NotLarger)));
+    let lazy = create(&ds, "b.vmdk", 4, DiskFormat::ZeroedThick).await;
     lazy.eager_zero(&quiet).await.unwrap();
-    assert_eq!(lazy.format(), Format::EagerZeroedThick);
+    assert_eq!(lazy.format(), DiskFormat::EagerZeroedThick);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rename_moves_descriptor_and_flat_file() {
     let (_array, ds) = datastore().await;
-    create(&ds, "a.vmdk", 1, Format::Thin).await.close().await.unwrap();
+    create(&ds, "a.vmdk", 1, DiskFormat::Thin).await.close().await.unwrap();
     VirtualDisk::rename(&ds, "a.vmdk", "b.vmdk").await.unwrap();
     let names: Vec<_> = ds.list("/").await.unwrap().into_iter().map(|entry| entry.name).collect();
     assert_eq!(names.len(), 2);

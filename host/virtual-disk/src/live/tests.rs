@@ -1,6 +1,6 @@
 use super::*;
 use crate::content::tests::{BLOCK, array, content, formats};
-use crate::format::Format;
+use crate::format::DiskFormat;
 use crate::mover::{CopyOrder, MoverSettings};
 use multipath::{DeviceError, FaultHook, InjectedOutcome, Injection, MemoryArray, Operation};
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ async fn guest(live: Arc<Live>, seed: u64, mut model: Vec<u8>, stop: Arc<AtomicB
 }
 
 /// Creates a disk with some data; returns its expected content too.
-async fn filled(array: &MemoryArray, format: Format, seed: u64) -> (Arc<Content>, Vec<u8>) {
+async fn filled(array: &MemoryArray, format: DiskFormat, seed: u64) -> (Arc<Content>, Vec<u8>) {
     let disk = content(array, (BLOCKS, seed), format, MoverSettings::default()).await;
     let mut model = vec![0; BYTES as usize];
     for i in (0..BLOCKS).filter(|i| !(i * 7 + seed).is_multiple_of(3)) {
@@ -63,12 +63,12 @@ fn order() -> CopyOrder {
     CopyOrder { forbidden: None, xcopy_bytes: 4 * BLOCK }
 }
 
-async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u64) {
+async fn run(seed: u64, from: DiskFormat, to: DiskFormat, hardware_move: bool, region: u64) {
     let array = array();
     let (source, model) = filled(&array, from, seed).await;
     let settings = MoverSettings { hardware_move, ..MoverSettings::default() };
     // The destination starts as a thin disk; the copier allocates its blocks.
-    let destination = content(&array, (BLOCKS, seed + 5), Format::Thin, settings).await;
+    let destination = content(&array, (BLOCKS, seed + 5), DiskFormat::Thin, settings).await;
     array.set_hook(Some(Arc::new(Delays(Mutex::new(SplitMix64::new(seed))))));
     let live = Arc::new(Live::new(Arc::clone(&source)));
     let stop = Arc::new(AtomicBool::new(false));
@@ -85,10 +85,10 @@ async fn run(seed: u64, from: Format, to: Format, hardware_move: bool, region: u
     assert!(Arc::ptr_eq(&live.current(), &destination));
     assert_eq!(destination.read(0, BYTES).await.unwrap(), expected);
     assert_eq!(
-        destination.format(to == Format::Thin),
-        if to.is_thick() && destination.allocated().1 == 0 { Format::EagerZeroedThick } else { to }
+        destination.format(to == DiskFormat::Thin),
+        if to.is_thick() && destination.allocated().1 == 0 { DiskFormat::EagerZeroedThick } else { to }
     );
-    assert!(matches!(source.read(0, 512).await, Err(Error::Retired)));
+    assert!(matches!(source.read(0, 512).await, Err(VirtualDiskError::Retired)));
 }
 
 proptest! {
@@ -121,22 +121,22 @@ impl FaultHook for FailsAt {
 #[tokio::test(start_paused = true)]
 async fn failed_migration_leaves_the_disk_in_place() {
     let array = array();
-    let (source, model) = filled(&array, Format::ZeroedThick, 2).await;
+    let (source, model) = filled(&array, DiskFormat::ZeroedThick, 2).await;
     let settings = MoverSettings { hardware_move: false, ..MoverSettings::default() };
-    let destination = content(&array, (BLOCKS, 9), Format::Thin, settings).await;
+    let destination = content(&array, (BLOCKS, 9), DiskFormat::Thin, settings).await;
     let name = destination.disk().identity().name.clone();
     array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(5)))));
     let live = Live::new(Arc::clone(&source));
-    let copier = Copier::new((&source, &destination), Format::Thin, order(), settings);
+    let copier = Copier::new((&source, &destination), DiskFormat::Thin, order(), settings);
     let ended = live.migrate(Arc::clone(&destination), &copier, 2 * BLOCK, &|_| ()).await;
-    assert!(matches!(ended, Err(Error::Disk(DeviceError::OutOfSpace))));
+    assert!(matches!(ended, Err(VirtualDiskError::Disk(DeviceError::OutOfSpace))));
     assert!(Arc::ptr_eq(&live.current(), &source));
     assert_eq!(live.read(0, BYTES).await.unwrap(), model);
     live.write(0, Bytes::from(vec![1; 512])).await.unwrap();
     // The migration can be retried with another destination.
     array.set_hook(None);
-    let other = content(&array, (BLOCKS, 3), Format::Thin, settings).await;
-    let copier = Copier::new((&source, &other), Format::Thin, order(), settings);
+    let other = content(&array, (BLOCKS, 3), DiskFormat::Thin, settings).await;
+    let copier = Copier::new((&source, &other), DiskFormat::Thin, order(), settings);
     live.migrate(Arc::clone(&other), &copier, 2 * BLOCK, &|_| ()).await.unwrap();
     assert_eq!(&live.read(0, 512).await.unwrap()[..], &[1; 512]);
 }
@@ -144,14 +144,14 @@ async fn failed_migration_leaves_the_disk_in_place() {
 #[tokio::test(start_paused = true)]
 async fn failed_mirror_write_ends_only_the_migration() {
     let array = array();
-    let (source, _) = filled(&array, Format::EagerZeroedThick, 2).await;
+    let (source, _) = filled(&array, DiskFormat::EagerZeroedThick, 2).await;
     let settings = MoverSettings::default();
-    let destination = content(&array, (BLOCKS, 9), Format::Thin, settings).await;
+    let destination = content(&array, (BLOCKS, 9), DiskFormat::Thin, settings).await;
     let name = destination.disk().identity().name.clone();
     // The copy uses EXTENDED COPY, so the first WRITE to the destination is a mirrored one.
     array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(0)))));
     let live = Arc::new(Live::new(Arc::clone(&source)));
-    let copier = Copier::new((&source, &destination), Format::ZeroedThick, order(), settings);
+    let copier = Copier::new((&source, &destination), DiskFormat::ZeroedThick, order(), settings);
     let writer = Arc::clone(&live);
     let advance = AtomicU64::new(0);
     let done = |bytes| {
@@ -166,6 +166,6 @@ async fn failed_mirror_write_ends_only_the_migration() {
     };
     let (migrated, written) = tokio::join!(migrate, write);
     assert!(written.is_ok(), "the guest's write succeeds");
-    assert!(matches!(migrated, Err(Error::Mirror(_))));
+    assert!(matches!(migrated, Err(VirtualDiskError::Mirror(_))));
     assert_eq!(&live.read(0, 512).await.unwrap()[..], &[3; 512]);
 }

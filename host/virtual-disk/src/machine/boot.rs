@@ -8,7 +8,7 @@ use testing::SplitMix64;
 
 /// The parameters of a boot. The same seed reads the same ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Boot {
+pub struct BootWorkload {
     /// Reads of 4 to 64 KiB.
     pub reads: u32,
     /// Writes of 4 KiB to the first megabytes of the disk, as to logs and the registry.
@@ -19,7 +19,7 @@ pub struct Boot {
     pub seed: u64,
 }
 
-impl Default for Boot {
+impl Default for BootWorkload {
     /// A small guest: about 8 MB read, 256 KB written.
     fn default() -> Self {
         Self { reads: 240, writes: 64, depth: 4, seed: 1 }
@@ -35,14 +35,14 @@ fn random(number: u64) -> u64 {
 const WRITTEN_BYTES: u64 = 16 << 20;
 const WRITE_BYTES: u64 = 4096;
 
-impl Boot {
+impl BootWorkload {
     /// Performs the reads and writes; returns the number of bytes.
     pub(crate) async fn run(&self, disk: &VirtualDisk) -> Result<u64> {
         let size = disk.bytes();
         let reads = (0..self.reads).map(|index| self.read(index.into(), size));
         let done = stream::iter(reads.map(|(offset, bytes)| async move {
             disk.read(offset, bytes).await?;
-            Ok::<u64, crate::Error>(bytes)
+            Ok::<u64, crate::VirtualDiskError>(bytes)
         }));
         let read = done.buffer_unordered(self.depth.max(1)).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
         let mut total = read.await?;
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn boot_reads_stay_within_the_disk(seed: u64, index in 0u64..1000, sectors in 1u64..1 << 40) {
             let size = sectors * 512;
-            let (offset, bytes) = Boot { seed, ..Boot::default() }.read(index, size);
+            let (offset, bytes) = BootWorkload { seed, ..BootWorkload::default() }.read(index, size);
             prop_assert!(offset + bytes <= size && bytes > 0 && bytes.is_multiple_of(512));
         }
     }

@@ -1,26 +1,27 @@
 //! Powered-on machines.
 
-use super::{Boot, Machine};
-use crate::disk::{Progress, Report, VirtualDisk};
-use crate::error::{Error, Result};
-use crate::format::Format;
+use super::{BootWorkload, VirtualMachine};
+use crate::copy::CopyReport;
+use crate::disk::{Progress, VirtualDisk};
+use crate::error::{Result, VirtualDiskError};
+use crate::format::DiskFormat;
 use crate::store::FileAccess;
 use datastore::{BlockFill, Datastore, File};
 
 /// A machine that this host has powered on. Its files are locked for other hosts.
-pub struct Running {
-    machine: Machine,
+pub struct RunningMachine {
+    machine: VirtualMachine,
     lock: File,
     swap: (String, File),
     disks: Vec<VirtualDisk>,
 }
 
-impl Machine {
+impl VirtualMachine {
     /// Powers on the machine: takes its lock, creates its swap file, opens its disks exclusively,
     /// writes its log and NVRAM. All of that changes datastore metadata.
-    pub async fn power_on(&self) -> Result<Running> {
+    pub async fn power_on(&self) -> Result<RunningMachine> {
         if self.vmx.template {
-            return Err(Error::Template);
+            return Err(VirtualDiskError::Template);
         }
         let lock = self.lock().await?;
         let started = self.start().await;
@@ -33,7 +34,7 @@ impl Machine {
                 return Err(error);
             }
         };
-        Ok(Running { machine: self.clone(), lock, swap, disks })
+        Ok(RunningMachine { machine: self.clone(), lock, swap, disks })
     }
 
     /// Takes the lock of the machine. A lock left by a dead host is taken over.
@@ -44,7 +45,7 @@ impl Machine {
             other => other,
         };
         match taken {
-            Err(datastore::DatastoreError::Locked { .. }) => Err(Error::PoweredOn),
+            Err(datastore::DatastoreError::Locked { .. }) => Err(VirtualDiskError::PoweredOn),
             other => Ok(other?),
         }
     }
@@ -84,9 +85,9 @@ async fn close_all(disks: &[VirtualDisk]) -> Result<()> {
     Ok(())
 }
 
-impl Running {
+impl RunningMachine {
     /// Returns the machine.
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &VirtualMachine {
         &self.machine
     }
 
@@ -96,7 +97,7 @@ impl Running {
     }
 
     /// Performs the I/O of a booting guest on the first disk. Returns the number of bytes.
-    pub async fn boot(&self, boot: &Boot) -> Result<u64> {
+    pub async fn boot(&self, boot: &BootWorkload) -> Result<u64> {
         match self.disks.first() {
             Some(disk) => boot.run(disk).await,
             None => Ok(0),
@@ -107,9 +108,9 @@ impl Running {
     pub async fn migrate(
         &mut self,
         datastore: &Datastore,
-        format: Option<Format>,
+        format: Option<DiskFormat>,
         progress: Progress<'_>,
-    ) -> Result<Report> {
+    ) -> Result<CopyReport> {
         let (place, report) = self.machine.move_disks(&self.disks, datastore, format, progress).await?;
         let lock = place.lock().await?;
         let swap_path = place.path(&format!("{}.vswp", place.name));
@@ -124,7 +125,7 @@ impl Running {
     }
 
     /// Powers off the machine.
-    pub async fn power_off(self) -> Result<Machine> {
+    pub async fn power_off(self) -> Result<VirtualMachine> {
         close_all(&self.disks).await?;
         self.swap.1.close().await?;
         self.machine.store.remove(&self.swap.0).await?;

@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 const MIB: u64 = 1 << 20;
 
-async fn machine(ds: &Datastore, name: &str) -> Machine {
+async fn machine(ds: &Datastore, name: &str) -> VirtualMachine {
     let vmx = Vmx { memory_mib: 4, ..Vmx::new(name) };
-    let disks = [Format::ZeroedThick, Format::Thin].map(|format| DiskSpec { bytes: 16 * MIB, format });
-    Machine::create(ds, vmx, &disks, MoverSettings::default(), &quiet).await.unwrap()
+    let disks = [DiskFormat::ZeroedThick, DiskFormat::Thin].map(|format| DiskSpec { bytes: 16 * MIB, format });
+    VirtualMachine::create(ds, vmx, &disks, MoverSettings::default(), &quiet).await.unwrap()
 }
 
 async fn names(ds: &Datastore, directory: &str) -> Vec<String> {
@@ -22,7 +22,7 @@ async fn machine_files_are_in_its_directory() {
     machine(&ds, "web01").await;
     let files = ["web01-flat.vmdk", "web01.vmdk", "web01.vmx", "web01_1-flat.vmdk", "web01_1.vmdk"];
     assert_eq!(names(&ds, "web01").await, files);
-    let found = Machine::list(&ds, MoverSettings::default()).await.unwrap();
+    let found = VirtualMachine::list(&ds, MoverSettings::default()).await.unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].vmx().disks, ["web01.vmdk", "web01_1.vmdk"]);
     assert!(found[0].descriptors().await.unwrap()[1].thin);
@@ -38,8 +38,8 @@ async fn power_on_locks_and_power_off_cleans_up() {
     let running = machine.power_on().await.unwrap();
     assert!(machine.is_running().await.unwrap());
     assert!(free - ds.space().await.unwrap().free >= 4, "the swap file holds the memory");
-    assert!(matches!(machine.power_on().await.err(), Some(Error::PoweredOn)));
-    assert!(running.boot(&Boot { reads: 20, writes: 3, ..Boot::default() }).await.unwrap() > 0);
+    assert!(matches!(machine.power_on().await.err(), Some(VirtualDiskError::PoweredOn)));
+    assert!(running.boot(&BootWorkload { reads: 20, writes: 3, ..BootWorkload::default() }).await.unwrap() > 0);
     let machine = running.power_off().await.unwrap();
     assert!(!machine.is_running().await.unwrap());
     assert!(!names(&ds, "vm").await.iter().any(|name| name.ends_with(".vswp") || name.ends_with(".lck")));
@@ -51,10 +51,10 @@ async fn template_is_deployed_but_not_powered_on() {
     let (_array, here, there) = two_datastores().await;
     let mut template = machine(&here, "template").await;
     template.set_template(true).await.unwrap();
-    assert!(matches!(template.power_on().await.err(), Some(Error::Template)));
+    assert!(matches!(template.power_on().await.err(), Some(VirtualDiskError::Template)));
     let (one, two) = tokio::join!(
         template.clone_to(&there, "vm1", None, &quiet),
-        template.clone_to(&there, "vm2", Some(Format::Thin), &quiet)
+        template.clone_to(&there, "vm2", Some(DiskFormat::Thin), &quiet)
     );
     let ((one, _), (two, _)) = (one.unwrap(), two.unwrap());
     assert!(!one.vmx().template);
@@ -71,12 +71,12 @@ async fn machine_migrates_powered_off_and_on() {
     let mut running = machine.power_on().await.unwrap();
     let guest = running.disks()[0].clone();
     guest.write(MIB, Bytes::from(vec![3; 4096])).await.unwrap();
-    running.migrate(&here, Some(Format::Thin), &quiet).await.unwrap();
+    running.migrate(&here, Some(DiskFormat::Thin), &quiet).await.unwrap();
     assert_eq!(&guest.read(MIB, 512).await.unwrap()[..], &[3; 512]);
     assert!(names(&there, "/").await.is_empty());
     let machine = running.power_off().await.unwrap();
     assert!(machine.descriptors().await.unwrap()[0].thin);
-    assert_eq!(Machine::list(&here, MoverSettings::default()).await.unwrap().len(), 1);
+    assert_eq!(VirtualMachine::list(&here, MoverSettings::default()).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,14 +90,14 @@ async fn machine_with_snapshots_is_copied_by_the_host() {
     here.write_file("vm/vm.vmsd", b"snapshot.numSnapshots = \"1\"\n").await.unwrap();
     assert!(machine.has_snapshots().await.unwrap());
     let report = machine.migrate(&there, None, &quiet).await.unwrap();
-    assert_eq!(report.by_host, Some(crate::ByHost::Forbidden(crate::offload::Forbidden::Snapshots)));
+    assert_eq!(report.by_host, Some(crate::HostCopyReason::Forbidden(crate::offload::OffloadForbidden::Snapshots)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn machine_names_outside_the_datastore_are_refused() {
     let (_array, ds) = datastore().await;
     for name in ["", "../a", "a/b", ".hidden"] {
-        let made = Machine::create(&ds, Vmx::new(name), &[], MoverSettings::default(), &quiet).await;
-        assert!(matches!(made.err(), Some(Error::MachineName(_))), "{name}");
+        let made = VirtualMachine::create(&ds, Vmx::new(name), &[], MoverSettings::default(), &quiet).await;
+        assert!(matches!(made.err(), Some(VirtualDiskError::MachineName(_))), "{name}");
     }
 }

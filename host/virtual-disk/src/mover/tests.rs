@@ -111,17 +111,17 @@ async fn copy_not_offloaded_reports_the_reason() {
     let off = MoverSettings { hardware_move: false, ..MoverSettings::default() };
     let by_setting = Mover::new(off);
     let why = by_setting.copy(pair, &[joint(0, 0, 4)], order(4 * MIB), &ignore).await;
-    assert_eq!(why, Ok(Some(ByHost::SwitchedOff)));
+    assert_eq!(why, Ok(Some(HostCopyReason::SwitchedOff)));
     assert_eq!((by_setting.work.work().xcopy.commands, by_setting.work.work().read.bytes), (0, 4 * MIB));
 
     let by_rule = Mover::new(MoverSettings::default());
-    let forbidden = CopyOrder { forbidden: Some(Forbidden::BlockSizes), ..order(4 * MIB) };
+    let forbidden = CopyOrder { forbidden: Some(OffloadForbidden::BlockSizes), ..order(4 * MIB) };
     let why = by_rule.copy(pair, &[joint(4, 4, 1)], forbidden, &ignore).await;
-    assert_eq!(why, Ok(Some(ByHost::Forbidden(Forbidden::BlockSizes))));
+    assert_eq!(why, Ok(Some(HostCopyReason::Forbidden(OffloadForbidden::BlockSizes))));
     assert_eq!(by_rule.work.work().read.commands, 16, "64 KiB between datastores of different block sizes");
 
     array.refuse(&source.identity().name, Primitive::Clone, true);
-    for reason in [ByHost::Refused, ByHost::Unsupported] {
+    for reason in [HostCopyReason::Refused, HostCopyReason::Unsupported] {
         let mover = Mover::new(MoverSettings::default());
         let why = mover.copy(pair, &[joint(8, 8, 8)], order(4 * MIB), &ignore).await;
         assert_eq!(why, Ok(Some(reason)), "the first refusal is remembered");

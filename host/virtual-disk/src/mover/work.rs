@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Total of commands of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct CommandTotal {
     /// Number of commands.
     pub commands: u64,
     /// Bytes described or transferred.
@@ -13,23 +13,23 @@ pub struct Sent {
 
 /// The commands of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct MoverWork {
     /// EXTENDED COPY.
-    pub xcopy: Sent,
+    pub xcopy: CommandTotal,
     /// WRITE SAME.
-    pub write_same: Sent,
+    pub write_same: CommandTotal,
     /// UNMAP.
-    pub unmap: Sent,
+    pub unmap: CommandTotal,
     /// READ.
-    pub read: Sent,
+    pub read: CommandTotal,
     /// WRITE, of data or zeros.
-    pub write: Sent,
+    pub write: CommandTotal,
 }
 
-impl Work {
+impl MoverWork {
     /// Adds the commands of another operation.
     pub fn add(&mut self, other: Self) {
-        let sum = |to: &mut Sent, from: Sent| {
+        let sum = |to: &mut CommandTotal, from: CommandTotal| {
             to.commands += from.commands;
             to.bytes += from.bytes;
         };
@@ -53,8 +53,8 @@ impl Counter {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn sent(&self) -> Sent {
-        Sent { commands: self.commands.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    fn sent(&self) -> CommandTotal {
+        CommandTotal { commands: self.commands.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
     }
 }
 
@@ -95,8 +95,8 @@ impl WorkMeter {
     }
 
     /// Returns the totals so far.
-    pub(crate) fn work(&self) -> Work {
-        Work {
+    pub(crate) fn work(&self) -> MoverWork {
+        MoverWork {
             xcopy: self.xcopy.sent(),
             write_same: self.write_same.sent(),
             unmap: self.unmap.sent(),

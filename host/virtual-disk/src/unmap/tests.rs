@@ -1,6 +1,6 @@
 use super::*;
 use crate::disk::VirtualDisk;
-use crate::format::Format;
+use crate::format::DiskFormat;
 use crate::testing::{datastore, quiet};
 use bytes::Bytes;
 use multipath::{FaultHook, Injection, MemoryArray, Operation};
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 async fn littered() -> (MemoryArray, Datastore, u64) {
     let (array, ds) = datastore().await;
     let settings = MoverSettings::default();
-    let (disk, _) = VirtualDisk::create(&ds, "a.vmdk", 64 * MIB, Format::Thin, settings, &quiet).await.unwrap();
+    let (disk, _) = VirtualDisk::create(&ds, "a.vmdk", 64 * MIB, DiskFormat::Thin, settings, &quiet).await.unwrap();
     for mib in 0..64 {
         disk.write(mib * MIB, Bytes::from(vec![1; MIB as usize])).await.unwrap();
     }
@@ -72,7 +72,7 @@ impl FaultHook for SlowUnmap {
 async fn balloon_can_fill_the_datastore() {
     let (array, ds, _) = littered().await;
     let settings = MoverSettings::default();
-    let (thin, _) = VirtualDisk::create(&ds, "thin.vmdk", 1 << 30, Format::Thin, settings, &quiet).await.unwrap();
+    let (thin, _) = VirtualDisk::create(&ds, "thin.vmdk", 1 << 30, DiskFormat::Thin, settings, &quiet).await.unwrap();
     array.set_hook(Some(Arc::new(SlowUnmap)));
     let free = ds.space().await.unwrap().free;
     let blocks = AtomicU64::new(0);
@@ -103,16 +103,16 @@ async fn balloon_can_fill_the_datastore() {
 async fn automatic_unmap_keeps_the_rate_of_its_priority() {
     let (array, ds, stored) = littered().await;
     let name = ds.disk().identity().name.clone();
-    let round = automatic(&ds, Priority::Low, MoverSettings::default());
+    let round = automatic(&ds, ReclaimPriority::Low, MoverSettings::default());
     tokio::pin!(round);
     assert!(tokio::time::timeout(Duration::from_secs(64 / 25), &mut round).await.is_err(), "25 MB/s");
     let summary = round.await.unwrap();
     assert!(summary.blocks >= 64 && summary.blocks < 80, "only mapped blocks: {}", summary.blocks);
     // The block map of the file that held the blocks is new and small.
     assert!(stored - array.stored_bytes(&name) >= 60 * MIB);
-    let again = automatic(&ds, Priority::High, MoverSettings::default()).await.unwrap();
+    let again = automatic(&ds, ReclaimPriority::High, MoverSettings::default()).await.unwrap();
     assert_eq!(again.blocks, 0);
-    assert_eq!(automatic(&ds, Priority::None, MoverSettings::default()).await.unwrap(), UnmapSummary::default());
+    assert_eq!(automatic(&ds, ReclaimPriority::None, MoverSettings::default()).await.unwrap(), UnmapSummary::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn stopped_automatic_unmap_frees_its_blocks() {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         stop.store(true, Ordering::Relaxed);
     };
-    let (summary, ()) = tokio::join!(automatic_until(&ds, Priority::Low, settings, &stop), later);
+    let (summary, ()) = tokio::join!(automatic_until(&ds, ReclaimPriority::Low, settings, &stop), later);
     assert_eq!(summary.unwrap().blocks, 50, "two seconds' worth");
     assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
 }

@@ -1,7 +1,7 @@
 //! The actions that transfer a reservation to another nexus: PREEMPT, PREEMPT AND ABORT, REGISTER
 //! AND MOVE.
 
-use super::{MAX_REGISTRATIONS, Outcome, Refusal, Reservation, Reservations};
+use super::{MAX_REGISTRATIONS, Reservation, ReservationOutcome, ReservationRefusal, Reservations};
 use crate::persistent_reservation::list::{MoveParameters, OutParameters};
 use crate::persistent_reservation::nexus::NexusId;
 use crate::persistent_reservation::types::ReservationType;
@@ -18,7 +18,7 @@ impl Reservations {
         parameters: &OutParameters,
         kind: ReservationType,
         abort: bool,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, parameters.key)?;
         let victim_key = parameters.service_key;
         let takes_reservation = self.takes_reservation(victim_key);
@@ -26,7 +26,7 @@ impl Reservations {
             return Err(Sense::invalid_parameter(SERVICE_KEY_AT, None).into());
         }
         if !takes_reservation && !self.registrations.iter().any(|r| r.key == victim_key) {
-            return Err(Refusal::Conflict);
+            return Err(ReservationRefusal::Conflict);
         }
         // If all registrants hold the reservation, zero is the key of all.
         let removed: Vec<NexusId> = self
@@ -49,7 +49,7 @@ impl Reservations {
         }
         self.bump_generation();
         let aborted = if abort { removed } else { Vec::new() };
-        Ok(Outcome { changed: true, attentions, aborted })
+        Ok(ReservationOutcome { changed: true, attentions, aborted })
     }
 
     /// Returns whether preempting this key takes the reservation: it is the holder's key, or it is
@@ -80,14 +80,14 @@ impl Reservations {
         &mut self,
         nexus: &NexusId,
         parameters: &MoveParameters,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, parameters.key)?;
         // Only a sole holder can move its reservation.
         let kind = match &self.reservation {
             Some(reservation) if reservation.holder == *nexus && !reservation.kind.is_all_registrants() => {
                 reservation.kind
             }
-            _ => return Err(Refusal::Conflict),
+            _ => return Err(ReservationRefusal::Conflict),
         };
         if parameters.service_key == 0 {
             return Err(Sense::invalid_parameter(SERVICE_KEY_AT, None).into());
@@ -106,6 +106,6 @@ impl Reservations {
         }
         self.persist = parameters.persist;
         self.bump_generation();
-        Ok(Outcome { changed: true, ..Outcome::default() })
+        Ok(ReservationOutcome { changed: true, ..ReservationOutcome::default() })
     }
 }

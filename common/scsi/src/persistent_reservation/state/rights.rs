@@ -1,7 +1,7 @@
 //! The commands that a reservation allows (SPC-4 table 65, SBC-4 table 13, SPC-2 tables 9 and 10),
 //! and the older RESERVE and RELEASE.
 
-use super::{Refusal, Reservations};
+use super::{ReservationRefusal, Reservations};
 use crate::cdb::Command;
 use crate::persistent_reservation::nexus::NexusId;
 use thiserror::Error;
@@ -96,12 +96,12 @@ impl Reservations {
     /// Handles RESERVE(6) and RESERVE(10) of the whole logical unit (SPC-2 7.21). If persistent
     /// registrations exist, a nexus with access gets GOOD and nothing changes, as CRH in REPORT
     /// CAPABILITIES announces (SPC-4 5.13.3).
-    pub fn reserve_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
+    pub fn reserve_classic(&mut self, nexus: &NexusId) -> Result<(), ReservationRefusal> {
         if !self.registrations.is_empty() {
             return self.classic_beside_persistent(nexus);
         }
         match &self.classic {
-            Some(holder) if holder != nexus => Err(Refusal::Conflict),
+            Some(holder) if holder != nexus => Err(ReservationRefusal::Conflict),
             _ => {
                 self.classic = Some(nexus.clone());
                 Ok(())
@@ -111,7 +111,7 @@ impl Reservations {
 
     /// Handles RELEASE(6) and RELEASE(10). Does nothing for a nexus without a reservation (SPC-2
     /// 7.16).
-    pub fn release_classic(&mut self, nexus: &NexusId) -> Result<(), Refusal> {
+    pub fn release_classic(&mut self, nexus: &NexusId) -> Result<(), ReservationRefusal> {
         if !self.registrations.is_empty() {
             return self.classic_beside_persistent(nexus);
         }
@@ -121,10 +121,10 @@ impl Reservations {
         Ok(())
     }
 
-    fn classic_beside_persistent(&self, nexus: &NexusId) -> Result<(), Refusal> {
+    fn classic_beside_persistent(&self, nexus: &NexusId) -> Result<(), ReservationRefusal> {
         let shared = self.reservation.as_ref().is_some_and(|reservation| reservation.kind.admits_registrants());
         let has_rights = self.holds(nexus) || (shared && self.key_of(nexus).is_some());
-        if has_rights { Ok(()) } else { Err(Refusal::Conflict) }
+        if has_rights { Ok(()) } else { Err(ReservationRefusal::Conflict) }
     }
 
     /// Ends the RESERVE(6) of a lost nexus. Its registrations stay (SPC-4 5.13.5).

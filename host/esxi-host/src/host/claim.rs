@@ -1,7 +1,7 @@
 //! Device discovery: from a portal, a target or a LUN to claimed devices with all their paths.
 
 use crate::error::HostError;
-use crate::host::Host;
+use crate::host::EsxiHost;
 use crate::record::DeviceRecord;
 use initiator::{InitiatorConfig, Portal, Session, TargetRecord, Url};
 use multipath::{DiskIdentity, DiskOptions, IscsiDisk, PathConfig, SharedDisk};
@@ -11,13 +11,13 @@ use std::str::FromStr;
 
 /// Where to search for devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DeviceLocation {
     url: Url,
     /// Whether the URL includes a LUN: claim only this LUN through this portal.
     unit: bool,
 }
 
-impl FromStr for Place {
+impl FromStr for DeviceLocation {
     type Err = HostError;
 
     /// Parses `iscsi://portal` for all LUNs of the portal's targets, `iscsi://portal/iqn` for all
@@ -32,10 +32,10 @@ impl FromStr for Place {
 /// A device and a port that leads to it.
 type Found = (DiskIdentity, Url);
 
-impl Host {
+impl EsxiHost {
     /// Claims the devices at `places` through all ports that lead to them; returns their names.
     /// Devices claimed before keep their paths and settings.
-    pub async fn claim(&self, places: &[Place]) -> Result<Vec<String>, HostError> {
+    pub async fn claim(&self, places: &[DeviceLocation]) -> Result<Vec<String>, HostError> {
         let mut found: Vec<Found> = Vec::new();
         for place in places {
             found.extend(self.look(place).await?);
@@ -73,7 +73,7 @@ impl Host {
         self.change(|state| state.devices.retain(|device| device.name != name))
     }
 
-    async fn look(&self, place: &Place) -> Result<Vec<Found>, HostError> {
+    async fn look(&self, place: &DeviceLocation) -> Result<Vec<Found>, HostError> {
         if place.unit {
             return Ok(vec![(self.identify(&place.url).await?, place.url.clone())]);
         }
@@ -166,8 +166,8 @@ mod tests {
             ("iscsi://u%p@h/iqn.a/0", true),
             ("iscsi://h/iqn.a?target_user=a&target_password=b/c", false),
         ] {
-            assert_eq!(text.parse::<Place>().unwrap().unit, unit, "{text}");
+            assert_eq!(text.parse::<DeviceLocation>().unwrap().unit, unit, "{text}");
         }
-        assert!("h".parse::<Place>().is_err());
+        assert!("h".parse::<DeviceLocation>().is_err());
     }
 }
