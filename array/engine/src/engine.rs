@@ -1,4 +1,4 @@
-//! The engine: the core behind a mutex, and the threads that execute its actions.
+//! The engine: a mutex around the core, and the threads that execute its actions.
 //!
 //! Callers run the core themselves, under the mutex, for the microseconds that it takes. Handing
 //! every request to a thread of its own would cost more than the work (`docs/adr`). These threads

@@ -2,7 +2,7 @@
 //!
 //! It reads one segment after the other, so that a slow scrub pins little space. A bad checksum may
 //! come from a segment that was being written during the read. So the scrubber reads it again after
-//! the next checkpoint, and reports only what is still bad then.
+//! the next checkpoint, and reports only bytes that are still bad then.
 
 use super::Shared;
 use super::read_errors::unreadable;
@@ -203,8 +203,8 @@ impl Shared {
         }
     }
 
-    /// Runs `ask` on the core while the slot is loaded that tells whether an entry is needed, or
-    /// without it if it cannot be read.
+    /// Runs `ask` on the core while the slot of an entry is loaded, or without the slot if it
+    /// cannot be read.
     fn with_slot_loaded<T>(&self, entry: &SummaryEntry, ask: impl Fn(&mut Core) -> T) -> T {
         loop {
             let asked = self.locked(|core| match core.missing_slot_page(entry) {
@@ -223,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// Reports which blocks of which volumes are lost.
+    /// Reports the lost blocks by volume.
     fn locate_lost(&self, pinned: &PinnedCheckpoint, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
         if lost.is_empty() {
             return;

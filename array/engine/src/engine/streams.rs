@@ -1,21 +1,21 @@
-//! Streams: reads of a volume that go on where one before them ended. What such a stream will want next is asked of the drive before it is
-//! read, wherever it stands there: the system sees only what stands side by side, which blocks that were found equal, written again or
-//! moved by the cleaner do not.
+//! Read-ahead for sequential reads of a volume, wherever their blocks are on the drive. The
+//! operating system sees only blocks that are adjacent on the drive; deduplicated, overwritten and
+//! relocated blocks are not.
 
 use std::collections::VecDeque;
 use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 
-/// Reads of which it is remembered where they ended, to know one that goes on there.
+/// Reads whose end is remembered, to detect a read that continues there.
 const NEWCOMERS: usize = 32;
-/// Streams that are followed at a time.
+/// Most streams that are followed at a time.
 const STREAMS: usize = 16;
-/// How far ahead of a stream the drive is asked at most.
+/// Most blocks of read-ahead of one stream.
 const MOST_AHEAD: u64 = (1 << 20) / LBA_BYTES;
-/// Several reads of a stream that are open at once, or take several paths, come in any order: so far from where it is a read still belongs
-/// to it.
+/// Most blocks between a read and the position of its stream. Reads that are in flight together or
+/// take several paths arrive in any order.
 const SLACK: u64 = (256 << 10) / LBA_BYTES;
 
-/// Where a read ended.
+/// The end of a read.
 #[derive(Clone, Copy)]
 struct End {
     volume: VolumeId,
@@ -24,30 +24,30 @@ struct End {
     blocks: u64,
 }
 
-/// Reads that follow each other.
+/// A sequence of reads.
 struct Stream {
     volume: VolumeId,
-    /// The block after the last that was read.
+    /// The block after the last one read.
     next: u64,
-    /// Blocks that were read so far.
+    /// Blocks read so far.
     read: u64,
-    /// The drive was asked up to here.
+    /// End of the read-ahead issued so far.
     asked: u64,
 }
 
 /// The streams of all volumes.
 #[derive(Default)]
 pub(super) struct Streams {
-    /// The oldest first.
+    /// Oldest first.
     newcomers: VecDeque<End>,
-    /// The one that was read least recently first.
+    /// Least recently read first.
     streams: Vec<Stream>,
 }
 
 impl Streams {
-    /// Takes note of a read. Gives what the drive should be asked for before it is read: at most as much as the stream has read so far,
-    /// hence nothing for reads here and there. It may lie behind the end of the volume. Nothing while `is_busy`: what was left out comes
-    /// with the next.
+    /// Notes a read. Returns the range to read ahead: at most as long as the stream so far, hence
+    /// nothing for random reads. The range may pass the end of the volume. Returns nothing while
+    /// `is_busy`; the next call covers the skipped range.
     pub(super) fn note(
         &mut self,
         volume: VolumeId,
@@ -82,7 +82,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// In pieces of half of what is kept ahead, so that there are few of them.
+    /// Returns ranges of at least half the read-ahead, so that there are few of them.
     fn ask(&mut self, is_busy: impl FnOnce() -> bool) -> Option<BlockRange> {
         let ahead = self.read.min(MOST_AHEAD);
         let (from, to) = (self.asked.max(self.next), self.next.checked_add(ahead)?);
@@ -100,7 +100,7 @@ mod tests {
 
     const KIB32: u64 = 64;
 
-    /// Notes reads of 32 KiB by their numbers; gives what is asked for, in the same measure.
+    /// Notes reads of 32 KiB by number. Returns the read-ahead in the same unit.
     fn asked(streams: &mut Streams, reads: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
         let note = |read: u64| streams.note(VolumeId(1), Lba(read * KIB32), KIB32, || false);
         let range = |range: BlockRange| (range.start().0 / KIB32, range.end().0 / KIB32);
@@ -108,17 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_run_ahead_of_by_as_much_as_it_has_read_up_to_a_mebibyte() {
+    fn read_ahead_doubles_up_to_one_mebibyte() {
         let found = asked(&mut Streams::default(), 0..100);
         assert_eq!(found[..4], [(2, 4), (4, 6), (6, 8), (8, 12)]);
-        // Without gaps, and each before it is read.
+        // Without gaps, and each range before it is read.
         assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].0));
         assert!(found.iter().all(|(from, to)| to - from <= 32));
         assert!(found.last().unwrap().1 >= 100 + 16);
     }
 
     #[test]
-    fn what_is_left_out_while_readers_are_busy_comes_later() {
+    fn read_ahead_resumes_after_busy_readers() {
         let mut streams = Streams::default();
         let mut note = |read: u64, is_busy| streams.note(VolumeId(1), Lba(read * KIB32), KIB32, || is_busy);
         assert!((0..8).all(|read| note(read, true).is_none()));
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn reads_here_and_there_ask_for_nothing() {
+    fn random_reads_cause_no_read_ahead() {
         let scattered = (0..1000).map(|read: u64| read * 7919 % 1009 * 100);
         assert_eq!(asked(&mut Streams::default(), scattered), []);
     }
 
     #[test]
-    fn reads_that_overtake_each_other_are_one_stream() {
+    fn reordered_reads_are_one_stream() {
         let swapped = (0..100).map(|read| read ^ 1);
         let found = asked(&mut Streams::default(), [0, 1].into_iter().chain(swapped));
         assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].0), "nothing twice: {found:?}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_known_among_many_reads_that_are_none() {
+    fn streams_are_detected_among_random_reads() {
         let mut streams = Streams::default();
         for read in 0..50 {
             for stream in 0..8 {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_all_blocks_is_no_stream() {
+    fn reads_at_the_last_lba_cause_no_read_ahead() {
         let mut streams = Streams::default();
         assert_eq!(streams.note(VolumeId(1), Lba(u64::MAX), 8, || false), None);
         assert_eq!(streams.note(VolumeId(1), Lba(u64::MAX - 16), 8, || false), None);

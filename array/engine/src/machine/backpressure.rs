@@ -1,11 +1,11 @@
-//! What blocks waiting requests, and the space that a replay of the log needs.
+//! The resources that waiting requests lack, and the space that a replay of the log needs.
 
 use super::ranges::BLOCK_LEN;
 use types::{BLOCK_BYTES, LBAS_PER_BLOCK};
 use wal::LogOp;
 
-/// What requests that wait for admission are short of. Each flag makes the background work due
-/// that helps.
+/// The resources that requests lack while they wait for admission. Each flag makes the background
+/// work due that frees the resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backpressure {
     pub(crate) log: bool,
@@ -104,8 +104,8 @@ mod tests {
     use bytes::Bytes;
     use types::{Lba, VolumeId};
 
-    /// A record that needs space for `blocks` blocks, one of which is the extra that is always
-    /// counted.
+    /// Returns a record that needs space for `blocks` blocks, including the extra one that every
+    /// write needs.
     fn write(blocks: usize) -> [LogOp; 1] {
         let data: Vec<u8> = (0..(blocks - 1) * BLOCK_BYTES as usize).map(|byte| (byte % 251) as u8).collect();
         [LogOp::Write { volume: VolumeId(1), lba: Lba(0), data: Bytes::from(data) }]

@@ -172,7 +172,7 @@ impl Checkpointer {
     /// drive already has that size.
     ///
     /// New segments join at the freeze and are used once the checkpoint is valid: after a crash
-    /// before that, the old superblock describes the old array, all of which is intact.
+    /// before that, the old superblock describes the old array, which is intact.
     pub(crate) fn grow(&mut self, capacity: u64, state: &ArrayState) -> Result<(), OpError> {
         let now = self.grow_to.unwrap_or(state.geometry);
         if capacity < now.capacity {

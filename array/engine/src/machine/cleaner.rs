@@ -46,7 +46,7 @@ pub(crate) struct Relocation {
     pub(crate) moved: u64,
 }
 
-/// What the cleaner does at present.
+/// The state of the cleaner.
 #[derive(Default)]
 pub(crate) struct Cleaner {
     pub(crate) phase: CleanerPhase,

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// The state machine of an array. See [`crate::machine`].
 pub struct Core {
-    /// What log records describe: volumes, their maps and catalog values.
+    /// Volumes, their maps and catalog values: the state that log records change.
     state: ArrayState,
     log: Log,
     /// Requests in progress.

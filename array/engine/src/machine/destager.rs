@@ -63,7 +63,7 @@ impl Destager {
         self.data_writer.as_ref().map_or(0, SegmentWriter::free_sectors)
     }
 
-    /// True if destage must go on to the last dirty block.
+    /// True if destage must continue to the last dirty block.
     fn is_urgent(&self, space: &Space, checkpointer: &Checkpointer) -> bool {
         let pressure = &space.backpressure;
         pressure.memory || pressure.space || checkpointer.is_draining() || space.cleaner.is_placing()

@@ -1,5 +1,5 @@
-//! The dispatcher: the queue of actions for the caller, and why each I/O and each piece of work
-//! was started.
+//! The dispatcher: the queue of actions for the caller, and the purpose of each I/O and each piece
+//! of work in flight.
 
 use super::batch::Batch;
 use super::group::StoredGroup;
@@ -49,7 +49,7 @@ pub(crate) enum WorkPurpose {
     Neighbours,
 }
 
-/// Queues actions and remembers what was asked for.
+/// The queue of actions, and the purposes of I/O and work in flight.
 pub(crate) struct Dispatcher {
     actions: Vec<Action>,
     ios: FxHashMap<IoId, IoPurpose>,

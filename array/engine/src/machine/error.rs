@@ -5,76 +5,76 @@ use ondisk::SuperblockError;
 use platform::DiskError;
 use thiserror::Error;
 
-/// Why an array could not be made.
+/// Why an array could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// The drive failed or is full.
-    #[error("the array cannot be written: {0}")]
+    #[error("cannot write the array: {0}")]
     Disk(#[from] DiskError),
     /// The drive holds an array already.
-    #[error("there is an array already")]
+    #[error("drive already holds an array")]
     Exists,
-    /// The first checkpoint did not come about.
-    #[error("the new array has no room for its first checkpoint")]
-    NoRoom,
+    /// The drive has no space for the first checkpoint.
+    #[error("no space for the first checkpoint of the new array")]
+    NoSpace,
 }
 
-/// Why an array could not be read back.
+/// Why an array could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecoverError {
     /// The drive failed.
-    #[error("the array cannot be read: {0}")]
+    #[error("cannot read the array: {0}")]
     Disk(#[from] DiskError),
-    /// No superblock counts.
+    /// No superblock is valid.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
     /// The drive is shorter than the array.
-    #[error("the array takes {needed} bytes, the drive has {found}")]
+    #[error("drive has {found} bytes, array needs {needed}")]
     TooShort {
-        /// What the superblock says.
+        /// Size of the array in bytes.
         needed: u64,
-        /// What there is.
+        /// Size of the drive in bytes.
         found: u64,
     },
-    /// A structure did not pass its checksum or makes no sense.
+    /// A structure does not match its checksum, or holds invalid values.
     #[error("{0} is damaged")]
     Damaged(&'static str),
     /// The log holds a group that this program did not write.
-    #[error("the log is damaged: {0}")]
+    #[error("log is damaged: {0}")]
     Log(String),
     /// The log could not be applied.
-    #[error("replaying the log stopped: {0}")]
+    #[error("log replay failed: {0}")]
     Replay(String),
 }
 
-/// What is wrong with the state of the core.
+/// An inconsistency in the state of the core.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AuditError {
-    /// The map and the slot table do not agree.
+    /// The map and the slot table disagree.
     #[error(transparent)]
     Map(#[from] AuditViolation),
-    /// The live sectors of a segment are not those that are stored in it.
-    #[error("segment {segment} counts {counted} live sectors, {found} were found")]
+    /// The live sectors of a segment differ from its contents.
+    #[error("segment {segment} counts {counted} live sectors, found {found}")]
     WrongLive {
         /// The segment.
         segment: u32,
-        /// What the pool says.
+        /// Live sectors that the pool counts.
         counted: u32,
-        /// What the walk found.
+        /// Live sectors that the walk found.
         found: u32,
     },
-    /// The sum of what is mapped in all volumes is wrong.
-    #[error("{counted} blocks are counted as mapped in all volumes, {found} are")]
+    /// The sum of mapped blocks over all volumes is wrong.
+    #[error("{counted} mapped blocks counted in all volumes, found {found}")]
     WrongMapped {
-        /// What the core says.
+        /// The sum that the core keeps.
         counted: u64,
-        /// What the volumes add up to.
+        /// The sum over the volumes.
         found: u64,
     },
     /// A page of the slot table cannot be read.
-    #[error("page {0} of the slot table cannot be read")]
+    #[error("cannot read page {0} of the slot table")]
     UnreadableSlots(u32),
-    /// A segment that is free holds something.
-    #[error("a free segment holds something that is referenced")]
+    /// A free segment holds something.
+    #[error("free segment has live sectors")]
     LiveInFree,
 }

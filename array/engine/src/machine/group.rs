@@ -1,4 +1,5 @@
-//! Units: how blocks stand on the drive. A unit of one block in eight sectors is the block itself; every other is compressed.
+//! Compression groups as stored on the drive. A group of one block in eight sectors is the block
+//! itself; every other group is compressed.
 
 use blockmap::{Slot, SlotPlace};
 use bytes::Bytes;
@@ -10,32 +11,33 @@ use quick_cache::sync::Cache;
 use types::BLOCK_BYTES;
 
 const BLOCK_LEN: usize = BLOCK_BYTES as usize;
-/// Bytes that the cache's own book-keeping of one unit takes, about.
+/// Approximate bytes that the cache's own bookkeeping of one group takes.
 const ENTRY_BYTES: u64 = 96;
 
-/// A unit on the drive.
+/// A compression group on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredGroup {
     /// First byte on the drive.
     pub(crate) offset: u64,
-    /// Which use of its segment: with the offset, a name that no other content has while the array is open.
+    /// Which use of its segment. Together with the offset it identifies the content while the
+    /// array is open.
     pub(crate) usage: u64,
     pub(crate) sectors: u8,
     pub(crate) blocks: u8,
     pub(crate) crc: u32,
 }
 
-/// Why a unit could not be had.
+/// Why a group could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupError {
-    /// The drive failed, or the bytes are not those that were written.
+    /// The drive failed, or the bytes do not match their checksum.
     Medium,
-    /// It would have to be waited for.
+    /// The read would block.
     WouldBlock,
 }
 
 impl StoredGroup {
-    /// The unit that a slot's place names. `usage` is that of its segment.
+    /// Returns the group at a slot's place. `usage` is that of its segment.
     pub(crate) fn new(geometry: &ArrayGeometry, slot: &Slot, place: SlotPlace, usage: u64) -> Self {
         let offset = geometry.sector_start(place.segment, u32::from(place.sector));
         Self { offset, usage, sectors: place.sectors, blocks: place.blocks, crc: slot.crc }
@@ -49,7 +51,8 @@ impl StoredGroup {
         reduction::is_packed(usize::from(self.blocks), usize::from(self.sectors))
     }
 
-    /// All blocks of the unit, one after the other, out of the bytes on the drive. `None` when these are damaged.
+    /// Decompresses the stored bytes into all blocks of the group, one after the other. `None` if
+    /// the bytes are damaged.
     pub(crate) fn unpack(&self, stored: Bytes) -> Option<Bytes> {
         if crc_fast::crc32_iscsi(&stored) != self.crc {
             return None;
@@ -57,7 +60,7 @@ impl StoredGroup {
         if self.is_packed() { reduction::unpack(&stored, usize::from(self.blocks)).ok() } else { Some(stored) }
     }
 
-    /// All blocks, from the cache or from the drive.
+    /// Returns all blocks, from the cache or from the drive.
     pub(crate) fn load(&self, cache: &GroupCache, read: &Read<'_>) -> Result<Bytes, GroupError> {
         let key = (self.offset, self.usage);
         if let Some(blocks) = cache.0.get(&key) {
@@ -77,10 +80,10 @@ impl StoredGroup {
     }
 }
 
-/// Reads from the drive; false when that would have to wait.
+/// Reads from the drive. Returns false if that would block.
 pub(crate) type Read<'a> = dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError> + 'a;
 
-/// One block of the blocks of a unit.
+/// Returns one block of a group's blocks.
 pub(crate) fn block(blocks: &Bytes, index: u8) -> Bytes {
     let at = usize::from(index) * BLOCK_LEN;
     blocks.slice(at..at + BLOCK_LEN)
@@ -95,25 +98,26 @@ impl Weighter<(u64, u64), Bytes> for Weight {
     }
 }
 
-/// Units that were decompressed. What is read once does not drive out what is read often: the cache keeps newcomers apart until
-/// they are asked for again. Blocks that are stored as they are stay in the page cache of the system and never come here.
+/// Decompressed groups. The cache keeps new entries apart until they are used again, so that data
+/// read once does not evict data read often. Uncompressed blocks stay in the system's page cache
+/// and are never cached here.
 pub(crate) struct GroupCache(Cache<(u64, u64), Bytes, Weight, FixedState>);
 
 impl GroupCache {
-    /// A cache of at most so many bytes.
+    /// A cache of at most `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         let items = (bytes / BLOCK_BYTES).max(16) as usize;
-        // The cache picks its shard by the middle of the hash: offsets are multiples of a sector, and a hash that is only a product would
-        // leave most shards empty.
+        // The cache chooses its shard by the middle bits of the hash. Offsets are multiples of a
+        // sector, so a hash that is only a product would leave most shards empty.
         Self(Cache::with(items, bytes, Weight, FixedState::default(), Default::default()))
     }
 
-    /// True when it holds that unit at present.
-    pub(crate) fn holds(&self, unit: &StoredGroup) -> bool {
-        self.0.contains_key(&(unit.offset, unit.usage))
+    /// True if the group is cached.
+    pub(crate) fn holds(&self, group: &StoredGroup) -> bool {
+        self.0.contains_key(&(group.offset, group.usage))
     }
 
-    /// Bytes that it holds.
+    /// Returns the bytes in the cache.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()
     }
@@ -130,10 +134,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cache_fills_to_its_size() {
+    fn cache_fills_to_its_size() {
         let cache = GroupCache::new(4 << 20);
-        for unit in 0..4096 {
-            cache.0.insert((unit * 5 * SECTOR_BYTES, 3), Bytes::from_static(&[0; 4096]));
+        for group in 0..4096 {
+            cache.0.insert((group * 5 * SECTOR_BYTES, 3), Bytes::from_static(&[0; 4096]));
         }
         assert!((7 << 19..=4 << 20).contains(&cache.bytes()), "{} of 4 MiB are used", cache.bytes());
     }

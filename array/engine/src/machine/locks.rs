@@ -1,4 +1,4 @@
-//! Range locks: who changes a range holds it until the change is durable; whoever wants to read or change it meanwhile waits.
+//! Range locks. A change locks its range until it is durable; overlapping requests wait for it.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// All of a volume, whatever its size.
+    /// A whole volume, whatever its size.
     pub(crate) fn whole(volume: VolumeId) -> Self {
         Self { volume, start: 0, end: u64::MAX }
     }
@@ -24,10 +24,10 @@ impl Claim {
     }
 }
 
-/// The claims of one operation. Those of one volume do not overlap each other.
+/// The claims of one operation. Claims on the same volume do not overlap each other.
 pub(crate) type Claims = SmallVec<[Claim; 2]>;
 
-/// Adds a claim, joined with those that it overlaps.
+/// Adds a claim, merged with those that it overlaps.
 pub(crate) fn add_claim(claims: &mut Claims, mut claim: Claim) {
     claims.retain(|other| {
         let is_joined = other.overlaps(&claim);
@@ -57,18 +57,18 @@ impl Locks {
     pub(crate) fn hold(&mut self, claims: &[Claim]) {
         for claim in claims.iter().filter(|claim| claim.start < claim.end) {
             let before = self.held.entry(claim.volume).or_default().insert(claim.start, claim.end);
-            assert!(before.is_none(), "two operations hold the same range");
+            assert!(before.is_none(), "range is locked twice");
         }
     }
 
     pub(crate) fn release(&mut self, claims: &[Claim]) {
         for claim in claims.iter().filter(|claim| claim.start < claim.end) {
             let held = self.held.get_mut(&claim.volume).and_then(|held| held.remove(&claim.start));
-            assert_eq!(held, Some(claim.end), "a range is released that is not held");
+            assert_eq!(held, Some(claim.end), "released range is not locked");
         }
     }
 
-    /// Forgets the empty list of a volume that is gone.
+    /// Removes the empty list of a deleted volume.
     pub(crate) fn forget(&mut self, volume: VolumeId) {
         if self.held.get(&volume).is_some_and(BTreeMap::is_empty) {
             self.held.remove(&volume);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_meet_do_not_wait_for_each_other() {
+    fn adjacent_ranges_do_not_conflict() {
         let mut locks = Locks::default();
         locks.hold(&[claim(8, 16)]);
         assert!(locks.is_free(&[claim(0, 8), claim(16, 24)]));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_one_operation_are_joined() {
+    fn overlapping_claims_are_merged() {
         let mut claims = Claims::new();
         add_claim(&mut claims, claim(0, 10));
         add_claim(&mut claims, claim(20, 30));

@@ -1,43 +1,45 @@
-//! What may be set each time that an array is opened, and how its memory is shared out.
+//! Settings chosen each time an array is opened, and how they divide its memory.
 
 use blockmap::{SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes};
 use ondisk::ArrayGeometry;
 use types::BLOCK_BYTES;
 
-/// Bytes of an entry of the index, and of one of the slot table.
+/// Bytes of an entry of the dedup index, and of one of the slot table.
 const INDEX_ENTRY_BYTES: u64 = 8;
 const SLOT_BYTES: u64 = size_of::<SlotBytes>() as u64;
-/// The most bytes of dirty blocks: more gains nothing.
+/// Most bytes of dirty blocks; more gains nothing.
 const MAX_DIRTY_BYTES: u64 = 96 << 20;
-/// The most bytes of metadata that a checkpoint stores at one instant, in a large array.
+/// Most bytes of metadata that one checkpoint stores in a large array.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
 
-/// Free slots to keep in memory, beside those for dirty blocks.
+/// Free slots to keep in memory, in addition to those for dirty blocks.
 const MIN_FREE_SLOTS: u64 = 1024;
 
-/// What may be set each time that an array is opened.
+/// Settings chosen each time an array is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Acknowledge before the flush; [`crate::Op::Flush`] and FUA wait for it.
+    /// Acknowledge writes before they are flushed; [`crate::Op::Flush`] and FUA wait for the flush.
     pub write_cache: bool,
-    /// Bytes of dirty blocks beyond which writes wait for destage.
+    /// Bytes of dirty blocks above which writes wait for destage.
     pub dirty_limit: u64,
-    /// Bytes of changed metadata at which a checkpoint is due. Twice as much stops changes until it is done.
+    /// Bytes of changed metadata at which a checkpoint is due. Changes stop at twice as much until
+    /// it is complete.
     pub metadata_limit: u64,
-    /// Bytes of map pages and of pages of the slot table to keep in memory. Changed ones are kept beyond it until the next checkpoint; where
-    /// each page of the slot table is, 32 bytes for 1 MiB of data, comes on top of it.
+    /// Bytes of pages of the map and of the slot table to keep in memory. Changed pages beyond it
+    /// stay until the next checkpoint. The locations of slot table pages, 32 bytes for 1 MiB of
+    /// data, are not included.
     pub page_budget: u64,
-    /// Bytes of the index of what is stored.
+    /// Bytes of the dedup index.
     pub index_bytes: u64,
-    /// Bytes of decompressed data to keep for reads.
+    /// Bytes of decompressed data to cache for reads.
     pub cache_bytes: u64,
 }
 
 impl Options {
-    /// The least memory that [`Options::for_memory`] shares out.
+    /// Least memory that [`Options::for_memory`] divides.
     pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
-    /// Settings for an array of that geometry that need not be told how much memory there is.
+    /// Returns settings for an array of this geometry without a memory limit.
     pub fn for_geometry(geometry: &ArrayGeometry) -> Self {
         Self {
             write_cache: false,
@@ -49,11 +51,13 @@ impl Options {
         }
     }
 
-    /// Settings for an array that may take that many bytes of memory, raised to [`Options::MIN_MEMORY_BYTES`]. First comes the slot table
-    /// of the array when it is full of data that do not compress, as much of it as five eighths hold; what that leaves is shared
-    /// out: an eighth each for dirty blocks, for changed metadata on their way and for decompressed data, a quarter (or `index`) for the
-    /// index. The rest, and what a part does not need at that geometry, is for map pages. Buffers of what is under way, some
-    /// 30 MiB, come on top of it.
+    /// Returns settings that keep to `memory` bytes, raised to [`Options::MIN_MEMORY_BYTES`].
+    ///
+    /// The slot table of the array when full of incompressible data comes first, up to five eighths
+    /// of the memory. Of the rest, an eighth each is for dirty blocks, for changed metadata being
+    /// stored and for decompressed data, and a quarter (or `index`) for the dedup index. Map pages
+    /// get what remains, and what a part does not need at this geometry. Buffers in flight, about
+    /// 30 MiB, are not included.
     pub fn for_memory(geometry: &ArrayGeometry, memory: u64, index: Option<u64>) -> Self {
         let memory = memory.max(Self::MIN_MEMORY_BYTES);
         let most = Self::for_geometry(geometry);
@@ -82,15 +86,16 @@ impl Options {
         (2 * self.dirty_limit / BLOCK_BYTES + MIN_FREE_SLOTS).min(most)
     }
 
-    /// How much of the page budget the slot table and the map may keep, when they take so many bytes. A leaf of the map and a page of the
-    /// slot table, which is twice as large, serve the same number of blocks; what one does not need, the other has.
+    /// Returns how much of the page budget the slot table and the map may keep if they take `slots`
+    /// and `pages` bytes. A leaf of the map and a page of the slot table, which is twice as large,
+    /// cover the same number of blocks. Each may use what the other does not need.
     pub(crate) fn page_shares(&self, slots: u64, pages: u64) -> (u64, u64) {
         let for_slots = self.page_budget - pages.min(self.page_budget / 3);
         (for_slots, self.page_budget - slots.min(for_slots))
     }
 }
 
-/// Bytes of an index with an entry for every block that an array can hold.
+/// Returns the bytes of an index with an entry for every block of a full array.
 fn index_of(geometry: &ArrayGeometry) -> u64 {
     geometry.capacity / BLOCK_BYTES * INDEX_ENTRY_BYTES
 }
@@ -104,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_the_memory() {
+    fn memory_parts_add_up_to_the_total() {
         for memory in [64 << 20, 256 << 20, 4 << 30, 1 << 40] {
             let options = Options::for_memory(&geometry(1 << 40), memory, None);
             let parts = [
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_never_larger_than_the_array_needs_or_the_memory_gives() {
+    fn index_size_is_bounded_by_array_and_memory() {
         let small = Options::for_memory(&geometry(1 << 30), 4 << 30, None);
         assert_eq!(small.index_bytes, (1 << 30) / 4096 * 8);
         let asked = |index| Options::for_memory(&geometry(1 << 40), 1 << 30, Some(index));
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_and_pages_have_what_the_other_leaves() {
+    fn slots_and_pages_share_the_page_budget() {
         let options = Options { page_budget: 300, ..Options::for_memory(&geometry(1 << 40), 64 << 20, None) };
         assert_eq!(options.page_shares(1000, 1000), (200, 100));
         assert_eq!(options.page_shares(1000, 20), (280, 20));

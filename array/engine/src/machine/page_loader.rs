@@ -12,7 +12,7 @@ use bytes::Bytes;
 use ondisk::{PageLocation, SECTOR_BYTES};
 use rustc_hash::FxHashMap;
 
-/// What continues when a page is loaded or cannot be read.
+/// The part that continues when a page is loaded or cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageWaiter {
     /// A request.
@@ -23,7 +23,7 @@ pub(crate) enum PageWaiter {
     Batch(u64),
     /// The cleaner.
     Cleaner,
-    /// Nothing: a page with free slots, loaded before the slots are needed.
+    /// None: a page with free slots, loaded before the slots are needed.
     Prefetch,
 }
 

@@ -1,7 +1,7 @@
-//! Read plans: what a read found in the map at one instant, to be carried out later without the core.
+//! Read plans: what a read found in the map at one instant, to be executed later without the core.
 //!
-//! A plan holds a pin. While any plan made before it is alive, a segment that died is not given to new data, so the sectors
-//! that a plan names keep their bytes.
+//! A plan holds a pin. While any older plan exists, segments that died since it was made are not
+//! reused, so the sectors that a plan names keep their bytes.
 
 use super::group::{GroupCache, GroupError, StoredGroup, block};
 use super::span::Spans;
@@ -14,44 +14,44 @@ use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba};
 
 const BLOCK_LEN: usize = BLOCK_BYTES as usize;
 const LBA_LEN: usize = LBA_BYTES as usize;
-/// Bytes between two places that are asked for with both of them.
+/// Bytes between two places that one read-ahead covers.
 const AHEAD_GAP: u64 = 32 << 10;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Whole 4 KiB blocks that stand side by side on the drive.
+/// Adjacent uncompressed 4 KiB blocks on the drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     offset: u64,
     crcs: SmallVec<[u32; 2]>,
 }
 
-/// A part of a plan; parts follow each other in the range that is read.
+/// A part of a plan. Parts follow each other without gaps.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     /// A repeated word; 0 for zeros.
     Word(u32),
     /// Bytes in memory, one whole block.
     Memory(Bytes),
-    /// A block that could not be read when it was needed; nor can it be now.
+    /// A block whose stored bytes were lost when it was partly overwritten.
     Damaged,
-    /// Blocks on the drive, as they are.
+    /// Uncompressed blocks on the drive.
     Disk(Run),
     /// Blocks of a compressed group.
     Group {
         /// The group.
         group: StoredGroup,
-        /// The first block in it that is meant.
+        /// Index of the first block to read in the group.
         first: u8,
-        /// How many.
+        /// Number of blocks to read.
         blocks: u8,
     },
-    /// A block on the drive with some of its 512-byte sectors newer in memory.
+    /// A block on the drive, some of whose 512-byte sectors are newer in memory.
     Patched {
         /// The group of the block below.
         group: StoredGroup,
-        /// Its place there.
+        /// Index of the block below in its group.
         index: u8,
-        /// The newer bytes, 4 KiB of which those in `mask` count.
+        /// The newer bytes: 4 KiB; only the sectors in `mask` are valid.
         newer: Bytes,
         /// Bit `n` set: sector `n` is taken from `newer`.
         mask: u8,
@@ -64,12 +64,12 @@ struct Piece {
     at: usize,
     /// Bytes of the read that it fills.
     length: usize,
-    /// Bytes of its first block that the read leaves out.
+    /// Bytes of its first block before the read begins.
     skip: usize,
     part: Part,
 }
 
-/// What to read, and from where.
+/// A read of a range of a volume.
 #[derive(Clone, Debug)]
 pub struct ReadPlan {
     tag: Tag,
@@ -84,12 +84,13 @@ impl ReadPlan {
         Self { tag, range, pieces: SmallVec::new(), cache, _pin: pin }
     }
 
-    /// The submitter's name for the request.
+    /// Returns the tag of the request.
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// Adds what the map says of the 4 KiB blocks from `block` on. Parts come in order and without gaps.
+    /// Adds what the map holds for the 4 KiB blocks from `block` on. Parts are added in order and
+    /// without gaps.
     pub(crate) fn push(&mut self, block: u64, blocks: u64, part: Part) {
         let (start, end) = (block * LBAS_PER_BLOCK, (block + blocks) * LBAS_PER_BLOCK);
         let from = start.max(self.range.start().0);
@@ -119,18 +120,18 @@ impl ReadPlan {
         self.pieces.push(Piece { at, length, skip, part });
     }
 
-    /// True when the plan needs no drive.
+    /// True if the plan needs no drive.
     pub fn is_in_memory(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece.part, Part::Word(_) | Part::Memory(_) | Part::Damaged))
     }
 
-    /// Carries the plan out, waiting for the drive where needed.
+    /// Executes the plan. Blocks while it reads from the drive.
     pub fn execute(&self, disk: &dyn Disk) -> Result<Reply, OpError> {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
         self.gather(&read).map(|data| Reply::Data(data.unwrap_or_default()))
     }
 
-    /// Carries the plan out unless that would wait for the medium: then `None`.
+    /// Executes the plan unless that would block: then `None`.
     pub fn try_execute(&self, disk: &dyn Disk) -> Option<Result<Reply, OpError>> {
         let read = |offset: u64, buffer: &mut [u8]| disk.try_read_at(offset, buffer);
         self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
@@ -141,7 +142,7 @@ impl ReadPlan {
         self.is_in_memory().then(|| self.execute(&NoDisk))
     }
 
-    /// Asks the drive for what the plan will have to read, and waits for nothing.
+    /// Issues read-ahead hints for what the plan will read. Does not block.
     pub(crate) fn read_ahead(&self, disk: &dyn Disk) {
         let place = |piece: &Piece| match &piece.part {
             Part::Disk(run) => Some((run.offset, (run.crcs.len() * BLOCK_LEN) as u64)),
@@ -200,7 +201,7 @@ impl ReadPlan {
         Ok(Some(out.freeze()))
     }
 
-    /// The units of the plan that are not in memory.
+    /// Returns the groups of the plan that are not cached.
     fn groups_to_read(&self) -> impl Iterator<Item = StoredGroup> + '_ {
         let group = |piece: &Piece| match &piece.part {
             Part::Group { group, .. } | Part::Patched { group, .. } => Some(*group),
@@ -252,13 +253,13 @@ impl ReadPlan {
         Ok(true)
     }
 
-    /// The error that names the block at byte `at` of the read.
+    /// Returns the error for the block at byte `at` of the read.
     fn medium_error(&self, at: usize) -> OpError {
         let lba = self.range.start().0 + (at / LBA_LEN) as u64;
         OpError::MediumError { lba: Lba(lba.min(self.range.end().0.saturating_sub(1))) }
     }
 
-    /// Reads whole blocks and checks each against the checksum of its slot.
+    /// Reads whole blocks and compares each with the checksum of its slot.
     fn read_run(
         &self,
         at: usize,
@@ -284,7 +285,7 @@ impl ReadPlan {
 }
 
 impl Run {
-    /// A group that is a block as it is.
+    /// A group that is one uncompressed block.
     pub(crate) fn new(group: &StoredGroup) -> Self {
         Self { offset: group.offset, crcs: SmallVec::from_slice(&[group.crc]) }
     }

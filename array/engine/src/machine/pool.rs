@@ -1,11 +1,11 @@
-//! The pool: which segments are free, open, sealed or dying, and how much of each is alive.
+//! The pool: which segments are free, open, sealed or dying, and how much of each is live.
 
 use blockmap::SlotPlace;
 use ondisk::SegmentFill;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a segment holds.
+/// The kind of data in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Blocks of volumes.
@@ -14,16 +14,16 @@ pub(crate) enum Kind {
     Metadata,
 }
 
-/// Where a segment is in its life.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Holds nothing that counts.
+    /// Holds nothing.
     Free,
-    /// Is being filled.
+    /// Being filled.
     Open,
-    /// Is full.
+    /// Full.
     Sealed,
-    /// Holds nothing that counts any more, but the checkpoint on the drive, or a reader, may still look into it.
+    /// Holds nothing live, but the checkpoint on the drive or a reader may still need it.
     Dying,
 }
 
@@ -52,31 +52,31 @@ impl Segment {
 /// All segments of the array.
 pub(crate) struct Pool {
     segments: Vec<Segment>,
-    /// Free, and known to have room on the file system.
+    /// Free, with space reserved in the file system.
     ready: VecDeque<u32>,
-    /// Free, room unknown.
+    /// Free, without space reserved in the file system.
     unallocated: VecDeque<u32>,
     allocating: u32,
-    /// Came with a checkpoint that does not count yet.
+    /// Added by a checkpoint that is not valid yet.
     grown: Vec<u32>,
-    /// The file system refused the last allocation, and is not asked again for now.
+    /// The file system refused the last allocation; no more are tried for now.
     is_exhausted: bool,
-    /// The file system refused the last allocation, whether it is asked again or not.
+    /// The file system refused the last allocation. Stays set when allocations are tried again.
     was_refused: bool,
-    /// Died before a checkpoint that is not complete yet.
+    /// Dead since before a checkpoint that is not complete yet.
     dying: Vec<u32>,
-    /// Died, by pin: reusable once nobody holds the pin.
+    /// Dead segments, by the pin that must be released before they are reused.
     pinned: VecDeque<(Arc<()>, Vec<u32>)>,
     pin: Arc<()>,
     next_usage: u64,
     live_sectors: u64,
     live_data_sectors: u64,
-    /// Sealed segments that nothing references.
+    /// Sealed segments without references.
     dead: u64,
 }
 
 impl Pool {
-    /// The pool as a manifest has it.
+    /// The pool of a manifest.
     pub(crate) fn restore(segments: Vec<Segment>, next_usage: u64) -> Self {
         let unallocated =
             (0..segments.len() as u32).filter(|segment| segments[*segment as usize].phase == Phase::Free).collect();
@@ -107,17 +107,17 @@ impl Pool {
         }
     }
 
-    /// Takes in new segments, up to so many. They are not used yet.
+    /// Adds segments up to `segments`. They are not used yet.
     pub(crate) fn grow(&mut self, segments: u32) {
         self.grown.extend(self.segments.len() as u32..segments);
         self.segments.resize(segments as usize, Segment::FREE);
     }
 
-    /// The checkpoint that new segments came with counts.
-    pub(crate) fn use_growth(&mut self) {
+    /// The checkpoint that added segments is valid: they may be used.
+    pub(crate) fn start_using_growth(&mut self) {
         if !self.grown.is_empty() {
             self.unallocated.extend(self.grown.drain(..));
-            // There may be room again where there was none.
+            // The file system may have more space now.
             self.is_exhausted = false;
         }
     }
@@ -130,44 +130,46 @@ impl Pool {
         self.next_usage
     }
 
-    /// What keeps dead segments from being reused while a plan is alive.
+    /// Returns a pin, which keeps dead segments from being reused while it exists.
     pub(crate) fn pin(&self) -> Arc<()> {
         self.pin.clone()
     }
 
-    /// Free segments that may be opened at once.
+    /// Returns the number of free segments that may be opened at once.
     pub(crate) fn ready(&self) -> u64 {
         self.ready.len() as u64
     }
 
-    /// Free segments, whether the file system has room for them or not.
+    /// Returns the number of free segments, with or without space in the file system.
     pub(crate) fn free(&self) -> u64 {
         (self.ready.len() + self.unallocated.len()) as u64 + u64::from(self.allocating)
     }
 
-    /// Segments that will be free after the next checkpoint, or when readers have ended.
+    /// Returns the number of segments that become free with the next checkpoint or when readers
+    /// end.
     pub(crate) fn coming(&self) -> u64 {
         (self.dying.len() + self.pinned.iter().map(|(_, segments)| segments.len()).sum::<usize>()) as u64
     }
 
-    /// Segments that hold something.
+    /// Returns the number of segments that hold something.
     pub(crate) fn used(&self) -> u64 {
         self.segments.iter().filter(|segment| segment.live > 0 || segment.phase == Phase::Open).count() as u64
     }
 
-    /// Segments that are free, with room on the file system, for whoever opens the array at the checkpoint whose instant is now.
-    pub(crate) fn restartable(&self) -> u64 {
+    /// Returns the number of segments that would be free, with space in the file system, if the
+    /// array were opened at a checkpoint frozen now.
+    pub(crate) fn free_at_restart(&self) -> u64 {
         let unallocated =
             if self.is_exhausted { 0 } else { self.unallocated.len() as u64 + u64::from(self.allocating) };
         self.ready() + unallocated + self.coming()
     }
 
-    /// Sealed segments that nothing references, not counted in [`Pool::coming`] yet.
+    /// Returns the number of sealed segments without references, not yet in [`Pool::coming`].
     pub(crate) fn dead(&self) -> u64 {
         self.dead
     }
 
-    /// Changes a segment, and keeps count of the dead ones.
+    /// Changes a segment and updates the count of dead ones.
     fn change(&mut self, segment: u32, change: impl FnOnce(&mut Segment)) {
         let state = &mut self.segments[segment as usize];
         let was_dead = state.is_dead();
@@ -175,17 +177,17 @@ impl Pool {
         self.dead = self.dead + u64::from(state.is_dead()) - u64::from(was_dead);
     }
 
-    /// True for a segment in which metadata are stored.
+    /// True for a segment of metadata.
     pub(crate) fn is_metadata(&self, segment: u32) -> bool {
         self.segments.get(segment as usize).is_some_and(|segment| segment.kind == Kind::Metadata)
     }
 
-    /// Live sectors of all segments, and of those with data.
+    /// Returns the live sectors of all segments, and of data segments.
     pub(crate) fn live_sectors(&self) -> (u64, u64) {
         (self.live_sectors, self.live_data_sectors)
     }
 
-    /// Takes a free segment into use. `None` when none is ready beyond `spare`.
+    /// Opens a free segment. `None` unless more than `spare` are ready.
     pub(crate) fn open(&mut self, kind: Kind, spare: u64) -> Option<SegmentFill> {
         if self.ready() <= spare {
             return None;
@@ -197,7 +199,7 @@ impl Pool {
         Some(SegmentFill { segment, usage, sectors: 0, summary: None })
     }
 
-    /// Notes how far an open segment is filled.
+    /// Sets how far an open segment is filled.
     pub(crate) fn set_fill(&mut self, fill: SegmentFill) {
         let segment = &mut self.segments[fill.segment as usize];
         assert!(segment.phase == Phase::Open && segment.usage == fill.usage);
@@ -205,13 +207,13 @@ impl Pool {
         segment.summary = fill.summary;
     }
 
-    /// Ends the filling of a segment.
+    /// Seals an open segment.
     pub(crate) fn seal(&mut self, fill: SegmentFill) {
         self.set_fill(fill);
         self.change(fill.segment, |state| state.phase = Phase::Sealed);
     }
 
-    /// Something of a segment is referenced from now on.
+    /// Adds live sectors to a segment.
     pub(crate) fn alive(&mut self, segment: u32, sectors: u32) {
         let kind = self.segments[segment as usize].kind;
         self.change(segment, |state| state.live += sectors);
@@ -219,11 +221,11 @@ impl Pool {
         self.live_data_sectors += if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }
 
-    /// Something of a segment is not referenced any more.
+    /// Removes live sectors from a segment.
     pub(crate) fn dead_sectors(&mut self, segment: u32, sectors: u32) {
         let kind = self.segments[segment as usize].kind;
         self.change(segment, |state| {
-            assert!(state.live >= sectors, "segment {segment} loses more than it holds");
+            assert!(state.live >= sectors, "segment {segment} has fewer live sectors than are removed");
             state.live -= sectors;
         });
         self.live_sectors -= u64::from(sectors);
@@ -240,7 +242,7 @@ impl Pool {
         }
     }
 
-    /// At the instant of a checkpoint: sealed segments that hold nothing begin to die.
+    /// Marks dead segments as dying, at the freeze of a checkpoint.
     pub(crate) fn mark_dying(&mut self) {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             if segment.is_dead() {
@@ -251,19 +253,19 @@ impl Pool {
         self.dead = 0;
     }
 
-    /// The checkpoint is on the drive: what died before it waits for readers only.
+    /// The checkpoint is complete: dying segments become free when readers end.
     pub(crate) fn checkpointed(&mut self) {
         if !self.dying.is_empty() {
             let pin = std::mem::replace(&mut self.pin, Arc::new(()));
             self.pinned.push_back((pin, std::mem::take(&mut self.dying)));
         }
-        self.reap();
+        self.free_unpinned();
     }
 
     /// Frees dead segments that no plan can name.
-    pub(crate) fn reap(&mut self) {
-        // A plan pins everything that died after it was made: so the oldest pin that is still held stops the rest.
-        // `get_mut` sees what the readers did before they let go; a mere look at the count would not.
+    pub(crate) fn free_unpinned(&mut self) {
+        // A plan pins all segments that die after it was made, so the oldest pin in use blocks the
+        // rest. `get_mut` synchronizes with readers that have ended; a look at the count does not.
         while self.pinned.front_mut().is_some_and(|(pin, _)| Arc::get_mut(pin).is_some()) {
             let Some((_, segments)) = self.pinned.pop_front() else { return };
             for segment in segments {
@@ -273,7 +275,7 @@ impl Pool {
         }
     }
 
-    /// A free segment to ask the file system for, while fewer than `target` are ready.
+    /// Returns a free segment to allocate in the file system, if fewer than `target` are ready.
     pub(crate) fn allocate(&mut self, target: u64) -> Option<u32> {
         if self.ready() + u64::from(self.allocating) >= target || self.is_exhausted {
             return None;
@@ -283,7 +285,7 @@ impl Pool {
         Some(segment)
     }
 
-    /// The file system has answered.
+    /// The file system has allocated a segment, or refused to.
     pub(crate) fn allocated(&mut self, segment: u32, has_room: bool) {
         self.allocating -= 1;
         self.was_refused = !has_room;
@@ -295,27 +297,30 @@ impl Pool {
         }
     }
 
-    /// True while an answer of the file system is awaited, or may be asked for.
+    /// True while an allocation is in flight or may be started.
     pub(crate) fn may_grow(&self) -> bool {
         self.allocating > 0 || (!self.unallocated.is_empty() && !self.is_exhausted)
     }
 
-    /// True when fewer than `target` are ready and the file system has no room for more.
-    pub(crate) fn lacks_room_below(&self, target: u64) -> bool {
+    /// True if fewer than `target` are ready and the file system has no space for more.
+    pub(crate) fn is_exhausted_below(&self, target: u64) -> bool {
         self.was_refused && self.ready() < target
     }
 
-    /// Asks the file system anew although it refused before.
+    /// Allows allocations again after the file system refused one.
     pub(crate) fn retry_allocation(&mut self) {
         self.is_exhausted = false;
     }
 
-    /// The sealed segment of that kind that is best cleaned, those that `is_left_out` names aside, among those of which at most
-    /// `most` sectors are alive. What cleaning gives for what it costs is (1 - u) / (1 + u) at a live part of u, and it lasts the
-    /// longer, the older the segment is: what is young will lose more by itself (Rosenblum and Ousterhout, 1992).
+    /// Returns the best sealed segment of a kind to clean, among those with at most `most` live
+    /// sectors that `is_left_out` does not name.
     ///
-    /// `None` where moving all such segments together would not free one: that would only move the same bytes round and round.
-    /// `filled` are the sectors that a segment takes when it is filled anew.
+    /// The benefit of cleaning relative to its cost is (1 - u) / (1 + u) for a live part of u. It
+    /// is weighted with the age, because young segments lose more data by themselves (Rosenblum and
+    /// Ousterhout, 1992).
+    ///
+    /// `None` if moving all such segments together would not free one, because that would only move
+    /// the same bytes again and again. `filled` are the sectors that a newly filled segment takes.
     pub(crate) fn victim(&self, kind: Kind, most: u32, filled: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
         let (mut best, mut live, mut victims) = (None::<(u32, u64)>, 0u64, 0u64);
         for (index, segment) in self.segments.iter().enumerate() {
@@ -334,7 +339,7 @@ impl Pool {
                 }
             }
         }
-        let room = victims.saturating_sub(1) * u64::from(filled);
-        best.filter(|_| live <= room).map(|(index, _)| index)
+        let freeable = victims.saturating_sub(1) * u64::from(filled);
+        best.filter(|_| live <= freeable).map(|(index, _)| index)
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use types::Lsn;
 
-/// All tasks, and the queues in which they wait.
+/// All tasks, and their wait queues.
 pub(crate) struct Scheduler {
     /// Writes are acknowledged before they are durable.
     has_write_cache: bool,

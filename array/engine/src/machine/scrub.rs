@@ -1,4 +1,4 @@
-//! What the scrubber and the auditor read: a checkpoint, and segments, pinned against reuse.
+//! A checkpoint and segments, pinned against reuse while the scrubber and the auditor read them.
 
 use super::pool::{Kind, Phase, Pool};
 use ondisk::Superblock;

@@ -39,7 +39,7 @@ pub(crate) struct Space {
 impl Space {
     pub(crate) fn new(pool: Pool) -> Self {
         Self {
-            replay_reserve: ReplayReserve::new(pool.restartable()),
+            replay_reserve: ReplayReserve::new(pool.free_at_restart()),
             pool,
             backpressure: Backpressure::default(),
             cleaner: Cleaner::default(),
@@ -116,7 +116,7 @@ impl Space {
 
     /// A checkpoint was frozen.
     pub(crate) fn checkpoint_frozen(&mut self, geometry: &ArrayGeometry, dirty: &DirtyBlocks) {
-        self.replay_reserve.frozen(self.pool.restartable());
+        self.replay_reserve.frozen(self.pool.free_at_restart());
         self.assess_relocation(geometry, dirty);
         let stored = self.stored_segments(geometry);
         self.cleaner.frozen(self.pool.used(), self.pool.live_sectors().0, stored);
@@ -129,7 +129,7 @@ impl Space {
         self.replay_reserve.checkpointed();
         self.retry_cleaning();
         if has_same_geometry {
-            self.pool.use_growth();
+            self.pool.start_using_growth();
         }
     }
 }

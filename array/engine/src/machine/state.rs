@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::VolumeId;
 
-/// The state that log records describe, with the settings and the geometry of the array.
+/// The state that log records change, with the settings and the geometry of the array.
 pub(crate) struct ArrayState {
     pub(crate) options: Options,
     pub(crate) geometry: ArrayGeometry,

@@ -1,31 +1,34 @@
-//! Requests that are done in steps: copies whose ends do not meet, and UNMAP of many ranges. What a step needs in memory, and what it
-//! changes, has a bound.
+//! Requests in steps: unaligned copies, and UNMAP of many ranges. The memory and the changes of
+//! each step are bounded.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::LogOp;
 
-/// Blocks that a copy shares per step where its ends do not stand at the same place of a leaf: 32 MiB.
+/// Blocks that a step of a copy shares if its ends differ in their offset within a leaf: 32 MiB.
 pub(crate) const COPY_STEP_BLOCKS: u64 = (32 << 20) / LBA_BYTES;
-/// The most blocks that a copy moves as data per step where its ends do not stand at the same place of a 4 KiB block.
+/// Most blocks that a step of a copy moves as data if its ends differ in their offset within
+/// 4 KiB.
 pub(crate) const COPY_DATA_STEP_BLOCKS: u64 = (1 << 20) / LBA_BYTES;
-/// Ranges of an UNMAP that are one step: what a step needs in memory, and what it changes, has a bound.
+/// Ranges of an UNMAP in one step.
 pub(crate) const UNMAP_STEP_RANGES: usize = 32;
 
-/// One step of a copy: a middle of whole 4 KiB blocks whose references are copied, and edges whose bytes are.
+/// One step of a copy: a middle of whole 4 KiB blocks whose references are copied, and edges whose
+/// bytes are copied.
 pub(crate) struct CopyStep {
     pub(crate) blocks: u64,
     pub(crate) middle: Option<(BlockRange, Lba)>,
     pub(crate) edges: SmallVec<[(BlockRange, Lba); 2]>,
 }
 
-/// The step after `done` blocks. Steps go in the direction in which a later one does not read what an earlier one has written.
+/// Returns the step after `done` blocks. Steps run from the end of the range if the destination
+/// follows the source in the same volume, so that no step reads blocks that an earlier one wrote.
 pub(crate) fn copy_step(is_same_volume: bool, from: BlockRange, to: Lba, done: u64, data_step: u64) -> CopyStep {
     let (start, left) = (from.start().0, from.blocks() - done);
     let offset_in = |block: u64| start.abs_diff(to.0) % block;
     let is_backward = is_same_volume && to.0 > start;
-    // Whole leaves are shared by their reference: any length is one step.
+    // Whole leaves are shared by reference, so a copy of any length is one step.
     let most = match (offset_in(blockmap::span(0) * LBAS_PER_BLOCK), offset_in(LBAS_PER_BLOCK)) {
         (0, _) => left,
         (_, 0) => COPY_STEP_BLOCKS,
@@ -53,7 +56,8 @@ impl CopyStep {
         self.edges.iter().map(|(range, _)| *range)
     }
 
-    /// The middle first: the edges are in memory already, and it may read where they go.
+    /// The middle comes first: the edges are in memory already, and it may read where they are
+    /// written.
     pub(crate) fn record(&self, source: VolumeId, destination: VolumeId, fetched: SmallVec<[Bytes; 2]>) -> Vec<LogOp> {
         let middle = self.middle.map(|(from, to)| LogOp::Copy { source, from, destination, to });
         let edges =
@@ -62,7 +66,7 @@ impl CopyStep {
     }
 }
 
-/// The ranges of an UNMAP that the step after `done` ranges unmaps.
+/// Returns the ranges that the step of an UNMAP after `done` ranges unmaps.
 pub(crate) fn unmap_step(ranges: &[BlockRange], done: u64) -> impl Iterator<Item = &BlockRange> {
     ranges.iter().skip(done as usize).take(UNMAP_STEP_RANGES).filter(|range| !range.is_empty())
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
 use wal::{FillValue, LogOp};
 
-/// What a task waits for. Waking it for another reason has no effect.
+/// The event that a task waits for. Waking the task for another reason has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Its turn to run.

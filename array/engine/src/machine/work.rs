@@ -1,5 +1,5 @@
-//! Work: what takes time on a processor, or reads the drive, and needs nothing of the core. The core asks for it as an
-//! [`Action`](super::io::Action); whoever has a thread to spare carries it out.
+//! Work that takes processor time or reads the drive, and needs nothing of the core. Any thread
+//! executes it, as an [`Action`](super::io::Action).
 
 use super::group::{GroupCache, StoredGroup, block};
 use bytes::Bytes;
@@ -10,45 +10,45 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Names work that is under way.
+/// Identifies work in flight.
 pub type WorkId = u64;
 
-/// Something to work out.
+/// Work to execute.
 #[derive(Clone, Debug)]
 pub struct Work(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// The fingerprint of each block.
+    /// Fingerprint each block.
     Fingerprint(Vec<Bytes>),
     Reduce(Reduction),
     Summaries(SummaryChain),
 }
 
-/// What to compare and what to compress.
+/// Blocks to compare and groups to compress.
 #[derive(Clone, Debug)]
 pub(crate) struct Reduction {
-    /// Blocks, and the stored block that each may be equal to.
+    /// Blocks, each with the stored block that may be equal.
     pub(crate) pairs: Vec<(Bytes, StoredGroup, u8)>,
-    /// Units of up to eight blocks, and how hard they are worked at.
+    /// Groups of up to eight blocks, and the effort for each.
     pub(crate) groups: Vec<(SmallVec<[Bytes; 1]>, Effort)>,
     pub(crate) cache: Arc<GroupCache>,
     /// Keeps the segments of the pairs from being reused.
     pub(crate) _pin: Arc<()>,
 }
 
-/// How much work a unit is worth.
+/// The effort to compress a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// LZ4: somebody may be waiting.
+    /// LZ4: a request may be waiting.
     Quick,
-    /// LZ4, and zstd where that got little out of a whole unit: nobody waits.
+    /// LZ4, then zstd if LZ4 saves little on a full group: no request waits.
     Relaxed,
-    /// zstd: the data has not been written for long.
+    /// zstd: the data was written long ago.
     Cold,
 }
 
-/// The summaries of a segment, from the last one back.
+/// The summaries of a segment, from the last one to the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SummaryChain {
     pub(crate) id: SummaryId,
@@ -59,16 +59,16 @@ pub(crate) struct SummaryChain {
     pub(crate) last: u32,
 }
 
-/// A unit as it will stand on the drive.
+/// A group as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum PackedGroup {
-    /// Compressed: its bytes and their checksum.
+    /// Compressed bytes and their checksum.
     Compressed(Bytes, u32),
-    /// As it is: the checksum of each block.
+    /// Uncompressed: the checksum of each block.
     Raw(Vec<u32>),
 }
 
-/// What came out of it.
+/// The result of work.
 #[derive(Clone, Debug)]
 pub struct WorkDone(pub(crate) Done);
 
@@ -92,7 +92,7 @@ impl Work {
         Self(Kind::Summaries(chain))
     }
 
-    /// Carries it out, waiting for the drive where needed.
+    /// Executes the work. Blocks while it reads from the drive.
     pub fn perform(&self, disk: &dyn Disk) -> WorkDone {
         WorkDone(match &self.0 {
             Kind::Fingerprint(blocks) => {
@@ -105,15 +105,15 @@ impl Work {
 }
 
 thread_local! {
-    /// Tables of the compressors, which take longer to make than a batch takes to compress.
+    /// Tables of the compressors. Allocating them takes longer than compressing a batch.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Reduction {
     fn perform(&self, disk: &dyn Disk) -> Done {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
-        let is_equal = |(new, unit, index): &(Bytes, StoredGroup, u8)| {
-            unit.load(&self.cache, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
+        let is_equal = |(new, group, index): &(Bytes, StoredGroup, u8)| {
+            group.load(&self.cache, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
         };
         let equal = self.pairs.iter().map(is_equal).collect();
         let groups = SCRATCH.with_borrow_mut(|scratch| {
@@ -123,7 +123,7 @@ impl Reduction {
     }
 }
 
-/// What LZ4 takes to half is good enough: zstd would gain less, and is slower to read.
+/// LZ4 output of at most half the size is kept: zstd would save less, and is slower to read.
 const GOOD_ENOUGH: usize = 2;
 
 fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> PackedGroup {
@@ -148,7 +148,7 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> PackedGroup 
 }
 
 impl SummaryChain {
-    /// What can be read of it: it serves a hint.
+    /// Returns the entries that can be read: the index is a hint.
     fn read(&self, disk: &dyn Disk) -> Vec<SummaryEntry> {
         let mut all = Vec::new();
         let mut next = Some(self.last);
@@ -163,12 +163,12 @@ impl SummaryChain {
 
     fn read_one(&self, disk: &dyn Disk, from: u64) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
         let read = |bytes: usize| {
-            let room = self.bytes.checked_sub(from)?;
-            let mut buffer = vec![0; bytes.min(room as usize)];
+            let available = self.bytes.checked_sub(from)?;
+            let mut buffer = vec![0; bytes.min(available as usize)];
             disk.read_at(self.start + from, &mut buffer).ok()?;
             Some(buffer)
         };
-        // Most are this short: then one read is enough.
+        // Most summaries are this short, so one read is enough.
         let short = read(8 * SECTOR_BYTES as usize)?;
         let count = u32::from_le_bytes(short.get(12..16)?.try_into().ok()?) as usize;
         let bytes = summary_bytes(count.min(1 << 16));

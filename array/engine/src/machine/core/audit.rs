@@ -10,8 +10,8 @@ use blockmap::{AuditReport, Ref, Root, SlotTable};
 use platform::Disk;
 
 impl Core {
-    /// Walks the whole map, reading from `disk` what is not in memory. No write of a segment may be
-    /// in flight.
+    /// Walks the whole map; reads pages that are not in memory from `disk`. No write of a segment
+    /// may be in flight.
     ///
     /// # Errors
     ///

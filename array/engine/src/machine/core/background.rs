@@ -22,7 +22,7 @@ impl Core {
         if self.stopped.is_some() {
             return;
         }
-        self.space.pool.reap();
+        self.space.pool.free_unpinned();
         self.allocate_ahead();
         self.drop_pages();
         let (space, mut cx) = self.clean_parts();

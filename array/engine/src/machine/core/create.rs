@@ -38,7 +38,7 @@ impl Core {
         while core.checkpointer.completed() == 0 {
             core.tick();
             if !core.execute_actions(disk)? || core.stopped.is_some() {
-                return Err(CreateError::NoRoom);
+                return Err(CreateError::NoSpace);
             }
         }
         while core.execute_actions(disk)? {}

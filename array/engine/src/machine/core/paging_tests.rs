@@ -1,4 +1,4 @@
-//! Map and slot table beyond the memory for them: everything is answered, nothing piles up.
+//! A map and slot table larger than their memory: every request completes, in bounded memory.
 
 use super::*;
 use crate::machine::io::{Io, perform};
@@ -13,12 +13,12 @@ use types::{BlockRange, Lba, VolumeId};
 
 const V: VolumeId = VolumeId(1);
 const W: VolumeId = VolumeId(2);
-/// Leaves of the map with blocks in them: with their pages of the slot table some 16 MiB.
+/// Leaves of the map that hold blocks. With their pages of the slot table they take about 16 MiB.
 const LEAVES: u64 = 2600;
-/// Blocks of 512 bytes below a leaf.
+/// Logical blocks that a leaf maps.
 const LEAF: u64 = 2048;
 
-/// So many blocks of 512 bytes, of which none repeats another.
+/// Returns `blocks` logical blocks, all different.
 fn data(seed: u64, blocks: u64) -> Bytes {
     let block = |n: u64| {
         let mut block = [0; 512];
@@ -33,15 +33,15 @@ fn range(lba: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(lba), blocks).unwrap()
 }
 
-/// A core, its drive, and what it has asked for and is not done.
+/// A core, its drive, and the actions that are not executed yet.
 struct Rig {
     disk: MemoryDisk,
     core: Core,
     queue: VecDeque<Action>,
     answered: BTreeSet<Tag>,
-    /// Pages of the slot table that were read.
+    /// Pages of the slot table read so far.
     reads: u64,
-    /// The most bytes of pages that were in memory.
+    /// Most bytes of pages in memory so far.
     most: u64,
 }
 
@@ -56,7 +56,7 @@ impl Rig {
         rig
     }
 
-    /// One with all its leaves written, opened again with no memory for pages.
+    /// Writes all leaves, then opens the array again without memory for pages.
     fn written() -> Self {
         let geometry =
             ArrayGeometry { capacity: 4 << 30, log_bytes: 64 << 20, segment_bytes: 4 << 20 }.check().unwrap();
@@ -71,7 +71,7 @@ impl Rig {
         Self { core, reads: 0, most: 0, ..rig }
     }
 
-    /// Does the next thing that the core has asked for. False when there is none.
+    /// Executes the next action. False if there is none.
     fn step(&mut self) -> bool {
         let mut found = Vec::new();
         self.core.poll(&mut found);
@@ -97,7 +97,7 @@ impl Rig {
         true
     }
 
-    /// A tick, the next thing that the core has asked for, and all that had been asked for then.
+    /// Ticks, then executes the next action and all that were queued by then.
     fn go_on(&mut self) {
         self.core.tick();
         self.core.kick();
@@ -111,7 +111,7 @@ impl Rig {
         }
     }
 
-    /// As the shell: a tick, and then some of what was asked for, until so many are answered.
+    /// Ticks and executes `per_tick` actions, until there are `answers` replies.
     fn until(&mut self, answers: usize, per_tick: usize) {
         for _ in 0..20_000 {
             if self.answered.len() >= answers {
@@ -121,7 +121,7 @@ impl Rig {
             self.core.kick();
             self.steps(per_tick);
         }
-        panic!("{} of {answers} are answered after {} reads", self.answered.len(), self.reads);
+        panic!("{} of {answers} replies after {} reads", self.answered.len(), self.reads);
     }
 
     fn run(&mut self, op: Op) {
@@ -138,12 +138,12 @@ impl Rig {
                 return;
             }
         }
-        panic!("the core never comes to rest");
+        panic!("core does not become idle");
     }
 }
 
 #[test]
-fn an_unmap_that_needs_more_pages_than_fit_is_done_in_steps() {
+fn large_unmap_runs_in_steps() {
     let mut rig = Rig::written();
     rig.core.submit(Op::Unmap { volume: V, ranges: (0..LEAVES).map(|n| range(n * LEAF + 8, 8)).collect() }, 7);
     rig.until(1, 16);
@@ -151,16 +151,16 @@ fn an_unmap_that_needs_more_pages_than_fit_is_done_in_steps() {
 }
 
 #[test]
-fn many_reads_at_once_wait_for_each_other_and_not_for_ever() {
+fn many_concurrent_reads_complete_in_page_budget() {
     let mut rig = Rig::written();
     (0..LEAVES).for_each(|n| rig.core.submit(Op::Read { volume: V, range: range(n * LEAF + 8, 8) }, n));
     rig.until(LEAVES as usize, 16);
     assert!(rig.reads < 4 * LEAVES, "{} reads", rig.reads);
-    assert!(rig.most < 12 << 20, "{} bytes of pages were in memory", rig.most);
+    assert!(rig.most < 12 << 20, "{} bytes of pages in memory", rig.most);
 }
 
 #[test]
-fn a_read_finds_its_pages_while_what_cannot_leave_takes_more_than_there_is() {
+fn read_completes_with_pinned_pages_over_budget() {
     let mut rig = Rig::written();
     for _ in 0..LEAVES * 256 {
         rig.core.state.map.slots.allocate();
@@ -170,7 +170,7 @@ fn a_read_finds_its_pages_while_what_cannot_leave_takes_more_than_there_is() {
 }
 
 #[test]
-fn a_copy_within_a_volume_reads_the_slots_of_its_own_blocks_only() {
+fn copy_within_a_volume_reads_few_slot_pages() {
     let mut rig = Rig::written();
     let copy = Op::Copy { source: V, from: range(5 * LEAF + 8, 8), destination: V, to: Lba(700 * LEAF + 16) };
     rig.core.submit(copy, 7);
@@ -179,7 +179,7 @@ fn a_copy_within_a_volume_reads_the_slots_of_its_own_blocks_only() {
 }
 
 #[test]
-fn what_a_deletion_has_to_drop_is_never_much_and_goes_on_after_a_restart() {
+fn drop_queue_is_bounded_and_survives_restart() {
     let mut rig = Rig::written();
     rig.core.submit(Op::Change(vec![Change::DeleteVolume { volume: V }]), 7);
     let mut wanted = u64::MAX;
@@ -197,12 +197,12 @@ fn what_a_deletion_has_to_drop_is_never_much_and_goes_on_after_a_restart() {
         most = most.max(rig.core.state.map.drops_len());
         rig.go_on();
     }
-    assert!(most < LEAVES as usize / 2, "{most} of {LEAVES} leaves wait");
+    assert!(most < LEAVES as usize / 2, "drop queue reached {most} of {LEAVES} leaves");
 }
 
-/// What is given back is used again, although it was stored and has left memory.
+/// Freed slots are reused although their pages were stored and evicted.
 #[test]
-fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
+fn reused_slots_do_not_grow_the_table() {
     let geometry = ArrayGeometry { capacity: 1 << 30, log_bytes: 256 << 20, segment_bytes: 4 << 20 }.check().unwrap();
     let options = Options { page_budget: 256 << 10, ..Options::for_geometry(&geometry) };
     let mut rig = Rig::new(geometry, options);
@@ -226,9 +226,9 @@ fn a_table_whose_slots_are_freed_and_taken_over_and_over_stays_as_it_is() {
     assert!(rig.core.state.map.slots.absent_pages() > 0 && pages[4] <= pages[0] + 16, "{pages:?}");
 }
 
-/// The slots that the cleaner asked for leave again while a checkpoint drains: it asks once more.
+/// The slots that the cleaner loaded are evicted while a checkpoint drains: it loads them again.
 #[test]
-fn the_cleaner_moves_everything_although_slots_come_and_go() {
+fn cleaner_reloads_evicted_slots() {
     let mut rig = Rig::written();
     let is_full = |segment: &pool::Segment| segment.kind == pool::Kind::Data && segment.live > 1000;
     let victim = rig.core.space.pool.segments().iter().position(is_full).unwrap();
@@ -238,7 +238,7 @@ fn the_cleaner_moves_everything_although_slots_come_and_go() {
     space.victim_read(victim as u32, Some(bytes.into()), &mut cx);
     rig.core.tick();
     assert!(rig.core.loader.is_loading());
-    // All that was asked for comes, and leaves again before the cleaner has its turn.
+    // All pages are loaded, and evicted before the cleaner runs.
     while rig.step() {}
     rig.core.loader.evict_pages(&mut rig.core.state);
     rig.rest();

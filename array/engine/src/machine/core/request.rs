@@ -202,8 +202,8 @@ impl Core {
         Step::Again
     }
 
-    /// Returns runs of one provisioning state from `lba` on, as far as pages are loaded; at least
-    /// for the first MiB.
+    /// Returns runs of one provisioning state from `lba` to the first page that is not loaded, and
+    /// at least for the first MiB.
     fn status(&mut self, volume: VolumeId, lba: Lba, limit: usize) -> Vec<Extent> {
         let Some(held) = self.state.volumes.get(&volume).copied() else { return Vec::new() };
         let limit = limit.max(1);

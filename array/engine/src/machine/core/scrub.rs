@@ -1,4 +1,4 @@
-//! What the scrubber and the auditor ask of the core. They read the drive themselves.
+//! Queries of the scrubber and the auditor, which read the drive themselves.
 
 use super::Core;
 use crate::machine::scrub::{PinnedCheckpoint, PinnedSegment};
@@ -32,8 +32,8 @@ impl Core {
         self.checkpointer.load_slot_page(&mut self.state, &self.space.pool, page, location, bytes)
     }
 
-    /// True if the bytes that an entry lists are needed: they are live, and not in memory on their
-    /// way to another place. Also true if the slot that tells cannot be read.
+    /// True if the bytes that an entry lists are needed: they are live, and no newer copy is in
+    /// memory. Also true if the slot of the entry cannot be read.
     pub(crate) fn is_needed(&self, pinned: &PinnedSegment, entry: &SummaryEntry) -> bool {
         let now = self.space.pool.segments().get(pinned.segment as usize);
         let is_same_use = now.is_some_and(|now| now.usage == pinned.usage);

@@ -1,4 +1,4 @@
-//! The core against the reference model on a drive in memory, with everything done at once or in a random order.
+//! Compares the core with the reference model on an in-memory drive.
 
 use super::*;
 use crate::machine::io::perform;
@@ -38,7 +38,7 @@ impl Bench {
         bench
     }
 
-    /// Runs the core until nothing is left to do; gives the answer to `tag`.
+    /// Runs the core until it is idle. Returns the reply to `tag`.
     fn settle(&mut self, tag: Tag) -> Option<Result<Reply, OpError>> {
         let mut answer = None;
         for _ in 0..100_000 {
@@ -61,14 +61,14 @@ impl Bench {
                 }
             }
         }
-        panic!("the core never comes to rest");
+        panic!("core does not become idle");
     }
 
     fn both(&mut self, op: Op) {
         self.tag += 1;
         let expected = self.model.apply(&op);
         self.core.submit(op.clone(), self.tag);
-        let answer = self.settle(self.tag).unwrap_or_else(|| panic!("no answer to {op:?}"));
+        let answer = self.settle(self.tag).unwrap_or_else(|| panic!("no reply to {op:?}"));
         if !matches!(op, Op::Status { .. }) {
             assert_eq!(answer, expected, "{op:?}");
         }
@@ -119,7 +119,7 @@ fn writes_of_every_alignment_are_read_back() {
 }
 
 #[test]
-fn the_four_offloads_match_the_model() {
+fn offloads_match_the_model() {
     let mut bench = Bench::new();
     bench.both(Op::Write { volume: V1, lba: Lba(0), data: data(1, 200), fua: false });
     bench.both(Op::Copy { source: V1, from: range(0, 200), destination: V2, to: Lba(2048) });
@@ -141,7 +141,7 @@ fn the_four_offloads_match_the_model() {
 }
 
 #[test]
-fn volumes_come_and_go_and_change_their_size() {
+fn volume_changes_survive_recovery() {
     let mut bench = Bench::new();
     bench.both(Op::Write { volume: V1, lba: Lba(6000), data: data(1, 250), fua: false });
     bench.both(Op::Change(vec![
@@ -163,12 +163,12 @@ fn volumes_come_and_go_and_change_their_size() {
 }
 
 #[test]
-fn random_operations_match_the_model_through_checkpoints_and_restarts() {
+fn random_operations_match_the_model() {
     random_operations(12345, 256 << 20);
 }
 
 #[test]
-fn random_operations_match_the_model_while_no_page_stays_in_memory() {
+fn random_operations_match_without_page_memory() {
     random_operations(777, 0);
 }
 
@@ -188,7 +188,7 @@ fn random_operations(seed: u64, page_budget: u64) {
         let small = blocks.min(128);
         bench.both(match next(9) {
             0..=2 => Op::Write { volume, lba: Lba(lba), data: data(step, small), fua: false },
-            // What was written before, so that an equal block is looked for on the drive.
+            // Data written before, so that an equal block on the drive is looked up.
             3 => Op::Write { volume, lba: Lba(lba - lba % 8), data: data(step % 20, 16), fua: false },
             4 => Op::Zero { volume, range: range(lba, blocks) },
             5 => Op::Unmap { volume, ranges: vec![range(lba, blocks), range(next(100), 20)] },
@@ -213,13 +213,13 @@ fn random_operations(seed: u64, page_budget: u64) {
     }
     bench.restart();
     assert!(bench.core.usage().free_segments > 0);
-    assert_eq!(most_away >= 4, page_budget == 0, "{most_away} pages of the slot table were away");
+    assert_eq!(most_away >= 4, page_budget == 0, "{most_away} absent pages of the slot table");
 }
 
-/// Of the leaf at 1 MiB, the copy takes all by its reference and replaces the end: the leaf is shared by the time that it is edited, and
-/// the blocks at its beginning, which nothing else touches, are counted up.
+/// The copy shares the leaf at 1 MiB as a whole and replaces its end, so the leaf is shared when it
+/// is edited. The reference counts of its first blocks, which nothing else touches, go up.
 #[test]
-fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
+fn copy_within_a_volume_loads_slots_of_shared_leaf() {
     let mut bench = Bench::new();
     bench.options.page_budget = 0;
     let mut write = |volume, blocks: std::ops::Range<u64>| {
@@ -242,7 +242,7 @@ fn a_copy_within_a_volume_has_the_slots_of_what_it_shares_and_edits() {
 }
 
 #[test]
-fn a_copy_whose_map_is_damaged_names_a_block_of_its_source() {
+fn copy_with_damaged_map_reports_a_source_block() {
     let mut bench = Bench::new();
     bench.both(Op::Write { volume: V1, lba: Lba(800), data: data(1, 8), fua: false });
     bench.core.request_checkpoint();
@@ -262,7 +262,7 @@ fn a_copy_whose_map_is_damaged_names_a_block_of_its_source() {
 }
 
 #[test]
-fn a_full_pool_refuses_data_and_takes_everything_else() {
+fn full_pool_refuses_only_data() {
     let mut bench = Bench::new();
     bench.both(Op::Change(vec![Change::CreateVolume { volume: VolumeId(3), blocks: 1 << 20 }]));
     let (volume, mut lba) = (VolumeId(3), 0);
@@ -277,7 +277,7 @@ fn a_full_pool_refuses_data_and_takes_everything_else() {
         lba += 64;
     };
     assert_eq!(refused, OpError::NoSpace);
-    assert!(lba * 512 > (16 << 20) / 2, "only {} KiB were taken", lba / 2);
+    assert!(lba * 512 > (16 << 20) / 2, "pool accepted only {} KiB", lba / 2);
     bench.both(Op::Zero { volume, range: range(3, 40) });
     bench.both(Op::Unmap { volume, ranges: vec![range(64, lba - 64)] });
     bench.both(Op::Write { volume, lba: Lba(lba), data: data(1, 128), fua: false });
@@ -290,7 +290,7 @@ fn a_full_pool_refuses_data_and_takes_everything_else() {
 }
 
 #[test]
-fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
+fn full_file_system_refuses_until_it_has_space() {
     let mut bench = Bench::new();
     bench.disk.set_full(true);
     let write = |bench: &mut Bench, lba| {
@@ -309,7 +309,7 @@ fn a_file_system_without_room_refuses_for_as_long_as_it_has_none() {
     assert!(write(&mut bench, 0).is_ok());
 }
 
-/// The answers that the core gives now, with nothing of its I/O done.
+/// Returns the replies of the core before any of its I/O completes.
 fn answers(core: &mut Core) -> Vec<Tag> {
     let mut actions = Vec::new();
     core.poll(&mut actions);
@@ -323,22 +323,22 @@ fn answers(core: &mut Core) -> Vec<Tag> {
 }
 
 #[test]
-fn a_write_cache_answers_before_the_flush_and_a_flush_waits_for_it() {
+fn write_cache_acknowledges_before_flush() {
     let mut bench = Bench::new();
     bench.options.write_cache = true;
     bench.restart();
     let write = |lba: u64, seed: u64, fua: bool| Op::Write { volume: V1, lba: Lba(lba), data: data(seed, 8), fua };
     bench.core.submit(write(0, 1, false), 1001);
-    assert_eq!(answers(&mut bench.core), [1001], "answered while it is in memory only");
+    assert_eq!(answers(&mut bench.core), [1001], "write is acknowledged from memory");
     bench.core.submit(Op::Flush, 1002);
-    assert_eq!(answers(&mut bench.core), [0; 0], "a flush is not answered before the log is on the drive");
+    assert_eq!(answers(&mut bench.core), [0; 0], "flush waits for the log");
     assert_eq!(bench.settle(1002), Some(Ok(Reply::Done)));
     bench.core.submit(write(8, 2, true), 1003);
-    assert_eq!(answers(&mut bench.core), [0; 0], "nor is a write with FUA");
+    assert_eq!(answers(&mut bench.core), [0; 0], "FUA write waits for the log");
     assert_eq!(bench.settle(1003), Some(Ok(Reply::Done)));
     bench.core.submit(write(16, 3, false), 1004);
     assert_eq!(answers(&mut bench.core), [1004]);
-    // The power fails: what was neither flushed nor forced may be gone, what was is there.
+    // Power fails: only writes that were neither flushed nor forced may be lost.
     let (core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
     bench.core = core;
     for (lba, held) in [(0, data(1, 8)), (8, data(2, 8)), (16, Bytes::from(vec![0; 4096]))] {

@@ -126,7 +126,7 @@ impl Space {
     }
 
     /// Returns the 4 KiB blocks that may still be written: open and ready space, less `spare`
-    /// segments and less what is promised to dirty blocks.
+    /// segments and less the space promised to dirty blocks.
     fn available_blocks(&self, spare: u64, view: View<'_>, open_sectors: u32) -> u64 {
         let segments = self.pool.ready().saturating_sub(spare);
         let blocks =

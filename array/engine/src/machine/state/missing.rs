@@ -33,7 +33,7 @@ impl ArrayState {
                 unmap_step(ranges, done).for_each(|range| self.missing_in(*volume, *range, EDIT, out));
             }
             Op::Copy { .. } => self.missing_in_copy_step(op, done, out),
-            // The reply covers what is loaded, so only the leaf of the first block is needed.
+            // The reply covers loaded pages only, so just the leaf of the first block is needed.
             Op::Status { volume, lba, .. } => {
                 if let Ok(range) = BlockRange::new(*lba, 1) {
                     self.missing_in(*volume, range, Need::References, out);
