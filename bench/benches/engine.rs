@@ -18,7 +18,7 @@ const MIB_BLOCKS: u64 = 2048;
 fn geometry() -> ArrayGeometry {
     ArrayGeometry { capacity: 4 * GIB, log_bytes: 256 << 20, segment_bytes: 16 << 20 }
         .check()
-        .expect("a sound geometry")
+        .expect("a valid geometry")
 }
 
 fn range(start: u64, blocks: u64) -> BlockRange {
@@ -165,7 +165,7 @@ fn snapshots(criterion: &mut Criterion) {
 fn recovery(criterion: &mut Criterion) {
     let geometry = ArrayGeometry { capacity: 8 * GIB, log_bytes: 4 * GIB, segment_bytes: 16 << 20 }
         .check()
-        .expect("a sound geometry");
+        .expect("a valid geometry");
     let mut bench = Bench::new(geometry);
     let volume = bench.create_volume(1, 2 * GIB);
     let mut random = SplitMix64::new(4);

@@ -96,7 +96,7 @@ fn resident() -> u64 {
 /// Fills an array with `gib` GiB of unique data under a memory budget, and prints its memory use on
 /// the way.
 fn fill(directory: &Path, gib: u64, memory: u64) {
-    let geometry = ArrayGeometry::for_capacity(gib * GIB * 9 / 8 + GIB).expect("a sound geometry");
+    let geometry = ArrayGeometry::for_capacity(gib * GIB * 9 / 8 + GIB).expect("a valid geometry");
     let kept = FileDisk::create(&directory.join(format!("drive-{memory}")), geometry.capacity).expect("a sparse file");
     let disk = ForgetfulDisk { kept, log_start: geometry.log_start(), log_end: geometry.segment_start(0) };
     let before = resident();

@@ -167,7 +167,7 @@ impl Map {
         if node.reference == fill {
             return node;
         }
-        let id = self.own(node.reference, level);
+        let id = self.make_private(node.reference, level);
         let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = node.mapped;
         for index in touched(level, start, range) {
@@ -191,11 +191,11 @@ impl Map {
     /// Identical pages are created once and shared, so a range of any length costs only a few
     /// pages.
     pub fn fill_with_block(&mut self, root: &mut Root, first: u64, end: u64, block: Ref) {
-        let mut alike = vec![None; usize::from(root.height) + 1];
+        let mut uniform = vec![None; usize::from(root.height) + 1];
         if first < end {
-            root.put(self.fill_block_below(root.subtree(), root.height, 0, (first, end), block, &mut alike));
+            root.put(self.fill_block_below(root.subtree(), root.height, 0, (first, end), block, &mut uniform));
         }
-        alike.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
+        uniform.into_iter().flatten().chain([block]).for_each(|reference| self.release(reference));
     }
 
     fn fill_block_below(
@@ -205,15 +205,15 @@ impl Map {
         start: u64,
         range: (u64, u64),
         block: Ref,
-        alike: &mut Vec<Option<Ref>>,
+        uniform: &mut Vec<Option<Ref>>,
     ) -> Subtree {
         if range.0 <= start && start + span(level) <= range.1 {
             self.release(node.reference);
-            let page = self.alike(level, block, alike);
+            let page = self.uniform_page(level, block, uniform);
             self.share(page);
             return Subtree::whole(page, span(level));
         }
-        let id = self.own(node.reference, level);
+        let id = self.make_private(node.reference, level);
         let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = node.mapped;
         for index in touched(level, start, range) {
@@ -223,7 +223,7 @@ impl Map {
                 self.release(old.reference);
                 Subtree::whole(block, 1)
             } else {
-                self.fill_block_below(old, level - 1, start + index as u64 * entry_span(level), range, block, alike)
+                self.fill_block_below(old, level - 1, start + index as u64 * entry_span(level), range, block, uniform)
             };
             page.put(index, new);
             mapped = mapped.wrapping_add(new.mapped).wrapping_sub(old.mapped);
@@ -233,11 +233,11 @@ impl Map {
     }
 
     /// Returns the page of `level` whose blocks are all `block`. Creates it on first use.
-    fn alike(&mut self, level: u8, block: Ref, alike: &mut Vec<Option<Ref>>) -> Ref {
-        if let Some(page) = alike[usize::from(level)] {
+    fn uniform_page(&mut self, level: u8, block: Ref, uniform: &mut Vec<Option<Ref>>) -> Ref {
+        if let Some(page) = uniform[usize::from(level)] {
             return page;
         }
-        let entry = if level == 0 { block } else { self.alike(level - 1, block, alike) };
+        let entry = if level == 0 { block } else { self.uniform_page(level - 1, block, uniform) };
         let page = Page::filled(level, entry);
         if let RefTarget::Data(id) | RefTarget::Page(id) = entry.target() {
             let is_counted = self.slots.count_up_by(id, entry_count(&page.refs));
@@ -245,7 +245,7 @@ impl Map {
         }
         let id = self.slots.allocate_page();
         self.pages.insert_new(id, page);
-        alike[usize::from(level)] = Some(Ref::page(id));
+        uniform[usize::from(level)] = Some(Ref::page(id));
         Ref::page(id)
     }
 
@@ -266,9 +266,9 @@ impl Map {
             self.pages.insert_new(id, page);
             return self.put_page(root, leaf, 0, below);
         }
-        let path = self.own_path(root, leaf, 0);
+        let path = self.make_path_private(root, leaf, 0);
         let old = self.end(root, &path);
-        let id = self.own(old.reference, 0);
+        let id = self.make_private(old.reference, 0);
         let mut page = std::mem::take(self.pages.edit(id));
         let mut mapped = old.mapped;
         for (index, reference) in (to_usize(first - leaf)..).zip(refs) {
@@ -283,11 +283,11 @@ impl Map {
 
     /// Makes the pages above a subtree private. The subtree has this level and starts at block
     /// `first`.
-    fn own_path(&mut self, root: &mut Root, first: u64, level: u8) -> Path {
+    fn make_path_private(&mut self, root: &mut Root, first: u64, level: u8) -> Path {
         let mut path = Path::new();
         for at in (level + 1..=root.height).rev() {
             let old = self.end(root, &path);
-            let id = self.own(old.reference, at);
+            let id = self.make_private(old.reference, at);
             self.put_end(root, &path, old, Subtree { reference: Ref::page(id), ..old });
             path.push(id, to_usize(first / entry_span(at)) % entries(at));
         }
@@ -316,7 +316,7 @@ impl Map {
     /// Replaces a subtree by `new`, which holds one counted reference. The subtree has this level
     /// and starts at block `first`.
     fn put_page(&mut self, root: &mut Root, first: u64, level: u8, new: Subtree) {
-        let path = self.own_path(root, first, level);
+        let path = self.make_path_private(root, first, level);
         let old = self.end(root, &path);
         self.put_end(root, &path, old, new);
         self.release(old.reference);
@@ -333,7 +333,7 @@ impl Map {
     ///
     /// The result is `node` itself if it is not shared, a copy of it if it is, or a new page filled
     /// with `node`.
-    fn own(&mut self, node: Ref, level: u8) -> SlotId {
+    fn make_private(&mut self, node: Ref, level: u8) -> SlotId {
         let page = match node.target() {
             RefTarget::Page(id) if self.slots.count(id) == 1 => {
                 self.slots.touch_slot(id);

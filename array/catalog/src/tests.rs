@@ -18,12 +18,12 @@ pub(crate) const GIB: u64 = 1 << 30;
 pub(crate) const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
 pub(crate) const ESX2: &str = "iqn.1998-01.com.vmware:esx2";
 
-pub(crate) fn founding() -> ArrayInit {
+pub(crate) fn array_init() -> ArrayInit {
     ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 }
 }
 
 pub(crate) fn open(service: &Arc<dyn Service>) -> Result<Catalog, CatalogError> {
-    Catalog::open(service.clone(), &founding())
+    Catalog::open(service.clone(), &array_init())
 }
 
 pub(crate) fn new() -> (Arc<dyn Service>, Catalog) {

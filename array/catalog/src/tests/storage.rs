@@ -196,7 +196,7 @@ fn eradication_removes_reservations() {
         .unwrap();
     ids.into_iter().for_each(reserve);
     catalog.change(|draft| draft.destroy_volume("v1", 3).map(|_| ())).unwrap();
-    assert_eq!(stored_reservations(&*service).len(), 3, "what is destroyed can be recovered");
+    assert_eq!(stored_reservations(&*service).len(), 3, "destroyed objects can be recovered");
     catalog.change(|draft| draft.eradicate_volume("v1").map(|_| ())).unwrap();
     assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
     // A reservation stored during the eradication is removed at the next start.
