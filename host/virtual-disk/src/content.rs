@@ -252,12 +252,12 @@ impl Content {
         let block = self.file.block_bytes();
         // If the range reaches the end of the disk, a partial last block counts as whole.
         let end = if range.end == self.bytes { self.all().end } else { range.end / block };
-        self.give_back(range.start.div_ceil(block)..end, self.mover.settings().block_delete).await
+        self.free_blocks(range.start.div_ceil(block)..end, self.mover.settings().block_delete).await
     }
 
     /// Frees blocks of the disk, and unmaps them on the array if `unmap` is set. Returns the number
     /// of blocks.
-    pub(crate) async fn give_back(&self, blocks: Range<u64>, unmap: bool) -> Result<u64> {
+    pub(crate) async fn free_blocks(&self, blocks: Range<u64>, unmap: bool) -> Result<u64> {
         if blocks.is_empty() {
             return Ok(0);
         }

@@ -1,9 +1,9 @@
 //! ESXi's use of a datastore: virtual disks in three formats, the data mover that copies and
 //! zeroes them with or without offloads, virtual machines that use them, and UNMAP of free space.
 //!
-//! [`Descriptor`] is the text of a `.vmdk`; [`DiskFormat`] is the allocation of its blocks; [`offload`]
-//! has the rules that exclude EXTENDED COPY; [`transfer`] has the sizes of commands; [`reclaim`]
-//! has the rules of `esxcli storage vmfs unmap`.
+//! [`Descriptor`] is the text of a `.vmdk`; [`DiskFormat`] is the allocation of its blocks;
+//! [`offload`] has the rules that exclude EXTENDED COPY; [`transfer`] has the sizes of commands;
+//! [`reclaim`] has the rules of `esxcli storage vmfs unmap`.
 #![forbid(unsafe_code)]
 
 mod content;

@@ -39,7 +39,7 @@ struct Table {
 
 impl Table {
     /// Adds a request. It is granted if no earlier request conflicts.
-    fn ask(&mut self, range: Range<u64>, mode: Mode) -> (u64, Arc<Notify>, bool) {
+    fn add_request(&mut self, range: Range<u64>, mode: Mode) -> (u64, Arc<Notify>, bool) {
         let id = self.next_id;
         self.next_id += 1;
         let wake = Arc::new(Notify::new());
@@ -76,7 +76,7 @@ impl RangeLocks {
 
     /// Waits for the range. Dropping the guard releases it; so does cancelling the wait.
     pub(crate) async fn lock(&self, range: Range<u64>, mode: Mode) -> RangeGuard<'_> {
-        let (id, wake, granted) = self.table().ask(range, mode);
+        let (id, wake, granted) = self.table().add_request(range, mode);
         let guard = RangeGuard { locks: self, id };
         if !granted {
             wake.notified().await;

@@ -119,8 +119,8 @@ fn sectors(runs: &[(u64, u64)]) -> u64 {
 }
 
 /// Performs `vmkfstools -y`: a file takes this percentage of the free blocks. All of them are
-/// unmapped before the file is removed. The datastore may run out of space during that time. `name` is
-/// that of the file; `begin` is called with its blocks before they are allocated.
+/// unmapped before the file is removed. The datastore may run out of space during that time. `name`
+/// is that of the file; `begin` is called with its blocks before they are allocated.
 pub async fn balloon(
     datastore: &Datastore,
     name: &str,

@@ -45,7 +45,7 @@ const HEADER_BYTES: usize = 4;
 pub struct Device<'a> {
     /// The serial number: 24 hexadecimal digits.
     pub serial: &'a str,
-    /// The world wide name.
+    /// The worldwide name.
     pub naa: Naa,
     /// The target port that received the INQUIRY.
     pub port: &'a TargetPort,

@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub struct DeviceLocation {
     url: Url,
     /// Whether the URL includes a LUN: claim only this LUN through this portal.
-    unit: bool,
+    single_lun: bool,
 }
 
 impl FromStr for DeviceLocation {
@@ -24,8 +24,8 @@ impl FromStr for DeviceLocation {
     /// LUNs of a target, or `iscsi://portal/iqn/lun` for one LUN through one portal.
     fn from_str(text: &str) -> Result<Self, HostError> {
         let path = text.split('?').next().unwrap_or_default();
-        let unit = path.trim_start_matches("iscsi://").split('/').nth(2).is_some_and(|lun| !lun.is_empty());
-        Ok(Self { url: text.parse()?, unit })
+        let single_lun = path.trim_start_matches("iscsi://").split('/').nth(2).is_some_and(|lun| !lun.is_empty());
+        Ok(Self { url: text.parse()?, single_lun })
     }
 }
 
@@ -38,7 +38,7 @@ impl EsxiHost {
     pub async fn claim(&self, places: &[DeviceLocation]) -> Result<Vec<String>, HostError> {
         let mut found: Vec<Found> = Vec::new();
         for place in places {
-            found.extend(self.look(place).await?);
+            found.extend(self.discover(place).await?);
         }
         let mut devices: BTreeMap<String, (DiskIdentity, Vec<String>)> = BTreeMap::new();
         for (identity, url) in found {
@@ -73,8 +73,8 @@ impl EsxiHost {
         self.change(|state| state.devices.retain(|device| device.name != name))
     }
 
-    async fn look(&self, place: &DeviceLocation) -> Result<Vec<Found>, HostError> {
-        if place.unit {
+    async fn discover(&self, place: &DeviceLocation) -> Result<Vec<Found>, HostError> {
+        if place.single_lun {
             return Ok(vec![(self.identify(&place.url).await?, place.url.clone())]);
         }
         let mut found = Vec::new();
@@ -82,7 +82,7 @@ impl EsxiHost {
             let url =
                 |portal: &Portal, lun| Url { portal: portal.clone(), target: target.clone(), lun, ..place.url.clone() };
             let Some(first) = ports.first() else { continue };
-            for lun in self.units(&url(first, Lun::default())).await? {
+            for lun in self.disks(&url(first, Lun::default())).await? {
                 let identity = self.identify(&url(first, lun)).await?;
                 found.extend(ports.iter().map(|portal| (identity.clone(), url(portal, lun))));
             }
@@ -114,7 +114,7 @@ impl EsxiHost {
     }
 
     /// Returns the disks that a target presents to this host.
-    async fn units(&self, url: &Url) -> Result<Vec<Lun>, HostError> {
+    async fn disks(&self, url: &Url) -> Result<Vec<Lun>, HostError> {
         let failed = |error| HostError::Target { target: url.target.clone(), error };
         let mut session = Session::connect(&self.config(url)).await?;
         let mut disks = Vec::new();
@@ -159,14 +159,14 @@ mod tests {
 
     #[test]
     fn shorter_urls_claim_more_devices() {
-        for (text, unit) in [
+        for (text, single_lun) in [
             ("iscsi://h", false),
             ("iscsi://h:3261/iqn.a", false),
             ("iscsi://h:3261/iqn.a/", false),
             ("iscsi://u%p@h/iqn.a/0", true),
             ("iscsi://h/iqn.a?target_user=a&target_password=b/c", false),
         ] {
-            assert_eq!(text.parse::<DeviceLocation>().unwrap().unit, unit, "{text}");
+            assert_eq!(text.parse::<DeviceLocation>().unwrap().single_lun, single_lun, "{text}");
         }
         assert!("h".parse::<DeviceLocation>().is_err());
     }

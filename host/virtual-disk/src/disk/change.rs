@@ -43,8 +43,9 @@ impl VirtualDisk {
         let mut given = 0;
         for (at, bytes) in pieces(content.bytes(), FS_BLOCK_BYTES) {
             if is_zero(&content, at, bytes).await? {
-                given +=
-                    content.give_back(content.blocks(at..at + bytes), content.mover().settings().block_delete).await?;
+                given += content
+                    .free_blocks(content.blocks(at..at + bytes), content.mover().settings().block_delete)
+                    .await?;
             }
             progress(bytes);
         }

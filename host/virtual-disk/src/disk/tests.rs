@@ -159,8 +159,8 @@ async fn failed_creation_leaves_no_files() {
     let (_array, ds) = datastore().await;
     let before = ds.space().await.unwrap();
     let settings = MoverSettings::default();
-    let tooth = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, DiskFormat::ZeroedThick, settings, &quiet).await;
-    assert!(matches!(tooth.err(), Some(VirtualDiskError::Datastore(datastore::DatastoreError::NoSpace))));
+    let too_large = VirtualDisk::create(&ds, "big.vmdk", 1 << 40, DiskFormat::ZeroedThick, settings, &quiet).await;
+    assert!(matches!(too_large.err(), Some(VirtualDiskError::Datastore(datastore::DatastoreError::NoSpace))));
     assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (before.free, 0));
     let first = create(&ds, "a.vmdk", 1, DiskFormat::Thin).await;
     let again = VirtualDisk::create(&ds, "a.vmdk", MIB, DiskFormat::Thin, settings, &quiet).await;

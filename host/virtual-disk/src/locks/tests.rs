@@ -52,7 +52,7 @@ proptest! {
         let mut table = Table::default();
         for (start, length, exclusive, end) in steps {
             let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
-            table.ask(start..start + length, mode);
+            table.add_request(start..start + length, mode);
             // Sometimes the oldest holders release their locks.
             for _ in 0..end / 2 {
                 let oldest = table.requests.iter().find(|request| request.granted).map(|request| request.id);

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 
 /// Returns a datastore after deletion of a disk with data, and the bytes that the array still
 /// stores.
-async fn littered() -> (MemoryArray, Datastore, u64) {
+async fn datastore_after_delete() -> (MemoryArray, Datastore, u64) {
     let (array, ds) = datastore().await;
     let settings = MoverSettings::default();
     let (disk, _) = VirtualDisk::create(&ds, "a.vmdk", 64 * MIB, DiskFormat::Thin, settings, &quiet).await.unwrap();
@@ -27,7 +27,7 @@ async fn littered() -> (MemoryArray, Datastore, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn unmap_runs_in_logged_iterations() {
-    let (array, ds, stored) = littered().await;
+    let (array, ds, stored) = datastore_after_delete().await;
     let lines = Mutex::new(Vec::new());
     let log = |line: &str| lines.lock().unwrap().push(line.to_owned());
     let free = ds.space().await.unwrap().free;
@@ -44,14 +44,14 @@ async fn unmap_runs_in_logged_iterations() {
 
 #[tokio::test(start_paused = true)]
 async fn unmap_unit_above_one_percent_is_overridden() {
-    let (_array, ds, _) = littered().await;
+    let (_array, ds, _) = datastore_after_delete().await;
     let summary = unmap(&ds, Some(60_000), CountRule::OnePercent, MoverSettings::default(), &|_| ()).await.unwrap();
     assert_eq!((summary.unit, summary.overridden), (200, true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn unmap_error_names_the_volume() {
-    let (_array, ds, _) = littered().await;
+    let (_array, ds, _) = datastore_after_delete().await;
     ds.disk().enable(Primitive::Delete, false);
     let refused = unmap(&ds, None, CountRule::Any, MoverSettings::default(), &|_| ()).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("Devices backing volume {} do not support UNMAP", ds.info().uuid));
@@ -70,7 +70,7 @@ impl FaultHook for SlowUnmap {
 
 #[tokio::test(start_paused = true)]
 async fn balloon_can_fill_the_datastore() {
-    let (array, ds, _) = littered().await;
+    let (array, ds, _) = datastore_after_delete().await;
     let settings = MoverSettings::default();
     let (thin, _) = VirtualDisk::create(&ds, "thin.vmdk", 1 << 30, DiskFormat::Thin, settings, &quiet).await.unwrap();
     array.set_hook(Some(Arc::new(SlowUnmap)));
@@ -101,7 +101,7 @@ async fn balloon_can_fill_the_datastore() {
 
 #[tokio::test(start_paused = true)]
 async fn automatic_unmap_keeps_the_rate_of_its_priority() {
-    let (array, ds, stored) = littered().await;
+    let (array, ds, stored) = datastore_after_delete().await;
     let name = ds.disk().identity().name.clone();
     let round = automatic(&ds, ReclaimPriority::Low, MoverSettings::default());
     tokio::pin!(round);
@@ -117,7 +117,7 @@ async fn automatic_unmap_keeps_the_rate_of_its_priority() {
 
 #[tokio::test(start_paused = true)]
 async fn stopped_automatic_unmap_frees_its_blocks() {
-    let (_array, ds, _) = littered().await;
+    let (_array, ds, _) = datastore_after_delete().await;
     let free = ds.space().await.unwrap().free;
     let stop = AtomicBool::new(false);
     let settings = MoverSettings::default();
