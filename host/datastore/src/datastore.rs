@@ -1,11 +1,11 @@
 //! The public interface of a mounted datastore: files by path.
 
-use crate::allocate::scan;
 use crate::fenced::FencedDisk;
 use crate::file::{File, FileAccess};
 use crate::format::{self, volume_of};
+use crate::heartbeat_task::run_heartbeat;
 use crate::io::{DisabledSafeguards, Io, Purpose};
-use crate::layout::descriptor::{FileKind, ROOT_DIRECTORY};
+use crate::layout::descriptor::FileKind;
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, LockOwner};
 use crate::layout::page::Entry;
@@ -13,7 +13,8 @@ use crate::layout::superblock::Superblock;
 use crate::mounted::Mounted;
 use crate::options::{FormatOptions, MountOptions, Timing};
 use crate::transaction::Transaction;
-use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
+use crate::transaction::allocate::scan;
+use crate::tree::{FileId, read_descriptor};
 use crate::{DatastoreError, Mode, Result, Runtime, VolumeUuid, names};
 use multipath::SharedDisk;
 use std::sync::Arc;
@@ -161,6 +162,7 @@ impl Datastore {
         disabled: DisabledSafeguards,
     ) -> Result<Self> {
         let mounted = Mounted::mount(disk, options, runtime, disabled).await?;
+        mounted.io.runtime.spawn(Box::pin(run_heartbeat(Arc::downgrade(&mounted))));
         let info = Arc::new(VolumeInfo::of(&mounted.superblock, mounted.io.partition));
         Ok(Self { mounted, info })
     }
@@ -327,26 +329,6 @@ impl Datastore {
         };
         self.mounted.run_detached(work).await
     }
-}
-
-/// Returns the root directory.
-pub(crate) async fn root(mounted: &Mounted) -> Result<FileId> {
-    let descriptor = read_descriptor(&mounted.io, &mounted.superblock, ROOT_DIRECTORY).await?;
-    Ok(FileId { descriptor: ROOT_DIRECTORY, id: descriptor.file_id.get() })
-}
-
-/// Locks a file or directory for a change of metadata.
-pub(crate) async fn lock_node(transaction: &mut Transaction, file: FileId) -> Result<Node> {
-    let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
-    let guard = transaction.lock(sector).await?;
-    Node::of(transaction, guard, file)
-}
-
-/// Locks a directory and reads its entries.
-pub(crate) async fn lock_directory(transaction: &mut Transaction, file: FileId) -> Result<(Node, Directory)> {
-    let node = lock_node(transaction, file).await?;
-    let directory = node.directory(transaction).await?;
-    Ok((node, directory))
 }
 
 #[cfg(test)]

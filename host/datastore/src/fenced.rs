@@ -71,12 +71,12 @@ impl FencedDisk {
                     // device has no path.
                     IoPermission::Suspended | IoPermission::Revoked => DeviceError::PathsDown,
                 };
-                let busy_timeout = match error {
+                let timeout = match error {
                     DeviceError::ReservationConflict => io.timing.busy_timeout,
                     _ => self.0.paths_down_timeout,
                 };
                 let now = io.runtime.now();
-                if self.permission_with(other, now) == IoPermission::Revoked || now >= since + busy_timeout {
+                if self.permission_with(other, now) == IoPermission::Revoked || now >= since + timeout {
                     break Err(error);
                 }
                 backoff.get_or_insert_with(|| io.backoff()).pause().await;

@@ -1,6 +1,5 @@
 //! An open file: its map of blocks, and how it grows and shrinks.
 
-use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, Reader};
 use crate::layout::geometry::Resource;
 use crate::layout::page::POINTERS;
@@ -8,6 +7,7 @@ use crate::layout::{FS_BLOCK_BYTES, FS_BLOCK_SECTORS, SECTOR_BYTES};
 use crate::map::Map;
 use crate::mounted::Mounted;
 use crate::transaction::Transaction;
+use crate::transaction::allocate::{NumberRun, push_run};
 use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
 use crate::{DatastoreError, Result};
 use bytes::{Bytes, BytesMut};

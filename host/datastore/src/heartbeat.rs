@@ -5,13 +5,10 @@ use crate::layout::geometry::HEARTBEATS_AT;
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::lock::LockOwner;
 use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES, image_of};
-use crate::mounted::Mounted;
 use crate::options::MountOptions;
-use crate::transaction::Transaction;
 use crate::{DatastoreError, Result, VolumeUuid};
 use bytes::Bytes;
 use multipath::DeviceError;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Time since when each slot is unchanged, by this host's clock.
@@ -68,18 +65,18 @@ pub(crate) async fn swap_slot(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slo
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// State after the last heartbeat known to be done.
-    slot: tokio::sync::Mutex<HeartbeatState>,
+    state: tokio::sync::Mutex<HeartbeatState>,
     owner: LockOwner,
     by_ats: bool,
 }
 
-/// Own slot, and the state of the next heartbeat.
+/// The slot of this host, and the state of the next heartbeat.
 #[derive(Debug)]
 struct HeartbeatState {
     slot: Slot,
     /// Time of the first attempt at the next heartbeat. Its outcome is unknown, so other hosts may
     /// have seen it since then.
-    sent: Option<Duration>,
+    first_sent: Option<Duration>,
     /// Time since when every attempt has failed with a reservation conflict.
     blocked_since: Option<Duration>,
 }
@@ -112,7 +109,7 @@ impl Heartbeat {
                 let owner = slot.owner();
                 Ok(Some(Self {
                     owner,
-                    slot: tokio::sync::Mutex::new(HeartbeatState { slot, sent: None, blocked_since: None }),
+                    state: tokio::sync::Mutex::new(HeartbeatState { slot, first_sent: None, blocked_since: None }),
                     by_ats,
                 }))
             }
@@ -129,11 +126,11 @@ impl Heartbeat {
     /// The lease starts at the first attempt, because no host can have seen the heartbeat earlier.
     /// A retry after a lost answer is the same heartbeat, however late.
     pub(crate) async fn renew(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut state = self.slot.lock().await;
+        let mut state = self.state.lock().await;
         let old = state.slot.clone();
         let new = Slot { counter: old.counter + 1, ..old.clone() };
         let begun = io.runtime.now();
-        let sent = *state.sent.get_or_insert(begun);
+        let sent = *state.first_sent.get_or_insert(begun);
         let mut backoff = io.backoff();
         let swap = loop {
             let swap = if self.by_ats {
@@ -161,7 +158,7 @@ impl Heartbeat {
         };
         match swap {
             Swap::Done => {
-                (state.slot, state.sent) = (new, None);
+                (state.slot, state.first_sent) = (new, None);
                 io.lease.extend(sent + io.timing.fence);
                 Ok(())
             }
@@ -174,7 +171,7 @@ impl Heartbeat {
 
     /// Releases the slot with a new generation, so remaining locks become stale.
     pub(crate) async fn release(&self, io: &Io, volume: VolumeUuid) -> Result<()> {
-        let mut state = self.slot.lock().await;
+        let mut state = self.state.lock().await;
         let old = state.slot.clone();
         let new = Slot { state: SlotState::Free, generation: old.generation + 1, ..old.clone() };
         let left = swap_slot(io, volume, &old, &new).await;
@@ -184,8 +181,8 @@ impl Heartbeat {
     }
 }
 
-/// Swaps the own slot once, regardless of the lease. A host whose lease has expired may continue if
-/// its slot is unchanged.
+/// Swaps the host's slot once, regardless of the lease. A host whose lease has expired may continue
+/// if its slot is unchanged.
 async fn swap_unleased(io: &Io, volume: VolumeUuid, old: &Slot, new: &Slot) -> Result<Swap> {
     let lba = io.partition + sector_of(old.index);
     let (before, after) = (old.encode(volume), new.encode(volume));
@@ -220,46 +217,4 @@ fn classify(found: Image, before: &Image, after: &Image) -> Result<Swap> {
     } else {
         Ok(Swap::Lost(Box::new(found)))
     }
-}
-
-/// Renews the heartbeat until the mount ends, and reads the other slots each time.
-pub(crate) async fn run_heartbeat(mounted: Weak<Mounted>) {
-    let mut failed = false;
-    loop {
-        let Some(strong) = mounted.upgrade() else { return };
-        let interval = strong.io.timing.interval;
-        // After a failed or late heartbeat the next one follows soon: several attempts fit into the
-        // lease.
-        let wait = strong.io.runtime.sleep(if failed { interval / 6 } else { interval });
-        drop(strong);
-        wait.await;
-        let Some(strong) = mounted.upgrade() else { return };
-        if strong.io.lease.has_ended() {
-            return;
-        }
-        failed = renew_and_watch(&strong).await.is_err() || strong.io.check().is_err();
-    }
-}
-
-async fn renew_and_watch(mounted: &Arc<Mounted>) -> Result<()> {
-    mounted.heartbeat.renew(&mounted.io, mounted.superblock.uuid).await?;
-    let slots = read_slots(&mounted.io, mounted.superblock.uuid).await?;
-    let now = mounted.io.runtime.now();
-    {
-        let mut watch = mounted.watch.lock();
-        for slot in slots.iter().flatten() {
-            watch.observe(slot, now);
-        }
-    }
-    // Releases locks that an operation had to leave behind when the device was unreachable. Runs
-    // beside the heartbeat.
-    if mounted.state.try_lock().is_ok_and(|state| state.is_unsettled()) {
-        let mounted = Arc::clone(mounted);
-        let runtime = Arc::clone(&mounted.io.runtime);
-        runtime.spawn(Box::pin(async move {
-            // A failure is retried after the next heartbeat.
-            let _ = Transaction::begin(&mounted).await;
-        }));
-    }
-    Ok(())
 }

@@ -5,7 +5,6 @@
 //! whole LUN. `docs/datastore-format.md` describes the format.
 #![forbid(unsafe_code)]
 
-mod allocate;
 mod datastore;
 mod error;
 mod fenced;
@@ -13,6 +12,7 @@ mod file;
 mod format;
 mod fsck;
 mod heartbeat;
+mod heartbeat_task;
 mod io;
 mod layout;
 mod lease;

@@ -5,9 +5,9 @@
 //! / 1008`, and so on up to the 16 pointers of the descriptor. So a change touches only the pages
 //! on its path and never moves another entry.
 
-use crate::allocate::{NumberRun, push_run};
 use crate::layout::descriptor::{Descriptor, MAX_HEIGHT, ROOTS};
 use crate::layout::page::{POINTERS, Pointer};
+use crate::transaction::allocate::{NumberRun, push_run};
 use crate::{DatastoreError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

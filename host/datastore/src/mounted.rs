@@ -33,7 +33,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Finds the datastore, claims a heartbeat slot and starts the heartbeat.
+    /// Finds the datastore, and claims a heartbeat slot. The caller starts the heartbeat task.
     pub(crate) async fn mount(
         disk: Arc<dyn SharedDisk>,
         options: &MountOptions,
@@ -60,7 +60,6 @@ impl Mounted {
             paths_down_timeout: options.paths_down_timeout,
             abandoned_until: Mutex::default(),
         });
-        mounted.io.runtime.spawn(Box::pin(heartbeat::run_heartbeat(Arc::downgrade(&mounted))));
         Ok(mounted)
     }
 

@@ -1,8 +1,7 @@
 //! Resolves paths, and changes directories.
 
-use crate::datastore::{lock_directory, root};
 use crate::file::drop_dead_readers;
-use crate::layout::descriptor::{Descriptor, FileKind};
+use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
 use crate::layout::page::Entry;
@@ -187,4 +186,24 @@ async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: 
     moved.put(transaction);
     source.remove(transaction, &mut left, from.1)?;
     target.add(transaction, &mut entered, Entry { name: to.1.to_owned(), ..entry }).await
+}
+
+/// Returns the root directory.
+async fn root(mounted: &Mounted) -> Result<FileId> {
+    let descriptor = read_descriptor(&mounted.io, &mounted.superblock, ROOT_DIRECTORY).await?;
+    Ok(FileId { descriptor: ROOT_DIRECTORY, id: descriptor.file_id.get() })
+}
+
+/// Locks a file or directory for a change of metadata.
+async fn lock_node(transaction: &mut Transaction, file: FileId) -> Result<Node> {
+    let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
+    let guard = transaction.lock(sector).await?;
+    Node::of(transaction, guard, file)
+}
+
+/// Locks a directory and reads its entries.
+async fn lock_directory(transaction: &mut Transaction, file: FileId) -> Result<(Node, Directory)> {
+    let node = lock_node(transaction, file).await?;
+    let directory = node.directory(transaction).await?;
+    Ok((node, directory))
 }

@@ -3,6 +3,8 @@
 //! Each modified sector is updated and unlocked by a single ATS. So a host that finishes another
 //! host's change sees from each sector whether it was applied.
 
+pub(crate) mod allocate;
+
 use crate::io::Swap;
 use crate::layout::journal::{Part, Record};
 use crate::layout::lock::{Guarded, Kind, LockOwner, lock_of, with_owner};

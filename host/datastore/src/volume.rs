@@ -42,6 +42,9 @@ impl FromStr for VolumeUuid {
     }
 }
 
+/// Maximum number of hosts that have a file open for reading; a descriptor has as many entries.
+pub(crate) const READERS: usize = 32;
+
 /// VMFS version whose behaviour a datastore has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -71,7 +74,7 @@ impl Mode {
     pub(crate) fn readers(self) -> usize {
         match self {
             Self::V5 => 8,
-            Self::V6 => crate::layout::descriptor::READERS,
+            Self::V6 => READERS,
         }
     }
 }

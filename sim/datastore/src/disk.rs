@@ -208,7 +208,7 @@ impl SimDisk {
         }
         let (simulation, lun, process, link) =
             (self.simulation.clone(), Arc::clone(&self.lun), self.process, Arc::clone(&self.link));
-        let way = async move {
+        let course = async move {
             simulation.sleep(plan.before).await;
             let gone = simulation.is_dead(process) || !link.load(Ordering::Relaxed);
             let mut arrives = plan.done && (!gone || plan.survives_host);
@@ -241,7 +241,7 @@ impl SimDisk {
             };
             send_answer(&answer_sender, answer);
         };
-        self.simulation.spawn(0, Box::pin(way));
+        self.simulation.spawn(0, Box::pin(course));
         Box::pin(async move { receiver.await.unwrap_or(Err(DeviceError::TimedOut)) })
     }
 

@@ -152,7 +152,8 @@ impl Simulation {
         state.paused.insert(process, until);
     }
 
-    /// Runs until `root` has ended. Calls `on_progress` every 65 536 steps. Returns `None` on a deadlock.
+    /// Runs until `root` has ended. Calls `on_progress` every 65 536 steps. Returns `None` on a
+    /// deadlock.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         root: impl Future<Output = T> + Send + 'static,

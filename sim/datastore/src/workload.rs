@@ -19,8 +19,8 @@ const SHARED: &str = "/locks";
 const OWN: &str = "/work";
 /// Process of the final check.
 const VERIFIER: ProcessId = ProcessId::MAX;
-/// Number of own files per host, and as many renamed ones. With 64 hosts there are no descriptors
-/// for more.
+/// Number of private files per host, and as many renamed ones. With 64 hosts there are no
+/// descriptors for more.
 const OWN_FILES: u64 = 1;
 
 /// State shared by all hosts of a run.
@@ -206,7 +206,7 @@ impl HostProcess {
     }
 
     /// Idles for a random time, in one of three cases.
-    async fn rest(&mut self) {
+    async fn idle(&mut self) {
         if self.random.once_in(3) {
             let time = self.random.below(self.think_time.as_micros() as u64 + 1);
             self.runtime.sleep(Duration::from_micros(time)).await;
@@ -239,7 +239,7 @@ impl HostProcess {
             let stamp = oracle.sending(file, self.process, datastore);
             datastore.disk().write(lba, sector_of(stamp)).await?;
             oracle.acknowledged(file, self.process, datastore, stamp);
-            self.rest().await;
+            self.idle().await;
             let seen = read_stamp(datastore, &oracle, file).await?;
             if seen != stamp {
                 oracle.record_violation(format!(
@@ -256,7 +256,7 @@ impl HostProcess {
         let file = self.random.below(self.workload.files as u64) as usize;
         let opened = datastore.open(&shared_name(file), FileAccess::Read).await?;
         let first = read_stamp(datastore, &self.workload.oracle, file).await;
-        self.rest().await;
+        self.idle().await;
         let second = read_stamp(datastore, &self.workload.oracle, file).await;
         if let (Ok(first), Ok(second)) = (&first, &second)
             && first != second
@@ -269,7 +269,7 @@ impl HostProcess {
         first.and(second).and(closed)
     }
 
-    /// Creates, renames or removes an own file in the directory of all hosts.
+    /// Creates, renames or removes a file of this host in a directory of all hosts.
     ///
     /// When locks of a dead process are broken, its unfinished change may complete at any time. So
     /// a name in doubt may exist or not, whatever was read before.

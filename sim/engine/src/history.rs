@@ -1,8 +1,8 @@
 //! The oracle: the operations submitted, the replies, and the states that they allow.
 //!
-//! Changes are answered in the order in which they are logged. So one state suffices: the state
-//! after all answered changes. A read may reflect any state between its submission and its reply,
-//! but only one state for all its blocks. [`recovery`] covers the states allowed after a crash.
+//! Replies to changes come in log order. So one state suffices: the state after all answered
+//! changes. A read may reflect any state between its submission and its reply, but only one state
+//! for all its blocks. [`recovery`] covers the states allowed after a crash.
 
 mod recovery;
 

@@ -1,8 +1,11 @@
 use super::*;
+use crate::heartbeat::sector_of;
 use crate::layout::cluster::Cluster;
 use crate::layout::descriptor::Descriptor;
 use crate::layout::geometry::Resource;
+use crate::layout::image_of;
 use crate::layout::lock::{Guarded, Kind};
+use crate::layout::superblock::Superblock;
 use crate::{Datastore, FormatOptions, Mode, MountOptions, TokioRuntime};
 use bytes::Bytes;
 use multipath::MemoryArray;

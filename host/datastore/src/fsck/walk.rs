@@ -1,7 +1,7 @@
 //! Walks the metadata: from descriptors to blocks, from the root along all names, and over the
 //! bitmaps.
 
-use super::Check;
+use super::checker::Check;
 use super::problem::{Problem, resource_name};
 use crate::layout::cluster::Cluster;
 use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};

@@ -2,13 +2,12 @@
 
 use super::lock::{Guarded, Kind, LockHeader};
 use crate::VolumeUuid;
+pub(crate) use crate::volume::READERS;
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Pointers in a descriptor.
 pub(crate) const ROOTS: usize = 16;
-/// Maximum number of readers in a descriptor.
-pub(crate) const READERS: usize = 32;
 /// Descriptor of the root directory.
 pub(crate) const ROOT_DIRECTORY: u32 = 0;
 /// Maximum height of the tree of pages: 16 × 1008³ leaves exceed the maximum number of blocks.
