@@ -20,6 +20,7 @@ mod config;
 mod connection;
 mod data_pool;
 mod login;
+mod login_limit;
 mod nexus;
 mod portal;
 mod session;

@@ -22,6 +22,36 @@ impl Authority {
     }
 }
 
+impl Authority {
+    /// Counts an attempt to authenticate. Fails if there were too many.
+    fn begin_chap(&self, initiator: &str) -> Result<(), LoginStatus> {
+        let now = platform::clock::now();
+        match self.shared.login_limit.begin(now, self.slot.source(), initiator) {
+            true => Ok(()),
+            false => Err(LoginStatus::AuthenticationFailure),
+        }
+    }
+
+    /// Returns true if any host has a CHAP secret.
+    fn is_chap_used(&self) -> bool {
+        self.shared.catalog.state().hosts().any(|host| host.chap.host.is_some())
+    }
+
+    /// Returns an account that no one knows, so that an unknown name gets the answers of a known
+    /// one.
+    fn unknown_account(&mut self) -> Result<Authentication, LoginStatus> {
+        let mut secret = vec![0; 32];
+        self.fill_random(&mut secret);
+        let user = String::new();
+        Ok(Authentication::Chap(ChapAccount { user, secret: ChapSecret::new(secret), mutual: None }))
+    }
+}
+
+/// Returns the initiator port of a login.
+fn port_of(request: &SessionRequest) -> InitiatorPort {
+    InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid }
+}
+
 impl LoginAuthority for Authority {
     /// An initiator that belongs to no host may open a discovery session only.
     fn authentication(&mut self, initiator: &str, kind: &SessionKind) -> Result<Authentication, LoginStatus> {
@@ -29,12 +59,17 @@ impl LoginAuthority for Authority {
             return Err(LoginStatus::NotFound);
         }
         let Some(chap) = self.shared.catalog.chap(initiator) else {
+            if self.is_chap_used() {
+                self.begin_chap(initiator)?;
+                return self.unknown_account();
+            }
             return match kind {
                 SessionKind::Discovery => Ok(Authentication::None),
                 SessionKind::Normal { .. } => Err(LoginStatus::AuthorizationFailure),
             };
         };
         let Some((user, secret)) = chap.host else { return Ok(Authentication::None) };
+        self.begin_chap(initiator)?;
         let in_clear = |secret: &catalog::Secret| ChapSecret::new(secret.expose().as_bytes().to_vec());
         Ok(Authentication::Chap(ChapAccount {
             user,
@@ -59,14 +94,19 @@ impl LoginAuthority for Authority {
         match request.tsih {
             _ if self.has_random_failed => Err(LoginStatus::OutOfResources),
             0 => {
-                let port = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
+                if request.user.is_some() {
+                    self.shared.login_limit.succeeded(self.slot.source(), &request.initiator);
+                }
+                let port = port_of(request);
                 let replaces = self.shared.registry.is_registered(&port);
                 if request.kind != SessionKind::Discovery && !self.slot.admit_session(&port.iqn, replaces) {
                     return Err(LoginStatus::OutOfResources);
                 }
                 Ok(self.shared.next_tsih())
             }
-            // Sessions have one connection, and error recovery level 0 cannot reinstate a lost one.
+            // Sessions have one connection (MaxConnections=1).
+            _ if self.shared.registry.is_registered(&port_of(request)) => Err(LoginStatus::TooManyConnections),
+            // Error recovery level 0 cannot reinstate a connection that was lost.
             _ => Err(LoginStatus::SessionDoesNotExist),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::config::TargetConfig;
 use crate::data_pool::DataPool;
+use crate::login_limit::LoginLimit;
 use crate::nexus::registry::SessionRegistry;
 use crate::slots::ConnectionSlots;
 use crate::unit::logical_unit::LogicalUnits;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) config: TargetConfig,
     pub(crate) units: LogicalUnits,
     pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) login_limit: LoginLimit,
     pub(crate) data_pool: Arc<DataPool>,
     pub(crate) wire_budget: Arc<WireBudget>,
     pub(crate) registry: Arc<SessionRegistry>,
@@ -51,6 +53,7 @@ impl Shared {
         let shared = Arc::new(Self {
             units: LogicalUnits::new(service.clone(), catalog.clone()),
             slots: ConnectionSlots::new(&config),
+            login_limit: LoginLimit::default(),
             data_pool: DataPool::new(service.clone()),
             wire_budget: WireBudget::new(config.wire_bytes),
             registry: Arc::default(),

@@ -97,6 +97,7 @@ impl ConnectionSlots {
         Arc::new(ConnectionSlot {
             slots: self.clone(),
             id,
+            source,
             evicted,
             initiator: Mutex::new(None),
             is_session: AtomicBool::new(false),
@@ -114,6 +115,7 @@ impl ConnectionSlots {
 pub(crate) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
     id: u64,
+    source: IpAddr,
     evicted: Arc<Notify>,
     /// The initiator name of a normal session.
     initiator: Mutex<Option<String>>,
@@ -136,6 +138,11 @@ impl ConnectionSlot {
         *self.initiator.lock() = Some(initiator.to_owned());
         self.is_session.store(true, Ordering::Release);
         true
+    }
+
+    /// Returns the address of the initiator.
+    pub(crate) fn source(&self) -> IpAddr {
+        self.source
     }
 
     /// Returns true for a normal session.

@@ -3,9 +3,12 @@
 
 mod support;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use catalog::{Chap, HostEdit, Secret};
+use iscsi::Output;
 use iscsi::initiator_connection::{ChapIdentity, InitiatorLoginConfig, LoginError, MutualChap};
+use iscsi::pdu::{LoginRequest, Stage};
+use platform::net::Stream;
 use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
@@ -206,4 +209,66 @@ async fn connected_snapshot_is_read_only() {
     let sense = [0x1a, 0x08, 0x3f, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(host.run_raw(3, sense, Vec::new(), 255).await.data()[2] & 0x80, 0x80);
     assert_eq!(host.run_raw(1, sense, Vec::new(), 255).await.data()[2] & 0x80, 0);
+}
+
+#[tokio::test]
+async fn chap_guesses_are_limited_and_names_are_hidden() {
+    let array = Array::start().await;
+    array
+        .change(|draft| {
+            let host = Some(("alpha".to_owned(), Secret::new("a secret of alpha")));
+            let chap = Chap { host, target: None };
+            draft.edit_host("alpha", &HostEdit { chap: Some(chap), ..HostEdit::default() }).map(|_| ())
+        })
+        .await;
+    let name = array.catalog.target_iqn();
+    let login = |initiator: &str, secret: &str| {
+        let secret = iscsi::ChapSecret::new(secret.as_bytes().to_vec());
+        let chap = ChapIdentity { user: "alpha".to_owned(), secret, md5_only: false, mutual: None };
+        Host::login_with(array.address, InitiatorLoginConfig { chap: Some(chap), ..Host::config(&name, initiator, 1) })
+    };
+    let failed = Some(LoginError::Refused(0x0201));
+    // An unknown name gets the answers of a known one, with and without CHAP.
+    assert_eq!(login("iqn.2026-11.org.ibid:stranger", "a guess of mine").await.err(), failed);
+    assert_eq!(Host::login(array.address, &name, "iqn.2026-11.org.ibid:stranger", 1).await.err(), failed);
+    assert_eq!(Host::login(array.address, &name, ALPHA, 1).await.err(), failed);
+    assert!(login(ALPHA, "a secret of alpha").await.is_ok());
+    for _ in 0..20 {
+        assert_eq!(login(ALPHA, "a guess of mine").await.err(), failed);
+    }
+    assert_eq!(login(ALPHA, "a secret of alpha").await.err(), failed, "too many guesses");
+    assert!(Host::login(array.address, &name, BETA, 1).await.is_ok(), "beta is not affected");
+}
+
+#[tokio::test]
+async fn second_connection_of_a_session_is_refused() {
+    let array = Array::start().await;
+    let host = array.host(ALPHA).await;
+    let status = |isid: u8| {
+        let text = format!("InitiatorName={ALPHA}\0TargetName={}\0SessionType=Normal\0", array.catalog.target_iqn());
+        let request = LoginRequest {
+            stage: Stage::Operational,
+            transit_to: Some(Stage::FullFeature),
+            isid: [0x80, 0, 0, 0, 0, isid],
+            tsih: 1,
+            cid: 2,
+            data: Bytes::from(text),
+            ..LoginRequest::default()
+        };
+        let mut output = Output::default();
+        output.push(&request);
+        let address = array.address;
+        async move {
+            let mut stream = Stream::connect(address).await.expect("a connection");
+            stream.write_all(&output.take_all().concat()).await.expect("the request is sent");
+            let mut answer = BytesMut::new();
+            while answer.len() < 48 {
+                assert_ne!(stream.read(&mut answer).await.expect("an answer"), 0);
+            }
+            u16::from_be_bytes([answer[36], answer[37]])
+        }
+    };
+    assert_eq!(status(1).await, 0x0206);
+    assert_eq!(status(7).await, 0x020a, "no such session");
+    host.logout().await;
 }

@@ -96,7 +96,7 @@ impl Reservations {
             return Err(ReservationRefusal::Conflict);
         }
         if action == OutAction::RegisterAndMove {
-            return self.register_and_move(nexus, &MoveParameters::parse(list)?);
+            return self.register_and_move(nexus, &MoveParameters::parse(list)?, target_ports);
         }
         let parameters = OutParameters::parse(action, list)?;
         match (action, kind) {

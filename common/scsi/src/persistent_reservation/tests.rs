@@ -244,6 +244,14 @@ fn register_and_move() {
     assert_eq!(zero, Err(ReservationRefusal::Check(Sense::invalid_parameter(8, None))));
     let own = unit.send(1, RegisterAndMove, None, &move_to(1, 1, 5, false));
     assert_eq!(own, Err(ReservationRefusal::Check(Sense::invalid_parameter(24, None))));
+    let mut nowhere = move_to(3, 1, 5, false);
+    nowhere[18..20].copy_from_slice(&513u16.to_be_bytes());
+    let refused = unit.send(1, RegisterAndMove, None, &nowhere);
+    assert_eq!(
+        refused,
+        Err(ReservationRefusal::Check(Sense::invalid_parameter(18, None))),
+        "a port that does not exist"
+    );
     assert!(unit.send(1, RegisterAndMove, None, &move_to(3, 1, 5, false)).is_ok());
     assert_eq!((unit.keys(), unit.held_as()), (vec![1, 2, 5], Some((5, ExclusiveAccess))));
     assert!(unit.send(3, RegisterAndMove, None, &move_to(2, 5, 6, true)).is_ok());

@@ -9,6 +9,8 @@ use crate::sense::{Sense, asc};
 
 /// Offset of SERVICE ACTION RESERVATION KEY in the parameter lists.
 const SERVICE_KEY_AT: u16 = 8;
+/// RELATIVE TARGET PORT IDENTIFIER, in the list of REGISTER AND MOVE.
+const RELATIVE_PORT_AT: u16 = 18;
 
 impl Reservations {
     /// Handles PREEMPT and, with `abort`, PREEMPT AND ABORT (SPC-4 5.13.11.4, 5.13.11.5).
@@ -80,6 +82,7 @@ impl Reservations {
         &mut self,
         nexus: &NexusId,
         parameters: &MoveParameters,
+        target_ports: &[u16],
     ) -> Result<ReservationOutcome, ReservationRefusal> {
         self.check_key(nexus, parameters.key)?;
         // Only a sole holder can move its reservation.
@@ -91,6 +94,10 @@ impl Reservations {
         };
         if parameters.service_key == 0 {
             return Err(Sense::invalid_parameter(SERVICE_KEY_AT, None).into());
+        }
+        // SPC-4 5.13.8: a nexus through a port that does not exist could never release it.
+        if !target_ports.contains(&parameters.new_holder.target_port()) {
+            return Err(Sense::invalid_parameter(RELATIVE_PORT_AT, None).into());
         }
         if parameters.new_holder == *nexus {
             return Err(Sense::invalid_parameter(24, None).into());
