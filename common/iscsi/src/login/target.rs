@@ -136,7 +136,7 @@ impl TargetLogin {
 
     fn refused(&self, status: LoginStatus, detail: String) -> LoginProgress {
         let initiator = self.identity.as_ref().map(|identity| identity.initiator.clone());
-        LoginProgress::Refused(LoginRefusal { status, detail, initiator })
+        LoginProgress::Refused(LoginRefusal { status, detail: escape_for_log(&detail), initiator })
     }
 
     /// Processes one PDU. The response goes to the output, also after an error.
@@ -309,6 +309,24 @@ impl TargetLogin {
         let parameters = identity.negotiation.finish();
         Ok(Established { request, tsih, parameters, cmd_sn: first.cmd_sn, max_cmd_sn: first.cmd_sn, stat_sn: 0 })
     }
+}
+
+/// Longest detail of a refusal, in characters.
+const MAX_DETAIL_CHARS: usize = 500;
+
+/// Returns the text with control characters and line separators escaped, so that values from the
+/// wire forge no log lines.
+fn escape_for_log(text: &str) -> String {
+    let is_harmful = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars().take(MAX_DETAIL_CHARS) {
+        if is_harmful(c) {
+            escaped.extend(c.escape_default());
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
 }
 
 /// Returns true for keys that identify the initiator and the session.

@@ -312,3 +312,16 @@ fn chap_cannot_be_skipped() {
     let (response, _) = script.ask(request(Stage::Security, Some(Stage::Operational)), &[("AuthMethod", "None")]);
     assert_eq!(response.status, 0x0201);
 }
+
+#[test]
+fn values_in_refusals_forge_no_log_lines() {
+    let forged = "Disc\n2026-01-01 ERROR forged\u{1b}[0m\u{2028}";
+    let introduction = [("InitiatorName", INITIATOR), ("SessionType", forged)];
+    let mut script = Script::new(account(false));
+    script.ask(request(Stage::Security, None), &introduction);
+    let refusal = script.refusal().to_string();
+    assert!(refusal.contains(r"Disc\n2026-01-01 ERROR forged\u{1b}[0m\u{2028}"), "{refusal}");
+    let mut script = Script::new(account(false));
+    script.ask(request(Stage::Security, None), &[INTRODUCTION[0], INTRODUCTION[1], ("AuthMethod", "None\r\nforged")]);
+    assert!(!script.refusal().to_string().contains(char::is_control), "{}", script.refusal());
+}
