@@ -39,7 +39,7 @@ fn golden_block_limits() {
             0, 255, 0, 8, // WSNZ, COMPARE AND WRITE, granularity
             0, 1, 0, 0, 0, 0, 0x08, 0, 0, 0, 0, 0, // transfers
             0xff, 0xff, 0xff, 0xff, 0, 0, 0x0f, 0xff, // UNMAP
-            0, 0, 0x08, 0, 0x80, 0, 0, 0, // granularity, UGAVALID
+            0, 0, 0, 8, 0x80, 0, 0, 0, // granularity, UGAVALID
             0, 0, 0, 0, 0, 0, 0, 0, // WRITE SAME
             0, 0, 0x08, 0, // WRITE ATOMIC
         ]
