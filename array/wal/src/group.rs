@@ -152,18 +152,44 @@ impl GroupHeader {
         crc_fast::crc32_iscsi(&self.as_bytes()[..HEADER_BYTES - size_of::<U32>()])
     }
 
-    /// Returns the header if it belongs to the group that the chain expects.
-    pub(crate) fn expect(bytes: &[u8], chain: &Chain) -> Option<Self> {
+    /// Returns the header if it is intact and belongs to the array.
+    pub(crate) fn decode(bytes: &[u8], array: [u8; 16]) -> Option<Self> {
         let header = Self::read_from_prefix(bytes).ok()?.0;
         let is_valid = header.magic == MAGIC
             && header.version.get() == VERSION
             && header.header_crc.get() == header.crc()
-            && header.array == chain.array
-            && header.epoch.get() >= chain.epoch
+            && header.array == array;
+        is_valid.then_some(header)
+    }
+
+    /// Returns the header if it belongs to the group that the chain expects.
+    pub(crate) fn expect(bytes: &[u8], chain: &Chain) -> Option<Self> {
+        let header = Self::decode(bytes, chain.array)?;
+        let is_valid = header.epoch.get() >= chain.epoch
             && header.sequence.get() == chain.sequence
             && header.first_lsn.get() == chain.lsn.0
             && header.previous.get() == chain.previous;
         is_valid.then_some(header)
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence.get()
+    }
+
+    /// Returns the LSN of the last record.
+    pub(crate) fn last_lsn(&self) -> Lsn {
+        Lsn(self.first_lsn.get().saturating_add(u64::from(self.count.get())).saturating_sub(1))
+    }
+
+    /// Decodes operations until the first malformed record, whether or not the body passes its
+    /// checksum. For reports only.
+    pub(crate) fn decodable_ops(&self, group: &Bytes) -> Vec<LogOp> {
+        let mut body = group.slice(HEADER_BYTES..HEADER_BYTES + self.body_bytes.get() as usize);
+        (0..self.count.get()).map_while(|_| record::decode(&mut body).ok()).flatten().collect()
     }
 
     /// Returns the number of ring bytes that the whole group occupies.

@@ -9,6 +9,7 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod group;
+mod loss;
 mod record;
 mod replay;
 mod ring;
@@ -16,6 +17,7 @@ mod ring;
 mod tests;
 
 pub use group::{Chain, GROUP_ALIGNMENT, GroupBuilder, SealedGroup};
+pub use loss::LogLoss;
 pub use record::{FillValue, LogOp, MalformedRecord};
 pub use replay::{Replay, ReplayError};
 pub use ring::Ring;

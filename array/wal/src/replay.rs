@@ -72,6 +72,11 @@ impl Replay {
         Ok(None)
     }
 
+    /// Returns the position after the last replayed group.
+    pub(crate) fn position(&self) -> (Chain, &Ring) {
+        (self.chain, &self.ring)
+    }
+
     /// Returns the chain and ring with which a writer can append after the last replayed group.
     pub fn finish(self) -> (Chain, Ring) {
         (self.chain, self.ring)

@@ -160,3 +160,43 @@ proptest! {
         fuzzing::fuzz_replay(&data);
     }
 }
+
+fn reader(area: &[u8]) -> impl FnMut(u64, usize) -> Result<Bytes, ()> {
+    |offset, length| Ok(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length]))
+}
+
+#[test]
+fn damage_before_later_groups_is_a_loss() {
+    let records: Vec<_> = (0..6).map(|n| write(n * 8, n as u8, 8)).collect();
+    let (area, chain, head, _) = log(&records, 6);
+    // Each group takes two units of 4096 bytes. Damage a byte of the header or of the body.
+    for damaged in 0..6_u64 {
+        for within in [20, 41, 70, 80, 3000] {
+            let mut area = area.clone();
+            area[(head + damaged * 8192 + within) as usize] ^= 4;
+            let mut replay = Replay::new(chain, CAPACITY, head);
+            assert_eq!(read_all(&area, &mut replay).len() as u64, damaged);
+            let loss = replay.find_loss(reader(&area)).unwrap();
+            if damaged == 5 {
+                assert_eq!(loss, None, "the last group may be torn");
+                continue;
+            }
+            let loss = loss.unwrap();
+            assert_eq!((loss.sequence, loss.first), (chain.sequence + damaged, Lsn(chain.lsn.0 + damaged)));
+            assert_eq!(loss.last, Lsn(chain.lsn.0 + 5));
+            let later = loss.ranges.iter().filter(|(_, range)| range.start().0 > damaged * 8).count() as u64;
+            assert_eq!(later, 5 - damaged, "the ranges of all later groups are listed");
+        }
+    }
+}
+
+#[test]
+fn intact_and_wrapped_logs_have_no_loss() {
+    for count in 1..40 {
+        let records: Vec<_> = (0..count).map(|n| write(n * 8, n as u8, 8)).collect();
+        let (area, chain, head, _) = log(&records, 5);
+        let mut replay = Replay::new(chain, CAPACITY, head);
+        read_all(&area, &mut replay);
+        assert_eq!(replay.find_loss(reader(&area)), Ok(None), "{count} groups");
+    }
+}
