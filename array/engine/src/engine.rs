@@ -376,7 +376,7 @@ impl Shared {
             }
             if waited >= IDLE {
                 waited = Duration::ZERO;
-                inner.core.retry_allocation();
+                inner.core.slow_tick();
             }
         }
     }
@@ -453,6 +453,6 @@ impl Maintenance for Engine {
     }
 
     fn health(&self) -> Health {
-        self.shared.monitor.health()
+        Health { log_loss: self.shared.inner.lock().core.log_loss(), ..self.shared.monitor.health() }
     }
 }

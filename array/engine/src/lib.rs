@@ -18,3 +18,4 @@ pub use service::{
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SpaceByFamily, Tag,
     VolumeSpace, call,
 };
+pub use wal::LogLoss;

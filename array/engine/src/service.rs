@@ -367,6 +367,8 @@ pub struct Health {
     /// Known damage: at most 1000 entries of the last scrub, then damage that reads have found
     /// since it began.
     pub damage: Vec<Damage>,
+    /// Acknowledged operations that were lost when the array was opened.
+    pub log_loss: Option<Arc<str>>,
 }
 
 /// Data plane: block requests.

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MemoryDisk, create, data, run, settle};
-use engine::{Change, Core, Op, OpError};
+use engine::{Change, Core, LogLoss, Op, OpError, Options, RecoverError};
 use ondisk::ArrayGeometry;
 use std::ops::Range;
 use testing::Rng;
@@ -308,11 +308,87 @@ fn unreadable_deleted_pages_wait_for_the_retry_timer() {
     );
     run(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume: V }])).unwrap();
     for _ in 0..3 {
-        core.retry_allocation();
+        core.slow_tick();
         settle(&mut core, &disk);
     }
     core.request_checkpoint();
     settle(&mut core, &disk);
     assert_eq!(core.stopped(), None);
+    assert!(Core::recover(&disk, None).is_ok());
+}
+
+/// An array with a volume and a checkpoint.
+fn created() -> (MemoryDisk, Core) {
+    let (disk, mut core) = create(GEOMETRY);
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: V, blocks: 8192 }])).unwrap();
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    (disk, core)
+}
+
+/// Fewer groups than start a checkpoint by themselves.
+const GROUPS: u64 = 12;
+
+/// An array whose log has `groups` groups after the checkpoint, one record each, and an end mark.
+fn logged(groups: u64) -> Vec<u8> {
+    let (disk, mut core) = created();
+    for group in 0..groups {
+        run(&mut core, &disk, Op::Write { volume: V, lba: Lba(group * 8), data: data(group, 8), fua: false }).unwrap();
+    }
+    core.slow_tick();
+    settle(&mut core, &disk);
+    disk.image()
+}
+
+#[test]
+fn damage_in_the_log_is_never_silent() {
+    let intact = logged(GROUPS);
+    let spans = groups(&intact);
+    assert_eq!(spans.len() as u64, GROUPS + 1, "the last group marks the end");
+    let mut rng = Rng::new(7);
+    let (mut refused, mut harmless) = (0, 0);
+    for place in 0..400 {
+        let mut image = intact.clone();
+        let span = &spans[rng.below(spans.len() as u64) as usize];
+        let byte = span.start + rng.below((span.end - span.start) as u64) as usize;
+        image[byte] ^= 1 << rng.below(8);
+        match Core::recover(&MemoryDisk::from_image(image.clone()), None) {
+            Err(RecoverError::LogLoss(loss)) => {
+                refused += 1;
+                assert!(loss.first <= loss.last && !loss.ranges.is_empty(), "place {place}: {loss:?}");
+                accepted_loss_opens_without_the_lost_records(&image, &loss);
+            }
+            Ok((_, report)) => {
+                assert_eq!(report.records, GROUPS, "place {place}: records vanished");
+                harmless += 1;
+            }
+            Err(error) => panic!("place {place}: {error}"),
+        }
+    }
+    assert!(refused > 300 && harmless > 0, "{refused} refused, {harmless} harmless");
+}
+
+fn accepted_loss_opens_without_the_lost_records(image: &[u8], loss: &LogLoss) {
+    let disk = MemoryDisk::from_image(image.to_vec());
+    let options = Options { accept_log_loss: true, ..Options::for_geometry(&GEOMETRY) };
+    let (mut core, report) = Core::recover(&disk, Some(options)).unwrap();
+    assert!(core.log_loss().is_some());
+    settle(&mut core, &disk);
+    // The next start needs no option, and holds the records before the damage.
+    let (reopened, again) = Core::recover(&disk, None).unwrap();
+    assert_eq!((again.records, reopened.log_loss()), (0, None));
+    assert_eq!(loss.last.0 - loss.first.0 + 1 + report.records, GROUPS);
+}
+
+#[test]
+fn an_idle_log_is_marked_once() {
+    let (disk, mut core) = created();
+    run(&mut core, &disk, Op::Write { volume: V, lba: Lba(0), data: data(1, 8), fua: false }).unwrap();
+    let before = groups(&disk.image()).len();
+    for _ in 0..3 {
+        core.slow_tick();
+        settle(&mut core, &disk);
+    }
+    assert_eq!(groups(&disk.image()).len(), before + 1);
     assert!(Core::recover(&disk, None).is_ok());
 }

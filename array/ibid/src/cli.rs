@@ -130,6 +130,9 @@ pub(crate) struct ServeArgs {
     /// Acknowledge writes before they are durable (reported as WCE=1)
     #[arg(long)]
     pub(crate) write_cache: bool,
+    /// Start without acknowledged operations of a damaged log
+    #[arg(long)]
+    pub(crate) accept_log_loss: bool,
     /// Replace a lost API token of the admin
     #[arg(long)]
     pub(crate) new_token: bool,

@@ -22,6 +22,7 @@ enum Code {
     VolumeFills = 2,
     Damage = 3,
     BackingFull = 4,
+    LogLoss = 5,
 }
 
 /// A condition that currently holds.
@@ -90,6 +91,17 @@ impl AlertMonitor {
                 });
             }
         }
+        found.extend(self.engine.health().log_loss.map(|loss| Condition {
+            code: Code::LogLoss,
+            component: self.catalog.array().name.clone(),
+            severity: "critical",
+            summary: loss.to_string(),
+            description: "The array was started with --accept-log-loss. Check the volumes that the log listed at that \
+                          start, and restore them from snapshots or backups. A copy of the log is in the array's \
+                          directory.",
+            actual: None,
+            expected: None,
+        }));
         found.extend(self.damage().map(|(name, damage)| Condition {
             code: Code::Damage,
             summary: format!("damaged: {damage}"),
@@ -199,7 +211,7 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
         Code::PoolFills | Code::BackingFull => "array",
         Code::VolumeFills => "volume",
-        Code::Damage => "storage",
+        Code::Damage | Code::LogLoss => "storage",
     };
     Alert {
         id: number.to_string(),

@@ -47,12 +47,19 @@ pub struct Core {
     space: Space,
     /// Why the core has stopped.
     stopped: Option<Arc<str>>,
+    /// The acknowledged operations that recovery accepted as lost.
+    log_loss: Option<Arc<str>>,
 }
 
 impl Core {
     /// Moves the queued actions, in order, to `out`.
     pub fn poll(&mut self, out: &mut Vec<Action>) {
         self.dispatcher.poll(out);
+    }
+
+    /// Describes the acknowledged operations that were lost when the array was opened.
+    pub fn log_loss(&self) -> Option<Arc<str>> {
+        self.log_loss.clone()
     }
 
     /// True if [`Core::poll`] would return an action.

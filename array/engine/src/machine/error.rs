@@ -4,6 +4,7 @@ use blockmap::AuditViolation;
 use ondisk::SuperblockError;
 use platform::DiskError;
 use thiserror::Error;
+use wal::LogLoss;
 
 /// Why an array could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -45,6 +46,10 @@ pub enum RecoverError {
     /// The log could not be applied.
     #[error("log replay failed: {0}")]
     Replay(String),
+    /// A damaged log group was acknowledged. [`crate::Options::accept_log_loss`] opens the array
+    /// without its operations and all later ones.
+    #[error("{0}")]
+    LogLoss(Box<LogLoss>),
 }
 
 /// An inconsistency in the state of the core.

@@ -15,6 +15,8 @@ pub(crate) struct Log {
     chain: Chain,
     pub(crate) ring: Ring,
     in_flight: bool,
+    /// The last group has records, so no later group proves yet that it was acknowledged.
+    is_unproven: bool,
     /// Everything up to this LSN is on stable storage.
     pub(crate) durable: Lsn,
 }
@@ -23,7 +25,15 @@ impl Log {
     /// Continues the log at `chain`, with nothing in flight.
     pub(crate) fn new(chain: Chain, ring: Ring) -> Self {
         let durable = Lsn(chain.lsn.0.saturating_sub(1));
-        Self { builder: GroupBuilder::default(), pending: 0, chain, ring, in_flight: false, durable }
+        Self {
+            builder: GroupBuilder::default(),
+            pending: 0,
+            chain,
+            ring,
+            in_flight: false,
+            is_unproven: false,
+            durable,
+        }
     }
 
     /// Returns the LSN of the last record that was sequenced.
@@ -53,6 +63,26 @@ impl Log {
         if self.in_flight || self.builder.is_empty() {
             return Ok(());
         }
+        self.is_unproven = true;
+        self.write_group(geometry, dispatcher)
+    }
+
+    /// Writes an empty group after the last one if the log is idle. Only one group is in flight at
+    /// a time, so a later group proves that an earlier one was acknowledged: without it, damage to
+    /// the last group looks like a write that a crash has torn.
+    pub(crate) fn mark_end(
+        &mut self,
+        geometry: &ArrayGeometry,
+        dispatcher: &mut Dispatcher,
+    ) -> Result<(), &'static str> {
+        if !self.is_unproven || self.in_flight || !self.builder.is_empty() || !self.fits(0) {
+            return Ok(());
+        }
+        self.is_unproven = false;
+        self.write_group(geometry, dispatcher)
+    }
+
+    fn write_group(&mut self, geometry: &ArrayGeometry, dispatcher: &mut Dispatcher) -> Result<(), &'static str> {
         let sequence = self.chain.sequence;
         let group = self.builder.seal(&mut self.chain);
         self.pending = 0;

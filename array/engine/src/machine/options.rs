@@ -33,6 +33,8 @@ pub struct Options {
     pub index_bytes: u64,
     /// Bytes of decompressed data to cache for reads.
     pub cache_bytes: u64,
+    /// Open an array whose log has lost acknowledged operations, without them.
+    pub accept_log_loss: bool,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             page_budget: 256 << 20,
             index_bytes: index_of(geometry).min(256 << 20),
             cache_bytes: 64 << 20,
+            accept_log_loss: false,
         }
     }
 
@@ -68,7 +71,15 @@ impl Options {
         let index_bytes = index.unwrap_or(shared / 4).min(memory / 2).min(index_of(geometry));
         let cache_bytes = shared / 8;
         let page_budget = memory - dirty_limit - metadata_limit - index_bytes - cache_bytes;
-        Self { write_cache: false, dirty_limit, metadata_limit, page_budget, index_bytes, cache_bytes }
+        Self {
+            write_cache: false,
+            dirty_limit,
+            metadata_limit,
+            page_budget,
+            index_bytes,
+            cache_bytes,
+            accept_log_loss: false,
+        }
     }
 
     /// Returns the bytes of changed metadata at which a checkpoint is due. Changes stop at twice

@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) index_memory: Option<u64>,
     /// Acknowledge writes before they are durable.
     pub(crate) write_cache: bool,
+    /// Start without acknowledged operations that a damaged log has lost.
+    pub(crate) accept_log_loss: bool,
     /// Replace the API token of the admin.
     pub(crate) new_token: bool,
 }
@@ -89,6 +91,7 @@ impl Settings {
             memory,
             index_memory,
             write_cache: args.write_cache || file.write_cache,
+            accept_log_loss: args.accept_log_loss,
             new_token: args.new_token,
         })
     }

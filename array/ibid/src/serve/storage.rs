@@ -2,10 +2,10 @@
 
 use super::settings::Settings;
 use crate::problem::Problem;
-use engine::{Core, Engine, Maintenance, Options, Service};
+use engine::{Core, Engine, LogLoss, Maintenance, Options, RecoverError, Service};
 use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
 use platform::lock::{Lock, LockError};
-use platform::{Disk, FileDisk, files};
+use platform::{Disk, Durability, FileDisk, files};
 use rest::Growth;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +23,13 @@ const BLANK_BYTES: usize = 1 << 20;
 
 const CHECK_DEVICE: &str = "set --device to a block device, or to a file of the capacity, that can be read and written";
 const CHECK_DIRECTORY: &str = "check the free space and the permissions of the --data directory";
+
+const ACCEPT_LOSS: &str = "copy the drive first; then `ibid serve --accept-log-loss` starts the array without these operations, \
+                           and keeps a copy of the log";
+/// Maximum number of lost ranges in the log of the program.
+const MAX_REPORTED_RANGES: usize = 100;
+/// Bytes of the log that are copied at a time.
+const COPY_BYTES: u64 = 4 << 20;
 
 /// An open engine.
 pub(crate) struct Storage {
@@ -46,7 +53,17 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
     }
     let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
     let options = Options { write_cache: settings.write_cache, ..memory };
-    let (core, recovery) = Core::recover(&*disk, Some(options))?;
+    let (core, recovery) = match Core::recover(&*disk, Some(options)) {
+        Err(RecoverError::LogLoss(loss)) => {
+            report_loss(&loss);
+            if !settings.accept_log_loss {
+                return Err(Problem::new(loss).hint(ACCEPT_LOSS));
+            }
+            keep_log(&*disk, &superblock.geometry, &settings.data, loss.sequence)?;
+            Core::recover(&*disk, Some(Options { accept_log_loss: true, ..options }))?
+        }
+        result => result?,
+    };
     tracing::info!(
         groups = recovery.groups,
         records = recovery.records,
@@ -54,6 +71,40 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
         "array opened; log replayed"
     );
     Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, _lock: lock })
+}
+
+/// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of the volume's serial number.
+fn report_loss(loss: &LogLoss) {
+    tracing::error!(changes = loss.other_changes, "{loss}");
+    for (volume, range) in loss.ranges.iter().take(MAX_REPORTED_RANGES) {
+        let (first, blocks) = (range.start().0, range.blocks());
+        tracing::error!("lost change: volume {:08X}, LBA {first}, {blocks} blocks of 512 bytes", volume.0);
+    }
+    let more = loss.ranges.len().saturating_sub(MAX_REPORTED_RANGES);
+    if more > 0 || loss.is_truncated {
+        tracing::error!("lost changes: {more} more ranges{}", if loss.is_truncated { " or more" } else { "" });
+    }
+}
+
+/// Copies the log ring to a file, so that the damaged groups can be examined later.
+fn keep_log(disk: &FileDisk, geometry: &ArrayGeometry, directory: &Path, sequence: u64) -> Result<(), Problem> {
+    let path = directory.join(format!("lost-log-{sequence}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        at(&path)(error).hint("the copy of the log needs as much free space as the log; free space, then start again")
+    };
+    files::remove(&path)?;
+    let copy = FileDisk::create(&path, geometry.log_bytes).map_err(|error| failed(&error))?;
+    let mut offset = 0;
+    while offset < geometry.log_bytes {
+        let length = COPY_BYTES.min(geometry.log_bytes - offset);
+        let mut bytes = vec![0; usize::try_from(length)?];
+        disk.read_at(geometry.log_start() + offset, &mut bytes).map_err(|error| failed(&error))?;
+        copy.write_at(offset, &[&bytes], Durability::Volatile).map_err(|error| failed(&error))?;
+        offset += length;
+    }
+    copy.flush().map_err(|error| failed(&error))?;
+    tracing::warn!("log copied to {}", path.display());
+    Ok(())
 }
 
 impl Storage {

@@ -1,6 +1,6 @@
 //! Effects of administration on the data that a connected host reads and writes.
 
-use crate::array::{Array, Served};
+use crate::array::{Array, Served, ibid};
 use crate::host::{BLOCK, Host, noise};
 use client::{Client, Trust};
 use fsck::Structure;
@@ -179,5 +179,38 @@ fn damaged_data_is_a_medium_error_and_an_alert() {
     assert_eq!(host.read(0, PIECE_BLOCKS as u32), noise(5, PIECE));
     array.text("scrub start --pace 1G");
     crate::snapshots::eventually(|| array.json("scrub status")["completed"] == 1);
+    assert!(array.json("alert list").as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_damaged_log_is_refused_until_it_is_accepted() {
+    let array = Array::new("log-loss");
+    array.text("volume create v --size 1G");
+    let mut host = Host::new(&array, "v");
+    (0..4).for_each(|piece| host.write(piece * PIECE_BLOCKS, noise(piece, PIECE)));
+    drop(host);
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("KILL").0, None);
+    let disk = FileDisk::open(&scratch.0.join("array"), 0).unwrap();
+    let groups: Vec<_> =
+        fsck::layout(&disk).unwrap().into_iter().filter(|region| region.structure == Structure::Log).collect();
+    assert!(groups.len() > 2, "{groups:?}");
+    let (at, mut held) = (groups[groups.len() - 3].span.offset + 100, [0]);
+    disk.read_at(at, &mut held).unwrap();
+    disk.write_at(at, &[&[held[0] ^ 1]], Durability::Volatile).unwrap();
+    let refused = ibid().arg("serve").arg("--data").arg(&scratch.0).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("prove that it was acknowledged"), "{text}");
+    assert!(text.contains("lost change: volume ") && text.contains("--accept-log-loss"), "{text}");
+    let array = Array { served: Served::start(&scratch.0, &["--accept-log-loss"]), scratch };
+    let alert = &array.json("alert list")[0];
+    assert_eq!(alert["severity"], "critical", "{alert}");
+    assert!(alert["summary"].as_str().unwrap().contains("operations are lost"), "{alert}");
+    let kept = std::process::Command::new("ls").arg(&array.scratch.0).output().unwrap();
+    assert!(String::from_utf8_lossy(&kept.stdout).contains("lost-log-"), "{kept:?}");
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    // The next start needs no option.
+    let array = Array { served: Served::start(&scratch.0, &[]), scratch };
     assert!(array.json("alert list").as_array().unwrap().is_empty());
 }

@@ -40,9 +40,13 @@ impl Core {
         self.run_woken();
     }
 
-    /// Retries what failed before: file system space for segments, and reads of pages. For a slow
-    /// timer.
-    pub fn retry_allocation(&mut self) {
+    /// For a slow timer, every half second. Retries operations that failed before (file system
+    /// space for segments, reads of pages), and marks the end of an idle log.
+    pub fn slow_tick(&mut self) {
+        if self.stopped.is_none() {
+            let result = self.log.mark_end(&self.state.geometry, &mut self.dispatcher);
+            self.stop_on_error(result);
+        }
         self.loader.retry_drops();
         self.space.retry_cleaning();
         self.space.pool.retry_allocation();

@@ -93,6 +93,7 @@ impl Core {
             destager: Destager::new(Dedup::new(options.index_bytes)),
             space: Space::new(Pool::restore(segments, manifest.next_usage + 1)),
             stopped: None,
+            log_loss: None,
         }
     }
 
@@ -156,7 +157,20 @@ impl Core {
                 }
             }
         }
+        if let Some(loss) = replay.find_loss(&mut read)? {
+            if !self.state.options.accept_log_loss {
+                return Err(RecoverError::LogLoss(Box::new(loss)));
+            }
+            self.log_loss = Some(loss.to_string().into());
+        }
         self.start_log(replay);
+        // A process crash leaves log groups in the drive's cache. They are visible now, so they
+        // must also survive a power loss.
+        disk.flush()?;
+        if self.log_loss.is_some() {
+            // The new checkpoint names the next epoch, so the lost groups do not count any more.
+            self.request_checkpoint();
+        }
         Ok(report)
     }
 

@@ -303,7 +303,7 @@ fn full_file_system_refuses_until_it_has_space() {
     let space = bench.core.space();
     assert!(space.backing_fs_full && space.free() > space.capacity / 2, "{space:?}");
     bench.disk.set_full(false);
-    bench.core.retry_allocation();
+    bench.core.slow_tick();
     bench.settle(0);
     assert!(!bench.core.space().backing_fs_full);
     assert!(write(&mut bench, 0).is_ok());
