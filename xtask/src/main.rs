@@ -43,12 +43,10 @@ fn tidy() -> Result<ExitCode> {
     let sizes = texts.iter().flat_map(|(name, text)| sizes::measure(name, text)).collect();
     found.extend(judge(&root, &exceptions::SIZES, sizes)?);
     let mut prose = prose::check(texts.iter().copied())?;
-    if std::env::var_os("TIDY_STRICT").is_some() {
-        found.append(&mut prose.found);
-        found.extend(prose.over_limit());
-        found.extend(judge(&root, &exceptions::PROSE, std::mem::take(&mut prose.markers))?);
-        found.extend(check_imports(&root, &texts)?);
-    }
+    found.append(&mut prose.found);
+    found.extend(prose.over_limit());
+    found.extend(judge(&root, &exceptions::PROSE, std::mem::take(&mut prose.markers))?);
+    found.extend(check_imports(&root, &texts)?);
     found.extend(titles::check(&root));
     let parent = root.parent().unwrap_or(&root);
     found.extend(files.iter().flat_map(|f| words::check(&f.name, &f.text, parent)));

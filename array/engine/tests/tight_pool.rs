@@ -119,7 +119,7 @@ fn two_of_eight_blocks_are_released() {
     [2, 13].into_iter().for_each(|step| unmap_parts_of_groups(&[0, 1, 2, 4, 5, 6], step));
 }
 
-/// Each range of an UNMAP is aligned and takes no space, so many need no more than one.
+/// Each range of an UNMAP is aligned and takes no space: many need no more than one.
 #[test]
 fn an_unmap_of_many_ranges_needs_no_more_space() {
     let (disk, mut core, end) = full(|lba| data(lba, UNIT));

@@ -1,9 +1,9 @@
 //! Wire memory: one budget for the input, write data and answers of all connections.
 //!
-//! A connection may always hold its minimum. Beyond that it may hold a quarter of what is free, so
-//! connections that take much leave less to each other but always leave something (a dynamic
-//! threshold, as in shared switch buffers). A few connections may exceed this, so that a single
-//! long command makes progress under any load.
+//! A connection may always hold its minimum. Beyond that it may hold a quarter of the free budget,
+//! so connections with high use reduce each other's share but never to zero (a dynamic threshold,
+//! as in shared switch buffers). A few connections may exceed this, so that a single long command
+//! makes progress under any load.
 //!
 //! A connection above its share reads no input and starts no command until it has sent answers.
 
@@ -158,7 +158,7 @@ mod tests {
     fn greedy_sessions_leave_memory_to_others() {
         let budget = WireBudget::new(256 << 20);
         let mut greedy: Vec<WireShare> = (0..1000).map(|_| WireShare::new(&budget, false)).collect();
-        // Each takes what it can get beyond its minimum, 64 KiB at a time.
+        // Each takes as much as possible beyond its minimum, 64 KiB at a time.
         for _ in 0..2000 {
             for share in &mut greedy {
                 let held = share.held;

@@ -172,12 +172,14 @@ impl GroupHeader {
         is_valid.then_some(header)
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.get()
+    /// True for the group that the chain expects and for later ones.
+    pub(crate) fn is_lost(&self, chain: &Chain) -> bool {
+        self.epoch.get() >= chain.epoch && self.sequence.get() >= chain.sequence
     }
 
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence.get()
+    /// True for groups after the one that the chain expects.
+    pub(crate) fn is_after(&self, chain: &Chain) -> bool {
+        self.is_lost(chain) && self.sequence.get() > chain.sequence && self.last_lsn() >= chain.lsn
     }
 
     /// Returns the LSN of the last record.

@@ -9,7 +9,6 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod group;
-mod loss;
 mod record;
 mod replay;
 mod ring;
@@ -17,7 +16,6 @@ mod ring;
 mod tests;
 
 pub use group::{Chain, GROUP_ALIGNMENT, GroupBuilder, SealedGroup};
-pub use loss::LogLoss;
 pub use record::{FillValue, LogOp, MalformedRecord};
-pub use replay::{Replay, ReplayError};
+pub use replay::{LogLoss, Replay, ReplayError};
 pub use ring::Ring;

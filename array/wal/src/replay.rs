@@ -1,5 +1,9 @@
 //! Log replay: reads group after group until the first one that is missing or damaged.
 
+mod loss;
+
+pub use loss::LogLoss;
+
 use crate::group::{Chain, GROUP_ALIGNMENT, GroupHeader};
 use crate::record::{LogOp, MalformedRecord};
 use crate::ring::Ring;
@@ -70,11 +74,6 @@ impl Replay {
             ));
         }
         Ok(None)
-    }
-
-    /// Returns the position after the last replayed group.
-    pub(crate) fn position(&self) -> (Chain, &Ring) {
-        (self.chain, &self.ring)
     }
 
     /// Returns the chain and ring with which a writer can append after the last replayed group.

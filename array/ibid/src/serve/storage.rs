@@ -73,7 +73,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
     Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, _lock: lock })
 }
 
-/// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of the volume's serial number.
+/// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of its serial number.
 fn report_loss(loss: &LogLoss) {
     tracing::error!(changes = loss.other_changes, "{loss}");
     for (volume, range) in loss.ranges.iter().take(MAX_REPORTED_RANGES) {

@@ -72,7 +72,7 @@ pub struct TargetConnection {
     text: TextExchange,
     /// Transfer tag of the unanswered ping.
     ping: Option<u32>,
-    /// Position in the output behind the newest echo of a NOP-Out.
+    /// Position in the output after the newest echo of a NOP-Out.
     echo_end: u64,
 }
 

@@ -16,7 +16,7 @@ pub enum Document {
     /// VMware Storage APIs for Array Integration with the Pure Storage FlashArray: the VAAI guide
     /// and the white paper of 2015.
     Guide,
-    /// What's New in Purity 5.1: WRITE SAME Handling Improvement.
+    /// The article on WRITE SAME handling in Purity 5.1.
     WriteSame,
     /// Deeper dive on vSphere UNMAP block count with Pure Storage.
     Unmap,

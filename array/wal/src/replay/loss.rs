@@ -5,8 +5,8 @@
 //! missing group was durable and is damaged now. Without a later group it is either damaged or torn
 //! by a crash before it was acknowledged; these cases cannot be distinguished.
 
-use crate::Replay;
-use crate::group::{Chain, GROUP_ALIGNMENT, GroupHeader};
+use super::Replay;
+use crate::group::{GROUP_ALIGNMENT, GroupHeader};
 use crate::record::LogOp;
 use bytes::Bytes;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct LogLoss {
     pub first: Lsn,
     /// Last record that is known to be lost.
     pub last: Lsn,
-    /// Changed ranges, as far as the damaged group and the later groups can be decoded.
+    /// Changed ranges that the damaged group and the later groups still show.
     pub ranges: Vec<(VolumeId, BlockRange)>,
     /// Changes of volumes and of the catalog among the decoded operations.
     pub other_changes: u64,
@@ -78,7 +78,7 @@ impl Replay {
     ///
     /// `read(offset, length)` must return `length` bytes at `offset` of the ring.
     pub fn find_loss<E>(&self, mut read: impl FnMut(u64, usize) -> Result<Bytes, E>) -> Result<Option<LogLoss>, E> {
-        let (chain, ring) = self.position();
+        let (chain, ring) = (self.chain, &self.ring);
         let mut later: Option<Lsn> = None;
         let mut loss = LogLoss {
             sequence: chain.sequence,
@@ -116,16 +116,5 @@ impl Replay {
             next = next.max(piece_at);
         }
         Ok(later.map(|last| LogLoss { last, ..loss }))
-    }
-}
-
-impl GroupHeader {
-    /// The unreadable group itself, or a later one.
-    fn is_lost(&self, chain: &Chain) -> bool {
-        self.epoch() >= chain.epoch && self.sequence() >= chain.sequence
-    }
-
-    fn is_after(&self, chain: &Chain) -> bool {
-        self.epoch() >= chain.epoch && self.sequence() > chain.sequence && self.last_lsn() >= chain.lsn
     }
 }
