@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Period in which attempts are counted.
+/// Period over which attempts are counted.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of unsuccessful attempts with one initiator name from one address in a period.
 const MAX_PER_NAME: u32 = 20;

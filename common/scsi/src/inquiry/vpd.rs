@@ -33,7 +33,7 @@ pub const MAX_ATOMIC_BLOCKS: u32 = 2048;
 pub const OPTIMAL_TRANSFER_BLOCKS: u32 = 2048;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT: as many as fit in a parameter list of 65535 bytes.
 pub const MAX_UNMAP_DESCRIPTORS: u32 = 4095;
-/// OPTIMAL UNMAP GRANULARITY, in blocks: 4 KiB, the unit in which space is freed. Linux discards no
+/// OPTIMAL UNMAP GRANULARITY, in blocks: 4 KiB, the unit of freed space. Linux discards no
 /// free run that is smaller. ESXi reclaims space by itself only up to 1 MiB.
 pub const UNMAP_GRANULARITY_BLOCKS: u32 = 8;
 /// No limit, in 32-bit fields of page B0h.
