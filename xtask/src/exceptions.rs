@@ -37,7 +37,7 @@ impl List {
                 None => found.push(format!("{}: {} {counted}, more than {}", m.what, m.count, m.limit)),
                 Some(n) if m.count > n => found.push(format!("{}: grew from {n} to {} {counted}", m.what, m.count)),
                 Some(n) if m.count < n => {
-                    found.push(format!("{list}: {} has {} {counted} now, not {n}", m.what, m.count))
+                    found.push(format!("{list}: {} has {} {counted} now, not {n}", m.what, m.count));
                 }
                 Some(_) => {}
             }

@@ -219,7 +219,7 @@ impl Collector<'_> {
             }
             syn::UseTree::Glob(_) => self.module.globs.push(prefix),
             syn::UseTree::Name(name) => {
-                self.add_alias(name.ident.to_string(), name.ident.to_string(), prefix, is_public)
+                self.add_alias(name.ident.to_string(), name.ident.to_string(), prefix, is_public);
             }
             syn::UseTree::Rename(name) => {
                 self.add_alias(name.rename.to_string(), name.ident.to_string(), prefix, is_public);

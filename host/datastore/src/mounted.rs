@@ -119,7 +119,7 @@ impl Mounted {
         loop {
             match operation().await {
                 Err(DatastoreError::Busy) if self.io.runtime.now() < since + self.io.timing.busy_timeout => {
-                    backoff.pause().await
+                    backoff.pause().await;
                 }
                 answer => return answer,
             }

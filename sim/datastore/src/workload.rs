@@ -136,7 +136,7 @@ async fn retry<'a, T>(
     for _ in 0..120 {
         match operation().await {
             Err(DatastoreError::Locked { .. } | DatastoreError::Busy) => {
-                runtime.sleep(Duration::from_millis(500)).await
+                runtime.sleep(Duration::from_millis(500)).await;
             }
             Err(DatastoreError::Disk(error)) if error.is_in_doubt() => runtime.sleep(Duration::from_millis(500)).await,
             answer => return answer,

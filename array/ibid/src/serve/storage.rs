@@ -59,7 +59,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
             if !settings.accept_log_loss {
                 return Err(Problem::new(loss).hint(ACCEPT_LOSS));
             }
-            keep_log(&*disk, &superblock.geometry, &settings.data, loss.sequence)?;
+            keep_log(&disk, &superblock.geometry, &settings.data, loss.sequence)?;
             Core::recover(&*disk, Some(Options { accept_log_loss: true, ..options }))?
         }
         result => result?,

@@ -74,7 +74,7 @@ impl Check {
         }
         match recovery::apply(&self.io, &self.superblock, &record, slot.owner()).await {
             Err(DatastoreError::Damaged { sector, .. }) => {
-                self.problems.push(Problem::Journal { slot: slot.index, sector })
+                self.problems.push(Problem::Journal { slot: slot.index, sector });
             }
             other => other?,
         }

@@ -85,7 +85,7 @@ async fn check_reports_every_kind_of_damage() {
     edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| assert!(cluster.take(5) && cluster.take(7))).await;
     assert_eq!(problems().await, [Problem::Leaked { what: "page", first: 261, count: 2 }]);
     edit::<Cluster>(&disk, cluster(Resource::Pages, 1), |cluster| {
-        assert!(cluster.free_item(5) && cluster.free_item(7))
+        assert!(cluster.free_item(5) && cluster.free_item(7));
     })
     .await;
     // A descriptor that is cleared: its directory entry dangles and its blocks are leaked.
