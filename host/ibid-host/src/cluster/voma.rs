@@ -110,10 +110,8 @@ mod tests {
         assert!(text.contains(
             "Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"
         ));
-        assert!(text.contains(
-            "   NOTE: the lock at sector 7 belongs to a former host of slot 3: the next one who wants it takes it\n"
-        ));
-        assert!(text.contains("   ERROR: block 9 is in use, but marked as free: it may be given out again\n"));
+        assert!(text.contains("   NOTE: lock at sector 7 is stale: its owner in slot 3 no longer exists\n"));
+        assert!(text.contains("   ERROR: block 9 is in use but marked as free: it may be allocated again\n"));
         assert!(text.ends_with("2 files, 1 directories, 40 of 100 blocks used\n\nTotal Errors Found:           1\n"));
     }
 }
