@@ -294,23 +294,30 @@ fn a_scrub_lists_losses_and_repairs_second_copies() {
     let (disk, engine) = filled();
     engine.account_space(&owner, None).unwrap();
     engine.close().unwrap();
-    let regions = layout(&*disk).expect("a sound array");
+    let regions = layout(&*disk).expect("an intact array");
     let (disk, engine) = start(disk);
     let of = |structure: Structure| regions.iter().filter(move |region| region.structure == structure);
     let lost = of(Structure::Data).next().unwrap();
     flip(&disk, lost.span.offset + 5);
-    let (mut mended, metadata) = (0, [Structure::MapPage, Structure::SlotTable, Structure::SlotDirectory]);
+    let (mut repaired, metadata) = (0, [Structure::MapPage, Structure::SlotTable, Structure::SlotDirectory]);
     for region in metadata.into_iter().flat_map(of) {
         flip(&disk, region.span.offset + region.span.bytes / 2);
-        mended += 1;
+        repaired += 1;
     }
-    assert!(mended > 5);
+    assert!(repaired > 5);
     let damage: Vec<String> = scrub(&engine).damage.into_iter().map(|damage| damage.description).collect();
     // Both copies of each page are damaged: pages in memory are stored again, one of the others is
     // reported.
     assert!(
         damage.iter().any(|what| what.contains(&format!("{} of the drive) does not pass", lost.span.offset))),
         "{damage:?}"
+    );
+    let by_volume: Vec<&String> = damage.iter().filter(|what| what.contains("of 4 KiB cannot be read")).collect();
+    // The tree pages are damaged, so each volume of 2 MiB is lost as a whole.
+    assert!(!by_volume.is_empty(), "{damage:?}");
+    assert!(
+        by_volume.iter().all(|what| what.starts_with("512 blocks of 4 KiB cannot be read: 0+512 ")),
+        "{by_volume:?}"
     );
     drop((engine, disk));
 }
@@ -319,7 +326,7 @@ fn a_scrub_lists_losses_and_repairs_second_copies() {
 fn a_page_with_one_bad_copy_is_stored_again() {
     let (disk, engine) = filled();
     engine.close().unwrap();
-    let regions = layout(&*disk).expect("a sound array");
+    let regions = layout(&*disk).expect("an intact array");
     let (disk, engine) = start(disk);
     let first_copies = regions.iter().enumerate().filter(|(index, region)| {
         let is_page = matches!(region.structure, Structure::MapPage | Structure::SlotTable | Structure::SlotDirectory);

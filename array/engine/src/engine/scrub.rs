@@ -17,6 +17,7 @@ use ondisk::{
 use platform::clock;
 use rustc_hash::FxHashSet;
 use std::time::Duration;
+use types::LBAS_PER_BLOCK;
 
 /// Attempts to read a segment while no checkpoint is in progress, and the pause between them.
 const QUIET_ATTEMPTS: u32 = 20;
@@ -231,7 +232,10 @@ impl Shared {
         let findings = FsckFindings::default();
         let Ok(checkpoint) = Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings) else { return };
         for (volume, ranges) in fsck::locate(&checkpoint, lost) {
-            damage.push(unreadable(volume, ranges.blocks, &ranges.runs));
+            // fsck counts in logical blocks of 512 bytes, alerts in blocks of 4 KiB.
+            let runs: Vec<_> =
+                ranges.runs.iter().map(|(start, blocks)| (start / LBAS_PER_BLOCK, blocks / LBAS_PER_BLOCK)).collect();
+            damage.push(unreadable(volume, ranges.blocks / LBAS_PER_BLOCK, &runs));
         }
     }
 }
