@@ -67,8 +67,8 @@ def run(lab: Lab) -> Iterator[Result]:
         yield from checks(
             SUITE,
             [
-                (f"the {name} after all of them", lambda u=u: host.verb("verify", u, *STILL) and "every byte")
-                for name, u in (("volume that lay still", still), ("copy of it", copy))
+                (f"the {name} after all kills", lambda u=u: host.verb("verify", u, *STILL) and "every byte")
+                for name, u in (("idle volume", still), ("copy of the idle volume", copy))
             ],
         )
     # A kill may precede the first answer, but not most of them.

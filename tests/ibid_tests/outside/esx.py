@@ -156,10 +156,10 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
         ("claim by discovery", claim),
         ("esxcli storage core device and path list", lists),
         ("esxcli storage nmp: policies", policies),
-        ("advanced settings in both languages", settings),
+        ("advanced settings in both syntaxes", settings),
         ("check, and the command that fixes", check),
         ("one offload off for one device", disabled),
         ("esxtop in batch mode", captured),
-        ("an array that goes away", array_away),
+        ("an array outage", array_away),
         ("unclaim, and rescan", unclaim),
     ]

@@ -1,9 +1,5 @@
-"""A full array: what takes space is refused and said to be, nothing acknowledged is lost, what gives space back is taken, and
-writing goes on by itself.
-
-The array is filled with data that cannot be reduced until not even 4 KiB more find room. Then the verifying load of the crash suite works on
-it, it is killed as it is, and started again.
-"""
+"""A full array: commands that take space are refused with 07/27/07, no acknowledged data is lost, commands that release
+space succeed, and writes then continue without a restart."""
 
 from __future__ import annotations
 
@@ -192,13 +188,13 @@ def run(lab: Lab) -> Iterator[Result]:
             return f"{size(half // 2)} written again within {seconds(took)}"
 
         steps: list[tuple[str, Callable[[], str]]] = [
-            ("fill until 4 KiB find no room", fill_up),
-            ("the soft threshold was told", told),
-            ("what takes space is refused", all_refused),
+            ("fill until 4 KiB writes are refused", fill_up),
+            ("the soft threshold is reported", told),
+            ("commands that take space are refused", all_refused),
             ("a verifying load on the full array", load_on_full),
             ("SIGKILL at 100 %", killed),
             ("nothing acknowledged is lost", nothing_lost),
-            ("UNMAP, and writing goes on", unmap_and_go_on),
-            ("fsck after all that", lambda: fsck_agrees(array)),
+            ("UNMAP, and writes continue", unmap_and_go_on),
+            ("fsck at the end", lambda: fsck_agrees(array)),
         ]
         yield from checks(SUITE, steps)

@@ -66,7 +66,7 @@ def run(lab: Lab) -> Iterator[Result]:
         assert [n for n in notes if n["kind"] == "unsupported"], (
             "tgt has no EXTENDED COPY, and the report does not say so"
         )
-        return "no EXTENDED COPY: said so, and the fall-back measured"
+        return "no EXTENDED COPY: reported, and the fallback measured"
 
     def full_disks_are_left_alone() -> str:
         with Array(lab.bin, capacity="4GiB", base=lab.scratch("arrays")) as array:
@@ -86,6 +86,6 @@ def run(lab: Lab) -> Iterator[Result]:
             ("two experiments", against_the_array),
             ("the report", a_report_for_people_and_scripts),
             ("tgt", against_tgt),
-            ("a disk that holds something", full_disks_are_left_alone),
+            ("a disk with other content", full_disks_are_left_alone),
         ],
     )

@@ -93,7 +93,7 @@ def run(lab: Lab) -> Iterator[Result]:
             (f"fill {gib} GiB of a 1 TiB volume", fill),
             (f"EXTENDED COPY of {gib} GiB", copies),
             ("source and copy are equal", equal),
-            ("… and stay so", after_kill),
+            ("… after SIGKILL and restart", after_kill),
             ("… and are two volumes", apart),
             ("1 TiB zeroed by WRITE SAME", zero_all),
             (f"UNMAP of the {gib} GiB copy", unmap_all),

@@ -45,7 +45,7 @@ def run(lab: Lab) -> Iterator[Result]:
             ("program text", ratio("image", TEXT)),
             ("sixteen clones, each written", clones),
             ("two trees that differ a little", ratio("releases", RELEASES)),
-            ("a database after a life", ratio("database", DATABASE)),
+            ("a database after transactions", ratio("database", DATABASE)),
             ("noise", ratio("noise", NOISE)),
         ],
     )

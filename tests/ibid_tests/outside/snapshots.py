@@ -141,8 +141,8 @@ def run(lab: Lab) -> Iterator[Result]:
             ("a restore from it", restore),
             ("a snapshot of a group", group),
             ("SIGKILL", after_kill),
-            ("a row of snapshots", a_row),
+            ("many snapshots", a_row),
             ("a clone eradicated", gone),
-            ("fsck after all that", lambda: fsck_agrees(array)),
+            ("fsck at the end", lambda: fsck_agrees(array)),
         ]
         yield from checks(SUITE, steps)
