@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     const SOURCES: [(&str, &str); 2] =
-        [("crates/scsi/src/a.rs", "fn one_is_one() {}"), ("crates/map/src/b.rs", "fn two_is_two() {}")];
+        [("common/scsi/src/a.rs", "fn one_is_one() {}"), ("array/map/src/b.rs", "fn two_is_two() {}")];
 
     fn found(page: &str) -> Vec<String> {
         check(page, SOURCES.into_iter())
