@@ -243,18 +243,27 @@ impl Map {
 
     /// Returns the number of pages that [`Map::assign_pages`] needs.
     pub(crate) fn missing_pages(&self) -> u32 {
-        let mut missing = 0;
-        let mut parents: BTreeSet<u32> = BTreeSet::new();
+        let per = POINTERS as u32;
+        // Places on the level below that get a page, and that lose theirs.
+        let (mut missing, mut added, mut removed) = (0, BTreeSet::new(), BTreeSet::new());
         for level in 1..=self.height {
+            let pages = &self.pages[usize::from(level) - 1];
             let dirty = self.dirty.range((level, 0)..(level + 1, 0)).map(|(_, place)| *place);
-            let touched: BTreeSet<u32> = dirty.chain(parents.iter().copied()).collect();
-            let is_new = |place: &u32| {
-                let used = parents.contains(place) || !self.is_empty_at(level, *place);
-                used && !self.pages[usize::from(level) - 1].contains_key(place)
+            let parents = added.iter().chain(&removed).map(|place: &u32| place / per);
+            let touched: BTreeSet<u32> = dirty.chain(parents).collect();
+            let is_used = |place: &u32| {
+                added.iter().any(|below| below / per == *place)
+                    || match level {
+                        1 => !self.is_empty_at(level, *place),
+                        _ => self.pages[usize::from(level) - 2]
+                            .range(place * per..(place + 1) * per)
+                            .any(|(below, _)| !removed.contains(below)),
+                    }
             };
-            let new: Vec<u32> = touched.into_iter().filter(is_new).collect();
+            let (used, unused): (Vec<u32>, Vec<u32>) = touched.into_iter().partition(is_used);
+            let new: BTreeSet<u32> = used.into_iter().filter(|place| !pages.contains_key(place)).collect();
             missing += new.len() as u32;
-            parents = new.into_iter().map(|place| place / POINTERS as u32).collect();
+            (removed, added) = (unused.into_iter().filter(|place| pages.contains_key(place)).collect(), new);
         }
         missing
     }

@@ -81,6 +81,18 @@ fn map_of_one_terabyte_has_1043_pages() {
 }
 
 #[test]
+fn a_level_above_freed_pages_needs_no_page() {
+    let (mut map, mut disk) = (Map::default(), Disk::default());
+    fill(&mut map, 1006..1007, 5);
+    disk.store(&mut map);
+    map.punch(1005..1007);
+    fill(&mut map, 100 * PER..100 * PER + 1, 9);
+    map.punch(100 * PER..100 * PER + 1);
+    disk.store(&mut map);
+    assert!(disk.pages.is_empty());
+}
+
+#[test]
 fn map_fills_holes_in_order() {
     let mut map = Map::default();
     fill(&mut map, 4..6, 50);
