@@ -176,7 +176,7 @@ fn damage_before_later_groups_is_a_loss() {
             area[(head + damaged * 8192 + within) as usize] ^= 4;
             let mut replay = Replay::new(chain, CAPACITY, head);
             assert_eq!(read_all(&area, &mut replay).len() as u64, damaged);
-            let loss = replay.find_loss(reader(&area)).unwrap();
+            let loss = replay.find_loss(reader(&area));
             if damaged == 5 {
                 assert_eq!(loss, None, "the last group may be torn");
                 continue;
@@ -197,6 +197,26 @@ fn intact_and_wrapped_logs_have_no_loss() {
         let (area, chain, head, _) = log(&records, 5);
         let mut replay = Replay::new(chain, CAPACITY, head);
         read_all(&area, &mut replay);
-        assert_eq!(replay.find_loss(reader(&area)), Ok(None), "{count} groups");
+        assert_eq!(replay.find_loss(reader(&area)), None, "{count} groups");
     }
+}
+
+#[test]
+fn unreadable_unused_parts_of_the_ring_are_skipped() {
+    let records: Vec<_> = (0..4).map(|n| write(n * 8, n as u8, 8)).collect();
+    let (mut area, chain, head, _) = log(&records, 4);
+    let bad = CAPACITY - GROUP_ALIGNMENT;
+    let read = |area: Vec<u8>| {
+        move |offset: u64, length: usize| match offset + length as u64 > bad {
+            true => Err(()),
+            false => Ok(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length])),
+        }
+    };
+    let mut replay = Replay::new(chain, CAPACITY, head);
+    assert_eq!(read_all(&area, &mut replay).len(), 4);
+    assert_eq!(replay.find_loss(read(area.clone())), None);
+    area[(head + 8192 + 80) as usize] ^= 1;
+    let mut replay = Replay::new(chain, CAPACITY, head);
+    assert_eq!(read_all(&area, &mut replay).len(), 1);
+    assert!(replay.find_loss(read(area)).is_some());
 }

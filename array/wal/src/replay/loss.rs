@@ -76,8 +76,9 @@ impl Replay {
     /// [`Replay::next`] has returned `None`. Returns the loss if the log ends in a damaged group
     /// that was acknowledged.
     ///
-    /// `read(offset, length)` must return `length` bytes at `offset` of the ring.
-    pub fn find_loss<E>(&self, mut read: impl FnMut(u64, usize) -> Result<Bytes, E>) -> Result<Option<LogLoss>, E> {
+    /// `read(offset, length)` must return `length` bytes at `offset` of the ring. Unreadable parts
+    /// are skipped.
+    pub fn find_loss<E>(&self, mut read: impl FnMut(u64, usize) -> Result<Bytes, E>) -> Option<LogLoss> {
         let (chain, ring) = (self.chain, &self.ring);
         let mut later: Option<Lsn> = None;
         let mut loss = LogLoss {
@@ -91,13 +92,16 @@ impl Replay {
         let (mut piece_at, mut next) = (0, 0);
         while piece_at < ring.capacity() {
             let length = PIECE_BYTES.min(ring.capacity() - piece_at);
-            let piece = read(piece_at, to_usize(length))?;
+            // An unreadable part of the ring may be unused, so it must not keep the array closed.
+            let piece = read(piece_at, to_usize(length)).ok();
             while next + GROUP_ALIGNMENT <= piece_at + length {
                 let at = next;
                 next += GROUP_ALIGNMENT;
-                let Some(header) = GroupHeader::decode(&piece[to_usize(at - piece_at)..], chain.array) else {
-                    continue;
+                let unit = match &piece {
+                    Some(piece) => Some(piece.slice(to_usize(at - piece_at)..)),
+                    None => read(at, to_usize(GROUP_ALIGNMENT)).ok(),
                 };
+                let Some(header) = unit.and_then(|unit| GroupHeader::decode(&unit, chain.array)) else { continue };
                 let bytes = header.ring_bytes();
                 if at + bytes > ring.capacity() {
                     continue;
@@ -105,8 +109,8 @@ impl Replay {
                 // The body is skipped: a host may have written data that resembles a group.
                 next = at + bytes;
                 if header.is_lost(&chain) {
-                    let group = read(at, to_usize(bytes))?;
-                    header.decodable_ops(&group).iter().for_each(|op| loss.add(op));
+                    let ops = read(at, to_usize(bytes)).map(|group| header.decodable_ops(&group)).unwrap_or_default();
+                    ops.iter().for_each(|op| loss.add(op));
                     if header.is_after(&chain) {
                         later = later.max(Some(header.last_lsn()));
                     }
@@ -115,6 +119,6 @@ impl Replay {
             piece_at += length;
             next = next.max(piece_at);
         }
-        Ok(later.map(|last| LogLoss { last, ..loss }))
+        later.map(|last| LogLoss { last, ..loss })
     }
 }

@@ -157,7 +157,7 @@ impl Core {
                 }
             }
         }
-        if let Some(loss) = replay.find_loss(&mut read)? {
+        if let Some(loss) = replay.find_loss(&mut read) {
             if !self.state.options.accept_log_loss {
                 return Err(RecoverError::LogLoss(Box::new(loss)));
             }
