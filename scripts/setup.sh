@@ -13,6 +13,8 @@ have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin
 
 missing=()
 need() { have "$1" || missing+=("$2"); }
+# A python3 without its standard library (python3-minimal) is not enough.
+need_python() { python3 -c 'import json, ssl, urllib.request' 2>/dev/null || missing+=(python3); }
 
 # The commands (or files) that each purpose needs, and their packages.
 need_build() {
@@ -21,7 +23,7 @@ need_build() {
 }
 need_demo() {
     need_build
-    need python3 python3
+    need_python
 }
 need_test() {
     need_demo
@@ -35,7 +37,7 @@ need_test() {
 # ruff comes from PyPI, in its own environment below target/, because distributions have old versions or none.
 need_lint() {
     need_build
-    need python3 python3
+    need_python
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 need_reduction() {
@@ -80,7 +82,7 @@ install_rust() {
     if ! have rustup; then
         have curl || install_packages curl ca-certificates
         say "installing rustup"
-        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --no-modify-path --default-toolchain none ||
+        curl --proto '=https' --tlsv1.2 -sSf https://static.rust-lang.org/rustup/rustup-init.sh | sh -s -- -y -q --no-modify-path --default-toolchain none ||
             fail "rustup could not be installed" "Rust $toolchain or newer, however it comes, is enough: https://www.rust-lang.org/tools/install"
     fi
     say "installing Rust $toolchain"
@@ -99,6 +101,18 @@ install_ruff() {
         fail "ruff $ruff_version could not be installed in $ruff_environment" "try: pip install ruff==$ruff_version"
 }
 
+# A build without enough space fails after minutes; this says so before it begins.
+needed_gib=6
+check_space() {
+    local directory=${CARGO_TARGET_DIR:-target} free
+    [ -d "$directory" ] && return # what is built needs little more
+    directory=$(dirname "$directory")
+    free=$(df --output=avail -BG "$directory" 2>/dev/null | tail -n 1 | tr -dc 0-9)
+    [ -z "$free" ] || [ "$free" -ge $needed_gib ] ||
+        fail "a build needs $needed_gib GiB in $(realpath "$directory"); $free GiB are free" \
+            "free some space, or set CARGO_TARGET_DIR to a directory on another file system"
+}
+
 [ $# -gt 0 ] || set -- build
 for what in "$@"; do
     case $what in
@@ -106,6 +120,7 @@ for what in "$@"; do
         *) fail "no such purpose: $what" "scripts/setup.sh build|demo|test|bench|reduction|lint" ;;
     esac
 done
+check_space
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
 fi
