@@ -65,6 +65,9 @@ pub enum Op {
     },
     /// Writes `write` at `lba` if the blocks there equal `compare`, atomically. Otherwise fails
     /// with [`OpError::Miscompare`].
+    ///
+    /// Durable before the reply, even with the write cache on, and so is everything that was
+    /// written before: hosts use it as a lock, which a crash must not grant twice.
     CompareAndWrite {
         /// The volume.
         volume: VolumeId,
@@ -74,10 +77,9 @@ pub enum Op {
         compare: Bytes,
         /// New bytes; at most [`MAX_COMPARE_BLOCKS`] blocks.
         write: Bytes,
-        /// Force unit access.
-        fua: bool,
     },
-    /// Writes (old OR `data`) at `lba`, atomically.
+    /// Writes (old OR `data`) at `lba`, atomically. Durable before the reply, as
+    /// [`Op::CompareAndWrite`].
     Or {
         /// The volume.
         volume: VolumeId,
@@ -85,8 +87,6 @@ pub enum Op {
         lba: Lba,
         /// The bits to set.
         data: Bytes,
-        /// Force unit access.
-        fua: bool,
     },
     /// Compares the blocks at `lba` with `data`. Fails with [`OpError::Miscompare`] if they differ.
     Compare {

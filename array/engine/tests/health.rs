@@ -270,7 +270,7 @@ fn read_damage_is_reported_until_a_clean_scrub() {
     let lost = |lba| Err(OpError::MediumError { lba: Lba(lba) });
     assert_eq!((read(2, 0), read(2, 64), read(2, 64)), (lost(0), lost(64), lost(64)));
     let (volume, compare, write_data) = (VolumeId(1), data_of(1), data_of(2));
-    let swap = Op::CompareAndWrite { volume, lba: Lba(8), compare, write: write_data, fua: false };
+    let swap = Op::CompareAndWrite { volume, lba: Lba(8), compare, write: write_data };
     assert_eq!(call(&engine, swap), lost(8));
     let told: Vec<_> =
         engine.health().damage.into_iter().map(|damage| (damage.volume.unwrap().0, damage.description)).collect();

@@ -75,13 +75,7 @@ pub fn alphabet() -> Vec<Op> {
         copy(0, leaf, 2 * leaf),
         copy(8, 64, 16),
         copy(0, 12, 21),
-        Op::CompareAndWrite {
-            volume: VOLUME,
-            lba: Lba(8),
-            compare: data(101, 8).slice(..512),
-            write: data(104, 1),
-            fua: false,
-        },
+        Op::CompareAndWrite { volume: VOLUME, lba: Lba(8), compare: data(101, 8).slice(..512), write: data(104, 1) },
         Op::WriteSame { volume: VOLUME, range: span(leaf - 8, leaf + 16), pattern: data(105, 1) },
         Op::Change(vec![
             Change::ResizeVolume { volume: VOLUME, blocks: leaf + 8 },

@@ -343,7 +343,7 @@ fn decode(rest: &mut &[u8]) -> Option<Op> {
     let volume = VolumeId(word(rest)?);
     Some(match kind {
         1 => Op::Write { volume, lba: Lba(word(rest)?), data: bytes(rest)?.into(), fua: false },
-        2 => Op::Or { volume, lba: Lba(word(rest)?), data: bytes(rest)?.into(), fua: false },
+        2 => Op::Or { volume, lba: Lba(word(rest)?), data: bytes(rest)?.into() },
         3 => Op::WriteSame { volume, range: range(rest)?, pattern: bytes(rest)?.into() },
         4 => Op::Zero { volume, range: range(rest)? },
         5 => Op::Unmap { volume, ranges: (0..word(rest)?).map(|_| range(rest)).collect::<Option<Vec<_>>>()? },

@@ -174,11 +174,15 @@ impl Mix {
                 if rng.percent(1) {
                     write = write.slice(..write.len() - LBA_LEN);
                 }
-                Op::CompareAndWrite { volume: id, lba: range.start(), compare, write, fua: rng.percent(10) }
+                // Drawn for a field that is gone, so that recorded seeds keep their histories.
+                rng.percent(10);
+                Op::CompareAndWrite { volume: id, lba: range.start(), compare, write }
             }
             Kind::Or => {
                 let range = self.range(rng, volume, self.max_write.min(64));
-                Op::Or { volume: id, lba: range.start(), data: data(rng, range.blocks()), fua: rng.percent(10) }
+                let op = Op::Or { volume: id, lba: range.start(), data: data(rng, range.blocks()) };
+                rng.percent(10);
+                op
             }
             Kind::Compare => {
                 let range = self.range(rng, volume, self.max_write);

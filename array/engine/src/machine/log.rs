@@ -1,11 +1,15 @@
 //! The write-ahead log as the state machine sees it.
 
+use super::backpressure::payload_bytes;
 use super::dispatcher::{Dispatcher, IoPurpose};
 use super::io::Io;
 use ondisk::{ArrayGeometry, LogPosition};
 use platform::Durability;
 use types::Lsn;
 use wal::{Chain, GroupBuilder, LogOp, Ring};
+
+/// Bytes of memory that a record takes beside its payload, rounded up.
+const RECORD_MEMORY_BYTES: u64 = 256;
 
 /// The open group and the position of the log.
 pub(crate) struct Log {
@@ -15,6 +19,9 @@ pub(crate) struct Log {
     chain: Chain,
     pub(crate) ring: Ring,
     in_flight: bool,
+    /// Bytes of memory that the records of the open group and of the group in flight keep.
+    open_bytes: u64,
+    in_flight_bytes: u64,
     /// The last group has records, so no later group proves yet that it was acknowledged.
     is_unproven: bool,
     /// Everything up to this LSN is on stable storage.
@@ -31,6 +38,8 @@ impl Log {
             chain,
             ring,
             in_flight: false,
+            open_bytes: 0,
+            in_flight_bytes: 0,
             is_unproven: false,
             durable,
         }
@@ -50,6 +59,13 @@ impl Log {
     pub(crate) fn push(&mut self, record: &[LogOp]) {
         self.builder.push(record);
         self.pending += 1;
+        self.open_bytes += RECORD_MEMORY_BYTES + record.iter().map(payload_bytes).sum::<u64>();
+    }
+
+    /// Returns the bytes of memory that records keep until they are durable. They keep their
+    /// payloads even if the blocks were overwritten since.
+    pub(crate) fn unflushed(&self) -> u64 {
+        self.open_bytes + self.in_flight_bytes
     }
 
     /// True if the ring has space for the open group with a record of `bytes` more.
@@ -86,6 +102,7 @@ impl Log {
         let sequence = self.chain.sequence;
         let group = self.builder.seal(&mut self.chain);
         self.pending = 0;
+        self.in_flight_bytes = std::mem::take(&mut self.open_bytes);
         let offset = self.ring.reserve(sequence, group.bytes).ok_or("log full: an admitted group does not fit")?;
         self.in_flight = true;
         let io =
@@ -97,6 +114,7 @@ impl Log {
     /// The group in flight is on stable storage.
     pub(crate) fn group_written(&mut self, last: Lsn) {
         self.in_flight = false;
+        self.in_flight_bytes = 0;
         self.durable = last;
     }
 

@@ -12,15 +12,21 @@ const MAX_DIRTY_BYTES: u64 = 96 << 20;
 /// Most bytes of metadata that one checkpoint stores in a large array.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
 
+/// Most bytes that the write cache holds. Flushing them takes 0.25 s at 100 MB/s.
+const MAX_WRITE_CACHE_BYTES: u64 = 24 << 20;
+
 /// Free slots to keep in memory, in addition to those for dirty blocks.
 const MIN_FREE_SLOTS: u64 = 1024;
 
 /// Settings chosen each time an array is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Acknowledge writes before they are flushed; [`crate::Op::Flush`] and FUA wait for the flush.
+    /// Acknowledge writes before they are flushed. [`crate::Op::Flush`], FUA,
+    /// [`crate::Op::CompareAndWrite`] and [`crate::Op::Or`] wait for the flush, and so do writes
+    /// while a quarter of `dirty_limit`, at most 24 MiB, is not flushed.
     pub write_cache: bool,
-    /// Bytes of dirty blocks above which writes wait for destage.
+    /// Bytes of dirty blocks above which writes wait for destage. With the write cache, bytes that
+    /// are not flushed count as well.
     pub dirty_limit: u64,
     /// Bytes of changed metadata at which a checkpoint is due. Changes stop at twice as much until
     /// it is complete.
@@ -80,6 +86,15 @@ impl Options {
             cache_bytes,
             accept_log_loss: false,
         }
+    }
+
+    /// Returns the bytes of records above which writes are not answered before they are durable.
+    ///
+    /// A quarter of the memory for dirty blocks: the records keep bytes of blocks that were
+    /// overwritten since, and most of the memory must stay for blocks that wait for destage. A
+    /// flush takes the time to write this to the log, hence the limit.
+    pub(crate) fn write_cache_limit(&self) -> u64 {
+        (self.dirty_limit / 4).min(MAX_WRITE_CACHE_BYTES)
     }
 
     /// Returns the bytes of changed metadata at which a checkpoint is due. Changes stop at twice

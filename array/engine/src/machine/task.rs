@@ -146,9 +146,11 @@ impl Task {
 }
 
 /// True if the reply must wait for durability even with a write cache.
-pub(crate) fn has_fua(op: &Op) -> bool {
+pub(crate) fn must_be_durable(op: &Op) -> bool {
     match op {
-        Op::Write { fua, .. } | Op::CompareAndWrite { fua, .. } | Op::Or { fua, .. } => *fua,
+        Op::Write { fua, .. } => *fua,
+        // Hosts lock with these: a crash must not grant a lock twice.
+        Op::CompareAndWrite { .. } | Op::Or { .. } => true,
         // Administrative changes are never cached.
         Op::Change(_) => true,
         _ => false,

@@ -61,7 +61,7 @@ impl Medium {
             Command::OrWrite(transfer) => self.or_write(transfer, &data),
             Command::Verify(verification) => self.verify(verification, &data),
             Command::WriteAndVerify(verification) => self.write_and_verify(verification, data),
-            Command::CompareAndWrite { lba, blocks, fua, .. } => self.compare_and_write(lba, blocks, fua, &data),
+            Command::CompareAndWrite { lba, blocks, .. } => self.compare_and_write(lba, blocks, &data),
             Command::WriteAtomic { lba, blocks, fua, .. } => self.write_atomic(lba, blocks, fua, &data),
             Command::WriteSame(same) => self.write_same(same, &data),
             Command::Unmap { length } => self.unmap(length, &data),
@@ -137,7 +137,7 @@ impl Medium {
         if data.is_empty() {
             return Ok(CommandOutcome::GOOD.into());
         }
-        let op = Op::Or { volume: self.volume, lba: transfer.lba, data, fua: transfer.fua };
+        let op = Op::Or { volume: self.volume, lba: transfer.lba, data };
         Ok(Step::Submit(op, Program::Single { lba: transfer.lba }))
     }
 
@@ -174,15 +174,16 @@ impl Medium {
     }
 
     /// COMPARE AND WRITE (SBC-4 5.3): compares with the first half of the data, then writes the
-    /// second half. A count of 0 blocks is not an error.
-    fn compare_and_write(self, lba: Lba, blocks: u8, fua: bool, data: &Bytes) -> Result<Step, Sense> {
+    /// second half. A count of 0 blocks is not an error. FUA changes nothing, because the engine
+    /// never caches the write.
+    fn compare_and_write(self, lba: Lba, blocks: u8, data: &Bytes) -> Result<Step, Sense> {
         let range = self.range(lba, u64::from(blocks))?;
         let mut compare = exact(data, 2 * range.bytes(), 13)?;
         if range.is_empty() {
             return Ok(CommandOutcome::GOOD.into());
         }
         let write = compare.split_off(range.bytes() as usize);
-        let op = Op::CompareAndWrite { volume: self.volume, lba, compare, write, fua };
+        let op = Op::CompareAndWrite { volume: self.volume, lba, compare, write };
         Ok(Step::Submit(op, Program::Single { lba }))
     }
 

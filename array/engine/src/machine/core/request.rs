@@ -8,7 +8,7 @@ use crate::machine::io::TaskId;
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
-use crate::machine::task::{Task, Wait, claims_of, has_fua};
+use crate::machine::task::{Task, Wait, claims_of, must_be_durable};
 use crate::service::{Extent, ExtentState, Op, OpError, Reply, Tag};
 use blockmap::{Absent, Need, Ref};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
@@ -96,7 +96,7 @@ impl Core {
                     self.dispatcher.complete(task.tag, result);
                     return self.scheduler.release(&mut task);
                 }
-                Step::Sequenced if self.state.options.write_cache && !has_fua(&task.op) => {
+                Step::Sequenced if self.may_reply_early(&task.op) => {
                     self.dispatcher.complete(task.tag, Ok(Reply::Done));
                     return self.scheduler.release(&mut task);
                 }
@@ -105,6 +105,13 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// True if a request whose record is in the log may be answered before it is durable. A cache
+    /// that is full lets writes through: they wait for the log.
+    fn may_reply_early(&self, op: &Op) -> bool {
+        let options = &self.state.options;
+        options.write_cache && !must_be_durable(op) && self.log.unflushed() <= options.write_cache_limit()
     }
 
     fn step(&mut self, id: TaskId, task: &mut Task) -> Step {

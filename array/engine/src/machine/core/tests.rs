@@ -1,5 +1,7 @@
 //! Compares the core with the reference model on an in-memory drive.
 
+mod write_cache;
+
 use super::*;
 use crate::machine::io::perform;
 use crate::machine::options::Options;
@@ -132,9 +134,9 @@ fn offloads_match_the_model() {
     bench.both(Op::Unmap { volume: V1, ranges: vec![range(1, 1), range(500, 3000), range(6000, 0)] });
     bench.check();
     let (old, new) = (bench.model.volumes[&V2].read(range(20, 3)), data(9, 3));
-    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old.clone(), write: new.clone(), fua: true });
-    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old, write: new.clone(), fua: true });
-    bench.both(Op::Or { volume: V2, lba: Lba(21), data: data(4, 4), fua: false });
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old.clone(), write: new.clone() });
+    bench.both(Op::CompareAndWrite { volume: V2, lba: Lba(20), compare: old, write: new.clone() });
+    bench.both(Op::Or { volume: V2, lba: Lba(21), data: data(4, 4) });
     bench.both(Op::Compare { volume: V2, lba: Lba(20), data: new });
     bench.check();
     bench.restart();
@@ -307,42 +309,4 @@ fn full_file_system_refuses_until_it_has_space() {
     bench.settle(0);
     assert!(!bench.core.space().backing_fs_full);
     assert!(write(&mut bench, 0).is_ok());
-}
-
-/// Returns the replies of the core before any of its I/O completes.
-fn answers(core: &mut Core) -> Vec<Tag> {
-    let mut actions = Vec::new();
-    core.poll(&mut actions);
-    let tags = actions.iter().filter_map(|action| match action {
-        Action::Complete { tag, result: Ok(_) } => Some(*tag),
-        _ => None,
-    });
-    let tags = tags.collect();
-    core.dispatcher.requeue(actions.into_iter().filter(|action| matches!(action, Action::Io { .. })));
-    tags
-}
-
-#[test]
-fn write_cache_acknowledges_before_flush() {
-    let mut bench = Bench::new();
-    bench.options.write_cache = true;
-    bench.restart();
-    let write = |lba: u64, seed: u64, fua: bool| Op::Write { volume: V1, lba: Lba(lba), data: data(seed, 8), fua };
-    bench.core.submit(write(0, 1, false), 1001);
-    assert_eq!(answers(&mut bench.core), [1001], "write is acknowledged from memory");
-    bench.core.submit(Op::Flush, 1002);
-    assert_eq!(answers(&mut bench.core), [0; 0], "flush waits for the log");
-    assert_eq!(bench.settle(1002), Some(Ok(Reply::Done)));
-    bench.core.submit(write(8, 2, true), 1003);
-    assert_eq!(answers(&mut bench.core), [0; 0], "FUA write waits for the log");
-    assert_eq!(bench.settle(1003), Some(Ok(Reply::Done)));
-    bench.core.submit(write(16, 3, false), 1004);
-    assert_eq!(answers(&mut bench.core), [1004]);
-    // Power fails: only writes that were neither flushed nor forced may be lost.
-    let (core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();
-    bench.core = core;
-    for (lba, held) in [(0, data(1, 8)), (8, data(2, 8)), (16, Bytes::from(vec![0; 4096]))] {
-        bench.core.submit(Op::Read { volume: V1, range: range(lba, 8) }, 2000 + lba);
-        assert_eq!(bench.settle(2000 + lba), Some(Ok(Reply::Data(held))), "LBA {lba}");
-    }
 }

@@ -48,8 +48,11 @@ impl Space {
             return Admission::Later;
         }
         let blocks: u64 = record.iter().map(blocks_touched).sum();
-        let is_over = dirty.bytes() + blocks * BLOCK_BYTES > state.options.dirty_limit;
-        if blocks > 0 && is_over && dirty.bytes() > 0 {
+        // With a write cache, hosts can overwrite blocks whose records still keep the old bytes.
+        let cached = if state.options.write_cache { log.unflushed() } else { 0 };
+        let held = dirty.bytes() + cached;
+        let is_over = held + blocks * BLOCK_BYTES > state.options.dirty_limit;
+        if blocks > 0 && is_over && held > 0 {
             self.backpressure.memory = true;
             return Admission::Later;
         }
