@@ -273,19 +273,53 @@ impl Datastore {
     /// The blocks of a large file are freed in several transactions from its end. A crash in
     /// between leaves a shorter file.
     pub async fn remove(&self, path: &str) -> Result<()> {
-        let (file, kind) = names::find(&self.mounted, path).await?;
-        if kind == FileKind::File {
-            let file = File::open(&self.mounted, file, FileAccess::Write).await?;
-            let emptied = file.free_all_blocks().await;
-            let closed = file.close().await;
-            emptied.and(closed)?;
+        match names::find(&self.mounted, path).await? {
+            (_, FileKind::File) => self.remove_files(&[path.to_owned()]).await,
+            (directory, FileKind::Directory) => self.unlink(path, directory).await,
         }
+    }
+
+    /// Removes closed files in the given order. Locks all of them first: if one is in use, none is
+    /// changed.
+    ///
+    /// # Errors
+    /// [`DatastoreError::Locked`] if any host has one of them open.
+    pub async fn remove_files(&self, paths: &[String]) -> Result<()> {
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.open(path, FileAccess::Write).await {
+                Ok(file) => files.push((path, file)),
+                Err(error) => {
+                    for (_, file) in files {
+                        file.close().await?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        for (path, file) in files {
+            self.remove_open(path, file).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a file that is open for writing, through its handle. No other host can open it in
+    /// between.
+    pub async fn remove_open(&self, path: &str, file: File) -> Result<()> {
+        file.free_all_blocks().await?;
+        let unlinked = self.unlink(path, file.id()).await;
+        if unlinked.is_ok() {
+            file.note_removed();
+        }
+        unlinked
+    }
+
+    async fn unlink(&self, path: &str, file: FileId) -> Result<()> {
         let path = path.to_owned();
-        let (mounted, remove) = (Arc::clone(&self.mounted), path);
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.retry_while_busy(|| names::remove(&mounted, &remove, file)).await
+            mounted.retry_while_busy(|| names::remove(&mounted, &path, file)).await
         };
-        mounted.run_detached(work).await
+        self.mounted.run_detached(work).await
     }
 
     /// Renames a file, also into another directory, or a directory within its parent. The new name

@@ -291,6 +291,16 @@ impl File {
         self.punch_from(0).await
     }
 
+    /// Returns the identity of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.0.file
+    }
+
+    /// Closes the handle of a file that was removed together with its lock.
+    pub(crate) fn note_removed(&self) {
+        self.0.content.lock().open = false;
+    }
+
     /// Allocates at most `blocks` free blocks from the cursor on and appends them to the file.
     /// Returns them as (first sector on the device, sectors); none at the end. Skips clusters
     /// locked by other hosts.
@@ -672,7 +682,7 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
 ///
 /// # Errors
 /// [`DatastoreError::Locked`] if a live reader remains.
-pub(crate) async fn drop_dead_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+async fn drop_dead_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
     retain_live_readers(transaction, descriptor).await?;
     if descriptor.readers().next().is_some() { Err(DatastoreError::Locked { owner: None }) } else { Ok(()) }
 }

@@ -1,6 +1,5 @@
 //! Resolves paths, and changes directories.
 
-use crate::file::drop_dead_readers;
 use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
@@ -97,7 +96,8 @@ async fn make_in(transaction: &mut Transaction, parent: FileId, name: &str, kind
     Ok(file)
 }
 
-/// Removes a file without blocks or an empty directory.
+/// Removes an empty directory, or a file without blocks that a handle of this mount has open for
+/// writing. The handle's lock ends with the file.
 pub(crate) async fn remove(mounted: &Arc<Mounted>, path: &str, file: FileId) -> Result<()> {
     let (parents, name) = path::split(path)?;
     let (parent, _) = find_names(mounted, &parents).await?;
@@ -113,10 +113,8 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         return Err(DatastoreError::NotFound);
     }
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
-    let guard = match entry.kind {
-        FileKind::File => transaction.lock_file(sector).await?,
-        FileKind::Directory => transaction.lock(sector).await?,
-    };
+    let guard = transaction.lock(sector).await?;
+    transaction.keep(guard, false);
     let mut victim = Node::of(transaction, guard, file)?;
     if victim.descriptor.kind() == Some(FileKind::Directory) {
         let content = victim.directory(transaction).await?;
@@ -127,12 +125,9 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         let end = map.end();
         transaction.free_items(Resource::Pages, &map.punch(0..end)).await?;
         victim.store(transaction, &mut map).await?;
-    } else {
-        drop_dead_readers(transaction, &mut victim.descriptor).await?;
-        // The file was written to after it was emptied.
-        if victim.descriptor.leaves.get() > 0 {
-            return Err(DatastoreError::Locked { owner: None });
-        }
+    } else if victim.descriptor.leaves.get() > 0 {
+        // A task wrote to the file through its handle after it was emptied.
+        return Err(DatastoreError::Locked { owner: Some(transaction.mounted.owner()) });
     }
     victim.descriptor.end();
     victim.put(transaction);

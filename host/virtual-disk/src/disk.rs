@@ -8,7 +8,7 @@ use crate::descriptor::{CreateType, Descriptor};
 use crate::error::{Result, VirtualDiskError};
 use crate::flat::FlatFile;
 use crate::format::DiskFormat;
-use crate::live::Live;
+use crate::live::{Live, Mirrored, Paused};
 use crate::mover::{CopyOrder, MoverSettings, MoverWork};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
 use crate::store::{FileAccess, Store};
@@ -116,26 +116,20 @@ impl VirtualDisk {
         if store.exists(path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
-        let flat_path = beside(path, &descriptor.extent);
-        let file = store.create_flat(&flat_path, bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
+        let place = Place { store: store.clone(), path: path.to_owned(), descriptor };
+        let file = store.create_flat(&place.flat_path(), bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
         let filled = match Content::open(Arc::clone(&file), bytes, settings).await {
             Ok(content) => fill(content).await,
             Err(error) => Err(error),
         };
         let written = match filled {
-            Ok(content) => store.write_text(path, &descriptor.to_string()).await.map(|()| content),
+            Ok(content) => store.write_text(path, &place.descriptor.to_string()).await.map(|()| content),
             Err(error) => Err(error),
         };
         match written {
-            Ok(content) => {
-                let place = Place { store: store.clone(), path: path.to_owned(), descriptor };
-                Ok(Self::new(place, content, settings))
-            }
+            Ok(content) => Ok(Self::new(place, content, settings)),
             Err(error) => {
-                // Clean-up errors are ignored: leftover files are harmless, and the first error is
-                // returned.
-                let _ = file.close().await;
-                let _ = store.remove(&flat_path).await;
+                place.discard(&file).await;
                 Err(error)
             }
         }
@@ -266,61 +260,63 @@ impl VirtualDisk {
     /// Moves the disk (Storage vMotion) while its guest reads and writes through this handle or a
     /// clone of it. The old files are removed at the end. After an error the disk is unchanged.
     pub async fn migrate(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<CopyReport> {
+        let mut moving = self.copy_to(target, progress).await?;
+        if let Err(error) = moving.pause().await {
+            moving.abandon().await;
+            return Err(error);
+        }
+        let (old, report) = moving.switch().await?;
+        old.remove().await?;
+        Ok(report)
+    }
+
+    /// Copies the disk while it is in use. Afterwards writes go to both copies, until the caller
+    /// switches to the new one or abandons it. After an error nothing is left of the copy.
+    pub(crate) async fn copy_to(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<DiskMove<'_>> {
         let format = target.format.unwrap_or(self.format());
         let source = self.content();
         let store = Store::new(&target.datastore);
-        let descriptor = Descriptor::new(
-            stem(&target.path),
-            source.bytes(),
-            format == DiskFormat::Thin,
-            self.place().descriptor.uuid,
-        );
+        let (thin, uuid) = (format == DiskFormat::Thin, self.place().descriptor.uuid);
+        let descriptor = Descriptor::new(stem(&target.path), source.bytes(), thin, uuid);
         if store.exists(&target.path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
-        let flat_path = beside(&target.path, &descriptor.extent);
-        let file = store.create_flat(&flat_path, source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
-        let moved = self.move_to(&store, target, &descriptor, Arc::clone(&file), format, progress).await;
-        match moved {
-            Ok((before, report)) => {
-                let place = Place { store, path: target.path.clone(), descriptor };
-                let old = std::mem::replace(&mut *self.place(), place);
-                before.file().close().await?;
-                old.remove().await?;
-                Ok(report)
-            }
+        let place = Place { store, path: target.path.clone(), descriptor };
+        let file = place.store.create_flat(&place.flat_path(), source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
+        match self.mirror_to(&place, target, Arc::clone(&file), format, progress).await {
+            Ok((mirrored, report)) => Ok(DiskMove { disk: self, place, file, mirror: Some(mirrored), report }),
             Err(error) => {
                 // The guest continues on the source. The copy is removed, and its error returned.
-                let _ = file.close().await;
-                let _ = store.remove(&target.path).await;
-                let _ = store.remove(&flat_path).await;
+                place.discard(&file).await;
                 Err(error)
             }
         }
     }
 
-    async fn move_to(
+    async fn mirror_to(
         &self,
-        store: &Store,
+        place: &Place,
         target: &CopyTarget,
-        descriptor: &Descriptor,
         file: Arc<dyn FlatFile>,
         format: DiskFormat,
         progress: Progress<'_>,
-    ) -> Result<(Arc<Content>, CopyReport)> {
+    ) -> Result<(MirrorState<'_>, CopyReport)> {
         let (source, settings) = (self.content(), self.inner.settings);
         let destination = Arc::new(Content::open(file, source.bytes(), settings).await?);
         // The copy has its descriptor before the guest uses it. A crash then leaves two disks, and
         // the machine refers to one.
-        store.write_text(&target.path, &descriptor.to_string()).await?;
+        place.store.write_text(&place.path, &place.descriptor.to_string()).await?;
         let order = self.order(target, format, &destination);
         let copier = Copier::new((&source, &destination), format, order, settings);
         let region = if copier.is_by_host() { REGION_BY_HOST } else { REGION_OFFLOADED };
-        let moved = self.inner.live.migrate(Arc::clone(&destination), &copier, region, progress).await?;
-        Ok((moved.0, copier.report(moved.1)))
+        let copied = self.inner.live.copy_to(Arc::clone(&destination), &copier, region, progress).await?;
+        Ok((MirrorState::Mirrored(copied.0), copier.report(copied.1)))
     }
 
     /// Deletes a disk that is not open.
+    ///
+    /// # Errors
+    /// [`datastore::DatastoreError::Locked`] if any host has it open; then it is unchanged.
     pub async fn delete(datastore: &Datastore, path: &str) -> Result<()> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
@@ -355,10 +351,79 @@ impl VirtualDisk {
 }
 
 impl Place {
-    /// Removes the descriptor, then the flat file: a crash in between leaves no disk.
+    /// Returns the path of the flat file.
+    fn flat_path(&self) -> String {
+        beside(&self.path, &self.descriptor.extent)
+    }
+
+    /// Removes the descriptor, then the flat file: a crash in between leaves no disk. Both are
+    /// locked first. A missing flat file is ignored.
     async fn remove(&self) -> Result<()> {
-        self.store.remove(&self.path).await?;
-        self.store.remove(&beside(&self.path, &self.descriptor.extent)).await
+        let mut paths = vec![self.path.clone()];
+        if self.store.exists(&self.flat_path()).await? {
+            paths.push(self.flat_path());
+        }
+        self.store.remove_files(&paths).await
+    }
+
+    /// Removes what exists of an incomplete disk. Errors are ignored: the caller returns the first
+    /// one.
+    async fn discard(&self, file: &Arc<dyn FlatFile>) {
+        let _ = file.close().await;
+        let _ = self.store.remove(&self.path).await;
+        let _ = self.store.remove(&self.flat_path()).await;
+    }
+}
+
+/// State of a move after the copy.
+enum MirrorState<'a> {
+    Mirrored(Mirrored<'a>),
+    Paused(Paused<'a>),
+}
+
+/// A disk that is being moved: its data is on both datastores, and writes go to both.
+pub(crate) struct DiskMove<'a> {
+    disk: &'a VirtualDisk,
+    /// The new location.
+    place: Place,
+    file: Arc<dyn FlatFile>,
+    mirror: Option<MirrorState<'a>>,
+    report: CopyReport,
+}
+
+impl DiskMove<'_> {
+    /// Makes the guest's writes wait until the move is switched or abandoned.
+    pub(crate) async fn pause(&mut self) -> Result<()> {
+        self.mirror = match self.mirror.take() {
+            Some(MirrorState::Mirrored(mirrored)) => Some(MirrorState::Paused(mirrored.pause().await?)),
+            other => other,
+        };
+        Ok(())
+    }
+
+    /// Switches a paused disk to its new location. Returns the old one, which is closed.
+    pub(crate) async fn switch(self) -> Result<(OldDisk, CopyReport)> {
+        let Some(MirrorState::Paused(paused)) = self.mirror else { return Err(VirtualDiskError::Busy) };
+        let before = paused.switch().await;
+        let old = std::mem::replace(&mut *self.disk.place(), self.place);
+        before.file().close().await?;
+        Ok((OldDisk(old), self.report))
+    }
+
+    /// Ends the move and removes the copy. The guest continues on the source.
+    pub(crate) async fn abandon(mut self) {
+        self.mirror = None;
+        self.place.discard(&self.file).await;
+    }
+}
+
+/// The files that a moved disk has left.
+pub(crate) struct OldDisk(Place);
+
+impl OldDisk {
+    /// Removes them.
+    pub(crate) async fn remove(&self) -> Result<()> {
+        self.0.remove().await
     }
 }
 

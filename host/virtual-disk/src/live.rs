@@ -7,7 +7,7 @@
 use crate::content::Content;
 use crate::copy::Copier;
 use crate::error::{Result, VirtualDiskError};
-use crate::locks::{Mode, RangeLocks};
+use crate::locks::{Mode, RangeGuard, RangeLocks};
 use crate::mover::{Advance, HostCopyReason};
 use crate::transfer::pieces;
 use bytes::Bytes;
@@ -107,16 +107,16 @@ impl Live {
         (Arc::clone(&state.current), mirror)
     }
 
-    /// Moves the disk to `destination`, a new disk of equal size, with `copier`, in regions of
-    /// `region` bytes. Returns the old content, which is no longer used. After an error the disk is
-    /// unchanged.
-    pub(crate) async fn migrate(
+    /// Copies the disk to `destination`, a new disk of equal size, with `copier`, in regions of
+    /// `region` bytes. Afterwards every write goes to both, until the result is switched or
+    /// dropped. After an error the disk is unchanged.
+    pub(crate) async fn copy_to(
         &self,
         destination: Arc<Content>,
         copier: &Copier<'_>,
         region: u64,
         advance: Advance<'_>,
-    ) -> Result<(Arc<Content>, Option<HostCopyReason>)> {
+    ) -> Result<(Mirrored<'_>, Option<HostCopyReason>)> {
         let mirror = Arc::new(Mirror {
             destination: Arc::clone(&destination),
             copied: AtomicU64::new(0),
@@ -129,7 +129,7 @@ impl Live {
             }
             state.mirror = Some(Arc::clone(&mirror));
         }
-        let ended = EndMirror(self);
+        let mirrored = Mirrored { ended: EndMirror(self), mirror: Arc::clone(&mirror) };
         let mut why = None;
         for (at, bytes) in pieces(destination.bytes(), region) {
             let _region = self.writers.lock(at..at + bytes, Mode::Exclusive).await;
@@ -137,13 +137,43 @@ impl Live {
             why = why.or(copier.copy(at..at + bytes, advance).await?);
             mirror.copied.store(at + bytes, Ordering::Release);
         }
-        let _all = self.writers.lock(0..u64::MAX, Mode::Exclusive).await;
-        mirror.check()?;
-        let before = std::mem::replace(&mut self.state().current, destination);
+        Ok((mirrored, why))
+    }
+}
+
+/// A disk whose content is equal on source and destination.
+pub(crate) struct Mirrored<'a> {
+    ended: EndMirror<'a>,
+    mirror: Arc<Mirror>,
+}
+
+/// A mirrored disk whose writes wait, so that its owner can record the move.
+pub(crate) struct Paused<'a> {
+    mirrored: Mirrored<'a>,
+    _writers: RangeGuard<'a>,
+}
+
+impl<'a> Mirrored<'a> {
+    /// Pauses writes.
+    ///
+    /// # Errors
+    /// [`VirtualDiskError::Mirror`] if a write did not reach the destination.
+    pub(crate) async fn pause(self) -> Result<Paused<'a>> {
+        let writers = self.ended.0.writers.lock(0..u64::MAX, Mode::Exclusive).await;
+        self.mirror.check()?;
+        Ok(Paused { mirrored: self, _writers: writers })
+    }
+}
+
+impl Paused<'_> {
+    /// Makes the destination the guest's disk. Returns the old content, which is no longer used.
+    pub(crate) async fn switch(self) -> Arc<Content> {
+        let Mirrored { ended, mirror } = self.mirrored;
+        let before = std::mem::replace(&mut ended.0.state().current, Arc::clone(&mirror.destination));
         drop(ended);
         // Reads that started before must end before the blocks can belong to another file.
         before.retire().await;
-        Ok((before, why))
+        before
     }
 }
 

@@ -6,14 +6,14 @@ mod running;
 
 use crate::copy::CopyReport;
 use crate::descriptor::Descriptor;
-use crate::disk::{CopyTarget, Progress, VirtualDisk, beside};
+use crate::disk::{CopyTarget, DiskMove, Progress, VirtualDisk, beside};
 use crate::error::{Result, VirtualDiskError};
 use crate::format::DiskFormat;
 use crate::mover::MoverSettings;
 use crate::store::{FileAccess, Store};
 use crate::vmx::Vmx;
 pub use boot::BootWorkload;
-use datastore::{Datastore, FileKind};
+use datastore::{Datastore, File, FileKind};
 pub use running::RunningMachine;
 
 /// A disk to create with a machine.
@@ -45,17 +45,31 @@ impl VirtualMachine {
     ) -> Result<Self> {
         let mut machine = Self { store: Store::new(datastore), name: vmx.display_name.clone(), vmx, settings };
         machine.make_directory().await?;
-        let mut names = Vec::new();
-        for (index, spec) in disks.iter().enumerate() {
-            let name = machine.disk_name(index);
-            let path = machine.path(&name);
-            let (disk, _) = VirtualDisk::create(datastore, &path, spec.bytes, spec.format, settings, progress).await?;
-            disk.close().await?;
-            names.push(name);
+        match machine.fill(disks, progress).await {
+            Ok(()) => Ok(machine),
+            Err(error) => {
+                machine.discard().await;
+                Err(error)
+            }
         }
-        machine.vmx.disks = names;
-        machine.write().await?;
-        Ok(machine)
+    }
+
+    /// Creates the disks and the `.vmx` in a new directory.
+    async fn fill(&mut self, disks: &[DiskSpec], progress: Progress<'_>) -> Result<()> {
+        for (index, spec) in disks.iter().enumerate() {
+            let name = self.disk_name(index);
+            let (path, settings) = (self.path(&name), self.settings);
+            let made = VirtualDisk::create(self.datastore(), &path, spec.bytes, spec.format, settings, progress);
+            made.await?.0.close().await?;
+            self.vmx.disks.push(name);
+        }
+        self.write().await
+    }
+
+    /// Removes the files of an incomplete machine. Errors are ignored: the caller returns the first
+    /// one.
+    async fn discard(&self) {
+        let _ = self.remove_files(None).await;
     }
 
     /// Opens the machine of this name.
@@ -172,10 +186,26 @@ impl VirtualMachine {
         let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
         let mut copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
         copy.make_directory().await?;
-        let (mut report, mut names) = (CopyReport::default(), Vec::new());
+        match self.copy_disks(&mut copy, format, progress).await {
+            Ok(report) => Ok((copy, report)),
+            Err(error) => {
+                copy.discard().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies the disks to the new directory of `copy` and writes its `.vmx`.
+    async fn copy_disks(
+        &self,
+        copy: &mut Self,
+        format: Option<DiskFormat>,
+        progress: Progress<'_>,
+    ) -> Result<CopyReport> {
+        let mut report = CopyReport::default();
         for (index, path) in self.disk_paths().iter().enumerate() {
             let name = copy.disk_name(index);
-            let target = CopyTarget { format, ..CopyTarget::new(datastore, &copy.path(&name)) };
+            let target = CopyTarget { format, ..CopyTarget::new(copy.datastore(), &copy.path(&name)) };
             // Open for reading: several hosts may copy a template at the same time.
             let source = VirtualDisk::open(self.datastore(), path, FileAccess::Read, self.settings).await?;
             let cloned = source.clone_to(&target, progress).await;
@@ -183,79 +213,162 @@ impl VirtualMachine {
             let (disk, one) = cloned?;
             disk.close().await?;
             report.add(one);
-            names.push(name);
+            copy.vmx.disks.push(name);
         }
-        copy.vmx.disks = names;
         copy.write().await?;
-        Ok((copy, report))
+        Ok(report)
     }
 
-    /// Moves the powered-off machine to another datastore.
+    /// Moves the powered-off machine to another datastore. It cannot be powered on in between.
+    ///
+    /// # Errors
+    /// [`VirtualDiskError::PoweredOn`] if a host has it powered on. After any error the machine is
+    /// where it was.
     pub async fn migrate(
         &mut self,
         datastore: &Datastore,
         format: Option<DiskFormat>,
         progress: Progress<'_>,
     ) -> Result<CopyReport> {
-        let mut disks = Vec::new();
-        for path in self.disk_paths() {
-            disks.push(VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await?);
+        let lock = self.lock().await?;
+        match self.migrate_locked(datastore, format, progress).await {
+            Ok((place, report)) => {
+                let left = std::mem::replace(self, place.machine);
+                left.remove_files(Some(lock)).await?;
+                self.datastore().remove_open(&self.lock_path(), place.lock).await?;
+                Ok(report)
+            }
+            Err(error) => {
+                // The error of the migration is returned.
+                let _ = self.datastore().remove_open(&self.lock_path(), lock).await;
+                Err(error)
+            }
         }
-        let moved = self.move_disks(&disks, datastore, format, progress).await;
-        for disk in &disks {
-            disk.close().await?;
-        }
-        let (place, report) = moved?;
-        self.leave(place).await?;
-        Ok(report)
     }
 
-    /// Moves open disks to a directory of the same name on another datastore; returns the machine
-    /// there.
-    async fn move_disks(
+    async fn migrate_locked(
         &self,
-        disks: &[VirtualDisk],
         datastore: &Datastore,
         format: Option<DiskFormat>,
         progress: Progress<'_>,
-    ) -> Result<(Self, CopyReport)> {
-        let place = Self { store: Store::new(datastore), ..self.clone() };
-        place.make_directory().await?;
-        let has_snapshots = self.has_snapshots().await?;
-        let mut report = CopyReport::default();
-        for (index, disk) in disks.iter().enumerate() {
-            let path = place.path(&place.disk_name(index));
-            let target = CopyTarget { format, has_snapshots, ..CopyTarget::new(datastore, &path) };
-            report.add(disk.migrate(&target, progress).await?);
+    ) -> Result<(NewPlace, CopyReport)> {
+        let mut disks = Vec::new();
+        let mut opened = Ok(());
+        for path in self.disk_paths() {
+            match VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await {
+                Ok(disk) => disks.push(disk),
+                Err(error) => {
+                    opened = Err(error);
+                    break;
+                }
+            }
         }
-        let place = Self {
-            vmx: Vmx { disks: (0..disks.len()).map(|i| place.disk_name(i)).collect(), ..place.vmx.clone() },
-            ..place
+        let moved = match opened {
+            Ok(()) => self.move_to(&disks, datastore, (format, false), progress).await,
+            Err(error) => Err(error),
         };
-        place.write().await?;
-        Ok((place, report))
+        for disk in &disks {
+            disk.close().await?;
+        }
+        moved
     }
 
-    /// Removes the old files of the machine and switches to its new location.
-    async fn leave(&mut self, place: Self) -> Result<()> {
-        self.remove_files().await?;
-        *self = place;
-        Ok(())
+    /// Moves open disks to a new directory of the same name on another datastore, and the `.vmx`
+    /// at the same instant; with a swap file there if the machine is `running`. After an error
+    /// nothing is left there, and the disks are where they were.
+    async fn move_to(
+        &self,
+        disks: &[VirtualDisk],
+        datastore: &Datastore,
+        (format, running): (Option<DiskFormat>, bool),
+        progress: Progress<'_>,
+    ) -> Result<(NewPlace, CopyReport)> {
+        let names = (0..disks.len()).map(|index| self.disk_name(index)).collect();
+        let vmx = Vmx { disks: names, ..self.vmx.clone() };
+        let machine = Self { store: Store::new(datastore), vmx, ..self.clone() };
+        machine.make_directory().await?;
+        let moved = async {
+            let lock = machine.lock().await?;
+            let swap = if running { Some(machine.make_swap().await?) } else { None };
+            let report = self.move_disks(disks, &machine, format, progress).await?;
+            Ok((lock, swap, report))
+        };
+        match moved.await {
+            Ok((lock, swap, report)) => Ok((NewPlace { machine, lock, swap }, report)),
+            Err(error) => {
+                machine.discard().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies the disks, and replaces the `.vmx` while all writes wait: a crash at any instant
+    /// leaves a machine with all completed writes.
+    async fn move_disks(
+        &self,
+        disks: &[VirtualDisk],
+        place: &Self,
+        format: Option<DiskFormat>,
+        progress: Progress<'_>,
+    ) -> Result<CopyReport> {
+        let has_snapshots = self.has_snapshots().await?;
+        let mut moves: Vec<DiskMove<'_>> = Vec::new();
+        for (disk, name) in disks.iter().zip(&place.vmx.disks) {
+            let target = CopyTarget { format, has_snapshots, ..CopyTarget::new(place.datastore(), &place.path(name)) };
+            match disk.copy_to(&target, progress).await {
+                Ok(one) => moves.push(one),
+                Err(error) => return Err(abandon(moves, error).await),
+            }
+        }
+        for index in 0..moves.len() {
+            if let Err(error) = moves[index].pause().await {
+                return Err(abandon(moves, error).await);
+            }
+        }
+        if let Err(error) = self.replace_vmx(place).await {
+            return Err(abandon(moves, error).await);
+        }
+        let mut report = CopyReport::default();
+        for one in moves {
+            report.add(one.switch().await?.1);
+        }
+        Ok(report)
+    }
+
+    /// Writes the `.vmx` at the new place and removes that of this one.
+    async fn replace_vmx(&self, place: &Self) -> Result<()> {
+        place.write().await?;
+        let removed = self.store.remove(&self.vmx_path()).await;
+        if removed.is_err() {
+            // The machine stays here. If this fails too, both are complete at this instant.
+            let _ = place.store.remove(&place.vmx_path()).await;
+        }
+        removed
     }
 
     /// Removes the powered-off machine with its disks.
+    ///
+    /// # Errors
+    /// [`VirtualDiskError::PoweredOn`] if a host has it powered on, or
+    /// [`datastore::DatastoreError::Locked`] if one of its files is in use. Then it is unchanged.
     pub async fn remove(self) -> Result<()> {
-        for path in self.disk_paths() {
-            VirtualDisk::delete(self.datastore(), &path).await?;
-        }
-        self.remove_files().await
+        let lock = self.lock().await?;
+        self.remove_files(Some(lock)).await
     }
 
-    /// Removes the directory with all its files.
-    async fn remove_files(&self) -> Result<()> {
-        for entry in self.datastore().list(&self.name).await? {
-            self.store.remove(&self.path(&entry.name)).await?;
+    /// Removes the directory with all its files: the `.vmx` first, so that a crash leaves no
+    /// machine, and the held lock of the machine last. Nothing is changed if a file is in use.
+    async fn remove_files(&self, lock: Option<File>) -> Result<()> {
+        let entries = self.datastore().list(&self.name).await?;
+        let (vmx, lock_path) = (self.vmx_path(), self.lock_path());
+        let mut paths: Vec<String> = entries.iter().map(|entry| self.path(&entry.name)).collect();
+        paths.retain(|path| lock.is_none() || *path != lock_path);
+        paths.sort_by_key(|path| (*path != vmx, path.ends_with("-flat.vmdk")));
+        let removed = self.store.remove_files(&paths).await;
+        if let Some(lock) = lock {
+            self.datastore().remove_open(&lock_path, lock).await?;
         }
+        removed?;
         self.store.remove(&self.name).await
     }
 
@@ -267,6 +380,25 @@ impl VirtualMachine {
         }
         Ok(descriptors)
     }
+}
+
+/// The swap file of a running machine, with its path.
+type SwapFile = (String, File);
+
+/// The new location of a machine that has moved.
+struct NewPlace {
+    machine: VirtualMachine,
+    lock: File,
+    /// Of a running machine.
+    swap: Option<SwapFile>,
+}
+
+/// Ends moves of disks after an error, which it returns.
+async fn abandon(moves: Vec<DiskMove<'_>>, error: VirtualDiskError) -> VirtualDiskError {
+    for one in moves {
+        one.abandon().await;
+    }
+    error
 }
 
 #[cfg(test)]

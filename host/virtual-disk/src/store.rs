@@ -81,6 +81,11 @@ impl Store {
         Ok(self.0.remove(path).await?)
     }
 
+    /// Removes files in this order; none if one of them is in use.
+    pub(crate) async fn remove_files(&self, paths: &[String]) -> Result<()> {
+        Ok(self.0.remove_files(paths).await?)
+    }
+
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<()> {
         Ok(self.0.rename(from, to).await?)
     }

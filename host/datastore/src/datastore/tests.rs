@@ -125,6 +125,26 @@ async fn open_file_is_exclusive_or_shared_for_reading() {
 }
 
 #[tokio::test]
+async fn files_in_use_are_removed_together_or_not_at_all() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    for name in ["/a", "/b", "/c"] {
+        one.write_file(name, &[7; 3000]).await.unwrap();
+    }
+    let free = one.space().await.unwrap().free;
+    let paths = ["/a", "/b", "/c"].map(str::to_owned);
+    for access in [FileAccess::Write, FileAccess::Read] {
+        let held = two.open("/b", access).await.unwrap();
+        assert!(matches!(one.remove_files(&paths).await, Err(DatastoreError::Locked { .. })));
+        held.close().await.unwrap();
+        assert_eq!((names(one.list("/").await.unwrap()).len(), one.space().await.unwrap().free), (3, free));
+        assert_eq!(two.read_file("/a").await.unwrap(), [7; 3000], "no lock remains");
+    }
+    one.remove_files(&paths).await.unwrap();
+    assert_eq!((names(two.list("/").await.unwrap()).len(), one.space().await.unwrap().free), (0, free + 3));
+}
+
+#[tokio::test]
 async fn blocks_are_allocated_and_freed() {
     let lab = Lab::new().await;
     let one = lab.mount("one").await;

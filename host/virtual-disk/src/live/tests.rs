@@ -59,6 +59,18 @@ async fn filled(array: &MemoryArray, format: DiskFormat, seed: u64) -> (Arc<Cont
     (disk, model)
 }
 
+/// Moves the disk in one go.
+async fn migrate(
+    live: &Live,
+    destination: &Arc<Content>,
+    copier: &Copier<'_>,
+    region: u64,
+    advance: Advance<'_>,
+) -> Result<Arc<Content>> {
+    let (mirrored, _) = live.copy_to(Arc::clone(destination), copier, region, advance).await?;
+    Ok(mirrored.pause().await?.switch().await)
+}
+
 fn order() -> CopyOrder {
     CopyOrder { forbidden: None, xcopy_bytes: 4 * BLOCK }
 }
@@ -76,7 +88,7 @@ async fn run(seed: u64, from: DiskFormat, to: DiskFormat, hardware_move: bool, r
         |lane| tokio::spawn(guest(Arc::clone(&live), seed * 2 + 1 + lane, model.clone(), Arc::clone(&stop), lane));
     let guests = [start(0), start(1)];
     let copier = Copier::new((&source, &destination), to, order(), settings);
-    live.migrate(Arc::clone(&destination), &copier, region * BLOCK, &|_| ()).await.unwrap();
+    migrate(&live, &destination, &copier, region * BLOCK, &|_| ()).await.unwrap();
     stop.store(true, Ordering::Relaxed);
     let [even, odd] = guests;
     let (even, odd) = (even.await.unwrap(), odd.await.unwrap());
@@ -128,7 +140,7 @@ async fn failed_migration_leaves_the_disk_in_place() {
     array.set_hook(Some(Arc::new(FailsAt(name, AtomicU64::new(5)))));
     let live = Live::new(Arc::clone(&source));
     let copier = Copier::new((&source, &destination), DiskFormat::Thin, order(), settings);
-    let ended = live.migrate(Arc::clone(&destination), &copier, 2 * BLOCK, &|_| ()).await;
+    let ended = migrate(&live, &destination, &copier, 2 * BLOCK, &|_| ()).await;
     assert!(matches!(ended, Err(VirtualDiskError::Disk(DeviceError::OutOfSpace))));
     assert!(Arc::ptr_eq(&live.current(), &source));
     assert_eq!(live.read(0, BYTES).await.unwrap(), model);
@@ -137,7 +149,7 @@ async fn failed_migration_leaves_the_disk_in_place() {
     array.set_hook(None);
     let other = content(&array, (BLOCKS, 3), DiskFormat::Thin, settings).await;
     let copier = Copier::new((&source, &other), DiskFormat::Thin, order(), settings);
-    live.migrate(Arc::clone(&other), &copier, 2 * BLOCK, &|_| ()).await.unwrap();
+    migrate(&live, &other, &copier, 2 * BLOCK, &|_| ()).await.unwrap();
     assert_eq!(&live.read(0, 512).await.unwrap()[..], &[1; 512]);
 }
 
@@ -157,14 +169,14 @@ async fn failed_mirror_write_ends_only_the_migration() {
     let done = |bytes| {
         advance.fetch_add(bytes, Ordering::Relaxed);
     };
-    let migrate = live.migrate(Arc::clone(&destination), &copier, BLOCK, &done);
+    let migration = migrate(&live, &destination, &copier, BLOCK, &done);
     let write = async {
         while advance.load(Ordering::Relaxed) < 3 * BLOCK {
             tokio::task::yield_now().await;
         }
         writer.write(0, Bytes::from(vec![3; 512])).await
     };
-    let (migrated, written) = tokio::join!(migrate, write);
+    let (migrated, written) = tokio::join!(migration, write);
     assert!(written.is_ok(), "the guest's write succeeds");
     assert!(matches!(migrated, Err(VirtualDiskError::Mirror(_))));
     assert_eq!(&live.read(0, 512).await.unwrap()[..], &[3; 512]);

@@ -1,6 +1,6 @@
 //! Powered-on machines.
 
-use super::{BootWorkload, VirtualMachine};
+use super::{BootWorkload, SwapFile, VirtualMachine};
 use crate::copy::CopyReport;
 use crate::disk::{Progress, VirtualDisk};
 use crate::error::{Result, VirtualDiskError};
@@ -12,7 +12,7 @@ use datastore::{BlockFill, Datastore, File};
 pub struct RunningMachine {
     machine: VirtualMachine,
     lock: File,
-    swap: (String, File),
+    swap: SwapFile,
     disks: Vec<VirtualDisk>,
 }
 
@@ -29,8 +29,7 @@ impl VirtualMachine {
             Ok(started) => started,
             Err(error) => {
                 // Clean-up errors are ignored; the cause of the failed start is returned.
-                let _ = lock.close().await;
-                let _ = self.store.remove(&self.lock_path()).await;
+                let _ = self.datastore().remove_open(&self.lock_path(), lock).await;
                 return Err(error);
             }
         };
@@ -38,7 +37,7 @@ impl VirtualMachine {
     }
 
     /// Takes the lock of the machine. A lock left by a dead host is taken over.
-    async fn lock(&self) -> Result<File> {
+    pub(super) async fn lock(&self) -> Result<File> {
         let path = self.lock_path();
         let taken = match self.datastore().create(&path).await {
             Err(datastore::DatastoreError::Exists) => self.datastore().open(&path, FileAccess::Write).await,
@@ -50,31 +49,47 @@ impl VirtualMachine {
         }
     }
 
-    async fn start(&self) -> Result<((String, File), Vec<VirtualDisk>)> {
-        let swap_path = self.path(&format!("{}.vswp", self.name));
-        if self.store.exists(&swap_path).await? {
+    /// Creates the swap file, as large as the memory.
+    pub(super) async fn make_swap(&self) -> Result<SwapFile> {
+        let path = self.path(&format!("{}.vswp", self.name));
+        if self.store.exists(&path).await? {
             // Left by a dead host; its lock was broken with that of the machine.
-            self.store.remove(&swap_path).await?;
+            self.store.remove(&path).await?;
         }
-        let swap = self.datastore().create(&swap_path).await?;
+        let swap = self.datastore().create(&path).await?;
         let blocks = u64::from(self.vmx.memory_mib);
-        swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
-        swap.allocate(0..blocks, BlockFill::ToBeZeroed).await?;
+        let filled = async {
+            swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
+            swap.allocate(0..blocks, BlockFill::ToBeZeroed).await
+        };
+        if let Err(error) = filled.await {
+            // The error of the allocation is returned.
+            let _ = self.datastore().remove_open(&path, swap).await;
+            return Err(error.into());
+        }
+        Ok((path, swap))
+    }
+
+    async fn start(&self) -> Result<(SwapFile, Vec<VirtualDisk>)> {
+        let (swap_path, swap) = self.make_swap().await?;
         let mut disks = Vec::new();
-        for path in self.disk_paths() {
-            match VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await {
-                Ok(disk) => disks.push(disk),
-                Err(error) => {
-                    let _ = close_all(&disks).await;
-                    let _ = swap.close().await;
-                    let _ = self.store.remove(&swap_path).await;
-                    return Err(error);
-                }
+        match self.open_disks(&mut disks).await {
+            Ok(()) => Ok(((swap_path, swap), disks)),
+            Err(error) => {
+                // Clean-up errors are ignored; the cause of the failed start is returned.
+                let _ = close_all(&disks).await;
+                let _ = self.datastore().remove_open(&swap_path, swap).await;
+                Err(error)
             }
         }
+    }
+
+    async fn open_disks(&self, disks: &mut Vec<VirtualDisk>) -> Result<()> {
+        for path in self.disk_paths() {
+            disks.push(VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await?);
+        }
         self.store.write_text(&self.path("vmware.log"), &format!("Log for VMware ESX: {}\n", self.name)).await?;
-        self.store.write_text(&self.path(&format!("{}.nvram", self.name)), "MRVN").await?;
-        Ok(((swap_path, swap), disks))
+        self.store.write_text(&self.path(&format!("{}.nvram", self.name)), "MRVN").await
     }
 }
 
@@ -111,26 +126,21 @@ impl RunningMachine {
         format: Option<DiskFormat>,
         progress: Progress<'_>,
     ) -> Result<CopyReport> {
-        let (place, report) = self.machine.move_disks(&self.disks, datastore, format, progress).await?;
-        let lock = place.lock().await?;
-        let swap_path = place.path(&format!("{}.vswp", place.name));
-        let swap = datastore.create(&swap_path).await?;
-        let blocks = u64::from(place.vmx.memory_mib);
-        swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
-        swap.allocate(0..blocks, BlockFill::ToBeZeroed).await?;
-        std::mem::replace(&mut self.lock, lock).close().await?;
-        std::mem::replace(&mut self.swap, (swap_path, swap)).1.close().await?;
-        self.machine.leave(place).await?;
+        let (place, report) = self.machine.move_to(&self.disks, datastore, (format, true), progress).await?;
+        let old = std::mem::replace(&mut self.machine, place.machine);
+        let old_lock = std::mem::replace(&mut self.lock, place.lock);
+        if let Some(swap) = place.swap {
+            std::mem::replace(&mut self.swap, swap).1.close().await?;
+        }
+        old.remove_files(Some(old_lock)).await?;
         Ok(report)
     }
 
     /// Powers off the machine.
     pub async fn power_off(self) -> Result<VirtualMachine> {
         close_all(&self.disks).await?;
-        self.swap.1.close().await?;
-        self.machine.store.remove(&self.swap.0).await?;
-        self.lock.close().await?;
-        self.machine.store.remove(&self.machine.lock_path()).await?;
+        self.machine.datastore().remove_open(&self.swap.0, self.swap.1).await?;
+        self.machine.datastore().remove_open(&self.machine.lock_path(), self.lock).await?;
         Ok(self.machine)
     }
 }

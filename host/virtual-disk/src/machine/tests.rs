@@ -46,6 +46,62 @@ async fn power_on_locks_and_power_off_cleans_up() {
     machine.power_on().await.unwrap().power_off().await.unwrap();
 }
 
+/// Returns every path of a datastore below the root.
+async fn all_files(ds: &Datastore) -> Vec<String> {
+    let mut all = Vec::new();
+    for directory in names(ds, "/").await {
+        all.extend(names(ds, &directory).await.into_iter().map(|name| format!("{directory}/{name}")));
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn destroying_a_machine_in_use_changes_nothing() {
+    let (_array, ds) = datastore().await;
+    let machine = machine(&ds, "vm").await;
+    let running = machine.power_on().await.unwrap();
+    let (files, free) = (all_files(&ds).await, ds.space().await.unwrap().free);
+    assert!(matches!(machine.clone().remove().await, Err(VirtualDiskError::PoweredOn)));
+    let deleted = VirtualDisk::delete(&ds, "vm/vm.vmdk").await;
+    assert!(matches!(deleted, Err(VirtualDiskError::Datastore(datastore::DatastoreError::Locked { .. }))));
+    assert_eq!((all_files(&ds).await, ds.space().await.unwrap().free), (files, free));
+    let machine = running.power_off().await.unwrap();
+    // A second disk that is being copied is found only after the first one was locked.
+    let disk = VirtualDisk::open(&ds, "vm/vm_1.vmdk", FileAccess::Read, MoverSettings::default()).await.unwrap();
+    let (files, free) = (all_files(&ds).await, ds.space().await.unwrap().free);
+    let removed = machine.clone().remove().await;
+    assert!(matches!(removed, Err(VirtualDiskError::Datastore(datastore::DatastoreError::Locked { .. }))));
+    assert_eq!((all_files(&ds).await, ds.space().await.unwrap().free), (files, free));
+    disk.close().await.unwrap();
+    machine.power_on().await.unwrap().power_off().await.unwrap();
+    machine.remove().await.unwrap();
+    assert!(names(&ds, "/").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_migration_of_a_machine_leaves_nothing() {
+    let (_array, here, there) = two_datastores().await;
+    let mut machine = machine(&here, "vm").await;
+    let space = there.space().await.unwrap();
+    // The second disk does not fit.
+    let filler = there.create("filler").await.unwrap();
+    filler.set_size((space.free - 24) << 20).await.unwrap();
+    filler.allocate(0..space.free - 24, datastore::BlockFill::Written).await.unwrap();
+    let (files, free) = (all_files(&here).await, there.space().await.unwrap().free);
+    let format = Some(DiskFormat::ZeroedThick);
+    let moved = machine.migrate(&there, format, &quiet).await;
+    assert!(matches!(moved, Err(VirtualDiskError::Datastore(datastore::DatastoreError::NoSpace))));
+    assert_eq!((names(&there, "/").await, there.space().await.unwrap().free), (vec!["filler".to_owned()], free));
+    assert_eq!(all_files(&here).await, files);
+    let mut running = machine.power_on().await.unwrap();
+    let files = all_files(&here).await;
+    assert!(running.migrate(&there, format, &quiet).await.is_err());
+    assert_eq!((names(&there, "/").await, all_files(&here).await), (vec!["filler".to_owned()], files));
+    running.power_off().await.unwrap();
+    assert!(machine.clone_to(&there, "copy", format, &quiet).await.is_err());
+    assert_eq!(names(&there, "/").await, ["filler"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn template_is_deployed_but_not_powered_on() {
     let (_array, here, there) = two_datastores().await;
