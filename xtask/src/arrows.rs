@@ -49,7 +49,7 @@ const PARTS: &[Part] = &[
         may_use: &["types", "platform", "api", "catalog", "engine"],
         may_test_with: &["ondisk", "client"],
     },
-    part("client", &["types", "api"]),
+    part("client", &["types", "platform", "api"]),
     Part {
         name: "ibid",
         may_use: &["types", "platform", "ondisk", "fsck", "engine", "catalog", "iscsi-target", "api", "rest", "client"],

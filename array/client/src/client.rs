@@ -1,5 +1,6 @@
 //! The client and its calls.
 
+use crate::local::LocalConnector;
 use crate::transport::TlsConnector;
 use crate::{ClientError, Trust, TrustError};
 use api::{
@@ -11,6 +12,7 @@ use rustls::CertificateError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
+use std::path::Path;
 use std::time::Duration;
 use ureq::http::{Method, Request, Response};
 use ureq::unversioned::resolver::DefaultResolver;
@@ -58,6 +60,8 @@ pub struct HostsAndVolumes<'a> {
 pub struct Client {
     agent: Agent,
     url: String,
+    /// The URL or the path of the Unix socket, for messages.
+    place: String,
     token: String,
     session: RefCell<Option<String>>,
 }
@@ -72,15 +76,29 @@ impl Client {
         }
         let url = format!("https://{address}");
         let distrust = |error: TrustError| ClientError::Untrusted { url: url.clone(), reason: error.to_string() };
+        let tls = TlsConnector(trust.config().map_err(distrust)?);
+        Ok(Self::with_connector(url, token, ().chain(TcpConnector::default()).chain(tls)))
+    }
+
+    /// Creates a client of the array on this machine that listens on the Unix socket at `path`.
+    /// Does not connect.
+    pub fn local(path: &Path, token: &str) -> Self {
+        // The host of the URL is not used, but the HTTP library resolves it.
+        let url = "http://127.0.0.1".to_owned();
+        let mut client = Self::with_connector(url, token, LocalConnector(path.to_owned()));
+        client.place = path.display().to_string();
+        client
+    }
+
+    fn with_connector(url: String, token: &str, connector: impl Connector<()>) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(CALL_TIMEOUT))
             .max_redirects(0)
             .proxy(None)
             .build();
-        let connector = ().chain(TcpConnector::default()).chain(TlsConnector(trust.config().map_err(distrust)?));
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
-        Ok(Self { agent, url, token: token.trim().to_owned(), session: RefCell::new(None) })
+        Self { agent, place: url.clone(), url, token: token.trim().to_owned(), session: RefCell::new(None) }
     }
 
     /// Returns the array.
@@ -331,12 +349,12 @@ impl Client {
         match request {
             Ok(request) => self.agent.run(request).map_err(|error| self.failed(&error)),
             // For example, a token with line breaks.
-            Err(error) => Err(ClientError::Unreachable { url: self.url.clone(), reason: error.to_string() }),
+            Err(error) => Err(ClientError::Unreachable { url: self.place.clone(), reason: error.to_string() }),
         }
     }
 
     fn failed(&self, error: &ureq::Error) -> ClientError {
-        let url = self.url.clone();
+        let url = self.place.clone();
         let ureq::Error::Io(io) = error else { return ClientError::Unreachable { url, reason: error.to_string() } };
         // The TLS library reports its errors inside those of the socket.
         match io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {

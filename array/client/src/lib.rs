@@ -1,8 +1,10 @@
-//! A typed, blocking client of the REST API, which verifies the array's certificate.
+//! A typed, blocking client of the REST API. It verifies the array's certificate, or uses the
+//! array's Unix socket.
 #![forbid(unsafe_code)]
 
 mod client;
 mod error;
+mod local;
 mod transport;
 mod trust;
 

@@ -24,7 +24,8 @@ pub(crate) struct Access {
     pub(crate) options: ClientOptions,
 }
 
-/// Creates a client of the array.
+/// Creates a client of the array. On the array's machine it uses the Unix socket in the array's
+/// directory, unless an option selects an address or the certificates to trust.
 pub(crate) fn client(access: &Access) -> Result<Client, Problem> {
     let url = url(access)?;
     let token = match token_from_environment() {
@@ -37,7 +38,19 @@ pub(crate) fn client(access: &Access) -> Result<Client, Problem> {
             }
         },
     };
-    Ok(Client::new(&url, &token, &trust(access)?)?)
+    match local_socket(access) {
+        Some(socket) => Ok(Client::local(&socket, &token)),
+        None => Ok(Client::new(&url, &token, &trust(access)?)?),
+    }
+}
+
+/// Returns the Unix socket of the array, if this user may use it.
+fn local_socket(access: &Access) -> Option<PathBuf> {
+    let options = &access.options;
+    let is_remote = options.url.is_some() || options.fingerprint.is_some() || options.ca.is_some() || options.insecure;
+    let socket = access.data.as_ref().filter(|_| !is_remote)?.join(rest::SOCKET_FILE);
+    // Other users connect over HTTPS, with a token of their own.
+    platform::net::connect_local(&socket).is_ok().then_some(socket)
 }
 
 /// The token from the environment, if it is set.

@@ -4,10 +4,13 @@ use crate::alert_monitor::AlertMonitor;
 use crate::limiter::LoginLimiter;
 use crate::session::Sessions;
 use crate::space::SpaceAccounting;
+use crate::token::MAX_SLOW_VERIFICATIONS;
 use catalog::Catalog;
 use engine::Service;
+use platform::LogLimit;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Grows the array to a total capacity in bytes. The error is a text for the administrator.
 pub type Growth = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
@@ -28,6 +31,10 @@ pub struct App {
     pub(crate) alerts: AlertMonitor,
     pub(crate) sessions: Sessions,
     pub(crate) limiter: LoginLimiter,
+    /// Permits for computing slow hashes of tokens.
+    pub(crate) slow_verifications: Arc<Semaphore>,
+    /// Limits the log lines about failed logins.
+    pub(crate) login_log: LogLimit,
 }
 
 impl App {
@@ -41,8 +48,19 @@ impl App {
     ) -> Arc<Self> {
         let space = SpaceAccounting::new(catalog.clone(), engine.clone());
         let alerts = AlertMonitor::new(catalog.clone(), engine.clone());
-        let (sessions, limiter) = (Sessions::default(), LoginLimiter::default());
-        Arc::new(Self { catalog, engine, portals, version, growth, space, alerts, sessions, limiter })
+        Arc::new(Self {
+            catalog,
+            engine,
+            portals,
+            version,
+            growth,
+            space,
+            alerts,
+            sessions: Sessions::default(),
+            limiter: LoginLimiter::default(),
+            slow_verifications: Arc::new(Semaphore::new(MAX_SLOW_VERIFICATIONS)),
+            login_log: LogLimit::default(),
+        })
     }
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::error::RestError;
 use crate::query::Query;
+use crate::slots::ConnectionSlot;
 use api::{AUTH_TOKEN_HEADER, ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
 use axum::Json;
 use axum::body::Bytes;
@@ -38,6 +39,9 @@ impl Call {
             .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
         let admin = app.sessions.touch(token, platform::clock::now());
         let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?;
+        if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
+            slot.authenticate();
+        }
         let query = Query::parse(request.uri())?;
         let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| RestError::TooSlow)?;

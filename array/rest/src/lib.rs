@@ -1,4 +1,5 @@
-//! The REST server: administration of the array over HTTPS, in the dialect of [`api`].
+//! The REST server: administration of the array over HTTPS or a Unix socket, in the dialect of
+//! [`api`].
 //!
 //! Each connection is a task, which authenticates and reads requests. Handlers run on blocking
 //! threads, because a change of the catalog waits for the engine's log.
@@ -22,14 +23,16 @@ mod router;
 mod scrub;
 mod server;
 mod session;
+mod slots;
 mod snapshots;
+mod source;
 mod space;
 mod tls;
 mod token;
 mod volumes;
 
 pub use app::{App, Growth};
-pub use server::{ServeError, Server};
+pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
 pub use tls::{Identity, IdentityError};
 pub use token::{ADMIN, ADMIN_TOKEN_FILE, TokenError, ensure_admin, new_admin_token};

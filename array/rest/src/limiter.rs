@@ -1,83 +1,92 @@
-//! Limits failed logins per address, so that tokens cannot be guessed.
+//! Limit on logins with wrong tokens, for each source.
+//!
+//! Nothing is counted across sources or for an administrator, so a guesser locks out no other
+//! source.
 
+use crate::source::Source;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Number of failures that one address may have within [`WINDOW`].
+/// Number of failures that one source may have within [`WINDOW`].
 const MAX_FAILURES: u32 = 10;
 /// Time after the first failure until the count restarts.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Maximum number of addresses with a count.
-const MAX_ADDRESSES: usize = 1024;
+/// Maximum number of sources with a count.
+const MAX_SOURCES: usize = 1024;
 
 #[derive(Debug)]
-struct Failures {
+struct Attempts {
     first: Instant,
     count: u32,
 }
 
-/// Counts the failed logins of each address. After too many failures, logins with a valid token are
-/// refused as well, so that an answer does not reveal a correct guess.
+/// Counts the failed logins of each source.
 #[derive(Debug, Default)]
-pub(crate) struct LoginLimiter(Mutex<HashMap<IpAddr, Failures>>);
+pub(crate) struct LoginLimiter(Mutex<HashMap<Source, Attempts>>);
 
 impl LoginLimiter {
-    /// Returns whether the address may log in.
-    pub(crate) fn allows(&self, peer: IpAddr, now: Instant) -> bool {
-        let mut failures = self.0.lock();
-        match failures.get(&peer) {
-            Some(entry) if now.duration_since(entry.first) >= WINDOW => {
-                failures.remove(&peer);
-                true
+    /// Counts an attempt, before a slow verification, so that parallel attempts count as well.
+    /// Returns false if there were too many.
+    pub(crate) fn begin(&self, source: Source, now: Instant) -> bool {
+        let mut attempts = self.0.lock();
+        if attempts.len() >= MAX_SOURCES && !attempts.contains_key(&source) {
+            attempts.retain(|_, entry| now.duration_since(entry.first) < WINDOW);
+            let oldest = attempts.iter().min_by_key(|(_, entry)| entry.first).map(|(source, _)| *source);
+            if let Some(oldest) = oldest.filter(|_| attempts.len() >= MAX_SOURCES) {
+                attempts.remove(&oldest);
             }
-            Some(entry) => entry.count < MAX_FAILURES,
-            None => true,
         }
+        let entry = attempts.entry(source).or_insert(Attempts { first: now, count: 0 });
+        if now.duration_since(entry.first) >= WINDOW {
+            *entry = Attempts { first: now, count: 0 };
+        }
+        if entry.count >= MAX_FAILURES {
+            return false;
+        }
+        entry.count += 1;
+        true
     }
 
-    /// Counts a failed login.
-    pub(crate) fn failed(&self, peer: IpAddr, now: Instant) {
-        let mut failures = self.0.lock();
-        if failures.len() >= MAX_ADDRESSES && !failures.contains_key(&peer) {
-            failures.retain(|_, entry| now.duration_since(entry.first) < WINDOW);
-            let oldest = failures.iter().min_by_key(|(_, entry)| entry.first).map(|(address, _)| *address);
-            if let Some(oldest) = oldest.filter(|_| failures.len() >= MAX_ADDRESSES) {
-                failures.remove(&oldest);
-            }
-        }
-        failures.entry(peer).or_insert(Failures { first: now, count: 0 }).count += 1;
+    /// Forgets the attempts of a source that has logged in.
+    pub(crate) fn succeeded(&self, source: Source) {
+        self.0.lock().remove(&source);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
-    fn ten_failures_block_an_address_for_a_minute() {
+    fn ten_attempts_block_a_source_for_a_minute() {
         let limiter = LoginLimiter::default();
-        let (guesser, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+        let source = |n| Source::network(IpAddr::from([127, 0, 0, n]));
         let start = platform::clock::now();
-        for _ in 0..MAX_FAILURES {
-            assert!(limiter.allows(guesser, start));
-            limiter.failed(guesser, start);
-        }
-        assert!(!limiter.allows(guesser, start));
-        assert!(!limiter.allows(guesser, start + WINDOW - Duration::from_millis(1)));
-        assert!(limiter.allows(other, start));
-        assert!(limiter.allows(guesser, start + WINDOW));
-        assert!(limiter.allows(guesser, start));
+        assert_eq!((0..100).filter(|_| limiter.begin(source(1), start)).count(), MAX_FAILURES as usize);
+        assert!(!limiter.begin(source(1), start + WINDOW - Duration::from_millis(1)));
+        assert!(limiter.begin(source(2), start));
+        assert!(limiter.begin(source(1), start + WINDOW));
     }
 
     #[test]
-    fn address_count_is_bounded() {
+    fn success_forgets_the_attempts() {
+        let limiter = LoginLimiter::default();
+        let (source, start) = (Source::network(IpAddr::from([127, 0, 0, 1])), platform::clock::now());
+        for _ in 0..1000 {
+            assert!(limiter.begin(source, start));
+            limiter.succeeded(source);
+        }
+    }
+
+    #[test]
+    fn source_count_is_bounded() {
         let limiter = LoginLimiter::default();
         let start = platform::clock::now();
         for n in 0..3000u32 {
-            limiter.failed(IpAddr::from(n.to_be_bytes()), start);
+            limiter.begin(Source::network(IpAddr::from(n.to_be_bytes())), start);
         }
-        assert_eq!(limiter.0.lock().len(), MAX_ADDRESSES);
+        assert_eq!(limiter.0.lock().len(), MAX_SOURCES);
     }
 }

@@ -3,19 +3,17 @@
 use crate::app::App;
 use crate::call::session_token;
 use crate::error::RestError;
+use crate::slots::ConnectionSlot;
+use crate::source::Source;
 use crate::token;
 use api::{API_TOKEN_HEADER, AUTH_TOKEN_HEADER, ApiVersions, MINOR_VERSION};
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use catalog::Admin;
 use serde_json::json;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// The client's address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Answers `GET /api/api_version` with the supported versions. Needs no session.
 pub(crate) async fn versions() -> Json<ApiVersions> {
@@ -23,38 +21,71 @@ pub(crate) async fn versions() -> Json<ApiVersions> {
 }
 
 /// Answers `POST /api/2.x/login`: opens a session for an API token.
-pub(crate) async fn login(State(app): State<Arc<App>>, peer: axum::Extension<Peer>, headers: HeaderMap) -> Response {
-    let token = headers.get(API_TOKEN_HEADER).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned);
-    let peer = peer.0.0;
-    // The hash is slow by design and must not block the runtime's threads.
-    let done = tokio::task::spawn_blocking(move || open(&app, peer, token.as_deref())).await;
-    match done {
-        Ok(Ok((admin, session))) => {
+pub(crate) async fn login(
+    State(app): State<Arc<App>>,
+    slot: Extension<Arc<ConnectionSlot>>,
+    headers: HeaderMap,
+) -> Response {
+    let token = headers.get(API_TOKEN_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match open(&app, slot.source(), token).await {
+        Ok((admin, session)) => {
+            slot.authenticate();
             let body = Json(json!({"items": [{"username": admin}]}));
             match HeaderValue::from_str(&session) {
                 Ok(session) => ([(AUTH_TOKEN_HEADER, session)], body).into_response(),
                 Err(error) => RestError::Internal(error.to_string()).into_response(),
             }
         }
-        Ok(Err(error)) => error.into_response(),
-        Err(_) => RestError::Internal("The login handler failed.".to_owned()).into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
-fn open(app: &App, peer: IpAddr, token: Option<&str>) -> Result<(String, String), RestError> {
-    let now = platform::clock::now();
-    if !app.limiter.allows(peer, now) {
+async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, String), RestError> {
+    let admin = find_admin(app, source, token).await?;
+    let session = app.sessions.open(&admin.name, platform::clock::now());
+    Ok((admin.name.clone(), session.map_err(|error| RestError::Internal(error.to_string()))?))
+}
+
+/// Returns the administrator of a token.
+///
+/// A token with a fast hash is accepted regardless of failed logins before, because it cannot be
+/// guessed: a limit would only lock administrators out. Other tokens are limited for each source.
+async fn find_admin(app: &Arc<App>, source: Source, token: &str) -> Result<Arc<Admin>, RestError> {
+    let state = app.catalog.state();
+    if let Some(admin) = state.admins().find(|admin| token::matches(token, &admin.token_hash)) {
+        return Ok(admin.clone());
+    }
+    if !app.limiter.begin(source, platform::clock::now()) {
         return Err(RestError::TooManyLogins);
     }
-    let state = app.catalog.state();
-    let known = token.and_then(|token| state.admins().find(|admin| token::verify(token, &admin.token_hash)));
-    let Some(admin) = known else {
-        app.limiter.failed(peer, now);
-        tracing::warn!(%peer, "login failed: invalid API token");
-        return Err(RestError::Unauthorized("The API token is not valid."));
-    };
-    let session = app.sessions.open(&admin.name, now).map_err(|error| RestError::Internal(error.to_string()))?;
-    Ok((admin.name.clone(), session))
+    let slow: Vec<Arc<Admin>> = state.admins().filter(|admin| token::is_slow(&admin.token_hash)).cloned().collect();
+    if !slow.is_empty()
+        && let Some(admin) = verify_slowly(app, slow, token).await?
+    {
+        app.limiter.succeeded(source);
+        return Ok(admin);
+    }
+    if let Some(withheld) = app.login_log.admit(platform::clock::now()) {
+        tracing::warn!(peer = %source, withheld, "login failed: invalid API token");
+    }
+    Err(RestError::Unauthorized("The API token is not valid."))
+}
+
+/// Verifies a token against slow hashes, and replaces the hash that it matches by a fast one.
+async fn verify_slowly(app: &Arc<App>, admins: Vec<Arc<Admin>>, token: &str) -> Result<Option<Arc<Admin>>, RestError> {
+    let internal = |error: &dyn std::fmt::Display| RestError::Internal(error.to_string());
+    let permit = app.slow_verifications.clone().acquire_owned().await.map_err(|error| internal(&error))?;
+    let (app, token) = (app.clone(), token.to_owned());
+    let verified = tokio::task::spawn_blocking(move || {
+        // Until the work is done, also if the client disconnects before.
+        let _permit = permit;
+        let admin = admins.into_iter().find(|admin| token::matches_slowly(&token, &admin.token_hash))?;
+        if let Err(error) = token::replace_slow_hash(&app.catalog, &admin, &token) {
+            tracing::warn!(admin = admin.name, "hash of the API token not replaced: {error}");
+        }
+        Some(admin)
+    });
+    verified.await.map_err(|error| internal(&error))
 }
 
 /// Answers `POST /api/2.x/logout`: ends the session.

@@ -8,12 +8,14 @@ mod space;
 mod wire;
 
 use crate::app::App;
-use crate::login::Peer;
 use crate::router::router;
+use crate::slots::ConnectionSlots;
+use crate::source::Source;
 use crate::token;
 use api::{API_TOKEN_HEADER, AUTH_TOKEN_HEADER};
 use axum::body::Body;
 use axum::http::Request;
+use axum::response::Response;
 use axum::{Extension, Router};
 use catalog::{ArrayInit, Catalog};
 use engine::Service;
@@ -54,8 +56,7 @@ impl Rest {
     /// Logs in to this array.
     pub(crate) fn of(app: Arc<App>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let router = router(app).layer(Extension(Peer(IpAddr::from([127, 0, 0, 1]))));
-        let mut rest = Self { runtime, router, session: String::new() };
+        let mut rest = Self { runtime, router: router(app), session: String::new() };
         let (status, session) = rest.login(TOKEN);
         assert_eq!(status, 200);
         rest.session = session;
@@ -64,10 +65,27 @@ impl Rest {
 
     /// Logs in. Returns the HTTP status and the session token.
     pub(crate) fn login(&self, token: &str) -> (u16, String) {
-        let request = Request::post("/api/2.26/login").header(API_TOKEN_HEADER, token).body(Body::empty()).unwrap();
-        let response = self.runtime.block_on(self.router.clone().oneshot(request)).unwrap();
+        self.login_from([127, 0, 0, 1], token)
+    }
+
+    /// Logs in from an address. Returns the HTTP status and the session token.
+    pub(crate) fn login_from(&self, address: [u8; 4], token: &str) -> (u16, String) {
+        let response = self.runtime.block_on(self.send_login(address, token));
         let session = response.headers().get(AUTH_TOKEN_HEADER).map(|value| value.to_str().unwrap().to_owned());
         (response.status().as_u16(), session.unwrap_or_default())
+    }
+
+    /// Starts a login from an address. The future returns its HTTP status.
+    pub(crate) fn begin_login(&self, address: [u8; 4], token: &str) -> impl Future<Output = u16> + Unpin + use<> {
+        let response = self.send_login(address, token);
+        Box::pin(async move { response.await.status().as_u16() })
+    }
+
+    fn send_login(&self, address: [u8; 4], token: &str) -> impl Future<Output = Response> + use<> {
+        let slot = Arc::<ConnectionSlots>::default().accept(Source::network(IpAddr::from(address)));
+        let request = Request::post("/api/2.26/login").header(API_TOKEN_HEADER, token).body(Body::empty()).unwrap();
+        let router = self.router.clone().layer(Extension(slot));
+        async move { router.oneshot(request).await.unwrap() }
     }
 
     /// Calls `/api/{path}` and encodes blanks. Returns the HTTP status and the body.

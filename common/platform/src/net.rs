@@ -1,10 +1,13 @@
-//! TCP listeners and streams, with the operations that a batching server needs.
+//! TCP listeners and streams, with the operations that a batching server needs, and Unix sockets.
 
 mod async_io;
+mod local;
+
+pub use local::{LocalListener, LocalStream, LocalUser, connect_local};
 
 use bytes::BytesMut;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -103,6 +106,15 @@ impl Stream {
     }
 }
 
+/// Returns the address that limits count for a peer: an IPv6 address without its last 64 bits,
+/// because one machine may use any of them. An IPv4 address remains as it is.
+pub fn counted_source(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    }
+}
+
 #[allow(unsafe_code, reason = "rustix is built without its sockets")]
 fn set_user_timeout(socket: RawFd, time: Duration) -> io::Result<()> {
     let millis = libc::c_uint::try_from(time.as_millis()).unwrap_or(libc::c_uint::MAX);
@@ -130,6 +142,14 @@ mod tests {
         };
         assert_eq!(outcome, 0);
         millis
+    }
+
+    #[test]
+    fn ipv6_sources_are_counted_by_network() {
+        let counted = |text: &str| counted_source(text.parse().unwrap()).to_string();
+        assert_eq!(counted("192.0.2.1"), "192.0.2.1");
+        assert_eq!(counted("::ffff:192.0.2.1"), "192.0.2.1");
+        assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 
     #[tokio::test]

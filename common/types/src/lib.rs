@@ -5,6 +5,7 @@
 
 mod capacity;
 mod cast;
+pub mod hex;
 mod range;
 
 pub use capacity::{CapacityError, format_capacity, parse_capacity};

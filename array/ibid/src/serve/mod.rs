@@ -12,7 +12,7 @@ use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::IscsiTarget;
 use platform::lock::{Lock, LockError};
-use rest::{App, Identity, Server};
+use rest::{App, Identity, ServeError, Server};
 use settings::Settings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -113,8 +113,12 @@ async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> 
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let version = env!("CARGO_PKG_VERSION");
     let app = App::new(catalog.clone(), service, portals.clone(), version, storage.growth());
-    let server = Server::bind(settings.api, &identity, app.clone()).await.map_err(|error| {
-        Problem::from(error).hint("choose another address with --api ADDR:PORT; port 0 chooses a free port")
+    let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
+        let hint = match &error {
+            ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
+            ServeError::BindLocal { .. } => "choose a --data directory on a file system that supports Unix sockets",
+        };
+        Problem::from(error).hint(hint)
     })?;
     let endpoints = Endpoints {
         pid: std::process::id(),

@@ -63,11 +63,27 @@ fn second_instance_fails_and_names_the_first() {
 #[test]
 fn secret_files_are_private() {
     let array = Array::new("rights");
-    for file in ["admin-token", "certificate.key", "array"] {
+    for file in ["admin-token", "certificate.key", "array", "api.socket"] {
         #[allow(clippy::disallowed_methods, reason = "a test reads file permissions")]
         let mode = std::fs::metadata(array.scratch.0.join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
+}
+
+#[test]
+fn local_commands_use_the_unix_socket() {
+    let array = Array::new("socket");
+    // Only a connection over TCP needs the certificate.
+    platform::files::remove(&array.scratch.0.join("certificate.pem")).unwrap();
+    array.text("volume create vm1 --size 1T");
+    assert!(array.text("volume list --insecure").contains("vm1"), "an option that is about TLS selects TCP");
+    let socket = array.scratch.0.join("api.socket");
+    platform::files::rename(&socket, &array.scratch.0.join("moved")).unwrap();
+    assert!(array.refused("volume list").contains("certificate.pem: no such file"), "without the socket: HTTPS");
+    platform::files::rename(&array.scratch.0.join("moved"), &socket).unwrap();
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    assert!(!platform::files::exists(&scratch.0.join("api.socket")).unwrap());
 }
 
 #[test]

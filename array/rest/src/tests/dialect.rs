@@ -1,6 +1,7 @@
 //! Sessions, paths, parameters and bodies, common to all calls.
 
 use super::*;
+use catalog::Admin;
 use serde_json::json;
 
 #[test]
@@ -40,9 +41,74 @@ fn repeated_failed_logins_return_429() {
     for guess in 0..10 {
         assert_eq!(rest.login(&format!("guess-{guess}")).0, 401);
     }
-    // A valid token is refused as well, because the answer must not reveal a correct guess.
-    assert_eq!(rest.login(TOKEN).0, 429);
+    assert_eq!(rest.login("guess-10").0, 429);
+    assert_eq!(rest.login_from([127, 0, 0, 2], "guess").0, 401);
+    assert_eq!(rest.login(TOKEN).0, 200, "guesses do not lock the administrator out");
     assert_eq!(rest.call("GET", "2.26/arrays", "").0, 200, "sessions that are open stay open");
+}
+
+/// An array whose administrator has a hash of an earlier version.
+fn slow_rest() -> (Arc<App>, Rest) {
+    let app = app();
+    let slow = Admin { name: token::ADMIN.to_owned(), token_hash: token::slow_hash(TOKEN), token_created_ms: 7 };
+    let rest = Rest::of(app.clone());
+    app.catalog.change(|draft| draft.put_admin(slow)).unwrap();
+    (app, rest)
+}
+
+fn stored_admin(app: &App) -> Arc<Admin> {
+    app.catalog.state().admin(token::ADMIN).unwrap().clone()
+}
+
+#[test]
+fn slow_hash_is_replaced_by_the_first_login() {
+    let (app, rest) = slow_rest();
+    assert_eq!(rest.login("guess").0, 401);
+    assert!(token::is_slow(&stored_admin(&app).token_hash));
+    assert_eq!(rest.login(TOKEN).0, 200);
+    let admin = stored_admin(&app);
+    assert!(token::matches(TOKEN, &admin.token_hash));
+    assert_eq!(admin.token_created_ms, 7);
+    assert_eq!(rest.login(TOKEN).0, 200);
+}
+
+#[test]
+fn slow_logins_are_limited_before_verification() {
+    let (app, rest) = slow_rest();
+    let permits = rest.runtime.block_on(app.slow_verifications.clone().acquire_many_owned(2)).unwrap();
+    // No verification starts while two others run, and each waiting login counts.
+    let logins: Vec<_> = (0..30).map(|_| rest.begin_login([127, 0, 0, 1], "guess")).collect();
+    let right = rest.begin_login([127, 0, 0, 2], TOKEN);
+    rest.runtime.block_on(async {
+        let (mut refused, mut waiting) = (0, Vec::new());
+        for mut login in logins {
+            match poll_once(&mut login).await {
+                Some(status) => refused += usize::from(status == 429),
+                None => waiting.push(login),
+            }
+        }
+        assert_eq!((refused, waiting.len()), (20, 10));
+        let mut right = right;
+        assert_eq!(poll_once(&mut right).await, None);
+        drop(permits);
+        for login in waiting {
+            assert_eq!(login.await, 401);
+        }
+        assert_eq!(right.await, 200, "guesses from one address lock out no other");
+    });
+    assert_eq!(rest.login(TOKEN).0, 200, "the hash is fast now");
+}
+
+/// Polls a login once.
+async fn poll_once(login: &mut (impl Future<Output = u16> + Unpin)) -> Option<u16> {
+    let mut login = std::pin::Pin::new(login);
+    std::future::poll_fn(|cx| {
+        std::task::Poll::Ready(match login.as_mut().poll(cx) {
+            std::task::Poll::Ready(status) => Some(status),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
 }
 
 #[test]

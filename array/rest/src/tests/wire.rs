@@ -1,11 +1,18 @@
 //! The complete path: the client over TCP, TLS and HTTP.
 
 use super::*;
-use crate::{Identity, Server};
+use crate::server::Timeouts;
+use crate::{Identity, SOCKET_FILE, Server};
 use api::{HostPatch, HostPost, VolumePatch, VolumePost};
 use client::{Client, ClientError, HostsAndVolumes, Listing, Trust};
 use platform::files;
+use platform::net::Stream;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 
 /// A served array with a directory of its own.
@@ -20,13 +27,19 @@ struct Served {
 
 impl Served {
     fn new(name: &str) -> Self {
+        Self::with_timeouts(name, Timeouts::default())
+    }
+
+    fn with_timeouts(name: &str, timeouts: Timeouts) -> Self {
         let directory = std::env::temp_dir().join(format!("ibid-rest-{}-{name}", std::process::id()));
         files::create_directory(&directory).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let identity = Identity::load_or_create(&directory, &[]).unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
         let app = app();
-        let server = runtime.block_on(Server::bind(address, &identity, app.clone())).unwrap();
+        let server = Server::bind(address, &directory, &identity, app.clone());
+        let mut server = runtime.block_on(server).unwrap();
+        server.timeouts = timeouts;
         let url = format!("https://{}", server.address());
         let (stop, stopped) = watch::channel(false);
         let server = runtime.spawn(server.run(stopped));
@@ -35,6 +48,26 @@ impl Served {
 
     fn certificate(&self) -> String {
         files::read_text(&self.directory.join("certificate.pem"), 1 << 16).unwrap().unwrap()
+    }
+
+    /// Starts a TLS connection.
+    async fn connect_tls(&self) -> tokio_rustls::client::TlsStream<Stream> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.certificate().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+        let stream = Stream::connect(self.address()).await.unwrap();
+        let name = "localhost".try_into().unwrap();
+        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.url.trim_start_matches("https://").parse().unwrap()
+    }
+
+    fn local_client(&self) -> Client {
+        Client::local(&self.directory.join(SOCKET_FILE), TOKEN)
     }
 
     fn client(&self) -> Client {
@@ -152,9 +185,8 @@ fn certificate_is_created_once_with_private_key() {
 #[test]
 fn garbage_on_the_port_is_closed() {
     let served = Served::new("garbage");
-    let address = served.url.trim_start_matches("https://").parse().unwrap();
+    let address = served.address();
     served.runtime.as_ref().unwrap().block_on(async {
-        use tokio::io::AsyncReadExt;
         for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], b"\x16\x03\x01\xff\xff"] {
             let mut stream = platform::net::Stream::connect(address).await.unwrap();
             stream.write_all(garbage).await.unwrap();
@@ -166,4 +198,62 @@ fn garbage_on_the_port_is_closed() {
         }
     });
     assert!(served.client().array().is_ok());
+}
+
+/// Longest wait of a test for an event that happens at once or never.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn silent_connections_are_closed() {
+    let short = Duration::from_millis(50);
+    let served = Served::with_timeouts("silent", Timeouts { handshake: short, head: short });
+    served.runtime.as_ref().unwrap().block_on(async {
+        let mut end = [0; 1];
+        // Before the handshake ends.
+        let mut silent = Stream::connect(served.address()).await.unwrap();
+        let read = AsyncReadExt::read(&mut silent, &mut end);
+        assert_eq!(tokio::time::timeout(PATIENCE, read).await.expect("closed").unwrap_or(0), 0);
+        // Before the first byte of a request, and between two requests.
+        for requests in 0..2 {
+            let mut silent = served.connect_tls().await;
+            for _ in 0..requests {
+                silent.write_all(b"GET /api/api_version HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+            }
+            let mut answer = Vec::new();
+            let read = silent.read_to_end(&mut answer);
+            let _ = tokio::time::timeout(PATIENCE, read).await.expect("closed");
+            assert_eq!(answer.starts_with(b"HTTP/1.1 200"), requests > 0);
+        }
+    });
+}
+
+#[test]
+fn silent_floods_do_not_keep_administrators_out() {
+    let served = Served::new("flood");
+    let _flood = served.runtime.as_ref().unwrap().block_on(async {
+        let mut flood = Vec::new();
+        for _ in 0..600 {
+            flood.push(Stream::connect(served.address()).await.unwrap());
+        }
+        flood.push(served.connect_tls().await.into_inner().0);
+        flood
+    });
+    assert_eq!(served.client().array().unwrap().name, "array-1");
+    assert_eq!(served.local_client().array().unwrap().name, "array-1");
+}
+
+#[test]
+fn local_socket_serves_the_same_api() {
+    let served = Served::new("local");
+    let local = served.local_client();
+    let post = VolumePost { provisioned: Some(GIB), ..VolumePost::default() };
+    local.create_volume("vm1", &post).unwrap();
+    assert_eq!(served.client().volumes(&Listing::default()).unwrap().len(), 1);
+    assert_eq!(local.volumes(&Listing::default()).unwrap()[0].name, "vm1");
+    let wrong = Client::local(&served.directory.join(SOCKET_FILE), "wrong");
+    assert!(matches!(wrong.array(), Err(ClientError::Unauthorized)), "the socket does not replace the token");
+    assert!(matches!(
+        Client::local(&served.directory.join("none"), TOKEN).array(),
+        Err(ClientError::Unreachable { .. })
+    ));
 }
