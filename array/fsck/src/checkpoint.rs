@@ -10,6 +10,9 @@ use platform::Disk;
 use thiserror::Error;
 use zerocopy::FromBytes;
 
+/// Pages of the slot table that are read together: 4 MiB.
+const SLOT_PAGE_BATCH: usize = 1024;
+
 /// Reason why a checkpoint cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
@@ -60,8 +63,9 @@ impl<'d> Checkpoint<'d> {
     }
 
     fn read_directory(&mut self, findings: &FsckFindings) {
-        for (number, at) in self.manifest.directory.clone().into_iter().enumerate() {
-            let bytes = at.and_then(|at| self.drive.read_metadata(&at));
+        let directory = self.manifest.directory.clone();
+        let read = read_known(&self.drive, &directory);
+        for (number, (at, bytes)) in directory.into_iter().zip(read).enumerate() {
             if bytes.is_none() {
                 let name = format!("slot directory page {number}");
                 let finding = Finding::new(Severity::Damage, Structure::SlotDirectory, name)
@@ -90,16 +94,19 @@ impl<'d> Checkpoint<'d> {
     /// Calls `visit` with the number and content of every readable slot. Calls `bad` with the
     /// number of each page that holds unreadable slots.
     pub(crate) fn each_slot(&self, mut visit: impl FnMut(u64, Slot), mut bad: impl FnMut(usize)) {
-        for (page, at) in self.slot_pages.iter().enumerate() {
-            let Some(bytes) = at.and_then(|at| self.drive.read_metadata(&at)) else {
-                bad(page);
-                continue;
-            };
-            let first = (page * SLOTS_PER_PAGE) as u64;
-            for (index, slot) in bytes.chunks_exact(size_of::<SlotBytes>()).enumerate() {
-                match decode_slot(slot) {
-                    Some(slot) => visit(first + index as u64, slot),
-                    None => bad(page),
+        for (batch, locations) in self.slot_pages.chunks(SLOT_PAGE_BATCH).enumerate() {
+            for (index, bytes) in read_known(&self.drive, locations).into_iter().enumerate() {
+                let page = batch * SLOT_PAGE_BATCH + index;
+                let Some(bytes) = bytes else {
+                    bad(page);
+                    continue;
+                };
+                let first = (page * SLOTS_PER_PAGE) as u64;
+                for (index, slot) in bytes.chunks_exact(size_of::<SlotBytes>()).enumerate() {
+                    match decode_slot(slot) {
+                        Some(slot) => visit(first + index as u64, slot),
+                        None => bad(page),
+                    }
                 }
             }
         }
@@ -123,6 +130,13 @@ impl<'d> Checkpoint<'d> {
 }
 
 const _: () = assert!(SLOTS_PER_PAGE * size_of::<SlotBytes>() == PAGE_BYTES as usize);
+
+/// Reads the items whose location is known.
+fn read_known(drive: &Drive<'_>, locations: &[Option<Location>]) -> Vec<Option<Vec<u8>>> {
+    let known: Vec<Location> = locations.iter().flatten().copied().collect();
+    let mut read = drive.read_metadata_batch(&known).into_iter();
+    locations.iter().map(|at| at.and_then(|_| read.next().flatten())).collect()
+}
 
 fn decode_slot(bytes: &[u8]) -> Option<Slot> {
     let slot = SlotBytes::read_from_bytes(bytes).ok()?.check()?;

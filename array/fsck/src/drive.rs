@@ -3,6 +3,11 @@
 use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use platform::Disk;
 
+/// Most bytes of one read of several items.
+const MAX_READ_BYTES: u64 = 1 << 20;
+/// Most bytes between two items that are read together.
+const MAX_GAP_BYTES: u64 = 128 << 10;
+
 /// The drive of an array with a known geometry.
 #[derive(Clone, Copy)]
 pub(crate) struct Drive<'d> {
@@ -38,6 +43,40 @@ impl<'d> Drive<'d> {
     /// Returns the byte offset of a location for which [`Drive::holds`] is true.
     pub(crate) fn offset(&self, at: &Location) -> u64 {
         self.geometry.sector_start(at.segment, at.sector)
+    }
+
+    /// Reads many items of metadata, from their first good copies. Items that are near each other
+    /// on the drive are read together.
+    pub(crate) fn read_metadata_batch(&self, locations: &[Location]) -> Vec<Option<Vec<u8>>> {
+        let mut found = vec![None; locations.len()];
+        let span = |index: usize| {
+            let start = self.offset(&locations[index]);
+            (start, start + u64::from(locations[index].bytes))
+        };
+        let mut order: Vec<usize> = (0..locations.len()).filter(|index| self.holds(&locations[*index], true)).collect();
+        order.sort_unstable_by_key(|index| span(*index).0);
+        let mut rest = order.as_slice();
+        while let Some(first) = rest.first() {
+            let (start, mut end) = span(*first);
+            let mut count = 0;
+            while let Some((from, to)) = rest.get(count).map(|index| span(*index))
+                && from <= end + MAX_GAP_BYTES
+                && to - start <= MAX_READ_BYTES
+            {
+                end = end.max(to);
+                count += 1;
+            }
+            let (run, others) = rest.split_at(count.max(1));
+            rest = others;
+            let bytes = self.read(start, (end - start) as usize).unwrap_or_default();
+            for index in run {
+                let from = (span(*index).0 - start) as usize;
+                let item = bytes.get(from..from + locations[*index].bytes as usize);
+                let item = item.filter(|item| crc32c::crc32c(item) == locations[*index].crc);
+                found[*index] = item.map(<[u8]>::to_vec).or_else(|| self.read_metadata(&locations[*index]));
+            }
+        }
+        found
     }
 
     /// Reads metadata from the first good one of its two copies.

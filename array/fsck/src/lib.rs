@@ -87,7 +87,7 @@ fn check_checkpoint(
     };
     report.checkpoint = Some(checkpoint.sequence());
     report.volumes = checkpoint.manifest.volumes.len() as u64;
-    report.mark_totals = walk::check(&checkpoint, findings);
+    report.mark_totals = walk::check(&checkpoint, findings, &|| true);
     let stored = stored::check(&checkpoint, options, findings);
     report.read_totals = stored.checked;
     if !stored.bad.is_empty() {
@@ -98,8 +98,12 @@ fn check_checkpoint(
 /// Audits a checkpoint of a running array. Reads metadata only.
 ///
 /// Verifies that every reference count matches the mark pass, and every segment account the sum of
-/// its contents.
-pub fn audit(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> MarkTotals {
+/// its contents. Ends early if `should_continue` returns false; then the findings mean nothing.
+pub fn audit(
+    checkpoint: &Checkpoint<'_>,
+    findings: &FsckFindings,
+    should_continue: &(dyn Fn() -> bool + Sync),
+) -> MarkTotals {
     accounts::check(checkpoint, findings);
-    walk::check(checkpoint, findings)
+    walk::check(checkpoint, findings, should_continue)
 }

@@ -54,6 +54,23 @@ pub(crate) fn read(checkpoint: &Checkpoint<'_>, slots: &PageSlots, id: SlotId) -
     decode(&bytes)
 }
 
+/// Reads pages as [`read`] does, those that are near each other on the drive together.
+pub(crate) fn read_batch(
+    checkpoint: &Checkpoint<'_>,
+    slots: &PageSlots,
+    ids: &[SlotId],
+) -> Vec<Result<MapPage, &'static str>> {
+    let place = |id: &SlotId| slots.get(&id.slot).filter(|slot| slot.generation == id.generation).map(location);
+    let places: Vec<Option<Location>> = ids.iter().map(place).collect();
+    let known: Vec<Location> = places.iter().flatten().copied().collect();
+    let mut read = checkpoint.drive.read_metadata_batch(&known).into_iter();
+    let page = |place: Option<Location>| {
+        place.ok_or("its slot is free or has another generation")?;
+        decode(&read.next().flatten().ok_or("both copies are unreadable")?)
+    };
+    places.into_iter().map(page).collect()
+}
+
 fn decode(bytes: &[u8]) -> Result<MapPage, &'static str> {
     let word = |at: usize| bytes[at..at + WORD].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
     let reference =

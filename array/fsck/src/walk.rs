@@ -20,7 +20,7 @@ const IS_PAGE: u16 = 1 << 14;
 /// use has no location.
 const UNKNOWN: u16 = IS_PAGE;
 /// Pages read at a time.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 /// Maximum number of wrong counts that are reported individually.
 const MAX_COUNT_FINDINGS: u64 = 100;
 
@@ -56,6 +56,7 @@ struct WorkQueue {
 struct Walk<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     findings: &'c FsckFindings,
+    should_continue: &'c (dyn Fn() -> bool + Sync),
     /// Reference count of each slot minus the references found. All are 0 at the end if the counts
     /// are right.
     left: Vec<u32>,
@@ -69,12 +70,18 @@ struct Walk<'c, 'd> {
     is_partial: bool,
 }
 
-/// Recounts every reference.
-pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) -> MarkTotals {
+/// Recounts every reference. Ends early, with findings that mean nothing, if `should_continue`
+/// returns false.
+pub(crate) fn check(
+    checkpoint: &Checkpoint<'_>,
+    findings: &FsckFindings,
+    should_continue: &(dyn Fn() -> bool + Sync),
+) -> MarkTotals {
     let slots = checkpoint.slots() as usize;
     let mut walk = Walk {
         checkpoint,
         findings,
+        should_continue,
         left: vec![0; slots],
         tags: vec![UNKNOWN; slots],
         pages: PageSlots::default(),
@@ -200,6 +207,10 @@ impl Walk<'_, '_> {
             }
             ids.sort_unstable_by_key(|id| self.pages.get(&id.slot).map(|slot| slot.place));
             for batch in ids.chunks(BATCH) {
+                if !(self.should_continue)() {
+                    self.is_partial = true;
+                    return;
+                }
                 for (id, page) in self.read_batch(batch) {
                     match page {
                         Ok(page) => self.enter(id, &page),
@@ -214,7 +225,7 @@ impl Walk<'_, '_> {
     /// checksums.
     fn read_batch(&self, batch: &[SlotId]) -> Vec<(SlotId, Result<MapPage, &'static str>)> {
         let read = |ids: &[SlotId]| -> Vec<_> {
-            ids.iter().map(|id| (*id, pages::read(self.checkpoint, &self.pages, *id))).collect()
+            ids.iter().copied().zip(pages::read_batch(self.checkpoint, &self.pages, ids)).collect()
         };
         if batch.len() < BATCH / 4 {
             return read(batch);

@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::read_errors::unreadable;
-use crate::machine::{Core, PinnedCheckpoint, PinnedSegment, read_page_at};
+use crate::machine::{Core, PinnedSegment, read_page_at};
 use crate::service::Damage;
 use blockmap::{Ref, RefTarget};
 use fsck::{Checkpoint, FsckFindings};
@@ -55,7 +55,7 @@ impl Shared {
     /// Checks everything once. Returns the damage that could not be repaired; `None` if scans must
     /// end.
     fn scrub_all(&self, bytes_per_second: u64) -> Option<Vec<Damage>> {
-        let mut damage = self.audit()?;
+        let mut damage = self.audit();
         let mut suspects = Vec::new();
         let segments = self.locked(|core| core.geometry().segments());
         for segment in 0..segments {
@@ -81,8 +81,7 @@ impl Shared {
                 self.repair_or_report(&pinned, &contents, &mut damage, &mut lost);
             }
         }
-        let pinned = self.checkpoint()?;
-        self.locate_lost(&pinned, &lost, &mut damage);
+        self.locate_lost(&lost, &mut damage);
         damage.truncate(MAX_DAMAGE);
         Some(damage)
     }
@@ -109,16 +108,19 @@ impl Shared {
         None
     }
 
-    /// Compares every count of a checkpoint with what a walk finds. `None` if scans must end.
-    fn audit(&self) -> Option<Vec<Damage>> {
-        let pinned = self.checkpoint()?;
-        let findings = FsckFindings::default();
-        match Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings) {
-            Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings)),
-            Err(error) => return Some(vec![Damage { volume: None, description: error.to_string() }]),
-        }
-        let (found, _) = findings.take();
-        Some(found.into_iter().map(|finding| Damage { volume: None, description: finding.to_string() }).collect())
+    /// Compares every count of a checkpoint with a walk over all references. Finds nothing if scans
+    /// must end or hosts need the space of the checkpoint.
+    fn audit(&self) -> Vec<Damage> {
+        let found = self.scan_checkpoint("audit", &|| !self.must_end_scans(), |pinned, should_continue| {
+            let findings = FsckFindings::default();
+            match Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings) {
+                Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings, should_continue)),
+                Err(error) => return vec![Damage { volume: None, description: error.to_string() }],
+            }
+            let (found, _) = findings.take();
+            found.into_iter().map(|finding| Damage { volume: None, description: finding.to_string() }).collect()
+        });
+        found.unwrap_or_default()
     }
 
     /// Reads all copies of a segment. `None` if scans must end.
@@ -225,13 +227,16 @@ impl Shared {
     }
 
     /// Reports the lost blocks by volume.
-    fn locate_lost(&self, pinned: &PinnedCheckpoint, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
+    fn locate_lost(&self, lost: &FxHashSet<u64>, damage: &mut Vec<Damage>) {
         if lost.is_empty() {
             return;
         }
-        let findings = FsckFindings::default();
-        let Ok(checkpoint) = Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings) else { return };
-        for (volume, ranges) in fsck::locate(&checkpoint, lost) {
+        let located = self.scan_checkpoint("location of lost blocks", &|| !self.must_end_scans(), |pinned, _| {
+            let findings = FsckFindings::default();
+            let checkpoint = Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings).ok()?;
+            Some(fsck::locate(&checkpoint, lost))
+        });
+        for (volume, ranges) in located.flatten().unwrap_or_default() {
             // fsck counts in logical blocks of 512 bytes, alerts in blocks of 4 KiB.
             let runs: Vec<_> =
                 ranges.runs.iter().map(|(start, blocks)| (start / LBAS_PER_BLOCK, blocks / LBAS_PER_BLOCK)).collect();

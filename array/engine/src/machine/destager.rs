@@ -82,7 +82,7 @@ impl Destager {
 
     /// True if there is space for a block, or no block waits. Otherwise batches that find no place
     /// would return to the queue again and again.
-    fn has_place(&self, state: &ArrayState, space: &Space, checkpointer: &Checkpointer) -> bool {
+    pub(crate) fn has_place(&self, state: &ArrayState, space: &Space, checkpointer: &Checkpointer) -> bool {
         let block = (BLOCK_BYTES / SECTOR_BYTES) as u32;
         self.open_sectors() >= block
             || space.pool.ready() > space.checkpoint_segments(state, checkpointer)
@@ -155,7 +155,7 @@ impl Destager {
             .stored_group(&cx.space.pool, base)
             .ok_or("block below a partly written one is neither in memory nor on the drive")?;
         let io = Io::Read { offset: group.offset, bytes: group.bytes() };
-        let purpose = IoPurpose::BaseBlock { id, group, index, _pin: cx.space.pool.pin() };
+        let purpose = IoPurpose::BaseBlock { id, group, index, _pin: cx.space.pool.pin(group.segment) };
         cx.dispatcher.start_io(io, purpose);
         Ok(())
     }

@@ -19,6 +19,8 @@ const ENTRY_BYTES: u64 = 96;
 pub(crate) struct StoredGroup {
     /// First byte on the drive.
     pub(crate) offset: u64,
+    /// Segment that holds it.
+    pub(crate) segment: u32,
     /// Which use of its segment. Together with the offset it identifies the content while the
     /// array is open.
     pub(crate) usage: u64,
@@ -40,7 +42,7 @@ impl StoredGroup {
     /// Returns the group at a slot's place. `usage` is that of its segment.
     pub(crate) fn new(geometry: &ArrayGeometry, slot: &Slot, place: SlotPlace, usage: u64) -> Self {
         let offset = geometry.sector_start(place.segment, u32::from(place.sector));
-        Self { offset, usage, sectors: place.sectors, blocks: place.blocks, crc: slot.crc }
+        Self { offset, segment: place.segment, usage, sectors: place.sectors, blocks: place.blocks, crc: slot.crc }
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -33,6 +33,7 @@ mod locks;
 mod log;
 mod options;
 mod page_loader;
+mod pins;
 mod plan;
 mod pool;
 mod ranges;

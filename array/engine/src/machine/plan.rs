@@ -1,9 +1,10 @@
 //! Read plans: what a read found in the map at one instant, to be executed later without the core.
 //!
-//! A plan holds a pin. While any older plan exists, segments that died since it was made are not
-//! reused, so the sectors that a plan names keep their bytes.
+//! A plan pins the segments that it names, so that the sectors keep their bytes although the blocks
+//! may be overwritten.
 
 use super::group::{GroupCache, GroupError, StoredGroup, block};
+use super::pool::Pool;
 use super::span::Spans;
 use crate::service::{OpError, Reply, Tag};
 use bytes::{Bytes, BytesMut};
@@ -76,12 +77,20 @@ pub struct ReadPlan {
     range: BlockRange,
     pieces: SmallVec<[Piece; 1]>,
     cache: Arc<GroupCache>,
-    _pin: Arc<()>,
+    /// Pinned segments.
+    pins: SmallVec<[(u32, Arc<()>); 1]>,
 }
 
 impl ReadPlan {
-    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<GroupCache>, pin: Arc<()>) -> Self {
-        Self { tag, range, pieces: SmallVec::new(), cache, _pin: pin }
+    pub(crate) fn new(tag: Tag, range: BlockRange, cache: Arc<GroupCache>) -> Self {
+        Self { tag, range, pieces: SmallVec::new(), cache, pins: SmallVec::new() }
+    }
+
+    /// Keeps the segment of a group from being reused while the plan exists.
+    pub(crate) fn pin(&mut self, group: &StoredGroup, pool: &Pool) {
+        if self.pins.last().is_none_or(|(last, _)| *last != group.segment) {
+            self.pins.push((group.segment, pool.pin(group.segment)));
+        }
     }
 
     /// Returns the tag of the request.

@@ -1,9 +1,10 @@
 //! The pool: which segments are free, open, sealed or dying, and how much of each is live.
 
+use super::pins::CheckpointPins;
 use blockmap::SlotPlace;
 use ondisk::SegmentFill;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The kind of data in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +66,12 @@ pub(crate) struct Pool {
     was_refused: bool,
     /// Dead since before a checkpoint that is not complete yet.
     dying: Vec<u32>,
-    /// Dead segments, by the pin that must be released before they are reused.
-    pinned: VecDeque<(Arc<()>, Vec<u32>)>,
-    pin: Arc<()>,
+    /// Dead segments that become free when the readers that pin them end.
+    held: Vec<u32>,
+    /// The pin of each segment, made for its first reader.
+    pins: Vec<OnceLock<Arc<()>>>,
+    /// Readers of whole checkpoints.
+    checkpoint_readers: Vec<Weak<CheckpointPins>>,
     next_usage: u64,
     live_sectors: u64,
     live_data_sectors: u64,
@@ -90,6 +94,7 @@ impl Pool {
         let dead = segments.iter().filter(|segment| segment.is_dead()).count() as u64;
         let (live_sectors, live_data_sectors) = (live(None), live(Some(Kind::Data)));
         Self {
+            pins: segments.iter().map(|_| OnceLock::new()).collect(),
             segments,
             ready: VecDeque::new(),
             unallocated,
@@ -98,8 +103,8 @@ impl Pool {
             is_exhausted: false,
             was_refused: false,
             dying: Vec::new(),
-            pinned: VecDeque::new(),
-            pin: Arc::new(()),
+            held: Vec::new(),
+            checkpoint_readers: Vec::new(),
             next_usage,
             live_sectors,
             live_data_sectors,
@@ -111,6 +116,7 @@ impl Pool {
     pub(crate) fn grow(&mut self, segments: u32) {
         self.grown.extend(self.segments.len() as u32..segments);
         self.segments.resize(segments as usize, Segment::FREE);
+        self.pins.resize_with(segments as usize, OnceLock::new);
     }
 
     /// The checkpoint that added segments is valid: they may be used.
@@ -130,9 +136,31 @@ impl Pool {
         self.next_usage
     }
 
-    /// Returns a pin, which keeps dead segments from being reused while it exists.
-    pub(crate) fn pin(&self) -> Arc<()> {
-        self.pin.clone()
+    /// Returns a pin, which keeps a segment from being reused while it exists.
+    pub(crate) fn pin(&self, segment: u32) -> Arc<()> {
+        self.pins[segment as usize].get_or_init(Arc::default).clone()
+    }
+
+    /// Pins the metadata of the newest valid checkpoint. Its data segments are not pinned.
+    pub(crate) fn pin_checkpoint(&mut self) -> Arc<CheckpointPins> {
+        let is_named = |(_, segment): &(usize, &Segment)| {
+            segment.kind == Kind::Metadata && matches!(segment.phase, Phase::Open | Phase::Sealed)
+        };
+        let named = self.segments.iter().enumerate().filter(is_named).map(|(index, _)| index as u32);
+        // These died since, but the checkpoint that frees them is not valid yet.
+        let dying = self.dying.iter().copied().filter(|segment| self.is_metadata(*segment));
+        let pins = CheckpointPins::new(named.chain(dying).map(|segment| self.pin(segment)).collect());
+        self.checkpoint_readers.retain(|reader| reader.strong_count() > 0);
+        self.checkpoint_readers.push(Arc::downgrade(&pins));
+        pins
+    }
+
+    /// Takes the pins from readers of checkpoints if they keep dead segments from being reused.
+    pub(crate) fn revoke_checkpoint_pins(&mut self) {
+        if self.held.iter().any(|segment| self.is_metadata(*segment)) {
+            self.checkpoint_readers.drain(..).filter_map(|reader| reader.upgrade()).for_each(|reader| reader.revoke());
+            self.free_unpinned();
+        }
     }
 
     /// Returns the number of free segments that may be opened at once.
@@ -148,7 +176,7 @@ impl Pool {
     /// Returns the number of segments that become free with the next checkpoint or when readers
     /// end.
     pub(crate) fn coming(&self) -> u64 {
-        (self.dying.len() + self.pinned.iter().map(|(_, segments)| segments.len()).sum::<usize>()) as u64
+        (self.dying.len() + self.held.len()) as u64
     }
 
     /// Returns the number of segments that hold something.
@@ -255,24 +283,23 @@ impl Pool {
 
     /// The checkpoint is complete: dying segments become free when readers end.
     pub(crate) fn checkpointed(&mut self) {
-        if !self.dying.is_empty() {
-            let pin = std::mem::replace(&mut self.pin, Arc::new(()));
-            self.pinned.push_back((pin, std::mem::take(&mut self.dying)));
-        }
+        self.held.append(&mut self.dying);
         self.free_unpinned();
     }
 
-    /// Frees dead segments that no plan can name.
+    /// Frees dead segments that no reader pins.
     pub(crate) fn free_unpinned(&mut self) {
-        // A plan pins all segments that die after it was made, so the oldest pin in use blocks the
-        // rest. `get_mut` synchronizes with readers that have ended; a look at the count does not.
-        while self.pinned.front_mut().is_some_and(|(pin, _)| Arc::get_mut(pin).is_some()) {
-            let Some((_, segments)) = self.pinned.pop_front() else { return };
-            for segment in segments {
-                self.segments[segment as usize] = Segment::FREE;
-                self.ready.push_back(segment);
+        let Self { segments, ready, pins, held, .. } = self;
+        held.retain(|segment| {
+            // `get_mut` synchronizes with readers that have ended; a look at the count does not.
+            let pin = pins[*segment as usize].get_mut();
+            let is_pinned = pin.is_some_and(|pin| Arc::get_mut(pin).is_none());
+            if !is_pinned {
+                segments[*segment as usize] = Segment::FREE;
+                ready.push_back(*segment);
             }
-        }
+            is_pinned
+        });
     }
 
     /// Returns a free segment to allocate in the file system, if fewer than `target` are ready.

@@ -101,6 +101,11 @@ impl Scheduler {
         !self.memory_waiters.is_empty()
     }
 
+    /// Returns the task that has waited longest for admission.
+    pub(crate) fn first_admission_waiter(&self) -> Option<TaskId> {
+        self.admission_waiters.front().copied()
+    }
+
     pub(crate) fn has_admission_waiters(&self) -> bool {
         !self.admission_waiters.is_empty()
     }

@@ -1,18 +1,29 @@
 //! A checkpoint and segments, pinned against reuse while the scrubber and the auditor read them.
 
+use super::pins::CheckpointPins;
 use super::pool::{Kind, Phase, Pool};
 use ondisk::Superblock;
 use std::sync::Arc;
 
-/// The newest valid checkpoint. While this value exists, no segment of it is reused.
+/// The newest valid checkpoint. While this value exists and is not revoked, its metadata stays.
 pub(crate) struct PinnedCheckpoint {
     pub(crate) superblock: Superblock,
-    _pin: Arc<()>,
+    pins: Arc<CheckpointPins>,
 }
 
 impl PinnedCheckpoint {
-    pub(crate) fn new(superblock: &Superblock, pool: &Pool) -> Self {
-        Self { superblock: superblock.clone(), _pin: pool.pin() }
+    pub(crate) fn new(superblock: &Superblock, pool: &mut Pool) -> Self {
+        Self { superblock: superblock.clone(), pins: pool.pin_checkpoint() }
+    }
+
+    /// Releases the segments. Nothing read from the checkpoint counts any more.
+    pub(crate) fn revoke(&self) {
+        self.pins.revoke();
+    }
+
+    /// True if segments of the checkpoint may have been reused: nothing read from it counts.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.pins.is_revoked()
     }
 }
 
@@ -40,7 +51,7 @@ impl PinnedSegment {
             is_metadata: held.kind == Kind::Metadata,
             sectors: held.sectors,
             summary: held.summary,
-            _pin: pool.pin(),
+            _pin: pool.pin(segment),
         })
     }
 }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn group(offset: u64, sectors: u8) -> StoredGroup {
-        StoredGroup { offset, usage: 1, sectors, blocks: 1, crc: 0 }
+        StoredGroup { offset, segment: 0, usage: 1, sectors, blocks: 1, crc: 0 }
     }
 
     #[test]

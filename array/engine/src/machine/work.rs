@@ -33,8 +33,8 @@ pub(crate) struct Reduction {
     /// Groups of up to eight blocks, and the effort for each.
     pub(crate) groups: Vec<(SmallVec<[Bytes; 1]>, Effort)>,
     pub(crate) cache: Arc<GroupCache>,
-    /// Keeps the segments of the pairs from being reused.
-    pub(crate) _pin: Arc<()>,
+    /// Keep the segments of the pairs from being reused.
+    pub(crate) pins: Vec<Arc<()>>,
 }
 
 /// The effort to compress a group.

@@ -35,6 +35,9 @@ pub(super) struct Sums {
     pub(super) released: u64,
 }
 
+/// Pages read at a time.
+const BATCH: usize = 1024;
+
 /// State of the walk.
 pub(super) struct Accounting<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
@@ -72,21 +75,26 @@ impl<'c, 'd> Accounting<'c, 'd> {
         for level in (0..=MAX_HEIGHT).rev() {
             let mut ids = std::mem::take(&mut self.queue[usize::from(level)]);
             ids.sort_unstable_by_key(|id| self.slots.get(&id.slot).map(|slot| slot.place));
-            for id in ids {
-                let page = self.read(id, should_continue)?;
-                if page.level != level {
-                    return Err(CheckpointError(format!(
-                        "map page {id:?} has level {} instead of {level}",
-                        page.level
-                    )));
-                }
-                let tag = self.tags[id.slot as usize];
-                for entry in &page.entries {
-                    self.mark(entry.reference, level.saturating_sub(1), tag)?;
+            for batch in ids.chunks(BATCH) {
+                check_time(should_continue)?;
+                let pages = pages::read_batch(self.checkpoint, &self.slots, batch);
+                for (id, page) in batch.iter().zip(pages) {
+                    self.enter(*id, level, &page.map_err(|what| unreadable(*id, what))?)?;
                 }
             }
         }
         self.release(should_continue)
+    }
+
+    fn enter(&mut self, id: SlotId, level: u8, page: &MapPage) -> Result<(), CheckpointError> {
+        if page.level != level {
+            return Err(CheckpointError(format!("map page {id:?} has level {} instead of {level}", page.level)));
+        }
+        let tag = self.tags[id.slot as usize];
+        for entry in &page.entries {
+            self.mark(entry.reference, level.saturating_sub(1), tag)?;
+        }
+        Ok(())
     }
 
     fn release(&mut self, should_continue: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
@@ -112,11 +120,8 @@ impl<'c, 'd> Accounting<'c, 'd> {
     }
 
     fn read(&self, id: SlotId, should_continue: &dyn Fn() -> bool) -> Result<MapPage, CheckpointError> {
-        if !should_continue() {
-            return Err(CheckpointError("space accounting was cancelled".to_owned()));
-        }
-        let page = pages::read(self.checkpoint, &self.slots, id);
-        page.map_err(|what| CheckpointError(format!("map page {id:?}: {what}")))
+        check_time(should_continue)?;
+        pages::read(self.checkpoint, &self.slots, id).map_err(|what| unreadable(id, what))
     }
 
     /// Records the owner of a slot. A new page is entered after all pages of the level above.
@@ -168,4 +173,12 @@ impl<'c, 'd> Accounting<'c, 'd> {
         }
         Ok(sums)
     }
+}
+
+fn check_time(should_continue: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
+    if should_continue() { Ok(()) } else { Err(CheckpointError("space accounting was cancelled".to_owned())) }
+}
+
+fn unreadable(id: SlotId, what: &str) -> CheckpointError {
+    CheckpointError(format!("map page {id:?}: {what}"))
 }

@@ -241,7 +241,7 @@ impl Core {
 
     /// Plans a read of a range of a volume, as it is now. All pages that it needs are loaded.
     pub(super) fn plan(&mut self, volume: VolumeId, range: BlockRange, tag: Tag) -> ReadPlan {
-        let mut plan = ReadPlan::new(tag, range, self.state.groups.clone(), self.space.pool.pin());
+        let mut plan = ReadPlan::new(tag, range, self.state.groups.clone());
         let Some(root) = self.state.root(volume) else { return plan };
         let (first, end) = touched_blocks(range);
         let (dirty, pool) = (&self.destager.dirty, &self.space.pool);
@@ -269,14 +269,20 @@ impl Core {
                                 Part::Memory(whole.freeze())
                             }
                             (None, Some((group, index))) => {
+                                plan.pin(&group, pool);
                                 Part::Patched { group, index, newer: data.clone(), mask: *mask }
                             }
                             (None, None) => Part::Damaged,
                         }
                     }
                     None => match stored(id) {
-                        Some((group, _)) if !group.is_packed() => Part::Disk(Run::new(&group)),
-                        Some((group, index)) => Part::Group { group, first: index, blocks: 1 },
+                        Some((group, index)) => {
+                            plan.pin(&group, pool);
+                            match group.is_packed() {
+                                true => Part::Group { group, first: index, blocks: 1 },
+                                false => Part::Disk(Run::new(&group)),
+                            }
+                        }
                         None => Part::Damaged,
                     },
                 },

@@ -1,6 +1,7 @@
 //! Background work: drops, destage, checkpoints, cleaning, and segments made ready.
 
 use super::Core;
+use crate::machine::io::TaskId;
 use types::BLOCK_BYTES;
 
 impl Core {
@@ -23,6 +24,9 @@ impl Core {
             return;
         }
         self.space.pool.free_unpinned();
+        if self.space.backpressure.space && !self.frees_space() {
+            self.space.pool.revoke_checkpoint_pins();
+        }
         self.allocate_ahead();
         self.drop_pages();
         let (space, mut cx) = self.clean_parts();
@@ -69,6 +73,16 @@ impl Core {
         self.stop_on_error(result);
     }
 
+    /// True if destage and the cleaner have the segments that they need to free others.
+    fn frees_space(&self) -> bool {
+        self.destager.has_place(&self.state, &self.space, &self.checkpointer) && self.space.may_move(self.view())
+    }
+
+    /// Returns the request that has waited longest while hosts wait for space.
+    pub(crate) fn space_waiter(&self) -> Option<TaskId> {
+        if self.space.backpressure.space { self.scheduler.first_admission_waiter() } else { None }
+    }
+
     fn is_destage_due(&self) -> bool {
         self.destager.is_due(&self.state, &self.space, &self.checkpointer)
     }
@@ -98,10 +112,19 @@ impl Core {
             self.checkpointer.start_draining();
             self.destage();
         }
+        // Waits for segments that become ready soon: a checkpoint that has begun must find space.
+        let has_space = |core: &Self| {
+            let pool = &core.space.pool;
+            pool.ready() >= core.space.checkpoint_segments(&core.state, &core.checkpointer)
+                || !(pool.may_grow() || pool.coming() > 0)
+        };
+        if self.checkpointer.is_draining() && !has_space(self) {
+            self.space.pool.revoke_checkpoint_pins();
+        }
         // Most dirty blocks get places before the barrier, because the barrier stops all changes.
         let few = (self.state.options.dirty_limit / 8 / BLOCK_BYTES).max(1);
         let is_before_barrier = self.checkpointer.is_draining() && !self.checkpointer.is_barrier();
-        if is_before_barrier && self.destager.dirty.unplaced() <= few {
+        if is_before_barrier && self.destager.dirty.unplaced() <= few && has_space(self) {
             self.checkpointer.start_barrier();
             self.destage();
         }
@@ -109,12 +132,8 @@ impl Core {
         if self.checkpointer.is_barrier() && self.log.pending() > 0 {
             self.kick();
         }
-        // Waits for segments that become ready soon: a checkpoint that has begun must find space.
-        let pool = &self.space.pool;
-        let has_space = pool.ready() >= self.space.checkpoint_segments(&self.state, &self.checkpointer)
-            || !(pool.may_grow() || pool.coming() > 0);
         let is_drained = self.destager.dirty.unplaced() == 0 && self.log.pending() == 0;
-        if self.checkpointer.is_barrier() && is_drained && has_space {
+        if self.checkpointer.is_barrier() && is_drained && has_space(self) {
             match self.freeze() {
                 Some(()) => self.checkpointer.flush_if_written(&mut self.dispatcher),
                 None => self.stop("no space for a checkpoint"),

@@ -7,8 +7,8 @@ use ondisk::{PageLocation, SummaryEntry, SummaryItem};
 
 impl Core {
     /// Pins the newest checkpoint.
-    pub(crate) fn pin_checkpoint(&self) -> PinnedCheckpoint {
-        PinnedCheckpoint::new(self.checkpointer.newest(), &self.space.pool)
+    pub(crate) fn pin_checkpoint(&mut self) -> PinnedCheckpoint {
+        PinnedCheckpoint::new(self.checkpointer.newest(), &mut self.space.pool)
     }
 
     /// Pins a segment that holds something; `None` for one that does not.

@@ -1,5 +1,6 @@
 //! Compares the core with the reference model on an in-memory drive.
 
+mod pins;
 mod write_cache;
 
 use super::*;

@@ -85,6 +85,7 @@ impl Destager {
             Some(Candidate::Stored(stored)) => {
                 let Some((group, index)) = cx.state.stored_group(&cx.space.pool, stored) else { return false };
                 self.read_neighbours(stored, cx.state, &cx.space.pool, cx.dispatcher);
+                reduction.pins.push(cx.space.pool.pin(group.segment));
                 reduction.pairs.push((data.clone(), group, index));
                 batch.pairs.push(Pair { id, fingerprint, candidate: stored, compared: (group, index) });
                 true

@@ -19,8 +19,8 @@ impl Destager {
     /// Shares the blocks of a batch that equal blocks in memory, and starts the comparison and
     /// compression of the rest.
     pub(super) fn start_reduction(&mut self, ids: &[SlotId], fingerprints: &[u128], cx: &mut DestageContext<'_>) {
-        let (cache, pin) = (cx.state.groups.clone(), cx.space.pool.pin());
-        let mut reduction = Reduction { pairs: Vec::new(), groups: Vec::new(), cache, _pin: pin };
+        let cache = cx.state.groups.clone();
+        let mut reduction = Reduction { pairs: Vec::new(), groups: Vec::new(), cache, pins: Vec::new() };
         let mut batch = Batch::default();
         let mut last = None;
         let is_relaxed = self.dirty.bytes() * 2 < cx.state.options.dirty_limit && !cx.space.backpressure.memory;

@@ -84,14 +84,17 @@ impl Space {
             self.backpressure.log = true;
             return Admission::Later;
         }
-        let may_come = self.pool.may_grow()
+        let is_freed_by_work = self.pool.may_grow()
             || dirty.unplaced() > 0
-            || self.pool.coming() > 0
             || is_dropping
             || self.pool.dead() > 0
             || self.cleaner.is_busy()
             || self.may_have_victim(true, &state.geometry);
-        if may_come {
+        let is_coming = self.pool.coming() > 0;
+        if !is_freed_by_work {
+            self.pool.revoke_checkpoint_pins();
+        }
+        if is_freed_by_work || is_coming {
             self.backpressure.space = true;
             return Admission::Later;
         }

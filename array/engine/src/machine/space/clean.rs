@@ -79,7 +79,7 @@ impl Space {
 
     /// True if there is space to relocate a victim. Relocating takes space before it frees any:
     /// one segment, and another where blocks of hosts come in between.
-    fn may_move(&self, view: View<'_>) -> bool {
+    pub(crate) fn may_move(&self, view: View<'_>) -> bool {
         self.pool.ready() > self.kept_from_cleaner(view) + self.promised_segments(view) + 1
     }
 
