@@ -12,6 +12,7 @@
   reduction     data reduction of a few MiB of generated data
   lab           two published experiments, against an array and against tgt, and the report
   crash         SIGKILL under a verifying load, in cycles
+  device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
@@ -41,6 +42,7 @@ from ibid_tests.outside import (
     conformance,
     crash,
     datastore,
+    device,
     esx,
     full,
     lab as laboratory,
@@ -62,6 +64,7 @@ SUITES = {
     "reduction": reduction.run,
     "lab": laboratory.run,
     "crash": crash.run,
+    "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
     "linux": linux.run,

@@ -91,15 +91,24 @@ pub(crate) enum Command {
 
 The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
 memory, index-memory, write-cache. Command-line options override it. While the array runs,
-DIR/endpoints.json lists the addresses that it listens on.")]
+DIR/endpoints.json lists the addresses that it listens on.
+
+DIR remembers the device of its array, so later starts need no --device. A device or file serves one
+array on one machine. Exit status 7: another machine has opened the array.")]
 pub(crate) struct ServeArgs {
     /// Name of a new array [default: ibid]
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// Capacity of a new array [default: 64GiB, or the whole device]
+    ///
+    /// At most the free space of the file system. If less than 64 GiB is free, the default is 90 %
+    /// of the free space.
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<String>,
     /// Store on this block device (or file) instead of a file in DIR
+    ///
+    /// Needed for the first start only. The device must be blank at both ends. Choose a stable path,
+    /// such as one in /dev/disk/by-id.
     #[arg(long, value_name = "PATH")]
     pub(crate) device: Option<PathBuf>,
     /// iSCSI portal address; repeatable [default: 127.0.0.1:3260]

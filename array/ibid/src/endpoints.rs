@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-const FILE: &str = "endpoints.json";
+/// Name of the file.
+pub(crate) const FILE: &str = "endpoints.json";
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Addresses of a running array.

@@ -1,11 +1,13 @@
 //! `ibid fsck`: checks the on-disk structures of a stopped array.
 
+use crate::directory::{self, Location};
+use crate::medium::{self, Medium, Purpose};
 use crate::output;
 use crate::problem::Problem;
 use ::fsck::{FsckOptions, FsckReport, Severity};
 use clap::Args;
 use platform::lock::{Lock, LockError};
-use platform::{FileDisk, clock};
+use platform::{Disk, clock};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,10 +24,6 @@ const DAMAGED: u8 = 4;
 const NOT_RUN: u8 = 8;
 /// Number of threads that read and verify.
 const THREADS: usize = 2;
-/// File with the array, in its directory.
-const ARRAY_FILE: &str = "array";
-/// File that a running array locks.
-const LOCK_FILE: &str = "lock";
 
 /// Check the on-disk structures of a stopped array
 ///
@@ -36,7 +34,7 @@ const LOCK_FILE: &str = "lock";
 #[command(after_help = "Exit status: 0 clean; 1 all errors repaired; 4 damage found; 8 check not run.
 
 Examples:
-  ibid fsck /srv/array                check the array in this directory
+  ibid fsck /srv/array                check the array of this directory
   ibid fsck /dev/nvme1n1 --json       check the array on this device
   ibid fsck /srv/array --repair       rewrite bad metadata copies from good ones")]
 pub(crate) struct FsckArgs {
@@ -95,13 +93,13 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     let path = args.path.clone().or(data).ok_or_else(|| {
         Problem::new("no array given").hint("give the directory of the array, or its file or device: `ibid fsck DIR`")
     })?;
-    let (file, _lock) = locate(&path)?;
-    let failed = |error: &dyn std::fmt::Display| Problem::new(format!("{}: {error}", file.display()));
-    let disk = if args.repair { FileDisk::open(&file, 0) } else { FileDisk::open_read_only(&file) };
-    let disk = disk.map_err(|error| failed(&error))?;
+    let (file, array, _lock) = locate(&path)?;
+    let purpose = if args.repair { Purpose::Write } else { Purpose::Read };
+    let Medium { disk, lock: _medium_lock, .. } = medium::open(&file, purpose)?;
+    check_array(&file, &path, array.as_deref(), &*disk)?;
     let options = FsckOptions { repair: args.repair, check_data: !args.metadata_only, threads: THREADS };
     let started = clock::now();
-    let report = ::fsck::check(&disk, options);
+    let report = ::fsck::check(&*disk, options);
     let seconds = started.elapsed().as_secs_f64();
     let status = status(&report);
     if args.json {
@@ -112,32 +110,49 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     Ok(status)
 }
 
-/// Finds the file or device of the array, and locks it so that the array cannot start.
-fn locate(path: &Path) -> Result<(PathBuf, Lock), Problem> {
-    let has_array = platform::files::exists(&path.join(ARRAY_FILE)).unwrap_or(false);
-    let file = if has_array { path.join(ARRAY_FILE) } else { path.to_owned() };
-    if file == path && is_directory(&file) {
-        return Err(Problem::new(format!("{}: no array in this directory", file.display()))
-            .hint("give the --data directory of the array; for an array on a device, give the path of the device"));
-    }
+/// Finds the file or device of the array. Locks the directory, so that the array cannot start.
+/// Returns the id of the array, too, if the directory names it.
+fn locate(path: &Path) -> Result<(PathBuf, Option<String>, Option<Lock>), Problem> {
     let failed = |cause: &dyn std::fmt::Display| {
-        Problem::new(format!("{}: {cause}", file.display()))
-            .hint("check the path and its permissions; for an array on a device, give the path of the device")
+        Problem::new(format!("{}: {cause}", path.display())).hint("check the path and its permissions")
     };
-    if !platform::files::exists(&file).map_err(|error| failed(&error))? {
+    if !platform::files::exists(path).map_err(|error| failed(&error))? {
         return Err(failed(&"no such file"));
     }
-    let lock = if has_array { Lock::take(&path.join(LOCK_FILE)) } else { Lock::take_device(&file) };
-    let lock = lock.map_err(|error| match error {
+    if !platform::files::is_directory(path).map_err(|error| failed(&error))? {
+        return Ok((path.to_owned(), None, None));
+    }
+    let (file, array) = match directory::locate(path)? {
+        Location::File(file) => (file, None),
+        Location::Device(record) => (record.device, Some(record.array)),
+        Location::Unknown => {
+            return Err(Problem::new(format!("{}: no array in this directory", path.display())).hint(
+                "give the --data directory of the array; for an array on a device, give the path of the device",
+            ));
+        }
+    };
+    let lock = directory::lock(path).map_err(|error| match error {
         LockError::Held(_) => Problem::new(format!("{}: {error}", path.display()))
             .hint("stop the array first, or check it while it runs: `ibid scrub start`, `ibid alert list`"),
         LockError::Io(_) => failed(&error),
     })?;
-    Ok((file, lock))
+    Ok((file, array, Some(lock)))
 }
 
-fn is_directory(path: &Path) -> bool {
-    platform::files::exists(&path.join(".")).unwrap_or(false)
+/// Refuses a device that holds an array other than that of the directory. A device without a
+/// readable superblock is checked: it may be the damaged array.
+fn check_array(file: &Path, path: &Path, array: Option<&str>, disk: &dyn Disk) -> Result<(), Problem> {
+    let (Some(array), Ok(superblock)) = (array, medium::superblock(disk)) else { return Ok(()) };
+    let found = medium::uuid(&superblock.array);
+    if found == array {
+        return Ok(());
+    }
+    Err(Problem::new(format!(
+        "{}: it holds array {found}; {} belongs to array {array}",
+        file.display(),
+        path.display()
+    ))
+    .hint("give the device of the array: `ibid fsck DEVICE`"))
 }
 
 fn status(report: &FsckReport) -> u8 {

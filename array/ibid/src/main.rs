@@ -6,8 +6,10 @@
 mod access;
 mod admin;
 mod cli;
+mod directory;
 mod endpoints;
 mod fsck;
+mod medium;
 mod output;
 mod problem;
 mod serve;

@@ -8,6 +8,7 @@ mod codec;
 mod geometry;
 mod location;
 mod manifest;
+mod owner;
 mod summary;
 mod superblock;
 mod writer;
@@ -15,6 +16,7 @@ mod writer;
 pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
 pub use location::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, PageLocation};
 pub use manifest::{Manifest, ManifestSegment, ManifestVolume, encode_manifest, manifest_value_bytes};
+pub use owner::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};
 pub use summary::{SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 pub use superblock::{
     LogPosition, MAX_MANIFEST_RUNS, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_QUORUM, Superblock,

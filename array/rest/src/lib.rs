@@ -34,8 +34,8 @@ mod volumes;
 pub use app::{App, Growth};
 pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
-pub use tls::{Identity, IdentityError};
-pub use token::{ADMIN, ADMIN_TOKEN_FILE, TokenError, ensure_admin, new_admin_token};
+pub use tls::{IDENTITY_FILES, Identity, IdentityError};
+pub use token::{ADMIN, ADMIN_TOKEN_FILE, TokenError, ensure_admin, new_admin_token, prepare_admin_token};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,8 @@ use thiserror::Error;
 pub(crate) const CERTIFICATE_FILE: &str = "certificate.pem";
 /// The file with the private key, readable by the owner only.
 pub(crate) const KEY_FILE: &str = "certificate.key";
+/// The files of the certificate in the array's directory.
+pub const IDENTITY_FILES: [&str; 2] = [CERTIFICATE_FILE, KEY_FILE];
 /// Maximum size of either file in bytes, enough for any certificate chain.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 

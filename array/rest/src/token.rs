@@ -17,6 +17,10 @@ use types::hex;
 pub const ADMIN: &str = "admin";
 /// The file in the array's directory with the token of [`ADMIN`].
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
+/// Maximum size of that file, in bytes.
+const MAX_TOKEN_FILE_BYTES: u64 = 4096;
+/// Length of a generated token. A shorter text in the file is not taken as a token.
+const MIN_TOKEN_CHARS: usize = 36;
 /// Begins a stored hash: the algorithm. The key and the hash follow in hexadecimal digits, after a
 /// dollar sign each.
 const KEYED_HASH: &str = "$hmac-sha256$";
@@ -38,22 +42,43 @@ pub enum TokenError {
     Catalog(#[from] CatalogError),
 }
 
-/// Creates the administrator [`ADMIN`] if it does not exist, and writes its token to a file that
-/// only the owner can read. The file is written first: after an interruption, the next start finds
-/// no administrator and repeats both steps.
+/// Writes a token for [`ADMIN`] to a file that only the owner can read, unless the file exists.
+/// [`ensure_admin`] stores its hash once the array exists.
+pub fn prepare_admin_token(directory: &Path) -> Result<(), TokenError> {
+    if present_token(directory)?.is_none() {
+        write(directory, &generate()?)?;
+    }
+    Ok(())
+}
+
+/// Creates the administrator [`ADMIN`] if it does not exist, with the token of the file. Writes the
+/// file if it does not exist; never changes it otherwise.
 pub fn ensure_admin(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<(), TokenError> {
     if catalog.state().admin(ADMIN).is_some() {
         return Ok(());
     }
-    new_admin_token(catalog, directory, now_ms)
+    match present_token(directory)? {
+        Some(token) => store(catalog, ADMIN, &token, now_ms),
+        None => new_admin_token(catalog, directory, now_ms),
+    }
 }
 
 /// Replaces the token of [`ADMIN`] and writes it to the file.
 pub fn new_admin_token(catalog: &Catalog, directory: &Path, now_ms: u64) -> Result<(), TokenError> {
     let token = generate()?;
-    let file = directory.join(ADMIN_TOKEN_FILE);
-    platform::files::replace(&file, format!("{token}\n").as_bytes(), platform::files::Access::Owner)?;
+    write(directory, &token)?;
     store(catalog, ADMIN, &token, now_ms)
+}
+
+/// Reads the token from the file.
+fn present_token(directory: &Path) -> Result<Option<String>, TokenError> {
+    let text = platform::files::read_text(&directory.join(ADMIN_TOKEN_FILE), MAX_TOKEN_FILE_BYTES)?;
+    Ok(text.map(|text| text.trim().to_owned()).filter(|token| token.len() >= MIN_TOKEN_CHARS))
+}
+
+fn write(directory: &Path, token: &str) -> Result<(), TokenError> {
+    let file = directory.join(ADMIN_TOKEN_FILE);
+    Ok(platform::files::replace(&file, format!("{token}\n").as_bytes(), platform::files::Access::Owner)?)
 }
 
 /// Stores the hash of an administrator's token.

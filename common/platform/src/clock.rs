@@ -49,3 +49,9 @@ pub fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Blocks the thread for a duration. Must not run on the threads of an async runtime.
+pub fn sleep(duration: Duration) {
+    #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
+    std::thread::sleep(duration);
+}

@@ -21,6 +21,9 @@ pub enum DiskError {
     /// The file system below is full.
     #[error("the file system is full")]
     Full,
+    /// The device is mounted, part of a RAID or a volume group, or open in another program.
+    #[error("the device is in use: mounted, part of a RAID or a volume group, or open in another program")]
+    InUse,
     /// The drive failed; the text is the system's.
     #[error("input/output error: {0}")]
     Io(String),

@@ -19,7 +19,17 @@ const MAX_PARTS: usize = 1024;
 /// The most bytes that a durable write copies into its aligned buffer at a time.
 const BOUNCE_BYTES: usize = 1 << 20;
 
+/// Size of the blocks of [`FileDisk::read_uncached`] and [`FileDisk::write_uncached`], in bytes.
+const UNCACHED_BYTES: usize = DURABLE_ALIGNMENT as usize;
+
+/// A block in memory with the alignment that `O_DIRECT` needs.
+#[repr(C, align(4096))]
+struct AlignedBlock([u8; UNCACHED_BYTES]);
+
 /// A file or a block device.
+///
+/// A block device is opened exclusively (`O_EXCL`). While it is open, the system refuses to mount
+/// it, to add it to a RAID or a volume group, and to open it exclusively through any device node.
 pub struct FileDisk {
     cached: OwnedFd,
     direct: Option<OwnedFd>,
@@ -53,7 +63,10 @@ impl FileDisk {
     }
 
     fn with_flags(path: &Path, size: u64, flags: OFlags) -> Result<Self, DiskError> {
-        let cached = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
+        // The meaning of O_EXCL without O_CREAT is defined for block devices only.
+        let exclusive = if is_block_device(path) { OFlags::EXCL } else { OFlags::empty() };
+        let cached =
+            rustix::fs::open(path, flags | exclusive | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).map_err(disk_error)?;
         let again = (flags | OFlags::CLOEXEC | OFlags::DIRECT).difference(OFlags::CREATE | OFlags::EXCL);
         let direct = rustix::fs::open(path, again, Mode::empty()).ok();
         let stat = rustix::fs::fstat(&cached).map_err(disk_error)?;
@@ -81,6 +94,43 @@ impl FileDisk {
         rustix::fs::fsync(&self.cached).map_err(disk_error)?;
         self.size.fetch_max(size, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Returns true for a block device, false for a file.
+    pub fn is_block_device(&self) -> bool {
+        self.is_block_device
+    }
+
+    /// Reads 4096 bytes from the medium, so that the result includes writes by other machines. Uses
+    /// the page cache only on file systems without `O_DIRECT`.
+    pub fn read_uncached(&self, offset: u64) -> Result<[u8; UNCACHED_BYTES], DiskError> {
+        let mut block = Box::new(AlignedBlock([0; UNCACHED_BYTES]));
+        let mut fd = self.direct.as_ref().unwrap_or(&self.cached);
+        loop {
+            match rustix::io::pread(fd, &mut block.0, offset) {
+                Ok(UNCACHED_BYTES) => return Ok(block.0),
+                Ok(_) => return Err(DiskError::Io(format!("4096 bytes at {offset} were read in part"))),
+                Err(Errno::INTR) => {}
+                Err(Errno::INVAL) if !std::ptr::eq(fd, &self.cached) => fd = &self.cached,
+                Err(error) => return Err(disk_error(error)),
+            }
+        }
+    }
+
+    /// Writes 4096 bytes to the medium, where other machines see them. Does not flush: a power
+    /// failure may lose them. Shares no buffer or lock with the other writes.
+    pub fn write_uncached(&self, offset: u64, bytes: &[u8; UNCACHED_BYTES]) -> Result<(), DiskError> {
+        let block = Box::new(AlignedBlock(*bytes));
+        let mut fd = self.direct.as_ref().unwrap_or(&self.cached);
+        loop {
+            match rustix::io::pwrite(fd, &block.0, offset) {
+                Ok(UNCACHED_BYTES) => return Ok(()),
+                Ok(_) => return Err(DiskError::Io(format!("4096 bytes at {offset} were written in part"))),
+                Err(Errno::INTR) => {}
+                Err(Errno::INVAL) if !std::ptr::eq(fd, &self.cached) => fd = &self.cached,
+                Err(error) => return Err(disk_error(error)),
+            }
+        }
     }
 
     fn extend(&self, size: u64) -> Result<(), DiskError> {
@@ -227,8 +277,23 @@ impl Disk for FileDisk {
     }
 }
 
+/// Reads a part of a file or device that another process may use. Takes no exclusive access.
+pub fn peek(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, DiskError> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(disk_error)?;
+    let mut buffer = vec![0; bytes];
+    match rustix::io::pread(&fd, &mut buffer[..], offset).map_err(disk_error)? {
+        count if count == bytes => Ok(buffer),
+        count => Err(DiskError::Io(format!("{count} bytes of {bytes} at {offset} were read"))),
+    }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
+}
+
 fn disk_error(error: Errno) -> DiskError {
     match error {
+        Errno::BUSY => DiskError::InUse,
         Errno::NOSPC | Errno::DQUOT => DiskError::Full,
         other => DiskError::Io(other.to_string()),
     }
@@ -260,6 +325,11 @@ mod tests {
         disk.grow(12 << 20).unwrap();
         assert_eq!(disk.size(), 16 << 20, "growing never shrinks the disk");
         disk.write_at((16 << 20) - 4096, &[&[7; 4096]], Durability::Durable).unwrap();
+        assert!(!disk.is_block_device());
+        disk.write_uncached(8192, &[5; 4096]).unwrap();
+        assert_eq!(FileDisk::open_read_only(&path).unwrap().read_uncached(8192).unwrap(), [5; 4096]);
+        assert_eq!(peek(&path, 8190, 4), Ok(vec![0, 0, 5, 5]));
+        assert!(disk.read_uncached(16 << 20).is_err(), "after the end of the file");
         drop(disk);
         assert_eq!(FileDisk::open(&path, 0).unwrap().size(), 16 << 20);
         rustix::fs::unlink(&path).unwrap();

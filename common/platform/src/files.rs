@@ -25,6 +25,11 @@ pub fn exists(path: &Path) -> io::Result<bool> {
     path.try_exists()
 }
 
+/// Returns whether the path is a directory. Follows symbolic links.
+pub fn is_directory(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.is_dir())
+}
+
 /// Reads a text file of at most `limit` bytes. Returns `None` if it does not exist.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<Option<String>> {
     let file = match fs::File::open(path) {
@@ -98,6 +103,29 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Removes an empty directory. Returns false if it is not empty or does not exist.
+pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
+    match fs::remove_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the bytes that this user can still allocate on the file system of `path`.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Returns the bytes that a file takes on its file system. A sparse file takes fewer than its
+/// length.
+pub fn allocated_bytes(path: &Path) -> io::Result<u64> {
+    const STAT_BLOCK_BYTES: u64 = 512;
+    let stat = rustix::fs::stat(path)?;
+    Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * STAT_BLOCK_BYTES)
 }
 
 #[cfg(test)]

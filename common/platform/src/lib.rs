@@ -16,6 +16,6 @@ mod temporary;
 
 pub use append::AppendFile;
 pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
-pub use file_disk::FileDisk;
+pub use file_disk::{FileDisk, peek};
 pub use log_limit::LogLimit;
 pub use temporary::TemporaryDirectory;

@@ -22,3 +22,39 @@ pub fn raise_file_limit() -> Option<u64> {
         Err(_) => limit.current,
     }
 }
+
+/// Returns the id of this start of the machine's kernel (a UUID), or zeros if the system has none.
+pub fn boot_id() -> [u8; 16] {
+    let text = kernel_text("/proc/sys/kernel/random/boot_id");
+    let digits: Vec<u8> =
+        text.bytes().filter_map(|byte| char::from(byte).to_digit(16)).map(|digit| digit as u8).collect();
+    let mut id = [0; 16];
+    if digits.len() == 2 * id.len() {
+        for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+    }
+    id
+}
+
+/// Returns the name of the machine, or an empty text if the system has none.
+pub fn host_name() -> String {
+    kernel_text("/proc/sys/kernel/hostname").trim().to_owned()
+}
+
+fn kernel_text(path: &str) -> String {
+    const MAX_BYTES: u64 = 4096;
+    crate::files::read_text(std::path::Path::new(path), MAX_BYTES).ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_id_is_stable_and_not_zero() {
+        assert_ne!(boot_id(), [0; 16]);
+        assert_eq!(boot_id(), boot_id());
+        assert!(!host_name().is_empty() && !host_name().ends_with('\n'));
+    }
+}

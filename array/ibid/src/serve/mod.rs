@@ -1,17 +1,20 @@
 //! `ibid serve`: runs the array in the foreground until SIGTERM or SIGINT.
 
 mod background;
+mod creation;
+mod owner;
 mod settings;
+mod signatures;
 mod storage;
 
 use crate::cli::ServeArgs;
+use crate::directory::ArrayDirectory;
 use crate::endpoints::{Endpoints, local_url};
 use crate::output;
 use crate::problem::Problem;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::IscsiTarget;
-use platform::lock::{Lock, LockError};
 use rest::{App, Identity, ServeError, Server};
 use settings::Settings;
 use std::net::SocketAddr;
@@ -26,8 +29,6 @@ use tracing_subscriber::EnvFilter;
 const LOG_VARIABLE: &str = "IBID_LOG";
 /// Name of a new array.
 const DEFAULT_NAME: &str = "ibid";
-/// File that a running array locks.
-const LOCK_FILE: &str = "lock";
 
 /// Runs an array until it receives a signal.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
@@ -36,22 +37,18 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     platform::process::raise_file_limit();
     let settings = Settings::new(data, args)?;
     start_log()?;
-    let in_directory = |error: std::io::Error| {
-        Problem::new(format!("{}: {error}", settings.data.display()))
-            .hint("choose a --data directory that can be written")
-    };
-    platform::files::create_directory(&settings.data).map_err(in_directory)?;
-    let lock = lock(&settings.data)?;
-    let storage = storage::open(&settings)?;
+    let mut directory = ArrayDirectory::enter(&settings.data)?;
+    let storage = storage::open(&settings, &mut directory)?;
     let catalog = Arc::new(open_catalog(&settings, storage.service())?);
+    storage.set_name(&catalog.array().name);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
-    let served = runtime.block_on(run(&settings, &storage, &catalog));
+    let served = runtime.block_on(run(&settings, &directory, &storage, &catalog));
     storage.cancel_background_scans();
     // The runtime and the catalog are the last users of the engine, which is closed after any
     // error.
     drop((runtime, catalog));
     let closed = storage.close();
-    drop(lock);
+    drop(directory);
     served.and(closed)
 }
 
@@ -71,14 +68,6 @@ fn start_log() -> Result<(), Problem> {
         // log disk must not stop the array.
         .log_internal_errors(false);
     log.try_init().map_err(|error| Problem::new(format!("log not started: {error}")))
-}
-
-fn lock(directory: &Path) -> Result<Lock, Problem> {
-    Lock::take(&directory.join(LOCK_FILE)).map_err(|error| match &error {
-        LockError::Held(_) => Problem::new(format!("{}: {error}", directory.display()))
-            .hint("stop the other process, or choose another --data directory"),
-        LockError::Io(_) => Problem::new(format!("{}: {error}", directory.display())),
-    })
 }
 
 fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalog, Problem> {
@@ -104,7 +93,12 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
 }
 
 /// Serves until a signal arrives. Hosts are admitted last and disconnected first.
-async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> Result<(), Problem> {
+async fn run(
+    settings: &Settings,
+    directory: &ArrayDirectory,
+    storage: &Storage,
+    catalog: &Arc<Catalog>,
+) -> Result<(), Problem> {
     let service = storage.service();
     // Before the announcement, after which a signal must stop the array cleanly.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -129,6 +123,7 @@ async fn run(settings: &Settings, storage: &Storage, catalog: &Arc<Catalog>) -> 
         url: local_url(server.address()),
     };
     endpoints.write(&settings.data)?;
+    directory.complete()?;
     announce(&endpoints, &settings.data)?;
 
     let (stop, stopped) = watch::channel(false);

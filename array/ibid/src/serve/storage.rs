@@ -1,28 +1,19 @@
-//! The storage of the array: a file in its directory, or a block device.
+//! The storage of the array: the engine on its file or device.
 
+use super::creation;
+use super::owner::Owner;
 use super::settings::Settings;
+use crate::directory::ArrayDirectory;
+use crate::medium::Medium;
 use crate::problem::Problem;
 use engine::{Core, Engine, LogLoss, Maintenance, Options, RecoverError, Service};
-use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset};
-use platform::lock::{Lock, LockError};
+use ondisk::ArrayGeometry;
+use platform::lock::Lock;
 use platform::{Disk, Durability, FileDisk, files};
 use rest::Growth;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::format_capacity;
-
-/// The file that stores the array, in its directory.
-const FILE: &str = "array";
-/// Its name until it is complete.
-const NEW_FILE: &str = "array.new";
-/// Default capacity of a new array in a file.
-const DEFAULT_CAPACITY: u64 = 64 << 30;
-/// A new array is created on a device only if this many bytes at its start are zero. File systems
-/// and partition tables have their signatures there.
-const BLANK_BYTES: usize = 1 << 20;
-
-const CHECK_DEVICE: &str = "set --device to a block device, or to a file of the capacity, that can be read and written";
-const CHECK_DIRECTORY: &str = "check the free space and the permissions of the --data directory";
 
 const ACCEPT_LOSS: &str = "copy the drive first; then `ibid serve --accept-log-loss` starts the array without these operations, \
                            and keeps a copy of the log";
@@ -35,18 +26,18 @@ const COPY_BYTES: u64 = 4 << 20;
 pub(crate) struct Storage {
     engine: Arc<Engine>,
     disk: Arc<FileDisk>,
-    /// Prevents arrays in other directories from using the device. Dropped after the engine.
-    _lock: Option<Lock>,
+    /// Path of the file or device.
+    path: PathBuf,
+    /// Released after the engine has stopped.
+    owner: Owner,
+    /// Prevents arrays in other directories from using the medium.
+    _lock: Lock,
 }
 
 /// Opens the storage; the first start creates it.
-pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
-    let lock = settings.device.as_deref().map(lock_device).transpose()?;
-    let disk = Arc::new(match &settings.device {
-        Some(device) => open_device(device, settings.capacity)?,
-        None => open_file(&settings.data, settings.capacity)?,
-    });
-    let superblock = superblock(&*disk)?;
+pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Result<Storage, Problem> {
+    let (Medium { path, disk, previous, lock }, superblock) = creation::open(settings, directory)?;
+    let owner = Owner::start(disk.clone(), superblock.array, previous.as_ref())?;
     if let Some(capacity) = settings.capacity.filter(|capacity| *capacity != superblock.geometry.capacity) {
         let (asked, is) = (format_capacity(capacity), format_capacity(superblock.geometry.capacity));
         tracing::warn!("capacity {asked} ignored: the array exists with {is}; run `ibid array grow` to change it");
@@ -70,7 +61,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Storage, Problem> {
         bytes = recovery.bytes,
         "array opened; log replayed"
     );
-    Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, _lock: lock })
+    Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, path, owner, _lock: lock })
 }
 
 /// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of its serial number.
@@ -113,11 +104,19 @@ impl Storage {
         self.engine.clone()
     }
 
+    /// Sets the name of the array in the owner block.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.owner.set_name(name);
+    }
+
     /// Returns the function that grows the array while it serves: first the file, then the pool. A
-    /// device must have the new size already.
+    /// device must have the new size already. A file needs the free space for its new size.
     pub(crate) fn growth(&self) -> Growth {
-        let (engine, disk) = (self.engine.clone(), self.disk.clone());
+        let (engine, disk, path) = (self.engine.clone(), self.disk.clone(), self.path.clone());
         Box::new(move |capacity| {
+            if !disk.is_block_device() {
+                check_growth(&path, capacity).map_err(|error| error.to_string())?;
+            }
             disk.grow(capacity).map_err(|error| error.to_string())?;
             engine.grow(capacity).map_err(|error| error.to_string())
         })
@@ -148,71 +147,10 @@ fn at(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Problem {
     move |error| Problem::new(format!("{path}: {error}"))
 }
 
-fn lock_device(device: &Path) -> Result<Lock, Problem> {
-    Lock::take_device(device).map_err(|error| {
-        at(device)(&error).hint(match error {
-            LockError::Held(_) => "stop the other array, or choose another --device",
-            LockError::Io(_) => CHECK_DEVICE,
-        })
-    })
-}
-
-/// Opens the file, and creates it if necessary. The file gets its final name when it is complete,
-/// so that an interrupted first start leaves no partial array.
-fn open_file(directory: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
-    let (path, new) = (directory.join(FILE), directory.join(NEW_FILE));
-    if !files::exists(&path)? {
-        files::remove(&new)?;
-        let capacity = capacity.unwrap_or(DEFAULT_CAPACITY);
-        // Before the file is created, because the capacity may be invalid.
-        let geometry = geometry(capacity)?;
-        let disk = FileDisk::create(&new, capacity).map_err(|error| at(&new)(&error).hint(CHECK_DIRECTORY))?;
-        create(&disk, &geometry).map_err(|error| at(&new)(&error).hint(CHECK_DIRECTORY))?;
-        files::rename(&new, &path)?;
-        tracing::info!("created {} with capacity {}", path.display(), format_capacity(capacity));
-    }
-    FileDisk::open(&path, 0).map_err(|error| at(&path)(&error).hint(CHECK_DIRECTORY))
-}
-
-/// Opens the device. Creates an array on it if it is blank.
-fn open_device(device: &Path, capacity: Option<u64>) -> Result<FileDisk, Problem> {
-    let failed = at(device);
-    let disk = FileDisk::open(device, 0).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
-    if superblock(&disk).is_ok() {
-        return Ok(disk);
-    }
-    let mut start = vec![0; BLANK_BYTES];
-    disk.read_at(0, &mut start).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
-    if start.iter().any(|byte| *byte != 0) {
-        return Err(failed(&"contains other data, or a damaged array")
-            .hint(format!("to erase it, run `blkdiscard -z -l 1MiB {}`; then start again", device.display())));
-    }
-    let capacity = capacity.unwrap_or(disk.size()).min(disk.size());
-    create(&disk, &geometry(capacity)?).map_err(|error| failed(&error).hint(CHECK_DEVICE))?;
-    tracing::info!("created array with capacity {} on {}", format_capacity(capacity), device.display());
-    Ok(disk)
-}
-
-/// Returns the on-disk layout for a capacity.
-fn geometry(capacity: u64) -> Result<ArrayGeometry, Problem> {
-    ArrayGeometry::for_capacity(capacity).map_err(|error| {
-        Problem::new(format!("invalid capacity {}: {error}", format_capacity(capacity)))
-            .hint("set --capacity from 22M to 64T, such as 200GiB")
-    })
-}
-
-fn create(disk: &dyn Disk, geometry: &ArrayGeometry) -> anyhow::Result<()> {
-    Ok(Core::create(disk, geometry, platform::random::bytes()?)?)
-}
-
-fn superblock(disk: &dyn Disk) -> Result<Superblock, Problem> {
-    let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
-    for (copy, bytes) in copies.iter_mut().enumerate() {
-        bytes.resize(SUPERBLOCK_BYTES, 0);
-        // An unreadable copy counts as invalid; the quorum of the copies decides.
-        if disk.read_at(superblock_offset(copy), bytes).is_err() {
-            bytes.fill(0);
-        }
-    }
-    Superblock::choose(&copies).map_err(|error| Problem::from(error).hint("run `ibid fsck` to see what is damaged"))
+/// Checks that the file system can hold a file of `capacity` bytes in place of the present one.
+fn check_growth(path: &Path, capacity: u64) -> anyhow::Result<()> {
+    let most = files::free_bytes(path)?.saturating_add(files::allocated_bytes(path)?);
+    let most_text = format_capacity(most);
+    anyhow::ensure!(capacity <= most, "its file system has space for {most_text}");
+    Ok(())
 }

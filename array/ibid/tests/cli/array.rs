@@ -65,9 +65,14 @@ impl Served {
     }
 
     /// Sends a signal and waits for the end. Returns the exit code and the log.
-    pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
+    pub(crate) fn end(self, signal: &str) -> (Option<i32>, String) {
         let killed = Command::new("kill").args([format!("-{signal}"), self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
+        self.wait()
+    }
+
+    /// Waits for the end. Returns the exit code and the log.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let log = rest_of(&mut self.child);
         (self.child.wait().unwrap().code(), log)
     }

@@ -4,6 +4,7 @@
 mod array;
 mod commands;
 mod data;
+mod device;
 mod fsck;
 mod host;
 mod lifecycle;
