@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::lun::LunMap;
-use crate::record::{Array, ArrayInit, Chap, stored_reservations};
+use crate::record::{Array, ArrayInit, ArrayTime, Chap, stored_reservations};
 use crate::state::CatalogState;
 use crate::{CatalogError, check_name};
 use engine::{Change, Op, Service, call};
@@ -17,6 +17,9 @@ const ERADICATION_BATCH: usize = 256;
 /// must be brief and must not change the catalog.
 pub type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 
+/// Returns the milliseconds since the array was opened, by a clock that is never set.
+pub type Uptime = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// The catalog.
 pub struct Catalog {
     service: Arc<dyn Service>,
@@ -24,6 +27,10 @@ pub struct Catalog {
     changing: Mutex<()>,
     current: RwLock<(u64, Arc<CatalogState>)>,
     watchers: RwLock<Vec<Watcher>>,
+    /// Time that the array had served before this run, in milliseconds.
+    served_before_ms: u64,
+    /// Returns the time of this run in milliseconds.
+    uptime: Uptime,
 }
 
 impl Catalog {
@@ -45,11 +52,34 @@ impl Catalog {
             }
         };
         Ok(Self {
+            served_before_ms: state.array().served_ms,
+            uptime: Arc::new(|| 0),
             service,
             changing: Mutex::new(()),
             current: RwLock::new((1, Arc::new(state))),
             watchers: RwLock::new(Vec::new()),
         })
+    }
+
+    /// Sets the clock of the time served. Without it, only earlier runs count.
+    #[must_use]
+    pub fn with_uptime(mut self, uptime: Uptime) -> Self {
+        self.uptime = uptime;
+        self
+    }
+
+    /// Returns the time that the array has served in all its runs, in milliseconds. It stops while
+    /// the array is switched off. A crash loses the time since [`Self::store_served_time`].
+    pub fn served_ms(&self) -> u64 {
+        self.served_before_ms.saturating_add((self.uptime)())
+    }
+
+    /// Stores the time served, if destroyed objects wait for it.
+    pub fn store_served_time(&self) -> Result<(), CatalogError> {
+        if self.state().destroyed_count() == 0 {
+            return Ok(());
+        }
+        self.change(|draft| draft.store_served_time().map(|_| ()))
     }
 
     /// Returns the current state, an immutable value.
@@ -98,7 +128,7 @@ impl Catalog {
     /// Returns the error of `edit`, or [`CatalogError::Engine`] if the changes could not be stored.
     pub fn change<T, E: From<CatalogError>>(&self, edit: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let changing = self.changing.lock();
-        let mut draft = Draft::new(&self.state());
+        let mut draft = Draft::new(&self.state(), self.served_ms());
         let value = edit(&mut draft)?;
         let (state, changes) = draft.finish();
         if changes.is_empty() {
@@ -117,11 +147,14 @@ impl Catalog {
     }
 
     /// Eradicates the destroyed volumes and snapshots whose eradication delay has expired, and
-    /// returns their names. If the clock was set back, they are kept longer, never shorter.
-    pub fn eradicate_due(&self, now_ms: u64) -> Result<Vec<String>, CatalogError> {
+    /// returns their names.
+    ///
+    /// The delay must have passed by the wall clock and as time served. A clock that was set, and
+    /// time without service, keep them longer, never shorter.
+    pub fn eradicate_due(&self, now: ArrayTime) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
         loop {
-            let batch = self.change(|draft| draft.eradicate_due(now_ms, ERADICATION_BATCH))?;
+            let batch = self.change(|draft| draft.eradicate_due(now, ERADICATION_BATCH))?;
             if batch.is_empty() {
                 return Ok(gone);
             }

@@ -20,15 +20,17 @@ use types::VolumeId;
 pub struct Draft {
     state: CatalogState,
     changes: Vec<Change>,
+    /// Time that the array has served, in milliseconds.
+    served_ms: u64,
 }
 
 impl Draft {
-    pub(crate) fn new(state: &CatalogState) -> Self {
-        Self { state: state.clone(), changes: Vec::new() }
+    pub(crate) fn new(state: &CatalogState, served_ms: u64) -> Self {
+        Self { state: state.clone(), changes: Vec::new(), served_ms }
     }
 
     pub(crate) fn for_new_array(array: Array) -> Result<Self, CatalogError> {
-        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new() };
+        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new(), served_ms: 0 };
         draft.put(&array)?;
         Ok(draft)
     }
@@ -59,6 +61,13 @@ impl Draft {
         }
         self.edit_array(|array| array.next_volume += 1)?;
         Ok((VolumeId(number), format!("{}{number:08X}", self.state.array().serial_prefix)))
+    }
+
+    /// Stores the time that the array has served, and returns it.
+    pub(crate) fn store_served_time(&mut self) -> Result<u64, CatalogError> {
+        let served = self.served_ms.max(self.state.array().served_ms);
+        self.edit_array(|array| array.served_ms = served)?;
+        Ok(served)
     }
 
     fn edit_array(&mut self, edit: impl FnOnce(&mut Array)) -> Result<(), CatalogError> {

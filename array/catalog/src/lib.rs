@@ -22,13 +22,13 @@ mod record;
 mod shared_map;
 mod state;
 
-pub use catalog::{Catalog, Watcher};
+pub use catalog::{Catalog, Uptime, Watcher};
 pub use draft::{ArrayEdit, Draft, HostEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, Chap, Connection, Host, HostId, Qos, Secret, Snapshot, Volume,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, Secret, Snapshot, Volume,
     VolumeOrSnapshot, reservations_key,
 };
 pub use state::CatalogState;

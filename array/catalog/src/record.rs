@@ -63,9 +63,30 @@ pub struct Array {
     /// Last number that was assigned as a snapshot suffix.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshots_numbered: u64,
+    /// Time served in all runs of the array, in milliseconds, when it was last stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub served_ms: u64,
     /// Settings made by administrators.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settings: ArraySettings,
+}
+
+/// A moment, by two clocks. Neither alone can be trusted with the deletion of data: the wall clock
+/// may be set, and the time served stops while the array is switched off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ArrayTime {
+    /// Milliseconds since 1970, by the wall clock.
+    pub wall_ms: u64,
+    /// Milliseconds for which the array has served, by a clock that is never set.
+    pub served_ms: u64,
+}
+
+impl ArrayTime {
+    /// Returns the milliseconds until `delay_ms` have passed since this moment by both clocks.
+    pub fn remaining_ms(&self, delay_ms: u64, now: Self) -> u64 {
+        let left = |since: u64, now: u64| delay_ms.saturating_sub(now.saturating_sub(since));
+        left(self.wall_ms, now.wall_ms).max(left(self.served_ms, now.served_ms))
+    }
 }
 
 /// Settings of an array made by administrators.
@@ -116,6 +137,7 @@ impl Array {
             next_volume: 1,
             next_host: 1,
             snapshots_numbered: 0,
+            served_ms: 0,
             settings: ArraySettings::default(),
         }
     }
@@ -136,6 +158,9 @@ pub struct Volume {
     pub created_ms: u64,
     /// Time at which it was destroyed, if it is waiting for eradication.
     pub destroyed_ms: Option<u64>,
+    /// Time that the array had served then, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub destroyed_served_ms: u64,
     /// QoS limits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub qos: Qos,
@@ -157,6 +182,11 @@ impl Volume {
     pub fn naa(&self) -> String {
         naa(&self.serial)
     }
+
+    /// Returns the moment of its destruction.
+    pub fn destroyed_at(&self) -> Option<ArrayTime> {
+        self.destroyed_ms.map(|wall_ms| ArrayTime { wall_ms, served_ms: self.destroyed_served_ms })
+    }
 }
 
 /// A snapshot: the content of a volume at one instant.
@@ -177,6 +207,16 @@ pub struct Snapshot {
     /// Time at which the snapshot itself was destroyed. It also waits for eradication while its
     /// volume is destroyed.
     pub destroyed_ms: Option<u64>,
+    /// Time that the array had served then, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub destroyed_served_ms: u64,
+}
+
+impl Snapshot {
+    /// Returns the moment at which the snapshot itself was destroyed.
+    pub fn destroyed_at(&self) -> Option<ArrayTime> {
+        self.destroyed_ms.map(|wall_ms| ArrayTime { wall_ms, served_ms: self.destroyed_served_ms })
+    }
 }
 
 /// A volume or a snapshot: an object that holds data, can be copied and can be connected to hosts.

@@ -2,7 +2,9 @@
 
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
-use crate::record::{Admin, Array, Connection, Host, HostId, Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode};
+use crate::record::{
+    Admin, Array, ArrayTime, Connection, Host, HostId, Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode,
+};
 use crate::shared_map::SharedMap;
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
@@ -28,8 +30,9 @@ pub struct CatalogState {
     host_names: SharedMap<String, HostId>,
     initiators: SharedMap<String, HostId>,
     connected: SharedMap<(VolumeId, HostId), u16>,
-    /// Objects that were destroyed themselves, by the time of destruction.
-    destroyed: SharedMap<(u64, VolumeId), ()>,
+    /// Objects that were destroyed themselves: the wall clock at the destruction, and the time that
+    /// the array had served.
+    destroyed: SharedMap<(u64, VolumeId), u64>,
 }
 
 impl CatalogState {
@@ -172,6 +175,15 @@ impl CatalogState {
         }
     }
 
+    /// Returns the moment at which a snapshot was destroyed, itself or with its volume.
+    pub fn snapshot_destroyed_at(&self, snapshot: &Snapshot) -> Option<ArrayTime> {
+        let volume = self.volumes.get(&snapshot.volume).and_then(|volume| volume.destroyed_at());
+        match (snapshot.destroyed_at(), volume) {
+            (Some(own), Some(with)) => Some(own.min(with)),
+            (own, with) => own.or(with),
+        }
+    }
+
     /// Returns the volume with this name, or the snapshot if the name contains a dot, destroyed or
     /// not.
     pub fn volume_or_snapshot(&self, name: &str) -> Result<VolumeOrSnapshot, CatalogError> {
@@ -204,17 +216,30 @@ impl CatalogState {
         }
     }
 
-    /// Returns the time of the next eradication in milliseconds since 1970.
-    pub fn next_eradication_ms(&self) -> Option<u64> {
-        let ((destroyed, _), ()) = self.destroyed.iter().next()?;
-        Some(destroyed.saturating_add(self.array.settings.eradication_delay_ms))
+    /// Returns the milliseconds until the next eradication. Considers the objects that were
+    /// destroyed first; after the clock was set, another object may be due earlier.
+    pub fn time_to_eradication_ms(&self, now: ArrayTime) -> Option<u64> {
+        const CONSIDERED: usize = 1000;
+        let delay = self.array.settings.eradication_delay_ms;
+        let first = self.destroyed.iter().take(CONSIDERED);
+        let left = first.map(|((wall_ms, _), served_ms)| {
+            ArrayTime { wall_ms: *wall_ms, served_ms: *served_ms }.remaining_ms(delay, now)
+        });
+        left.min()
     }
 
-    /// Returns the first volume or snapshot whose eradication delay has expired.
-    pub(crate) fn next_due(&self, now_ms: u64) -> Option<VolumeOrSnapshot> {
-        self.next_eradication_ms().filter(|due| *due <= now_ms)?;
-        let ((_, id), ()) = self.destroyed.iter().next()?;
-        self.volume_or_snapshot_by_id(*id)
+    /// Returns the number of objects that were destroyed themselves.
+    pub fn destroyed_count(&self) -> usize {
+        self.destroyed.len()
+    }
+
+    /// Returns the first volume or snapshot whose eradication delay has expired by both clocks.
+    pub(crate) fn next_due(&self, now: ArrayTime) -> Option<VolumeOrSnapshot> {
+        let delay = self.array.settings.eradication_delay_ms;
+        let is_over = |since: u64, now: u64| since.saturating_add(delay) <= now;
+        let by_wall = self.destroyed.iter().take_while(|((destroyed, _), _)| is_over(*destroyed, now.wall_ms));
+        let mut by_both = by_wall.filter(|(_, served)| is_over(**served, now.served_ms));
+        by_both.next().and_then(|((_, id), _)| self.volume_or_snapshot_by_id(*id))
     }
 
     /// Returns the host with this name.
@@ -292,7 +317,7 @@ impl CatalogState {
         self.forget_volume(volume.id);
         self.volume_names.insert(folded(&volume.name), volume.id);
         if let Some(destroyed) = volume.destroyed_ms {
-            self.destroyed.insert((destroyed, volume.id), ());
+            self.destroyed.insert((destroyed, volume.id), volume.destroyed_served_ms);
         }
         self.volumes.insert(volume.id, Arc::new(volume));
     }
@@ -306,7 +331,7 @@ impl CatalogState {
         self.forget_snapshot(snapshot.id);
         self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id);
         if let Some(destroyed) = snapshot.destroyed_ms {
-            self.destroyed.insert((destroyed, snapshot.id), ());
+            self.destroyed.insert((destroyed, snapshot.id), snapshot.destroyed_served_ms);
         }
         self.snapshots.insert(snapshot.id, snapshot);
     }

@@ -5,14 +5,14 @@ mod rules;
 mod snapshots;
 mod storage;
 
-use crate::{ArrayInit, Catalog, CatalogError, HostEdit};
+use crate::{ArrayInit, ArrayTime, Catalog, CatalogError, HostEdit};
 use engine::model::ModelEngine;
 use engine::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Service, Sink, SpaceByFamily, Tag,
     VolumeSpace,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) const GIB: u64 = 1 << 30;
 pub(crate) const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
@@ -30,6 +30,11 @@ pub(crate) fn new() -> (Arc<dyn Service>, Catalog) {
     let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
     let catalog = open(&service).unwrap();
     (service, catalog)
+}
+
+/// A moment at which both clocks show the same, as if the array had always served.
+pub(crate) fn both(ms: u64) -> ArrayTime {
+    ArrayTime { wall_ms: ms, served_ms: ms }
 }
 
 pub(crate) fn iqns(iqns: &[&str]) -> HostEdit {

@@ -107,8 +107,8 @@ pub(crate) struct ServeArgs {
     pub(crate) capacity: Option<String>,
     /// Store on this block device (or file) instead of a file in DIR
     ///
-    /// Needed for the first start only. The device must be blank at both ends. Choose a stable path,
-    /// such as one in /dev/disk/by-id.
+    /// Needed for the first start only. The device must be blank at both ends. Choose a stable
+    /// path, such as one in /dev/disk/by-id.
     #[arg(long, value_name = "PATH")]
     pub(crate) device: Option<PathBuf>,
     /// iSCSI portal address; repeatable [default: 127.0.0.1:3260]

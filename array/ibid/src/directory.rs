@@ -110,8 +110,7 @@ impl ArrayDirectory {
 
     /// Begins a first start: until [`Self::complete`], the drop removes the files of the array.
     pub(crate) fn begin(&mut self) -> Result<(), Problem> {
-        let names =
-            [
+        let names = [
             FIRST_START_FILE,
             NEW_ARRAY_FILE,
             ARRAY_FILE,

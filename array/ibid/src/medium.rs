@@ -27,7 +27,7 @@ const CHECK_DEVICE: &str = "set --device to a block device, or to a file of the 
 const CHECK_PERMISSIONS: &str = "run as root, or as a user of the group that `ls -lL` shows for it";
 const STOP_OTHER: &str = "stop that array first; a device or file serves one array on one machine";
 
-/// What the process does with the medium.
+/// Use of the medium by the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Reads only.

@@ -1,4 +1,4 @@
-//! The owner block, in which a running array shows other machines that it uses the drive.
+//! The owner block, with which a running array shows other machines that it uses the drive.
 //!
 //! The owner increases the beat every 500 ms. A beat that increases shows another machine that the
 //! array is in use. The block fences nothing: it detects mistakes, such as the start of one array

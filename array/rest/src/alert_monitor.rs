@@ -1,11 +1,14 @@
 //! Alerts: conditions that need an administrator, such as low space or damaged data.
 
+use crate::clock_watch::ClockWatch;
 use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
 use engine::{Maintenance, PoolSpace};
 use parking_lot::Mutex;
+use platform::clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use types::format_capacity;
 
 /// Pool usage at which a warning opens.
@@ -23,6 +26,7 @@ enum Code {
     Damage = 3,
     BackingFull = 4,
     LogLoss = 5,
+    ClockJump = 6,
 }
 
 /// A condition that currently holds.
@@ -41,6 +45,7 @@ pub(crate) struct AlertMonitor {
     catalog: Arc<Catalog>,
     engine: Arc<dyn Maintenance>,
     alerts: Mutex<Alerts>,
+    clocks: Mutex<ClockWatch>,
 }
 
 #[derive(Default)]
@@ -52,7 +57,7 @@ struct Alerts {
 
 impl AlertMonitor {
     pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>) -> Self {
-        Self { catalog, engine, alerts: Mutex::default() }
+        Self { catalog, engine, alerts: Mutex::default(), clocks: Mutex::default() }
     }
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
@@ -74,6 +79,7 @@ impl AlertMonitor {
         let pool = self.engine.space();
         found.extend(self.pool_fills(&pool));
         found.extend(backing_full(&pool, &self.catalog.array().name));
+        found.extend(self.clock_jump());
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -128,6 +134,27 @@ impl AlertMonitor {
                 Some((Some(name), what))
             }
             None => Some((None, damage.description)),
+        })
+    }
+
+    /// The wall clock was set. The alert stays until the clock is set right, or until the jump has
+    /// no effect on eradication any more.
+    fn clock_jump(&self) -> Option<Condition> {
+        let array = self.catalog.array();
+        let memory = Duration::from_millis(array.settings.eradication_delay_ms);
+        let now = (clock::unix_millis(), clock::now_with_sleep());
+        let ahead_ms = self.clocks.lock().observe(now.0, now.1, memory)?;
+        let direction = if ahead_ms > 0 { "forward" } else { "back" };
+        Some(Condition {
+            code: Code::ClockJump,
+            component: array.name.clone(),
+            severity: "warning",
+            summary: format!("clock was set {direction} by {} s", ahead_ms.unsigned_abs() / 1000),
+            description: "Destroyed objects are eradicated only when the eradication delay has passed by the clock and as \
+                          time served, so a wrong clock eradicates nothing too early. Check the clock and its source \
+                          (NTP); the alert closes when the clock is right again, or after the delay.",
+            actual: None,
+            expected: None,
         })
     }
 
@@ -209,7 +236,7 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills | Code::BackingFull => "array",
+        Code::PoolFills | Code::BackingFull | Code::ClockJump => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss => "storage",
     };

@@ -11,6 +11,7 @@ mod alerts;
 mod app;
 mod arrays;
 mod call;
+mod clock_watch;
 mod connections;
 mod error;
 mod filter;

@@ -11,7 +11,7 @@ use types::VolumeId;
 
 fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
     let object = VolumeOrSnapshot::Snapshot(snapshot.clone());
-    let destroyed_ms = state.snapshot_destroyed_ms(snapshot);
+    let destroyed = state.snapshot_destroyed_at(snapshot);
     let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
     let reference = |object: VolumeOrSnapshot| Reference {
         id: Some(object.uuid()),
@@ -22,14 +22,14 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64
         name: state.snapshot_name(snapshot),
         connection_count: state.hosts_of(snapshot.id).count() as u64,
         created: snapshot.created_ms,
-        destroyed: destroyed_ms.is_some(),
+        destroyed: destroyed.is_some(),
         pod: Reference::default(),
         provisioned: snapshot.bytes,
         serial: snapshot.serial.clone(),
         source: source.map(reference).unwrap_or_default(),
         space: call.app.space.of_object(&object),
         suffix: snapshot.suffix.clone(),
-        time_remaining: time_remaining(state, destroyed_ms, now_ms),
+        time_remaining: time_remaining(call, state, destroyed, now_ms),
         volume_group: Reference::default(),
     }
 }

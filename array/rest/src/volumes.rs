@@ -5,16 +5,21 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
 use api::{ErrorCode, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
-    CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
+    ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
     VolumeOrSnapshot,
 };
 use std::sync::Arc;
 use types::VolumeId;
 
-/// Returns how long an object destroyed at this time can still be recovered, in milliseconds.
-pub(crate) fn time_remaining(state: &CatalogState, destroyed_ms: Option<u64>, now_ms: u64) -> Option<u64> {
-    let delay = state.array().settings.eradication_delay_ms;
-    destroyed_ms.map(|destroyed| delay.saturating_sub(now_ms.saturating_sub(destroyed)))
+/// Returns how long an object destroyed at this moment can still be recovered, in milliseconds.
+pub(crate) fn time_remaining(
+    call: &Call,
+    state: &CatalogState,
+    destroyed: Option<ArrayTime>,
+    now_ms: u64,
+) -> Option<u64> {
+    let now = ArrayTime { wall_ms: now_ms, served_ms: call.app.catalog.served_ms() };
+    destroyed.map(|destroyed| destroyed.remaining_ms(state.array().settings.eradication_delay_ms, now))
 }
 
 /// Applies the parameter `destroyed`: keeps only destroyed items, or only items in use. An
@@ -62,7 +67,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         space: call.app.space.of_volume(volume),
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
-        time_remaining: time_remaining(state, volume.destroyed_ms, now_ms),
+        time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
         volume_group: Reference::default(),
     }
 }

@@ -56,6 +56,7 @@ impl Draft {
             return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         snapshot.destroyed_ms = Some(now_ms);
+        snapshot.destroyed_served_ms = self.store_served_time()?;
         self.store_snapshot(snapshot)
     }
 
@@ -69,6 +70,7 @@ impl Draft {
         if snapshot.destroyed_ms.take().is_none() {
             return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
+        snapshot.destroyed_served_ms = 0;
         self.store_snapshot(snapshot)
     }
 
@@ -149,8 +151,19 @@ impl Draft {
         }
         let (id, serial) = self.next_volume_id()?;
         let (bytes, created_ms) = (volume.bytes, now_ms);
+        let destroyed_served_ms = if destroyed_ms.is_some() { self.store_served_time()? } else { 0 };
         self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
-        self.store_snapshot(Snapshot { id, volume: volume.id, suffix, bytes, serial, created_ms, destroyed_ms })
+        let volume = volume.id;
+        self.store_snapshot(Snapshot {
+            id,
+            volume,
+            suffix,
+            bytes,
+            serial,
+            created_ms,
+            destroyed_ms,
+            destroyed_served_ms,
+        })
     }
 
     fn next_snapshot_number(&mut self) -> Result<u64, CatalogError> {

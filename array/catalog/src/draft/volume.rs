@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{Qos, Snapshot, Volume, VolumeOrSnapshot};
+use crate::record::{ArrayTime, Qos, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_VOLUMES, MIN_VOLUME_BYTES, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ impl Draft {
             serial,
             created_ms: now_ms,
             destroyed_ms: None,
+            destroyed_served_ms: 0,
             qos: Qos::default(),
             threshold_percent: None,
             source: None,
@@ -91,13 +92,14 @@ impl Draft {
             return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name });
         }
         volume.destroyed_ms = Some(now_ms);
+        volume.destroyed_served_ms = self.store_served_time()?;
         self.store_volume(volume)
     }
 
     /// Recovers a destroyed volume and the snapshots that were destroyed with it.
     pub fn recover_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.destroyed_volume(name)?;
-        volume.destroyed_ms = None;
+        (volume.destroyed_ms, volume.destroyed_served_ms) = (None, 0);
         self.store_volume(volume)
     }
 
@@ -114,9 +116,9 @@ impl Draft {
 
     /// Eradicates up to `most` volumes and snapshots that are due, and returns their names. Call
     /// again for the rest.
-    pub(crate) fn eradicate_due(&mut self, now_ms: u64, most: usize) -> Result<Vec<String>, CatalogError> {
+    pub(crate) fn eradicate_due(&mut self, now: ArrayTime, most: usize) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
-        while let Some(object) = self.state.next_due(now_ms).filter(|_| gone.len() < most) {
+        while let Some(object) = self.state.next_due(now).filter(|_| gone.len() < most) {
             // A volume may have many snapshots. They are deleted first; the volume follows in a
             // later batch if necessary.
             let snapshots: Vec<Arc<Snapshot>> = match &object {

@@ -143,9 +143,12 @@ fn check(state: &CatalogState, service: &dyn Service) {
         assert_eq!(service.volume_space(snapshot.id).unwrap().provisioned, snapshot.bytes);
         assert!(state.snapshots_of(snapshot.volume).any(|other| other == snapshot));
     }
-    let first =
-        state.volumes().filter_map(|v| v.destroyed_ms).chain(state.snapshots().filter_map(|s| s.destroyed_ms)).min();
-    assert_eq!(state.next_eradication_ms(), first.map(|first| first + crate::ERADICATION_DELAY_MS));
+    let destroyed =
+        state.volumes().filter_map(|v| v.destroyed_ms).chain(state.snapshots().filter_map(|s| s.destroyed_ms));
+    let destroyed: BTreeSet<u64> = destroyed.collect();
+    let last = destroyed.last().copied().unwrap_or_default();
+    let left = destroyed.first().map(|first| crate::ERADICATION_DELAY_MS.saturating_sub(last - first));
+    assert_eq!(state.time_to_eradication_ms(both(last)), left);
     for host in state.hosts() {
         let map = host.iqns.first().map(|iqn| state.lun_map(iqn).unwrap());
         let luns: BTreeSet<u16> = state.connections().filter(|c| c.host == host.id).map(|c| c.lun).collect();
@@ -167,7 +170,7 @@ proptest! {
             for step in group {
                 if let Step::Time(days) = step {
                     now += days;
-                    catalog.eradicate_due(now).unwrap();
+                    catalog.eradicate_due(both(now)).unwrap();
                 }
             }
             check(&catalog.state(), &*service);

@@ -113,10 +113,10 @@ fn destroyed_volumes_are_eradicated_after_delay() {
     let due = 9_000 + ERADICATION_DELAY_MS;
     // A clock that was set back must not look like a very long delay.
     for early in [0, 8_999, 9_000, due - 1] {
-        assert_eq!(catalog.eradicate_due(early).unwrap(), Vec::<String>::new());
+        assert_eq!(catalog.eradicate_due(both(early)).unwrap(), Vec::<String>::new());
     }
     assert!(service.volume_space(id).is_some());
-    assert_eq!(catalog.eradicate_due(due).unwrap(), ["v2"]);
+    assert_eq!(catalog.eradicate_due(both(due)).unwrap(), ["v2"]);
     assert_eq!(service.volume_space(id), None);
     assert_eq!(catalog.state().volume("v2"), Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: "v2".into() }));
 }
@@ -217,4 +217,69 @@ fn failed_change_reverts_all_of_its_steps() {
     });
     assert_eq!(message, "Volume already exists.");
     assert!(catalog.state().volume("v3").is_err());
+}
+
+/// An array whose time of this run a test sets.
+fn with_uptime(service: &Arc<dyn Service>) -> (Arc<AtomicU64>, Catalog) {
+    let uptime = Arc::new(AtomicU64::new(0));
+    let shown = uptime.clone();
+    let catalog = open(service).unwrap().with_uptime(Arc::new(move || shown.load(Ordering::Relaxed)));
+    (uptime, catalog)
+}
+
+#[test]
+fn clock_set_forward_eradicates_nothing() {
+    const MINUTE: u64 = 60_000;
+    let (service, _) = sample_catalog();
+    let (uptime, catalog) = with_uptime(&service);
+    let eradicate = |wall_ms: u64, up: u64| {
+        uptime.store(up, Ordering::Relaxed);
+        catalog.eradicate_due(ArrayTime { wall_ms, served_ms: catalog.served_ms() }).unwrap()
+    };
+    uptime.store(7 * MINUTE, Ordering::Relaxed);
+    let volume = catalog.change(|d| d.destroy_volume("v2", MINUTE)).unwrap();
+    let none: [&str; 0] = [];
+    assert_eq!(eradicate(MINUTE + 2 * ERADICATION_DELAY_MS, 8 * MINUTE), none, "two days ahead for a minute");
+    let now = ArrayTime { wall_ms: MINUTE + 2 * ERADICATION_DELAY_MS, served_ms: catalog.served_ms() };
+    let left = volume.destroyed_at().unwrap().remaining_ms(ERADICATION_DELAY_MS, now);
+    assert_eq!(left, ERADICATION_DELAY_MS - MINUTE, "the later clock counts");
+    assert_eq!(eradicate(2 * MINUTE, 8 * MINUTE), none);
+    assert_eq!(eradicate(MINUTE + ERADICATION_DELAY_MS, 6 * MINUTE + ERADICATION_DELAY_MS), none);
+    assert_eq!(eradicate(0, 7 * MINUTE + ERADICATION_DELAY_MS), none, "set back");
+    assert_eq!(eradicate(MINUTE + ERADICATION_DELAY_MS, 7 * MINUTE + ERADICATION_DELAY_MS), ["v2"]);
+}
+
+#[test]
+fn time_without_service_does_not_eradicate() {
+    const HOUR: u64 = 3_600_000;
+    let (service, _) = sample_catalog();
+    let (uptime, catalog) = with_uptime(&service);
+    catalog.store_served_time().unwrap();
+    assert_eq!((catalog.version(), catalog.array().served_ms), (1, 0), "nothing waits for the time served");
+    uptime.store(10 * HOUR, Ordering::Relaxed);
+    catalog.change(|d| d.destroy_volume("v2", 10 * HOUR)).unwrap();
+    uptime.store(14 * HOUR, Ordering::Relaxed);
+    catalog.store_served_time().unwrap();
+    // A crash loses the last hour.
+    uptime.store(15 * HOUR, Ordering::Relaxed);
+    let (uptime, catalog) = with_uptime(&service);
+    assert_eq!(catalog.served_ms(), 14 * HOUR);
+    let week = 7 * ERADICATION_DELAY_MS;
+    let at = |up: u64| {
+        uptime.store(up, Ordering::Relaxed);
+        catalog.eradicate_due(ArrayTime { wall_ms: week, served_ms: catalog.served_ms() }).unwrap()
+    };
+    assert!(at(0).is_empty() && at(20 * HOUR - 1).is_empty(), "a week without service counts nothing");
+    assert_eq!(at(20 * HOUR), ["v2"]);
+}
+
+#[test]
+fn destruction_by_an_older_version_is_counted() {
+    let (service, catalog) = sample_catalog();
+    catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap();
+    // Without a time served, the delay begins with the first run that counts.
+    let (uptime, catalog) = with_uptime(&service);
+    uptime.store(ERADICATION_DELAY_MS, Ordering::Relaxed);
+    let now = ArrayTime { wall_ms: 9_000 + ERADICATION_DELAY_MS, served_ms: catalog.served_ms() };
+    assert_eq!(catalog.eradicate_due(now).unwrap(), ["v2"]);
 }

@@ -191,11 +191,11 @@ fn only_due_objects_are_eradicated() {
     catalog.change(|d| d.destroy_volume("v2", 300)).unwrap();
     // This also holds after a restart.
     let catalog = open(&service).unwrap();
-    assert_eq!(catalog.state().next_eradication_ms(), Some(100 + delay));
-    assert_eq!(catalog.eradicate_due(99 + delay).unwrap(), Vec::<String>::new());
-    assert_eq!(catalog.eradicate_due(100 + delay).unwrap(), ["v1.a"]);
-    assert_eq!(catalog.eradicate_due(1_000 + delay).unwrap(), ["v1.b", "v2.a", "v2"]);
-    assert_eq!(catalog.state().next_eradication_ms(), None);
+    assert_eq!(catalog.state().time_to_eradication_ms(both(300)), Some(delay - 200));
+    assert_eq!(catalog.eradicate_due(both(99 + delay)).unwrap(), Vec::<String>::new());
+    assert_eq!(catalog.eradicate_due(both(100 + delay)).unwrap(), ["v1.a"]);
+    assert_eq!(catalog.eradicate_due(both(1_000 + delay)).unwrap(), ["v1.b", "v2.a", "v2"]);
+    assert_eq!(catalog.state().time_to_eradication_ms(both(0)), None);
     assert!(catalog.state().volume("v1").is_ok());
 }
 
@@ -205,7 +205,7 @@ fn volume_with_many_snapshots_is_eradicated_in_parts() {
     catalog.change(|d| (0..1000).try_for_each(|_| d.create_snapshots(&["v2"], None, 0).map(|_| ()))).unwrap();
     catalog.change(|d| d.destroy_volume("v2", 0)).unwrap();
     let version = catalog.version();
-    assert_eq!(catalog.eradicate_due(ERADICATION_DELAY_MS).unwrap().len(), 1001);
+    assert_eq!(catalog.eradicate_due(both(ERADICATION_DELAY_MS)).unwrap().len(), 1001);
     assert_eq!(catalog.version() - version, 4);
     assert_eq!(
         catalog.state().volume("v2").unwrap_err(),

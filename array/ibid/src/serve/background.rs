@@ -1,6 +1,7 @@
 //! Background tasks of a running array: eradication, space accounting and alerts.
 
-use catalog::Catalog;
+use catalog::{ArrayTime, Catalog};
+use platform::clock;
 use rest::{App, COUNT_PART};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Maximum time between two checks. Bounds the delay after the clock is set forward.
 const ERADICATION_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two changes of the stored time served, while destroyed objects wait for it. A crash
+/// loses at most this part of it.
+const SERVED_INTERVAL: Duration = Duration::from_secs(300);
 /// Minimum time between two background counts of space. Slow counts run less often, see
 /// [`COUNT_PART`].
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
@@ -27,9 +31,10 @@ async fn eradicate(catalog: Arc<Catalog>) {
     let changed = Arc::new(Notify::new());
     let watcher = changed.clone();
     catalog.subscribe(Arc::new(move |_| watcher.notify_one()));
+    let mut stored = clock::now();
     loop {
         let eradicating = catalog.clone();
-        let done = spawn_blocking(move || eradicating.eradicate_due(platform::clock::unix_millis())).await;
+        let done = spawn_blocking(move || eradicating.eradicate_due(now(&eradicating))).await;
         match done {
             Ok(Ok(names)) if !names.is_empty() => {
                 tracing::info!("eradicated after the eradication delay: {}", shortened(&names));
@@ -40,13 +45,24 @@ async fn eradicate(catalog: Arc<Catalog>) {
             }
             _ => {}
         }
-        let due = catalog.state().next_eradication_ms();
-        let wait = due.map(|due| Duration::from_millis(due.saturating_sub(platform::clock::unix_millis())));
+        if clock::now().saturating_duration_since(stored) >= SERVED_INTERVAL {
+            let storing = catalog.clone();
+            if let Ok(Err(error)) = spawn_blocking(move || storing.store_served_time()).await {
+                tracing::warn!("time served not stored: {error}");
+            }
+            stored = clock::now();
+        }
+        let wait = catalog.state().time_to_eradication_ms(now(&catalog)).map(Duration::from_millis);
         // A change of the catalog may make an eradication due earlier.
         let _ =
             tokio::time::timeout(wait.unwrap_or(ERADICATION_INTERVAL).min(ERADICATION_INTERVAL), changed.notified())
                 .await;
     }
+}
+
+/// Returns the present moment by the clocks of the array.
+fn now(catalog: &Catalog) -> ArrayTime {
+    ArrayTime { wall_ms: clock::unix_millis(), served_ms: catalog.served_ms() }
 }
 
 /// Lists the names, or the first 10 and the number of the others.
@@ -65,14 +81,14 @@ async fn count_space(app: Arc<App>) {
     let mut last = None;
     loop {
         tokio::time::sleep(pause).await;
-        let start = platform::clock::now();
+        let start = clock::now();
         let is_recent = last.is_some_and(|last| start.saturating_duration_since(last) < LONGEST_COUNT_INTERVAL);
         if is_recent && app.is_space_current() {
             continue;
         }
         let counting = app.clone();
         let _ = spawn_blocking(move || counting.count_space()).await;
-        pause = COUNT_INTERVAL.max(platform::clock::now().saturating_duration_since(start) * COUNT_PART);
+        pause = COUNT_INTERVAL.max(clock::now().saturating_duration_since(start) * COUNT_PART);
         last = Some(start);
     }
 }

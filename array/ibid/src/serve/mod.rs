@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::IscsiTarget;
+use platform::clock;
 use rest::{App, Identity, ServeError, Server};
 use settings::Settings;
 use std::net::SocketAddr;
@@ -71,13 +72,18 @@ fn start_log() -> Result<(), Problem> {
 }
 
 fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalog, Problem> {
-    let now_ms = platform::clock::unix_millis();
+    let now_ms = clock::unix_millis();
     let identity = platform::random::bytes()?;
     let name = settings.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    let opened = clock::now_with_sleep();
+    let uptime = move || {
+        u64::try_from(clock::now_with_sleep().saturating_duration_since(opened).as_millis()).unwrap_or(u64::MAX)
+    };
     let catalog = Catalog::open(service, &ArrayInit { name, identity, now_ms }).map_err(|error| match error {
         CatalogError::BadName { .. } => Problem::from(error).hint("choose another --name"),
         _ => Problem::from(error),
     })?;
+    let catalog = catalog.with_uptime(Arc::new(uptime));
     if let Some(name) = settings.name.as_ref().filter(|name| **name != catalog.array().name) {
         let current = &catalog.array().name;
         tracing::warn!(
@@ -142,6 +148,10 @@ async fn run(
     stop.send_replace(true);
     target.shutdown().await;
     api.await?;
+    let storing = catalog.clone();
+    if let Err(error) = tokio::task::spawn_blocking(move || storing.store_served_time()).await? {
+        tracing::warn!("time served not stored: {error}");
+    }
     tracing::info!("stopped");
     Ok(())
 }
