@@ -4,7 +4,7 @@
 //! summaries of the segments. A slot that it names may be free or hold another block by now, so
 //! nothing is shared before the bytes were compared.
 
-use blockmap::SlotId;
+use super::dirty::Ticket;
 use reduction::{Candidates, Index, Neighbours};
 use rustc_hash::FxHashMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Dedup {
 
 /// A batch that waits.
 struct HeldBatch {
-    ids: Vec<SlotId>,
+    tickets: Vec<Ticket>,
     fingerprints: Vec<u128>,
     /// Pages of the slot table that are being loaded.
     loads: usize,
@@ -94,20 +94,20 @@ impl Dedup {
     }
 
     /// Holds a batch until `loads` pages of the slot table are loaded. Returns its number.
-    pub(crate) fn hold(&mut self, ids: Vec<SlotId>, fingerprints: Vec<u128>, loads: usize) -> u64 {
+    pub(crate) fn hold(&mut self, tickets: Vec<Ticket>, fingerprints: Vec<u128>, loads: usize) -> u64 {
         self.next_held += 1;
-        self.held.insert(self.next_held, HeldBatch { ids, fingerprints, loads });
+        self.held.insert(self.next_held, HeldBatch { tickets, fingerprints, loads });
         self.next_held
     }
 
     /// A page that a batch waits for is loaded or cannot be read. Returns the batch if it was the
     /// last one.
-    pub(crate) fn page_loaded(&mut self, batch: u64) -> Option<(Vec<SlotId>, Vec<u128>)> {
+    pub(crate) fn page_loaded(&mut self, batch: u64) -> Option<(Vec<Ticket>, Vec<u128>)> {
         let held = self.held.get_mut(&batch)?;
         held.loads -= 1;
         if held.loads > 0 {
             return None;
         }
-        self.held.remove(&batch).map(|held| (held.ids, held.fingerprints))
+        self.held.remove(&batch).map(|held| (held.tickets, held.fingerprints))
     }
 }

@@ -7,7 +7,7 @@ mod place;
 
 use super::checkpointer::Checkpointer;
 use super::dedup::Dedup;
-use super::dirty::{ALL_SECTORS, DirtyBlocks, Stage};
+use super::dirty::{ALL_SECTORS, DirtyBlocks, Stage, Ticket};
 use super::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
 use super::group::{StoredGroup, block};
 use super::io::Io;
@@ -17,7 +17,7 @@ use super::ranges::BLOCK_LEN;
 use super::space::{Space, View};
 use super::state::ArrayState;
 use super::work::Work;
-use blockmap::{Ref, SlotId};
+use blockmap::Ref;
 use bytes::{Bytes, BytesMut};
 use ondisk::{SECTOR_BYTES, SegmentWriter};
 use types::BLOCK_BYTES;
@@ -43,6 +43,8 @@ pub(crate) struct Destager {
     pub(crate) dirty: DirtyBlocks,
     pub(crate) dedup: Dedup,
     data_writer: Option<SegmentWriter>,
+    /// Blocks with a place in the open chunk.
+    open_chunk: Vec<Ticket>,
     /// Batches in the reduction pipeline.
     batches: usize,
     chunk_writes: u32,
@@ -50,7 +52,14 @@ pub(crate) struct Destager {
 
 impl Destager {
     pub(crate) fn new(dedup: Dedup) -> Self {
-        Self { dirty: DirtyBlocks::default(), dedup, data_writer: None, batches: 0, chunk_writes: 0 }
+        Self {
+            dirty: DirtyBlocks::default(),
+            dedup,
+            data_writer: None,
+            open_chunk: Vec::new(),
+            batches: 0,
+            chunk_writes: 0,
+        }
     }
 
     /// Returns the number of chunks in flight.
@@ -105,12 +114,12 @@ impl Destager {
         let is_urgent = self.is_urgent(cx.space, cx.checkpointer);
         let floor = threshold(cx.state) / 2;
         while self.batches < MAX_BATCHES && (is_urgent || self.dirty.waiting() * BLOCK_BYTES > floor) {
-            let (ids, blocks) = self.next_batch(cx)?;
-            if ids.is_empty() {
+            let (tickets, blocks) = self.next_batch(cx)?;
+            if tickets.is_empty() {
                 break;
             }
             self.batches += 1;
-            cx.dispatcher.start_work(Work::fingerprint(blocks), WorkPurpose::Fingerprint(ids));
+            cx.dispatcher.start_work(Work::fingerprint(blocks), WorkPurpose::Fingerprint(tickets));
         }
         if is_urgent && self.batches == 0 && self.chunk_writes < MAX_CHUNK_WRITES {
             self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
@@ -119,35 +128,35 @@ impl Destager {
     }
 
     /// Takes whole blocks from the queue. For a partly written block it starts reading the rest.
-    fn next_batch(&mut self, cx: &mut DestageContext<'_>) -> Result<(Vec<SlotId>, Vec<Bytes>), &'static str> {
-        let (mut ids, mut blocks) = (Vec::with_capacity(BATCH_BLOCKS), Vec::with_capacity(BATCH_BLOCKS));
-        while ids.len() < BATCH_BLOCKS {
+    fn next_batch(&mut self, cx: &mut DestageContext<'_>) -> Result<(Vec<Ticket>, Vec<Bytes>), &'static str> {
+        let (mut tickets, mut blocks) = (Vec::with_capacity(BATCH_BLOCKS), Vec::with_capacity(BATCH_BLOCKS));
+        while tickets.len() < BATCH_BLOCKS {
             match self.dirty.next_to_reduce() {
-                Some((id, Some(data))) => {
-                    ids.push(id);
+                Some((ticket, Some(data))) => {
+                    tickets.push(ticket);
                     blocks.push(data);
                 }
-                Some((id, None)) => self.read_base(id, cx)?,
+                Some((ticket, None)) => self.read_base(ticket, cx)?,
                 None => break,
             }
         }
-        Ok((ids, blocks))
+        Ok((tickets, blocks))
     }
 
     /// Starts reading the sectors that a partly written block lacks.
-    fn read_base(&mut self, id: SlotId, cx: &mut DestageContext<'_>) -> Result<(), &'static str> {
-        let Some(base) = self.dirty.get(id).and_then(|block| block.base) else { return Ok(()) };
+    fn read_base(&mut self, ticket: Ticket, cx: &mut DestageContext<'_>) -> Result<(), &'static str> {
+        let Some(base) = self.dirty.held(ticket).and_then(|block| block.base) else { return Ok(()) };
         // The block below may itself be relocated at present: then it is in memory.
         let whole = self
             .dirty
             .get(base)
             .filter(|block| block.mask == ALL_SECTORS && !block.is_damaged)
             .map(|block| block.data.clone());
-        if let Some(block) = self.dirty.get_mut(id) {
+        if let Some(block) = self.dirty.held_mut(ticket) {
             block.stage = Stage::Filling;
         }
         if whole.is_some() {
-            self.base_loaded(id, whole, cx);
+            self.base_loaded(ticket, whole, cx);
             return Ok(());
         }
         let (group, index) = cx
@@ -155,7 +164,7 @@ impl Destager {
             .stored_group(&cx.space.pool, base)
             .ok_or("block below a partly written one is neither in memory nor on the drive")?;
         let io = Io::Read { offset: group.offset, bytes: group.bytes() };
-        let purpose = IoPurpose::BaseBlock { id, group, index, _pin: cx.space.pool.pin(group.segment) };
+        let purpose = IoPurpose::BaseBlock { ticket, group, index, _pin: cx.space.pool.pin(group.segment) };
         cx.dispatcher.start_io(io, purpose);
         Ok(())
     }
@@ -163,20 +172,20 @@ impl Destager {
     /// The group of the block below a partly written one was read, or could not be.
     pub(crate) fn base_read(
         &mut self,
-        id: SlotId,
+        ticket: Ticket,
         group: StoredGroup,
         index: u8,
         bytes: Option<Bytes>,
         cx: &mut DestageContext<'_>,
     ) {
         let blocks = bytes.and_then(|bytes| group.unpack(bytes));
-        self.base_loaded(id, blocks.map(|blocks| block(&blocks, index)), cx);
+        self.base_loaded(ticket, blocks.map(|blocks| block(&blocks, index)), cx);
     }
 
     /// Completes a partly written block with the bytes of the block below, or marks it damaged if
     /// they could not be read.
-    fn base_loaded(&mut self, id: SlotId, base_bytes: Option<Bytes>, cx: &mut DestageContext<'_>) {
-        let Some(block) = self.dirty.get_mut(id).filter(|block| block.stage == Stage::Filling) else { return };
+    fn base_loaded(&mut self, ticket: Ticket, base_bytes: Option<Bytes>, cx: &mut DestageContext<'_>) {
+        let Some(block) = self.dirty.held_mut(ticket).filter(|block| block.stage == Stage::Filling) else { return };
         block.is_damaged = base_bytes.is_none();
         let mut whole = base_bytes.map_or_else(|| BytesMut::zeroed(BLOCK_LEN), |bytes| BytesMut::from(&bytes[..]));
         patch(&mut whole, &block.data, block.mask);
@@ -184,7 +193,7 @@ impl Destager {
         block.mask = ALL_SECTORS;
         block.stage = Stage::Waiting;
         let base = block.base.take();
-        self.dirty.put_back(id);
+        self.dirty.put_back(ticket);
         if let Some(base) = base {
             cx.state.map.release(Ref::data(base));
             cx.state.release_freed(&mut cx.space.pool, &mut self.dirty);
@@ -192,9 +201,9 @@ impl Destager {
     }
 
     /// A chunk of data is on the drive and can be read there.
-    pub(crate) fn chunk_written(&mut self, ids: &[SlotId]) {
+    pub(crate) fn chunk_written(&mut self, tickets: &[Ticket]) {
         self.chunk_writes -= 1;
-        ids.iter().for_each(|id| self.dirty.written(*id));
+        tickets.iter().for_each(|ticket| self.dirty.written(*ticket));
     }
 
     /// A view for decisions about space.

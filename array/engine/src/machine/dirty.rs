@@ -4,11 +4,19 @@ use blockmap::SlotId;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
 use types::{BLOCK_BYTES, VolumeId};
 
 /// The mask of a block with every 512-byte sector in memory.
 pub(crate) const ALL_SECTORS: u8 = 0xFF;
+
+/// Identifies a dirty block in flight: in the queue, in a batch, in a read or in a write. The
+/// generation of a slot comes back after 16 384 uses. A host that overwrites one block reaches that
+/// while an I/O hangs. The number is used once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) id: SlotId,
+    number: u64,
+}
 
 /// The progress of a dirty block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +69,8 @@ impl Origin {
 /// A block in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct DirtyBlock {
+    /// Number of its ticket.
+    number: u64,
     /// 4 KiB; only the sectors in `mask` are valid.
     pub(crate) data: Bytes,
     pub(crate) mask: u8,
@@ -81,7 +91,9 @@ pub(crate) struct DirtyBlock {
 #[derive(Default)]
 pub(crate) struct DirtyBlocks {
     blocks: FxHashMap<SlotId, DirtyBlock>,
-    queue: VecDeque<SlotId>,
+    queue: VecDeque<Ticket>,
+    /// Tickets issued since the array was opened.
+    tickets: u64,
     unplaced: u64,
     unplaced_moved: u64,
     reducing: u64,
@@ -104,11 +116,24 @@ impl DirtyBlocks {
         self.blocks.get_mut(&id)
     }
 
+    /// Returns the block of a ticket; `None` if it was freed since.
+    pub(crate) fn held(&self, ticket: Ticket) -> Option<&DirtyBlock> {
+        self.blocks.get(&ticket.id).filter(|block| block.number == ticket.number)
+    }
+
+    /// As [`DirtyBlocks::held`], to change it.
+    pub(crate) fn held_mut(&mut self, ticket: Ticket) -> Option<&mut DirtyBlock> {
+        self.blocks.get_mut(&ticket.id).filter(|block| block.number == ticket.number)
+    }
+
     pub(crate) fn insert(&mut self, id: SlotId, data: Bytes, mask: u8, base: Option<SlotId>, origin: Origin) {
         assert!(data.len() as u64 == BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
         let is_moved = origin.is_moved();
         let stage = Stage::Waiting;
+        self.tickets += 1;
+        let number = self.tickets;
         let block = DirtyBlock {
+            number,
             data,
             mask,
             base,
@@ -119,7 +144,7 @@ impl DirtyBlocks {
             is_damaged: false,
         };
         assert!(self.blocks.insert(id, block).is_none(), "block {id:?} is dirty twice");
-        self.queue.push_back(id);
+        self.queue.push_back(Ticket { id, number });
         self.unplaced += 1;
         self.unplaced_moved += u64::from(is_moved);
     }
@@ -136,63 +161,63 @@ impl DirtyBlocks {
     }
 
     /// The write of a block has ended: removes it, unless its slot was freed and reused since.
-    pub(crate) fn written(&mut self, id: SlotId) {
-        if let Entry::Occupied(block) = self.blocks.entry(id)
-            && block.get().stage == Stage::Writing
-        {
-            block.remove();
+    pub(crate) fn written(&mut self, ticket: Ticket) {
+        if self.held(ticket).is_some_and(|block| block.stage == Stage::Writing) {
+            self.blocks.remove(&ticket.id);
         }
     }
 
     /// A block has a place. Returns its origin if it is still dirty.
-    pub(crate) fn placed(&mut self, id: SlotId) -> Option<Origin> {
-        let block = self.blocks.get_mut(&id).filter(|block| block.stage == Stage::Reducing)?;
+    pub(crate) fn placed(&mut self, ticket: Ticket) -> Option<Origin> {
+        let block = self.held_mut(ticket).filter(|block| block.stage == Stage::Reducing)?;
         block.stage = Stage::Writing;
+        let origin = block.origin;
         self.reducing -= 1;
         self.unplaced -= 1;
-        self.unplaced_moved -= u64::from(block.origin.is_moved());
-        Some(block.origin)
+        self.unplaced_moved -= u64::from(origin.is_moved());
+        Some(origin)
     }
 
     /// Removes the oldest waiting block from the queue. Returns its bytes if it is whole, which is
     /// then in the reduction pipeline.
-    pub(crate) fn next_to_reduce(&mut self) -> Option<(SlotId, Option<Bytes>)> {
+    pub(crate) fn next_to_reduce(&mut self) -> Option<(Ticket, Option<Bytes>)> {
         loop {
-            let id = self.queue.pop_front()?;
-            let Some(block) = self.blocks.get_mut(&id).filter(|block| block.stage == Stage::Waiting) else {
+            let ticket = self.queue.pop_front()?;
+            let Some(block) = self.held_mut(ticket).filter(|block| block.stage == Stage::Waiting) else {
                 continue;
             };
             if block.mask != ALL_SECTORS {
-                return Some((id, None));
+                return Some((ticket, None));
             }
             block.stage = Stage::Reducing;
+            let data = block.data.clone();
             self.reducing += 1;
-            return Some((id, Some(block.data.clone())));
+            return Some((ticket, Some(data)));
         }
     }
 
     /// Returns a block in the reduction pipeline; `None` if it was freed since.
-    pub(crate) fn get_reducing(&self, id: SlotId) -> Option<&DirtyBlock> {
-        self.blocks.get(&id).filter(|block| block.stage == Stage::Reducing)
+    pub(crate) fn get_reducing(&self, ticket: Ticket) -> Option<&DirtyBlock> {
+        self.held(ticket).filter(|block| block.stage == Stage::Reducing)
     }
 
     /// Returns a block to the front of the queue, either for a place of its own or, once, for
     /// another lookup of an equal block.
-    pub(crate) fn wait_again(&mut self, id: SlotId, look_again: bool) {
-        if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.stage == Stage::Reducing) {
+    pub(crate) fn wait_again(&mut self, ticket: Ticket, look_again: bool) {
+        if let Some(block) = self.held_mut(ticket).filter(|block| block.stage == Stage::Reducing) {
             (block.stage, block.is_unique) = (Stage::Waiting, !look_again || block.was_looked_up_twice);
             block.was_looked_up_twice = true;
             self.reducing -= 1;
-            self.queue.push_front(id);
+            self.queue.push_front(ticket);
         }
     }
 
     /// The pool has no space for the block. A block written by a host waits again; a relocated one
     /// stays at its old place.
-    pub(crate) fn no_place(&mut self, id: SlotId) {
-        match self.get_reducing(id).map(|block| block.origin.is_moved()) {
-            Some(true) => drop(self.remove(id)),
-            Some(false) => self.wait_again(id, false),
+    pub(crate) fn no_place(&mut self, ticket: Ticket) {
+        match self.get_reducing(ticket).map(|block| block.origin.is_moved()) {
+            Some(true) => drop(self.remove(ticket.id)),
+            Some(false) => self.wait_again(ticket, false),
             None => {}
         }
     }
@@ -200,11 +225,12 @@ impl DirtyBlocks {
     /// Removes every relocated block that waits: it stays at its old place.
     pub(crate) fn forget_moved(&mut self) {
         let is_moved = |block: &DirtyBlock| block.stage == Stage::Waiting && block.origin.is_moved();
-        let ids: Vec<SlotId> =
-            self.queue.iter().copied().filter(|id| self.blocks.get(id).is_some_and(is_moved)).collect();
-        ids.into_iter().for_each(|id| drop(self.remove(id)));
-        let blocks = &self.blocks;
-        self.queue.retain(|id| blocks.get(id).is_some_and(|block| block.stage == Stage::Waiting));
+        let moved: Vec<Ticket> =
+            self.queue.iter().copied().filter(|ticket| self.held(*ticket).is_some_and(is_moved)).collect();
+        moved.into_iter().for_each(|ticket| drop(self.remove(ticket.id)));
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.retain(|ticket| self.held(*ticket).is_some_and(|block| block.stage == Stage::Waiting));
+        self.queue = queue;
     }
 
     /// Returns the number of blocks that have no place and are not in the reduction pipeline.
@@ -213,8 +239,8 @@ impl DirtyBlocks {
     }
 
     /// Puts a block back at the front of the queue.
-    pub(crate) fn put_back(&mut self, id: SlotId) {
-        self.queue.push_front(id);
+    pub(crate) fn put_back(&mut self, ticket: Ticket) {
+        self.queue.push_front(ticket);
     }
 
     /// Returns the stored blocks that partly written ones need.
@@ -239,7 +265,7 @@ impl DirtyBlocks {
 
     /// True if a block waits in the queue.
     pub(crate) fn has_waiting(&self) -> bool {
-        // The queue may hold ids of blocks that were freed.
+        // The queue may hold tickets of blocks that were freed.
         self.waiting() > 0 && !self.queue.is_empty()
     }
 }

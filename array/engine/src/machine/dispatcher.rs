@@ -2,6 +2,7 @@
 //! of work in flight.
 
 use super::batch::Batch;
+use super::dirty::Ticket;
 use super::group::StoredGroup;
 use super::io::{Action, Io, IoId, TaskId};
 use super::plan::ReadPlan;
@@ -18,7 +19,7 @@ pub(crate) enum IoPurpose {
     /// Write a group of the log.
     LogGroup { last: Lsn },
     /// Write a chunk of data blocks. `freezes` counts the checkpoints begun before it.
-    Chunk { ids: Vec<SlotId>, freezes: u64 },
+    Chunk { tickets: Vec<Ticket>, freezes: u64 },
     /// Write metadata of a checkpoint.
     Metadata,
     /// Read a map page; the mirror copy if the first copy is damaged.
@@ -26,7 +27,7 @@ pub(crate) enum IoPurpose {
     /// Read a page of the slot table; the mirror copy if the first copy is damaged.
     SlotPage { page: u32, location: PageLocation, is_mirror: bool },
     /// Read the stored block below a partly written one.
-    BaseBlock { id: SlotId, group: StoredGroup, index: u8, _pin: Arc<()> },
+    BaseBlock { ticket: Ticket, group: StoredGroup, index: u8, _pin: Arc<()> },
     /// Flush the writes of a checkpoint.
     Flush,
     /// Write a copy of the superblock.
@@ -40,7 +41,7 @@ pub(crate) enum IoPurpose {
 /// Why work was started.
 pub(crate) enum WorkPurpose {
     /// Fingerprint these blocks.
-    Fingerprint(Vec<SlotId>),
+    Fingerprint(Vec<Ticket>),
     /// Compare and compress a batch.
     Reduce(Batch),
     /// Read the summaries of a segment to fill the dedup index.

@@ -31,9 +31,9 @@ impl Core {
                     loader.slot_page_read(page, read, result.ok(), state, checkpointer, &space.pool, dispatcher);
                 self.page_loaded(Absent::Slots(page), loaded);
             }
-            (IoPurpose::BaseBlock { id, group, index, .. }, result) => {
+            (IoPurpose::BaseBlock { ticket, group, index, .. }, result) => {
                 let (destager, mut cx) = self.destage_parts();
-                destager.base_read(id, group, index, result.ok(), &mut cx);
+                destager.base_read(ticket, group, index, result.ok(), &mut cx);
             }
             (IoPurpose::Allocate { segment }, result) => self.space.pool.allocated(segment, result.is_ok()),
             (IoPurpose::Victim { segment }, result) => {
@@ -48,8 +48,8 @@ impl Core {
                 self.scheduler.group_committed(last, &mut self.dispatcher);
                 self.kick();
             }
-            (IoPurpose::Chunk { ids, freezes }, Ok(_)) => {
-                self.destager.chunk_written(&ids);
+            (IoPurpose::Chunk { tickets, freezes }, Ok(_)) => {
+                self.destager.chunk_written(&tickets);
                 self.checkpointer.chunk_done(freezes, &mut self.dispatcher);
             }
             (IoPurpose::Metadata, Ok(_)) => self.checkpointer.write_done(&mut self.dispatcher),
@@ -76,8 +76,8 @@ impl Core {
         }
         let (destager, mut cx) = self.destage_parts();
         let result = match (purpose, done.0) {
-            (WorkPurpose::Fingerprint(ids), Done::Fingerprints(fingerprints)) => {
-                destager.fingerprinted(ids, fingerprints, &mut cx)
+            (WorkPurpose::Fingerprint(tickets), Done::Fingerprints(fingerprints)) => {
+                destager.fingerprinted(tickets, fingerprints, &mut cx)
             }
             (WorkPurpose::Reduce(batch), Done::Reduced { equal, groups }) => {
                 destager.reduced(batch, &equal, groups, &mut cx);

@@ -1,6 +1,7 @@
 //! Compares the core with the reference model on an in-memory drive.
 
 mod pins;
+mod tickets;
 mod write_cache;
 
 use super::*;

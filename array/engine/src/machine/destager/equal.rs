@@ -3,7 +3,7 @@
 
 use super::{DestageContext, Destager};
 use crate::machine::batch::{Batch, Pair};
-use crate::machine::dirty::{ALL_SECTORS, Origin};
+use crate::machine::dirty::{ALL_SECTORS, Origin, Ticket};
 use crate::machine::dispatcher::{Dispatcher, WorkPurpose};
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::pool::{Kind, Phase, Pool};
@@ -31,16 +31,16 @@ impl Destager {
     /// A page of the slot table is stored nowhere: the core must stop.
     pub(crate) fn fingerprinted(
         &mut self,
-        ids: Vec<SlotId>,
+        tickets: Vec<Ticket>,
         fingerprints: Vec<u128>,
         cx: &mut DestageContext<'_>,
     ) -> Result<(), &'static str> {
         let absent = self.absent_slots_of_candidates(&fingerprints, cx.state);
         if absent.is_empty() {
-            self.start_reduction(&ids, &fingerprints, cx);
+            self.start_reduction(&tickets, &fingerprints, cx);
             return Ok(());
         }
-        let batch = self.dedup.hold(ids, fingerprints, absent.len());
+        let batch = self.dedup.hold(tickets, fingerprints, absent.len());
         for page in absent {
             let page = Absent::Slots(page);
             cx.loader.load(page, PageWaiter::Batch(batch), cx.state, cx.checkpointer, cx.dispatcher)?;
@@ -62,8 +62,8 @@ impl Destager {
     /// A page that a batch waits for is loaded or cannot be read; candidates whose slots cannot be
     /// read are skipped.
     pub(crate) fn batch_page_loaded(&mut self, batch: u64, cx: &mut DestageContext<'_>) {
-        if let Some((ids, fingerprints)) = self.dedup.page_loaded(batch) {
-            self.start_reduction(&ids, &fingerprints, cx);
+        if let Some((tickets, fingerprints)) = self.dedup.page_loaded(batch) {
+            self.start_reduction(&tickets, &fingerprints, cx);
         }
     }
 
@@ -71,14 +71,14 @@ impl Destager {
     /// was added to `reduction`, or if the block was shared at once.
     pub(super) fn find_equal(
         &mut self,
-        id: SlotId,
+        ticket: Ticket,
         data: &Bytes,
         fingerprint: u128,
         (reduction, batch): (&mut Reduction, &mut Batch),
         cx: &mut DestageContext<'_>,
     ) -> bool {
-        match self.candidate(id, data, fingerprint, cx.state, &cx.space.pool) {
-            Some(Candidate::Equal(equal)) if self.share_block(id, equal, cx.state) => {
+        match self.candidate(ticket.id, data, fingerprint, cx.state, &cx.space.pool) {
+            Some(Candidate::Equal(equal)) if self.share_block(ticket, equal, cx.state) => {
                 self.dedup.confirm(fingerprint, equal.slot);
                 true
             }
@@ -87,11 +87,11 @@ impl Destager {
                 self.read_neighbours(stored, cx.state, &cx.space.pool, cx.dispatcher);
                 reduction.pins.push(cx.space.pool.pin(group.segment));
                 reduction.pairs.push((data.clone(), group, index));
-                batch.pairs.push(Pair { id, fingerprint, candidate: stored, compared: (group, index) });
+                batch.pairs.push(Pair { ticket, fingerprint, candidate: stored, compared: (group, index) });
                 true
             }
             _ => {
-                self.dedup.insert(fingerprint, id.slot);
+                self.dedup.insert(fingerprint, ticket.id.slot);
                 false
             }
         }
@@ -145,15 +145,16 @@ impl Destager {
 
     /// Redirects the reference to a dirty block to an equal one, and frees it. False if that is
     /// not possible.
-    pub(super) fn share_block(&mut self, id: SlotId, equal: SlotId, state: &mut ArrayState) -> bool {
-        let Some(Origin::Written { volume, block, .. }) = self.dirty.get_reducing(id).map(|block| block.origin) else {
+    pub(super) fn share_block(&mut self, ticket: Ticket, equal: SlotId, state: &mut ArrayState) -> bool {
+        let Some(Origin::Written { volume, block, .. }) = self.dirty.get_reducing(ticket).map(|block| block.origin)
+        else {
             return false;
         };
         if !state.map.slots.is_loaded(equal.slot) || state.map.slots.get(equal).is_none() {
             return false;
         }
         let Some(root) = state.root(volume) else { return false };
-        state.map.redirect(&root, block, id, equal)
+        state.map.redirect(&root, block, ticket.id, equal)
     }
 
     /// Continues to fill the index, one segment at a time.

@@ -3,13 +3,13 @@
 use super::{DestageContext, Destager};
 use crate::machine::batch::{Batch, Pair};
 use crate::machine::checkpointer::Checkpointer;
-use crate::machine::dirty::DirtyBlock;
+use crate::machine::dirty::{DirtyBlock, Ticket};
 use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
 use crate::machine::io::Io;
 use crate::machine::pool::Kind;
 use crate::machine::space::Space;
 use crate::machine::work::{Effort, PackedGroup, Reduction, Work};
-use blockmap::{MAX_GROUP_BLOCKS, Ref, RefTarget, SlotId, SlotPlace};
+use blockmap::{MAX_GROUP_BLOCKS, Ref, SlotPlace};
 use bytes::Bytes;
 use ondisk::{Chunk, SECTOR_BYTES, SegmentWriter, SummaryItem};
 use platform::Durability;
@@ -18,23 +18,25 @@ use smallvec::{SmallVec, smallvec};
 impl Destager {
     /// Shares the blocks of a batch that equal blocks in memory, and starts the comparison and
     /// compression of the rest.
-    pub(super) fn start_reduction(&mut self, ids: &[SlotId], fingerprints: &[u128], cx: &mut DestageContext<'_>) {
+    pub(super) fn start_reduction(&mut self, tickets: &[Ticket], fingerprints: &[u128], cx: &mut DestageContext<'_>) {
         let cache = cx.state.groups.clone();
         let mut reduction = Reduction { pairs: Vec::new(), groups: Vec::new(), cache, pins: Vec::new() };
         let mut batch = Batch::default();
         let mut last = None;
         let is_relaxed = self.dirty.bytes() * 2 < cx.state.options.dirty_limit && !cx.space.backpressure.memory;
-        for (id, fingerprint) in ids.iter().zip(fingerprints) {
-            let Some(block) = self.dirty.get_reducing(*id) else { continue };
+        for (ticket, fingerprint) in tickets.iter().zip(fingerprints) {
+            let Some(block) = self.dirty.get_reducing(*ticket) else { continue };
             let DirtyBlock { data, origin, is_unique, is_damaged, .. } = block;
             let (data, origin, is_unique, is_damaged) = (data.clone(), *origin, *is_unique, *is_damaged);
-            if !is_unique && !is_damaged && self.find_equal(*id, &data, *fingerprint, (&mut reduction, &mut batch), cx)
+            if !is_unique
+                && !is_damaged
+                && self.find_equal(*ticket, &data, *fingerprint, (&mut reduction, &mut batch), cx)
             {
                 continue;
             }
             if is_unique && !is_damaged && !origin.is_moved() {
                 // Its candidate was another block: index it, so that the next copy finds it.
-                self.dedup.insert(*fingerprint, id.slot);
+                self.dedup.insert(*fingerprint, ticket.id.slot);
             }
             let (is_cold, run, position) = origin.batch();
             let follows = !is_damaged && last == Some((is_cold, run, position.wrapping_sub(1)));
@@ -42,7 +44,7 @@ impl Destager {
             match (reduction.groups.last_mut(), batch.groups.last_mut()) {
                 (Some((blocks, _)), Some(group)) if follows && blocks.len() < MAX_GROUP_BLOCKS => {
                     blocks.push(data);
-                    group.push((*id, *fingerprint));
+                    group.push((*ticket, *fingerprint));
                 }
                 _ => {
                     let effort = match (is_cold, is_relaxed) {
@@ -51,7 +53,7 @@ impl Destager {
                         (false, false) => Effort::Quick,
                     };
                     reduction.groups.push((smallvec![data], effort));
-                    batch.groups.push(smallvec![(*id, *fingerprint)]);
+                    batch.groups.push(smallvec![(*ticket, *fingerprint)]);
                 }
             }
         }
@@ -72,16 +74,16 @@ impl Destager {
         cx: &mut DestageContext<'_>,
     ) {
         self.batches -= 1;
-        for (Pair { id, fingerprint, candidate, compared }, is_equal) in batch.pairs.iter().zip(equal) {
+        for (Pair { ticket, fingerprint, candidate, compared }, is_equal) in batch.pairs.iter().zip(equal) {
             // A slot that was freed and allocated again and again may have the same id by now: the
             // compared bytes must still be at the same place.
             let is_loaded = cx.state.map.slots.is_loaded(candidate.slot);
             let is_same = is_loaded && cx.state.stored_group(&cx.space.pool, *candidate) == Some(*compared);
-            let is_shared = *is_equal && is_same && self.share_block(*id, *candidate, cx.state);
+            let is_shared = *is_equal && is_same && self.share_block(*ticket, *candidate, cx.state);
             self.compared(*fingerprint, *candidate, *is_equal);
             if !is_shared {
                 // After a false match, another block may be equal, or one that waits with this.
-                self.dirty.wait_again(*id, !*is_equal);
+                self.dirty.wait_again(*ticket, !*is_equal);
             }
         }
         cx.state.release_freed(&mut cx.space.pool, &mut self.dirty);
@@ -101,9 +103,9 @@ impl Destager {
 
     /// Gives places to the blocks of a group, except those freed since. Without space they wait
     /// again.
-    fn place_group(&mut self, group: &[(SlotId, u128)], bytes: &Bytes, crc: u32, cx: &mut DestageContext<'_>) {
+    fn place_group(&mut self, group: &[(Ticket, u128)], bytes: &Bytes, crc: u32, cx: &mut DestageContext<'_>) {
         let (mut is_wanted, mut is_damaged, mut is_moved) = (false, false, false);
-        for block in group.iter().filter_map(|(id, _)| self.dirty.get_reducing(*id)) {
+        for block in group.iter().filter_map(|(ticket, _)| self.dirty.get_reducing(*ticket)) {
             is_wanted = true;
             is_damaged |= block.is_damaged;
             is_moved |= block.origin.is_moved();
@@ -120,12 +122,13 @@ impl Destager {
         };
         let Some((segment, sector, sectors)) = self.append_group(group, bytes, crc, spare, cx) else {
             // Blocks that the cleaner relocates still have their old places and stay there.
-            return group.iter().for_each(|(id, _)| self.dirty.no_place(*id));
+            return group.iter().for_each(|(ticket, _)| self.dirty.no_place(*ticket));
         };
-        for ((id, _), index) in group.iter().zip(0..) {
-            let Some(origin) = self.dirty.placed(*id) else { continue };
+        for ((ticket, _), index) in group.iter().zip(0..) {
+            let Some(origin) = self.dirty.placed(*ticket) else { continue };
+            self.open_chunk.push(*ticket);
             let place = SlotPlace { segment, sector, sectors, index, blocks: group.len() as u8 };
-            let before = cx.state.map.slots.set_place(*id, place, crc);
+            let before = cx.state.map.slots.set_place(ticket.id, place, crc);
             cx.space.pool.place_alive(place);
             cx.space.pool.place_dead(before);
             if origin.is_moved() {
@@ -142,14 +145,14 @@ impl Destager {
     /// Appends a group to the open segment, or to a new one if more than `spare` are ready.
     fn append_group(
         &mut self,
-        group: &[(SlotId, u128)],
+        group: &[(Ticket, u128)],
         bytes: &Bytes,
         crc: u32,
         spare: u64,
         cx: &mut DestageContext<'_>,
     ) -> Option<(u32, u16, u8)> {
         let items: SmallVec<[(SummaryItem, u128); MAX_GROUP_BLOCKS]> =
-            group.iter().map(|(id, fingerprint)| (SummaryItem::Slot(Ref::data(*id).to_bits()), *fingerprint)).collect();
+            group.iter().map(|(ticket, print)| (SummaryItem::Slot(Ref::data(ticket.id).to_bits()), *print)).collect();
         loop {
             if let Some(writer) = &mut self.data_writer {
                 if let Some((sector, sectors)) = writer.append_group(&items, bytes, crc) {
@@ -169,19 +172,12 @@ impl Destager {
     /// Writes the open chunk of data, if there is one.
     pub(crate) fn cut_chunk(&mut self, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
         let Some(writer) = &mut self.data_writer else { return };
-        let Some(Chunk { offset, data, entries }) = writer.cut() else { return };
+        let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
         let fill = writer.fill();
         space.pool.set_fill(fill);
-        let ids = entries.iter().filter_map(|entry| match entry.item {
-            SummaryItem::Slot(bits) => match Ref::from_bits(bits).map(Ref::target) {
-                Some(RefTarget::Data(id)) => Some(id),
-                _ => None,
-            },
-            _ => None,
-        });
-        let ids = ids.collect();
         self.chunk_writes += 1;
-        let purpose = IoPurpose::Chunk { ids, freezes: checkpointer.freezes() };
+        let purpose =
+            IoPurpose::Chunk { tickets: std::mem::take(&mut self.open_chunk), freezes: checkpointer.freezes() };
         dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, purpose);
     }
 }
