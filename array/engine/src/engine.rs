@@ -10,28 +10,40 @@
 //!   read-ahead for [streams];
 //! * the *reduce* thread fingerprints, compares and compresses;
 //! * the *background* thread destages, takes checkpoints and cleans;
-//! * the *scrub* thread checks everything stored, on request, at a set pace.
+//! * the *scrub* thread checks everything stored, on request, at a set pace;
+//! * the *watch* thread logs I/O that takes too long, and that the engine has stopped.
 
+mod background;
+mod io_watch;
 mod maintenance;
 mod monitor;
+mod queue;
 mod read_errors;
 mod scrub;
+mod space_watch;
 mod streams;
+mod submitters;
+mod sync;
 
 use crate::machine::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
 use crate::service::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag,
     VolumeSpace,
 };
+use background::Background;
+pub use io_watch::IoWatch;
+use io_watch::TimedDisk;
 use monitor::ScrubMonitor;
-use parking_lot::{Condvar, Mutex};
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
-use std::collections::VecDeque;
+use queue::Queue;
+use space_watch::SpaceWatch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use streams::Streams;
+use submitters::{Submitter, Submitters};
+use sync::Mutex;
 use types::VolumeId;
 
 /// Threads that read for callers that must not block.
@@ -42,45 +54,8 @@ const BUSY_READERS: usize = 2 * READERS;
 const IDLE: Duration = Duration::from_millis(500);
 /// Sleep of the background thread while it waits for work that ends without waking it.
 const BUSY: Duration = Duration::from_millis(2);
-
-/// Where a reply goes: the submitter's tag and sink, kept under the tag that the core knows.
-struct Submitter {
-    tag: Tag,
-    sink: Arc<dyn Sink>,
-    /// The volume that the request reads, if it reads one.
-    volume: Option<VolumeId>,
-}
-
-/// The submitters, in a slab indexed by the core's tag.
-#[derive(Default)]
-struct Submitters {
-    slots: Vec<Option<Submitter>>,
-    free: Vec<usize>,
-}
-
-impl Submitters {
-    fn add(&mut self, tag: Tag, sink: &Arc<dyn Sink>, volume: Option<VolumeId>) -> Tag {
-        let submitter = Some(Submitter { tag, sink: sink.clone(), volume });
-        match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = submitter;
-                index as Tag
-            }
-            None => {
-                self.slots.push(submitter);
-                self.slots.len() as Tag - 1
-            }
-        }
-    }
-
-    fn take(&mut self, tag: Tag) -> Option<Submitter> {
-        let submitter = self.slots.get_mut(tag as usize)?.take();
-        if submitter.is_some() {
-            self.free.push(tag as usize);
-        }
-        submitter
-    }
-}
+/// Time between two looks for slow I/O.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State under the engine's mutex.
 struct Inner {
@@ -88,6 +63,17 @@ struct Inner {
     submitters: Submitters,
     streams: Streams,
     actions: Vec<Action>,
+    space_watch: SpaceWatch,
+}
+
+impl Inner {
+    /// Notes whether requests are refused for lack of space.
+    fn watch_space(&mut self) {
+        let (refusals, has_space) = self.core.refusals();
+        if self.space_watch.note(refusals, has_space, clock::now(), clock::unix_millis()) {
+            self.core.forget_refusals();
+        }
+    }
 }
 
 /// A job that runs outside the mutex.
@@ -99,46 +85,20 @@ enum Job {
     Ahead(ReadPlan),
 }
 
-/// A queue of jobs for one or more threads.
-#[derive(Default)]
-struct Queue {
-    jobs: Mutex<VecDeque<Job>>,
-    ready: Condvar,
-}
-
-impl Queue {
-    fn push(&self, job: Job) {
-        self.jobs.lock().push_back(job);
-        self.ready.notify_one();
-    }
-
-    /// Blocks until there is a job. `None` if the engine is closing and the queue is empty.
-    fn next(&self, is_ending: &AtomicBool) -> Option<Job> {
-        let mut jobs = self.jobs.lock();
-        loop {
-            if let Some(job) = jobs.pop_front() {
-                return Some(job);
-            }
-            if is_ending.load(Ordering::Acquire) {
-                return None;
-            }
-            self.ready.wait(&mut jobs);
-        }
-    }
-}
-
 struct Shared {
     disk: Arc<dyn Disk>,
+    io_watch: Arc<IoWatch>,
     inner: Mutex<Inner>,
-    log: Queue,
-    reads: Queue,
-    writes: Queue,
-    works: Queue,
-    background: Condvar,
+    log: Queue<Job>,
+    reads: Queue<Job>,
+    writes: Queue<Job>,
+    works: Queue<Job>,
+    background: Background,
+    /// The sleep of the watch thread.
+    watch: Background,
     monitor: ScrubMonitor,
     /// Space accounting, audits and scrubs must end early.
     are_scans_cancelled: AtomicBool,
-    is_ending: AtomicBool,
     has_write_cache: bool,
     /// Limits warnings: a full file system refuses many allocations per second.
     refused_allocations: LogLimit,
@@ -161,23 +121,26 @@ pub struct Engine {
 impl Engine {
     /// Starts the threads of a core that was recovered from `disk`.
     pub fn start(core: Core, disk: Arc<dyn Disk>) -> Self {
+        let io_watch = Arc::<IoWatch>::default();
         let shared = Arc::new(Shared {
-            disk,
+            disk: Arc::new(TimedDisk::new(disk, io_watch.clone())),
+            io_watch,
             has_write_cache: core.has_write_cache(),
             inner: Mutex::new(Inner {
                 core,
                 submitters: Submitters::default(),
                 streams: Streams::default(),
                 actions: Vec::new(),
+                space_watch: SpaceWatch::default(),
             }),
             log: Queue::default(),
             reads: Queue::default(),
             writes: Queue::default(),
             works: Queue::default(),
-            background: Condvar::new(),
+            background: Background::default(),
+            watch: Background::default(),
             monitor: ScrubMonitor::default(),
             are_scans_cancelled: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
             refused_allocations: LogLimit::default(),
         });
         let mut threads = vec![
@@ -186,6 +149,7 @@ impl Engine {
             spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
             spawn("ibid-scrub", &shared, Shared::scrub_in_background),
             spawn("ibid-background", &shared, Shared::work_in_background),
+            spawn("ibid-watch", &shared, Shared::watch_io),
         ];
         threads.extend((0..READERS).map(|_| spawn("ibid-read", &shared, |shared| shared.serve(&shared.reads))));
         Self { shared, threads }
@@ -200,8 +164,8 @@ impl Engine {
         let mut inner = self.shared.inner.lock();
         let wanted = inner.core.request_checkpoint();
         while inner.core.checkpoints() < wanted && inner.core.stopped().is_none() {
-            self.shared.background.notify_all();
-            self.shared.background.wait_for(&mut inner, BUSY);
+            self.shared.background.notify();
+            self.shared.background.sleep(&mut inner, BUSY);
         }
         let stopped = inner.core.stopped().cloned();
         drop(inner);
@@ -215,6 +179,11 @@ impl Engine {
         self.shared.monitor.wake();
     }
 
+    /// Returns the I/Os in progress. They may be examined while [`Engine::close`] runs.
+    pub fn io_watch(&self) -> Arc<IoWatch> {
+        self.shared.io_watch.clone()
+    }
+
     /// Runs a function on the core; for reports and tests.
     pub fn with_core<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
         self.shared.locked(run)
@@ -223,14 +192,12 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.is_ending.store(true, Ordering::Release);
         for queue in [&self.shared.log, &self.shared.reads, &self.shared.writes, &self.shared.works] {
-            // Takes the queue's mutex, so that a thread that is about to wait sees `is_ending`.
-            drop(queue.jobs.lock());
-            queue.ready.notify_all();
+            queue.close();
         }
-        drop(self.shared.inner.lock());
-        self.shared.background.notify_all();
+        for background in [&self.shared.background, &self.shared.watch] {
+            background.end(|| drop(self.shared.inner.lock()));
+        }
         self.shared.monitor.wake();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -258,7 +225,7 @@ impl Shared {
         let wants_tick = inner.core.wants_tick();
         drop(inner);
         if wants_tick {
-            self.background.notify_one();
+            self.background.notify();
         }
         self.reply(found);
         value
@@ -312,8 +279,8 @@ impl Shared {
         submitter.sink.complete(submitter.tag, result);
     }
 
-    fn serve(&self, queue: &Queue) {
-        while let Some(job) = queue.next(&self.is_ending) {
+    fn serve(&self, queue: &Queue<Job>) {
+        while let Some(job) = queue.next() {
             match job {
                 Job::Io(id, io) => {
                     let result = perform(&*self.disk, &io);
@@ -357,7 +324,7 @@ impl Shared {
     /// Runs the background thread.
     fn work_in_background(&self) {
         let mut waited = Duration::ZERO;
-        while !self.is_ending.load(Ordering::Acquire) {
+        while !self.background.is_ending() {
             let has_worked = self.locked(|core| {
                 core.tick();
                 core.kick();
@@ -367,17 +334,29 @@ impl Shared {
                 continue;
             }
             let mut inner = self.inner.lock();
-            if self.is_ending.load(Ordering::Acquire) {
-                break;
-            }
             let pause = if inner.core.wants_tick() { BUSY } else { IDLE };
-            if self.background.wait_for(&mut inner, pause).timed_out() {
+            if self.background.sleep(&mut inner, pause) {
                 waited += pause;
             }
             if waited >= IDLE {
                 waited = Duration::ZERO;
                 inner.core.slow_tick();
+                inner.watch_space();
             }
+        }
+    }
+
+    /// Runs the watch thread.
+    fn watch_io(&self) {
+        let mut is_stop_logged = false;
+        while !self.watch.is_ending() {
+            self.io_watch.warn(clock::now());
+            let mut inner = self.inner.lock();
+            if let Some(reason) = inner.core.stopped().filter(|_| !is_stop_logged) {
+                is_stop_logged = true;
+                tracing::error!("engine stopped: {reason}");
+            }
+            self.watch.sleep(&mut inner, WATCH_INTERVAL);
         }
     }
 }
@@ -403,7 +382,7 @@ impl BlockService for Engine {
         let read = if let Op::Read { volume, range } = op { Some((volume, range)) } else { None };
         inner.core.submit(op, known);
         if let Some((volume, range)) = read {
-            let is_busy = || shared.reads.jobs.lock().len() >= BUSY_READERS;
+            let is_busy = || shared.reads.len() >= BUSY_READERS;
             let next = inner.streams.note(volume, range.start(), range.blocks(), is_busy);
             found.ahead = next.and_then(|next| inner.core.plan_ahead(volume, next));
         }
@@ -418,6 +397,10 @@ impl BlockService for Engine {
 
     fn write_cache(&self) -> bool {
         self.shared.has_write_cache
+    }
+
+    fn stopped(&self) -> Option<Arc<str>> {
+        self.shared.inner.lock().core.stopped().cloned()
     }
 }
 
@@ -453,6 +436,14 @@ impl Maintenance for Engine {
     }
 
     fn health(&self) -> Health {
-        Health { log_loss: self.shared.inner.lock().core.log_loss(), ..self.shared.monitor.health() }
+        let mut inner = self.shared.inner.lock();
+        inner.watch_space();
+        Health {
+            log_loss: inner.core.log_loss(),
+            stopped: inner.core.stopped().cloned(),
+            refusing_since: inner.space_watch.refusing_since(),
+            hung_ios: self.shared.io_watch.hung(clock::now()),
+            ..self.shared.monitor.health()
+        }
     }
 }

@@ -8,14 +8,14 @@ mod machine;
 pub mod model;
 mod service;
 
-pub use engine::Engine;
+pub use engine::{Engine, IoWatch};
 pub use machine::{
     Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage, Work,
     WorkDone, WorkId,
 };
 pub use service::{
     BlockService, Change, Damage, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
-    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SpaceByFamily, Tag,
+    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SlowIo, SpaceByFamily, Tag,
     VolumeSpace, call,
 };
 pub use wal::LogLoss;

@@ -234,7 +234,8 @@ pub enum OpError {
         /// The first damaged block.
         lba: Lba,
     },
-    /// The engine has stopped after a drive error and accepts no requests.
+    /// The engine has stopped after a drive error and accepts no changes. Reads fail if they need
+    /// a range that was being changed.
     #[error("engine stopped: {0}")]
     Stopped(Arc<str>),
 }
@@ -369,6 +370,25 @@ pub struct Health {
     pub damage: Vec<Damage>,
     /// Acknowledged operations that were lost when the array was opened.
     pub log_loss: Option<Arc<str>>,
+    /// Why the engine has stopped. Only a new start ends this state.
+    pub stopped: Option<Arc<str>>,
+    /// Since when requests are refused for lack of space, in milliseconds since 1970.
+    pub refusing_since: Option<u64>,
+    /// I/Os that have taken longer than 30 s and have not ended, at most 100.
+    pub hung_ios: Vec<SlowIo>,
+}
+
+/// An I/O that takes long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowIo {
+    /// The operation, such as "read" or "durable write".
+    pub operation: &'static str,
+    /// First byte on the drive.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Age in seconds.
+    pub seconds: u64,
 }
 
 /// Data plane: block requests.
@@ -379,6 +399,12 @@ pub trait BlockService: Send + Sync {
     fn kick(&self) {}
     /// True if writes are acknowledged before they are durable.
     fn write_cache(&self) -> bool;
+    /// Returns why the service has stopped: a drive error after which nothing may be written. It
+    /// still serves reads that need nothing in doubt, and fails everything else with
+    /// [`OpError::Stopped`] until a new start.
+    fn stopped(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
 /// Catalog values, changed by [`Op::Change`].

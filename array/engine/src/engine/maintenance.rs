@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 impl Shared {
     /// True if scrubs, audits and space accounting must end.
     pub(super) fn must_end_scans(&self) -> bool {
-        self.is_ending.load(Ordering::Acquire) || self.are_scans_cancelled.load(Ordering::Acquire)
+        self.background.is_ending() || self.are_scans_cancelled.load(Ordering::Acquire)
     }
 
     /// Takes a checkpoint of the present state. `None` if scans must end or the engine has stopped.
@@ -42,7 +42,7 @@ impl Shared {
             if !has_time() || self.locked(|core| core.stopped().is_some()) {
                 return None;
             }
-            self.background.notify_all();
+            self.background.notify();
             self.monitor.pause(POLL_INTERVAL);
         }
     }

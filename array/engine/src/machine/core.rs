@@ -14,6 +14,8 @@ mod recover;
 mod request;
 mod scrub;
 #[cfg(test)]
+mod stop_tests;
+#[cfg(test)]
 mod tests;
 
 use super::checkpointer::Checkpointer;
@@ -22,11 +24,12 @@ use super::dispatcher::Dispatcher;
 use super::io::Action;
 use super::log::Log;
 use super::page_loader::PageLoader;
+use super::refusals::Refusals;
 use super::scheduler::Scheduler;
 use super::space::clean::CleanContext;
 use super::space::{Space, View};
 use super::state::ArrayState;
-use crate::service::OpError;
+use crate::service::{Op, OpError};
 use std::sync::Arc;
 
 /// The state machine of an array. See [`crate::machine`].
@@ -47,6 +50,10 @@ pub struct Core {
     space: Space,
     /// Why the core has stopped.
     stopped: Option<Arc<str>>,
+    /// False if a step met an inconsistency. A core that has stopped then serves no reads either.
+    is_consistent: bool,
+    /// Requests refused for lack of space.
+    refusals: Refusals,
     /// The acknowledged operations that recovery accepted as lost.
     log_loss: Option<Arc<str>>,
 }
@@ -76,13 +83,24 @@ impl Core {
         }
     }
 
-    /// Stops the core, so that nothing acknowledged is put at risk, and replies so to all requests.
+    /// Stops the core after an error of the drive, so that nothing acknowledged is put at risk, and
+    /// replies so to all requests. Reads are served from now on if they need no range that a change
+    /// in progress has locked: the state in memory is sound, but such changes may not be durable.
     fn stop(&mut self, reason: &str) {
-        if self.stopped.is_some() {
-            return;
+        if self.stopped.is_none() {
+            self.end_requests(reason);
         }
-        let reason: Arc<str> = reason.into();
-        self.stopped = Some(reason.clone());
+    }
+
+    /// Stops the core after an inconsistency. Nothing is served from now on.
+    fn stop_inconsistent(&mut self, reason: &str) {
+        if std::mem::take(&mut self.is_consistent) {
+            self.end_requests(reason);
+        }
+    }
+
+    fn end_requests(&mut self, reason: &str) {
+        let reason = self.stopped.get_or_insert_with(|| reason.into()).clone();
         for tag in self.scheduler.stop() {
             self.dispatcher.complete(tag, Err(OpError::Stopped(reason.clone())));
         }
@@ -92,8 +110,16 @@ impl Core {
     /// Stops the core if a step met an inconsistency.
     fn stop_on_error(&mut self, result: Result<(), &'static str>) {
         if let Err(reason) = result {
-            self.stop(reason);
+            self.stop_inconsistent(reason);
         }
+    }
+
+    /// Returns why a request is not executed: the core has stopped, and it is not a read that is
+    /// served nevertheless.
+    fn refusal_of(&self, op: &Op) -> Option<OpError> {
+        let reason = self.stopped.as_ref()?;
+        let is_served = self.is_consistent && matches!(op, Op::Read { .. } | Op::Status { .. });
+        (!is_served).then(|| OpError::Stopped(reason.clone()))
     }
 
     /// Returns the destager and the parts that it works with.

@@ -38,6 +38,7 @@ mod plan;
 mod pool;
 mod ranges;
 mod read;
+mod refusals;
 mod report;
 mod scheduler;
 mod scrub;

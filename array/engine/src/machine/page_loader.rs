@@ -49,9 +49,10 @@ impl PageLoader {
         !self.loading.is_empty()
     }
 
-    /// Forgets everything that waits, because the core has stopped.
+    /// Forgets everything that waits, because the core has stopped. The pages in flight still
+    /// arrive, for reads that come later.
     pub(crate) fn stop(&mut self) {
-        self.loading.clear();
+        self.loading.values_mut().for_each(Vec::clear);
     }
 
     /// Reads a page and registers what continues when it is loaded.

@@ -3,8 +3,13 @@
 use super::pins::CheckpointPins;
 use blockmap::SlotPlace;
 use ondisk::SegmentFill;
+use platform::DiskError;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
+
+/// Allocations in a row that may fail for another reason than a full file system. They are tried
+/// every half second, so the core stops after 4 s.
+const MAX_FAILED_ALLOCATIONS: u32 = 8;
 
 /// The kind of data in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,10 @@ pub(crate) struct Pool {
     is_exhausted: bool,
     /// The file system refused the last allocation. Stays set when allocations are tried again.
     was_refused: bool,
+    /// Allocations in a row that failed for another reason than a full file system.
+    failed_allocations: u32,
+    /// The last allocation failed in that way; no more are tried for now.
+    failure: Option<DiskError>,
     /// Dead since before a checkpoint that is not complete yet.
     dying: Vec<u32>,
     /// Dead segments that become free when the readers that pin them end.
@@ -102,6 +111,8 @@ impl Pool {
             grown: Vec::new(),
             is_exhausted: false,
             was_refused: false,
+            failed_allocations: 0,
+            failure: None,
             dying: Vec::new(),
             held: Vec::new(),
             checkpoint_readers: Vec::new(),
@@ -304,7 +315,8 @@ impl Pool {
 
     /// Returns a free segment to allocate in the file system, if fewer than `target` are ready.
     pub(crate) fn allocate(&mut self, target: u64) -> Option<u32> {
-        if self.ready() + u64::from(self.allocating) >= target || self.is_exhausted {
+        let is_paused = self.is_exhausted || self.failure.is_some();
+        if self.ready() + u64::from(self.allocating) >= target || is_paused {
             return None;
         }
         let segment = self.unallocated.pop_front()?;
@@ -312,16 +324,26 @@ impl Pool {
         Some(segment)
     }
 
-    /// The file system has allocated a segment, or refused to.
-    pub(crate) fn allocated(&mut self, segment: u32, has_room: bool) {
+    /// The file system has allocated a segment, or refused to. Only [`DiskError::Full`] means that
+    /// it has no space.
+    ///
+    /// # Errors
+    ///
+    /// Returns another error if it is the last of [`MAX_FAILED_ALLOCATIONS`] in a row.
+    pub(crate) fn allocated(&mut self, segment: u32, result: Result<(), DiskError>) -> Result<(), DiskError> {
         self.allocating -= 1;
-        self.was_refused = !has_room;
-        if has_room {
+        let Err(error) = result else {
+            (self.was_refused, self.failed_allocations) = (false, 0);
             self.ready.push_back(segment);
-        } else {
-            self.unallocated.push_front(segment);
-            self.is_exhausted = true;
+            return Ok(());
+        };
+        self.unallocated.push_front(segment);
+        if error == DiskError::Full {
+            (self.was_refused, self.is_exhausted, self.failed_allocations) = (true, true, 0);
+        } else if self.failure.replace(error.clone()).is_none() {
+            self.failed_allocations += 1;
         }
+        if self.failed_allocations < MAX_FAILED_ALLOCATIONS { Ok(()) } else { Err(error) }
     }
 
     /// True while an allocation is in flight or may be started.
@@ -334,9 +356,20 @@ impl Pool {
         self.was_refused && self.ready() < target
     }
 
-    /// Allows allocations again after the file system refused one.
+    /// Returns why the last allocation failed, unless the file system was full or allocations may
+    /// be tried again.
+    pub(crate) fn allocation_failure(&self) -> Option<&DiskError> {
+        self.failure.as_ref()
+    }
+
+    /// True if an allocation may be started now.
+    pub(crate) fn may_allocate(&self) -> bool {
+        !self.unallocated.is_empty() && !self.is_exhausted && self.failure.is_none()
+    }
+
+    /// Allows allocations again after one failed.
     pub(crate) fn retry_allocation(&mut self) {
-        self.is_exhausted = false;
+        (self.is_exhausted, self.failure) = (false, None);
     }
 
     /// Returns the best sealed segment of a kind to clean, among those with at most `most` live

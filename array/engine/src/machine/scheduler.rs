@@ -17,6 +17,8 @@ pub(crate) struct Scheduler {
     tasks: FxHashMap<TaskId, Task>,
     next_task: TaskId,
     locks: Locks,
+    /// Ranges of changes that were in progress when the core stopped. They may not be durable.
+    in_doubt: Claims,
     lock_waiters: VecDeque<TaskId>,
     admission_waiters: VecDeque<TaskId>,
     memory_waiters: VecDeque<TaskId>,
@@ -31,6 +33,7 @@ impl Scheduler {
             tasks: FxHashMap::default(),
             next_task: 1,
             locks: Locks::default(),
+            in_doubt: Claims::new(),
             lock_waiters: VecDeque::new(),
             admission_waiters: VecDeque::new(),
             memory_waiters: VecDeque::new(),
@@ -256,10 +259,18 @@ impl Scheduler {
         }
     }
 
+    /// True if a range overlaps a change that was in progress when the core stopped.
+    pub(crate) fn is_in_doubt(&self, claims: &[Claim]) -> bool {
+        claims.iter().any(|claim| self.in_doubt.iter().any(|doubted| doubted.overlaps(claim)))
+    }
+
     /// Removes all tasks, because the core has stopped. Returns their tags in order of arrival.
     pub(crate) fn stop(&mut self) -> impl Iterator<Item = Tag> + use<> {
         let mut tasks: Vec<(TaskId, Task)> = self.tasks.drain().collect();
         tasks.sort_unstable_by_key(|(id, _)| *id);
+        let changes = tasks.iter().filter(|(_, task)| task.is_holding && !is_reader(&task.op));
+        self.in_doubt.extend(changes.flat_map(|(_, task)| task.claims.iter().copied()));
+        self.locks = Locks::default();
         self.lock_waiters.clear();
         self.admission_waiters.clear();
         self.memory_waiters.clear();

@@ -72,7 +72,7 @@ impl Space {
 
     /// True if more segments should be made ready.
     pub(crate) fn is_allocation_due(&self, state: &ArrayState, checkpointer: &Checkpointer) -> bool {
-        self.pool.ready() < self.ready_target(state, checkpointer) && self.pool.may_grow()
+        self.pool.ready() < self.ready_target(state, checkpointer) && self.pool.may_allocate()
     }
 
     /// Makes segments ready ahead of their use, by reserving file system space for them.

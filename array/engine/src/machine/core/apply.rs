@@ -165,7 +165,7 @@ impl Core {
         let target = to.0 / LBAS_PER_BLOCK;
         let pieces = match self.state.map.collect(&source, first, end, target, root.height) {
             Ok(pieces) => pieces,
-            Err(error) => return self.stop(&error.to_string()),
+            Err(error) => return self.stop_inconsistent(&error.to_string()),
         };
         self.state.map.store(&mut root, target, &pieces);
         self.state.volumes.set_root(destination, root);
@@ -188,7 +188,7 @@ impl Core {
     fn apply_copy_volume(&mut self, source: VolumeId, destination: VolumeId) {
         let Some(held) = self.state.volumes.get(&source).copied() else { return };
         if !self.state.map.count_up(held.root.reference) {
-            return self.stop("reference count of a volume's root is at its limit");
+            return self.stop_inconsistent("reference count of a volume's root is at its limit");
         }
         if let Some(before) = self.state.volumes.insert(destination, held) {
             self.state.map.release(before.root.reference);

@@ -21,7 +21,7 @@ impl Core {
     /// Runs background work. Bounded.
     pub fn tick(&mut self) {
         if self.stopped.is_some() {
-            return;
+            return self.tick_stopped();
         }
         self.space.pool.free_unpinned();
         if self.space.backpressure.space && !self.frees_space() {
@@ -42,6 +42,15 @@ impl Core {
             self.scheduler.wake_memory_waiters();
         }
         self.run_woken();
+    }
+
+    /// Frees memory for the reads that a stopped core still serves.
+    fn tick_stopped(&mut self) {
+        self.loader.evict_pages(&mut self.state);
+        if !self.loader.is_loading() {
+            self.scheduler.wake_memory_waiters();
+        }
+        self.run();
     }
 
     /// For a slow timer, every half second. Retries operations that failed before (file system

@@ -38,7 +38,8 @@ impl Core {
         while core.checkpointer.completed() == 0 {
             core.tick();
             if !core.execute_actions(disk)? || core.stopped.is_some() {
-                return Err(CreateError::NoSpace);
+                let failure = core.space.pool.allocation_failure();
+                return Err(failure.cloned().map_or(CreateError::NoSpace, CreateError::Disk));
             }
         }
         while core.execute_actions(disk)? {}

@@ -15,7 +15,8 @@ impl Core {
     /// Ignores unknown ids.
     pub fn io_done(&mut self, id: IoId, result: Result<Bytes, DiskError>) {
         let Some(purpose) = self.dispatcher.end_io(id) else { return };
-        if self.stopped.is_some() {
+        let is_page = matches!(purpose, IoPurpose::MapPage { .. } | IoPurpose::SlotPage { .. });
+        if self.stopped.is_some() && !(self.is_consistent && is_page) {
             return;
         }
         match (purpose, result) {
@@ -35,7 +36,11 @@ impl Core {
                 let (destager, mut cx) = self.destage_parts();
                 destager.base_read(ticket, group, index, result.ok(), &mut cx);
             }
-            (IoPurpose::Allocate { segment }, result) => self.space.pool.allocated(segment, result.is_ok()),
+            (IoPurpose::Allocate { segment }, result) => {
+                if let Err(error) = self.space.pool.allocated(segment, result.map(drop)) {
+                    return self.stop(&format!("cannot reserve space in the file system: {error}"));
+                }
+            }
             (IoPurpose::Victim { segment }, result) => {
                 let (space, mut cx) = self.clean_parts();
                 space.victim_read(segment, result.ok(), &mut cx);
@@ -91,7 +96,7 @@ impl Core {
                 destager.neighbours_read(&entries);
                 Ok(())
             }
-            _ => return self.stop("result of work has the wrong kind"),
+            _ => return self.stop_inconsistent("result of work has the wrong kind"),
         };
         self.stop_on_error(result);
         self.run_woken();

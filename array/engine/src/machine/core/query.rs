@@ -80,6 +80,21 @@ impl Core {
         self.stopped.as_ref()
     }
 
+    /// Returns how many requests were refused for lack of space since the array was opened, and
+    /// whether the largest of them would find space now.
+    pub fn refusals(&self) -> (u64, bool) {
+        let has_space = self
+            .refusals
+            .largest()
+            .is_none_or(|blocks| self.space.has_space_for_data(blocks, self.view(), self.destager.open_sectors()));
+        (self.refusals.count(), has_space)
+    }
+
+    /// Forgets the size of the refused requests, because hosts can write again.
+    pub fn forget_refusals(&mut self) {
+        self.refusals.forget();
+    }
+
     /// Returns the number of checkpoints completed since the array was opened.
     pub fn checkpoints(&self) -> u64 {
         self.checkpointer.completed()

@@ -15,6 +15,7 @@ use crate::machine::options::Options;
 use crate::machine::page_loader::PageLoader;
 use crate::machine::pool::{Kind, Phase, Pool, Segment};
 use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_superblocks};
+use crate::machine::refusals::Refusals;
 use crate::machine::report::Recovery;
 use crate::machine::scheduler::Scheduler;
 use crate::machine::space::Space;
@@ -93,6 +94,8 @@ impl Core {
             destager: Destager::new(Dedup::new(options.index_bytes)),
             space: Space::new(Pool::restore(segments, manifest.next_usage + 1)),
             stopped: None,
+            is_consistent: true,
+            refusals: Refusals::default(),
             log_loss: None,
         }
     }

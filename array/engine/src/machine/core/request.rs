@@ -30,8 +30,7 @@ enum Step {
 impl Core {
     /// Starts a request. Its reply is an [`Action`](crate::Action) under the same tag.
     pub fn submit(&mut self, op: Op, tag: Tag) {
-        if let Some(reason) = &self.stopped {
-            let error = OpError::Stopped(reason.clone());
+        if let Some(error) = self.refusal_of(&op) {
             return self.dispatcher.complete(tag, Err(error));
         }
         if let Err(error) = self.state.validate(&op) {
@@ -41,6 +40,10 @@ impl Core {
             return self.submit_flush(tag);
         }
         let claims = claims_of(&op);
+        if let Some(reason) = self.stopped.as_ref().filter(|_| self.scheduler.is_in_doubt(&claims)) {
+            let error = OpError::Stopped(reason.clone());
+            return self.dispatcher.complete(tag, Err(error));
+        }
         let id = self.scheduler.add(Task::new(tag, op, claims));
         self.step_task(id);
         self.run();
@@ -56,7 +59,7 @@ impl Core {
     }
 
     /// Runs every task that was woken.
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         while let Some(id) = self.scheduler.next_runnable() {
             self.step_task(id);
         }
@@ -80,9 +83,8 @@ impl Core {
         let Some(mut task) = self.scheduler.take(id) else { return };
         loop {
             let step = self.step(id, &mut task);
-            if let (Some(reason), false) = (&self.stopped, matches!(step, Step::HandedOut)) {
+            if let (Some(error), false) = (self.refusal_of(&task.op), matches!(step, Step::HandedOut)) {
                 // The task was not in the scheduler when the core stopped.
-                let error = OpError::Stopped(reason.clone());
                 return self.dispatcher.complete(task.tag, Err(error));
             }
             match step {
@@ -197,7 +199,10 @@ impl Core {
                 self.scheduler.await_admission(id);
                 return Step::Wait(Wait::Admission);
             }
-            Admission::Never => return Step::Replied(Err(OpError::NoSpace)),
+            Admission::Never => {
+                self.refusals.note(&record);
+                return Step::Replied(Err(OpError::NoSpace));
+            }
         }
         if let Err(error) = self.sequence(&record) {
             return Step::Replied(Err(error));

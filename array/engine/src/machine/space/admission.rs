@@ -72,10 +72,7 @@ impl Space {
         // A volume that is deleted frees more than the catalog values of the same record take.
         let frees_space = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
         let spare = record.iter().map(|op| self.spare_for(op, state, checkpointer)).max().unwrap_or_default();
-        // Space in the open data segment is of no use to map pages, which even a write of zeros
-        // may cost.
-        let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments(state, checkpointer));
-        if frees_space || spare == 0 || (has_pages && needed <= self.available_blocks(spare, view, open_sectors)) {
+        if frees_space || spare == 0 || self.has_space(needed, spare, view, open_sectors) {
             // A record without data needs nothing at replay, so freeing space never waits for a
             // checkpoint.
             if data == 0 || self.is_replayable(data, state, checkpointer) {
@@ -99,6 +96,19 @@ impl Space {
             return Admission::Later;
         }
         Admission::Never
+    }
+
+    /// True if a write of `data` blocks finds space. `open_sectors` as in [`Space::admit`].
+    pub(crate) fn has_space_for_data(&self, data: u64, view: View<'_>, open_sectors: u32) -> bool {
+        self.has_space(data + 1, self.reserve(view.state, view.checkpointer), view, open_sectors)
+    }
+
+    /// True if `needed` blocks can be written and `spare` segments stay free.
+    fn has_space(&self, needed: u64, spare: u64, view: View<'_>, open_sectors: u32) -> bool {
+        // Space in the open data segment is of no use to map pages, which even a write of zeros
+        // may cost.
+        let has_pages = self.pool.ready() >= spare.min(2 * self.checkpoint_segments(view.state, view.checkpointer));
+        has_pages && needed <= self.available_blocks(spare, view, open_sectors)
     }
 
     /// True if the log could be replayed with `blocks` blocks more. At replay the dedup index is

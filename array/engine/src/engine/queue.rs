@@ -1,0 +1,52 @@
+//! A queue of jobs for one or more threads.
+
+use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
+use std::collections::VecDeque;
+
+/// A queue of jobs for one or more threads.
+pub(super) struct Queue<T> {
+    jobs: Mutex<VecDeque<T>>,
+    ready: Condvar,
+    is_closed: AtomicBool,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { jobs: Mutex::new(VecDeque::new()), ready: Condvar::new(), is_closed: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Queue<T> {
+    /// Adds a job at the end, and wakes one thread.
+    pub(super) fn push(&self, job: T) {
+        self.jobs.lock().push_back(job);
+        self.ready.notify_one();
+    }
+
+    /// Removes the first job. Blocks until there is one. `None` if the queue is closed and empty.
+    pub(super) fn next(&self) -> Option<T> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            if let Some(job) = jobs.pop_front() {
+                return Some(job);
+            }
+            if self.is_closed.load(Ordering::Acquire) {
+                return None;
+            }
+            self.ready.wait(&mut jobs);
+        }
+    }
+
+    /// Returns the number of jobs that no thread has begun.
+    pub(super) fn len(&self) -> usize {
+        self.jobs.lock().len()
+    }
+
+    /// Lets the threads end when they have executed all jobs.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        // A thread that has just seen `is_closed` false holds the mutex until it waits.
+        drop(self.jobs.lock());
+        self.ready.notify_all();
+    }
+}

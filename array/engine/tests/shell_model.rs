@@ -1,0 +1,243 @@
+//! A model check of the threads around the core: every order of their steps, as loom explores them.
+//!
+//! The queue and the sleep of the background thread are compiled here with loom's primitives in
+//! place of those of `engine/sync.rs`. A sleep never times out in the model, so a notification that
+//! is lost ends in a deadlock, which loom reports.
+#![allow(clippy::unwrap_used, clippy::expect_used, dead_code, reason = "a failed test panics")]
+
+#[path = "../src/engine/background.rs"]
+mod background;
+#[path = "../src/engine/queue.rs"]
+mod queue;
+
+/// The interface of `parking_lot`, on loom.
+mod sync {
+    pub(super) use loom::sync::atomic::{AtomicBool, Ordering};
+    use std::ops::{Deref, DerefMut};
+    use std::time::Duration;
+
+    pub(super) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(self.0.lock().unwrap()))
+        }
+    }
+
+    pub(super) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().unwrap()
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().unwrap()
+        }
+    }
+
+    pub(super) struct Condvar(loom::sync::Condvar);
+
+    /// The result of a wait that has not timed out.
+    pub(super) struct Notified;
+
+    impl Notified {
+        pub(super) fn timed_out(&self) -> bool {
+            false
+        }
+    }
+
+    impl Default for Condvar {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl Condvar {
+        pub(super) fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        pub(super) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().unwrap();
+            guard.0 = Some(self.0.wait(held).unwrap());
+        }
+
+        pub(super) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> Notified {
+            self.wait(guard);
+            Notified
+        }
+
+        pub(super) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(super) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+use background::Background;
+
+use loom::thread::{JoinHandle, spawn};
+use queue::Queue;
+use std::sync::Arc;
+use std::time::Duration;
+use sync::Mutex;
+
+/// Explores all orders with at most this many preemptions. Most bugs of this kind need two.
+const PREEMPTIONS: usize = 3;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(model);
+}
+
+/// A thread that serves a queue as those of the engine do. Returns its jobs.
+fn server(queue: &Arc<Queue<u32>>) -> JoinHandle<Vec<u32>> {
+    let queue = queue.clone();
+    spawn(move || {
+        let mut jobs = Vec::new();
+        while let Some(job) = queue.next() {
+            jobs.push(job);
+        }
+        jobs
+    })
+}
+
+#[test]
+fn every_job_is_executed_once() {
+    explore(|| {
+        let queue = Arc::new(Queue::default());
+        let servers = [server(&queue), server(&queue)];
+        queue.push(1);
+        queue.push(2);
+        queue.close();
+        let mut jobs: Vec<u32> = servers.into_iter().flat_map(|server| server.join().unwrap()).collect();
+        jobs.sort_unstable();
+        assert_eq!(jobs, [1, 2]);
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+#[test]
+fn jobs_of_one_thread_keep_their_order() {
+    explore(|| {
+        let queue = Arc::new(Queue::default());
+        let server = server(&queue);
+        (1..=3).for_each(|job| queue.push(job));
+        queue.close();
+        assert_eq!(server.join().unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn close_wakes_threads_without_jobs() {
+    explore(|| {
+        let queue = Arc::new(Queue::default());
+        let servers = [server(&queue), server(&queue)];
+        queue.close();
+        assert!(servers.into_iter().all(|server| server.join().unwrap().is_empty()));
+    });
+}
+
+/// State under the mutex of the engine.
+#[derive(Default)]
+struct Inner {
+    submitted: u32,
+    replies: u32,
+    /// Work for the background thread.
+    work: u32,
+    done: u32,
+}
+
+/// The threads of the engine: a caller submits under the mutex and queues the I/O, the log thread
+/// executes it and replies under the mutex, and the background thread does the work that a reply
+/// leaves.
+struct Shell {
+    inner: Mutex<Inner>,
+    log: Queue<u32>,
+    background: Background,
+}
+
+impl Shell {
+    fn submit(&self) {
+        let mut inner = self.inner.lock();
+        inner.submitted += 1;
+        self.log.push(inner.submitted);
+    }
+
+    fn serve_log(&self) {
+        while self.log.next().is_some() {
+            let mut inner = self.inner.lock();
+            inner.replies += 1;
+            inner.work += 1;
+            drop(inner);
+            self.background.notify();
+        }
+    }
+
+    fn work_in_background(&self) {
+        while !self.background.is_ending() {
+            let mut inner = self.inner.lock();
+            if inner.work > 0 {
+                inner.work -= 1;
+                inner.done += 1;
+                continue;
+            }
+            self.background.sleep(&mut inner, Duration::from_secs(3600));
+        }
+    }
+}
+
+#[test]
+fn requests_complete_and_threads_end() {
+    explore(|| {
+        let shell = Arc::new(Shell {
+            inner: Mutex::new(Inner::default()),
+            log: Queue::default(),
+            background: Background::default(),
+        });
+        let (logging, working) = (shell.clone(), shell.clone());
+        let log = spawn(move || logging.serve_log());
+        let background = spawn(move || working.work_in_background());
+        shell.submit();
+        // As a dropped engine: first the queues, then the background thread.
+        shell.log.close();
+        log.join().unwrap();
+        shell.background.end(|| drop(shell.inner.lock()));
+        background.join().unwrap();
+        let inner = shell.inner.lock();
+        assert_eq!((inner.submitted, inner.replies), (1, 1));
+        assert_eq!(inner.work + inner.done, 1);
+    });
+}
+
+/// The end must take the mutex between the flag and the notification. Without it, a thread that is
+/// about to sleep misses both.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn model_finds_a_lost_notification() {
+    explore(|| {
+        let background = Arc::new((Background::default(), Mutex::new(())));
+        let sleeping = background.clone();
+        let sleeper = spawn(move || {
+            let (background, state) = &*sleeping;
+            while !background.is_ending() {
+                background.sleep(&mut state.lock(), Duration::from_secs(3600));
+            }
+        });
+        background.0.end(|| {});
+        sleeper.join().unwrap();
+    });
+}
