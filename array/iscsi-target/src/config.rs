@@ -33,6 +33,9 @@ pub struct TargetConfig {
     /// Bytes of input, write data and answers that all connections hold together. Each session may
     /// hold 2 MiB beyond it, and four sessions 34 MiB.
     pub wire_bytes: u64,
+    /// Time that initiators have for a logout before the target shuts down. Whole seconds reach
+    /// them.
+    pub logout_within: Duration,
     /// Longest interval between checks of the soft thresholds of the pool and the volumes.
     pub space_poll: Duration,
 }
@@ -52,6 +55,7 @@ impl Default for TargetConfig {
             max_write_bytes: 64 << 20,
             max_unsent_bytes: 64 << 20,
             wire_bytes: 256 << 20,
+            logout_within: Duration::from_secs(2),
             space_poll: Duration::from_secs(1),
         }
     }

@@ -31,5 +31,5 @@ mod unit;
 mod wire_memory;
 
 pub use config::TargetConfig;
-pub use portal::IscsiTarget;
+pub use portal::{BoundPortal, IscsiTarget};
 pub use unit::counters::{ClassCount, CommandClass, UnitCounters};

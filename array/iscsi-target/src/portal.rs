@@ -19,6 +19,30 @@ use types::VolumeId;
 /// Pause after a failed accept, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A portal with an address, which does not accept connections yet.
+pub struct BoundPortal {
+    listener: Listener,
+    address: SocketAddr,
+}
+
+impl BoundPortal {
+    /// Binds the address. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address cannot be bound.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = Listener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Returns the bound address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// The iSCSI target.
 pub struct IscsiTarget {
     shared: Arc<Shared>,
@@ -36,9 +60,16 @@ impl IscsiTarget {
     ///
     /// Fails if the address cannot be bound.
     pub async fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let listener = Listener::bind(address).await?;
-        let bound = listener.local_addr()?;
-        self.shared.portals.lock().push(bound);
+        let portal = BoundPortal::bind(address).await?;
+        let bound = portal.address;
+        self.open(portal);
+        Ok(bound)
+    }
+
+    /// Accepts connections on a portal. Must be called within a tokio runtime.
+    pub fn open(&self, portal: BoundPortal) {
+        let BoundPortal { listener, address } = portal;
+        self.shared.portals.lock().push(address);
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
             tokio::spawn(watch(self.shared.clone()));
         }
@@ -50,7 +81,6 @@ impl IscsiTarget {
                 _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
             }
         });
-        Ok(bound)
     }
 
     /// Returns the addresses of the open portals.
@@ -74,10 +104,14 @@ impl IscsiTarget {
         self.shared.registry.len()
     }
 
-    /// Closes the portals and all connections, and waits until every submitted operation has ended.
+    /// Closes the portals, requests a logout of every initiator, closes the connections that are
+    /// left after the time for it, and waits until every submitted operation has ended.
     pub async fn shutdown(&self) {
         self.shared.stop.send_replace(true);
         self.shared.portals.lock().clear();
+        let within = self.shared.config.logout_within;
+        self.shared.registry.request_logouts(u16::try_from(within.as_secs()).unwrap_or(u16::MAX));
+        let _ = tokio::time::timeout(within, self.shared.registry.wait_empty()).await;
         self.shared.registry.close_all("target shut down");
         self.shared.slots.wait_empty().await;
     }

@@ -1,9 +1,11 @@
 //! Context of a command: the parts of its session that it may use.
 
 use crate::command::copy_records::CopyRecords;
+use crate::command::outcome::not_ready;
 use crate::nexus::Nexus;
 use crate::unit::view::View;
 use engine::Service;
+use scsi::Sense;
 use scsi::inquiry::TargetPort;
 
 /// The parts of a session that its commands use.
@@ -15,4 +17,11 @@ pub(crate) struct CommandContext<'a> {
     /// The target port that received the command.
     pub(crate) port: &'a TargetPort,
     pub(crate) copies: &'a CopyRecords,
+}
+
+impl CommandContext<'_> {
+    /// Fails with NOT READY if the engine has stopped.
+    pub(crate) fn check_ready(&self) -> Result<(), Sense> {
+        if self.service.stopped().is_some() { Err(not_ready()) } else { Ok(()) }
+    }
 }

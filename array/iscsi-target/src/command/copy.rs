@@ -114,10 +114,10 @@ impl CopyProgram {
 
     /// Returns the sense data of a failure: COPY ABORTED with the segment number (SPC-4 5.17.7.4).
     /// A full pool is reported as such, so that a hypervisor pauses the virtual machine instead of
-    /// failing its disk (SBC-4 4.7.3.6).
+    /// failing its disk (SBC-4 4.7.3.6). An engine that has stopped is NOT READY.
     fn failure(&self, error: &OpError) -> Sense {
         match error {
-            OpError::NoSpace => sense_of(error, self.current.to),
+            OpError::NoSpace | OpError::Stopped(_) => sense_of(error, self.current.to),
             _ => device_failure(self.current.number),
         }
     }

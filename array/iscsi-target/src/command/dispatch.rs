@@ -90,17 +90,18 @@ fn dispatch_to_unit(
         | Command::Release { .. }
         | Command::PersistentReserveIn { .. }
         | Command::PersistentReserveOut { .. } => reservation(context, attachment, &command, data),
-        Command::StartStop(request) => start_stop(request),
+        Command::StartStop(request) => start_stop(context, request),
         _ => report(context, attachment, &command, data).map(Step::Done),
     }
 }
 
 /// START STOP UNIT (SBC-4 5.31). A stop only flushes the cache, because other hosts may use the
 /// volume. The medium cannot be ejected.
-fn start_stop(request: StartStop) -> Result<Step, Sense> {
+fn start_stop(context: &CommandContext<'_>, request: StartStop) -> Result<Step, Sense> {
     if request.power_condition == 0 && request.load_eject {
         return Err(Sense::invalid_cdb_field(4, Some(1)));
     }
+    context.check_ready()?;
     if request.no_flush || request.start {
         return Ok(CommandOutcome::GOOD.into());
     }

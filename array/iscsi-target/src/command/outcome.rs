@@ -80,6 +80,17 @@ pub(crate) fn whole(data: &Bytes, bytes: u64) -> Result<Bytes, Sense> {
     if data.len() as u64 == bytes { Ok(data) } else { Err(short_data()) }
 }
 
+/// Returns the sense data of a logical unit whose engine has stopped after a drive error: NOT
+/// READY, MANUAL INTERVENTION REQUIRED (SPC-4 table F.2).
+///
+/// Hosts then use other paths, and queue or fail I/O if there are none. Linux fails the path
+/// without a retry (`scsi_io_completion`, and the `tur` checker of multipath-tools). 04/00 and
+/// HARDWARE ERROR would let some hosts retry on this path, and 04/0C (unavailable) would promise
+/// that no read is served.
+pub(crate) fn not_ready() -> Sense {
+    Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED)
+}
+
 /// Returns the sense data of an engine error. `lba` is the first block of the operation.
 pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
     match error {
@@ -92,7 +103,8 @@ pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
         OpError::Miscompare { offset } => Sense::miscompare(*offset),
         // The volume was destroyed while connected. The LUN map follows soon.
         OpError::NoSuchVolume(_) => Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED),
-        OpError::Stopped(_) | OpError::Malformed(_) | OpError::VolumeExists(_) => {
+        OpError::Stopped(_) => not_ready(),
+        OpError::Malformed(_) | OpError::VolumeExists(_) => {
             Sense::new(SenseKey::HardwareError, asc::INTERNAL_TARGET_FAILURE)
         }
     }
@@ -111,7 +123,7 @@ mod tests {
             (OpError::OutOfRange { blocks: 8 }, 0x5, 0x2100, Some(9)),
             (OpError::Miscompare { offset: 513 }, 0xe, 0x1d00, Some(513)),
             (OpError::NoSuchVolume(VolumeId(1)), 0x5, 0x2500, None),
-            (OpError::Stopped("drive gone".into()), 0x4, 0x4400, None),
+            (OpError::Stopped("drive gone".into()), 0x2, 0x0403, None),
             (OpError::Malformed("odd"), 0x4, 0x4400, None),
         ];
         for (error, key, asc, information) in table {

@@ -44,14 +44,19 @@ pub(crate) fn report(
 ) -> Result<CommandOutcome, Sense> {
     let capacity = Capacity::of_volume(attachment.blocks);
     Ok(match command {
-        // PREVENT ALLOW MEDIUM REMOVAL is accepted, because the medium can never be removed.
-        Command::TestUnitReady | Command::SendDiagnostic { .. } | Command::PreventAllow { .. } => CommandOutcome::GOOD,
+        Command::TestUnitReady | Command::SendDiagnostic { .. } => {
+            context.check_ready()?;
+            CommandOutcome::GOOD
+        }
+        // The medium can never be removed.
+        Command::PreventAllow { .. } => CommandOutcome::GOOD,
         Command::Inquiry { page, allocation } => {
             CommandOutcome::truncated(inquiry(context, attachment, *page)?, u32::from(*allocation))
         }
         Command::ReportLuns { select, allocation } => report_luns(context, *select, *allocation),
         Command::RequestSense { descriptor, allocation } => {
-            let sense = context.nexus.take_attention(attachment.unit.volume).unwrap_or(Sense::NONE);
+            let attention = context.nexus.take_attention(attachment.unit.volume);
+            let sense = attention.or_else(|| context.check_ready().err()).unwrap_or(Sense::NONE);
             CommandOutcome::truncated(sense.to_bytes(SenseFormat::from_bit(*descriptor)), u32::from(*allocation))
         }
         Command::ReadCapacity10 => CommandOutcome::data(capacity.to_bytes_10().to_vec()),

@@ -22,6 +22,8 @@ pub(crate) enum SessionEvent {
     AbortsDone { waiter: Waiter },
     /// The limits of its volume admit a throttled command.
     Admitted { tag: Tag, ticket: Ticket },
+    /// Request a logout of the initiator within `seconds`, because the target shuts down.
+    RequestLogout { seconds: u16 },
     /// End the session, because another one replaces it or the target shuts down.
     Close { reason: &'static str },
 }

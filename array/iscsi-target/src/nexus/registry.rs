@@ -68,9 +68,24 @@ impl SessionRegistry {
         self.sessions.lock().values().any(|entry| entry.port.as_ref() == Some(port))
     }
 
+    /// Asks every session to request a logout of its initiator within `seconds`.
+    pub(crate) fn request_logouts(&self, seconds: u16) {
+        self.sessions.lock().values().for_each(|entry| entry.inbox.post(SessionEvent::RequestLogout { seconds }));
+    }
+
     /// Asks every session to close.
     pub(crate) fn close_all(&self, reason: &'static str) {
         self.sessions.lock().values().for_each(|entry| entry.inbox.post(SessionEvent::Close { reason }));
+    }
+
+    /// Waits until every normal session has ended.
+    pub(crate) async fn wait_empty(&self) {
+        loop {
+            let next =
+                self.sessions.lock().values().find(|entry| entry.port.is_some()).map(|entry| entry.ended.clone());
+            let Some(mut ended) = next else { return };
+            while ended.changed().await.is_ok() {}
+        }
     }
 
     /// Returns the number of normal sessions.

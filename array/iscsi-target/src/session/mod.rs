@@ -23,7 +23,7 @@ use crate::unit::view::{Attachment, View};
 use crate::wire_memory::WireShare;
 use bytes::{Bytes, BytesMut};
 use engine::{OpError, Reply, Sink};
-use iscsi::pdu::{TaskOutcome, WireLun};
+use iscsi::pdu::{AsyncEvent, TaskOutcome, WireLun};
 use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TargetTaskId};
 use scsi::inquiry::TargetPort;
 use scsi::{Lun, SenseFormat, Status};
@@ -465,6 +465,14 @@ impl Session {
         is_any
     }
 
+    /// Requests a logout (RFC 7143 11.9.1, event 1), so that the initiator ends its commands and
+    /// connects again later, instead of taking a closed connection for a failed path.
+    fn request_logout(&mut self, time_3: u16) {
+        if !self.is_discovery && !self.is_logging_out && self.closing.is_none() {
+            self.connection.send_async(WireLun(0), AsyncEvent::LogoutRequest { time_3 });
+        }
+    }
+
     fn handle_session_event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Abort { volume, barrier } => {
@@ -479,6 +487,7 @@ impl Session {
             }
             SessionEvent::AbortsDone { waiter } => self.complete_waiter(waiter),
             SessionEvent::Admitted { tag, ticket } => self.admitted.push_back((tag, ticket)),
+            SessionEvent::RequestLogout { seconds } => self.request_logout(seconds),
             SessionEvent::Close { reason } => self.close(reason.to_owned()),
         }
     }

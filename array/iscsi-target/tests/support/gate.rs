@@ -33,6 +33,8 @@ pub struct Gate {
     is_full: AtomicBool,
     /// The pool has no space even for catalog values.
     is_full_for_values: AtomicBool,
+    /// The engine has stopped after a drive error.
+    is_stopped: AtomicBool,
     /// Number of queries of the pool usage.
     queries: watch::Sender<u64>,
     /// Number of reads.
@@ -53,6 +55,7 @@ impl Gate {
             space: Mutex::new(None),
             is_full: AtomicBool::new(false),
             is_full_for_values: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             queries: watch::Sender::new(0),
             reads: AtomicU64::new(0),
             is_holding: Mutex::new(false),
@@ -90,6 +93,11 @@ impl Gate {
     /// Makes operations that allocate space for data fail, or succeed again.
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    /// Makes everything but reads fail, as after a drive error.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
     }
 
     /// Makes changes that store catalog values fail, or succeed again.
@@ -143,6 +151,11 @@ impl Gate {
 
 impl BlockService for Gate {
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
+        if let Some(reason) = self.stopped()
+            && !matches!(op, Op::Read { .. } | Op::Status { .. })
+        {
+            return sink.complete(tag, Err(OpError::Stopped(reason)));
+        }
         let takes_space = matches!(
             op,
             Op::Write { .. } | Op::WriteSame { .. } | Op::CompareAndWrite { .. } | Op::Or { .. } | Op::Copy { .. }
@@ -179,6 +192,10 @@ impl BlockService for Gate {
 
     fn write_cache(&self) -> bool {
         self.engine.write_cache()
+    }
+
+    fn stopped(&self) -> Option<Arc<str>> {
+        self.is_stopped.load(Ordering::SeqCst).then(|| "drive gone".into())
     }
 }
 

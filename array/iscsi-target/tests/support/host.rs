@@ -247,6 +247,20 @@ impl Host {
         self.stream
     }
 
+    /// Waits until the target requests a logout. Returns its time limit in seconds.
+    pub async fn logout_request(&mut self) -> u16 {
+        loop {
+            let found = self.take(|event| match event {
+                Event::Async { event: pdu::AsyncEvent::LogoutRequest { time_3 }, .. } => Some(*time_3),
+                _ => None,
+            });
+            match found {
+                Some(seconds) => return seconds,
+                None => assert!(self.receive().await, "the connection has ended"),
+            }
+        }
+    }
+
     /// Waits until data arrives, for example a ping of the target, and answers it.
     pub async fn receive_and_answer(&mut self) {
         assert!(self.receive().await, "the connection has ended");

@@ -49,6 +49,7 @@ codes! {
     LOGICAL_UNIT_NOT_READY_CAUSE_NOT_REPORTABLE = 0x0400, "logical unit not ready, cause not reportable";
     LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY = 0x0401, "logical unit is in process of becoming ready";
     LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED = 0x0402, "logical unit not ready, initializing command required";
+    LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED = 0x0403, "logical unit not ready, manual intervention required";
     LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION = 0x040a, "logical unit not accessible, asymmetric access state transition";
     LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_STANDBY_STATE = 0x040b, "logical unit not accessible, target port in standby state";
     LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE = 0x040c, "logical unit not accessible, target port in unavailable state";
