@@ -27,6 +27,10 @@ pub struct Array {
     pub parity: u64,
     /// Space usage.
     pub space: Space,
+    /// `ok`, `degraded` (a critical alert is open) or `stopped` (after a drive error; reads only).
+    /// (Ibid extension.)
+    #[serde(default)]
+    pub status: String,
     /// Percentage of the capacity at which hosts are warned; null for never. (Ibid extension.)
     pub threshold_percent: Option<u8>,
     /// Version of the program.

@@ -90,11 +90,16 @@ pub(crate) enum Command {
   ibid serve --config /etc/ibid.toml
 
 The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
-memory, index-memory, write-cache. Command-line options override it. While the array runs,
+memory, index-memory, write-cache, exit-after-failure. Command-line options override it. While the array runs,
 DIR/endpoints.json lists the addresses that it listens on.
 
 DIR remembers the device of its array, so later starts need no --device. A device or file serves one
-array on one machine. Exit status 7: another machine has opened the array.")]
+array on one machine.
+
+Exit status: 0 stopped by a signal; 1 not started, or stopped at once by a second signal; 2 wrong
+command line; 3 stopped after a drive error; 4 stopped without waiting for a drive that does not
+answer; 7 another machine has opened the array. A supervisor should restart the array after 3 and 4:
+no acknowledged data is lost.")]
 pub(crate) struct ServeArgs {
     /// Name of a new array [default: ibid]
     #[arg(long)]
@@ -139,6 +144,12 @@ pub(crate) struct ServeArgs {
     /// Acknowledge writes before they are durable (reported as WCE=1)
     #[arg(long)]
     pub(crate) write_cache: bool,
+    /// Seconds until the program ends after a drive error [default: 30]
+    ///
+    /// Until then hosts are served reads only (NOT READY otherwise). A supervisor should restart
+    /// the program: the next start recovers everything.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86_400))]
+    pub(crate) exit_after_failure: Option<u32>,
     /// Start without acknowledged operations of a damaged log
     #[arg(long)]
     pub(crate) accept_log_loss: bool,

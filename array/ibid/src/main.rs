@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             problem.report();
-            ExitCode::FAILURE
+            ExitCode::from(problem.code())
         }
     }
 }

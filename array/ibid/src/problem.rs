@@ -4,23 +4,38 @@ use api::ErrorCode;
 use client::ClientError;
 use std::fmt;
 
+/// Exit code of a command that failed.
+const FAILED: u8 = 1;
+
 /// An error with an optional hint.
 #[derive(Debug)]
 pub(crate) struct Problem {
     error: anyhow::Error,
     hint: Option<String>,
+    exit_code: u8,
 }
 
 impl Problem {
     /// A problem without a hint.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { error: anyhow::anyhow!("{message}"), hint: None }
+        Self { error: anyhow::anyhow!("{message}"), hint: None, exit_code: FAILED }
     }
 
     /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Sets the exit code of the program, which is 1 by default.
+    pub(crate) fn exit_code(mut self, code: u8) -> Self {
+        self.exit_code = code;
+        self
+    }
+
+    /// Returns the exit code of the program.
+    pub(crate) fn code(&self) -> u8 {
+        self.exit_code
     }
 
     /// Writes the error and the hint to standard error. Write errors are ignored: the command has
@@ -41,7 +56,7 @@ impl<E: Into<anyhow::Error>> From<E> for Problem {
     fn from(error: E) -> Self {
         let error = error.into();
         let hint = error.downcast_ref::<ClientError>().and_then(client_hint).map(ToOwned::to_owned);
-        Self { error, hint }
+        Self { error, hint, exit_code: FAILED }
     }
 }
 

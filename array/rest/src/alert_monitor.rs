@@ -3,7 +3,7 @@
 use crate::clock_watch::ClockWatch;
 use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
-use engine::{Maintenance, PoolSpace};
+use engine::{Health, Maintenance, PoolSpace};
 use parking_lot::Mutex;
 use platform::clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +27,9 @@ enum Code {
     BackingFull = 4,
     LogLoss = 5,
     ClockJump = 6,
+    EngineStopped = 10,
+    HungIo = 11,
+    WritesRefused = 12,
 }
 
 /// A condition that currently holds.
@@ -38,6 +41,8 @@ struct Condition {
     description: &'static str,
     actual: Option<String>,
     expected: Option<String>,
+    /// Start of the condition, in milliseconds since 1970, if it is known.
+    since: Option<u64>,
 }
 
 /// Evaluates the conditions of an array, and keeps its alerts since it started.
@@ -77,8 +82,13 @@ impl AlertMonitor {
     fn conditions(&self) -> Vec<Condition> {
         let mut found = Vec::new();
         let pool = self.engine.space();
-        found.extend(self.pool_fills(&pool));
-        found.extend(backing_full(&pool, &self.catalog.array().name));
+        let health = self.engine.health();
+        let array = self.catalog.array().name.clone();
+        found.extend(self.pool_fills(&pool, health.refusing_since.is_some()));
+        found.extend(backing_full(&pool, &array));
+        found.extend(engine_stopped(&health, &array));
+        found.extend(hung_io(&health, &array));
+        found.extend(writes_refused(&pool, &health, &array));
         found.extend(self.clock_jump());
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
@@ -94,12 +104,13 @@ impl AlertMonitor {
                     description: "Increase the volume size, or unmap unused blocks on its hosts.",
                     actual: Some(format!("{percent} %")),
                     expected: Some(format!("below {threshold} %")),
+                    since: None,
                 });
             }
         }
-        found.extend(self.engine.health().log_loss.map(|loss| Condition {
+        found.extend(health.log_loss.map(|loss| Condition {
             code: Code::LogLoss,
-            component: self.catalog.array().name.clone(),
+            component: array.clone(),
             severity: "critical",
             summary: loss.to_string(),
             description: "The array was started with --accept-log-loss. Check the volumes that the log listed at that \
@@ -107,6 +118,7 @@ impl AlertMonitor {
                           directory.",
             actual: None,
             expected: None,
+            since: None,
         }));
         found.extend(self.damage().map(|(name, damage)| Condition {
             code: Code::Damage,
@@ -117,6 +129,7 @@ impl AlertMonitor {
                           snapshot or a backup; then run a scrub (ibid scrub start) to verify.",
             actual: None,
             expected: None,
+            since: None,
         }));
         found
     }
@@ -155,10 +168,11 @@ impl AlertMonitor {
                           (NTP); the alert closes when the clock is right again, or after the delay.",
             actual: None,
             expected: None,
+            since: None,
         })
     }
 
-    fn pool_fills(&self, pool: &PoolSpace) -> Option<Condition> {
+    fn pool_fills(&self, pool: &PoolSpace, is_refusing: bool) -> Option<Condition> {
         let percent = percent(pool.used, pool.capacity);
         let threshold = self.catalog.array().settings.threshold_percent.map_or(WARNING_PERCENT, u64::from);
         let expected = threshold.min(WARNING_PERCENT);
@@ -166,12 +180,76 @@ impl AlertMonitor {
             code: Code::PoolFills,
             component: self.catalog.array().name.clone(),
             severity: if percent >= CRITICAL_PERCENT { "critical" } else { "warning" },
-            summary: format!("array is {percent} % full: {} free", format_capacity(pool.free())),
+            summary: match is_refusing {
+                false => format!("array is {percent} % full: {} free", format_capacity(pool.free())),
+                true => format!("array is full: {percent} % used, no space for new data"),
+            },
             description: "Grow the array (ibid array grow), eradicate destroyed volumes, or unmap unused blocks on the hosts.",
             actual: Some(format!("{percent} %")),
             expected: Some(format!("below {expected} %")),
+            since: None,
         })
     }
+
+    /// Returns the state of the array: `stopped`, `degraded` while a critical alert is open, or
+    /// `ok`.
+    pub(crate) fn status(&self) -> &'static str {
+        if self.engine.health().stopped.is_some() {
+            return "stopped";
+        }
+        let is_critical = |alert: &Alert| alert.severity == "critical";
+        if self.alerts.lock().open.values().any(is_critical) { "degraded" } else { "ok" }
+    }
+}
+
+/// The engine has stopped after an error of the drive.
+fn engine_stopped(health: &Health, array: &str) -> Option<Condition> {
+    health.stopped.as_ref().map(|reason| Condition {
+        code: Code::EngineStopped,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: format!("engine stopped: {reason}"),
+        description: "Writes are refused (NOT READY); reads of intact data are served. All acknowledged data is on the drive. \
+                      Check the drive and the system log. The program ends by itself (--exit-after-failure) and recovers \
+                      everything at its next start.",
+        actual: None,
+        expected: None,
+        since: None,
+    })
+}
+
+/// I/Os of the drive do not end.
+fn hung_io(health: &Health, array: &str) -> Option<Condition> {
+    let oldest = health.hung_ios.iter().max_by_key(|io| io.seconds)?;
+    let more = health.hung_ios.len() - 1;
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    let (operation, bytes, offset) = (oldest.operation, oldest.bytes, oldest.offset);
+    Some(Condition {
+        code: Code::HungIo,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: format!("drive does not answer: {operation} of {bytes} bytes at byte {offset}{more}"),
+        description: "Host commands that need the drive wait for it. Check the drive, its cables and the system log. If it does \
+                      not answer again, stop the program: acknowledged data is recovered at the next start.",
+        actual: Some(format!("{} s", oldest.seconds)),
+        expected: Some("below 30 s".to_owned()),
+        since: None,
+    })
+}
+
+/// Host writes are refused for lack of space.
+fn writes_refused(pool: &PoolSpace, health: &Health, array: &str) -> Option<Condition> {
+    health.refusing_since.map(|since| Condition {
+        code: Code::WritesRefused,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: "host writes are refused: no space for new data".to_owned(),
+        description: "The remaining space is reserved for metadata and for freeing space. Grow the array (ibid array grow), \
+                      eradicate destroyed volumes, or unmap unused blocks on the hosts; writes then continue by themselves.",
+        actual: Some(format!("{} free, all of it reserved", format_capacity(pool.free()))),
+        expected: None,
+        since: Some(since),
+    })
 }
 
 /// The file system that stores the array is full although the pool has free space. Host writes stop
@@ -189,6 +267,7 @@ fn backing_full(pool: &PoolSpace, array: &str) -> Option<Condition> {
                       needs as much as its capacity.",
         actual: None,
         expected: None,
+        since: None,
     })
 }
 
@@ -236,9 +315,13 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills | Code::BackingFull | Code::ClockJump => "array",
+        Code::PoolFills
+        | Code::BackingFull
+        | Code::ClockJump
+        | Code::EngineStopped
+        | Code::WritesRefused => "array",
         Code::VolumeFills => "volume",
-        Code::Damage | Code::LogLoss => "storage",
+        Code::Damage | Code::LogLoss | Code::HungIo => "storage",
     };
     Alert {
         id: number.to_string(),
@@ -249,7 +332,7 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         code: condition.code as u64,
         component_name: condition.component,
         component_type: component_type.to_owned(),
-        created: now_ms,
+        created: condition.since.unwrap_or(now_ms),
         description: condition.description.to_owned(),
         expected: condition.expected,
         flagged: true,
@@ -270,10 +353,11 @@ fn percent(of: u64, whole: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::SlowIo;
 
     fn condition(code: Code, component: &str, severity: &'static str, summary: &str) -> Condition {
         let (component, summary) = (component.to_owned(), summary.to_owned());
-        Condition { code, component, severity, summary, description: "", actual: None, expected: None }
+        Condition { code, component, severity, summary, description: "", actual: None, expected: None, since: None }
     }
 
     #[test]
@@ -303,6 +387,41 @@ mod tests {
         alerts.update(Vec::new(), 9999);
         assert_eq!((alerts.open.len(), alerts.closed.len()), (0, MAX_CLOSED));
         assert_eq!(alerts.closed[0].component_name, "10");
+    }
+
+    #[test]
+    fn failures_of_the_drive_raise_critical_alerts() {
+        let io = |seconds| SlowIo { operation: "flush", offset: 0, bytes: 4096, seconds };
+        let health =
+            Health { stopped: Some("input/output error".into()), hung_ios: vec![io(31), io(40)], ..Health::default() };
+        let mut alerts = Alerts::default();
+        let conditions = |health: &Health| {
+            let (stopped, hung) = (engine_stopped(health, "a"), hung_io(health, "a"));
+            stopped.into_iter().chain(hung).collect::<Vec<_>>()
+        };
+        let new = alerts.update(conditions(&health), 1);
+        assert!(new.iter().all(|alert| alert.severity == "critical"));
+        let summaries: Vec<&str> = new.iter().map(|alert| alert.summary.as_str()).collect();
+        let hung = "drive does not answer: flush of 4096 bytes at byte 0, and 1 more";
+        assert_eq!(summaries, ["engine stopped: input/output error", hung]);
+        assert_eq!(new[1].actual.as_deref(), Some("40 s"));
+        assert!(alerts.update(conditions(&Health::default()), 2).is_empty() && alerts.open.is_empty());
+    }
+
+    #[test]
+    fn refused_writes_raise_an_alert_with_their_start() {
+        let pool = PoolSpace { capacity: 2 << 30, used: 15 << 27, ..PoolSpace::default() };
+        let refusing = |since| Health { refusing_since: since, ..Health::default() };
+        let mut alerts = Alerts::default();
+        let mut look =
+            |since, at| alerts.update(writes_refused(&pool, &refusing(since), "a").into_iter().collect(), at);
+        assert!(look(None, 1).is_empty());
+        let new = look(Some(1500), 2000);
+        assert_eq!((new[0].created, new[0].severity.as_str()), (1500, "critical"));
+        assert_eq!(new[0].summary, "host writes are refused: no space for new data");
+        assert_eq!(new[0].actual.as_deref(), Some("128M free, all of it reserved"));
+        assert!(look(Some(1500), 3000).is_empty() && look(None, 4000).is_empty());
+        assert_eq!(alerts.closed[0].closed, Some(4000));
     }
 
     #[test]

@@ -31,6 +31,7 @@ fn show(call: &Call) -> Array {
         os: "Ibid".to_owned(),
         parity: 1,
         space,
+        status: call.app.alerts.status().to_owned(),
         threshold_percent: array.settings.threshold_percent,
         version: call.app.version.to_owned(),
     }
@@ -79,6 +80,11 @@ fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
         .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))
 }
 
+/// Returns true if the engine has stopped after an error of the drive.
+fn is_stopped(call: &Call) -> bool {
+    call.app.engine.stopped().is_some()
+}
+
 fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
     let names = call.query.list("names").unwrap_or_default();
     match names.iter().find(|asked| !asked.eq_ignore_ascii_case(name)) {
@@ -111,7 +117,7 @@ pub(crate) fn controllers(call: &Call) -> Result<Answer, RestError> {
         name: "CT0".to_owned(),
         mode: "primary".to_owned(),
         model: MODEL.to_owned(),
-        status: "ready".to_owned(),
+        status: if is_stopped(call) { "not ready" } else { "ready" }.to_owned(),
         kind: "array_controller".to_owned(),
         version: call.app.version.to_owned(),
     };
@@ -125,7 +131,7 @@ pub(crate) fn hardware(call: &Call) -> Result<Answer, RestError> {
         name: "CT0".to_owned(),
         model: MODEL.to_owned(),
         serial: call.app.catalog.array().id.clone(),
-        status: "ok".to_owned(),
+        status: if is_stopped(call) { "critical" } else { "ok" }.to_owned(),
         kind: "controller".to_owned(),
     };
     parts(call, vec![controller], |part| &part.name)

@@ -62,6 +62,7 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("name", array.name.clone()),
         ("id", array.id.clone()),
         ("version", format!("{} {}", array.os, array.version)),
+        ("status", status(&array.status)),
         ("target", iqn),
         ("portals", list(&portals)),
         ("eradication", format!("{} after destruction", duration(array.eradication_config.eradication_delay))),
@@ -72,6 +73,13 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("written", format_capacity(space.r#virtual.unwrap_or_default())),
         ("reduction", format!("{} data, {} total", ratio(space.data_reduction), ratio(space.total_reduction))),
     ]))
+}
+
+fn status(status: &str) -> String {
+    match status {
+        "" | "ok" => "ok".to_owned(),
+        other => format!("{other}; run `ibid alert list`"),
+    }
 }
 
 fn space_of(array: &ArraySpace) -> String {

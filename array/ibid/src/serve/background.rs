@@ -19,7 +19,7 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum time between two counts if no change is visible.
 const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time between two evaluations of the alerts.
-const ALERT_INTERVAL: Duration = Duration::from_secs(10);
+const ALERT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Starts the background tasks. An aborted task finishes its current step.
 pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 3] {

@@ -2,6 +2,7 @@
 
 mod background;
 mod creation;
+mod exit;
 mod owner;
 mod settings;
 mod signatures;
@@ -14,7 +15,7 @@ use crate::output;
 use crate::problem::Problem;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
-use iscsi_target::IscsiTarget;
+use iscsi_target::{BoundPortal, IscsiTarget};
 use platform::clock;
 use rest::{App, Identity, ServeError, Server};
 use settings::Settings;
@@ -109,10 +110,12 @@ async fn run(
     // Before the announcement, after which a signal must stop the array cleanly.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
-    let portals = listen(&target, &settings.iscsi).await?;
+    // No host is served unless the administrator can reach the array: the portals open last.
+    let bound = bind(&settings.iscsi).await?;
+    let portals: Vec<SocketAddr> = bound.iter().map(BoundPortal::address).collect();
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let version = env!("CARGO_PKG_VERSION");
-    let app = App::new(catalog.clone(), service, portals.clone(), version, storage.growth());
+    let app = App::new(catalog.clone(), service.clone(), portals.clone(), version, storage.growth());
     let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
         let hint = match &error {
             ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
@@ -130,13 +133,18 @@ async fn run(
     };
     endpoints.write(&settings.data)?;
     directory.complete()?;
+    bound.into_iter().for_each(|portal| target.open(portal));
     announce(&endpoints, &settings.data)?;
 
     let (stop, stopped) = watch::channel(false);
     let api = tokio::spawn(server.run(stopped));
-    let tasks = background::start(catalog.clone(), app);
-    let signal = next(&mut signals).await;
-    tracing::info!("{signal} received; stopping");
+    let tasks = background::start(catalog.clone(), app.clone());
+    let cause = tokio::select! {
+        signal = next(&mut signals) => format!("{signal} received"),
+        () = exit::failed(service, app, settings.exit_after_failure) => "engine stopped".to_owned(),
+    };
+    tracing::info!("{cause}; stopping");
+    exit::limit_stop(storage.io_watch());
     // A second signal ends the process at once. Acknowledged writes are safe: the log is replayed.
     tokio::spawn(async move {
         let signal = next(&mut signals).await;
@@ -163,10 +171,10 @@ async fn next((terminate, interrupt): &mut (Signal, Signal)) -> &'static str {
     }
 }
 
-async fn listen(target: &IscsiTarget, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, Problem> {
+async fn bind(addresses: &[SocketAddr]) -> Result<Vec<BoundPortal>, Problem> {
     let mut portals = Vec::new();
     for address in addresses {
-        let bound = target.listen(*address).await;
+        let bound = BoundPortal::bind(*address).await;
         portals.push(bound.map_err(|error| {
             Problem::new(format!("cannot listen for iSCSI on {address}: {error}"))
                 .hint("choose another address with --iscsi ADDR:PORT; port 0 chooses a free port")

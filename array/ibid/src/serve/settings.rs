@@ -8,6 +8,7 @@ use platform::{files, memory};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use types::format_capacity;
 
 const DEFAULT_ISCSI_PORT: u16 = 3260;
@@ -16,6 +17,10 @@ const DEFAULT_API_PORT: u16 = 8443;
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Default time until the program ends after an error of the drive.
+const DEFAULT_EXIT_AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// Longest such time: one day.
+const MAX_EXIT_AFTER_FAILURE: Duration = Duration::from_secs(86_400);
 /// Maximum number of portals.
 const MAX_PORTALS: usize = 64;
 
@@ -40,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) index_memory: Option<u64>,
     /// Acknowledge writes before they are durable.
     pub(crate) write_cache: bool,
+    /// Time until the program ends after an error of the drive.
+    pub(crate) exit_after_failure: Duration,
     /// Start without acknowledged operations that a damaged log has lost.
     pub(crate) accept_log_loss: bool,
     /// Replace the API token of the admin.
@@ -59,6 +66,7 @@ struct File {
     memory: Option<String>,
     index_memory: Option<String>,
     write_cache: bool,
+    exit_after_failure: Option<u32>,
 }
 
 impl Settings {
@@ -81,6 +89,12 @@ impl Settings {
             return Err(Problem::new(format!("too many portals: {}", iscsi.len()))
                 .hint(format!("give at most {MAX_PORTALS} --iscsi addresses")));
         }
+        let exit_after_failure = args.exit_after_failure.or(file.exit_after_failure);
+        let exit_after_failure =
+            exit_after_failure.map_or(DEFAULT_EXIT_AFTER_FAILURE, |s| Duration::from_secs(s.into()));
+        if exit_after_failure > MAX_EXIT_AFTER_FAILURE {
+            return Err(Problem::new("exit-after-failure is too long").hint("set it from 0 to 86400 seconds"));
+        }
         Ok(Self {
             data,
             name: args.name.or(file.name),
@@ -91,6 +105,7 @@ impl Settings {
             memory,
             index_memory,
             write_cache: args.write_cache || file.write_cache,
+            exit_after_failure,
             accept_log_loss: args.accept_log_loss,
             new_token: args.new_token,
         })
@@ -146,6 +161,7 @@ mod tests {
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
         assert_eq!(settings.index_memory, Some(settings.memory / 4));
         assert_eq!((settings.capacity, settings.write_cache, settings.name), (None, false, None));
+        assert_eq!(settings.exit_after_failure, Duration::from_secs(30));
     }
 
     #[test]
@@ -163,11 +179,23 @@ mod tests {
     #[test]
     fn command_line_overrides_the_file() {
         let path = std::env::temp_dir().join(format!("ibid-settings-{}", std::process::id()));
-        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\n";
+        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\nexit-after-failure = 9\n";
         files::replace(&path, text.as_bytes(), files::Access::Owner).unwrap();
         let config = path.to_str().unwrap();
         let from_file = settings(&["--config", config]).unwrap();
-        let both = settings(&["--config", config, "--capacity", "2T", "--iscsi", "[::1]:0", "--data", "/d"]).unwrap();
+        let both = settings(&[
+            "--config",
+            config,
+            "--capacity",
+            "2T",
+            "--iscsi",
+            "[::1]:0",
+            "--data",
+            "/d",
+            "--exit-after-failure",
+            "0",
+        ])
+        .unwrap();
         let memory = settings(&["--config", config, "--memory", "256MiB", "--index-memory", "32M"]).unwrap();
         files::replace(&path, b"dta = '/file'\n", files::Access::Owner).unwrap();
         let misspelt = settings(&["--config", config]);
@@ -178,6 +206,7 @@ mod tests {
         assert_eq!((memory.memory, memory.index_memory), (256 << 20, Some(32 << 20)));
         assert_eq!((both.capacity, both.data.as_path()), (Some(2 << 40), Path::new("/d")));
         assert_eq!(both.iscsi, ["[::1]:0".parse().unwrap()]);
+        assert_eq!((from_file.exit_after_failure.as_secs(), both.exit_after_failure.as_secs()), (9, 0));
         assert!(misspelt.is_err());
     }
 

@@ -1,12 +1,13 @@
 //! The storage of the array: the engine on its file or device.
 
 use super::creation;
+use super::exit::STOPPED;
 use super::owner::Owner;
 use super::settings::Settings;
 use crate::directory::ArrayDirectory;
 use crate::medium::Medium;
 use crate::problem::Problem;
-use engine::{Core, Engine, LogLoss, Maintenance, Options, RecoverError, Service};
+use engine::{Core, Engine, IoWatch, LogLoss, Maintenance, Options, RecoverError, Service};
 use ondisk::ArrayGeometry;
 use platform::lock::Lock;
 use platform::{Disk, Durability, FileDisk, files};
@@ -17,6 +18,8 @@ use types::format_capacity;
 
 const ACCEPT_LOSS: &str = "copy the drive first; then `ibid serve --accept-log-loss` starts the array without these operations, \
                            and keeps a copy of the log";
+const AFTER_FAILURE: &str =
+    "check the drive and the system log, then start the array again: no acknowledged data is lost";
 /// Maximum number of lost ranges in the log of the program.
 const MAX_REPORTED_RANGES: usize = 100;
 /// Bytes of the log that are copied at a time.
@@ -122,6 +125,11 @@ impl Storage {
         })
     }
 
+    /// The I/Os in progress.
+    pub(crate) fn io_watch(&self) -> Arc<IoWatch> {
+        self.engine.io_watch()
+    }
+
     /// Cancels scrubs and space counts.
     pub(crate) fn cancel_background_scans(&self) {
         self.engine.cancel_background_scans();
@@ -130,9 +138,9 @@ impl Storage {
     /// Closes the engine. All its users must have been dropped.
     pub(crate) fn close(self) -> Result<(), Problem> {
         match Arc::into_inner(self.engine) {
-            Some(engine) => {
-                engine.close().map_err(|reason| Problem::new(format!("array stopped after an error: {reason}")))
-            }
+            Some(engine) => engine.close().map_err(|reason| {
+                Problem::new(format!("array stopped after an error: {reason}")).hint(AFTER_FAILURE).exit_code(STOPPED)
+            }),
             None => {
                 // The next start replays the log, so no data is lost.
                 tracing::warn!("engine not closed: still in use");

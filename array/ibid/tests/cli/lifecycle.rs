@@ -61,6 +61,24 @@ fn second_instance_fails_and_names_the_first() {
 }
 
 #[test]
+#[allow(clippy::disallowed_types, reason = "a test takes addresses from the array")]
+fn failed_start_releases_all_addresses() {
+    let scratch = Scratch::new("addresses");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let taken = taken.local_addr().map(|address| (address.to_string(), taken)).unwrap();
+    for (iscsi, api, option) in [(&free, &taken.0, "--api"), (&taken.0, &free, "--iscsi")] {
+        let addresses = ["serve", "--capacity", "1GiB", "--iscsi", iscsi, "--api", api, "--data"];
+        let output = ibid().args(addresses).arg(&scratch.0).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(&format!("choose another address with {option}")), "{error}");
+        assert!(!platform::files::exists(&scratch.0.join("endpoints.json")).unwrap());
+        assert!(std::net::TcpListener::bind(&free).is_ok(), "{free} is still in use");
+    }
+}
+
+#[test]
 fn secret_files_are_private() {
     let array = Array::new("rights");
     for file in ["admin-token", "certificate.key", "array", "api.socket"] {
