@@ -30,6 +30,7 @@ need_test() {
     need iscsi-test-cu libiscsi-bin
     need qemu-img qemu-utils
     compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null || missing+=(qemu-block-extra)
+    need strace strace
     need ip iproute2
     need dpkg-deb dpkg
     need mke2fs e2fsprogs

@@ -11,6 +11,7 @@
   snapshots     snapshots, clones and restores, read by a host
   reduction     data reduction of a few MiB of generated data
   lab           two published experiments, against an array and against tgt, and the report
+  faults        EIO and delays on the system calls of the data path (with strace)
   crash         SIGKILL under a verifying load, in cycles
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
@@ -44,6 +45,7 @@ from ibid_tests.outside import (
     datastore,
     device,
     esx,
+    faults,
     full,
     lab as laboratory,
     linux,
@@ -63,6 +65,7 @@ SUITES = {
     "snapshots": snapshots.run,
     "reduction": reduction.run,
     "lab": laboratory.run,
+    "faults": faults.run,
     "crash": crash.run,
     "device": device.run,
     "esx": esx.run,

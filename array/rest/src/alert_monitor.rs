@@ -315,11 +315,7 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills
-        | Code::BackingFull
-        | Code::ClockJump
-        | Code::EngineStopped
-        | Code::WritesRefused => "array",
+        Code::PoolFills | Code::BackingFull | Code::ClockJump | Code::EngineStopped | Code::WritesRefused => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
     };

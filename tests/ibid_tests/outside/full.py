@@ -21,6 +21,8 @@ THRESHOLD_REACHED = (0x6, 0x38, 0x07)
 # Near the limit, data is written in ever smaller pieces.
 PIECES = ["1M", "64K", "4K"]
 RETURN_SECONDS = 120
+# Limit for the end of the alert about refused writes.
+ALERT_SECONDS = 60
 # Minimum share of the capacity for data; the rest is log, reserve and metadata.
 LEAST = 0.8
 
@@ -124,6 +126,25 @@ def run(lab: Lab) -> Iterator[Result]:
                     assert sense == NO_ROOM, f"{name} was refused with {sense}"
             return f"{', '.join(takers)}: 07/27/07"
 
+        def refusals() -> list[dict]:
+            alerts = array.admin("alert", "list")
+            return [a for a in alerts if "writes are refused" in a["summary"] and a["severity"] == "critical"]
+
+        def reported() -> str:
+            """A critical alert says that writes are refused, and since when."""
+            [alert] = refusals()
+            age = time.time() - alert["created"] / 1000
+            assert 0 <= age < 3600, f"refused since {age:.0f} s"
+            assert array.admin("array", "show")["array"]["status"] == "degraded"
+            return f"{alert['summary']}, for {seconds(age)}"
+
+        def no_longer_reported() -> str:
+            begin = time.monotonic()
+            while refusals():
+                assert time.monotonic() - begin < ALERT_SECONDS, f"still open after {ALERT_SECONDS} s"
+                time.sleep(1)
+            return f"closed after {seconds(time.monotonic() - begin)}"
+
         def load_on_full() -> str:
             journal = scratch / "journal"
             journal.unlink(missing_ok=True)
@@ -191,10 +212,12 @@ def run(lab: Lab) -> Iterator[Result]:
             ("fill until 4 KiB writes are refused", fill_up),
             ("the soft threshold is reported", told),
             ("commands that take space are refused", all_refused),
+            ("the refusals are reported", reported),
             ("a verifying load on the full array", load_on_full),
             ("SIGKILL at 100 %", killed),
             ("nothing acknowledged is lost", nothing_lost),
             ("UNMAP, and writes continue", unmap_and_go_on),
+            ("the alert closes", no_longer_reported),
             ("fsck at the end", lambda: fsck_agrees(array)),
         ]
         yield from checks(SUITE, steps)
