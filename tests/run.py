@@ -16,6 +16,7 @@
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
+  hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, and a campaign
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
@@ -47,6 +48,7 @@ from ibid_tests.outside import (
     esx,
     faults,
     full,
+    hosts,
     lab as laboratory,
     linux,
     offload,
@@ -70,6 +72,7 @@ SUITES = {
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
+    "hosts": hosts.run,
     "linux": linux.run,
 }
 STYLE = {"pass": "green", "skip": "yellow"}

@@ -10,7 +10,7 @@ use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, LockOwner};
 use crate::layout::page::Entry;
 use crate::layout::superblock::Superblock;
-use crate::mounted::Mounted;
+use crate::mounted::{Mounted, Temporary};
 use crate::options::{FormatOptions, MountOptions, Timing};
 use crate::transaction::Transaction;
 use crate::transaction::allocate::scan;
@@ -92,6 +92,9 @@ pub struct Stat {
     pub readers: usize,
 }
 
+/// Makes unmount wait until it is dropped.
+pub struct UnmountDelay(#[expect(dead_code, reason = "counted while it exists")] Arc<()>);
+
 /// A mounted datastore. Cheap to clone; tasks may call it concurrently.
 #[derive(Clone)]
 pub struct Datastore {
@@ -167,9 +170,15 @@ impl Datastore {
         Ok(Self { mounted, info })
     }
 
-    /// Releases all locks and the heartbeat slot. Open files return errors afterwards.
+    /// Removes temporary files, and releases all locks and the heartbeat slot. Open files return
+    /// errors afterwards.
     pub async fn unmount(&self) -> Result<()> {
-        let given = self.mounted.run_detached(|mounted| async move {
+        self.mounted.wait_for_operations().await;
+        let temporary = std::mem::take(&mut *self.mounted.temporary.lock());
+        if !temporary.is_empty() {
+            self.wait_for_handles().await;
+        }
+        let released = self.mounted.run_detached(|mounted| async move {
             mounted.wait_for_abandoned().await;
             let mut transaction = Transaction::begin(&mounted).await?;
             let held: Vec<u64> = transaction.state.held.keys().copied().collect();
@@ -180,9 +189,45 @@ impl Datastore {
             transaction.finish(Ok(())).await
         });
         // Locks that could not be released become stale when the slot is free.
-        let given = given.await;
+        let released = released.await;
+        let removed = self.remove_temporary(temporary).await;
         self.mounted.heartbeat.release(&self.mounted.io, self.mounted.superblock.uuid).await?;
-        given
+        released.and(removed)
+    }
+
+    /// Waits until the handles of interrupted tasks have closed, which happens in the background.
+    async fn wait_for_handles(&self) {
+        let io = &self.mounted.io;
+        let end = io.runtime.now() + 2 * io.timing.io_lifetime;
+        while io.runtime.now() < end && !self.mounted.state.lock().await.held.is_empty() {
+            io.runtime.sleep(io.timing.interval / 100).await;
+        }
+    }
+
+    /// Removes what interrupted operations have left.
+    async fn remove_temporary(&self, left: Vec<Temporary>) -> Result<()> {
+        let mut first = Ok(());
+        for Temporary { path, descriptor, file_id } in left.into_iter().rev() {
+            let removed = match names::find(&self.mounted, &path).await {
+                Ok((found, _)) if (found.descriptor, found.id) == (descriptor, file_id) => {
+                    self.remove_tree(&path).await
+                }
+                // It was removed or replaced.
+                Ok(_) | Err(DatastoreError::NotFound) => Ok(()),
+                Err(error) => Err(error),
+            };
+            first = first.and(removed);
+        }
+        first
+    }
+
+    /// Makes unmount wait until the result is dropped: for steps that must not be interrupted.
+    pub fn delay_unmount(&self) -> UnmountDelay {
+        UnmountDelay(Arc::clone(&self.mounted.operations))
+    }
+
+    pub(crate) fn mounted(&self) -> &Arc<Mounted> {
+        &self.mounted
     }
 
     /// Returns the properties of the datastore.
@@ -193,6 +238,21 @@ impl Datastore {
     /// Returns the lock owner of this mount, as other hosts see it.
     pub fn owner(&self) -> LockOwner {
         self.mounted.owner()
+    }
+
+    /// Returns whether a lock owner is alive. If this mount has a process, waits for a heartbeat
+    /// until the lease ends. The locks of a dead owner are free afterwards.
+    pub async fn is_owner_alive(&self, owner: LockOwner) -> Result<bool> {
+        let mounted = &self.mounted;
+        if owner == mounted.owner() {
+            return Ok(true);
+        }
+        let gone = if mounted.owners.is_patient() {
+            mounted.await_owner(owner).await
+        } else {
+            mounted.break_if_dead(owner).await
+        };
+        gone.map(|gone| !gone)
     }
 
     /// Returns whether I/O is permitted now: the heartbeat is recent enough.
@@ -224,13 +284,35 @@ impl Datastore {
 
     /// Creates a file and opens it for writing.
     pub async fn create(&self, path: &str) -> Result<File> {
-        let file = self.make(path, FileKind::File).await?;
-        File::created(&self.mounted, file).await
+        self.create_file(path, false).await
+    }
+
+    /// Creates a file like [`Self::create`]. Unmount removes it unless it is kept.
+    pub async fn create_temporary(&self, path: &str) -> Result<File> {
+        self.create_file(path, true).await
     }
 
     /// Creates a directory.
     pub async fn create_directory(&self, path: &str) -> Result<()> {
-        self.make(path, FileKind::Directory).await.map(|_| ())
+        self.make_directory(path, false).await
+    }
+
+    /// Creates a directory. Unmount removes it with its content unless it is kept.
+    pub async fn create_temporary_directory(&self, path: &str) -> Result<()> {
+        self.make_directory(path, true).await
+    }
+
+    /// Makes an existing file or directory temporary.
+    pub async fn remove_at_unmount(&self, path: &str) -> Result<()> {
+        let (file, _) = names::find(&self.mounted, path).await?;
+        self.mounted.temporary.lock().push(temporary(path, file));
+        Ok(())
+    }
+
+    /// Keeps a temporary file, or a directory with all that is below it.
+    pub fn keep(&self, path: &str) {
+        let below = format!("{path}/");
+        self.mounted.temporary.lock().retain(|one| one.path != path && !one.path.starts_with(&below));
     }
 
     /// Opens a file for shared reading or for exclusive writing.
@@ -314,10 +396,31 @@ impl Datastore {
         unlinked
     }
 
+    /// Removes a file, or a directory with all that is below it. The files of a directory are
+    /// removed together or not at all.
+    pub async fn remove_tree(&self, path: &str) -> Result<()> {
+        let (directory, kind) = names::find(&self.mounted, path).await?;
+        if kind == FileKind::File {
+            return self.remove(path).await;
+        }
+        let mut files = Vec::new();
+        for entry in self.list(path).await? {
+            let below = format!("{path}/{}", entry.name);
+            match entry.kind {
+                FileKind::File => files.push(below),
+                FileKind::Directory => Box::pin(self.remove_tree(&below)).await?,
+            }
+        }
+        self.remove_files(&files).await?;
+        self.unlink(path, directory).await
+    }
+
     async fn unlink(&self, path: &str, file: FileId) -> Result<()> {
         let path = path.to_owned();
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.retry_while_busy(|| names::remove(&mounted, &path, file)).await
+            mounted.retry_while_busy(|| names::remove(&mounted, &path, file)).await?;
+            mounted.temporary.lock().retain(|one| (one.descriptor, one.file_id) != (file.descriptor, file.id));
+            Ok(())
         };
         self.mounted.run_detached(work).await
     }
@@ -327,7 +430,7 @@ impl Datastore {
     pub async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.retry_while_busy(|| names::rename(&mounted, &from, &to)).await
+            mounted.retry_while_locked(|| names::rename(&mounted, &from, &to)).await
         };
         self.mounted.run_detached(work).await
     }
@@ -356,13 +459,35 @@ impl Datastore {
         written.and(closed)
     }
 
-    async fn make(&self, path: &str, kind: FileKind) -> Result<FileId> {
+    /// Creates a file. If the caller drops the future, the handle closes.
+    async fn create_file(&self, path: &str, temporary: bool) -> Result<File> {
         let path = path.to_owned();
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.retry_while_busy(|| names::make(&mounted, &path, kind)).await
+            let file = make(&mounted, &path, FileKind::File, temporary).await?;
+            File::created(&mounted, file).await
         };
         self.mounted.run_detached(work).await
     }
+
+    async fn make_directory(&self, path: &str, temporary: bool) -> Result<()> {
+        let path = path.to_owned();
+        let work = move |mounted: Arc<Mounted>| async move {
+            make(&mounted, &path, FileKind::Directory, temporary).await.map(|_| ())
+        };
+        self.mounted.run_detached(work).await
+    }
+}
+
+fn temporary(path: &str, file: FileId) -> Temporary {
+    Temporary { path: path.to_owned(), descriptor: file.descriptor, file_id: file.id }
+}
+
+async fn make(mounted: &Arc<Mounted>, path: &str, kind: FileKind, temporary: bool) -> Result<FileId> {
+    let file = mounted.retry_while_busy(|| names::make(mounted, path, kind)).await?;
+    if temporary {
+        mounted.temporary.lock().push(self::temporary(path, file));
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

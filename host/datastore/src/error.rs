@@ -39,10 +39,12 @@ pub enum DatastoreError {
     #[error("'{0}' is not a valid path")]
     InvalidPath(String),
     /// The file is open on another host, or by another handle of this host.
-    #[error("file is locked{}", owner.map_or(String::new(), |owner| format!(" by the host in heartbeat slot {}", owner.slot)))]
+    #[error("file is locked{}", locked_by(owner.as_ref(), host))]
     Locked {
-        /// Owner of the lock; `None` if the file is open for reading.
+        /// Owner of the lock, or a host that has the file open for reading.
         owner: Option<LockOwner>,
+        /// Name of its host; empty if unknown.
+        host: String,
     },
     /// Live hosts kept metadata locked for longer than the timeout.
     #[error("metadata is busy: other hosts hold the locks")]
@@ -79,6 +81,15 @@ pub enum DatastoreError {
     /// Error of the device.
     #[error(transparent)]
     Disk(#[from] DeviceError),
+}
+
+/// Returns the owner of a lock for an error message.
+fn locked_by(owner: Option<&LockOwner>, host: &str) -> String {
+    match owner {
+        Some(owner) if host.is_empty() => format!(" by the host in heartbeat slot {}", owner.slot),
+        Some(owner) => format!(" by host '{host}' (heartbeat slot {})", owner.slot),
+        None => String::new(),
+    }
 }
 
 /// Result of a datastore operation.

@@ -73,7 +73,7 @@ impl FencedDisk {
                 };
                 let timeout = match error {
                     DeviceError::ReservationConflict => io.timing.busy_timeout,
-                    _ => self.0.paths_down_timeout,
+                    _ => io.paths_down_timeout,
                 };
                 let now = io.runtime.now();
                 if self.permission_with(other, now) == IoPermission::Revoked || now >= since + timeout {

@@ -2,12 +2,13 @@
 
 use crate::layout::descriptor::{Descriptor, Reader};
 use crate::layout::geometry::Resource;
+use crate::layout::lock::LockOwner;
 use crate::layout::page::POINTERS;
 use crate::layout::{FS_BLOCK_BYTES, FS_BLOCK_SECTORS, SECTOR_BYTES};
 use crate::map::Map;
 use crate::mounted::Mounted;
-use crate::transaction::Transaction;
 use crate::transaction::allocate::{NumberRun, push_run};
+use crate::transaction::{Hold, Transaction};
 use crate::tree::{FileId, Node, read_descriptor, read_map, sector_of};
 use crate::{DatastoreError, Result};
 use bytes::{Bytes, BytesMut};
@@ -133,7 +134,7 @@ impl File {
     pub(crate) async fn open(mounted: &Arc<Mounted>, file: FileId, access: FileAccess) -> Result<Self> {
         let sector = sector_of(&mounted.superblock, file.descriptor)?;
         let work = move |mounted: Arc<Mounted>| async move {
-            mounted.retry_while_busy(|| acquire(&mounted, file, sector, access)).await?;
+            mounted.retry_while_locked(|| acquire(&mounted, file, sector, access)).await?;
             let stale = Content { size: 0, map: Map::default(), stale: true, open: true };
             let opened = Self::with(&mounted, file, sector, access, stale);
             opened.0.reload().await?;
@@ -615,7 +616,7 @@ impl Shared {
         let mut at = lba;
         while at < lba + sectors {
             let length = step.min(lba + sectors - at);
-            self.mounted.io.check()?;
+            self.mounted.io.await_permission(self.mounted.io.runtime.now()).await?;
             match disk.write_same(at, length, Bytes::from_static(&[0; SECTOR_BYTES])).await {
                 Ok(()) => {}
                 Err(DeviceError::OutOfSpace) => return Err(DeviceError::OutOfSpace.into()),
@@ -650,7 +651,8 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
         *count += 1;
         return Ok(());
     }
-    let guard = transaction.lock_file(sector).await?;
+    let hold = if access == FileAccess::Write { Hold::File } else { Hold::Transaction };
+    let guard = transaction.lock_file(sector, hold).await?;
     let mut node = Node::of(transaction, guard, file)?;
     match access {
         FileAccess::Write => {
@@ -681,20 +683,24 @@ async fn take_in(transaction: &mut Transaction, file: FileId, sector: u64, acces
 /// Removes dead readers from the list.
 ///
 /// # Errors
-/// [`DatastoreError::Locked`] if a live reader remains.
+/// [`DatastoreError::Locked`] with a live reader, if there is one.
 async fn drop_dead_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
-    retain_live_readers(transaction, descriptor).await?;
-    if descriptor.readers().next().is_some() { Err(DatastoreError::Locked { owner: None }) } else { Ok(()) }
+    match retain_live_readers(transaction, descriptor).await? {
+        Some(owner) => Err(transaction.mounted.locked_by(owner).await),
+        None => Ok(()),
+    }
 }
 
-async fn retain_live_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<()> {
+/// Removes dead readers from the list. Returns the first live one.
+async fn retain_live_readers(transaction: &Transaction, descriptor: &mut Descriptor) -> Result<Option<LockOwner>> {
     let mounted = &transaction.mounted;
-    let mut alive = Vec::new();
+    let (mut alive, mut first) = (Vec::new(), None);
     for reader in descriptor.readers().collect::<Vec<_>>() {
-        if !mounted.is_reader_dead(reader).await? {
+        if let Some(owner) = mounted.live_reader(reader).await? {
             alive.push(reader);
+            first.get_or_insert(owner);
         }
     }
     descriptor.retain_readers(|reader| alive.contains(&reader));
-    Ok(())
+    Ok(first)
 }

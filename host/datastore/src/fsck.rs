@@ -2,10 +2,12 @@
 //! applied to an in-memory copy, by the same code that applies them on disk.
 
 mod checker;
+mod fix;
 mod overlay;
 mod problem;
 mod walk;
 
+pub use fix::{FixReport, fix};
 pub use problem::{CheckNote, Problem};
 
 use crate::format::volume_of;
@@ -44,24 +46,34 @@ impl CheckReport {
 /// Checks the datastore of a device. If hosts are changing it, the check may report partial changes
 /// as problems; the notes list the hosts that have it mounted.
 pub async fn check(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<CheckReport> {
+    Ok(examine(disk, runtime).await?.0)
+}
+
+/// Checks the datastore; also returns the clusters that differ from what the files use.
+async fn examine(
+    disk: &Arc<dyn SharedDisk>,
+    runtime: &Arc<dyn Runtime>,
+) -> Result<(CheckReport, Vec<checker::WrongCluster>)> {
     let timing = Timing::default();
     let found = volume_of(disk, runtime, timing, Purpose::Inspect).await?.ok_or(DatastoreError::NotADatastore)?;
     let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
     let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Inspect);
     let volume = VolumeInfo::of(&found.superblock, found.partition);
     let superblock = found.superblock;
-    let mut check = Check { io, superblock, owners: Vec::new(), problems: Vec::new(), notes: Vec::new() };
+    let (owners, problems, notes, wrong_clusters) = Default::default();
+    let mut check = Check { io, superblock, owners, problems, notes, wrong_clusters };
     check.superblocks().await?;
     check.slots().await?;
     let totals = walk::walk(&mut check).await?;
-    Ok(CheckReport {
+    let report = CheckReport {
         volume,
         problems: check.problems,
         notes: check.notes,
         files: totals.files,
         directories: totals.directories,
         blocks_used: totals.blocks,
-    })
+    };
+    Ok((report, check.wrong_clusters))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keeps the host's own heartbeat, and observes those of other hosts.
+//! Keeps the host's own heartbeat, and reads those of other hosts.
 
 use crate::io::{Io, Swap};
 use crate::layout::geometry::HEARTBEATS_AT;
@@ -10,32 +10,6 @@ use crate::{DatastoreError, Result, VolumeUuid};
 use bytes::Bytes;
 use multipath::DeviceError;
 use std::time::Duration;
-
-/// Time since when each slot is unchanged, by this host's clock.
-#[derive(Debug)]
-pub(crate) struct SlotWatch([Option<(u64, u64, Duration)>; MAX_HOSTS]);
-
-impl Default for SlotWatch {
-    fn default() -> Self {
-        Self([None; MAX_HOSTS])
-    }
-}
-
-impl SlotWatch {
-    /// Records the state of a slot read at `now`. Returns how long it has been unchanged.
-    pub(crate) fn observe(&mut self, slot: &Slot, now: Duration) -> Duration {
-        let Some(place) = self.0.get_mut(usize::from(slot.index)) else { return Duration::ZERO };
-        match place {
-            Some((generation, counter, since)) if (*generation, *counter) == (slot.generation, slot.counter) => {
-                now.saturating_sub(*since)
-            }
-            _ => {
-                *place = Some((slot.generation, slot.counter, now));
-                Duration::ZERO
-            }
-        }
-    }
-}
 
 /// Reads all slots. A damaged slot is `None`.
 pub(crate) async fn read_slots(io: &Io, volume: VolumeUuid) -> Result<Vec<Option<Slot>>> {
@@ -89,9 +63,7 @@ impl Heartbeat {
         options: &MountOptions,
         free: &Slot,
     ) -> Result<Option<Self>> {
-        let mut uuid = [0; 16];
-        uuid[..8].copy_from_slice(&io.runtime.random().to_le_bytes());
-        uuid[8..].copy_from_slice(&io.runtime.random().to_le_bytes());
+        let uuid = options.process.as_ref().map_or_else(|| random_uuid(io), |process| process.uuid());
         let slot = Slot {
             index: free.index,
             state: SlotState::Alive,
@@ -179,6 +151,13 @@ impl Heartbeat {
         io.lease.end();
         left.map(|_| ())
     }
+}
+
+fn random_uuid(io: &Io) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&io.runtime.random().to_le_bytes());
+    uuid[8..].copy_from_slice(&io.runtime.random().to_le_bytes());
+    uuid
 }
 
 /// Swaps the host's slot once, regardless of the lease. A host whose lease has expired may continue

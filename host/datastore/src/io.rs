@@ -64,6 +64,8 @@ pub(crate) struct Io {
     pub(crate) lease: Lease,
     pub(crate) timing: Timing,
     pub(crate) disabled: DisabledSafeguards,
+    /// Time that a command waits for a silent device, and for a lease that has lapsed.
+    pub(crate) paths_down_timeout: Duration,
     purpose: Purpose,
     ats: AtomicBool,
 }
@@ -85,7 +87,11 @@ impl Backoff<'_> {
     pub(crate) async fn wait(&mut self, error: DeviceError) -> Result<()> {
         let (now, timing) = (self.io.runtime.now(), &self.io.timing);
         let is_conflict = error == DeviceError::ReservationConflict && self.io.purpose == Purpose::Mount;
-        let is_long = now > self.since + timing.busy_timeout;
+        let patience = match error {
+            DeviceError::ReservationConflict => timing.busy_timeout,
+            _ => timing.busy_timeout.max(self.io.paths_down_timeout),
+        };
+        let is_long = now > self.since + patience;
         if self.tries >= TRIES && (is_long || !(is_conflict || self.io.lease.is_limited())) {
             return Err(error.into());
         }
@@ -96,7 +102,7 @@ impl Backoff<'_> {
             self.io.disk.reset().await?;
         }
         self.pause().await;
-        self.io.check()
+        self.io.await_permission(self.since).await
     }
 
     /// Waits a random time that grows with the number of attempts.
@@ -124,19 +130,20 @@ impl Io {
             lease: Lease::default(),
             timing,
             disabled: DisabledSafeguards::default(),
+            paths_down_timeout: Duration::ZERO,
             purpose,
             ats,
         }
     }
 
-    /// Returns access to the same partition with a separate lease.
+    /// Returns access to the same partition with a separate lease that is not renewed.
     pub(crate) fn until(&self, end: Duration) -> Self {
         let lease = Lease::default();
         lease.extend(end);
         let ats = AtomicBool::new(self.ats.load(Ordering::Relaxed));
         let (disk, runtime) = (Arc::clone(&self.disk), Arc::clone(&self.runtime));
         let Self { partition, timing, disabled, purpose, .. } = *self;
-        Self { disk, partition, runtime, lease, timing, disabled, purpose, ats }
+        Self { disk, partition, runtime, lease, timing, disabled, paths_down_timeout: Duration::ZERO, purpose, ats }
     }
 
     /// Selects ATS or reservations.
@@ -155,6 +162,25 @@ impl Io {
         if self.disabled.lease_fence && !self.lease.has_ended() { Ok(()) } else { self.lease.check(now) }
     }
 
+    /// Waits until I/O is permitted, for at most the timeout of a silent device from `since` on.
+    ///
+    /// A lease that has lapsed may be renewed: if the slot is unchanged, no host has broken it, and
+    /// all locks are still valid.
+    ///
+    /// # Errors
+    /// [`DatastoreError::LeaseLost`] at once if the lease has ended.
+    pub(crate) async fn await_permission(&self, since: Duration) -> Result<()> {
+        loop {
+            let now = self.runtime.now();
+            match self.check_at(now) {
+                Err(_) if !self.lease.has_ended() && now < since + self.paths_down_timeout => {
+                    self.runtime.sleep(BACKOFF[1]).await;
+                }
+                permission => return permission,
+            }
+        }
+    }
+
     pub(crate) fn backoff(&self) -> Backoff<'_> {
         Backoff { io: self, since: self.runtime.now(), tries: 0, blocked_since: None }
     }
@@ -165,7 +191,7 @@ impl Io {
         for (from, length) in pieces(sector, sectors) {
             let mut backoff = self.backoff();
             parts.push(loop {
-                self.check()?;
+                self.await_permission(backoff.since).await?;
                 match self.disk.read(self.partition + from, length as u32).await {
                     Ok(bytes) => break bytes,
                     Err(error) if is_transient(&error) => backoff.wait(error).await?,
@@ -191,7 +217,7 @@ impl Io {
             let piece = data.slice(at..at + length as usize * SECTOR_BYTES);
             let mut backoff = self.backoff();
             loop {
-                self.check()?;
+                self.await_permission(backoff.since).await?;
                 match self.disk.write(self.partition + from, piece.clone()).await {
                     Ok(()) => break,
                     Err(error) if is_transient(&error) => backoff.wait(error).await?,
@@ -221,7 +247,7 @@ impl Io {
         let (compare, write) = (Bytes::copy_from_slice(old), Bytes::copy_from_slice(new));
         let mut backoff = self.backoff();
         loop {
-            self.check()?;
+            self.await_permission(backoff.since).await?;
             match self.disk.compare_and_write(lba, compare.clone(), write.clone()).await {
                 Ok(AtsOutcome::Written) if !verify => return Ok(Swap::Done),
                 Ok(_) => {}
@@ -262,7 +288,7 @@ impl Io {
                 Err(error) if is_transient(&error) => backoff.wait(error).await?,
                 Err(error) => return Err(error.into()),
             }
-            self.check()?;
+            self.await_permission(backoff.since).await?;
         }
     }
 
@@ -296,7 +322,7 @@ impl Io {
     pub(crate) async fn clear(&self) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
-            self.check()?;
+            self.await_permission(backoff.since).await?;
             match self.disk.clear_task_set().await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return self.clear_by_reset().await,
@@ -326,7 +352,7 @@ impl Io {
     async fn reset(&self) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
-            self.check()?;
+            self.await_permission(backoff.since).await?;
             match self.disk.reset().await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_transient(&error) => backoff.wait(error).await?,
@@ -339,7 +365,7 @@ impl Io {
     async fn reserve(&self) -> Result<()> {
         let mut backoff = self.backoff();
         loop {
-            self.check()?;
+            self.await_permission(backoff.since).await?;
             match self.disk.reserve().await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_transient(&error) => backoff.wait(error).await?,

@@ -6,7 +6,7 @@ use crate::layout::lock::{Guarded, Kind};
 use crate::layout::page::Entry;
 use crate::mounted::Mounted;
 use crate::path;
-use crate::transaction::Transaction;
+use crate::transaction::{Hold, Transaction};
 use crate::tree::{Directory, FileId, Node, read_descriptor, sector_of};
 use crate::{DatastoreError, Result};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ async fn remove_in(transaction: &mut Transaction, parent: FileId, name: &str, fi
         victim.store(transaction, &mut map).await?;
     } else if victim.descriptor.leaves.get() > 0 {
         // A task wrote to the file through its handle after it was emptied.
-        return Err(DatastoreError::Locked { owner: Some(transaction.mounted.owner()) });
+        return Err(transaction.mounted.locked_by(transaction.mounted.owner()).await);
     }
     victim.descriptor.end();
     victim.put(transaction);
@@ -175,7 +175,7 @@ async fn rename_across(transaction: &mut Transaction, from: (FileId, &str), to: 
     }
     let file = FileId { descriptor: entry.descriptor, id: entry.file_id };
     let sector = sector_of(&transaction.mounted.superblock, file.descriptor)?;
-    let guard = transaction.lock_file(sector).await?;
+    let guard = transaction.lock_file(sector, Hold::Transaction).await?;
     let mut moved = Node::of(transaction, guard, file)?;
     moved.descriptor.parent = to.0.descriptor.into();
     moved.put(transaction);

@@ -1,6 +1,7 @@
 //! Options of formatting and mounting.
 
-use crate::{DEFAULT_PARTITION_LBA, Mode, VolumeUuid};
+use crate::{DEFAULT_PARTITION_LBA, HostProcess, Mode, VolumeUuid};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of a new datastore.
@@ -89,8 +90,12 @@ pub struct MountOptions {
     pub ats_heartbeat: bool,
     /// Times; must be the same on all hosts.
     pub timing: Timing,
-    /// `/Misc/APDTimeout`: time that I/O on files waits for an unreachable device before it fails.
+    /// `/Misc/APDTimeout`: time that I/O on files and metadata waits for an unreachable device
+    /// before it fails.
     pub paths_down_timeout: Duration,
+    /// The process that mounts. With one, an operation on a file whose owner shows no heartbeat
+    /// waits until the owner is known to be alive or its locks are free; without, it fails at once.
+    pub process: Option<Arc<dyn HostProcess>>,
 }
 
 impl MountOptions {
@@ -102,6 +107,7 @@ impl MountOptions {
             ats_heartbeat: true,
             timing: Timing::default(),
             paths_down_timeout: Duration::from_secs(140),
+            process: None,
         }
     }
 }

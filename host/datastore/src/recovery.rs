@@ -8,27 +8,27 @@
 //! dies, another one breaks the same slot after the lease. So the breaking host stops `fence` after
 //! its first step, well before that.
 
-use crate::heartbeat::{SlotWatch, read_slot, swap_slot};
+use crate::heartbeat::{read_slot, swap_slot};
 use crate::io::{Io, Swap};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
 use crate::layout::lock::{LockOwner, lock_of};
 use crate::layout::superblock::Superblock;
 use crate::layout::{Image, image_of};
+use crate::owner_watch::OwnerWatch;
 use crate::{DatastoreError, Result};
 use futures_util::future::try_join_all;
-use parking_lot::Mutex;
 
 /// Owner recorded when a slot is broken by a host without a slot: one that mounts while all slots
 /// are in use.
 pub(crate) const UNMOUNTED_BREAKER: LockOwner = LockOwner { slot: u16::MAX, incarnation: 0, uuid: [0; 16] };
 
 /// Returns whether the mount `owner` has ended and its changes are finished. Breaks its slot if the
-/// heartbeat is older than the lease.
+/// heartbeat is older than the lease, or if its process ended longer ago than any of its I/O lasts.
 pub(crate) async fn break_if_dead(
     io: &Io,
     superblock: &Superblock,
-    watch: &Mutex<SlotWatch>,
+    watch: &OwnerWatch,
     me: LockOwner,
     owner: LockOwner,
 ) -> Result<bool> {
@@ -36,8 +36,7 @@ pub(crate) async fn break_if_dead(
     if slot.owner() != owner || slot.state == SlotState::Free {
         return Ok(true);
     }
-    let unchanged = watch.lock().observe(&slot, io.runtime.now());
-    if unchanged < io.timing.lease {
+    if !watch.time_left(&slot, io.runtime.now(), &io.timing).is_zero() {
         return Ok(false);
     }
     break_slot(io, superblock, &slot, me).await

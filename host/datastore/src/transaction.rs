@@ -6,8 +6,9 @@
 pub(crate) mod allocate;
 
 use crate::io::Swap;
+use crate::layout::descriptor::Descriptor;
 use crate::layout::journal::{Part, Record};
-use crate::layout::lock::{Guarded, Kind, LockOwner, lock_of, with_owner};
+use crate::layout::lock::{Guarded, Kind, LockOwner, lock_of, with_owner, with_transaction};
 use crate::layout::{Image, SECTOR_BYTES, image_of};
 use crate::mount_state::{MountState, Pending};
 use crate::mounted::Mounted;
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
+use zerocopy::FromBytes;
 
 /// Attempts to take a lock whose sector keeps changing, before the operation restarts.
 const LOCK_TRIES: usize = 3;
@@ -56,8 +58,19 @@ impl Drop for Transaction {
 pub(crate) enum Locked {
     /// Locked by this mount; the current image of the sector.
     Yes(Box<Image>),
-    /// A live host holds the lock.
-    Busy(LockOwner),
+    /// A live host holds the lock for a transaction.
+    Busy,
+    /// A live host has the file open.
+    Open(LockOwner),
+}
+
+/// How long a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// For the transaction.
+    Transaction,
+    /// For a file that stays open for writing, unless there are readers.
+    File,
 }
 
 impl Transaction {
@@ -65,7 +78,7 @@ impl Transaction {
     pub(crate) async fn begin(mounted: &Arc<Mounted>) -> Result<Self> {
         let state = Arc::clone(&mounted.state).lock_owned().await;
         let mut transaction = Self { mounted: Arc::clone(mounted), state, guards: Vec::new(), pages: Vec::new() };
-        mounted.io.check()?;
+        mounted.io.await_permission(mounted.io.runtime.now()).await?;
         transaction.settle().await?;
         Ok(transaction)
     }
@@ -108,14 +121,16 @@ impl Transaction {
     /// Locks the descriptor of a file for a handle.
     ///
     /// # Errors
-    /// [`DatastoreError::Locked`] with the owner, if the file is in use.
-    pub(crate) async fn lock_file(&mut self, sector: u64) -> Result<GuardId> {
+    /// [`DatastoreError::Locked`] with the owner, if the file is in use, and
+    /// [`DatastoreError::Busy`] if another host is changing its descriptor.
+    pub(crate) async fn lock_file(&mut self, sector: u64, hold: Hold) -> Result<GuardId> {
         if self.state.held.contains_key(&sector) {
-            return Err(DatastoreError::Locked { owner: Some(self.mounted.owner()) });
+            return Err(self.mounted.locked_by(self.mounted.owner()).await);
         }
-        match try_lock(&self.mounted, sector).await {
+        match try_lock(&self.mounted, sector, hold).await {
             Ok(Locked::Yes(image)) => Ok(self.push(sector, *image)),
-            Ok(Locked::Busy(owner)) => Err(DatastoreError::Locked { owner: Some(owner) }),
+            Ok(Locked::Open(owner)) => Err(self.mounted.locked_by(owner).await),
+            Ok(Locked::Busy) => Err(DatastoreError::Busy),
             Err(error) => {
                 self.state.stray_locks.insert(sector);
                 Err(error)
@@ -132,14 +147,14 @@ impl Transaction {
     pub(crate) async fn lock_all(&mut self, sectors: &[u64]) -> Result<Vec<Option<GuardId>>> {
         let unlocked: Vec<u64> = sectors.iter().copied().filter(|sector| self.held_lock(*sector).is_none()).collect();
         let mounted = Arc::clone(&self.mounted);
-        let tries = join_all(unlocked.iter().map(|sector| try_lock(&mounted, *sector))).await;
+        let tries = join_all(unlocked.iter().map(|sector| try_lock(&mounted, *sector, Hold::Transaction))).await;
         let mut failure = None;
         for (sector, outcome) in unlocked.iter().zip(tries) {
             match outcome {
                 Ok(Locked::Yes(image)) => {
                     self.push(*sector, *image);
                 }
-                Ok(Locked::Busy(_)) => {}
+                Ok(Locked::Busy | Locked::Open(_)) => {}
                 Err(error) => {
                     // The lock may be held by this mount.
                     self.state.stray_locks.insert(*sector);
@@ -337,24 +352,31 @@ impl Transaction {
 }
 
 /// Tries to lock a sector that this mount does not hold.
-pub(crate) async fn try_lock(mounted: &Mounted, sector: u64) -> Result<Locked> {
+async fn try_lock(mounted: &Mounted, sector: u64, hold: Hold) -> Result<Locked> {
     let me = mounted.owner();
     let mut image = mounted.read_image(sector).await?;
-    let mut last = me;
     for _ in 0..LOCK_TRIES {
         let lock = lock_of(&image, mounted.superblock.uuid).ok_or(DatastoreError::Damaged { what: "lock", sector })?;
         if let Some(owner) = lock.owner()
             && owner != me
             && !mounted.break_if_dead(owner).await?
         {
-            return Ok(Locked::Busy(owner));
+            return Ok(if lock.is_transient() { Locked::Busy } else { Locked::Open(owner) });
         }
-        last = lock.owner().unwrap_or(me);
-        let new = with_owner(&image, Some(me));
+        let new = match hold {
+            Hold::File if !has_readers(&image) => with_owner(&image, Some(me)),
+            _ => with_transaction(&image, me),
+        };
         match mounted.io.swap(sector, &image, &new, true).await? {
             Swap::Done => return Ok(Locked::Yes(Box::new(new))),
             Swap::Lost(found) => image = *found,
         }
     }
-    Ok(Locked::Busy(last))
+    Ok(Locked::Busy)
+}
+
+/// Returns whether the sector is a descriptor with readers, dead or alive. Until they are checked,
+/// an attempt to open the file for writing must not look like an open file.
+fn has_readers(image: &Image) -> bool {
+    Descriptor::read_from_bytes(image).is_ok_and(|descriptor| descriptor.readers().next().is_some())
 }

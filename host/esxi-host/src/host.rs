@@ -5,6 +5,7 @@ pub(crate) mod claim;
 use crate::error::HostError;
 use crate::files;
 use crate::log::Log;
+use crate::mount_file::MountFile;
 use crate::record::{DeviceRecord, Mount};
 use crate::settings::{Setting, Settings};
 use crate::stats::Published;
@@ -346,6 +347,13 @@ impl EsxiHost {
     /// Removes a mounted datastore.
     pub fn remove_mount(&self, uuid: &str) -> Result<(), HostError> {
         self.change(|state| state.mounts.retain(|mount| mount.uuid != uuid))
+    }
+
+    /// Creates the file that shows other processes of the host whether a new mount still exists.
+    pub fn begin_mount(&self) -> Result<MountFile, HostError> {
+        let uuid = platform::random::bytes();
+        let uuid = uuid.map_err(|error| HostError::File { path: "random numbers".to_owned(), error })?;
+        MountFile::create(self.directory(), uuid)
     }
 
     /// Appends a line to vmkernel.log.

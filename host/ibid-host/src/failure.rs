@@ -1,6 +1,6 @@
 //! Errors of verbs, their exit codes and hints.
 //! Exit code 2 means that the verb could not start (usage, connection, login); 1 means that
-//! commands or checks failed.
+//! commands or checks failed; 130 that a signal stopped it.
 
 use esxi_host::HostError;
 use initiator::{CommandRefusal, ConnectError, RunError, SessionError, UrlError};
@@ -35,6 +35,9 @@ pub(crate) enum Failure {
     /// Data or counters differ from the expected values, or an internal step failed.
     #[error("{0}")]
     Wrong(String),
+    /// A signal asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// A file could not be read or written.
     #[error("{path}: {error}")]
     File { path: String, error: std::io::Error },
@@ -61,6 +64,8 @@ impl Failure {
             Self::Host(HostError::Disk { .. }) => 1,
             Self::Host(_) => 2,
             Self::Session(_) | Self::Refused { .. } | Self::Wrong(_) => 1,
+            // As shells report SIGINT.
+            Self::Interrupted => 130,
         }
     }
 
@@ -83,7 +88,7 @@ impl Failure {
             Self::Refused { refusal, .. } if refusal.is_unknown_command() => {
                 Some("choose another method; the target does not support this command".to_owned())
             }
-            Self::Refused { .. } | Self::Wrong(_) | Self::File { .. } => None,
+            Self::Refused { .. } | Self::Wrong(_) | Self::File { .. } | Self::Interrupted => None,
         }
     }
 }

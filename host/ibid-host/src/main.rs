@@ -11,6 +11,7 @@ mod cluster;
 mod esx;
 mod esxtop;
 mod failure;
+mod files;
 mod interrupt;
 mod lab;
 mod meter;
@@ -51,6 +52,12 @@ struct VmArgs {
     verb: vm::VmVerb,
 }
 
+#[derive(Args)]
+struct VmfsArgs {
+    #[command(subcommand)]
+    verb: files::VmfsVerb,
+}
+
 #[derive(Subcommand)]
 enum Verb {
     /// Manage storage, iSCSI and system settings (esxcli syntax)
@@ -62,6 +69,8 @@ enum Verb {
     Vmkfstools(Box<OnHost<vmkfstools::VmkfstoolsArgs>>),
     /// Manage virtual machines on datastores
     Vm(OnHost<VmArgs>),
+    /// List, copy and remove the files of datastores
+    Vmfs(OnHost<VmfsArgs>),
     /// Compare the simulated host with the array's best practices
     Check(OnHost<esx::check::CheckArgs>),
     /// Show device statistics of the simulated host (esxtop screens)
@@ -107,6 +116,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Verb::Advcfg(on) => esx::advcfg(&on.host, &on.args).await,
         Verb::Vmkfstools(on) => vmkfstools::run(&on.host, &on.args).await,
         Verb::Vm(on) => vm::run(&on.host, &on.args.verb).await,
+        Verb::Vmfs(on) => files::run(&on.host, &on.args.verb).await,
         Verb::Check(on) => esx::check::run(&on.host, &on.args).await,
         Verb::Esxtop(on) => esxtop::run(&on.host, &on.args).await,
         Verb::Claim(on) => esx::claim(&on.host, &on.args).await,

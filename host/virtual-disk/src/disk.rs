@@ -123,11 +123,14 @@ impl VirtualDisk {
             Err(error) => Err(error),
         };
         let written = match filled {
-            Ok(content) => store.write_text(path, &place.descriptor.to_string()).await.map(|()| content),
+            Ok(content) => store.create_text(path, &place.descriptor.to_string()).await.map(|()| content),
             Err(error) => Err(error),
         };
         match written {
-            Ok(content) => Ok(Self::new(place, content, settings)),
+            Ok(content) => {
+                place.keep();
+                Ok(Self::new(place, content, settings))
+            }
             Err(error) => {
                 place.discard(&file).await;
                 Err(error)
@@ -305,7 +308,7 @@ impl VirtualDisk {
         let destination = Arc::new(Content::open(file, source.bytes(), settings).await?);
         // The copy has its descriptor before the guest uses it. A crash then leaves two disks, and
         // the machine refers to one.
-        place.store.write_text(&place.path, &place.descriptor.to_string()).await?;
+        place.store.create_text(&place.path, &place.descriptor.to_string()).await?;
         let order = self.order(target, format, &destination);
         let copier = Copier::new((&source, &destination), format, order, settings);
         let region = if copier.is_by_host() { REGION_BY_HOST } else { REGION_OFFLOADED };
@@ -356,6 +359,12 @@ impl Place {
         beside(&self.path, &self.descriptor.extent)
     }
 
+    /// Keeps the files of a complete disk.
+    fn keep(&self) {
+        self.store.keep(&self.path);
+        self.store.keep(&self.flat_path());
+    }
+
     /// Removes the descriptor, then the flat file: a crash in between leaves no disk. Both are
     /// locked first. A missing flat file is ignored.
     async fn remove(&self) -> Result<()> {
@@ -404,6 +413,7 @@ impl DiskMove<'_> {
     /// Switches a paused disk to its new location. Returns the old one, which is closed.
     pub(crate) async fn switch(self) -> Result<(OldDisk, CopyReport)> {
         let Some(MirrorState::Paused(paused)) = self.mirror else { return Err(VirtualDiskError::Busy) };
+        self.place.keep();
         let before = paused.switch().await;
         let old = std::mem::replace(&mut *self.disk.place(), self.place);
         before.file().close().await?;

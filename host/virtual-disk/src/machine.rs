@@ -46,7 +46,10 @@ impl VirtualMachine {
         let mut machine = Self { store: Store::new(datastore), name: vmx.display_name.clone(), vmx, settings };
         machine.make_directory().await?;
         match machine.fill(disks, progress).await {
-            Ok(()) => Ok(machine),
+            Ok(()) => {
+                machine.keep();
+                Ok(machine)
+            }
             Err(error) => {
                 machine.discard().await;
                 Err(error)
@@ -135,12 +138,21 @@ impl VirtualMachine {
         self.path(&format!("{}.vmx.lck", self.name))
     }
 
+    fn swap_path(&self) -> String {
+        self.path(&format!("{}.vswp", self.name))
+    }
+
     async fn make_directory(&self) -> Result<()> {
         let valid = !self.name.is_empty() && !self.name.contains('/') && !self.name.starts_with('.');
         if !valid {
             return Err(VirtualDiskError::MachineName(self.name.clone()));
         }
-        Ok(self.datastore().create_directory(&self.name).await?)
+        Ok(self.datastore().create_temporary_directory(&self.name).await?)
+    }
+
+    /// Keeps the directory of a complete machine.
+    fn keep(&self) {
+        self.datastore().keep(&self.name);
     }
 
     async fn write(&self) -> Result<()> {
@@ -168,7 +180,10 @@ impl VirtualMachine {
     /// Returns whether a host has the machine powered on.
     pub async fn is_running(&self) -> Result<bool> {
         match self.datastore().stat(&self.lock_path()).await {
-            Ok(stat) => Ok(stat.owner.is_some()),
+            Ok(stat) => match stat.owner {
+                Some(owner) => Ok(self.datastore().is_owner_alive(owner).await?),
+                None => Ok(false),
+            },
             Err(datastore::DatastoreError::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -187,7 +202,10 @@ impl VirtualMachine {
         let mut copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
         copy.make_directory().await?;
         match self.copy_disks(&mut copy, format, progress).await {
-            Ok(report) => Ok((copy, report)),
+            Ok(report) => {
+                copy.keep();
+                Ok((copy, report))
+            }
             Err(error) => {
                 copy.discard().await;
                 Err(error)
@@ -335,15 +353,33 @@ impl VirtualMachine {
         Ok(report)
     }
 
-    /// Writes the `.vmx` at the new place and removes that of this one.
+    /// Writes the `.vmx` at the new place and removes that of this one, to the end even if the
+    /// caller drops the future. From then on, the old files are temporary and the new ones are not.
     async fn replace_vmx(&self, place: &Self) -> Result<()> {
+        let delays = (self.datastore().delay_unmount(), place.datastore().delay_unmount());
+        let (here, there) = (self.clone(), place.clone());
+        let replaced = tokio::spawn(async move {
+            let replaced = here.replace_vmx_now(&there).await;
+            drop(delays);
+            replaced
+        });
+        replaced.await.unwrap_or(Err(VirtualDiskError::Datastore(datastore::DatastoreError::Closed)))
+    }
+
+    async fn replace_vmx_now(&self, place: &Self) -> Result<()> {
         place.write().await?;
-        let removed = self.store.remove(&self.vmx_path()).await;
-        if removed.is_err() {
+        if let Err(error) = self.store.remove(&self.vmx_path()).await {
             // The machine stays here. If this fails too, both are complete at this instant.
             let _ = place.store.remove(&place.vmx_path()).await;
+            return Err(error);
         }
-        removed
+        place.keep();
+        for path in [place.lock_path(), place.swap_path()] {
+            if place.store.exists(&path).await? {
+                place.datastore().remove_at_unmount(&path).await?;
+            }
+        }
+        Ok(self.datastore().remove_at_unmount(&self.name).await?)
     }
 
     /// Removes the powered-off machine with its disks.
@@ -353,7 +389,12 @@ impl VirtualMachine {
     /// [`datastore::DatastoreError::Locked`] if one of its files is in use. Then it is unchanged.
     pub async fn remove(self) -> Result<()> {
         let lock = self.lock().await?;
-        self.remove_files(Some(lock)).await
+        self.datastore().remove_at_unmount(&self.name).await?;
+        let removed = self.remove_files(Some(lock)).await;
+        if removed.is_err() {
+            self.keep();
+        }
+        removed
     }
 
     /// Removes the directory with all its files: the `.vmx` first, so that a crash leaves no

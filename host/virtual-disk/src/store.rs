@@ -45,9 +45,10 @@ impl Store {
         Ok(self.0.stat(path).await?.size)
     }
 
-    /// Creates a sparse flat file of `bytes` bytes and opens it exclusively.
+    /// Creates a sparse flat file of `bytes` bytes and opens it exclusively. It is temporary until
+    /// it is kept.
     pub(crate) async fn create_flat(&self, path: &str, bytes: u64) -> Result<Arc<dyn FlatFile>> {
-        let file = self.0.create(path).await?;
+        let file = self.0.create_temporary(path).await?;
         if let Err(error) = file.set_size(bytes).await {
             // The error of the size is returned; the empty file is removed if possible.
             let _ = file.close().await;
@@ -75,6 +76,22 @@ impl Store {
     /// Writes a text file, replacing an existing one.
     pub(crate) async fn write_text(&self, path: &str, text: &str) -> Result<()> {
         Ok(self.0.write_file(path, text.as_bytes()).await?)
+    }
+
+    /// Creates a text file, which is temporary until it is kept.
+    pub(crate) async fn create_text(&self, path: &str, text: &str) -> Result<()> {
+        let file = self.0.create_temporary(path).await?;
+        let written = async {
+            file.set_size(text.len() as u64).await?;
+            file.write(0, text.as_bytes()).await
+        };
+        let written = written.await;
+        Ok(written.and(file.close().await)?)
+    }
+
+    /// Keeps a temporary file.
+    pub(crate) fn keep(&self, path: &str) {
+        self.0.keep(path);
     }
 
     pub(crate) async fn remove(&self, path: &str) -> Result<()> {

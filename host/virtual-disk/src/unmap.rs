@@ -52,10 +52,10 @@ fn check_support(datastore: &Datastore) -> Result<()> {
 /// Creates the file that takes the free blocks. Removes a file left by a crash; a file in use by
 /// another host is not touched.
 async fn balloon_file(datastore: &Datastore, name: &str) -> Result<File> {
-    match datastore.create(name).await {
+    match datastore.create_temporary(name).await {
         Err(datastore::DatastoreError::Exists) => {
             datastore.remove(name).await?;
-            Ok(datastore.create(name).await?)
+            Ok(datastore.create_temporary(name).await?)
         }
         other => Ok(other?),
     }

@@ -296,7 +296,7 @@ mod kill_after_command {
             simulation.kill(1);
             let tries = loop {
                 match successor.open("/disk", FileAccess::Write).await {
-                    Err(DatastoreError::Locked { owner }) => assert_eq!(owner, Some(victim.owner())),
+                    Err(DatastoreError::Locked { owner, .. }) => assert_eq!(owner, Some(victim.owner())),
                     opened => break opened.map(|_| simulation.now() - died),
                 }
                 simulation.sleep(Duration::from_millis(100)).await;

@@ -101,7 +101,7 @@ async fn open_file_is_exclusive_or_shared_for_reading() {
     let lab = Lab::new().await;
     let (one, two) = (lab.mount("one").await, lab.mount("two").await);
     let file = one.create("/disk").await.unwrap();
-    let locked = DatastoreError::Locked { owner: Some(one.owner()) };
+    let locked = DatastoreError::Locked { owner: Some(one.owner()), host: "one".to_owned() };
     assert_eq!(two.open("/disk", FileAccess::Write).await.err(), Some(locked.clone()));
     assert_eq!(two.open("/disk", FileAccess::Read).await.err(), Some(locked.clone()));
     assert_eq!(one.open("/disk", FileAccess::Write).await.err(), Some(locked.clone()));
@@ -115,8 +115,10 @@ async fn open_file_is_exclusive_or_shared_for_reading() {
     ];
     assert_eq!(one.stat("/disk").await.unwrap().readers, 2);
     assert_eq!(readers[0].set_size(5).await, Err(DatastoreError::ReadOnly));
-    for reader in readers {
-        assert_eq!(one.open("/disk", FileAccess::Write).await.err(), Some(DatastoreError::Locked { owner: None }));
+    for (reader, host) in readers.into_iter().zip([&two, &two, &one]) {
+        let error = one.open("/disk", FileAccess::Write).await.err();
+        let Some(DatastoreError::Locked { owner: Some(owner), .. }) = error else { panic!("{error:?}") };
+        assert_eq!(owner, host.owner());
         reader.close().await.unwrap();
     }
     one.open("/disk", FileAccess::Write).await.unwrap().close().await.unwrap();
@@ -423,6 +425,202 @@ async fn file_io_waits_for_a_lost_device() {
     disk.set_paths(true);
     write.await.unwrap().unwrap();
     assert!(one.is_alive());
+}
+
+/// A process that records events and knows of ended processes.
+#[derive(Default)]
+struct Recorder {
+    ended: std::sync::atomic::AtomicBool,
+    events: parking_lot::Mutex<Vec<crate::MountEvent>>,
+}
+
+impl crate::HostProcess for Recorder {
+    fn uuid(&self) -> [u8; 16] {
+        [9; 16]
+    }
+
+    fn has_ended(&self, _: &LockOwner) -> bool {
+        self.ended.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn notify(&self, event: &crate::MountEvent) {
+        self.events.lock().push(event.clone());
+    }
+}
+
+impl Lab {
+    async fn mount_with(&self, disk: &Arc<MemoryHostDisk>, process: &Arc<Recorder>) -> Datastore {
+        let shared: Arc<dyn SharedDisk> = disk.clone();
+        let options = MountOptions { process: Some(process.clone()), ..MountOptions::new("two") };
+        Datastore::mount(shared, &options, Arc::clone(&self.runtime)).await.unwrap()
+    }
+}
+
+fn seconds_since(begun: std::time::Instant) -> f64 {
+    platform::clock::now().duration_since(begun).as_secs_f64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_waits_for_a_silent_owner() {
+    for (ended, expected) in [(false, 14.0..16.5), (true, 5.0..5.5)] {
+        let lab = Lab::new().await;
+        let (disk, process) = (Arc::new(lab.open("one")), Arc::new(Recorder::default()));
+        let one = Datastore::mount(disk.clone(), &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+        let two = lab.mount_with(&Arc::new(lab.open("two")), &process).await;
+        assert_eq!(two.owner().uuid, [9; 16]);
+        one.write_file("/read", b"1").await.unwrap();
+        let writer = one.create("/disk").await.unwrap();
+        let reader = one.open("/read", FileAccess::Read).await.unwrap();
+        // A live owner is recognized by its next heartbeat.
+        let begun = platform::clock::now();
+        let error = two.open("/disk", FileAccess::Write).await.err();
+        let expected_error = DatastoreError::Locked { owner: Some(one.owner()), host: "one".to_owned() };
+        assert_eq!(error, Some(expected_error));
+        assert!(seconds_since(begun) < 3.5 && process.events.lock().is_empty());
+        disk.set_paths(false);
+        process.ended.store(ended, std::sync::atomic::Ordering::Relaxed);
+        let begun = platform::clock::now();
+        two.open("/disk", FileAccess::Write).await.unwrap().close().await.unwrap();
+        let waited = seconds_since(begun);
+        assert!(expected.contains(&waited), "{waited} s");
+        two.open("/read", FileAccess::Write).await.unwrap().close().await.unwrap();
+        assert!(seconds_since(begun) < waited + 0.1, "the reader died with the writer");
+        let events = process.events.lock().clone();
+        let [crate::MountEvent::Waiting { host, slot, ended: seen, .. }] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((host.as_str(), *slot, *seen), ("one", one.owner().slot, ended));
+        drop((writer, reader));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_waits_for_a_lost_device() {
+    let lab = Lab::new().await;
+    let (disk, process) = (Arc::new(lab.open("two")), Arc::new(Recorder::default()));
+    let two = lab.mount_with(&disk, &process).await;
+    let file = two.create("/disk").await.unwrap();
+    file.set_size(40 * FS_BLOCK_BYTES).await.unwrap();
+    disk.set_paths(false);
+    let there = two.clone();
+    let work = tokio::spawn(async move {
+        file.allocate(0..40, BlockFill::Written).await?;
+        there.write_file("/other", b"2").await?;
+        there.create_directory("/directory").await?;
+        file.close().await
+    });
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!two.is_alive() && !work.is_finished());
+    disk.set_paths(true);
+    work.await.unwrap().unwrap();
+    assert_eq!(names(two.list("/").await.unwrap()), ["directory", "disk", "other"]);
+    use crate::MountEvent::{AccessLost, AccessRestored};
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*process.events.lock(), [AccessLost, AccessRestored]);
+    two.unmount().await.unwrap();
+    assert_eq!(crate::check(&lab.disk("one"), &lab.runtime).await.unwrap().problems, []);
+}
+
+/// A host whose heartbeat another host broke during the outage gets an error at once.
+#[tokio::test(start_paused = true)]
+async fn broken_lease_is_not_waited_for() {
+    let lab = Lab::new().await;
+    let (disk, process) = (Arc::new(lab.open("two")), Arc::new(Recorder::default()));
+    let (one, two) = (lab.mount("one").await, lab.mount_with(&disk, &process).await);
+    let file = two.create("/disk").await.unwrap();
+    disk.set_paths(false);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    one.open("/disk", FileAccess::Write).await.unwrap();
+    disk.set_paths(true);
+    let begun = platform::clock::now();
+    assert_eq!(file.set_size(5).await, Err(DatastoreError::LeaseLost));
+    assert!(seconds_since(begun) < 5.0);
+    assert_eq!(process.events.lock().last(), Some(&crate::MountEvent::LeaseBroken));
+}
+
+/// The device is silent to all hosts. When it is back, no host has had an opportunity to renew its
+/// heartbeat.
+#[tokio::test(start_paused = true)]
+async fn silence_of_the_device_breaks_no_lease() {
+    let lab = Lab::new().await;
+    let (first, second) = (Arc::new(lab.open("one")), Arc::new(lab.open("two")));
+    let one = Datastore::mount(first.clone(), &MountOptions::new("one"), Arc::clone(&lab.runtime)).await.unwrap();
+    let two = Datastore::mount(second.clone(), &MountOptions::new("two"), Arc::clone(&lab.runtime)).await.unwrap();
+    let file = one.create("/disk").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    first.set_paths(false);
+    second.set_paths(false);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    second.set_paths(true);
+    let opened = two.open("/disk", FileAccess::Write).await;
+    assert!(matches!(opened.err(), Some(DatastoreError::Locked { .. })));
+    first.set_paths(true);
+    file.set_size(5).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unmount_removes_what_was_interrupted() {
+    let lab = Lab::new().await;
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    let free = two.space().await.unwrap().free;
+    two.write_file("/other", b"2").await.unwrap();
+    // A file of another host is never removed.
+    assert_eq!(one.create_temporary("/other").await.err(), Some(DatastoreError::Exists));
+    one.create_temporary_directory("/vm").await.unwrap();
+    one.create_temporary_directory("/kept").await.unwrap();
+    let file = one.create_temporary("/vm/disk").await.unwrap();
+    one.create_temporary("/kept/disk").await.unwrap().close().await.unwrap();
+    one.keep("/kept");
+    one.create_temporary("/replaced").await.unwrap().close().await.unwrap();
+    two.remove("/replaced").await.unwrap();
+    two.create("/replaced").await.unwrap().close().await.unwrap();
+    let work = async {
+        file.set_size(1000 * FS_BLOCK_BYTES).await?;
+        file.allocate(0..1000, BlockFill::Written).await?;
+        std::future::pending::<Result<()>>().await
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), work).await.is_err());
+    assert!(two.space().await.unwrap().free < free - 1000);
+    drop(file);
+    one.unmount().await.unwrap();
+    assert_eq!(names(two.list("/").await.unwrap()), ["kept", "other", "replaced"]);
+    assert_eq!(two.space().await.unwrap().free, free - 1);
+}
+
+/// Makes every command take a millisecond, so that transactions of different hosts meet.
+struct Slower;
+
+impl FaultHook for Slower {
+    fn inject(&self, _: &str, _: &str, _: &Operation) -> Injection {
+        Injection { before: Duration::from_millis(1), ..Injection::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_do_not_lock_each_other_out() {
+    let lab = Lab::new().await;
+    lab.mount("setup").await.write_file("/template", &[7; 3000]).await.unwrap();
+    lab.array.set_hook(Some(Arc::new(Slower)));
+    let lab = Arc::new(lab);
+    let hosts = (0..8).map(|host| {
+        let lab = Arc::clone(&lab);
+        tokio::spawn(async move {
+            let datastore = lab.mount(&format!("host{host}")).await;
+            for _ in 0..10 {
+                let file = datastore.open("/template", FileAccess::Read).await?;
+                file.close().await?;
+            }
+            Ok::<(), DatastoreError>(())
+        })
+    });
+    for host in hosts.collect::<Vec<_>>() {
+        assert_eq!(host.await.unwrap(), Ok(()));
+    }
+    // A file that stays open is another matter.
+    let (one, two) = (lab.mount("one").await, lab.mount("two").await);
+    let writer = one.open("/template", FileAccess::Write).await.unwrap();
+    let begun = platform::clock::now();
+    assert!(matches!(two.open("/template", FileAccess::Read).await.err(), Some(DatastoreError::Locked { .. })));
+    assert!(seconds_since(begun) < 1.0);
+    writer.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use super::problem::{CheckNote, Problem};
 use crate::heartbeat::sector_of;
 use crate::io::Io;
-use crate::layout::geometry::BACKUP_AT;
+use crate::layout::geometry::{BACKUP_AT, Resource};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::journal::{Part, Record};
 use crate::layout::lock::{LockOwner, lock_of};
@@ -19,6 +19,15 @@ pub(super) struct Check {
     pub(super) owners: Vec<LockOwner>,
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Vec<CheckNote>,
+    pub(super) wrong_clusters: Vec<WrongCluster>,
+}
+
+/// A cluster that differs from what the files use.
+pub(super) struct WrongCluster {
+    pub(super) resource: Resource,
+    pub(super) index: u32,
+    /// Items that files use.
+    pub(super) taken: Vec<bool>,
 }
 
 impl Check {

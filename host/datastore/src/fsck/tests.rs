@@ -114,3 +114,25 @@ async fn check_reports_every_kind_of_damage() {
     assert_eq!(problems().await, expected);
     assert!(expected.iter().all(|problem| !problem.to_string().is_empty()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn fix_frees_locks_and_space_of_dead_hosts() {
+    let (disk, runtime, superblock, partition) = filled().await;
+    let dead = Datastore::mount(Arc::clone(&disk), &MountOptions::new("dead"), Arc::clone(&runtime)).await.unwrap();
+    let _file = dead.open("/vm/vm.vmdk", crate::FileAccess::Write).await.unwrap();
+    let _reader = dead.open("/vm/vm.vmx", crate::FileAccess::Read).await.unwrap();
+    // The heartbeat stops, and nothing is released.
+    dead.mounted().io.lease.end();
+    let sector = partition + superblock.geometry.cluster_sector(Resource::Pages, 1);
+    edit::<Cluster>(&disk, sector, |cluster| assert!(cluster.take(5) && cluster.take(7))).await;
+    let options = MountOptions::new("fixer");
+    let live = Datastore::mount(Arc::clone(&disk), &MountOptions::new("live"), Arc::clone(&runtime)).await.unwrap();
+    let first = fix(&disk, &options, &runtime).await.unwrap();
+    assert_eq!((first.broken_hosts, first.live_hosts), (vec!["dead".to_owned()], vec!["live".to_owned()]));
+    assert_eq!((first.released_locks, first.cleared_readers, first.repaired_clusters), (1, 1, 0));
+    live.unmount().await.unwrap();
+    let second = fix(&disk, &options, &runtime).await.unwrap();
+    assert_eq!(second, FixReport { repaired_clusters: 1, ..FixReport::default() });
+    let report = check(&disk, &runtime).await.unwrap();
+    assert_eq!((report.problems, report.notes, report.blocks_used), (vec![], vec![], 41));
+}

@@ -1,7 +1,7 @@
 //! Walks the metadata: from descriptors to blocks, from the root along all names, and over the
 //! bitmaps.
 
-use super::checker::Check;
+use super::checker::{Check, WrongCluster};
 use super::problem::{Problem, resource_name};
 use crate::layout::cluster::Cluster;
 use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
@@ -198,6 +198,11 @@ fn compare(check: &mut Check, used: &Used, resource: Resource, index: u32, clust
         check.problems.push(Problem::FreeCount { sector, recorded: cluster.free(), counted });
     }
     let what = resource_name(resource);
+    let taken: Vec<bool> = (0..cluster.total()).map(|bit| used.contains(resource, base + bit)).collect();
+    let differs = (0..cluster.total()).zip(&taken).any(|(bit, used)| cluster.is_taken(bit) != *used);
+    if differs || counted != cluster.free() {
+        check.wrong_clusters.push(WrongCluster { resource, index, taken });
+    }
     let mut leaked = None;
     for bit in 0..cluster.total() {
         let number = base + bit;

@@ -113,6 +113,15 @@ impl Cluster {
         true
     }
 
+    /// Sets which items are allocated.
+    pub(crate) fn set_taken(&mut self, taken: &[bool]) {
+        self.bitmap = [0; BITMAP_BYTES];
+        self.free = self.total;
+        for (bit, _) in (0..self.total()).zip(taken).filter(|(_, taken)| **taken) {
+            self.take(bit);
+        }
+    }
+
     /// Returns the first run of free items from `from` on, at most `most` long: its start and its
     /// length.
     pub(crate) fn free_run(&self, from: u32, most: u32) -> Option<(u32, u32)> {

@@ -8,6 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const MAGIC: [u8; 4] = *b"IBLK";
 const FREE: u8 = 0;
 const EXCLUSIVE: u8 = 1;
+/// Flag of a lock that ends with the transaction that took it.
+const TRANSIENT: u16 = 1;
 
 /// A lock owner: one mount of a datastore by a host, until unmount, crash or expulsion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,7 +45,7 @@ pub(crate) struct LockHeader {
     owner: [u8; 16],
     index: U32,
     version: U16,
-    reserved: U16,
+    flags: U16,
     volume: [u8; 16],
 }
 
@@ -62,7 +64,7 @@ impl LockHeader {
             owner: [0; 16],
             index: index.into(),
             version: VERSION.into(),
-            reserved: U16::ZERO,
+            flags: U16::ZERO,
             volume: volume.0,
         }
     }
@@ -80,7 +82,14 @@ impl LockHeader {
         self.slot = owner.slot.into();
         self.incarnation = owner.incarnation.into();
         self.owner = owner.uuid;
+        self.flags = U16::ZERO;
         self.generation = (self.generation.get() + 1).into();
+    }
+
+    /// Returns whether the lock ends with the transaction of its owner. A file that stays open has
+    /// another kind of lock.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.owner().is_some() && self.flags.get() & TRANSIENT != 0
     }
 
     /// Returns the generation: the number of changes of the sector.
@@ -110,6 +119,17 @@ pub(crate) fn with_owner(image: &Image, owner: Option<LockOwner>) -> Image {
     let mut new = *image;
     if let Ok((header, _)) = LockHeader::mut_from_prefix(&mut new) {
         header.set_owner(owner);
+    }
+    seal(&mut new);
+    new
+}
+
+/// Returns the same sector locked by `owner` for one transaction.
+pub(crate) fn with_transaction(image: &Image, owner: LockOwner) -> Image {
+    let mut new = *image;
+    if let Ok((header, _)) = LockHeader::mut_from_prefix(&mut new) {
+        header.set_owner(Some(owner));
+        header.flags = TRANSIENT.into();
     }
     seal(&mut new);
     new

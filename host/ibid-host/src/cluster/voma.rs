@@ -1,10 +1,12 @@
-//! `voma`: a read-only check of a datastore with the output of ESXi's `voma`.
+//! `voma`: checks and repairs a datastore, with the output of ESXi's `voma`.
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::interrupt::until_stopped;
 use crate::out::out;
+use crate::vmfs::options;
 use clap::{Args, ValueEnum};
-use datastore::{CheckReport, Runtime, TokioRuntime, check};
+use datastore::{CheckReport, Datastore, DatastoreError, FixReport, Runtime, TokioRuntime, check, fix};
 use std::sync::Arc;
 
 /// Module of `voma`.
@@ -19,6 +21,8 @@ enum Module {
 enum Function {
     /// Check without changing anything
     Check,
+    /// Release the locks of dead hosts and free lost space, then check
+    Fix,
 }
 
 /// Options of `voma`.
@@ -37,15 +41,28 @@ pub(crate) struct VomaArgs {
 
 /// Runs `voma`.
 pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure> {
-    let (Module::Vmfs, Function::Check) = (args.module, args.func);
+    let Module::Vmfs = args.module;
     let host = host.open()?;
     let device = args.device.trim_start_matches("/vmfs/devices/disks/").trim_end_matches(":1");
     let disk = host.disk(device).await?;
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-    let report = check(&disk, &runtime).await;
-    host.close().await?;
-    let report = report.map_err(|error| Failure::Wrong(format!("{device}: {error}")))?;
-    out!("{}", text(&report));
+    let wrong = |error: DatastoreError| Failure::Wrong(format!("{device}: {error}"));
+    let work = async {
+        let fixed = match args.func {
+            Function::Check => None,
+            Function::Fix => {
+                let volume = Datastore::probe(&disk, &runtime).await.map_err(wrong)?;
+                let volume = volume.ok_or(DatastoreError::NotADatastore).map_err(wrong)?;
+                Some(fix(&disk, &options(&host, volume)?, &runtime).await.map_err(wrong)?)
+            }
+        };
+        Ok((fixed, check(&disk, &runtime).await.map_err(wrong)?))
+    };
+    let done = until_stopped(work).await;
+    let closed = host.close().await;
+    let (fixed, report) = done?;
+    closed?;
+    out!("{}", text(&report, fixed.as_ref()));
     match report.problems.len() {
         0 => Ok(()),
         count => Err(Failure::Wrong(format!("{device}: {count} problems found"))),
@@ -53,10 +70,10 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
 }
 
 /// Formats the report in the layout of `voma`.
-fn text(report: &CheckReport) -> String {
+fn text(report: &CheckReport, fixed: Option<&FixReport>) -> String {
     let volume = &report.volume;
-    let mut out =
-        String::from("Checking if device is actively used by other hosts\nRunning VMFS Checker in check mode\n");
+    let mode = if fixed.is_some() { "fix" } else { "check" };
+    let mut out = format!("Checking if device is actively used by other hosts\nRunning VMFS Checker in {mode} mode\n");
     out += &format!(
         "Initializing LVM metadata, Basic Checks will be done\nDetected {} file system (labeled:'{}') with UUID:{}\n",
         volume.mode, volume.label, volume.uuid
@@ -72,6 +89,18 @@ fn text(report: &CheckReport) -> String {
     .enumerate()
     {
         out += &format!("Phase {}: Checking {what}\n", phase + 1);
+    }
+    if let Some(fixed) = fixed {
+        for host in &fixed.broken_hosts {
+            out += &format!("   FIXED: locks of the dead host '{host}' are free\n");
+        }
+        for host in &fixed.live_hosts {
+            out += &format!("   NOTE: host '{host}' has the datastore mounted; space is not repaired\n");
+        }
+        out += &format!(
+            "   FIXED: {} locks released, {} lists of readers cleared, {} clusters repaired\n",
+            fixed.released_locks, fixed.cleared_readers, fixed.repaired_clusters
+        );
     }
     for note in &report.notes {
         out += &format!("   NOTE: {note}\n");
@@ -106,7 +135,7 @@ mod tests {
         let notes = vec![CheckNote::StaleLock { sector: 7, slot: 3 }];
         let problems = vec![Problem::NotMarked { what: "block", number: 9 }];
         let report = CheckReport { volume, problems, notes, files: 2, directories: 1, blocks_used: 40 };
-        let text = text(&report);
+        let text = text(&report, None);
         assert!(text.contains(
             "Detected VMFS-6 file system (labeled:'datastore1') with UUID:51515151-51515151-5151-515151515151\n"
         ));

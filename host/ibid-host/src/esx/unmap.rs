@@ -2,6 +2,7 @@
 
 use super::host_args::HostArgs;
 use crate::failure::Failure;
+use crate::interrupt::until_stopped;
 use crate::vmfs::{Volumes, failed};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::sync::Mutex;
@@ -40,7 +41,7 @@ pub(crate) struct UnmapArgs {
 /// Runs the command. It prints nothing, as on ESXi: each iteration adds a line to the host's log.
 pub(crate) async fn run(host: &HostArgs, args: &UnmapArgs) -> Result<(), Failure> {
     let mut volumes = Volumes::new(host.open()?);
-    let result = reclaim(&mut volumes, args).await;
+    let result = until_stopped(reclaim(&mut volumes, args)).await;
     volumes.finish(result).await
 }
 

@@ -5,6 +5,7 @@ mod table;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::interrupt::{stop_requested, until_stopped};
 use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmVerb;
@@ -18,7 +19,11 @@ use virtual_disk::{BootWorkload, CopyReport, DiskSpec, VirtualMachine};
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
     let mut volumes = Volumes::new(host.open()?);
-    let result = act(&mut volumes, verb).await;
+    let result = match verb {
+        // It powers the machine off after a signal.
+        VmVerb::Power(Power::On { name, secs }) => Box::pin(power_on(&mut volumes, name, *secs)).await,
+        _ => until_stopped(Box::pin(act(&mut volumes, verb))).await,
+    };
     volumes.finish(result).await
 }
 
@@ -30,7 +35,8 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
         VmVerb::Deploy(args) => copy(volumes, args, true).await,
         VmVerb::Migrate(args) => migrate(volumes, args).await,
         VmVerb::Power(power) => match power {
-            Power::On { name, secs } => power_on(volumes, name, *secs).await,
+            // Handled by `run`.
+            Power::On { .. } => Ok(()),
             Power::State { name } => {
                 let machine = find(volumes, name).await?;
                 let running = machine.is_running().await.map_err(failed(name))?;
@@ -133,15 +139,19 @@ async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failur
 }
 
 async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Result<(), Failure> {
-    let machine = find(volumes, name).await?;
-    outln!("Powering on VM:");
-    let running = machine.power_on().await.map_err(failed(name))?;
-    let booted = running.boot(&BootWorkload::default()).await;
+    let start = async {
+        let machine = find(volumes, name).await?;
+        outln!("Powering on VM:");
+        let running = machine.power_on().await.map_err(failed(name))?;
+        Ok((machine, running))
+    };
+    let (machine, running) = until_stopped(start).await?;
+    let boot = async { running.boot(&BootWorkload::default()).await.map_err(failed(name)).map(|_| ()) };
+    let booted = until_stopped(boot).await;
     let waited = if booted.is_ok() { run_until(volumes, &machine, secs).await } else { Ok(()) };
     outln!("Powering off VM:");
     running.power_off().await.map_err(failed(name))?;
-    booted.map_err(failed(name))?;
-    waited
+    booted.and(waited)
 }
 
 /// Runs a machine for `secs` seconds or until Ctrl-C.
@@ -151,22 +161,26 @@ async fn run_until(volumes: &Volumes, machine: &VirtualMachine, secs: Option<u64
     let stop = AtomicBool::new(false);
     let end = async {
         let ended = match secs {
+            // A machine that was to run for some time is interrupted by a signal.
             Some(secs) => {
-                tokio::time::sleep(Duration::from_secs(secs)).await;
-                Ok(())
+                let time = async {
+                    tokio::time::sleep(Duration::from_secs(secs)).await;
+                    Ok(())
+                };
+                until_stopped(time).await
             }
-            None => crate::interrupt::stop_requested().await,
+            None => stop_requested().await.map_err(|error| Failure::File { path: "signals".to_owned(), error }),
         };
         stop.store(true, Ordering::Relaxed);
-        ended.map_err(|error| Failure::File { path: "signals".to_owned(), error })
+        ended
     };
     let settings = volumes.settings(machine.datastore());
     let (ended, reclaimed) =
         tokio::join!(end, automatic_until(machine.datastore(), ReclaimPriority::Low, settings, &stop));
-    ended?;
-    match reclaimed {
+    let reclaimed = match reclaimed {
         // `Locked`: another host already runs automatic UNMAP on this datastore.
         Ok(_) | Err(virtual_disk::VirtualDiskError::Datastore(datastore::DatastoreError::Locked { .. })) => Ok(()),
         Err(error) => Err(failed("automatic unmap")(error)),
-    }
+    };
+    ended.and(reclaimed)
 }

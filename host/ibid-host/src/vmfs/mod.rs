@@ -1,11 +1,14 @@
 //! Finds the datastores of the simulated host by label or UUID and mounts them while a verb runs.
 
 mod meter;
+mod process;
 
 use crate::failure::Failure;
-use datastore::{Datastore, MountOptions, Runtime, TokioRuntime};
+use crate::interrupt::stop_requested;
+use datastore::{Datastore, MountOptions, Runtime, TokioRuntime, VolumeInfo};
 use esxi_host::{EsxiHost, Mount, Setting};
 pub(crate) use meter::Meter;
+use process::MountProcess;
 use std::sync::Arc;
 use virtual_disk::MoverSettings;
 
@@ -57,17 +60,6 @@ impl Volumes {
         &self.runtime
     }
 
-    /// Returns the mount options that follow from the host's settings.
-    fn options(&self) -> MountOptions {
-        let settings = self.host.settings();
-        MountOptions {
-            ats: settings.is_on(Setting::HardwareAcceleratedLocking),
-            ats_heartbeat: settings.is_on(Setting::UseAtsForHeartbeat),
-            paths_down_timeout: self.host.paths_down_timeout(),
-            ..MountOptions::new(self.host.name())
-        }
-    }
-
     /// Returns the data mover settings for `datastore` that follow from the host's settings.
     pub(crate) fn settings(&self, datastore: &Datastore) -> MoverSettings {
         MoverSettings::of(self.host.settings(), datastore.info().mode)
@@ -92,7 +84,7 @@ impl Volumes {
             let uuid = info.uuid.to_string();
             if named(&info.label, &uuid) {
                 self.host.add_mount(Mount { label: info.label.clone(), uuid, device })?;
-                let mounting = Datastore::mount(disk, &self.options(), Arc::clone(&self.runtime)).await;
+                let mounting = Datastore::mount(disk, &options(&self.host, info)?, Arc::clone(&self.runtime)).await;
                 let datastore = mounting.map_err(failed(volume))?;
                 self.mounted.push(datastore.clone());
                 return Ok(datastore);
@@ -122,19 +114,42 @@ impl Volumes {
         Ok(found)
     }
 
-    /// Unmounts the datastores, which releases their heartbeats, and saves the host's state, even
-    /// after an error.
+    /// Unmounts the datastores, which removes incomplete files and releases all locks and
+    /// heartbeats, and saves the host's state, even after an error. A signal that asks to stop ends
+    /// this too.
     pub(crate) async fn finish<T>(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        let mut unmounted = Ok(());
-        for datastore in &self.mounted {
-            unmounted = unmounted.and(datastore.unmount().await.map_err(failed("unmount")));
+        let release = async {
+            let mut unmounted = Ok(());
+            for datastore in &self.mounted {
+                unmounted = unmounted.and(datastore.unmount().await.map_err(failed("unmount")));
+            }
+            (unmounted, self.host.close().await)
+        };
+        let (unmounted, closed) = tokio::select! {
+            released = release => released,
+            _ = stop_requested() => return Err(Failure::Interrupted),
+        };
+        if let (Err(Failure::Interrupted), Err(error)) = (&result, &unmounted) {
+            eprintln!("error: {error}");
         }
-        let closed = self.host.close().await;
         let value = result?;
         unmounted?;
         closed?;
         Ok(value)
     }
+}
+
+/// Returns the mount options that follow from the host's settings.
+pub(crate) fn options(host: &EsxiHost, volume: VolumeInfo) -> Result<MountOptions, Failure> {
+    let settings = host.settings();
+    let process = MountProcess::new(host, volume)?;
+    Ok(MountOptions {
+        process: Some(Arc::new(process)),
+        ats: settings.is_on(Setting::HardwareAcceleratedLocking),
+        ats_heartbeat: settings.is_on(Setting::UseAtsForHeartbeat),
+        paths_down_timeout: host.paths_down_timeout(),
+        ..MountOptions::new(host.name())
+    })
 }
 
 /// Returns a function that converts an error to a failure prefixed with `what`.

@@ -5,6 +5,7 @@ mod output;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
+use crate::interrupt::until_stopped;
 use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
@@ -15,7 +16,7 @@ use virtual_disk::{CopyTarget, DiskFormat, VirtualDisk, unmap};
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
     let mut volumes = Volumes::new(host.open()?);
-    let result = act(&mut volumes, args).await;
+    let result = until_stopped(act(&mut volumes, args)).await;
     volumes.finish(result).await
 }
 

@@ -39,7 +39,7 @@ impl VirtualMachine {
     /// Takes the lock of the machine. A lock left by a dead host is taken over.
     pub(super) async fn lock(&self) -> Result<File> {
         let path = self.lock_path();
-        let taken = match self.datastore().create(&path).await {
+        let taken = match self.datastore().create_temporary(&path).await {
             Err(datastore::DatastoreError::Exists) => self.datastore().open(&path, FileAccess::Write).await,
             other => other,
         };
@@ -51,12 +51,12 @@ impl VirtualMachine {
 
     /// Creates the swap file, as large as the memory.
     pub(super) async fn make_swap(&self) -> Result<SwapFile> {
-        let path = self.path(&format!("{}.vswp", self.name));
+        let path = self.swap_path();
         if self.store.exists(&path).await? {
             // Left by a dead host; its lock was broken with that of the machine.
             self.store.remove(&path).await?;
         }
-        let swap = self.datastore().create(&path).await?;
+        let swap = self.datastore().create_temporary(&path).await?;
         let blocks = u64::from(self.vmx.memory_mib);
         let filled = async {
             swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;

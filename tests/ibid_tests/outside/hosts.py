@@ -1,0 +1,351 @@
+"""Simulated hosts as real processes on shared datastores: refusals, kill -9, Ctrl-C, array outages, and a campaign of all."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ibid_tests.kit.array import Array
+from ibid_tests.kit.procs import Failed
+from ibid_tests.outside.result import Lab, Result, checks
+
+SUITE = "hosts"
+HOSTS = ["esx01", "esx02", "esx03", "esx04"]
+VOLUMES = ["ds1", "ds2"]
+VERBS, FULL_VERBS = 48, 500
+OUTAGE = 20
+"""Seconds until every machine must run again."""
+RECOVERY = 25
+
+
+class Node:
+    """One simulated host. Every call is a process."""
+
+    def __init__(self, lab: Lab, home: Path, name: str):
+        self.program, self.name = str(lab.bin / "ibid-host"), name
+        self.env = {**os.environ, "IBID_HOST_HOME": str(home), "IBID_HOST": name}
+        self.log = home / name / "vmkernel.log"
+
+    def start(self, line: str) -> subprocess.Popen:
+        words = [self.program, *line.split()]
+        return subprocess.Popen(words, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, line: str, code: int = 0, limit: float = 120) -> str:
+        """Runs a command to its end and returns its output, standard error first."""
+        process = self.start(line)
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as e:
+            process.kill()
+            raise Failed(f"{self.name}: {line} did not end in {limit:.0f} s") from e
+        if process.returncode != code:
+            raise Failed(f"{self.name}: {line} ended with {process.returncode}: {err.strip()[-300:]}")
+        return err + out
+
+    def free(self) -> dict[str, int]:
+        """Free bytes of each datastore."""
+        lines = self.run("vmfs df --bytes").splitlines()[1:]
+        return {line.split()[-1].rsplit("/", 1)[1]: int(line.split()[3]) for line in lines if "/vmfs/" in line}
+
+    def machines(self) -> list[str]:
+        found = self.run("vm list").splitlines()[1:]
+        return sorted({words[1] for words in (line.split() for line in found) if len(words) > 1})
+
+
+class Site:
+    """An array, four hosts, and two datastores with a template and machines."""
+
+    def __init__(self, lab: Lab, array: Array):
+        self.array, self.home = array, array.dir / "hosts"
+        self.nodes = [Node(lab, self.home, name) for name in HOSTS]
+        self.one, self.two = self.nodes[:2]
+        array.start()
+        for lun, name in enumerate(VOLUMES, 1):
+            array.volume(name, "64GiB", lun)
+        for node in self.nodes:
+            self.devices = node.run(f"claim iscsi://127.0.0.1:{array.ports[0]}").split()
+        for name, device in zip(VOLUMES, self.devices, strict=True):
+            self.one.run(f"vmkfstools -C vmfs6 -S {name} {device}:1")
+        self.one.run("vm create template -d ds1 --disk 64M:eagerzeroedthick --memory 16 --template")
+
+    def clean(self) -> None:
+        """Fails unless the checker finds no problem, and all space that is not free belongs to files."""
+        for name, device in zip(VOLUMES, self.devices, strict=True):
+            found = self.one.run(f"voma -m vmfs -f check -d {device}:1")
+            used = re.search(r"(\d+) of (\d+) blocks used", found)
+            assert "Total Errors Found:           0" in found and used, found[-800:]
+            listed = sum(self.blocks(f"/vmfs/volumes/{name}"))
+            free = self.one.free()[name] >> 20
+            assert int(used[2]) - free == listed == int(used[1]), (name, used[0], free, listed)
+
+    def blocks(self, path: str) -> Iterator[int]:
+        for line in self.one.run(f"vmfs ls -l {path}").splitlines():
+            words = line.split()
+            if words[0].startswith("d"):
+                yield from self.blocks(f"{path}/{words[-1]}")
+            else:
+                yield int(words[2].rstrip("M"))
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    with Array(lab.bin, capacity="16GiB", portals=2, base=lab.scratch("arrays")) as array:
+        site = Site(lab, array)
+        yield from checks(SUITE, steps(site, FULL_VERBS if lab.full else VERBS))
+
+
+def wait_for(path: Path, text: str, limit: float = 60) -> None:
+    end = time.monotonic() + limit
+    while text not in (path.read_text() if path.exists() else ""):
+        assert time.monotonic() < end, f"no {text!r} in {path.name}"
+        time.sleep(0.2)
+
+
+def powered_on(node: Node, name: str, more: str = "") -> subprocess.Popen:
+    process = node.start(f"vm power on {name} {more}")
+    assert process.stdout.readline().startswith("Powering on")
+    end = time.monotonic() + 30
+    while "Powered on" not in node.run(f"vm power state {name}"):
+        assert process.poll() is None and time.monotonic() < end, f"{name} does not power on"
+    return process
+
+
+def ended(process: subprocess.Popen, limit: float = 240) -> tuple[int, str]:
+    out, err = process.communicate(timeout=limit)
+    return process.returncode, err + out
+
+
+def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
+    one, two, array = site.one, site.two, site.array
+
+    def in_use() -> str:
+        one.run("vm create busy -d ds1 --disk 64M --memory 16")
+        before = one.run("vmfs ls /vmfs/volumes/ds1/busy")
+        guest = powered_on(one, "busy")
+        begin = time.monotonic()
+        for line in ["vm destroy busy", "vmkfstools -U /vmfs/volumes/ds1/busy/busy.vmdk", "vm migrate busy -d ds2"]:
+            two.run(line, code=1)
+        took = (time.monotonic() - begin) / 3
+        guest.send_signal(signal.SIGINT)
+        assert ended(guest)[0] == 0
+        names = one.run("vmfs ls /vmfs/volumes/ds1/busy").split()
+        assert set(before.split()) <= set(names), names
+        one.run("vm power on busy --secs 0")
+        two.run("vm destroy busy")
+        site.clean()
+        return f"three refusals of {took:.1f} s each changed nothing"
+
+    def deployments() -> str:
+        started = [site.nodes[i % 4].start(f"vm deploy template copy{i} -d ds2") for i in range(8)]
+        codes = [ended(process) for process in started]
+        assert all(code == 0 for code, _ in codes), codes
+        for i in range(8):
+            one.run(f"vm destroy copy{i}")
+        site.clean()
+        return "8 of 8 at once"
+
+    def killed() -> str:
+        one.run("vm create victim -d ds1 --disk 64M --memory 16")
+        waits = []
+        for heir in (one, two):
+            guest = powered_on(one, "victim")
+            guest.kill()
+            guest.communicate()
+            begin = time.monotonic()
+            said = heir.run("vm power on victim --secs 0")
+            waits.append(time.monotonic() - begin)
+            assert "Waiting for host 'esx01'" in said, said
+        assert waits[0] < 12 and waits[1] < RECOVERY, waits
+        one.run("vm destroy victim")
+        site.clean()
+        return f"power on after kill -9: {waits[0]:.1f} s on the same host, {waits[1]:.1f} s on another"
+
+    def interrupted() -> str:
+        one.run("vmkfstools -c 2G -d eagerzeroedthick /vmfs/volumes/ds1/big.vmdk")
+        one.run("esxcfg-advcfg -s 0 /DataMover/HardwareAcceleratedMove")
+        before, tried = one.free(), 0
+        for line in [
+            "vmkfstools -i /vmfs/volumes/ds1/big.vmdk /vmfs/volumes/ds2/copy.vmdk --distance 30",
+            "vmkfstools -i /vmfs/volumes/ds1/big.vmdk /vmfs/volumes/ds1/copy.vmdk --distance 30",
+            "vm deploy template late -d ds2 --distance 200",
+            "vm create late -d ds2 --disk 30G:eagerzeroedthick --distance 100",
+            "esxcli storage vmfs unmap -l ds1 -n 10",
+        ]:
+            for sent in (signal.SIGINT, signal.SIGTERM):
+                process = one.start(line)
+                time.sleep(1.5 if "esxcli" not in line else 0.7)
+                process.send_signal(sent)
+                code, said = ended(process)
+                assert code == 130, (line, code, said[-300:])
+                assert one.free() == before, line
+                tried += 1
+        one.run("esxcfg-advcfg -s 1 /DataMover/HardwareAcceleratedMove")
+        names = one.run("vmfs ls /vmfs/volumes/ds2") + one.run("vmfs ls /vmfs/volumes/ds1")
+        assert names.split() == ["big-flat.vmdk", "big.vmdk", "template"], names
+        two.run("vmkfstools -U /vmfs/volumes/ds1/big.vmdk")
+        site.clean()
+        return f"{tried} commands: exit code 130, no file and no lock left"
+
+    def outage() -> str:
+        one.run("esxcfg-advcfg -s 0 /DataMover/HardwareAcceleratedMove")
+        for name in ("guest", "mover", "source"):
+            one.run(f"vm create {name} -d ds1 --disk 1G:eagerzeroedthick --memory 16")
+        guest = powered_on(two, "guest")
+        moving = one.start("vm migrate mover -d ds2 --running --distance 20")
+        cloning = one.start("vm clone source target -d ds2 --distance 20")
+        time.sleep(3)
+        assert moving.poll() is None and cloning.poll() is None, "too fast to be met by the outage"
+        array.kill()
+        time.sleep(OUTAGE)
+        array.start()
+        for process in (moving, cloning):
+            code, said = ended(process)
+            assert code == 0, said[-400:]
+        wait_for(two.log, "Successfully restored access to volume")
+        log = two.log.read_text()
+        assert re.search(r"Lost access to volume \S+ \(ds1\) due to connectivity issues\.", log), log[-500:]
+        assert guest.poll() is None, "the running guest ended"
+        guest.send_signal(signal.SIGINT)
+        code, said = ended(guest)
+        assert code == 0, said[-400:]
+        one.run("esxcfg-advcfg -s 1 /DataMover/HardwareAcceleratedMove")
+        for name in ("guest", "mover", "source", "target"):
+            one.run(f"vm power on {name} --secs 0")
+            one.run(f"vm destroy {name}")
+        site.clean()
+        return f"{OUTAGE} s without the array: a migration, a clone and a running guest continue"
+
+    def files() -> str:
+        local = site.home / "local"
+        local.write_bytes(os.urandom(3_000_000))
+        one.run(f"vmfs put {local} /vmfs/volumes/ds1/a")
+        two.run("vmfs cp /vmfs/volumes/ds1/a /vmfs/volumes/ds2/template-a")
+        back = site.home / "back"
+        one.run(f"vmfs get /vmfs/volumes/ds2/template-a {back}")
+        assert back.read_bytes() == local.read_bytes()
+        one.run(f"vmfs get /vmfs/volumes/ds1/a {back}", code=2)
+        line = one.run("vmfs ls -l /vmfs/volumes/ds1/a").split()
+        assert line[:3] == ["--", "3000000", "3M"], line
+        one.run("vmfs rm /vmfs/volumes/ds1/template", code=2)
+        one.run("vmfs rm /vmfs/volumes/ds1/a /vmfs/volumes/ds2/template-a")
+        assert one.run("vmfs ls").split() == VOLUMES
+        site.clean()
+        return "put, cp, get, ls, rm, df"
+
+    return [
+        ("a machine in use is not removed", in_use),
+        ("eight deployments of one template", deployments),
+        ("kill -9 of a running machine", killed),
+        ("Ctrl-C leaves nothing", interrupted),
+        ("an array outage of 20 s", outage),
+        ("files of a datastore", files),
+        ("campaign of random commands and faults", lambda: Campaign(site, verbs).run()),
+    ]
+
+
+class Campaign:
+    """Random commands on all hosts at once, some of them killed or interrupted, while the array is killed at times."""
+
+    def __init__(self, site: Site, verbs: int):
+        self.site = site
+        self.seed = int(os.environ.get("IBID_SEED", random.SystemRandom().getrandbits(32)))
+        self.left, self.turn = verbs, threading.Lock()
+        self.faults: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.slowest = 0.0
+
+    def run(self) -> str:
+        site = self.site
+        for i in range(4):
+            site.one.run(f"vm create vm{i} -d {VOLUMES[i % 2]} --disk 64M --disk 64M:thin --memory 16")
+        threads = [threading.Thread(target=self.host, args=(i,)) for i in range(len(site.nodes))]
+        for thread in threads:
+            thread.start()
+        chance = random.Random(self.seed)
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(chance.uniform(8, 20))
+            if self.left > 0 and chance.random() < 0.5:
+                self.faults["array killed"] += 1
+                site.array.kill()
+                time.sleep(chance.choice([1, 3, OUTAGE]))
+                site.array.start()
+        for thread in threads:
+            thread.join()
+        assert not self.wrong, f"seed {self.seed}: {self.wrong[0]} (and {len(self.wrong) - 1} more)"
+        names = site.one.machines()
+        worst = 0.0
+        for name in names:
+            begin = time.monotonic()
+            if name != "template":
+                site.nodes[-1].run(f"vm power on {name} --secs 0", limit=RECOVERY)
+                worst = max(worst, time.monotonic() - begin)
+        site.clean()
+        told = ", ".join(f"{n} {what}" for what, n in sorted(self.faults.items()))
+        return f"seed {self.seed}: {told}; {len(names)} machines, slowest power on {worst:.1f} s"
+
+    def host(self, index: int) -> None:
+        chance = random.Random(self.seed * 31 + index)
+        while True:
+            with self.turn:
+                if self.left <= 0 or self.wrong:
+                    return
+                self.left -= 1
+            self.command(self.site.nodes[index], self.line(chance), chance)
+
+    def line(self, chance: random.Random) -> str:
+        name, other = f"vm{chance.randrange(6)}", f"vm{chance.randrange(6)}"
+        volume, disk = chance.choice(VOLUMES), f"/vmfs/volumes/{chance.choice(VOLUMES)}/disk{chance.randrange(3)}.vmdk"
+        return chance.choice(
+            [
+                f"vm power on {name} --secs {chance.randrange(3)}",
+                f"vm power on {name} --secs {chance.randrange(3)}",
+                f"vm power state {name}",
+                f"vm clone {name} {other} -d {volume}",
+                f"vm deploy template {name} -d {volume}",
+                f"vm deploy template {name} -d {volume}",
+                f"vm migrate {name} -d {volume}",
+                f"vm migrate {name} -d {volume} --running",
+                f"vm migrate {name} -d {volume} --running",
+                f"vm destroy {name}",
+                f"vm create {name} -d {volume} --disk 64M:eagerzeroedthick --memory 16",
+                "vm list",
+                f"vmkfstools -c 64M -d {chance.choice(['thin', 'zeroedthick', 'eagerzeroedthick'])} {disk}",
+                f"vmkfstools -i {disk} /vmfs/volumes/{volume}/disk{chance.randrange(3)}.vmdk",
+                f"vmkfstools -U {disk}",
+                f"vmkfstools -j {disk}",
+                f"vmfs ls -l /vmfs/volumes/{volume}",
+                f"vmfs rm -r /vmfs/volumes/{volume}/vm{chance.randrange(6)}",
+                f"esxcli storage vmfs unmap -l {volume} -n 600",
+            ]
+        )
+
+    def command(self, node: Node, line: str, chance: random.Random) -> None:
+        begin = time.monotonic()
+        process = node.start(f"{line} --distance {chance.choice([0, 3, 10])}")
+        fault = chance.random()
+        if fault < 0.5:
+            try:
+                process.wait(chance.uniform(0.05, 1.5))
+            except subprocess.TimeoutExpired:
+                kill = fault < 0.25
+                process.send_signal(signal.SIGKILL if kill else signal.SIGINT)
+                self.faults["killed" if kill else "interrupted"] += 1
+        try:
+            out, err = process.communicate(timeout=200)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            self.wrong.append(f"{node.name}: {line} did not end: {err[-300:]}")
+        code = process.returncode
+        self.faults["commands"] += 1
+        self.faults["refused"] += code in (1, 2)
+        if code not in (0, 1, 2, 130, -signal.SIGKILL) or "damaged" in err or "panicked" in err:
+            self.wrong.append(f"{node.name}: {line} ended with {code}: {err[-300:]}")
+        self.slowest = max(self.slowest, time.monotonic() - begin)
