@@ -10,8 +10,8 @@ mod service;
 
 pub use engine::{Engine, IoWatch};
 pub use machine::{
-    Action, AuditError, Core, CreateError, Io, IoId, Options, ReadPlan, RecoverError, Recovery, TaskId, Usage, Work,
-    WorkDone, WorkId,
+    Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, ReadPlan, RecoverError, Recovery,
+    TaskId, Usage, Work, WorkDone, WorkId,
 };
 pub use service::{
     BlockService, Change, Damage, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,

@@ -202,6 +202,22 @@ fn intact_and_wrapped_logs_have_no_loss() {
 }
 
 #[test]
+fn unreadable_group_is_a_loss_that_may_be_none() {
+    let records: Vec<_> = (0..4).map(|n| write(n * 8, n as u8, 8)).collect();
+    let (area, chain, head, _) = log(&records, 1);
+    let mut replay = Replay::new(chain, CAPACITY, head);
+    let read = |offset: u64, length: usize| match offset == head {
+        true => Err(()),
+        false => Ok(Bytes::copy_from_slice(&area[offset as usize..offset as usize + length])),
+    };
+    assert_eq!(replay.next(read), Err(ReplayError::Read(())));
+    assert_eq!(replay.find_loss(read), None, "no later group exists");
+    let loss = replay.unreadable_end();
+    assert!(!loss.is_proven && loss.sequence == chain.sequence && loss.first == chain.lsn);
+    assert!(loss.to_string().contains("cannot be read"), "{loss}");
+}
+
+#[test]
 fn unreadable_unused_parts_of_the_ring_are_skipped() {
     let records: Vec<_> = (0..4).map(|n| write(n * 8, n as u8, 8)).collect();
     let (mut area, chain, head, _) = log(&records, 4);

@@ -46,8 +46,9 @@ pub enum RecoverError {
     /// The log could not be applied.
     #[error("log replay failed: {0}")]
     Replay(String),
-    /// A damaged log group was acknowledged. [`crate::Options::accept_log_loss`] opens the array
-    /// without its operations and all later ones.
+    /// A damaged log group was acknowledged, or an unreadable one may have been.
+    /// [`crate::Options::accept_log_loss`] opens the array without its operations and all later
+    /// ones.
     #[error("{0}")]
     LogLoss(Box<LogLoss>),
 }

@@ -58,5 +58,6 @@ pub use options::Options;
 pub use plan::ReadPlan;
 pub(crate) use read::read_page_at;
 pub use report::{Recovery, Usage};
-pub(crate) use scrub::{PinnedCheckpoint, PinnedSegment};
+pub use scrub::PinnedCheckpoint;
+pub(crate) use scrub::PinnedSegment;
 pub use work::{Work, WorkDone, WorkId};

@@ -6,7 +6,7 @@ use ondisk::Superblock;
 use std::sync::Arc;
 
 /// The newest valid checkpoint. While this value exists and is not revoked, its metadata stays.
-pub(crate) struct PinnedCheckpoint {
+pub struct PinnedCheckpoint {
     pub(crate) superblock: Superblock,
     pins: Arc<CheckpointPins>,
 }
@@ -22,7 +22,7 @@ impl PinnedCheckpoint {
     }
 
     /// True if segments of the checkpoint may have been reused: nothing read from it counts.
-    pub(crate) fn is_revoked(&self) -> bool {
+    pub fn is_revoked(&self) -> bool {
         self.pins.is_revoked()
     }
 }

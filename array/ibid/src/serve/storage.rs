@@ -24,6 +24,8 @@ const AFTER_FAILURE: &str =
 const MAX_REPORTED_RANGES: usize = 100;
 /// Bytes of the log that are copied at a time.
 const COPY_BYTES: u64 = 4 << 20;
+/// Bytes of the log that are read at a time: an unreadable sector loses this much of the copy.
+const COPY_STEP: usize = 4096;
 
 /// An open engine.
 pub(crate) struct Storage {
@@ -92,7 +94,12 @@ fn keep_log(disk: &FileDisk, geometry: &ArrayGeometry, directory: &Path, sequenc
     while offset < geometry.log_bytes {
         let length = COPY_BYTES.min(geometry.log_bytes - offset);
         let mut bytes = vec![0; usize::try_from(length)?];
-        disk.read_at(geometry.log_start() + offset, &mut bytes).map_err(|error| failed(&error))?;
+        // Parts that cannot be read are zeros in the copy.
+        for (at, part) in (geometry.log_start() + offset..).step_by(COPY_STEP).zip(bytes.chunks_mut(COPY_STEP)) {
+            if disk.read_at(at, part).is_err() {
+                part.fill(0);
+            }
+        }
         copy.write_at(offset, &[&bytes], Durability::Volatile).map_err(|error| failed(&error))?;
         offset += length;
     }

@@ -32,12 +32,19 @@ pub struct LogLoss {
     pub other_changes: u64,
     /// True if more ranges were found than are listed.
     pub is_truncated: bool,
+    /// True if later groups prove that the group was acknowledged. False for an unreadable group
+    /// that may be the last one: then a crash may have interrupted its write.
+    pub is_proven: bool,
 }
 
 impl fmt::Display for LogLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let records = self.last.0 - self.first.0 + 1;
         let (sequence, first, last) = (self.sequence, self.first.0, self.last.0);
+        if !self.is_proven {
+            write!(f, "log group {sequence} cannot be read, and no later group shows whether it was acknowledged: ")?;
+            return write!(f, "operations may be lost (from LSN {first} on)");
+        }
         write!(f, "log group {sequence} is damaged, and later groups prove that it was acknowledged: ")?;
         write!(f, "at least {records} operations are lost (LSN {first} to {last})")
     }
@@ -72,6 +79,19 @@ impl LogLoss {
 }
 
 impl Replay {
+    /// Returns the loss if the log ends in a group that cannot be read.
+    pub fn unreadable_end(&self) -> LogLoss {
+        LogLoss {
+            sequence: self.chain.sequence,
+            first: self.chain.lsn,
+            last: self.chain.lsn,
+            ranges: Vec::new(),
+            other_changes: 0,
+            is_truncated: false,
+            is_proven: false,
+        }
+    }
+
     /// Searches the ring for groups after the end of the replayed log. Call it after
     /// [`Replay::next`] has returned `None`. Returns the loss if the log ends in a damaged group
     /// that was acknowledged.
@@ -81,14 +101,7 @@ impl Replay {
     pub fn find_loss<E>(&self, mut read: impl FnMut(u64, usize) -> Result<Bytes, E>) -> Option<LogLoss> {
         let (chain, ring) = (self.chain, &self.ring);
         let mut later: Option<Lsn> = None;
-        let mut loss = LogLoss {
-            sequence: chain.sequence,
-            first: chain.lsn,
-            last: chain.lsn,
-            ranges: Vec::new(),
-            other_changes: 0,
-            is_truncated: false,
-        };
+        let mut loss = LogLoss { is_proven: true, ..self.unreadable_end() };
         let (mut piece_at, mut next) = (0, 0);
         while piece_at < ring.capacity() {
             let length = PIECE_BYTES.min(ring.capacity() - piece_at);

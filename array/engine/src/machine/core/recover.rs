@@ -144,12 +144,17 @@ impl Core {
             let mut bytes = vec![0; length];
             disk.read_at(start + offset, &mut bytes).map(|()| Bytes::from(bytes))
         };
+        let mut is_readable = true;
         loop {
-            let group = replay.next(&mut read).map_err(|error| match error {
-                ReplayError::Read(error) => RecoverError::Disk(error),
-                malformed @ ReplayError::Malformed { .. } => RecoverError::Log(malformed.to_string()),
-            })?;
-            let Some(group) = group else { break };
+            let group = match replay.next(&mut read) {
+                Ok(Some(group)) => group,
+                Ok(None) => break,
+                Err(ReplayError::Read(_)) => {
+                    is_readable = false;
+                    break;
+                }
+                Err(malformed) => return Err(RecoverError::Log(malformed.to_string())),
+            };
             report.groups += 1;
             for (_, record) in group {
                 report.records += 1;
@@ -160,15 +165,20 @@ impl Core {
                 }
             }
         }
-        if let Some(loss) = replay.find_loss(&mut read) {
+        let loss = replay.find_loss(&mut read);
+        // An unreadable group may have been acknowledged, unlike one that a crash has torn.
+        if let Some(loss) = loss.or_else(|| (!is_readable).then(|| replay.unreadable_end())) {
             if !self.state.options.accept_log_loss {
                 return Err(RecoverError::LogLoss(Box::new(loss)));
             }
             self.log_loss = Some(loss.to_string().into());
         }
+        // A process crash leaves the last group in a cache. It is visible now, so it must also
+        // survive a power loss. A flush alone does not store it if its write has failed before.
+        if let Some((offset, group)) = replay.last_group() {
+            disk.write_at(start + offset, &[&group[..]], Durability::Durable)?;
+        }
         self.start_log(replay);
-        // A process crash leaves log groups in the drive's cache. They are visible now, so they
-        // must also survive a power loss.
         disk.flush()?;
         if self.log_loss.is_some() {
             // The new checkpoint names the next epoch, so the lost groups do not count any more.

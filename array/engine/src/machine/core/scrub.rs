@@ -7,7 +7,7 @@ use ondisk::{PageLocation, SummaryEntry, SummaryItem};
 
 impl Core {
     /// Pins the newest checkpoint.
-    pub(crate) fn pin_checkpoint(&mut self) -> PinnedCheckpoint {
+    pub fn pin_checkpoint(&mut self) -> PinnedCheckpoint {
         PinnedCheckpoint::new(self.checkpointer.newest(), &mut self.space.pool)
     }
 
